@@ -1,0 +1,157 @@
+// seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, one thread, plain loops, in the order that
+// src/contract.h states. Every other engine of this project must print the bytes that this program prints.
+//
+//     seq INPUT OUTPUT
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <vector>
+
+#include "src/case_file.h"
+#include "src/contract.h"
+#include "src/domain.h"
+#include "src/error.h"
+#include "src/interrupt.h"
+#include "src/output_file.h"
+#include "src/sequential.h"
+
+// The same source for every x86-64; where the processor has FMA it is used instead of libm's (equal) fmaf.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__FMA__) && !defined(__clang__) &&                           \
+    !defined(__SANITIZE_ADDRESS__)
+#define HW4_CLONES __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define HW4_CLONES
+#endif
+
+namespace hw4 {
+namespace {
+
+constexpr int kQueryBlock = 32; // rows that share a pass over the keys; changes speed, never bytes
+
+// What one query row carries from key tile to key tile.
+struct Row {
+    Reference reference = empty_reference();       // of the running sums
+    Reference total_reference = empty_reference(); // of the totals
+    float lanes[kSumLanes] = {};                   // running sums of weights
+    float total_l = 0.0f;
+    std::vector<float> o;       // [d] running sums of weight * value
+    std::vector<float> total_o; // [d]
+    explicit Row(int64_t d) : o(static_cast<size_t>(d)), total_o(static_cast<size_t>(d)) {}
+};
+
+// K [N][d] as tiles of 32 keys, each transposed: [tile][t][key], missing keys zero. Only so that the score
+// loop runs over neighbours in memory.
+std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
+    std::vector<float> kt(static_cast<size_t>((n + kKeyTile - 1) / kKeyTile * kKeyTile * d));
+    for (int64_t j = 0; j < n; ++j)
+        for (int64_t t = 0; t < d; ++t)
+            kt[static_cast<size_t>((j / kKeyTile * d + t) * kKeyTile + j % kKeyTile)] = k[j * d + t];
+    return kt;
+}
+
+// One row against one tile of `keys` <= 32 keys.
+HW4_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int keys, int64_t d,
+                            Scale scale) {
+    float s[kKeyTile] = {};
+    for (int64_t t = 0; t < d; ++t)
+        for (int j = 0; j < kKeyTile; ++j) s[j] = fused(q[t], kt[t * kKeyTile + j], s[j]);
+
+    const float tile_max = *std::max_element(s, s + keys);
+    if (!row.reference.covers(tile_max)) {
+        const Reference raised = reference_at(tile_max, scale);
+        const float alpha = rescale_factor(row.reference, raised, scale);
+        for (float& lane : row.lanes) lane *= alpha;
+        for (float& o : row.o) o *= alpha;
+        row.reference = raised;
+    }
+
+    float p[kKeyTile];
+    for (int j = 0; j < kKeyTile; ++j) p[j] = row.reference.weight(s[j], scale);
+    for (int j = 0; j < keys; ++j) row.lanes[sum_lane(j)] += p[j];
+    float* o = row.o.data();
+    for (int j = 0; j < keys; ++j)
+        for (int64_t x = 0; x < d; ++x) o[x] = fused(p[j], v[j * d + x], o[x]);
+}
+
+// End of a segment: running sums into totals.
+void fold_segment(Row& row, Scale scale) {
+    const float alpha = rescale_factor(row.total_reference, row.reference, scale);
+    row.total_l = fused(row.total_l, alpha, close_lanes(row.lanes));
+    for (size_t x = 0; x < row.o.size(); ++x) row.total_o[x] = fused(row.total_o[x], alpha, row.o[x]);
+    row.total_reference = row.reference;
+    std::fill(row.lanes, row.lanes + kSumLanes, 0.0f);
+    std::fill(row.o.begin(), row.o.end(), 0.0f);
+}
+
+} // namespace
+
+void sequential_attention(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d) {
+    const Scale scale = scale_for(d);
+    const std::vector<float> kt = transpose_in_tiles(k, n, d);
+    for (int64_t first_row = 0; first_row < n; first_row += kQueryBlock) {
+        std::vector<Row> rows(static_cast<size_t>(std::min<int64_t>(kQueryBlock, n - first_row)), Row(d));
+        for (int64_t j = 0; j < n; j += kKeyTile) {
+            const int keys = static_cast<int>(std::min<int64_t>(kKeyTile, n - j));
+            const bool segment_ends = (j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= n;
+            for (size_t i = 0; i < rows.size(); ++i) {
+                attend_tile(rows[i], q + (first_row + static_cast<int64_t>(i)) * d, kt.data() + j * d, v + j * d, keys,
+                            d, scale);
+                if (segment_ends) fold_segment(rows[i], scale);
+            }
+        }
+        for (const Row& row : rows) {
+            const float inv = 1.0f / row.total_l;
+            for (const float o : row.total_o) *out++ = o * inv;
+        }
+    }
+}
+
+} // namespace hw4
+
+#if !defined(SEQ_AS_LIBRARY) // the tests link sequential_attention() without the program around it
+
+namespace {
+
+void run(const char* input, const char* output) {
+    hw4::InterruptGuard interrupts;
+    hw4::CaseReader reader(input);
+    hw4::refuse_overwriting(reader, output);
+    hw4::OutputFile writer(output, interrupts);
+    const hw4::Shape& shape = reader.shape();
+    std::printf("(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),
+                static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim));
+    std::vector<float> qkv(shape.batch_input_floats());
+    std::vector<float> out(shape.matrix_floats());
+    for (int64_t b = 0; b < shape.batches; ++b) {
+        reader.read_batches(1, qkv.data());
+        hw4::check_domain(reader.path(), shape, b, 1, qkv.data());
+        const float* q = qkv.data();
+        const float* k = q + shape.matrix_floats();
+        const float* v = k + shape.matrix_floats();
+        hw4::sequential_attention(q, k, v, out.data(), shape.tokens, shape.dim);
+        writer.write(out.data(), shape.batch_output_bytes());
+    }
+    reader.expect_end();
+    writer.commit(false);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 3) {
+        std::fprintf(stderr, "usage: seq INPUT OUTPUT\n");
+        return static_cast<int>(hw4::ExitCode::usage);
+    }
+    try {
+        run(argv[1], argv[2]);
+    } catch (const hw4::Error& error) {
+        std::fprintf(stderr, "seq: %s\n", error.what());
+        return static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+        std::fprintf(stderr, "seq: out of memory\n");
+        return static_cast<int>(hw4::ExitCode::out_of_memory);
+    }
+}
+
+#endif

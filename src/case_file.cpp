@@ -1,0 +1,242 @@
+#include "case_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <limits>
+
+#include "error.h"
+#include "file_descriptor.h"
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kHeaderBytes = 12;
+constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
+constexpr size_t kMaxDeflateRatio = 1032;     // deflate's best case, so a bound on what a gzip file holds
+
+using Header = std::array<int32_t, 3>;
+
+[[noreturn]] void bad_data(const std::string& path, const std::string& what) {
+    throw Error(ExitCode::bad_data, path + ": " + what);
+}
+
+class PlainSource : public ByteSource {
+public:
+    PlainSource(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+    size_t read(void* to, size_t size) override {
+        auto* bytes = static_cast<unsigned char*>(to);
+        size_t done = 0;
+        while (done < size) {
+            const ssize_t got = ::read(fd_.get(), bytes + done, std::min(size - done, kReadStep));
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read"));
+            if (got == 0) break;
+            done += static_cast<size_t>(got);
+        }
+        return done;
+    }
+
+private:
+    std::string path_;
+    FileDescriptor fd_;
+};
+
+// zlib reads gzip and, unchanged, anything else; so this serves pipes of both kinds too.
+class GzipSource : public ByteSource {
+public:
+    GzipSource(std::string path, FileDescriptor fd) : path_(std::move(path)), file_(gzdopen(fd.get(), "rb")) {
+        if (!file_) throw Error(ExitCode::out_of_memory, path_ + ": no memory for gzip");
+        fd.release(); // zlib closes it
+        gzbuffer(file_.get(), 1 << 18);
+    }
+
+    size_t read(void* to, size_t size) override {
+        auto* bytes = static_cast<unsigned char*>(to);
+        size_t done = 0;
+        while (done < size) {
+            const int got = gzread(file_.get(), bytes + done, static_cast<unsigned>(std::min(size - done, kReadStep)));
+            // A cut stream shows as a short or empty read with Z_BUF_ERROR behind it.
+            int status = Z_OK;
+            const char* message = gzerror(file_.get(), &status);
+            if (status == Z_ERRNO) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read"));
+            if (got < 0 || status != Z_OK) {
+                const std::string why = status == Z_BUF_ERROR ? "unexpected end" : strip_name(message);
+                bad_data(path_, "gzip stream corrupt at byte " + std::to_string(gzoffset(file_.get())) +
+                                    " of the file: " + why);
+            }
+            if (got == 0) break;
+            done += static_cast<size_t>(got);
+        }
+        return done;
+    }
+
+private:
+    struct Close {
+        void operator()(gzFile file) const { gzclose_r(file); }
+    };
+
+    // zlib puts "<fd:3>: " before its message.
+    static std::string strip_name(const std::string& message) {
+        const size_t colon = message.find(": ");
+        return colon == std::string::npos ? message : message.substr(colon + 2);
+    }
+
+    std::string path_;
+    std::unique_ptr<std::remove_pointer_t<gzFile>, Close> file_;
+};
+
+int32_t swap_bytes(int32_t value) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value))); }
+
+Header swapped(const Header& h) { return {swap_bytes(h[0]), swap_bytes(h[1]), swap_bytes(h[2])}; }
+
+bool plausible(const Header& h) {
+    return std::all_of(h.begin(), h.end(), [](int32_t v) { return v >= 1 && v <= (1 << 24); });
+}
+
+// Header and data; 128 bits because three int32 and a 12 do not fit in 64.
+__int128 file_bytes(const Header& h) { return __int128{kHeaderBytes} + __int128{12} * h[0] * h[1] * h[2]; }
+
+std::string decimal(__int128 value) {
+    std::string digits;
+    do {
+        digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(value % 10)));
+        value /= 10;
+    } while (value > 0);
+    return digits;
+}
+
+std::string describe(const Header& h) {
+    return "B = " + std::to_string(h[0]) + ", N = " + std::to_string(h[1]) + ", d = " + std::to_string(h[2]);
+}
+
+// Files of another format that people hand over by mistake.
+void refuse_other_formats(const std::string& path, const std::array<unsigned char, kHeaderBytes>& raw) {
+    const std::string start(raw.begin(), raw.end());
+    const std::string layout = "; need int32 B, N, d, then float32 Q, K, V of each batch";
+    if (start.compare(0, 6, "\x93NUMPY") == 0) bad_data(path, "is a NumPy .npy file" + layout);
+    if (start.compare(0, 4, "PK\x03\x04") == 0) bad_data(path, "is a zip archive (.npz or .pt?)" + layout);
+    const bool text = std::all_of(raw.begin(), raw.end(),
+                                  [](unsigned char c) { return std::isprint(c) != 0 || std::isspace(c) != 0; });
+    if (text) bad_data(path, "is a text file" + layout);
+}
+
+void refuse_bad_fields(const std::string& path, const Header& h) {
+    constexpr std::array<const char*, 3> names = {"B", "N", "d"};
+    for (size_t i = 0; i < h.size(); ++i) {
+        if (h[i] >= 1) continue;
+        std::string what = "header: " + std::string(names[i]) + " = " + std::to_string(h[i]) +
+                           ", need at least 1 (offset " + std::to_string(4 * i) + ")";
+        if (plausible(swapped(h))) what += "; wrong byte order? swapped it reads " + describe(swapped(h));
+        bad_data(path, what);
+    }
+}
+
+// Where in the case the byte at `offset` of the data lies.
+std::string place_of(const Shape& shape, size_t offset) {
+    const size_t matrix_bytes = shape.batch_output_bytes();
+    const size_t row_bytes = static_cast<size_t>(shape.dim) * sizeof(float);
+    const size_t matrix = offset / matrix_bytes;
+    return "batch " + std::to_string(matrix / 3) + ", " + "QKV"[matrix % 3] + ", row " +
+           std::to_string(offset % matrix_bytes / row_bytes);
+}
+
+struct OpenFile {
+    FileDescriptor fd;
+    struct stat status;
+};
+
+OpenFile open_input(const std::string& path) {
+    OpenFile file{FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), {}};
+    if (!file.fd.valid()) throw Error(ExitCode::no_input, path + ": " + with_errno("cannot open"));
+    if (::fstat(file.fd.get(), &file.status) != 0)
+        throw Error(ExitCode::io_error, path + ": " + with_errno("cannot stat"));
+    if (S_ISDIR(file.status.st_mode)) throw Error(ExitCode::no_input, path + ": is a directory, need a file");
+    return file;
+}
+
+bool starts_like_gzip(int fd) {
+    unsigned char magic[2] = {};
+    return ::pread(fd, magic, sizeof magic, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+}
+
+} // namespace
+
+CaseReader::CaseReader(const std::string& path) : path_(path) {
+    OpenFile file = open_input(path);
+    identity_ = {file.status.st_dev, file.status.st_ino};
+    const bool regular = S_ISREG(file.status.st_mode);
+    const bool gzip = regular && starts_like_gzip(file.fd.get());
+    const __int128 on_disk = file.status.st_size;
+    if (regular && !gzip)
+        source_ = std::make_unique<PlainSource>(path, std::move(file.fd));
+    else
+        source_ = std::make_unique<GzipSource>(path, std::move(file.fd));
+
+    std::array<unsigned char, kHeaderBytes> raw{};
+    const size_t got = source_->read(raw.data(), raw.size());
+    if (got == 0) bad_data(path, "is empty, need a 12-byte header (int32 B, N, d)");
+    if (got < raw.size())
+        bad_data(path, "header truncated: got " + std::to_string(got) + " of 12 bytes (int32 B, N, d)");
+    refuse_other_formats(path, raw);
+    Header h;
+    static_assert(sizeof h == kHeaderBytes);
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file's numbers are little-endian");
+    std::memcpy(h.data(), raw.data(), sizeof h);
+    refuse_bad_fields(path, h);
+
+    const __int128 expected = file_bytes(h);
+    const bool reversed = regular && !gzip && plausible(swapped(h)) && file_bytes(swapped(h)) == on_disk;
+    if (reversed && expected != on_disk)
+        bad_data(path, "is big-endian (its size fits " + describe(swapped(h)) + "); need little-endian");
+    if (expected > std::numeric_limits<int64_t>::max())
+        bad_data(path,
+                 "header: " + describe(h) + " needs " + decimal(expected) + " bytes, file has " + decimal(on_disk));
+    shape_ = {h[0], h[1], h[2]};
+    if (regular && !gzip) {
+        size_known_ = true;
+        if (on_disk < expected)
+            bad_data(path, "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + decimal(on_disk) +
+                               ": ends in " + place_of(shape_, static_cast<size_t>(on_disk) - kHeaderBytes));
+        if (on_disk > expected)
+            bad_data(path, "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + decimal(on_disk));
+    }
+    if (gzip && expected > on_disk * __int128{kMaxDeflateRatio} + __int128{kHeaderBytes})
+        bad_data(path, "header: " + describe(h) + " needs " + decimal(expected) + " bytes, a gzip file of " +
+                           decimal(on_disk) + " bytes cannot hold them");
+}
+
+void CaseReader::read_batches(int64_t count, float* to) {
+    const size_t wanted = static_cast<size_t>(count) * shape_.batch_input_bytes();
+    const size_t got = source_->read(to, wanted);
+    if (got < wanted) fail_ended_early(static_cast<size_t>(next_batch_) * shape_.batch_input_bytes() + got);
+    next_batch_ += count;
+}
+
+void CaseReader::fail_ended_early(size_t got) const {
+    const size_t expected = static_cast<size_t>(shape_.batches) * shape_.batch_input_bytes();
+    const std::string numbers = "expected " + std::to_string(kHeaderBytes + expected) + " bytes, got " +
+                                std::to_string(kHeaderBytes + got) + ": ends in " + place_of(shape_, got);
+    if (size_known_) throw Error(ExitCode::io_error, path_ + ": file changed during read: " + numbers);
+    bad_data(path_, numbers);
+}
+
+void CaseReader::expect_end() {
+    unsigned char extra;
+    if (source_->read(&extra, 1) == 0) return;
+    const std::string what =
+        "data goes on after the last batch, expected " +
+        decimal(file_bytes({static_cast<int32_t>(shape_.batches), static_cast<int32_t>(shape_.tokens),
+                            static_cast<int32_t>(shape_.dim)})) +
+        " bytes";
+    if (size_known_) throw Error(ExitCode::io_error, path_ + ": file changed during read: " + what);
+    bad_data(path_, what);
+}
+
+} // namespace hw4

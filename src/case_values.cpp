@@ -1,0 +1,125 @@
+#include "case_values.h"
+
+#include <array>
+#include <utility>
+
+#include "contract.h"
+
+namespace hw4 {
+namespace {
+
+constexpr std::array<std::pair<const char*, CaseKind>, 10> kKinds = {{
+    {"uniform", CaseKind::uniform},
+    {"equal", CaseKind::equal},
+    {"negative", CaseKind::negative},
+    {"spread", CaseKind::spread},
+    {"denormal", CaseKind::denormal},
+    {"dominant", CaseKind::dominant},
+    {"vzero", CaseKind::vzero},
+    {"huge", CaseKind::huge},
+    {"fading", CaseKind::fading},
+    {"climb", CaseKind::climb},
+}};
+
+// A bijective mixer of 64 bits (two multiply-xorshift rounds), so that neighbouring counters give
+// unrelated words.
+uint64_t mixed(uint64_t seed, uint64_t counter) {
+    uint64_t z = seed * 0x9e3779b97f4a7c15u + counter * 0xd1342543de82ef95u + 0x2545f4914f6cdd1du;
+    z = (z ^ (z >> 32)) * 0xbea225f9eb34556du;
+    z = (z ^ (z >> 29)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 32);
+}
+
+// 24 random bits as an integer in [-2^23, 2^23): exact as a float.
+float centred(uint64_t word) { return static_cast<float>(static_cast<int32_t>(word >> 40) - (1 << 23)); }
+
+float within(float limit, uint64_t word) { return centred(word) * (limit * 0x1p-23f); }
+
+float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+
+struct Position {
+    char matrix; // 'Q', 'K' or 'V'
+    int64_t row;
+    int64_t column;
+};
+
+Position position_of(const Shape& shape, size_t index) {
+    const size_t matrix = index / shape.matrix_floats();
+    const size_t inside = index % shape.matrix_floats();
+    const auto dim = static_cast<size_t>(shape.dim);
+    return {"QKV"[matrix % 3], static_cast<int64_t>(inside / dim), static_cast<int64_t>(inside % dim)};
+}
+
+// The key's place in the sequence as a float in [-1, 1).
+float progress(const Shape& shape, int64_t row) {
+    return 2.0f * static_cast<float>(row) / static_cast<float>(shape.tokens) - 1.0f;
+}
+
+float special_value(const CaseRecipe& recipe, size_t index) {
+    const Position at = position_of(recipe.shape, index);
+    const uint64_t word = mixed(recipe.seed, index);
+    const float plain = within(3.0f, word);
+    switch (recipe.kind) {
+    case CaseKind::uniform: break;
+    case CaseKind::equal: // a key's value depends on its column alone
+        if (at.matrix == 'K') return within(3.0f, mixed(recipe.seed, static_cast<uint64_t>(at.column)));
+        break;
+    case CaseKind::negative:
+        if (at.matrix == 'Q') return magnitude(plain) + 2.0f;
+        if (at.matrix == 'K') return -magnitude(plain) - 2.0f;
+        break;
+    case CaseKind::spread:
+        if (at.matrix == 'K') return plain * static_cast<float>(1 << at.row % 6);
+        break;
+    case CaseKind::denormal:
+        if (at.matrix != 'K')
+            return float_of(static_cast<uint32_t>(word >> 41) | static_cast<uint32_t>(word & 1) << 31);
+        break;
+    case CaseKind::dominant:
+        if (at.matrix == 'Q') return magnitude(plain);
+        if (at.matrix == 'K') return at.row == recipe.shape.tokens / 2 ? 3.0f : 0.125f * plain;
+        break;
+    case CaseKind::vzero:
+        if (at.matrix == 'V' && word % 3 != 0) return word % 3 == 1 ? 0.0f : -0.0f;
+        break;
+    case CaseKind::huge:
+        if (at.matrix != 'V') return within(1e4f, word);
+        break;
+    case CaseKind::fading:
+        if (at.matrix == 'Q') return magnitude(plain);
+        if (at.matrix == 'K') return 20.0f * progress(recipe.shape, at.row) + 0.25f * plain;
+        return at.row < recipe.shape.tokens / 2 ? plain * 0x1p-90f : 0.0f;
+    case CaseKind::climb:
+        if (at.matrix == 'Q') return 1e3f + plain;
+        if (at.matrix == 'K') {
+            const float x = progress(recipe.shape, at.row);
+            return x * x * x * 1e4f + plain;
+        }
+        break;
+    }
+    return plain;
+}
+
+} // namespace
+
+std::optional<CaseKind> case_kind(const std::string& name) {
+    for (const auto& [known, kind] : kKinds)
+        if (name == known) return kind;
+    return std::nullopt;
+}
+
+std::vector<std::string> case_kind_names() {
+    std::vector<std::string> names;
+    for (const auto& [name, kind] : kKinds) names.emplace_back(name);
+    return names;
+}
+
+void fill_case_values(const CaseRecipe& recipe, size_t first, size_t count, float* to) {
+    if (recipe.kind == CaseKind::uniform) { // the one that has to be fast: no positions
+        for (size_t i = 0; i < count; ++i) to[i] = within(3.0f, mixed(recipe.seed, first + i));
+        return;
+    }
+    for (size_t i = 0; i < count; ++i) to[i] = special_value(recipe, first + i);
+}
+
+} // namespace hw4

@@ -1,0 +1,40 @@
+// The numbers of the generated test cases. Each value is a pure function of (kind, seed, position), in
+// integer arithmetic and one rounded multiplication, so every machine and every number of threads makes
+// the same file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shape.h"
+
+namespace hw4 {
+
+enum class CaseKind {
+    uniform,  // everything in [-3, 3), as in the course's cases
+    equal,    // all keys the same: all scores of a row equal
+    negative, // every score negative
+    spread,   // weights spread over more than 2^+-100
+    denormal, // Q and V denormal
+    dominant, // one key outweighs all others
+    vzero,    // V with exact zeros of both signs
+    huge,     // Q and K up to +-1e4: scores far beyond the integers a float holds
+    fading,   // scores rise with the key index while V fades to zero: old sums underflow
+    climb,    // scores climb from -1e8 to 1e8: the reference changes its form twice
+};
+
+std::optional<CaseKind> case_kind(const std::string& name);
+std::vector<std::string> case_kind_names();
+
+struct CaseRecipe {
+    Shape shape;
+    CaseKind kind = CaseKind::uniform;
+    uint64_t seed = 0;
+};
+
+// Values [first, first + count) of the case's data (the floats after the header).
+void fill_case_values(const CaseRecipe& recipe, size_t first, size_t count, float* to);
+
+} // namespace hw4

@@ -1,0 +1,268 @@
+// Exact attention for a block of query rows, over a small vector type.
+//
+// The vector axis is the ROWS: each SIMD lane carries one query row through the contract's sequence of
+// operations, so every order in contract.h (score chains, key order, sum lanes) holds lane by lane and no
+// horizontal operation exists. Both products have one form, an outer-product panel
+//
+//     c[column][row] (+)= sum over depth, in order, of a[depth][row] * b[depth][column]
+//
+// scores:  a = Q transposed, b = a tile of K transposed, column = key,     depth = t
+// output:  a = weights,      b = a tile of V,            column = feature, depth = key
+//
+// A vector type V brings: kWidth lanes, kRowVectors x kColumns accumulators that fit its registers, Quad
+// (four b values ready to be broadcast) and the overloads of contract.h's operations.
+#pragma once
+
+#include "kernel.h"
+
+namespace hw4::cpu {
+
+constexpr int kGroups = 8;    // row groups of a block: they share the packing of each key tile
+constexpr int kColumnPad = 8; // every kColumns divides it, and it divides kKeyTile
+
+template <class V>
+struct Attention {
+    static constexpr int kRows = V::kRowVectors * V::kWidth; // of a group
+    static constexpr int64_t kBlockRows = int64_t{kGroups} * kRows;
+    static_assert(kColumnPad % V::kColumns == 0 && kKeyTile % kColumnPad == 0, "panels must cover tiles exactly");
+    static_assert(V::kColumns % 4 == 0, "b is broadcast four values at a time");
+    static_assert(kRows * sizeof(float) % V::kAlign == 0, "rows of a panel must stay aligned");
+
+    // The state of a group's rows, row index last, so that a vector load takes kWidth rows.
+    struct Group {
+        Reference reference[kRows];
+        Reference total_reference[kRows];
+        alignas(64) float origin[kRows]; // the fields of `reference` that weights need, as vectors
+        alignas(64) float bias[kRows];
+        alignas(64) float floor[kRows];
+        alignas(64) float raise_above[kRows];
+        alignas(64) float lanes[kSumLanes][kRows];
+        alignas(64) float total_l[kRows];
+    };
+
+    static int64_t padded_dim(int64_t dim) { return (dim + kColumnPad - 1) / kColumnPad * kColumnPad; }
+
+    // Floats rounded up so that each part of the workspace starts on a 64-byte line.
+    static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
+
+    struct Workspace {
+        Group* groups; // [kGroups]
+        float* qt;     // [kGroups][dim][kRows]
+        float* o;      // [kGroups][padded dim][kRows]
+        float* total;  // [kGroups][padded dim][kRows]
+        float* kt;     // [dim][kKeyTile]
+        float* v;      // [kKeyTile][padded dim]
+        float* p;      // [kKeyTile][kRows]
+        size_t floats;
+
+        Workspace(float* base, int64_t dim) {
+            size_t used = 0;
+            const auto take = [&](size_t count) {
+                float* part = base ? base + used : nullptr;
+                used += lines(count);
+                return part;
+            };
+            const auto d = static_cast<size_t>(dim);
+            const auto padded = static_cast<size_t>(padded_dim(dim));
+            groups = reinterpret_cast<Group*>(take(kGroups * sizeof(Group) / sizeof(float)));
+            qt = take(kGroups * d * kRows);
+            o = take(kGroups * padded * kRows);
+            total = take(kGroups * padded * kRows);
+            kt = take(d * kKeyTile);
+            v = take(kKeyTile * padded);
+            p = take(size_t{kKeyTile} * kRows);
+            floats = used;
+        }
+    };
+
+    static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
+
+    // c[kColumns][kRows] (+)= a[depth][kRows] * b[depth][kColumns]; b's rows are `b_stride` apart.
+    template <bool kAccumulate>
+    static HW4_INLINE void panel(const float* a, const float* b, int64_t b_stride, int64_t depth, float* c) {
+        V acc[V::kColumns][V::kRowVectors];
+#pragma GCC unroll 8
+        for (int x = 0; x < V::kColumns; ++x)
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r)
+                acc[x][r] = kAccumulate ? V::load(c + x * kRows + r * V::kWidth) : V(0.0f);
+        for (int64_t t = 0; t < depth; ++t, a += kRows, b += b_stride) {
+            V rows[V::kRowVectors];
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) rows[r] = V::load(a + r * V::kWidth);
+#pragma GCC unroll 2
+            for (int x = 0; x < V::kColumns; x += 4) {
+                const typename V::Quad quad = V::quad(b + x);
+#pragma GCC unroll 4
+                for (int r = 0; r < V::kRowVectors; ++r) {
+                    acc[x + 0][r] = V::template fused_lane<0>(rows[r], quad, acc[x + 0][r]);
+                    acc[x + 1][r] = V::template fused_lane<1>(rows[r], quad, acc[x + 1][r]);
+                    acc[x + 2][r] = V::template fused_lane<2>(rows[r], quad, acc[x + 2][r]);
+                    acc[x + 3][r] = V::template fused_lane<3>(rows[r], quad, acc[x + 3][r]);
+                }
+            }
+        }
+#pragma GCC unroll 8
+        for (int x = 0; x < V::kColumns; ++x)
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) acc[x][r].store(c + x * kRows + r * V::kWidth);
+    }
+
+    static HW4_INLINE void set_reference(Group& group, int row, const Reference& reference) {
+        group.reference[row] = reference;
+        group.origin[row] = reference.origin;
+        group.bias[row] = reference.bias;
+        group.floor[row] = reference.floor;
+        group.raise_above[row] = reference.raise_above;
+    }
+
+    static HW4_INLINE void scale_row(float* matrix, int64_t count, int row, float factor) {
+        for (int64_t i = 0; i < count; ++i) matrix[i * kRows + row] *= factor;
+    }
+
+    static void start_group(Group& group, float* o, float* total, int64_t padded) {
+        for (int row = 0; row < kRows; ++row) {
+            set_reference(group, row, empty_reference());
+            group.total_reference[row] = empty_reference();
+            group.total_l[row] = 0.0f;
+        }
+        clear(&group.lanes[0][0], kSumLanes * kRows);
+        clear(o, padded * kRows);
+        clear(total, padded * kRows);
+    }
+
+    static HW4_INLINE void clear(float* x, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) x[i] = 0.0f;
+    }
+
+    // Q rows [rows][dim] -> [dim][kRows]; rows that do not exist are zero (their results are dropped).
+    static void pack_queries(const float* q, int64_t rows, int64_t dim, float* qt) {
+        for (int64_t t = 0; t < dim; ++t)
+            for (int64_t row = 0; row < kRows; ++row) qt[t * kRows + row] = row < rows ? q[row * dim + t] : 0.0f;
+    }
+
+    static void pack_keys(const float* k, int keys, int64_t dim, float* kt) {
+        for (int64_t t = 0; t < dim; ++t)
+            for (int64_t j = 0; j < kKeyTile; ++j) kt[t * kKeyTile + j] = j < keys ? k[j * dim + t] : 0.0f;
+    }
+
+    static void pack_values(const float* v, int keys, int64_t dim, float* to) {
+        const int64_t padded = padded_dim(dim);
+        for (int64_t j = 0; j < kKeyTile; ++j)
+            for (int64_t x = 0; x < padded; ++x) to[j * padded + x] = j < keys && x < dim ? v[j * dim + x] : 0.0f;
+    }
+
+    // Rows whose largest score is not covered get a new reference; rare, so one row at a time.
+    static void raise_references(Group& group, const float* tile_max, float* o, int64_t padded, Scale scale) {
+        for (int row = 0; row < kRows; ++row) {
+            if (group.reference[row].covers(tile_max[row])) continue;
+            const Reference raised = reference_at(tile_max[row], scale);
+            const float alpha = rescale_factor(group.reference[row], raised, scale);
+            scale_row(&group.lanes[0][0], kSumLanes, row, alpha);
+            scale_row(o, padded, row, alpha);
+            set_reference(group, row, raised);
+        }
+    }
+
+    // Raises references where the scores ask for it.
+    static HW4_INLINE void meet_scores(Group& group, const float* s, int keys, float* o, int64_t padded, Scale scale) {
+        alignas(64) float tile_max[kRows];
+        bool covered = true;
+        for (int r = 0; r < kRows; r += V::kWidth) {
+            V m = V::load(s + r);
+            for (int j = 1; j < keys; ++j) m = larger(m, V::load(s + j * kRows + r));
+            m.store(tile_max + r);
+            covered = covered && !any_above(m, V::load(group.raise_above + r));
+        }
+        if (!covered) raise_references(group, tile_max, o, padded, scale);
+    }
+
+    // Scores to weights in place, and their sums by lane. Keys that do not exist weigh +0.
+    static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale) {
+        const V c(scale.c);
+        for (int r = 0; r < kRows; r += V::kWidth) {
+            const V origin = V::load(group.origin + r);
+            const V floor = V::load(group.floor + r);
+            const V bias = V::load(group.bias + r);
+            for (int first = 0; first < keys; first += kLaneKeys) {
+                float* lane = group.lanes[sum_lane(first)] + r;
+                V sum = V::load(lane);
+                const int end = first + kLaneKeys < keys ? first + kLaneKeys : keys;
+                for (int j = first; j < end; ++j) {
+                    float* at = p + j * kRows + r;
+                    const V weight = exp2_scaled(larger(V::load(at) - origin, floor), c, bias);
+                    weight.store(at);
+                    sum = sum + weight;
+                }
+                sum.store(lane);
+            }
+        }
+        clear(p + keys * kRows, (kKeyTile - keys) * kRows);
+    }
+
+    static void fold_segment(Group& group, float* o, float* total, int64_t padded, Scale scale) {
+        alignas(64) float alpha[kRows];
+        for (int row = 0; row < kRows; ++row) {
+            alpha[row] = rescale_factor(group.total_reference[row], group.reference[row], scale);
+            group.total_reference[row] = group.reference[row];
+        }
+        for (int r = 0; r < kRows; r += V::kWidth) {
+            const V factor = V::load(alpha + r);
+            V lanes[kSumLanes];
+            for (int i = 0; i < kSumLanes; ++i) lanes[i] = V::load(group.lanes[i] + r);
+            fused(V::load(group.total_l + r), factor, close_lanes(lanes)).store(group.total_l + r);
+            for (int64_t x = 0; x < padded; ++x) {
+                float* at = total + x * kRows + r;
+                fused(V::load(at), factor, V::load(o + x * kRows + r)).store(at);
+            }
+        }
+        clear(&group.lanes[0][0], kSumLanes * kRows);
+        clear(o, padded * kRows);
+    }
+
+    static void store_rows(const Group& group, const float* total, int64_t rows, int64_t dim, float* out) {
+        for (int64_t row = 0; row < rows; ++row) {
+            const float inv = 1.0f / group.total_l[row];
+            for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = total[x * kRows + row] * inv;
+        }
+    }
+
+    // One group of rows against the packed tile.
+    static void attend_tile(Group& group, const float* qt, float* o, const Workspace& w, int keys, int64_t dim,
+                            Scale scale) {
+        const int64_t padded = padded_dim(dim);
+        for (int j = 0; j < kKeyTile; j += V::kColumns) panel<false>(qt, w.kt + j, kKeyTile, dim, w.p + j * kRows);
+        meet_scores(group, w.p, keys, o, padded, scale);
+        weigh(group, w.p, keys, scale);
+        for (int64_t x = 0; x < padded; x += V::kColumns) panel<true>(w.p, w.v + x, padded, kKeyTile, o + x * kRows);
+    }
+
+    static void attend(const RowBlock& block, float* workspace) {
+        const Workspace w(workspace, block.dim);
+        const int64_t padded = padded_dim(block.dim);
+        const int64_t groups = (block.rows + kRows - 1) / kRows;
+        const auto rows_of = [&](int64_t g) {
+            return block.rows - g * kRows < kRows ? block.rows - g * kRows : int64_t{kRows};
+        };
+        for (int64_t g = 0; g < groups; ++g) {
+            start_group(w.groups[g], w.o + g * padded * kRows, w.total + g * padded * kRows, padded);
+            pack_queries(block.q + g * kRows * block.dim, rows_of(g), block.dim, w.qt + g * block.dim * kRows);
+        }
+        for (int64_t j = 0; j < block.tokens; j += kKeyTile) {
+            const int keys = static_cast<int>(block.tokens - j < kKeyTile ? block.tokens - j : int64_t{kKeyTile});
+            const bool segment_ends = (j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= block.tokens;
+            pack_keys(block.k + j * block.dim, keys, block.dim, w.kt);
+            pack_values(block.v + j * block.dim, keys, block.dim, w.v);
+            for (int64_t g = 0; g < groups; ++g) {
+                float* o = w.o + g * padded * kRows;
+                attend_tile(w.groups[g], w.qt + g * block.dim * kRows, o, w, keys, block.dim, block.scale);
+                if (segment_ends) fold_segment(w.groups[g], o, w.total + g * padded * kRows, padded, block.scale);
+            }
+        }
+        for (int64_t g = 0; g < groups; ++g)
+            store_rows(w.groups[g], w.total + g * padded * kRows, rows_of(g), block.dim,
+                       block.out + g * kRows * block.dim);
+    }
+};
+
+} // namespace hw4::cpu

@@ -1,0 +1,26 @@
+#include "kernel.h"
+
+namespace hw4::cpu {
+
+#if defined(__aarch64__)
+const Kernel& neon_kernel();
+#elif defined(__x86_64__)
+const Kernel& avx512_kernel();
+const Kernel& avx2_kernel();
+#endif
+const Kernel& generic_kernel();
+
+const std::vector<const Kernel*>& kernels() {
+    static const std::vector<const Kernel*> list = {
+#if defined(__aarch64__)
+        &neon_kernel(),
+#elif defined(__x86_64__)
+        &avx512_kernel(),
+        &avx2_kernel(),
+#endif
+        &generic_kernel(),
+    };
+    return list;
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,16 @@
+// The GPU engine of a build without nvcc: it says that it is not there.
+#include "../error.h"
+#include "engine.h"
+
+namespace hw4::gpu {
+namespace {
+constexpr const char* kAbsent = "hw4 was built without CUDA (nvcc was not found)";
+}
+
+std::vector<KernelInfo> kernel_list() { return {}; }
+std::string unusable_reason() { return kAbsent; }
+std::string unsupported_reason(const Shape&) { return kAbsent; }
+std::string build_description() { return "built without CUDA"; }
+RunReport run(CaseReader&, OutputFile&, const EngineOptions&) { throw Error(ExitCode::no_gpu, kAbsent); }
+
+} // namespace hw4::gpu

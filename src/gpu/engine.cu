@@ -1,0 +1,238 @@
+// The GPU engine: batches in chunks, round robin over the streams, so that reading, copying in, computing,
+// copying out and writing of different chunks overlap. Each stream has a slot of its own: pinned staging
+// buffers and pitched device matrices.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+#include "../error.h"
+#include "check.h"
+#include "engine.h"
+#include "kernels.h"
+#include "memory.h"
+
+#if !defined(HW4_ARCHS)
+#error "the Makefile passes the list of architectures this build is for"
+#endif
+
+namespace hw4::gpu {
+namespace {
+
+constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
+
+int device_arch() {
+    int device = 0;
+    int major = 0;
+    int minor = 0;
+    HW4_CUDA(cudaGetDevice(&device));
+    HW4_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    HW4_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    return 10 * major + minor;
+}
+
+std::string device_name() {
+    int device = 0;
+    cudaDeviceProp properties;
+    HW4_CUDA(cudaGetDevice(&device));
+    HW4_CUDA(cudaGetDeviceProperties(&properties, device));
+    return properties.name;
+}
+
+const Kernel& kernel_for(const Shape& shape, const std::string& name) {
+    const Kernel* kernel = name.empty() ? choose_kernel(shape, device_arch()) : find_kernel(name);
+    if (kernel == nullptr) throw Error(ExitCode::usage, "no GPU kernel '" + name + "' for this case");
+    if (shape.dim > kernel->max_dim)
+        throw Error(ExitCode::bad_data, "kernel " + std::string(kernel->name) + ": d = " + std::to_string(shape.dim) +
+                                            ", need at most " + std::to_string(kernel->max_dim));
+    if (device_arch() < kernel->min_arch)
+        throw Error(ExitCode::no_gpu, "kernel " + std::string(kernel->name) + " needs compute capability " +
+                                          std::to_string(kernel->min_arch) + ", this card has " +
+                                          std::to_string(device_arch()));
+    return *kernel;
+}
+
+// The way of one chunk through the GPU.
+class Slot {
+public:
+    Slot(const Shape& shape, int64_t batches)
+        : shape_(shape), stream_(make_stream()), started_(make_event()), copied_in_(make_event()),
+          computed_(make_event()), copied_out_(make_event()), qkv_(rows(3 * batches), columns()),
+          o_(rows(batches), columns()),
+          host_in_(make_pinned(static_cast<size_t>(batches) * shape.batch_input_floats())),
+          host_out_(make_pinned(static_cast<size_t>(batches) * shape.matrix_floats())) {}
+
+    Slot(Slot&&) = default;
+    // A run that fails while a chunk is in flight must not pull the buffers from under it.
+    ~Slot() {
+        if (stream_.get()) HW4_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.get()));
+    }
+
+    bool busy() const { return batches_ > 0; }
+    float* input() const { return host_in_.get(); }
+
+    void submit(const Kernel& kernel, int64_t batches) {
+        batches_ = batches;
+        HW4_CUDA(cudaEventRecord(started_.get(), stream_.get()));
+        qkv_.copy_in(host_in_.get(), rows(3 * batches), stream_.get());
+        HW4_CUDA(cudaEventRecord(copied_in_.get(), stream_.get()));
+        kernel.launch({qkv_.data(), qkv_.stride(), o_.data(), o_.stride(), batches, shape_.tokens,
+                       static_cast<int>(shape_.dim), scale_for(shape_.dim)},
+                      stream_.get());
+        HW4_CUDA(cudaEventRecord(computed_.get(), stream_.get()));
+        o_.copy_out(host_out_.get(), rows(batches), stream_.get());
+        HW4_CUDA(cudaEventRecord(copied_out_.get(), stream_.get()));
+    }
+
+    // Waits for the chunk, writes it, and is free again.
+    void retire(OutputFile& output, StageSeconds& seconds) {
+        HW4_CUDA(cudaEventSynchronize(copied_out_.get()));
+        seconds.copy_in += seconds_between(started_, copied_in_);
+        seconds.kernel += seconds_between(copied_in_, computed_);
+        seconds.copy_out += seconds_between(computed_, copied_out_);
+        const StageTimer timer(seconds.write);
+        output.write(host_out_.get(), static_cast<size_t>(batches_) * shape_.batch_output_bytes());
+        batches_ = 0;
+    }
+
+private:
+    size_t rows(int64_t matrices) const { return static_cast<size_t>(matrices) * static_cast<size_t>(shape_.tokens); }
+    size_t columns() const { return static_cast<size_t>(shape_.dim); }
+
+    static double seconds_between(const Event& from, const Event& to) {
+        float milliseconds = 0;
+        HW4_CUDA(cudaEventElapsedTime(&milliseconds, from.get(), to.get()));
+        return milliseconds * 1e-3;
+    }
+
+    Shape shape_;
+    Stream stream_;
+    Event started_, copied_in_, computed_, copied_out_;
+    PitchedMatrix qkv_; // [3 * batches * tokens][dim]
+    PitchedMatrix o_;   // [batches * tokens][dim]
+    PinnedBuffer host_in_;
+    PinnedBuffer host_out_;
+    int64_t batches_ = 0; // of the chunk in flight; 0: free
+};
+
+struct Slots {
+    std::vector<Slot> list;
+    int64_t batches = 0; // that fit in each
+};
+
+// As many slots as wanted; where memory does not allow it, smaller ones, then fewer.
+Slots make_slots(const Shape& shape, int wanted_slots, int64_t wanted_batches) {
+    int64_t batches = wanted_batches;
+    size_t slots = static_cast<size_t>(std::min<int64_t>(wanted_slots, (shape.batches + batches - 1) / batches));
+    for (;;) {
+        try {
+            Slots made;
+            made.batches = batches;
+            while (made.list.size() < slots) made.list.emplace_back(shape, batches);
+            return made;
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::out_of_memory) throw;
+            (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
+            if (batches == 1 && slots == 1) {
+                size_t free_bytes = 0;
+                size_t total_bytes = 0;
+                HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+                throw Error(ExitCode::out_of_memory,
+                            "one batch needs about " +
+                                std::to_string(shape.batch_input_bytes() + shape.batch_output_bytes()) +
+                                " bytes on the GPU and pinned on the host, the GPU has " + std::to_string(free_bytes) +
+                                " free: " + error.what());
+            }
+            if (batches > 1)
+                batches = (batches + 1) / 2;
+            else
+                --slots;
+        }
+    }
+}
+
+// The architectures this build has code for; the Makefile passes them as "80 90".
+std::vector<int> built_archs() {
+    std::istringstream text(HW4_ARCHS);
+    return {std::istream_iterator<int>(text), {}};
+}
+
+std::string arch_list() {
+    std::string list;
+    for (const int arch : built_archs()) list += " sm_" + std::to_string(arch);
+    return list;
+}
+
+} // namespace
+
+std::vector<KernelInfo> kernel_list() {
+    std::vector<KernelInfo> list;
+    for (const Kernel& kernel : kernels()) list.push_back({kernel.name, kernel.idea});
+    return list;
+}
+
+std::string build_description() {
+    return "CUDA " + std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) + " for" +
+           arch_list();
+}
+
+std::string unusable_reason() {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaErrorInsufficientDriver) return "no NVIDIA driver, or one older than " + build_description();
+    if (status != cudaSuccess) return std::string(cudaGetErrorString(status));
+    if (count == 0) return "no CUDA device";
+    const int arch = device_arch();
+    // Code runs on cards of its own major version and at least its minor one.
+    for (const int built : built_archs())
+        if (built / 10 == arch / 10 && built <= arch) return "";
+    return device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
+           "; make ARCHS=" + std::to_string(arch) + " makes one for it";
+}
+
+std::string unsupported_reason(const Shape& shape) {
+    if (choose_kernel(shape, device_arch()) != nullptr) return "";
+    return "d = " + std::to_string(shape.dim) + " is beyond the GPU kernels";
+}
+
+RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options) {
+    const Shape& shape = input.shape();
+    RunReport report;
+    report.device = "gpu";
+    const Kernel* kernel = nullptr;
+    Slots slots;
+    {
+        const StageTimer timer(report.seconds.context);
+        const int64_t row_tiles = (shape.tokens + kKeyTile - 1) / kKeyTile;
+        kernel = &kernel_for(shape, options.kernel);
+        slots = make_slots(shape, options.streams, std::min(chunk_batches_for(shape), kMaxBlocks / row_tiles));
+        report.device_name = device_name();
+    }
+    report.kernel = kernel->name;
+    report.streams = static_cast<int>(slots.list.size());
+    report.chunk_batches = slots.batches;
+
+    // Chunks go to the slots in turn, so taking the slots in turn also retires the chunks in file order.
+    size_t turn = 0;
+    const auto next_slot = [&]() -> Slot& {
+        Slot& slot = slots.list[turn];
+        turn = (turn + 1) % slots.list.size();
+        if (slot.busy()) slot.retire(output, report.seconds);
+        return slot;
+    };
+    for (int64_t first = 0; first < shape.batches; first += slots.batches) {
+        const int64_t count = std::min(slots.batches, shape.batches - first);
+        Slot& slot = next_slot();
+        {
+            const StageTimer timer(report.seconds.read);
+            read_checked(input, first, count, slot.input());
+        }
+        slot.submit(*kernel, count);
+    }
+    input.expect_end();
+    for (size_t i = 0; i < slots.list.size(); ++i) next_slot();
+    return report;
+}
+
+} // namespace hw4::gpu

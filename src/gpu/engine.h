@@ -1,0 +1,32 @@
+// Attention on the GPU, as the rest of the program sees it: no CUDA type here, so that a build without nvcc
+// links absent.cpp in place of engine.cu and is otherwise the same program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../engine.h"
+
+namespace hw4::gpu {
+
+struct KernelInfo {
+    std::string name;
+    std::string idea;
+};
+
+// Every GPU kernel of this build, in ladder order.
+std::vector<KernelInfo> kernel_list();
+
+// Why the GPU cannot be used, for a sentence that starts "no usable GPU: "; empty when it can.
+std::string unusable_reason();
+
+// Why no GPU kernel can take this shape; empty when one can.
+std::string unsupported_reason(const Shape& shape);
+
+// "CUDA 13.0 for sm_80 sm_90", "built without CUDA".
+std::string build_description();
+
+// The whole file. Throws Error.
+RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options);
+
+} // namespace hw4::gpu

@@ -1,0 +1,165 @@
+// padded_tiles: the kernel this project is named for.
+//
+// Idea      32 query rows x 32 keys at a time from shared memory, rows padded so that 32 lanes reading down a
+//           column meet 32 different banks.
+// Who       A block of 32 warps takes 32 query rows of a batch and walks over all keys. Warp = query row. For
+//           the scores lane = key, for the output lane = column (one in each chunk of 32 columns).
+// Memory    Q tile 32 x (D + 4), one chunk of K or V 32 x 33, weights 32 x 36: 13.5 KiB for D = 32, 17.5 for 64,
+//           41.5 for 256, under the 48 KiB that every card grants. K and V pass through one buffer in chunks of
+//           32 columns, so that D = 256 fits. Registers: at most 64, for 1024 threads.
+// Order     The contract's: a score is one fma chain over t (the chunks of K come in order); lanes 0..7 of a
+//           warp hold the eight sums; p*v in key order; segments folded in registers.
+// Limits    Each fma of a score reads K from shared memory and each fma of the output reads V, so the
+//           shared-memory pipe, not the arithmetic, sets the speed.
+#include "../check.h"
+#include "padded_tiles.h"
+
+namespace hw4::gpu {
+namespace {
+
+constexpr int kTile = kKeyTile; // Br = Bc = 32; also the width of a warp
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+template <int kChunks>
+struct Tiles {
+    // Read as float4 by all lanes of a warp at one address (a broadcast): padded by 4 to keep rows aligned.
+    alignas(16) float q[kTile][kChunks * kTile + 4];
+    alignas(16) float p[kTile][kTile + 4];
+    // For the scores lane j reads kv[j][t]: with 32 floats a row all lanes would meet one bank, with 33 none do.
+    float kv[kTile][kTile + 1];
+};
+
+__device__ float warp_max(float x) {
+    for (int distance = kTile / 2; distance > 0; distance /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, distance));
+    return x;
+}
+
+// ((L0+L1)+(L2+L3))+((L4+L5)+(L6+L7)) of lanes 0..7, in every one of them: addition commutes, so the
+// butterfly is the contract's tree.
+__device__ float closed_lanes(float lane_sum) {
+    for (int distance = 1; distance < kSumLanes; distance *= 2)
+        lane_sum += __shfl_xor_sync(kAllLanes, lane_sum, distance);
+    return __shfl_sync(kAllLanes, lane_sum, 0);
+}
+
+// One element of a matrix [tokens][dim], zero outside it.
+__device__ float element_or_zero(const float* matrix, size_t stride, int64_t row, int column, int64_t rows,
+                                 int columns) {
+    return row < rows && column < columns ? matrix[static_cast<size_t>(row) * stride + column] : 0.0f;
+}
+
+template <int kChunks>
+__global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
+    __shared__ Tiles<kChunks> tiles;
+    const int lane = threadIdx.x;
+    const int warp = threadIdx.y; // the query row in the tile; when loading, the tile row this warp fills
+    const int64_t row_tiles = (args.tokens + kTile - 1) / kTile;
+    const int64_t batch = blockIdx.x / row_tiles;
+    const int64_t row = blockIdx.x % row_tiles * kTile + warp;
+    const size_t matrix = static_cast<size_t>(args.tokens) * args.qkv_stride;
+    const float* q_gmem = args.qkv + static_cast<size_t>(batch) * 3 * matrix;
+    const float* k_gmem = q_gmem + matrix;
+    const float* v_gmem = k_gmem + matrix;
+
+    const auto load_chunk = [&](const float* gmem, int64_t first_key, int chunk) {
+        __syncthreads(); // all warps have read what kv held before
+        tiles.kv[warp][lane] =
+            element_or_zero(gmem, args.qkv_stride, first_key + warp, chunk * kTile + lane, args.tokens, args.dim);
+        __syncthreads(); // kv is complete
+    };
+
+    // Each warp reads only its own row of q: no block barrier needed.
+    for (int chunk = 0; chunk < kChunks; ++chunk)
+        tiles.q[warp][chunk * kTile + lane] =
+            element_or_zero(q_gmem, args.qkv_stride, row, chunk * kTile + lane, args.tokens, args.dim);
+    __syncwarp();
+
+    Reference reference = empty_reference();
+    Reference total_reference = empty_reference();
+    float lane_sum = 0.0f; // meaningful in lanes 0..7
+    float total_l = 0.0f;
+    float o[kChunks] = {};
+    float total_o[kChunks] = {};
+
+    for (int64_t first_key = 0; first_key < args.tokens; first_key += kTile) {
+        const bool key_exists = first_key + lane < args.tokens;
+
+        float s = 0.0f;
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+            load_chunk(k_gmem, first_key, chunk);
+#pragma unroll
+            for (int t = 0; t < kTile; t += 4) {
+                const float4 q = *reinterpret_cast<const float4*>(&tiles.q[warp][chunk * kTile + t]);
+                s = fused(q.x, tiles.kv[lane][t + 0], s);
+                s = fused(q.y, tiles.kv[lane][t + 1], s);
+                s = fused(q.z, tiles.kv[lane][t + 2], s);
+                s = fused(q.w, tiles.kv[lane][t + 3], s);
+            }
+        }
+
+        const float tile_max = warp_max(key_exists ? s : -HUGE_VALF);
+        if (!reference.covers(tile_max)) { // the same for the whole warp
+            const Reference raised = reference_at(tile_max, args.scale);
+            const float alpha = rescale_factor(reference, raised, args.scale);
+            lane_sum *= alpha;
+            for (int chunk = 0; chunk < kChunks; ++chunk) o[chunk] *= alpha;
+            reference = raised;
+        }
+
+        __syncwarp(); // the warp has read its row of p of the previous tile
+        tiles.p[warp][lane] = key_exists ? reference.weight(s, args.scale) : 0.0f;
+        __syncwarp(); // the row is complete
+        if (lane < kSumLanes)
+            for (int i = 0; i < kLaneKeys; ++i) lane_sum += tiles.p[warp][lane * kLaneKeys + i];
+
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+            load_chunk(v_gmem, first_key, chunk);
+#pragma unroll
+            for (int j = 0; j < kTile; j += 4) {
+                const float4 p = *reinterpret_cast<const float4*>(&tiles.p[warp][j]);
+                o[chunk] = fused(p.x, tiles.kv[j + 0][lane], o[chunk]);
+                o[chunk] = fused(p.y, tiles.kv[j + 1][lane], o[chunk]);
+                o[chunk] = fused(p.z, tiles.kv[j + 2][lane], o[chunk]);
+                o[chunk] = fused(p.w, tiles.kv[j + 3][lane], o[chunk]);
+            }
+        }
+
+        const int64_t next_key = first_key + kTile;
+        if (next_key % kSegmentKeys == 0 || next_key >= args.tokens) {
+            const float alpha = rescale_factor(total_reference, reference, args.scale);
+            total_l = fused(total_l, alpha, closed_lanes(lane_sum));
+            lane_sum = 0.0f;
+            for (int chunk = 0; chunk < kChunks; ++chunk) {
+                total_o[chunk] = fused(total_o[chunk], alpha, o[chunk]);
+                o[chunk] = 0.0f;
+            }
+            total_reference = reference;
+        }
+    }
+
+    if (row >= args.tokens) return;
+    const float inv = 1.0f / total_l;
+    float* out = args.out + static_cast<size_t>(batch * args.tokens + row) * args.out_stride;
+    for (int chunk = 0; chunk < kChunks; ++chunk)
+        if (chunk * kTile + lane < args.dim) out[chunk * kTile + lane] = total_o[chunk] * inv;
+}
+
+template <int kChunks>
+void launch(const KernelArgs& args, cudaStream_t stream) {
+    const int64_t blocks = args.batches * ((args.tokens + kTile - 1) / kTile);
+    padded_tiles<kChunks><<<static_cast<unsigned>(blocks), dim3(kTile, kTile), 0, stream>>>(args);
+    HW4_CUDA_LAUNCHED("padded_tiles");
+}
+
+} // namespace
+
+void launch_padded_tiles(const KernelArgs& args, cudaStream_t stream) {
+    if (args.dim <= 32) return launch<1>(args, stream);
+    if (args.dim <= 64) return launch<2>(args, stream);
+    if (args.dim <= 128) return launch<4>(args, stream);
+    return launch<8>(args, stream);
+}
+
+} // namespace hw4::gpu

@@ -1,0 +1,44 @@
+// THE table of GPU kernels. --list-kernels, the tests, the judge and the choice all read this one; adding a
+// kernel is its file and one row in kernels.cu.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+#include <vector>
+
+#include "../contract.h"
+#include "../shape.h"
+
+namespace hw4::gpu {
+
+// Some batches of a case in device memory. All three matrices of a batch follow one another, row by row, as in
+// the file: Q of batch b starts at row 3*b*tokens, K at (3*b + 1)*tokens, V at (3*b + 2)*tokens.
+struct KernelArgs {
+    const float* qkv; // [batches][3][tokens][dim], rows qkv_stride floats apart
+    size_t qkv_stride;
+    float* out; // [batches][tokens][dim], rows out_stride floats apart
+    size_t out_stride;
+    int64_t batches;
+    int64_t tokens;
+    int dim;
+    Scale scale;
+};
+
+struct Kernel {
+    const char* name;
+    const char* idea;
+    int min_arch; // compute capability, 10 * major + minor
+    int max_dim;
+    void (*launch)(const KernelArgs& args, cudaStream_t stream);
+};
+
+const std::vector<Kernel>& kernels();
+
+// The kernel of that name; null when there is none.
+const Kernel* find_kernel(const std::string& name);
+
+// The fastest kernel for the shape on a card of compute capability `arch`; null when none can take it.
+const Kernel* choose_kernel(const Shape& shape, int arch);
+
+} // namespace hw4::gpu

@@ -1,0 +1,114 @@
+#include "output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "error.h"
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kWriteStep = size_t{1} << 30;
+constexpr int kNameAttempts = 100;
+
+[[noreturn]] void cannot_create(const std::string& path, const std::string& why) {
+    throw Error(ExitCode::cannot_create, path + ": " + why);
+}
+
+// The directory entry that rename() should replace: the end of a chain of symbolic links.
+std::string behind_links(const std::string& path) {
+    std::error_code error;
+    if (!std::filesystem::is_symlink(path, error)) return path;
+    const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+    return error ? path : target.string();
+}
+
+std::string directory_of(const std::string& path) {
+    const std::string parent = std::filesystem::path(path).parent_path().string();
+    return parent.empty() ? "." : parent;
+}
+
+} // namespace
+
+void refuse_overwriting(const CaseReader& input, const std::string& output) {
+    struct stat existing {};
+    if (::stat(output.c_str(), &existing) != 0) return;
+    const FileIdentity in = input.identity();
+    if (existing.st_dev == in.device && existing.st_ino == in.inode)
+        throw Error(ExitCode::usage, output + ": output is the same file as input " + input.path());
+}
+
+OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts)
+    : path_(path), target_(behind_links(path)), interrupts_(interrupts) {
+    struct stat existing {};
+    const bool exists = ::stat(target_.c_str(), &existing) == 0;
+    if (exists && S_ISDIR(existing.st_mode)) cannot_create(path_, "is a directory, need a file name");
+    if (exists && ::access(target_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
+    if (exists && !S_ISREG(existing.st_mode)) {
+        open_direct(path);
+        return;
+    }
+    interrupts_.guard([this] { return open_temporary(); });
+    if (exists && ::fchmod(fd_.get(), existing.st_mode & 07777) != 0 && errno != EPERM)
+        cannot_create(path_, with_errno("cannot set the old file's mode"));
+}
+
+OutputFile::~OutputFile() {
+    if (committed_ || temporary_.empty()) return;
+    interrupts_.release([this] { ::unlink(temporary_.c_str()); });
+}
+
+void OutputFile::open_direct(const std::string& path) {
+    fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd_.valid()) cannot_create(path_, with_errno("cannot open"));
+}
+
+std::string OutputFile::open_temporary() {
+    for (int attempt = 0; attempt < kNameAttempts && !fd_.valid(); ++attempt) {
+        temporary_ = target_ + ".hw4-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+        // O_EXCL: never an existing file, never through somebody's link. 0666 leaves the mode to the umask.
+        fd_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+        if (!fd_.valid() && errno != EEXIST) break;
+    }
+    if (!fd_.valid()) {
+        const std::string why = with_errno("cannot create a file in " + directory_of(target_));
+        temporary_.clear();
+        cannot_create(path_, why);
+    }
+    return temporary_;
+}
+
+void OutputFile::write(const void* data, size_t size) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    while (size > 0) {
+        const ssize_t wrote = ::write(fd_.get(), bytes, std::min(size, kWriteStep));
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot write"));
+        bytes += wrote;
+        size -= static_cast<size_t>(wrote);
+    }
+}
+
+void OutputFile::commit(bool sync) {
+    // A device has no disk to reach: EINVAL (pipes) and ENOTSUP are its way to say so.
+    if (sync && ::fsync(fd_.get()) != 0 && !(temporary_.empty() && (errno == EINVAL || errno == ENOTSUP)))
+        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot flush to disk"));
+    if (fd_.close_checked() != 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));
+    if (!temporary_.empty()) interrupts_.release([&] { rename_to_final(sync); });
+    committed_ = true;
+}
+
+void OutputFile::rename_to_final(bool sync) {
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot rename " + temporary_));
+    if (!sync) return;
+    // The new name itself is on the disk once its directory is.
+    const FileDescriptor directory(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory.valid() || ::fsync(directory.get()) != 0)
+        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot flush its directory to disk"));
+}
+
+} // namespace hw4

@@ -1,0 +1,43 @@
+// Writing the result so that nothing is ever lost: into a temporary file beside the output, which takes the
+// output's name only when it is complete. Until then an existing output stands untouched.
+#pragma once
+
+#include <string>
+
+#include "case_file.h"
+#include "file_descriptor.h"
+#include "interrupt.h"
+
+namespace hw4 {
+
+// Throws Error (usage) when `output` names the input file: by the same path, a link or a hard link.
+void refuse_overwriting(const CaseReader& input, const std::string& output);
+
+class OutputFile {
+public:
+    // Creates the temporary file, so that a missing or unwritable directory shows before any work is done.
+    // A device or a FIFO is written directly.
+    OutputFile(const std::string& path, InterruptGuard& interrupts);
+    ~OutputFile();
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+
+    void write(const void* data, size_t size);
+
+    // Complete: closes the file and gives it its name; with `sync`, only after it is safe on the disk.
+    void commit(bool sync);
+
+private:
+    void open_direct(const std::string& path);
+    std::string open_temporary();
+    void rename_to_final(bool sync);
+
+    std::string path_;      // as the user wrote it, for messages
+    std::string target_;    // the file behind it (symbolic links followed)
+    std::string temporary_; // empty for a device or a FIFO
+    FileDescriptor fd_;
+    InterruptGuard& interrupts_;
+    bool committed_ = false;
+};
+
+} // namespace hw4
