@@ -19,6 +19,7 @@ SANITIZE ?=
 PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
+LEAKS ?= 0
 MACHINE := $(shell uname -m)
 
 # ---- Flags. The contract (src/contract.h) holds only with contraction off and without fast-math, in every
@@ -45,7 +46,7 @@ NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -ccbin $(CXX) --threads 0 -Wer
     -DHW4_ARCHS='"$(strip $(ARCHS))"'
 
 # ---- Files
-COMMON := src/case_file.cpp src/domain.cpp src/interrupt.cpp src/output_file.cpp
+COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp
 CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
     $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
 HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
@@ -72,6 +73,14 @@ all: $(PROGRAMS)
 $(BIN)/hw4: $(HW4_OBJECTS)
 	@mkdir -p $(@D)
 	$(LINK_HW4)
+
+# generate looks for the table beside itself.
+ifneq ($(BIN),.)
+PROGRAMS += $(BIN)/testcases/cases.tsv
+$(BIN)/testcases/cases.tsv: testcases/cases.tsv
+	@mkdir -p $(@D)
+	cp $< $@
+endif
 
 $(BIN)/seq: $(call objects,seq.cpp $(COMMON))
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON) src/case_values.cpp)
@@ -136,14 +145,15 @@ $(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES)) $(TEST_OBJECTS)
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some
 .PHONY: judge
 judge: all
-	judge/judge $(CASES)
+	judge/judge --bin $(BIN) $(CASES)
 
+# LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
 ## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
 .PHONY: sanitize
 sanitize: | need-test
 	@$(MAKE) --no-print-directory all
 	@$(MAKE) --no-print-directory BUILD=build/sanitize BIN=build/sanitize/bin CUDA=no SANITIZE=1 all tests
-	tests/run --bin build/sanitize/bin --build build/sanitize --quick $(TEST_ARGS)
+	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --quick $(TEST_ARGS)
 
 ## gpu-check: compute-sanitizer's four tools over the GPU tests (needs a GPU)
 .PHONY: gpu-check

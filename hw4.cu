@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
@@ -70,10 +71,12 @@ void remark_unusual(const std::string& input, const Shape& shape) {
             input.c_str());
 }
 
-void write_text(const std::string& path, const std::string& text, InterruptGuard& interrupts) {
-    OutputFile file(path, interrupts);
-    file.write(text.data(), text.size());
-    file.commit(false);
+// Opened before the work, so that a bad name shows at once.
+std::unique_ptr<OutputFile> open_json(const Options& options, const CaseReader& input, InterruptGuard& interrupts) {
+    if (options.json.empty()) return nullptr;
+    refuse_overwriting(input, options.json);
+    refuse_same_output(options.output, options.json);
+    return std::make_unique<OutputFile>(options.json, interrupts);
 }
 
 void compute(const Options& options) {
@@ -81,8 +84,8 @@ void compute(const Options& options) {
     InterruptGuard interrupts;
     CaseReader input(options.input);
     refuse_overwriting(input, options.output);
-    if (!options.json.empty()) refuse_overwriting(input, options.json);
     OutputFile output(options.output, interrupts);
+    const std::unique_ptr<OutputFile> json = open_json(options, input, interrupts);
     const Shape& shape = input.shape();
     std::printf("(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),
                 static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim));
@@ -94,7 +97,11 @@ void compute(const Options& options) {
     const double total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::printf("Time: %.3f seconds\n", total);
     if (options.time) std::fputs(time_table(report, total).c_str(), stdout);
-    if (!options.json.empty()) write_text(options.json, json_text(options.input, shape, report, total), interrupts);
+    if (json) {
+        const std::string text = json_text(options.input, shape, report, total);
+        json->write(text.data(), text.size());
+        json->commit(options.sync);
+    }
 }
 
 void list_kernels() {

@@ -12,17 +12,10 @@
 #include "src/contract.h"
 #include "src/domain.h"
 #include "src/error.h"
+#include "src/fma_clones.h"
 #include "src/interrupt.h"
 #include "src/output_file.h"
 #include "src/sequential.h"
-
-// The same source for every x86-64; where the processor has FMA it is used instead of libm's (equal) fmaf.
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__FMA__) && !defined(__clang__) &&                           \
-    !defined(__SANITIZE_ADDRESS__)
-#define HW4_CLONES __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define HW4_CLONES
-#endif
 
 namespace hw4 {
 namespace {
@@ -51,8 +44,8 @@ std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
 }
 
 // One row against one tile of `keys` <= 32 keys.
-HW4_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int keys, int64_t d,
-                            Scale scale) {
+HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int keys, int64_t d,
+                                Scale scale) {
     float s[kKeyTile] = {};
     for (int64_t t = 0; t < d; ++t)
         for (int j = 0; j < kKeyTile; ++j) s[j] = fused(q[t], kt[t * kKeyTile + j], s[j]);

@@ -1,1 +1,298 @@
-int main() { return 0; }
+// compare: two outputs of one case, value by value where their bytes differ.
+//
+//     compare [--atol X] INPUT EXPECTED GOT
+#include <fcntl.h>
+#include <getopt.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../src/error.h"
+#include "../src/file_descriptor.h"
+#include "../src/shape.h"
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kBlockValues = size_t{1} << 18; // 1 MiB: stays in the cache between read() and memcmp()
+
+constexpr int kEqual = 0;
+constexpr int kDifferent = 1;
+constexpr int kCannotCompare = 2;
+
+constexpr const char* kUsage =
+    "usage: compare [--atol X] INPUT EXPECTED GOT\n"
+    "\n"
+    "Compares two outputs of the case INPUT (plain or gzip, only its header is read). The bytes decide. What\n"
+    "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
+    "and column count from 0.\n"
+    "\n"
+    "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
+    "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
+    "  --help\n"
+    "\n"
+    "exit codes: 0 equal (or within X), 1 different, 2 could not compare\n";
+
+struct CannotCompare : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+struct Arguments {
+    std::optional<double> atol; // without it the bytes decide
+    std::string input;
+    std::string expected;
+    std::string got;
+};
+
+class OutputStream {
+public:
+    explicit OutputStream(const std::string& path)
+        : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), size_(regular_size()) {}
+
+    int64_t size() const { return size_; }
+
+    void read(float* to, size_t count) {
+        auto* bytes = reinterpret_cast<unsigned char*>(to);
+        for (size_t left = count * sizeof(float); left > 0;) {
+            const ssize_t got = ::read(fd_.get(), bytes, left);
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) throw CannotCompare(path_ + ": " + with_errno("cannot read"));
+            if (got == 0) throw CannotCompare(path_ + ": became shorter while it was read");
+            bytes += got;
+            left -= static_cast<size_t>(got);
+        }
+    }
+
+private:
+    int64_t regular_size() const {
+        struct stat info {};
+        if (!fd_.valid() || ::fstat(fd_.get(), &info) != 0)
+            throw CannotCompare(path_ + ": " + with_errno("cannot open"));
+        if (!S_ISREG(info.st_mode)) throw CannotCompare(path_ + ": not a regular file");
+        return info.st_size;
+    }
+
+    std::string path_;
+    FileDescriptor fd_;
+    int64_t size_;
+};
+
+struct Difference {
+    size_t index = 0;
+    float expected = 0.0f;
+    float got = 0.0f;
+    double absolute = 0.0;
+
+    bool has_nan() const { return std::isnan(expected) || std::isnan(got); }
+};
+
+// What the comparison found. `breaking` are the differences that the rule does not allow.
+struct Findings {
+    size_t differing = 0;
+    size_t breaking = 0;
+    size_t expected_nan = 0;
+    size_t got_nan = 0;
+    std::optional<Difference> first_breaking;
+    std::optional<Difference> largest;
+};
+
+uint32_t word_of(float value) {
+    uint32_t word = 0;
+    std::memcpy(&word, &value, sizeof word);
+    return word;
+}
+
+bool breaks_rule(const Difference& difference, const std::optional<double>& atol) {
+    return !atol || !(difference.absolute <= *atol); // written so that NaN breaks it
+}
+
+void note_difference(Findings& findings, const Difference& difference, const std::optional<double>& atol) {
+    ++findings.differing;
+    findings.expected_nan += std::isnan(difference.expected);
+    findings.got_nan += std::isnan(difference.got);
+    if (!difference.has_nan() && (!findings.largest || difference.absolute > findings.largest->absolute))
+        findings.largest = difference;
+    if (!breaks_rule(difference, atol)) return;
+    ++findings.breaking;
+    if (!findings.first_breaking) findings.first_breaking = difference;
+}
+
+void compare_values(Findings& findings, const std::vector<float>& expected, const std::vector<float>& got, size_t first,
+                    size_t count, const std::optional<double>& atol) {
+    for (size_t i = 0; i < count; ++i) {
+        if (word_of(expected[i]) == word_of(got[i])) continue;
+        const double absolute = std::fabs(static_cast<double>(expected[i]) - static_cast<double>(got[i]));
+        note_difference(findings, {first + i, expected[i], got[i], absolute}, atol);
+    }
+}
+
+Findings compare_streams(OutputStream& expected, OutputStream& got, size_t total, const std::optional<double>& atol) {
+    Findings findings;
+    const size_t block = std::min(kBlockValues, total);
+    std::vector<float> expected_block(block);
+    std::vector<float> got_block(block);
+    for (size_t first = 0; first < total; first += block) {
+        const size_t count = std::min(block, total - first);
+        expected.read(expected_block.data(), count);
+        got.read(got_block.data(), count);
+        if (std::memcmp(expected_block.data(), got_block.data(), count * sizeof(float)) == 0) continue;
+        compare_values(findings, expected_block, got_block, first, count, atol);
+    }
+    return findings;
+}
+
+std::array<int32_t, 3> read_header(const std::string& path) {
+    const gzFile file = gzopen(path.c_str(), "rb"); // passes a file that is not gzip through unchanged
+    if (!file) throw CannotCompare(path + ": " + with_errno("cannot open"));
+    std::array<int32_t, 3> header{};
+    const int got = gzread(file, header.data(), sizeof header);
+    gzclose_r(file);
+    if (got != static_cast<int>(sizeof header)) throw CannotCompare(path + ": no header of 12 bytes in it");
+    return header;
+}
+
+Shape read_shape(const std::string& path) {
+    const auto [batches, tokens, dim] = read_header(path);
+    const bool positive = batches >= 1 && tokens >= 1 && dim >= 1;
+    if (!positive || __int128{4} * batches * tokens * dim > std::numeric_limits<int64_t>::max())
+        throw CannotCompare(path + ": not a case: (B, N, d) = (" + std::to_string(batches) + ", " +
+                            std::to_string(tokens) + ", " + std::to_string(dim) + ")");
+    return {batches, tokens, dim};
+}
+
+// Steps from one float to the other through all floats between them; +0 and -0 are the same step.
+int64_t ulp_distance(float a, float b) {
+    const auto rank = [](float value) {
+        const uint32_t word = word_of(value);
+        const auto magnitude = static_cast<int64_t>(word & 0x7fffffffu);
+        return (word >> 31) != 0 ? -magnitude : magnitude;
+    };
+    return std::abs(rank(a) - rank(b));
+}
+
+std::string place_of(size_t index, const Shape& shape) {
+    const auto dim = static_cast<size_t>(shape.dim);
+    return "batch " + std::to_string(index / shape.matrix_floats()) + ", row " +
+           std::to_string(index % shape.matrix_floats() / dim) + ", column " + std::to_string(index % dim);
+}
+
+std::string rule_name(const std::optional<double>& atol) {
+    if (!atol) return "bytes";
+    std::array<char, 48> text{};
+    std::snprintf(text.data(), text.size(), "|expected - got| <= %g", *atol);
+    return text.data();
+}
+
+void print_first(const Difference& difference, const Shape& shape) {
+    const std::string distance = difference.has_nan()
+                                     ? "no ulp distance to NaN"
+                                     : std::to_string(ulp_distance(difference.expected, difference.got)) + " ulp apart";
+    std::printf("first: %s: expected %.9g (0x%08x), got %.9g (0x%08x), %s, byte offset %zu\n",
+                place_of(difference.index, shape).c_str(), static_cast<double>(difference.expected),
+                word_of(difference.expected), static_cast<double>(difference.got), word_of(difference.got),
+                distance.c_str(), difference.index * sizeof(float));
+}
+
+void print_largest(const Difference& difference, const Shape& shape) {
+    std::printf("largest absolute difference: %.9g at %s: expected %.9g, got %.9g\n", difference.absolute,
+                place_of(difference.index, shape).c_str(), static_cast<double>(difference.expected),
+                static_cast<double>(difference.got));
+}
+
+void print_findings(const Findings& findings, const Arguments& arguments, const Shape& shape, size_t total) {
+    const std::string rule = rule_name(arguments.atol);
+    if (findings.breaking > 0)
+        std::printf("different (rule: %s): %zu of %zu values", rule.c_str(), findings.breaking, total);
+    else
+        std::printf("within (rule: %s): all of %zu values", rule.c_str(), total);
+    if (arguments.atol) std::printf("; the bytes of %zu differ", findings.differing);
+    std::printf("\n");
+    if (findings.first_breaking) print_first(*findings.first_breaking, shape);
+    if (findings.largest) print_largest(*findings.largest, shape);
+    if (findings.expected_nan + findings.got_nan > 0)
+        std::printf("NaN among the differing values: %zu expected, %zu got; not in the largest difference\n",
+                    findings.expected_nan, findings.got_nan);
+}
+
+bool sizes_match(const Shape& shape, const OutputStream& expected, const OutputStream& got) {
+    const auto needed = static_cast<int64_t>(shape.output_bytes());
+    if (expected.size() == needed && got.size() == needed) return true;
+    std::printf(
+        "different sizes: expected has %lld bytes, got has %lld, and (B, N, d) = (%lld, %lld, %lld) needs %lld\n",
+        static_cast<long long>(expected.size()), static_cast<long long>(got.size()),
+        static_cast<long long>(shape.batches), static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim),
+        static_cast<long long>(needed));
+    return false;
+}
+
+int compare(const Arguments& arguments) {
+    const Shape shape = read_shape(arguments.input);
+    OutputStream expected(arguments.expected);
+    OutputStream got(arguments.got);
+    if (!sizes_match(shape, expected, got)) return kDifferent;
+    const size_t total = shape.output_bytes() / sizeof(float);
+    const Findings findings = compare_streams(expected, got, total, arguments.atol);
+    if (findings.differing == 0)
+        std::printf("equal: %zu values, %zu bytes\n", total, shape.output_bytes());
+    else
+        print_findings(findings, arguments, shape, total);
+    return findings.breaking == 0 ? kEqual : kDifferent;
+}
+
+double parse_atol(const std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0.0)
+        throw CannotCompare("--atol '" + text + "': need a number from 0; see --help");
+    return value;
+}
+
+// Nothing when --help has been answered.
+std::optional<Arguments> parse_arguments(int argc, char** argv) {
+    static constexpr option kOptions[] = {
+        {"atol", required_argument, nullptr, 'a'}, {"help", no_argument, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+    Arguments arguments;
+    for (int code; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+        switch (code) {
+        case 'a': arguments.atol = parse_atol(optarg); break;
+        case 'h': std::fputs(kUsage, stdout); return std::nullopt;
+        default: throw CannotCompare("wrong usage; see --help"); // getopt has named the option
+        }
+    }
+    if (argc - optind != 3) throw CannotCompare("need INPUT, EXPECTED and GOT; see --help");
+    arguments.input = argv[optind];
+    arguments.expected = argv[optind + 1];
+    arguments.got = argv[optind + 2];
+    return arguments;
+}
+
+int run(int argc, char** argv) {
+    const std::optional<Arguments> arguments = parse_arguments(argc, argv);
+    const int verdict = arguments ? compare(*arguments) : kEqual;
+    if (std::fflush(stdout) != 0) throw CannotCompare(with_errno("cannot write to standard output"));
+    return verdict;
+}
+
+} // namespace
+} // namespace hw4
+
+int main(int argc, char** argv) {
+    try {
+        return hw4::run(argc, argv);
+    } catch (const std::exception& error) { // bad_alloc too: no failure may look like a verdict
+        std::fprintf(stderr, "compare: %s\n", error.what());
+        return hw4::kCannotCompare;
+    }
+}

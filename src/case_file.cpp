@@ -2,23 +2,24 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "error.h"
 #include "file_descriptor.h"
+#include "gzip_source.h"
 
 namespace hw4 {
 namespace {
 
 constexpr size_t kHeaderBytes = 12;
 constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
-constexpr size_t kMaxDeflateRatio = 1032;     // deflate's best case, so a bound on what a gzip file holds
+constexpr int64_t kMaxDeflateRatio = 1032;    // deflate's best case, so a bound on what a gzip file holds
 
 using Header = std::array<int32_t, 3>;
 
@@ -26,6 +27,7 @@ using Header = std::array<int32_t, 3>;
     throw Error(ExitCode::bad_data, path + ": " + what);
 }
 
+// Any file as it is; also a pipe.
 class PlainSource : public ByteSource {
 public:
     PlainSource(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -46,50 +48,6 @@ public:
 private:
     std::string path_;
     FileDescriptor fd_;
-};
-
-// zlib reads gzip and, unchanged, anything else; so this serves pipes of both kinds too.
-class GzipSource : public ByteSource {
-public:
-    GzipSource(std::string path, FileDescriptor fd) : path_(std::move(path)), file_(gzdopen(fd.get(), "rb")) {
-        if (!file_) throw Error(ExitCode::out_of_memory, path_ + ": no memory for gzip");
-        fd.release(); // zlib closes it
-        gzbuffer(file_.get(), 1 << 18);
-    }
-
-    size_t read(void* to, size_t size) override {
-        auto* bytes = static_cast<unsigned char*>(to);
-        size_t done = 0;
-        while (done < size) {
-            const int got = gzread(file_.get(), bytes + done, static_cast<unsigned>(std::min(size - done, kReadStep)));
-            // A cut stream shows as a short or empty read with Z_BUF_ERROR behind it.
-            int status = Z_OK;
-            const char* message = gzerror(file_.get(), &status);
-            if (status == Z_ERRNO) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read"));
-            if (got < 0 || status != Z_OK) {
-                const std::string why = status == Z_BUF_ERROR ? "unexpected end" : strip_name(message);
-                bad_data(path_, "gzip stream corrupt at byte " + std::to_string(gzoffset(file_.get())) +
-                                    " of the file: " + why);
-            }
-            if (got == 0) break;
-            done += static_cast<size_t>(got);
-        }
-        return done;
-    }
-
-private:
-    struct Close {
-        void operator()(gzFile file) const { gzclose_r(file); }
-    };
-
-    // zlib puts "<fd:3>: " before its message.
-    static std::string strip_name(const std::string& message) {
-        const size_t colon = message.find(": ");
-        return colon == std::string::npos ? message : message.substr(colon + 2);
-    }
-
-    std::string path_;
-    std::unique_ptr<std::remove_pointer_t<gzFile>, Close> file_;
 };
 
 int32_t swap_bytes(int32_t value) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value))); }
@@ -117,7 +75,7 @@ std::string describe(const Header& h) {
 }
 
 // Files of another format that people hand over by mistake.
-void refuse_other_formats(const std::string& path, const std::array<unsigned char, kHeaderBytes>& raw) {
+void refuse_other_formats(const std::string& path, const std::vector<unsigned char>& raw) {
     const std::string start(raw.begin(), raw.end());
     const std::string layout = "; need int32 B, N, d, then float32 Q, K, V of each batch";
     if (start.compare(0, 6, "\x93NUMPY") == 0) bad_data(path, "is a NumPy .npy file" + layout);
@@ -161,9 +119,60 @@ OpenFile open_input(const std::string& path) {
     return file;
 }
 
-bool starts_like_gzip(int fd) {
-    unsigned char magic[2] = {};
-    return ::pread(fd, magic, sizeof magic, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+using Bytes = std::vector<unsigned char>;
+
+// What is known of a file's size: nothing for a pipe.
+struct StoredSize {
+    bool known;
+    int64_t bytes;
+};
+
+Bytes read_up_to(ByteSource& source, size_t size) {
+    Bytes bytes(size);
+    bytes.resize(source.read(bytes.data(), size));
+    return bytes;
+}
+
+Header header_of(const Bytes& bytes) {
+    Header h;
+    static_assert(sizeof h == kHeaderBytes);
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file's numbers are little-endian");
+    std::memcpy(h.data(), bytes.data(), sizeof h);
+    return h;
+}
+
+// B may begin with the bytes that mark a gzip file; then the size tells.
+bool is_gzip(const Bytes& start, StoredSize stored) {
+    const bool marked =
+        start.size() >= 2 && start[0] == 0x1f && start[1] == 0x8b && (start.size() == 2 || start[2] == 8);
+    const bool whole_case =
+        stored.known && start.size() == kHeaderBytes && file_bytes(header_of(start)) == stored.bytes;
+    return marked && !whole_case;
+}
+
+void refuse_no_header(const std::string& path, const Bytes& start) {
+    if (start.empty()) bad_data(path, "is empty, need a 12-byte header (int32 B, N, d)");
+    if (start.size() < kHeaderBytes)
+        bad_data(path, "header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)");
+}
+
+void refuse_wrong_size(const std::string& path, const Header& h, StoredSize stored, bool gzip) {
+    const __int128 expected = file_bytes(h);
+    const std::string needs = "header: " + describe(h) + " needs " + decimal(expected) + " bytes";
+    const bool reversed = stored.known && !gzip && plausible(swapped(h)) && file_bytes(swapped(h)) == stored.bytes;
+    if (reversed && expected != stored.bytes)
+        bad_data(path, "is big-endian (its size fits " + describe(swapped(h)) + "); need little-endian");
+    if (expected > std::numeric_limits<int64_t>::max())
+        bad_data(path, needs + (stored.known ? ", file has " + std::to_string(stored.bytes) : ""));
+    if (!stored.known) return;
+    if (gzip && expected > __int128{stored.bytes} * kMaxDeflateRatio + kHeaderBytes)
+        bad_data(path, needs + ", a gzip file of " + std::to_string(stored.bytes) + " bytes cannot hold them");
+    if (gzip || expected == stored.bytes) return;
+    const std::string sizes =
+        "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + std::to_string(stored.bytes);
+    if (expected < stored.bytes) bad_data(path, sizes);
+    bad_data(path,
+             sizes + ": ends in " + place_of({h[0], h[1], h[2]}, static_cast<size_t>(stored.bytes) - kHeaderBytes));
 }
 
 } // namespace
@@ -171,45 +180,21 @@ bool starts_like_gzip(int fd) {
 CaseReader::CaseReader(const std::string& path) : path_(path) {
     OpenFile file = open_input(path);
     identity_ = {file.status.st_dev, file.status.st_ino};
-    const bool regular = S_ISREG(file.status.st_mode);
-    const bool gzip = regular && starts_like_gzip(file.fd.get());
-    const __int128 on_disk = file.status.st_size;
-    if (regular && !gzip)
-        source_ = std::make_unique<PlainSource>(path, std::move(file.fd));
-    else
-        source_ = std::make_unique<GzipSource>(path, std::move(file.fd));
-
-    std::array<unsigned char, kHeaderBytes> raw{};
-    const size_t got = source_->read(raw.data(), raw.size());
-    if (got == 0) bad_data(path, "is empty, need a 12-byte header (int32 B, N, d)");
-    if (got < raw.size())
-        bad_data(path, "header truncated: got " + std::to_string(got) + " of 12 bytes (int32 B, N, d)");
-    refuse_other_formats(path, raw);
-    Header h;
-    static_assert(sizeof h == kHeaderBytes);
-    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file's numbers are little-endian");
-    std::memcpy(h.data(), raw.data(), sizeof h);
-    refuse_bad_fields(path, h);
-
-    const __int128 expected = file_bytes(h);
-    const bool reversed = regular && !gzip && plausible(swapped(h)) && file_bytes(swapped(h)) == on_disk;
-    if (reversed && expected != on_disk)
-        bad_data(path, "is big-endian (its size fits " + describe(swapped(h)) + "); need little-endian");
-    if (expected > std::numeric_limits<int64_t>::max())
-        bad_data(path,
-                 "header: " + describe(h) + " needs " + decimal(expected) + " bytes, file has " + decimal(on_disk));
-    shape_ = {h[0], h[1], h[2]};
-    if (regular && !gzip) {
-        size_known_ = true;
-        if (on_disk < expected)
-            bad_data(path, "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + decimal(on_disk) +
-                               ": ends in " + place_of(shape_, static_cast<size_t>(on_disk) - kHeaderBytes));
-        if (on_disk > expected)
-            bad_data(path, "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + decimal(on_disk));
+    const StoredSize stored = {S_ISREG(file.status.st_mode), file.status.st_size};
+    source_ = std::make_unique<PlainSource>(path, std::move(file.fd));
+    Bytes start = read_up_to(*source_, kHeaderBytes);
+    const bool gzip = is_gzip(start, stored);
+    if (gzip) {
+        source_ = std::make_unique<GzipSource>(path, std::move(source_), start);
+        start = read_up_to(*source_, kHeaderBytes);
     }
-    if (gzip && expected > on_disk * __int128{kMaxDeflateRatio} + __int128{kHeaderBytes})
-        bad_data(path, "header: " + describe(h) + " needs " + decimal(expected) + " bytes, a gzip file of " +
-                           decimal(on_disk) + " bytes cannot hold them");
+    refuse_no_header(path, start);
+    refuse_other_formats(path, start);
+    const Header h = header_of(start);
+    refuse_bad_fields(path, h);
+    refuse_wrong_size(path, h, stored, gzip);
+    shape_ = {h[0], h[1], h[2]};
+    size_known_ = stored.known && !gzip;
 }
 
 void CaseReader::read_batches(int64_t count, float* to) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "byte_source.h"
 #include "shape.h"
 
 namespace hw4 {
@@ -16,14 +17,6 @@ namespace hw4 {
 struct FileIdentity {
     dev_t device;
     ino_t inode;
-};
-
-// A stream of bytes; the plain and the gzip one differ only here.
-class ByteSource {
-public:
-    virtual ~ByteSource() = default;
-    // Reads up to `size` bytes; fewer only at the end. Throws Error when the file cannot be read.
-    virtual size_t read(void* to, size_t size) = 0;
 };
 
 class CaseReader {

@@ -21,7 +21,7 @@ enum class CaseKind {
     dominant, // one key outweighs all others
     vzero,    // V with exact zeros of both signs
     huge,     // Q and K up to +-1e4: scores far beyond the integers a float holds
-    fading,   // scores rise with the key index while V fades to zero: old sums underflow
+    fading,   // scores rise with the key index while V fades to zero: old sums end as denormals
     climb,    // scores climb from -1e8 to 1e8: the reference changes its form twice
 };
 

@@ -5,17 +5,26 @@
 
 namespace hw4 {
 namespace {
-constexpr int kStopWaiting = SIGUSR2; // sent by the destructor to its own thread only
+constexpr int kStopWaiting = SIGUSR2; // sent by the destructor to its own thread
+
+// What the caller has ignored (nohup, a background job) stays ignored.
+bool ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
+} // namespace
 
 InterruptGuard::InterruptGuard() {
     sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, kStopWaiting}) sigaddset(&signals_, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+        if (!ignored(signal)) sigaddset(&signals_, signal);
+    sigaddset(&signals_, kStopWaiting);
     pthread_sigmask(SIG_BLOCK, &signals_, &before_);
     waiter_ = std::thread([this] { wait_for_signal(); });
 }
 
 InterruptGuard::~InterruptGuard() {
+    stopping_ = true;
     pthread_kill(waiter_.native_handle(), kStopWaiting);
     waiter_.join();
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
@@ -23,11 +32,12 @@ InterruptGuard::~InterruptGuard() {
 
 void InterruptGuard::wait_for_signal() {
     int signal = 0;
-    do sigwait(&signals_, &signal);
-    while (signal == 0);
-    if (signal == kStopWaiting) return;
+    do {
+        if (sigwait(&signals_, &signal) != 0) continue;
+        if (signal == kStopWaiting && stopping_) return;
+    } while (signal == 0 || signal == kStopWaiting); // one that somebody else sent
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!path_.empty()) ::unlink(path_.c_str());
+    for (const std::string& path : paths_) ::unlink(path.c_str());
     ::_exit(128 + signal);
 }
 

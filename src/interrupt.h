@@ -1,8 +1,10 @@
-// Ctrl-C and kill: the temporary output file is removed, then the process ends with 128 + signal.
+// Ctrl-C and kill: temporary output files are removed, then the process ends with 128 + signal.
 #pragma once
 
+#include <atomic>
 #include <csignal>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -23,22 +25,23 @@ public:
     template <class Create>
     void guard(Create&& create) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        path_ = create();
+        paths_.insert(create());
     }
 
-    // Runs `settle`, which gives the guarded file its final name or removes it; a signal leaves it alone after.
+    // Runs `settle`, which gives the guarded file its final name or removes it; a signal leaves `path` alone after.
     template <class Settle>
-    void release(Settle&& settle) {
+    void release(const std::string& path, Settle&& settle) {
         const std::lock_guard<std::mutex> lock(mutex_);
         settle();
-        path_.clear();
+        paths_.erase(path);
     }
 
 private:
     void wait_for_signal();
 
+    std::atomic<bool> stopping_{false};
     std::mutex mutex_;
-    std::string path_;
+    std::set<std::string> paths_;
     sigset_t signals_;
     sigset_t before_;
     std::thread waiter_;

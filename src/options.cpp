@@ -90,8 +90,14 @@ constexpr option kOptions[] = {{"device", required_argument, nullptr, kDevice},
                                {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
 
-// What getopt_long could not use, as the user wrote it.
-std::string offending(int argc, char** argv) { return optind > 1 && optind <= argc ? argv[optind - 1] : ""; }
+// Says what getopt_long could not use: it leaves the letter or the code of the option in optopt, 0 for a long
+// option that it does not know.
+[[noreturn]] void refuse_option(char** argv) {
+    const std::string word = argv[optind - 1];
+    if (optopt >= kDevice) usage_error("option '" + word + "' takes no value");
+    usage_error("unknown or ambiguous option '" + (optopt == 0 ? word : std::string{'-', static_cast<char>(optopt)}) +
+                "'");
+}
 
 } // namespace
 
@@ -111,8 +117,8 @@ Options parse_options(int argc, char** argv) {
         case kSync: options.sync = true; break;
         case kHelp: options.action = Action::help; return options;
         case kVersionOption: options.action = Action::version; return options;
-        case ':': usage_error("option '" + offending(argc, argv) + "' needs a value");
-        default: usage_error("unknown or ambiguous option '" + offending(argc, argv) + "'");
+        case ':': usage_error("option '" + std::string(argv[optind - 1]) + "' needs a value");
+        default: refuse_option(argv);
         }
     }
     if (options.action != Action::run) return options;

@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kWriteStep = size_t{1} << 30;
 constexpr int kNameAttempts = 100;
+constexpr int kMaxLinks = 40;          // as many as Linux follows
+constexpr size_t kNameBytesKept = 200; // of the output in the temporary name, which must stay under 255
 
 [[noreturn]] void cannot_create(const std::string& path, const std::string& why) {
     throw Error(ExitCode::cannot_create, path + ": " + why);
@@ -20,10 +22,19 @@ constexpr int kNameAttempts = 100;
 
 // The directory entry that rename() should replace: the end of a chain of symbolic links.
 std::string behind_links(const std::string& path) {
+    namespace fs = std::filesystem;
+    // Anything but a plain file is opened by the user's own name; /dev/stdout may lead to pipe:[1], in no directory.
+    struct stat existing {};
+    if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) return path;
     std::error_code error;
-    if (!std::filesystem::is_symlink(path, error)) return path;
-    const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-    return error ? path : target.string();
+    fs::path end = path;
+    for (int links = 0; fs::is_symlink(end, error); ++links) {
+        if (links == kMaxLinks) cannot_create(path, "too many levels of symbolic links");
+        const fs::path target = fs::read_symlink(end, error);
+        if (error) cannot_create(path, "cannot follow the symbolic link: " + error.message());
+        end = target.is_absolute() ? target : end.parent_path() / target;
+    }
+    return end.string();
 }
 
 std::string directory_of(const std::string& path) {
@@ -41,8 +52,16 @@ void refuse_overwriting(const CaseReader& input, const std::string& output) {
         throw Error(ExitCode::usage, output + ": output is the same file as input " + input.path());
 }
 
+void refuse_same_output(const std::string& a, const std::string& b) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    if (fs::equivalent(a, b, error) || fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error))
+        throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
+}
+
 OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts)
     : path_(path), target_(behind_links(path)), interrupts_(interrupts) {
+    if (path_.empty()) cannot_create("''", "the output needs a name");
     struct stat existing {};
     const bool exists = ::stat(target_.c_str(), &existing) == 0;
     if (exists && S_ISDIR(existing.st_mode)) cannot_create(path_, "is a directory, need a file name");
@@ -52,13 +71,20 @@ OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts)
         return;
     }
     interrupts_.guard([this] { return open_temporary(); });
-    if (exists && ::fchmod(fd_.get(), existing.st_mode & 07777) != 0 && errno != EPERM)
-        cannot_create(path_, with_errno("cannot set the old file's mode"));
+    // Set-user-id and its kin are not carried over: the new file may have another owner.
+    if (exists && ::fchmod(fd_.get(), existing.st_mode & 0777) != 0 && errno != EPERM) {
+        const std::string why = with_errno("cannot set the old file's mode");
+        remove_temporary(); // a constructor that throws has no destructor to do it
+        cannot_create(path_, why);
+    }
 }
 
 OutputFile::~OutputFile() {
-    if (committed_ || temporary_.empty()) return;
-    interrupts_.release([this] { ::unlink(temporary_.c_str()); });
+    if (!committed_ && !temporary_.empty()) remove_temporary();
+}
+
+void OutputFile::remove_temporary() {
+    interrupts_.release(temporary_, [this] { ::unlink(temporary_.c_str()); });
 }
 
 void OutputFile::open_direct(const std::string& path) {
@@ -67,8 +93,10 @@ void OutputFile::open_direct(const std::string& path) {
 }
 
 std::string OutputFile::open_temporary() {
+    const std::string name = std::filesystem::path(target_).filename().string().substr(0, kNameBytesKept);
     for (int attempt = 0; attempt < kNameAttempts && !fd_.valid(); ++attempt) {
-        temporary_ = target_ + ".hw4-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+        temporary_ = directory_of(target_) + "/" + name + ".hw4-" + std::to_string(::getpid()) + "-" +
+                     std::to_string(attempt) + ".tmp";
         // O_EXCL: never an existing file, never through somebody's link. 0666 leaves the mode to the umask.
         fd_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
         if (!fd_.valid() && errno != EEXIST) break;
@@ -97,7 +125,7 @@ void OutputFile::commit(bool sync) {
     if (sync && ::fsync(fd_.get()) != 0 && !(temporary_.empty() && (errno == EINVAL || errno == ENOTSUP)))
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot flush to disk"));
     if (fd_.close_checked() != 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));
-    if (!temporary_.empty()) interrupts_.release([&] { rename_to_final(sync); });
+    if (!temporary_.empty()) interrupts_.release(temporary_, [&] { rename_to_final(sync); });
     committed_ = true;
 }
 

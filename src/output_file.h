@@ -13,6 +13,9 @@ namespace hw4 {
 // Throws Error (usage) when `output` names the input file: by the same path, a link or a hard link.
 void refuse_overwriting(const CaseReader& input, const std::string& output);
 
+// Throws Error (usage) when two outputs of a run would be one file.
+void refuse_same_output(const std::string& a, const std::string& b);
+
 class OutputFile {
 public:
     // Creates the temporary file, so that a missing or unwritable directory shows before any work is done.
@@ -30,6 +33,7 @@ public:
 private:
     void open_direct(const std::string& path);
     std::string open_temporary();
+    void remove_temporary();
     void rename_to_final(bool sync);
 
     std::string path_;      // as the user wrote it, for messages

@@ -25,7 +25,7 @@ public:
         done_ += amount;
         const auto now = Clock::now();
         const double elapsed = std::chrono::duration<double>(now - start_).count();
-        if (elapsed < 1.0 || now - last_shown_ < std::chrono::milliseconds(200)) return;
+        if (elapsed < 1.0 || done_ <= 0 || now - last_shown_ < std::chrono::milliseconds(200)) return;
         last_shown_ = now;
         shown_ = true;
         std::fprintf(stderr, "\r\033[K%.0f of %.0f %s, %.0f s left", done_, total_, unit_,

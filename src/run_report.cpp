@@ -60,9 +60,8 @@ std::string time_table(const RunReport& report, double total_seconds) {
     };
     for (const auto& [name, seconds] : stages(report.seconds)) add(name, seconds);
     add("total", total_seconds);
-    std::snprintf(line, sizeof line, "  on %s (%s), kernel %s, %lld batches at a time\n", report.device.c_str(),
-                  report.device_name.c_str(), report.kernel.c_str(), static_cast<long long>(report.chunk_batches));
-    return table + line;
+    return table + "  on " + report.device + " (" + report.device_name + "), kernel " + report.kernel + ", " +
+           std::to_string(report.chunk_batches) + " batches at a time\n";
 }
 
 std::string json_text(const std::string& input, const Shape& shape, const RunReport& report, double total_seconds) {

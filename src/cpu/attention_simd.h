@@ -10,19 +10,20 @@
 // output:  a = weights,      b = a tile of V,            column = feature, depth = key
 //
 // A vector type V brings: kWidth lanes, kRowVectors x kColumns accumulators that fit its registers, Quad
-// (four b values ready to be broadcast) and the overloads of contract.h's operations.
+// (four b values ready to be broadcast), transpose4 and the overloads of contract.h's operations.
 #pragma once
 
 #include "kernel.h"
 
 namespace hw4::cpu {
 
-constexpr int kGroups = 8;    // row groups of a block: they share the packing of each key tile
-constexpr int kColumnPad = 8; // every kColumns divides it, and it divides kKeyTile
+constexpr int kBlockRowsAbout = 192; // rows of a block: they share the packing of each key tile
+constexpr int kColumnPad = 8;        // every kColumns divides it, and it divides kKeyTile
 
 template <class V>
 struct Attention {
     static constexpr int kRows = V::kRowVectors * V::kWidth; // of a group
+    static constexpr int kGroups = kBlockRowsAbout / kRows;
     static constexpr int64_t kBlockRows = int64_t{kGroups} * kRows;
     static_assert(kColumnPad % V::kColumns == 0 && kKeyTile % kColumnPad == 0, "panels must cover tiles exactly");
     static_assert(V::kColumns % 4 == 0, "b is broadcast four values at a time");
@@ -135,21 +136,31 @@ struct Attention {
         for (int64_t i = 0; i < count; ++i) x[i] = 0.0f;
     }
 
-    // Q rows [rows][dim] -> [dim][kRows]; rows that do not exist are zero (their results are dropped).
-    static void pack_queries(const float* q, int64_t rows, int64_t dim, float* qt) {
-        for (int64_t t = 0; t < dim; ++t)
-            for (int64_t row = 0; row < kRows; ++row) qt[t * kRows + row] = row < rows ? q[row * dim + t] : 0.0f;
+    // [rows][dim] -> [dim][to_rows]: element (row, t) goes to to[t][row]; rows that do not exist are zero. Four by
+    // four, so that both sides move whole vectors.
+    static void pack_transposed(const float* from, int64_t rows, int64_t dim, float* to, int64_t to_rows) {
+        const int64_t whole_rows = rows / 4 * 4;
+        const int64_t whole_dim = dim / 4 * 4;
+        for (int64_t row = 0; row < whole_rows; row += 4)
+            for (int64_t t = 0; t < whole_dim; t += 4)
+                V::transpose4(from + row * dim + t, dim, to + t * to_rows + row, to_rows);
+        const auto one_by_one = [&](int64_t first_row, int64_t first_t) {
+            for (int64_t t = first_t; t < dim; ++t)
+                for (int64_t row = first_row; row < to_rows; ++row)
+                    to[t * to_rows + row] = row < rows ? from[row * dim + t] : 0.0f;
+        };
+        one_by_one(whole_rows, 0);
+        one_by_one(0, whole_dim);
     }
 
-    static void pack_keys(const float* k, int keys, int64_t dim, float* kt) {
-        for (int64_t t = 0; t < dim; ++t)
-            for (int64_t j = 0; j < kKeyTile; ++j) kt[t * kKeyTile + j] = j < keys ? k[j * dim + t] : 0.0f;
-    }
-
+    // [keys][dim] -> [kKeyTile][padded dim], zero where there is nothing.
     static void pack_values(const float* v, int keys, int64_t dim, float* to) {
         const int64_t padded = padded_dim(dim);
-        for (int64_t j = 0; j < kKeyTile; ++j)
-            for (int64_t x = 0; x < padded; ++x) to[j * padded + x] = j < keys && x < dim ? v[j * dim + x] : 0.0f;
+        for (int64_t j = 0; j < kKeyTile; ++j, to += padded) {
+            const int64_t present = j < keys ? dim : 0;
+            for (int64_t x = 0; x < present; ++x) to[x] = v[j * dim + x];
+            clear(to + present, padded - present);
+        }
     }
 
     // Rows whose largest score is not covered get a new reference; rare, so one row at a time.
@@ -177,26 +188,36 @@ struct Attention {
         if (!covered) raise_references(group, tile_max, o, padded, scale);
     }
 
-    // Scores to weights in place, and their sums by lane. Keys that do not exist weigh +0.
-    static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale) {
-        const V c(scale.c);
-        for (int r = 0; r < kRows; r += V::kWidth) {
-            const V origin = V::load(group.origin + r);
-            const V floor = V::load(group.floor + r);
-            const V bias = V::load(group.bias + r);
-            for (int first = 0; first < keys; first += kLaneKeys) {
-                float* lane = group.lanes[sum_lane(first)] + r;
-                V sum = V::load(lane);
-                const int end = first + kLaneKeys < keys ? first + kLaneKeys : keys;
-                for (int j = first; j < end; ++j) {
-                    float* at = p + j * kRows + r;
-                    const V weight = exp2_scaled(larger(V::load(at) - origin, floor), c, bias);
-                    weight.store(at);
-                    sum = sum + weight;
-                }
-                sum.store(lane);
+    // Scores to weights in place, and their sums by lane, for `kKeys` keys of one sum lane. All row vectors at once,
+    // so that there are enough independent chains to keep the vector unit busy.
+    template <int kKeys>
+    static HW4_INLINE void weigh_lane(Group& group, float* p, float* lane, V c) {
+        V sum[V::kRowVectors];
+#pragma GCC unroll 4
+        for (int r = 0; r < V::kRowVectors; ++r) sum[r] = V::load(lane + r * V::kWidth);
+#pragma GCC unroll 4
+        for (int j = 0; j < kKeys; ++j) {
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) {
+                const int row = r * V::kWidth;
+                const V x =
+                    larger(V::load(p + j * kRows + row) - V::load(group.origin + row), V::load(group.floor + row));
+                const V weight = exp2_scaled(x, c, V::load(group.bias + row));
+                weight.store(p + j * kRows + row);
+                sum[r] = sum[r] + weight;
             }
         }
+#pragma GCC unroll 4
+        for (int r = 0; r < V::kRowVectors; ++r) sum[r].store(lane + r * V::kWidth);
+    }
+
+    // Keys that do not exist weigh +0.
+    static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale) {
+        const V c(scale.c);
+        int j = 0;
+        for (; j + kLaneKeys <= keys; j += kLaneKeys)
+            weigh_lane<kLaneKeys>(group, p + j * kRows, group.lanes[sum_lane(j)], c);
+        for (; j < keys; ++j) weigh_lane<1>(group, p + j * kRows, group.lanes[sum_lane(j)], c);
         clear(p + keys * kRows, (kKeyTile - keys) * kRows);
     }
 
@@ -246,12 +267,13 @@ struct Attention {
         };
         for (int64_t g = 0; g < groups; ++g) {
             start_group(w.groups[g], w.o + g * padded * kRows, w.total + g * padded * kRows, padded);
-            pack_queries(block.q + g * kRows * block.dim, rows_of(g), block.dim, w.qt + g * block.dim * kRows);
+            pack_transposed(block.q + g * kRows * block.dim, rows_of(g), block.dim, w.qt + g * block.dim * kRows,
+                            kRows);
         }
         for (int64_t j = 0; j < block.tokens; j += kKeyTile) {
             const int keys = static_cast<int>(block.tokens - j < kKeyTile ? block.tokens - j : int64_t{kKeyTile});
             const bool segment_ends = (j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= block.tokens;
-            pack_keys(block.k + j * block.dim, keys, block.dim, w.kt);
+            pack_transposed(block.k + j * block.dim, keys, block.dim, w.kt, kKeyTile);
             pack_values(block.v + j * block.dim, keys, block.dim, w.v);
             for (int64_t g = 0; g < groups; ++g) {
                 float* o = w.o + g * padded * kRows;

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "attention_simd.h"
+#include "transpose_sse.h"
 
 namespace hw4::cpu {
 namespace {
@@ -22,6 +23,9 @@ struct Avx512 {
     static HW4_INLINE Avx512 load(const float* from) { return _mm512_load_ps(from); }
     HW4_INLINE void store(float* to) const { _mm512_store_ps(to, x); }
     static HW4_INLINE Quad quad(const float* from) { return from; }
+    static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+        transpose4_sse(from, from_stride, to, to_stride);
+    }
     template <int kLane>
     static HW4_INLINE Avx512 fused_lane(Avx512 a, Quad b, Avx512 c) {
         return _mm512_fmadd_ps(a.x, _mm512_set1_ps(b[kLane]), c.x);

@@ -24,6 +24,10 @@ struct Generic {
         for (int i = 0; i < kWidth; ++i) to[i] = x[i];
     }
     static HW4_INLINE Quad quad(const float* from) { return from; }
+    static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+        for (int t = 0; t < 4; ++t)
+            for (int row = 0; row < 4; ++row) to[t * to_stride + row] = from[row * from_stride + t];
+    }
     template <int kLane>
     static HW4_INLINE Generic fused_lane(const Generic& a, Quad b, const Generic& c) {
         return each([&](int i) { return hw4::fused(a.x[i], b[kLane], c.x[i]); });

@@ -21,6 +21,15 @@ struct Neon {
     static HW4_INLINE Neon load(const float* from) { return vld1q_f32(from); }
     HW4_INLINE void store(float* to) const { vst1q_f32(to, x); }
     static HW4_INLINE Quad quad(const float* from) { return vld1q_f32(from); }
+    // to[t][row] = from[row][t], 4 x 4.
+    static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+        const float32x4x2_t low = vtrnq_f32(vld1q_f32(from), vld1q_f32(from + from_stride));
+        const float32x4x2_t high = vtrnq_f32(vld1q_f32(from + 2 * from_stride), vld1q_f32(from + 3 * from_stride));
+        vst1q_f32(to, vcombine_f32(vget_low_f32(low.val[0]), vget_low_f32(high.val[0])));
+        vst1q_f32(to + to_stride, vcombine_f32(vget_low_f32(low.val[1]), vget_low_f32(high.val[1])));
+        vst1q_f32(to + 2 * to_stride, vcombine_f32(vget_high_f32(low.val[0]), vget_high_f32(high.val[0])));
+        vst1q_f32(to + 3 * to_stride, vcombine_f32(vget_high_f32(low.val[1]), vget_high_f32(high.val[1])));
+    }
     template <int kLane>
     static HW4_INLINE Neon fused_lane(Neon a, Quad b, Neon c) {
         return vfmaq_laneq_f32(c.x, a.x, b, kLane);

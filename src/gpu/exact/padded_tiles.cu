@@ -4,8 +4,8 @@
 //           column meet 32 different banks.
 // Who       A block of 32 warps takes 32 query rows of a batch and walks over all keys. Warp = query row. For
 //           the scores lane = key, for the output lane = column (one in each chunk of 32 columns).
-// Memory    Q tile 32 x (D + 4), one chunk of K or V 32 x 33, weights 32 x 36: 13.5 KiB for D = 32, 17.5 for 64,
-//           41.5 for 256, under the 48 KiB that every card grants. K and V pass through one buffer in chunks of
+// Memory    Q tile 32 x (D + 4), one chunk of K or V 32 x 33, weights 32 x 36: 13.1 KiB for D = 32, 17.1 for 64,
+//           41.1 for 256, under the 48 KiB that every card grants. K and V pass through one buffer in chunks of
 //           32 columns, so that D = 256 fits. Registers: at most 64, for 1024 threads.
 // Order     The contract's: a score is one fma chain over t (the chunks of K come in order); lanes 0..7 of a
 //           warp hold the eight sums; p*v in key order; segments folded in registers.

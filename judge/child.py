@@ -1,0 +1,147 @@
+"""Running a program in a process group of its own: timed, ended at a limit, nothing of it left behind."""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+KILL_GRACE_S = 0.5  # a run that ends only a little over its limit shows by how much
+TERM_GRACE_S = 1.0  # between SIGTERM, which lets a program remove its temporary files, and SIGKILL
+LINE_LENGTH = 300
+
+_live: set[int] = set()  # process groups whose leader is not reaped, so whose number cannot be another's
+_live_lock = threading.Lock()
+_stopping = False
+
+
+class Interrupted(BaseException):
+    """A signal asked this program to end. Not an Exception, so that nothing catches it by accident."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    wall_s: float
+    exit_code: int | None  # None when a signal ended it
+    signal: int | None
+    at_limit: bool  # ended by us
+    last_error_line: str
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0 and not self.at_limit
+
+    def failure(self) -> str:
+        """How it failed, in words, with what it said last."""
+        how = f"exit code {self.exit_code}" if self.signal is None else f"signal {signal_name(self.signal)}"
+        if self.signal is None and self.exit_code > 128 and signal_name(self.exit_code - 128).startswith("SIG"):
+            how += f" (a launcher's way to say {signal_name(self.exit_code - 128)})"
+        return f"{how}: {self.last_error_line}" if self.last_error_line else how
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def raise_on_signals() -> None:
+    """SIGINT, SIGTERM and SIGHUP unwind the main thread, unless they were being ignored (nohup)."""
+    endings = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number, _frame):
+        for ending in endings:  # a second Ctrl-C must not stop the cleaning up
+            signal.signal(ending, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for ending in endings:
+        if signal.getsignal(ending) != signal.SIG_IGN:
+            signal.signal(ending, interrupt)
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+def _stop_group(group: int) -> None:
+    _signal_group(group, signal.SIGTERM)
+    deadline = time.monotonic() + TERM_GRACE_S
+    while time.monotonic() < deadline and not _has_ended(group):
+        time.sleep(0.01)
+    _signal_group(group, signal.SIGKILL)
+
+
+def stop_all() -> None:
+    """Ends what other threads are running, and lets them start nothing more."""
+    global _stopping
+    with _live_lock:
+        _stopping = True
+        for group in _live:
+            _stop_group(group)
+
+
+def _start(command: list[str], errors) -> subprocess.Popen:
+    with _live_lock:
+        if _stopping:
+            raise OSError("stopping")
+        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                                   start_new_session=True)
+        _live.add(started.pid)
+        return started
+
+
+def _last_line(errors) -> str:
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - 4096))
+    lines = errors.read().decode("utf-8", "replace").splitlines()
+    text = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:LINE_LENGTH]
+
+
+def run(command: list[str], limit_s: float | None = None) -> Ended:
+    """Runs the command to its end, or to a little over the limit. Its standard output is dropped."""
+    # A file and not a pipe: whoever inherited a pipe could keep it open after the program has ended.
+    with tempfile.TemporaryFile() as errors:
+        start = time.monotonic()
+        child = _start(command, errors)
+        at_limit = threading.Event()
+
+        def end_at_limit():
+            if not _has_ended(child.pid):
+                at_limit.set()
+                _stop_group(child.pid)
+
+        limiter = threading.Timer(limit_s + KILL_GRACE_S, end_at_limit) if limit_s is not None else None
+        try:
+            if limiter:
+                limiter.start()
+            # WNOWAIT: the process stays a zombie, so its number stays its own until nobody signals it any more.
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            wall_s = time.monotonic() - start
+        except BaseException:
+            _stop_group(child.pid)
+            raise
+        finally:
+            if limiter and limiter.is_alive():
+                limiter.cancel()
+                limiter.join()
+            _signal_group(child.pid, signal.SIGKILL)  # what the program started and left running
+            with _live_lock:
+                _live.discard(child.pid)
+            code = child.wait()
+        return Ended(wall_s=wall_s, exit_code=code if code >= 0 else None, signal=-code if code < 0 else None,
+                     at_limit=at_limit.is_set(), last_error_line=_last_line(errors))

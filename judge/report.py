@@ -1,0 +1,158 @@
+"""What the judge says: a line a case, the summary, and the same as JSON and JUnit XML."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+
+from case_table import Case
+from verdict import JUDGE_ERROR, PASSED, SKIPPED, Result
+
+COURSE_CASES = 30
+COURSE_POINTS = 60
+POINTS_PER_CASE = 3
+VERDICT_WIDTH = len("NO-OUT")
+
+GREEN, RED, YELLOW, PLAIN = "\033[32m", "\033[31m", "\033[33m", "\033[0m"
+
+
+def wants_color(choice: str, stream) -> bool:
+    if choice == "auto":
+        return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return choice == "always"
+
+
+def _colored_verdict(verdict: str, color: bool) -> str:
+    padded = verdict.ljust(VERDICT_WIDTH)
+    if not color:
+        return padded
+    paint = {PASSED: GREEN, SKIPPED: YELLOW, JUDGE_ERROR: YELLOW}.get(verdict, RED)
+    return paint + padded + PLAIN
+
+
+def _time_text(result: Result) -> str:
+    if not result.samples:
+        return "-"
+    if len(result.samples) == 1:
+        return f"{result.best_s:.3f} s"
+    return f"best {result.best_s:.3f} s, median {result.median_s:.3f} s of {len(result.samples)}"
+
+
+def case_lines(result: Result, cases: list[Case], color: bool) -> str:
+    """One line, with columns wide enough for all the cases, and the explanation indented under it."""
+    name_width = max(len(case.name) for case in cases)
+    shape_width = max(len(case.shape) for case in cases)
+    limit = "no limit" if result.limit_s is None else f"limit {result.limit_s:g} s"
+    line = (f"{_colored_verdict(result.verdict, color)}  {result.case.name:{name_width}}  "
+            f"{result.case.shape:{shape_width}}  {_time_text(result):>9}  {limit:8}  {result.detail}")
+    return "\n".join([line, *("        " + text for text in result.explanation)])
+
+
+def list_lines(cases: list[Case]) -> str:
+    return "\n".join(f"{case.name}  {case.shape:20}  {case.kind:9}  limit {case.limit_s:g} s  {case.flops:.3g} FLOP"
+                     for case in cases)
+
+
+def counts(results: list[Result]) -> tuple[int, int, int]:
+    passed = sum(result.passed for result in results)
+    not_run = sum(result.verdict == SKIPPED for result in results)
+    return passed, len(results) - passed - not_run, not_run
+
+
+def points(results: list[Result]) -> int | None:
+    """By the course's rule; None unless all of its cases ran."""
+    ran = [result for result in results if re.fullmatch("t[0-9]+", result.case.name) and result.samples
+           and result.verdict != JUDGE_ERROR]
+    if len(ran) != COURSE_CASES:
+        return None
+    failed = sum(not result.passed for result in ran)
+    return max(0, COURSE_POINTS - POINTS_PER_CASE * failed)
+
+
+def summary_lines(results: list[Result]) -> str:
+    lines = []
+    timed = [result for result in results if result.samples]
+    if timed:
+        slowest = max(timed, key=lambda result: result.best_s)
+        total_s = sum(result.best_s for result in timed)
+        lines.append(f"total {total_s:.3f} s, slowest {slowest.case.name} with {slowest.best_s:.3f} s")
+    earned = points(results)
+    if earned is not None:
+        lines.append(f"points: {earned} of {COURSE_POINTS}")
+    passed, failed, not_run = counts(results)
+    lines.append(f"{passed} passed, {failed} failed" + (f", {not_run} skipped" if not_run else ""))
+    return "\n".join(lines)
+
+
+def _first_answer(command: list[str]) -> str | None:
+    """What a program prints, where it exists and succeeds."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                              errors="replace", timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as info:
+            names = re.findall(r"^model name\s*:\s*(.+)$", info.read(), re.MULTILINE)
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def machine() -> dict:
+    gpus = _first_answer(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
+    return {"host": platform.node(), "system": platform.platform(), "architecture": platform.machine(),
+            "processor": _processor(), "processors": os.cpu_count(), "python": platform.python_version(),
+            "gpus": gpus.splitlines() if gpus is not None else []}
+
+
+def git_state(root: str) -> dict | None:
+    commit = _first_answer(["git", "-C", root, "rev-parse", "HEAD"])
+    # Without its optional locks, so that the judge never stands in the way of somebody's commit.
+    status = _first_answer(["git", "--no-optional-locks", "-C", root, "status", "--porcelain"])
+    if commit is None or status is None:
+        return None
+    return {"commit": commit.strip(), "dirty": bool(status.strip())}
+
+
+def _case_document(result: Result) -> dict:
+    case = result.case
+    return {"name": case.name, "B": case.batches, "N": case.tokens, "d": case.dim, "kind": case.kind,
+            "verdict": result.verdict, "rule": result.rule, "limit_s": result.limit_s, "best_s": result.best_s,
+            "median_s": result.median_s, "crc32_out_expected": case.crc32_out, "detail": result.detail,
+            "explanation": result.explanation, "samples": [dataclasses.asdict(sample) for sample in result.samples]}
+
+
+def json_text(results: list[Result], argv: list[str], surroundings: dict) -> str:
+    passed, failed, not_run = counts(results)
+    summary = {"passed": passed, "failed": failed, "skipped": not_run, "points": points(results)}
+    document = {"argv": argv, **surroundings, "summary": summary, "cases": list(map(_case_document, results))}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def junit_text(results: list[Result]) -> str:
+    _, failed, not_run = counts(results)
+    errors = sum(result.verdict == JUDGE_ERROR for result in results)
+    suite = ElementTree.Element("testsuite", name="hw4", tests=str(len(results)), failures=str(failed - errors),
+                                errors=str(errors), skipped=str(not_run),
+                                time=f"{sum(result.best_s or 0 for result in results):.6f}")
+    for result in results:
+        element = ElementTree.SubElement(suite, "testcase", classname="hw4", name=result.case.name,
+                                         time=f"{result.best_s or 0:.6f}")
+        if result.passed:
+            continue
+        tag = {SKIPPED: "skipped", JUDGE_ERROR: "error"}.get(result.verdict, "failure")
+        outcome = ElementTree.SubElement(element, tag, message=f"{result.verdict}: {result.detail}")
+        outcome.text = "\n".join(result.explanation)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"

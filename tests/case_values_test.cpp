@@ -1,0 +1,229 @@
+#include "../src/case_values.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "../src/contract.h"
+#include "../src/domain.h"
+
+namespace hw4 {
+namespace {
+
+constexpr double kLog2E = 1.4426950408889634;
+
+std::vector<float> values(const CaseRecipe& recipe) {
+    std::vector<float> data(static_cast<size_t>(recipe.shape.batches) * recipe.shape.batch_input_floats());
+    fill_case_values(recipe, 0, data.size(), data.data());
+    return data;
+}
+
+// A generated case and the exact exponents of its softmax.
+class Case {
+public:
+    Case(CaseKind kind, const Shape& shape, uint64_t seed = 1) : shape_(shape), data_(values({shape, kind, seed})) {}
+
+    int64_t tokens() const { return shape_.tokens; }
+    const std::vector<float>& all() const { return data_; }
+    // Matrix 0, 1, 2 (Q, K, V) of the first batch.
+    const float* row(int matrix, int64_t i) const {
+        return data_.data() + static_cast<size_t>(matrix) * shape_.matrix_floats() + i * shape_.dim;
+    }
+    std::vector<float> matrix(int m) const { return {row(m, 0), row(m, shape_.tokens)}; }
+
+    // Base-2 exponents of query i against every key of the first batch.
+    std::vector<double> exponents(int64_t i) const {
+        std::vector<double> result;
+        for (int64_t j = 0; j < shape_.tokens; ++j)
+            result.push_back(std::inner_product(row(0, i), row(0, i) + shape_.dim, row(1, j), 0.0) * kLog2E /
+                             std::sqrt(static_cast<double>(shape_.dim)));
+        return result;
+    }
+
+private:
+    Shape shape_;
+    std::vector<float> data_;
+};
+
+double largest(const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); }
+double smallest(const std::vector<double>& x) { return *std::min_element(x.begin(), x.end()); }
+
+TEST(CaseKinds, HaveNames) {
+    EXPECT_EQ(case_kind_names(), (std::vector<std::string>{"uniform", "equal", "negative", "spread", "denormal",
+                                                           "dominant", "vzero", "huge", "fading", "climb"}));
+    EXPECT_EQ(case_kind("uniform"), CaseKind::uniform);
+    EXPECT_EQ(case_kind("climb"), CaseKind::climb);
+    for (const char* name : {"", "Uniform", "uniform ", "climbing"}) EXPECT_EQ(case_kind(name), std::nullopt) << name;
+}
+
+// The files on other machines, and the check sums of cases.tsv, come from these very numbers.
+TEST(CaseValues, AreTheseForever) {
+    const std::vector<float> first = values({{1, 1, 2}, CaseKind::uniform, 1});
+    EXPECT_EQ(first, (std::vector<float>{-0x1.97ac78p+0f, 0x1.9fc0ecp+0f, -0x1.faa948p-2f, -0x1.40e088p+1f,
+                                         0x1.99acap+0f, 0x1.e48edp+0f}));
+    const std::vector<std::pair<const char*, uLong>> sums = {
+        {"uniform", 0xd7461d66},  {"equal", 0xac808f77},    {"negative", 0xdaac084f}, {"spread", 0xc431883c},
+        {"denormal", 0xd33f4624}, {"dominant", 0x0c50fbe6}, {"vzero", 0x0f924dba},    {"huge", 0x749d645a},
+        {"fading", 0x03679521},   {"climb", 0x9b7fd8c1}};
+    for (const auto& [name, sum] : sums) {
+        const std::vector<float> data = values({{2, 40, 6}, *case_kind(name), 9});
+        EXPECT_EQ(crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size() * sizeof(float))),
+                  sum)
+            << name;
+    }
+}
+
+TEST(CaseValues, DoNotDependOnTheChunks) {
+    for (const std::string& name : case_kind_names()) {
+        const CaseRecipe recipe{{2, 33, 5}, *case_kind(name), 3};
+        const std::vector<float> whole = values(recipe);
+        for (const size_t step : {size_t{1}, size_t{7}, size_t{500}}) {
+            std::vector<float> pieces(whole.size());
+            for (size_t at = 0; at < whole.size(); at += step)
+                fill_case_values(recipe, at, std::min(step, whole.size() - at), pieces.data() + at);
+            EXPECT_EQ(std::memcmp(whole.data(), pieces.data(), whole.size() * sizeof(float)), 0) << name << step;
+        }
+    }
+}
+
+TEST(CaseValues, DependOnTheSeedAndTheBatch) {
+    const std::vector<float> one = values({{2, 10, 10}, CaseKind::uniform, 1});
+    const std::vector<float> two = values({{2, 10, 10}, CaseKind::uniform, 2});
+    EXPECT_EQ(std::inner_product(one.begin(), one.end(), two.begin(), 0, std::plus<>(), std::equal_to<>()), 0);
+    EXPECT_EQ(
+        std::inner_product(one.begin(), one.begin() + 300, one.begin() + 300, 0, std::plus<>(), std::equal_to<>()), 0);
+}
+
+TEST(CaseValues, AreInTheDomain) {
+    for (const std::string& name : case_kind_names()) {
+        const Shape shape{2, 200, 64};
+        const std::vector<float> data = values({shape, *case_kind(name), 5});
+        EXPECT_NO_THROW(check_domain(name, shape, 0, 2, data.data()));
+    }
+}
+
+TEST(CaseValues, UniformIsEvenFromMinusThreeToThree) {
+    const std::vector<float> data = values({{1, 1000, 100}, CaseKind::uniform, 4});
+    const auto [low, high] = std::minmax_element(data.begin(), data.end());
+    EXPECT_GE(*low, -3.0f);
+    EXPECT_LT(*high, 3.0f);
+    EXPECT_LT(*low, -2.999f);
+    EXPECT_GT(*high, 2.999f);
+    const auto n = static_cast<double>(data.size());
+    const double mean = std::accumulate(data.begin(), data.end(), 0.0) / n;
+    const double square = std::inner_product(data.begin(), data.end(), data.begin(), 0.0) / n;
+    const double neighbours = std::inner_product(data.begin() + 1, data.end(), data.begin(), 0.0) / n;
+    EXPECT_NEAR(mean, 0.0, 0.02); // six standard deviations
+    EXPECT_NEAR(square, 3.0, 0.03);
+    EXPECT_NEAR(neighbours, 0.0, 0.035);
+}
+
+TEST(CaseValues, EqualHasTheSameScoreForAllKeys) {
+    const Case c(CaseKind::equal, {1, 70, 64});
+    for (int64_t i = 0; i < c.tokens(); ++i) {
+        const std::vector<double> e = c.exponents(i);
+        EXPECT_EQ(smallest(e), largest(e));
+        EXPECT_NE(e[0], 0.0);
+    }
+}
+
+TEST(CaseValues, NegativeHasOnlyNegativeScores) {
+    const Case c(CaseKind::negative, {1, 100, 32});
+    for (int64_t i = 0; i < c.tokens(); ++i) EXPECT_LT(largest(c.exponents(i)), 0.0);
+}
+
+TEST(CaseValues, SpreadHasWeightsFarApart) {
+    for (const int64_t dim : {64, 128}) {
+        const Case c(CaseKind::spread, {1, 300, dim});
+        for (int64_t i = 0; i < c.tokens(); ++i) {
+            const std::vector<double> e = c.exponents(i);
+            EXPECT_GT(largest(e), 100.0);
+            EXPECT_LT(smallest(e), -100.0);
+        }
+    }
+}
+
+TEST(CaseValues, DenormalHasDenormalQueriesAndValues) {
+    const Case c(CaseKind::denormal, {1, 100, 64});
+    const auto denormal = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL; };
+    for (const int m : {0, 2}) {
+        const std::vector<float> x = c.matrix(m);
+        EXPECT_TRUE(std::all_of(x.begin(), x.end(), denormal)) << m;
+        const auto negative = std::count_if(x.begin(), x.end(), [](float v) { return std::signbit(v); });
+        EXPECT_NEAR(static_cast<double>(negative), 3200.0, 240.0);
+    }
+    const std::vector<float> k = c.matrix(1);
+    EXPECT_TRUE(std::none_of(k.begin(), k.end(), denormal));
+}
+
+TEST(CaseValues, DominantHasOneKeyAboveTheSumOfTheOthers) {
+    const Case c(CaseKind::dominant, {1, 1030, 64});
+    for (int64_t i = 0; i < 100; ++i) {
+        std::vector<double> e = c.exponents(i);
+        const double top = std::exchange(e[515], -1e9);
+        double others = 0;
+        for (const double x : e) others += std::exp2(x - top);
+        EXPECT_LT(others, 0x1p-24);
+    }
+}
+
+TEST(CaseValues, VzeroHasZerosOfBothSigns) {
+    const std::vector<float> v = Case(CaseKind::vzero, {1, 100, 30}).matrix(2);
+    int zeros[2] = {};
+    for (const float x : v)
+        if (x == 0.0f) ++zeros[std::signbit(x)];
+    EXPECT_NEAR(zeros[0], 1000, 160);
+    EXPECT_NEAR(zeros[1], 1000, 160);
+}
+
+TEST(CaseValues, HugeNeedsAnOriginInEveryRow) {
+    const Case c(CaseKind::huge, {1, 300, 64});
+    for (const int m : {0, 1}) {
+        const std::vector<float> x = c.matrix(m);
+        EXPECT_LE(*std::max_element(x.begin(), x.end()), 1e4f);
+        EXPECT_GE(*std::min_element(x.begin(), x.end()), -1e4f);
+    }
+    for (int64_t i = 0; i < c.tokens(); ++i) EXPECT_GT(largest(c.exponents(i)), 0x1p24);
+}
+
+TEST(CaseValues, FadingEndsInDenormals) {
+    const Case c(CaseKind::fading, {1, 2100, 32});
+    for (int64_t j = 0; j < c.tokens(); ++j)
+        for (int64_t x = 0; x < 32; ++x) EXPECT_EQ(c.row(2, j)[x] == 0.0f, j >= 1050) << j;
+    // Against the last reference the sums of the first half are denormal: less than a float's normal numbers, but
+    // not so little that every output is zero and shows nothing.
+    int denormal = 0;
+    for (int64_t i = 0; i < 50; ++i) {
+        const std::vector<double> e = c.exponents(i);
+        EXPECT_LT(*std::max_element(e.begin(), e.begin() + kKeyTile) + 8 * kHeadroom, largest(e));
+        double weights = 0;
+        double sum = 0;
+        for (int64_t j = 0; j < c.tokens(); ++j) {
+            const double weight = std::exp2(e[static_cast<size_t>(j)] - largest(e));
+            weights += weight;
+            sum += weight * static_cast<double>(c.row(2, j)[0]);
+        }
+        const double output = std::fabs(sum / weights);
+        EXPECT_LT(output, 0x1p-120);
+        denormal += output > 0x1p-149 && output < 0x1p-126;
+    }
+    EXPECT_GT(denormal, 40);
+}
+
+TEST(CaseValues, ClimbPassesTheReachOfIntegersTwice) {
+    const Case c(CaseKind::climb, {1, 3000, 64});
+    for (int64_t i = 0; i < 50; ++i) {
+        const std::vector<double> e = c.exponents(i);
+        const double first_tile = *std::max_element(e.begin(), e.begin() + kKeyTile);
+        EXPECT_NEAR(first_tile, -1e8, 0.2e8);
+        EXPECT_NEAR(largest(e), 1e8, 0.2e8);
+        const auto ordinary = std::count_if(e.begin(), e.end(), [](double x) { return std::fabs(x) < kIntegerReach; });
+        EXPECT_GT(ordinary, 4 * kKeyTile);
+    }
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,199 @@
+#include "../src/contract.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "../src/case_values.h"
+#include "../src/fma_clones.h"
+#include "../src/sequential.h"
+
+namespace hw4 {
+namespace {
+
+float exp2_of(float x) { return exp2_scaled(x, 1.0f, kRoundToInt); }
+
+// Runs check(first, last) over the bit patterns [first, last) in as many pieces as there are processors and
+// returns the largest result.
+template <class Check>
+double largest_over(uint32_t first, uint32_t last, Check check) {
+    const unsigned pieces = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<double> results(pieces);
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < pieces; ++i)
+        threads.emplace_back([&, i] {
+            const uint64_t count = last - first;
+            results[i] = check(static_cast<uint32_t>(first + count * i / pieces),
+                               static_cast<uint32_t>(first + count * (i + 1) / pieces));
+        });
+    for (std::thread& thread : threads) thread.join();
+    return *std::max_element(results.begin(), results.end());
+}
+
+HW4_FMA_CLONES double largest_relative_error(uint32_t first, uint32_t last) {
+    double worst = 0;
+    for (uint32_t u = first; u < last; ++u) {
+        const double exact = std::exp2(static_cast<double>(float_of(u)));
+        worst = std::max(worst, std::fabs(exp2_of(float_of(u)) - exact) / exact);
+    }
+    return worst;
+}
+
+HW4_FMA_CLONES double differences_from_one(uint32_t first, uint32_t last) {
+    uint32_t different = 0;
+    for (uint32_t u = first; u < last; ++u) different += exp2_of(float_of(u)) != 1.0f;
+    return different;
+}
+
+// Every float of the domain, together with the next two: from the deepest weight to the headroom.
+TEST(Exp2, EveryFloatOfItsDomainIsWithinTheStatedError) {
+    constexpr float kTiny = 0x1p-27f;
+    const double below = largest_over(bits_of(-kTiny), bits_of(kDeepest - 1.0f) + 1, largest_relative_error);
+    const double above = largest_over(bits_of(kTiny), bits_of(kHeadroom + 1.0f) + 1, largest_relative_error);
+    RecordProperty("largest_relative_error", std::to_string(std::max(below, above)));
+    std::printf("largest relative error of exp2: %.4g below zero, %.4g above\n", below, above);
+    EXPECT_LT(below, 1.5e-7);
+    EXPECT_LT(above, 1.5e-7);
+}
+
+TEST(Exp2, EveryTinyFloatGivesExactlyOne) {
+    EXPECT_EQ(largest_over(bits_of(0.0f), bits_of(0x1p-27f) + 1, differences_from_one), 0);
+    EXPECT_EQ(largest_over(bits_of(-0.0f), bits_of(-0x1p-27f) + 1, differences_from_one), 0);
+}
+
+TEST(Exp2, WholeNumbersGiveExactPowers) {
+    for (int e = static_cast<int>(kDeepest); e <= 8; ++e)
+        EXPECT_EQ(exp2_of(static_cast<float>(e)), std::ldexp(1.0f, e));
+}
+
+TEST(Scale, IsLog2eOverRootD) {
+    EXPECT_EQ(bits_of(scale_for(32).c), 0x3e8293eeu);
+    EXPECT_EQ(bits_of(scale_for(64).c), 0x3e38aa3bu);
+    EXPECT_EQ(bits_of(scale_for(128).c), 0x3e0293eeu);
+    EXPECT_EQ(scale_for(1).c, 1.44269504f);
+    for (int d = 1; d <= 256; ++d) EXPECT_NEAR(scale_for(d).c * scale_for(d).inv_c, 1.0f, 2e-7f) << d;
+}
+
+TEST(ReferenceTest, AnyScoreRaisesTheEmptyOne) {
+    for (const float score : {-1e30f, -1.0f, 0.0f, 1e30f}) EXPECT_FALSE(empty_reference().covers(score)) << score;
+}
+
+// Scores on both sides of the place where the reference changes its form, and far from it.
+std::vector<float> telling_scores(Scale scale) {
+    std::vector<float> scores = {0.0f, 1e-30f, -1e-30f, 1.0f,   -1.0f,    100.0f,   -100.0f,
+                                 1e8f, -1e8f,  1e20f,   -1e20f, 0x1p126f, -0x1p126f};
+    for (const float side : {-kIntegerReach, kIntegerReach})
+        for (const float offset : {-9.0f, -1.0f, 0.0f, 1.0f, 9.0f}) scores.push_back((side + offset) * scale.inv_c);
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> exponent(-30, 126);
+    for (int i = 0; i < 1000; ++i) scores.push_back(std::exp2(exponent(random)) * (i % 2 ? 1.0f : -1.0f));
+    return scores;
+}
+
+class ReferenceOfDim : public testing::TestWithParam<int> {};
+
+TEST_P(ReferenceOfDim, TheLargestScoreWeighsAboutOne) {
+    const Scale scale = scale_for(GetParam());
+    for (const float score : telling_scores(scale)) {
+        const float weight = reference_at(score, scale).weight(score, scale);
+        EXPECT_GE(weight, 0.7f) << score;
+        EXPECT_LE(weight, 1.42f) << score;
+    }
+}
+
+TEST_P(ReferenceOfDim, CoveredScoresStayWithinTheHeadroomAndTheFloor) {
+    const Scale scale = scale_for(GetParam());
+    for (const float score : telling_scores(scale)) {
+        const Reference reference = reference_at(score, scale);
+        const float just_covered = reference.raise_above;
+        EXPECT_TRUE(reference.covers(just_covered));
+        EXPECT_LE(reference.weight(just_covered, scale), 0x1p9f) << score;
+        EXPECT_GT(reference.weight(-0x1p126f, scale), 0x1p-122f) << score;
+        EXPECT_LE(reference.weight(-0x1p126f, scale), reference.weight(score, scale)) << score;
+        const float above = std::nextafter(just_covered, HUGE_VALF);
+        EXPECT_FALSE(reference.covers(above)) << score;
+    }
+}
+
+// A raise must never lift sums: a factor above one could overflow them.
+TEST_P(ReferenceOfDim, RaisingNeverGrowsSums) {
+    const Scale scale = scale_for(GetParam());
+    const std::vector<float> scores = telling_scores(scale);
+    for (const float from_score : scores) {
+        const Reference from = reference_at(from_score, scale);
+        for (const float to_score : scores) {
+            if (from.covers(to_score)) continue;
+            const float factor = rescale_factor(from, reference_at(to_score, scale), scale);
+            EXPECT_GE(factor, 0.0f);
+            EXPECT_LE(factor, 1.0f) << from_score << " to " << to_score;
+        }
+    }
+}
+
+TEST_P(ReferenceOfDim, OrdinaryFactorsAreExactPowersOfTwo) {
+    const Scale scale = scale_for(GetParam());
+    for (int from = -200; from < 200; from += 7)
+        for (int to = from; to < 200; to += 11) {
+            const Reference a = reference_at(static_cast<float>(from) * scale.inv_c, scale);
+            const Reference b = reference_at(static_cast<float>(to) * scale.inv_c, scale);
+            const int shift = to - from;
+            EXPECT_EQ(rescale_factor(a, b, scale), shift <= 126 ? std::ldexp(1.0f, -shift) : 0.0f);
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dims, ReferenceOfDim, testing::Values(1, 7, 32, 33, 64, 128, 256, 4096));
+
+TEST(Orders, LanesTakeFourNeighboursEach) {
+    const int expected[kKeyTile] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3,
+                                    4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7};
+    for (int key = 0; key < 4 * kKeyTile; ++key) EXPECT_EQ(sum_lane(key), expected[key % kKeyTile]);
+}
+
+TEST(Orders, LanesCloseAsABalancedTree) {
+    // 2^24 + 1 rounds to 2^24: only the stated pairs keep these ones from being lost.
+    const float big = 0x1p24f;
+    const float lanes[kSumLanes] = {big, 1.0f, 1.0f, 1.0f, -big, -1.0f, 1.0f, 1.0f};
+    EXPECT_EQ(close_lanes(lanes), ((big + 1.0f) + 2.0f) + ((-big - 1.0f) + 2.0f));
+    EXPECT_EQ(close_lanes(lanes), 4.0f);
+}
+
+TEST(Accuracy, SequentialAttentionIsCloseToFloat64) {
+    const int64_t n = 4096;
+    const int64_t d = 64;
+    const Shape shape{1, n, d};
+    std::vector<float> qkv(shape.batch_input_floats());
+    fill_case_values({shape, CaseKind::uniform, 3}, 0, qkv.size(), qkv.data());
+    const float* q = qkv.data();
+    const float* k = q + shape.matrix_floats();
+    const float* v = k + shape.matrix_floats();
+    std::vector<float> out(shape.matrix_floats());
+    sequential_attention(q, k, v, out.data(), n, d);
+
+    double worst = 0;
+    for (int64_t row = 0; row < n; row += 64) {
+        std::vector<double> s(static_cast<size_t>(n));
+        for (int64_t j = 0; j < n; ++j)
+            for (int64_t t = 0; t < d; ++t)
+                s[static_cast<size_t>(j)] += double{q[row * d + t]} * double{k[j * d + t]} / 8.0;
+        const double top = *std::max_element(s.begin(), s.end());
+        double sum = 0;
+        std::vector<double> o(static_cast<size_t>(d));
+        for (int64_t j = 0; j < n; ++j) {
+            const double p = std::exp(s[static_cast<size_t>(j)] - top);
+            sum += p;
+            for (int64_t x = 0; x < d; ++x) o[static_cast<size_t>(x)] += p * double{v[j * d + x]};
+        }
+        for (int64_t x = 0; x < d; ++x)
+            worst = std::max(
+                worst, std::fabs(o[static_cast<size_t>(x)] / sum - double{out[static_cast<size_t>(row * d + x)]}));
+    }
+    EXPECT_LT(worst, 1e-5);
+    EXPECT_GT(worst, 0); // the oracle must not be the same arithmetic
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,87 @@
+#include "../src/cpu/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "../src/error.h"
+#include "attention_case.h"
+
+namespace hw4::cpu {
+namespace {
+
+std::vector<float> attend(const Kernel& kernel, const AttentionCase& test, int threads) {
+    std::vector<float> out(test.expected.size(), NAN); // poisoned: every value must be written
+    attend_batches(kernel, test.shape, test.shape.batches, test.qkv.data(), out.data(), threads);
+    return out;
+}
+
+class EachKernel : public testing::TestWithParam<const Kernel*> {
+protected:
+    void SetUp() override {
+        if (!GetParam()->supported()) GTEST_SKIP() << "this processor has no " << GetParam()->name;
+    }
+};
+
+TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
+    for (const Shape& shape : corner_shapes())
+        for (const CaseKind kind : kAllKinds) {
+            const AttentionCase test(shape, kind, 11);
+            EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 2))) << test.name;
+        }
+}
+
+TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    for (int i = 0; i < 100; ++i) {
+        const Shape shape{pick(1, 4), pick(1, 300), pick(1, 100)};
+        const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, 9))],
+                                 static_cast<uint64_t>(pick(0, 1 << 30)));
+        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, pick(1, 5)))) << test.name;
+    }
+}
+
+TEST_P(EachKernel, DoesNotDependOnTheNumberOfThreads) {
+    const AttentionCase test({7, 450, 24}, CaseKind::spread, 5);
+    for (const int threads : {1, 2, 3, 16, 100})
+        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, threads))) << threads;
+}
+
+TEST_P(EachKernel, TakesDimensionsBeyondTheGpuKernels) {
+    const AttentionCase test({1, 40, 1000}, CaseKind::uniform, 2);
+    EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels()),
+                         [](const auto& instance) { return std::string(instance.param->name); });
+
+TEST(ChooseCpuKernel, TakesTheFirstSupportedOne) {
+    const Kernel* best = &choose_kernel("");
+    EXPECT_TRUE(best->supported());
+    for (const Kernel* kernel : kernels()) {
+        if (kernel == best) break;
+        EXPECT_FALSE(kernel->supported()) << kernel->name;
+    }
+}
+
+TEST(ChooseCpuKernel, FindsEachByNameAndRefusesOthers) {
+    for (const Kernel* kernel : kernels())
+        if (kernel->supported()) {
+            EXPECT_EQ(&choose_kernel(kernel->name), kernel);
+        }
+    try {
+        choose_kernel("mmx");
+        FAIL() << "an unknown kernel was accepted";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        EXPECT_NE(std::string(error.what()).find("generic"), std::string::npos)
+            << "the message names what there is: " << error.what();
+    }
+}
+
+} // namespace
+} // namespace hw4::cpu

@@ -1,0 +1,124 @@
+#include "../src/domain.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "../src/contract.h"
+#include "temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+float above(float x) { return std::nextafter(x, kInf); }
+
+// `count` batches of 4 tokens with 3 features, batch `first` being the first.
+class Domain : public ::testing::Test {
+protected:
+    static constexpr int64_t kFirst = 5;
+    const Shape shape_{100, 4, 3};
+    std::vector<float> data_ = std::vector<float>(2 * 36, 1.0f);
+
+    float* batch(int64_t b) { return data_.data() + 36 * (b - kFirst); }
+    float* q(int64_t b) { return batch(b); }
+    float* k(int64_t b) { return batch(b) + 12; }
+    float* v(int64_t b) { return batch(b) + 24; }
+
+    Failure failure() {
+        return failure_of([&] { check_domain("a.in", shape_, kFirst, 2, data_.data()); });
+    }
+    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
+};
+
+TEST_F(Domain, AcceptsOrdinaryNumbers) { EXPECT_EQ(failure(), Failure{}); }
+
+TEST_F(Domain, NamesEveryPlaceOfANumberThatIsNotFinite) {
+    const std::vector<std::pair<float, std::string>> numbers = {
+        {kNan, "nan"}, {-kNan, "-nan"}, {float_of(0x7f800001), "nan"}, {kInf, "inf"}, {-kInf, "-inf"}};
+    for (const auto& [number, text] : numbers)
+        for (const int64_t b : {kFirst, kFirst + 1})
+            for (const int matrix : {0, 1, 2})
+                for (const int element : {0, 4, 11}) {
+                    float& place = batch(b)[12 * matrix + element];
+                    const float before = std::exchange(place, number);
+                    EXPECT_EQ(failure(), bad("batch " + std::to_string(b) + ", " + "QKV"[matrix] + ", row " +
+                                             std::to_string(element / 3) + ", column " + std::to_string(element % 3) +
+                                             ": " + text + ", need a finite number"));
+                    place = before;
+                }
+}
+
+TEST_F(Domain, NamesTheFirstOfSeveral) {
+    v(6)[3] = kNan;
+    k(5)[11] = kNan;
+    k(5)[8] = kInf;
+    EXPECT_EQ(failure(), bad("batch 5, K, row 2, column 2: inf, need a finite number"));
+}
+
+TEST_F(Domain, LooksAtTheGivenBatchesOnly) {
+    q(6)[0] = kNan;
+    EXPECT_EQ(failure_of([&] { check_domain("a.in", shape_, kFirst, 1, data_.data()); }), Failure{});
+    EXPECT_EQ(failure_of([&] { check_domain("a.in", shape_, kFirst, 0, data_.data()); }), Failure{});
+}
+
+TEST_F(Domain, ScoresMayReachTheLimitButNotPassIt) {
+    ASSERT_EQ(kScoreLimit, 0x1p126);
+    k(6)[7] = -0x1p63f;
+    q(6)[6] = -0x1p62f;
+    q(6)[7] = 0x1p61f;
+    q(6)[8] = 0x1p61f; // sum|q| = 2^63
+    EXPECT_EQ(failure(), Failure{});
+    q(6)[8] = above(0x1p61f);
+    EXPECT_EQ(failure(), bad("batch 6, Q, row 2: scores up to 8.50705943e+37 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(Domain, OneLargeElementDoesNotCountDTimes) {
+    // d * max|Q| * max|K| is three times the limit, but no row comes near.
+    k(5)[0] = 0x1p63f;
+    for (const int row : {0, 1, 2, 3}) {
+        q(5)[3 * row] = 0x1p63f;
+        q(5)[3 * row + 1] = q(5)[3 * row + 2] = 0.0f;
+    }
+    EXPECT_EQ(failure(), Failure{});
+    q(5)[11] = 0x1p45f;
+    EXPECT_EQ(failure(), bad("batch 5, Q, row 3: scores up to 8.50709162e+37 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(Domain, LargestFloatsAreRefusedWithoutOverflow) {
+    const float largest = std::numeric_limits<float>::max();
+    std::fill(data_.begin(), data_.end(), largest);
+    EXPECT_EQ(failure(), bad("batch 5, Q, row 0: scores up to 3.47376226e+77 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+    // Alone it is fine where the other side is small enough.
+    std::fill(q(5), q(5) + 12, 0.0f);
+    std::fill(v(5), v(5) + 12, 0.0f);
+    std::fill(q(6), q(6) + 12, std::numeric_limits<float>::denorm_min());
+    std::fill(v(6), v(6) + 12, 0.0f);
+    EXPECT_EQ(failure(), Failure{});
+}
+
+TEST_F(Domain, ValuesMayReachTheLimitButNotPassIt) {
+    ASSERT_EQ(kValueLimit, 0x1p116);
+    v(6)[11] = -0x1p114f; // times 4 tokens
+    EXPECT_EQ(failure(), Failure{});
+    v(6)[11] = -above(0x1p114f);
+    EXPECT_EQ(failure(), bad("batch 6, V: N * max|V| = 8.30767596e+34, need at most 8.30767497e+34"));
+}
+
+TEST_F(Domain, AcceptsDenormalsAndZerosOfBothSigns) {
+    const float smallest = std::numeric_limits<float>::denorm_min();
+    const std::vector<float> tiny = {0.0f, -0.0f, smallest, -smallest, float_of(0x007fffff), float_of(0x807fffff)};
+    for (size_t i = 0; i < data_.size(); ++i) data_[i] = tiny[i % tiny.size()];
+    EXPECT_EQ(failure(), Failure{});
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,81 @@
+// Every kernel of the table against the sequential reference, byte for byte.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "../src/gpu/kernels.h"
+#include "../src/gpu/memory.h"
+#include "attention_case.h"
+#include "need_gpu.h"
+
+namespace hw4::gpu {
+namespace {
+
+// Runs the kernel with every float that is not input poisoned: the padding of both pitches and the output. A NaN
+// that the kernel reads, or an element it does not write, shows in the bytes.
+std::vector<float> attend(const Kernel& kernel, const AttentionCase& test) {
+    const Shape& shape = test.shape;
+    const size_t in_rows = test.qkv.size() / static_cast<size_t>(shape.dim);
+    const size_t out_rows = test.expected.size() / static_cast<size_t>(shape.dim);
+    const Stream stream = make_stream();
+    PitchedMatrix qkv(in_rows, static_cast<size_t>(shape.dim));
+    PitchedMatrix out(out_rows, static_cast<size_t>(shape.dim));
+    HW4_CUDA(cudaMemsetAsync(qkv.data(), 0xff, qkv.stride() * in_rows * sizeof(float), stream.get()));
+    HW4_CUDA(cudaMemsetAsync(out.data(), 0xff, out.stride() * out_rows * sizeof(float), stream.get()));
+    qkv.copy_in(test.qkv.data(), in_rows, stream.get());
+    kernel.launch({qkv.data(), qkv.stride(), out.data(), out.stride(), shape.batches, shape.tokens,
+                   static_cast<int>(shape.dim), scale_for(shape.dim)},
+                  stream.get());
+    std::vector<float> result(test.expected.size());
+    out.copy_out(result.data(), out_rows, stream.get());
+    HW4_CUDA(cudaStreamSynchronize(stream.get()));
+    return result;
+}
+
+class EachGpuKernel : public testing::TestWithParam<Kernel> {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+};
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
+    for (const Shape& shape : corner_shapes())
+        for (const CaseKind kind : kAllKinds) {
+            const AttentionCase test(shape, kind, 11);
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+        }
+}
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    for (int i = 0; i < 300; ++i) {
+        const Shape shape{pick(1, 4), pick(1, 300), pick(1, 256)};
+        const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, 9))],
+                                 static_cast<uint64_t>(pick(0, 1 << 30)));
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+    }
+}
+
+// Few and small enough for compute-sanitizer (tests/gpu-check): ragged in N and d, every template size, two segments.
+TEST_P(EachGpuKernel, SanitizerShapes) {
+    for (const Shape& shape :
+         std::vector<Shape>{{1, 1, 1}, {2, 33, 32}, {1, 70, 33}, {1, 40, 100}, {1, 65, 200}, {1, 1057, 7}})
+        for (const CaseKind kind : {CaseKind::spread, CaseKind::climb}) {
+            const AttentionCase test(shape, kind, 3);
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+        }
+}
+
+TEST_P(EachGpuKernel, TakesManySmallBatches) {
+    const AttentionCase test({14000, 3, 5}, CaseKind::uniform, 4);
+    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+} // namespace
+} // namespace hw4::gpu

@@ -1,0 +1,76 @@
+#include "../src/gpu/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "need_gpu.h"
+
+namespace hw4::gpu {
+namespace {
+
+struct CountRelease {
+    void operator()(int* released) const noexcept { ++*released; }
+};
+
+TEST(OwnerTest, ReleasesExactlyOnceWhateverMoves) {
+    int released = 0;
+    {
+        Owner<int*, CountRelease> a(&released);
+        Owner<int*, CountRelease> b(std::move(a));
+        EXPECT_EQ(a.get(), nullptr);
+        Owner<int*, CountRelease> c;
+        c = std::move(b);
+        EXPECT_EQ(c.get(), &released);
+        EXPECT_EQ(released, 0);
+    }
+    EXPECT_EQ(released, 1);
+}
+
+TEST(CheckTest, TurnsErrorsIntoExitCodes) {
+    EXPECT_EQ(exit_code_of(cudaErrorMemoryAllocation), ExitCode::out_of_memory);
+    EXPECT_EQ(exit_code_of(cudaErrorNoDevice), ExitCode::no_gpu);
+    EXPECT_EQ(exit_code_of(cudaErrorNoKernelImageForDevice), ExitCode::no_gpu);
+    EXPECT_EQ(exit_code_of(cudaErrorIllegalAddress), ExitCode::internal);
+    EXPECT_NO_THROW(HW4_CUDA(cudaSuccess));
+    try {
+        HW4_CUDA(cudaErrorIllegalAddress);
+        FAIL() << "an error passed";
+    } catch (const Error& error) {
+        const std::string message = error.what();
+        EXPECT_NE(message.find("cudaErrorIllegalAddress"), std::string::npos) << message;
+        EXPECT_NE(message.find("gpu_memory_test.cu:"), std::string::npos) << message;
+    }
+}
+
+TEST(PitchedMatrixTest, CopiesRowsBothWays) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const size_t columns : {size_t{1}, size_t{7}, size_t{32}, size_t{33}, size_t{256}}) {
+        const size_t rows = 50;
+        const Stream stream = make_stream();
+        PitchedMatrix matrix(rows, columns);
+        EXPECT_GE(matrix.stride(), columns);
+        const PinnedBuffer in = make_pinned(rows * columns);
+        const PinnedBuffer out = make_pinned(rows * columns);
+        std::iota(in.get(), in.get() + rows * columns, 1.0f);
+        matrix.copy_in(in.get(), rows, stream.get());
+        matrix.copy_out(out.get(), rows, stream.get());
+        HW4_CUDA(cudaStreamSynchronize(stream.get()));
+        EXPECT_TRUE(std::equal(in.get(), in.get() + rows * columns, out.get())) << columns;
+    }
+}
+
+TEST(PitchedMatrixTest, TooMuchMemoryIsOutOfMemory) {
+    HW4_SKIP_WITHOUT_GPU();
+    try {
+        PitchedMatrix matrix(size_t{1} << 32, 1 << 16);
+        FAIL() << "a petabyte was granted";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::out_of_memory) << error.what();
+        EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+    }
+}
+
+} // namespace
+} // namespace hw4::gpu
