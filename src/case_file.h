@@ -31,11 +31,12 @@ public:
     // The next `count` batches, Q K V Q K V ..., as they stand in the file.
     void read_batches(int64_t count, float* to);
 
-    // After the last batch: the file must end here.
+    // After the last batch: the file must end here, and must not have been written to meanwhile.
     void expect_end();
 
 private:
     [[noreturn]] void fail_ended_early(size_t got) const;
+    [[noreturn]] void fail_changed(const std::string& how) const;
 
     std::string path_;
     std::unique_ptr<ByteSource> source_;

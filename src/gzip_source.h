@@ -22,6 +22,7 @@ public:
     GzipSource& operator=(const GzipSource&) = delete;
 
     size_t read(void* to, size_t size) override;
+    bool changed() const override { return compressed_->changed(); }
 
 private:
     bool fill();

@@ -15,6 +15,9 @@ bool ignored(int signal) {
 } // namespace
 
 InterruptGuard::InterruptGuard() {
+    // A closed pipe or a file-size limit then shows as an error of write(), which is reported like any other.
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
     sigemptyset(&signals_);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP})
         if (!ignored(signal)) sigaddset(&signals_, signal);

@@ -51,6 +51,16 @@ std::string name_list() {
     return names;
 }
 
+std::vector<float> chunk_buffer(const std::string& path, size_t floats) {
+    try {
+        return std::vector<float>(floats);
+    } catch (const std::bad_alloc&) {
+        throw Error(ExitCode::out_of_memory, path + ": one chunk of batches needs " +
+                                                 std::to_string(floats * sizeof(float)) +
+                                                 " bytes of host memory, which cannot be had");
+    }
+}
+
 } // namespace
 
 const Kernel& choose_kernel(const std::string& name) {
@@ -112,8 +122,8 @@ RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& option
     report.chunk_batches = chunk_batches_for(shape);
 
     const auto chunk = static_cast<size_t>(report.chunk_batches);
-    std::vector<float> qkv(chunk * shape.batch_input_floats());
-    std::vector<float> out(chunk * shape.matrix_floats());
+    std::vector<float> qkv = chunk_buffer(input.path(), chunk * shape.batch_input_floats());
+    std::vector<float> out = chunk_buffer(input.path(), chunk * shape.matrix_floats());
     Progress progress("rows", static_cast<double>(shape.batches) * static_cast<double>(shape.tokens));
     for (int64_t first = 0; first < shape.batches; first += report.chunk_batches) {
         const int64_t count = std::min(report.chunk_batches, shape.batches - first);
