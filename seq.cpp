@@ -144,6 +144,9 @@ int main(int argc, char** argv) {
     } catch (const std::bad_alloc&) {
         std::fprintf(stderr, "seq: out of memory\n");
         return static_cast<int>(hw4::ExitCode::out_of_memory);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "seq: %s\n", error.what());
+        return static_cast<int>(hw4::ExitCode::internal);
     }
 }
 

@@ -87,8 +87,8 @@ float special_value(const CaseRecipe& recipe, size_t index) {
         break;
     case CaseKind::fading:
         if (at.matrix == 'Q') return magnitude(plain);
-        if (at.matrix == 'K') return 4.0f * progress(recipe.shape, at.row) + 0.25f * plain;
-        return at.row < recipe.shape.tokens / 2 ? plain * 0x1p-90f : 0.0f;
+        if (at.matrix == 'K') return 7.0f * progress(recipe.shape, at.row) + 0.25f * plain;
+        return at.row < recipe.shape.tokens / 2 ? plain * 0x1p-48f : 0.0f;
     case CaseKind::climb:
         if (at.matrix == 'Q') return 1e3f + plain;
         if (at.matrix == 'K') {

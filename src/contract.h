@@ -11,8 +11,10 @@
 //   keys     are taken in tiles of 32; a row's reference is raised at most once a tile, before the
 //            tile's weights are formed, and only when the tile's largest score asks for it (Reference).
 //   weight   p_j = 2^(c*s_j - M), M an INTEGER: changing M rescales every sum by a power of two, which
-//            is exact, so the moment at which M changes leaves no trace in ordinary data; and where it
-//            could (underflow), the tile-of-32 rule above fixes the moment.
+//            is exact. A float spans 2^+-126, so M needs to follow the scores only roughly: it is 0 as long
+//            as a row's scores lie within +-72 (in base-2 units), as ordinary data's do, and where it moves,
+//            underflow could make the moment show, so the tile-of-32 rule above fixes the moment. A kernel
+//            that knows a bound on the scores may leave the maximum out: M is 0 then.
 //   sum      l: eight running sums, key j goes to lane (j/4) mod 8 in key order;
 //            ((L0+L1)+(L2+L3))+((L4+L5)+(L6+L7)) closes them.
 //   output   o[x] = fma(p_j, v_j[x], o[x]) in key order.
@@ -55,13 +57,13 @@ constexpr int kSumLanes = 8;       // running sums of weights per row
 constexpr int kLaneKeys = 4;       // consecutive keys of one lane
 
 constexpr float kRoundToInt = 12582912.0f;  // 1.5*2^23: adding it rounds to an integer
-constexpr float kHeadroom = 8.0f;           // M stays while no weight exceeds about 2^8
+constexpr float kHeadroom = 72.0f;          // M stays while no weight exceeds about 2^72
 constexpr float kDeepest = -120.0f;         // weights below 2^-120 count as 2^-120
 constexpr float kIntegerReach = 2097152.0f; // 2^21: |M| up to here is exact in the magic addition
 
 // The domain. Outside it fp32 scores or sums could overflow, so such input is refused (domain.h).
 constexpr double kScoreLimit = 0x1p126; // sum_t |q[t]| * max|K| of every row
-constexpr double kValueLimit = 0x1p116; // N * max|V|
+constexpr double kValueLimit = 0x1p52;  // N * max|V|: times a weight of at most 2^73 it stays below 2^126
 
 // ---- The few operations everything is made of, for one float; vector types bring their own overloads.
 
@@ -137,7 +139,7 @@ inline Scale scale_for(int64_t d) {
     return {static_cast<float>(log2_e / root), static_cast<float>(root / log2_e)};
 }
 
-// A weight is 2^(c*(s - origin) - M). Ordinary rows have origin = 0 and an integer M. Rows whose scores
+// A weight is 2^(c*(s - origin) - M). Ordinary rows have origin = 0 and M = 0 or another integer. Rows whose scores
 // are beyond +-2^21 in base-2 units, where a float cannot hold an integer M and its fraction any more,
 // have M = 0 and their largest score as origin.
 struct Reference {
@@ -159,11 +161,13 @@ HW4_INLINE Reference empty_reference() {
     return {minus_inf, 0.0f, 0.0f, 0.0f, minus_inf};
 }
 
+HW4_INLINE bool within(float x, float limit) { return x >= -limit && x <= limit; }
+
 // The reference that belongs to a largest score.
 HW4_INLINE Reference reference_at(float score, Scale scale) {
     const float exponent = score * scale.c;
-    if (exponent >= -kIntegerReach && exponent <= kIntegerReach) {
-        const float M = fused(score, scale.c, kRoundToInt) - kRoundToInt;
+    if (within(exponent, kIntegerReach)) {
+        const float M = within(exponent, kHeadroom) ? 0.0f : fused(score, scale.c, kRoundToInt) - kRoundToInt;
         return {M, 0.0f, kRoundToInt - M, (M + kDeepest) * scale.inv_c, (M + kHeadroom) * scale.inv_c};
     }
     return {0.0f, score, kRoundToInt, kDeepest * scale.inv_c, score};

@@ -55,6 +55,7 @@ void refuse_overwriting(const CaseReader& input, const std::string& output) {
 void refuse_same_output(const std::string& a, const std::string& b) {
     namespace fs = std::filesystem;
     std::error_code error;
+    if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return; // a device takes any number
     const auto file = [&](const std::string& path) { return fs::weakly_canonical(behind_links(path), error); };
     if (fs::equivalent(a, b, error) || file(a) == file(b))
         throw Error(ExitCode::usage, b + ": would overwrite the output " + a);

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -189,5 +191,8 @@ int main(int argc, char** argv) {
     } catch (const std::bad_alloc&) {
         std::fprintf(stderr, "generate: out of memory\n");
         return static_cast<int>(hw4::ExitCode::out_of_memory);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "generate: %s\n", error.what());
+        return static_cast<int>(hw4::ExitCode::internal);
     }
 }

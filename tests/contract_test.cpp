@@ -96,12 +96,26 @@ std::vector<float> telling_scores(Scale scale) {
 
 class ReferenceOfDim : public testing::TestWithParam<int> {};
 
-TEST_P(ReferenceOfDim, TheLargestScoreWeighsAboutOne) {
+TEST_P(ReferenceOfDim, TheLargestScoreOfAnUnusualRowWeighsAboutOne) {
     const Scale scale = scale_for(GetParam());
     for (const float score : telling_scores(scale)) {
+        if (std::fabs(score * scale.c) <= kHeadroom) continue;
         const float weight = reference_at(score, scale).weight(score, scale);
         EXPECT_GE(weight, 0.7f) << score;
         EXPECT_LE(weight, 1.42f) << score;
+    }
+}
+
+// What lets a kernel that knows a bound leave the maximum out.
+TEST_P(ReferenceOfDim, OrdinaryScoresNeverMoveM) {
+    const Scale scale = scale_for(GetParam());
+    for (float exponent = -kHeadroom + 0.5f; exponent < kHeadroom; exponent += 0.25f) {
+        const Reference reference = reference_at(exponent * scale.inv_c, scale);
+        EXPECT_EQ(reference.M, 0.0f);
+        EXPECT_EQ(reference.origin, 0.0f);
+        EXPECT_EQ(reference.bias, kRoundToInt);
+        EXPECT_TRUE(reference.covers((kHeadroom - 0.5f) * scale.inv_c));
+        EXPECT_LT(reference.floor * scale.c, -kHeadroom);
     }
 }
 
@@ -111,7 +125,7 @@ TEST_P(ReferenceOfDim, CoveredScoresStayWithinTheHeadroomAndTheFloor) {
         const Reference reference = reference_at(score, scale);
         const float just_covered = reference.raise_above;
         EXPECT_TRUE(reference.covers(just_covered));
-        EXPECT_LE(reference.weight(just_covered, scale), 0x1p9f) << score;
+        EXPECT_LE(reference.weight(just_covered, scale), 0x1p73f) << score;
         EXPECT_GT(reference.weight(-0x1p126f, scale), 0x1p-122f) << score;
         EXPECT_LE(reference.weight(-0x1p126f, scale), reference.weight(score, scale)) << score;
         const float above = std::nextafter(just_covered, HUGE_VALF);
@@ -134,13 +148,14 @@ TEST_P(ReferenceOfDim, RaisingNeverGrowsSums) {
     }
 }
 
-TEST_P(ReferenceOfDim, OrdinaryFactorsAreExactPowersOfTwo) {
+TEST_P(ReferenceOfDim, FactorsBetweenIntegersAreExactPowersOfTwo) {
     const Scale scale = scale_for(GetParam());
-    for (int from = -200; from < 200; from += 7)
-        for (int to = from; to < 200; to += 11) {
+    for (int from = -400; from < 400; from += 7)
+        for (int to = from; to < 400; to += 11) {
             const Reference a = reference_at(static_cast<float>(from) * scale.inv_c, scale);
             const Reference b = reference_at(static_cast<float>(to) * scale.inv_c, scale);
-            const int shift = to - from;
+            const int shift = static_cast<int>(b.M - a.M);
+            if (shift < 0) continue; // both within the headroom of zero, so never a raise
             EXPECT_EQ(rescale_factor(a, b, scale), shift <= 126 ? std::ldexp(1.0f, -shift) : 0.0f);
         }
 }

@@ -50,6 +50,7 @@ __device__ float element_or_zero(const float* matrix, size_t stride, int64_t row
 
 template <int kChunks>
 __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
+    constexpr int kUnroll = kChunks == 8 ? 2 : kTile / 4; // fully unrolled, eight chunks would spill registers
     __shared__ Tiles<kChunks> tiles;
     const int lane = threadIdx.x;
     const int warp = threadIdx.y; // the query row in the tile; when loading, the tile row this warp fills
@@ -88,7 +89,7 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
 #pragma unroll
         for (int chunk = 0; chunk < kChunks; ++chunk) {
             load_chunk(k_gmem, first_key, chunk);
-#pragma unroll
+#pragma unroll kUnroll
             for (int t = 0; t < kTile; t += 4) {
                 const float4 q = *reinterpret_cast<const float4*>(&tiles.q[warp][chunk * kTile + t]);
                 s = fused(q.x, tiles.kv[lane][t + 0], s);
@@ -116,7 +117,7 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
 #pragma unroll
         for (int chunk = 0; chunk < kChunks; ++chunk) {
             load_chunk(v_gmem, first_key, chunk);
-#pragma unroll
+#pragma unroll kUnroll
             for (int j = 0; j < kTile; j += 4) {
                 const float4 p = *reinterpret_cast<const float4*>(&tiles.p[warp][j]);
                 o[chunk] = fused(p.x, tiles.kv[j + 0][lane], o[chunk]);
