@@ -166,7 +166,7 @@ def bad_files():
     wrong_crc = bytearray(zipped)
     wrong_crc[-5] ^= 1
     wrong_data = bytearray(zipped)
-    wrong_data[len(zipped) // 2] ^= 0xff
+    wrong_data[10] = 0xff  # the first byte after gzip's header: a kind of block that does not exist
     wrong_length = bytearray(zipped)
     wrong_length[-1] ^= 1
     return {
