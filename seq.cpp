@@ -95,7 +95,7 @@ void sequential_attention(const float* q, const float* k, const float* v, float*
         }
         for (const Row& row : rows) {
             const float inv = 1.0f / row.total_l;
-            for (const float o : row.total_o) *out++ = o * inv;
+            for (const float o : row.total_o) *out++ = result(o, inv);
         }
     }
 }

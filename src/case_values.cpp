@@ -8,7 +8,7 @@
 namespace hw4 {
 namespace {
 
-constexpr std::array<std::pair<const char*, CaseKind>, 10> kKinds = {{
+constexpr std::array<std::pair<const char*, CaseKind>, 11> kKinds = {{
     {"uniform", CaseKind::uniform},
     {"equal", CaseKind::equal},
     {"negative", CaseKind::negative},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<const char*, CaseKind>, 10> kKinds = {{
     {"huge", CaseKind::huge},
     {"fading", CaseKind::fading},
     {"climb", CaseKind::climb},
+    {"brink", CaseKind::brink},
 }};
 
 // A bijective mixer of 64 bits (two multiply-xorshift rounds), so that neighbouring counters give
@@ -38,6 +39,7 @@ float within(float limit, uint64_t word) { return centred(word) * (limit * 0x1p-
 float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 
 struct Position {
+    size_t batch;
     char matrix; // 'Q', 'K' or 'V'
     int64_t row;
     int64_t column;
@@ -47,12 +49,20 @@ Position position_of(const Shape& shape, size_t index) {
     const size_t matrix = index / shape.matrix_floats();
     const size_t inside = index % shape.matrix_floats();
     const auto dim = static_cast<size_t>(shape.dim);
-    return {"QKV"[matrix % 3], static_cast<int64_t>(inside / dim), static_cast<int64_t>(inside % dim)};
+    return {matrix / 3, "QKV"[matrix % 3], static_cast<int64_t>(inside / dim), static_cast<int64_t>(inside % dim)};
 }
 
 // The key's place in the sequence as a float in [-1, 1).
 float progress(const Shape& shape, int64_t row) {
     return 2.0f * static_cast<float>(row) / static_cast<float>(shape.tokens) - 1.0f;
+}
+
+// A key whose score with q = (4096, 0, 0, ...) is 2^21 in base-2 units, give or take: it grows by about 3 units from
+// one tile of 32 keys to the next, past 2^21 in the middle of the sequence.
+float brink_key(const Shape& shape, int64_t row, uint64_t word) {
+    const Scale scale = scale_for(shape.dim);
+    const float units = static_cast<float>(row - shape.tokens / 2) * 0.1f + within(2.0f, word);
+    return (kIntegerReach + units) * scale.inv_c * 0x1p-12f;
 }
 
 float special_value(const CaseRecipe& recipe, size_t index) {
@@ -96,6 +106,13 @@ float special_value(const CaseRecipe& recipe, size_t index) {
             return x * x * x * 1e4f + plain;
         }
         break;
+    case CaseKind::brink:
+        if (at.matrix == 'V') break;
+        if (at.column > 0) return 0.0f;
+        if (at.matrix == 'Q') return 0x1p12f + within(0.0625f, word); // moves the scores by up to 32 units
+        // In odd batches the sequence runs up to -2^21 from below: the mirror image, backwards.
+        if (at.batch % 2 == 0) return brink_key(recipe.shape, at.row, word);
+        return -brink_key(recipe.shape, recipe.shape.tokens - 1 - at.row, word);
     }
     return plain;
 }

@@ -23,6 +23,7 @@ enum class CaseKind {
     huge,     // Q and K up to +-1e4: scores far beyond the integers a float holds
     fading,   // scores rise with the key index while V fades to zero: old sums end as denormals
     climb,    // scores climb from -1e8 to 1e8: the reference changes its form twice
+    brink,    // scores creep past -2^21 (odd batches) or 2^21 (even ones), where the reference changes its form
 };
 
 std::optional<CaseKind> case_kind(const std::string& name);

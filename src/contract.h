@@ -11,21 +11,21 @@
 //   keys     are taken in tiles of 32; a row's reference is raised at most once a tile, before the
 //            tile's weights are formed, and only when the tile's largest score asks for it (Reference).
 //   weight   p_j = 2^(c*s_j - M), M an INTEGER: changing M rescales every sum by a power of two, which
-//            is exact. A float spans 2^+-126, so M needs to follow the scores only roughly: it is 0 as long
-//            as a row's scores lie within +-72 (in base-2 units), as ordinary data's do, and where it moves,
-//            underflow could make the moment show, so the tile-of-32 rule above fixes the moment. A kernel
-//            that knows a bound on the scores may leave the maximum out: M is 0 then.
+//            is exact. A float spans 2^+-126, so M needs to follow the scores only roughly: it is 0 while the
+//            row's largest score is from -8 (seen in the first tile) to 72 in base-2 units, as in ordinary
+//            data. Where it moves, underflow could make the moment show, so the tile-of-32 rule above fixes
+//            the moment. A kernel that sees no score outside that range may leave the maximum out: M is 0.
 //   sum      l: eight running sums, key j goes to lane (j/4) mod 8 in key order;
 //            ((L0+L1)+(L2+L3))+((L4+L5)+(L6+L7)) closes them.
 //   output   o[x] = fma(p_j, v_j[x], o[x]) in key order.
 //   segment  after every 1024 keys the running sums (lanes closed) are folded into totals,
 //            total = fma(total, rescale, running), and start again from +0. Without it 32768 keys would
 //            share one fp32 sum and lose a digit.
-//   result   inv = 1/l, O[x] = o[x]*inv.
+//   result   inv = 1/l, O[x] = fma(o[x], inv, +0); the +0 turns a -0 into +0.
 //
 // Rules for code that includes this file: contraction off (-ffp-contract=off, -fmad=false), no fast-math,
 // denormals on, every fused operation written as fused(). A key or a column that does not exist may be
-// padded with zeros and weight +0: that changes no byte (the fold turns -0 into +0 for everybody).
+// padded with zeros and weight +0: that can only turn a -0 into +0 on the way, and so does the last step.
 #pragma once
 
 #include <cmath>
@@ -58,6 +58,7 @@ constexpr int kLaneKeys = 4;       // consecutive keys of one lane
 
 constexpr float kRoundToInt = 12582912.0f;  // 1.5*2^23: adding it rounds to an integer
 constexpr float kHeadroom = 72.0f;          // M stays while no weight exceeds about 2^72
+constexpr float kFootroom = 8.0f;           // M starts at 0 unless the first tile's largest score is below -8
 constexpr float kDeepest = -120.0f;         // weights below 2^-120 count as 2^-120
 constexpr float kIntegerReach = 2097152.0f; // 2^21: |M| up to here is exact in the magic addition
 
@@ -161,13 +162,14 @@ HW4_INLINE Reference empty_reference() {
     return {minus_inf, 0.0f, 0.0f, 0.0f, minus_inf};
 }
 
-HW4_INLINE bool within(float x, float limit) { return x >= -limit && x <= limit; }
+HW4_INLINE bool within(float x, float least, float most) { return x >= least && x <= most; }
 
 // The reference that belongs to a largest score.
 HW4_INLINE Reference reference_at(float score, Scale scale) {
     const float exponent = score * scale.c;
-    if (within(exponent, kIntegerReach)) {
-        const float M = within(exponent, kHeadroom) ? 0.0f : fused(score, scale.c, kRoundToInt) - kRoundToInt;
+    if (within(exponent, -kIntegerReach, kIntegerReach)) {
+        const bool ordinary = within(exponent, -kFootroom, kHeadroom);
+        const float M = ordinary ? 0.0f : fused(score, scale.c, kRoundToInt) - kRoundToInt;
         return {M, 0.0f, kRoundToInt - M, (M + kDeepest) * scale.inv_c, (M + kHeadroom) * scale.inv_c};
     }
     return {0.0f, score, kRoundToInt, kDeepest * scale.inv_c, score};
@@ -193,6 +195,13 @@ HW4_INLINE constexpr int sum_lane(int key) { return (key / kLaneKeys) % kSumLane
 template <class F>
 HW4_INLINE F close_lanes(const F* L) {
     return ((L[0] + L[1]) + (L[2] + L[3])) + ((L[4] + L[5]) + (L[6] + L[7]));
+}
+
+// ---- The last step
+
+template <class F>
+HW4_INLINE F result(F o, F inv) {
+    return fused(o, inv, F(0.0f));
 }
 
 } // namespace hw4

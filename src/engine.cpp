@@ -9,9 +9,10 @@ namespace {
 constexpr size_t kChunkInputBytes = size_t{16} << 20;
 }
 
-int64_t chunk_batches_for(const Shape& shape) {
+int64_t chunk_batches_for(const Shape& shape, int parts) {
     const auto fitting = static_cast<int64_t>(kChunkInputBytes / shape.batch_input_bytes());
-    return std::clamp<int64_t>(fitting, 1, shape.batches);
+    const int64_t share = (shape.batches + parts - 1) / parts;
+    return std::clamp<int64_t>(fitting, 1, share);
 }
 
 void read_checked(CaseReader& input, int64_t first_batch, int64_t count, float* to) {

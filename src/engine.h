@@ -10,6 +10,11 @@
 
 namespace hw4 {
 
+struct KernelInfo {
+    std::string name;
+    std::string idea;
+};
+
 // Seconds in which each stage was busy. On the GPU stages overlap, so they may add up to more than the total.
 struct StageSeconds {
     double context = 0; // making the CUDA context, buffers and streams
@@ -33,7 +38,8 @@ struct RunReport {
 struct EngineOptions {
     std::string kernel; // empty: the engine chooses
     int streams = 4;
-    int threads = 0; // 0: as many as the machine offers
+    int threads = 0;           // 0: as many as the machine offers
+    int64_t chunk_batches = 0; // 0: chosen from the problem
 };
 
 // Adds the time until the end of its scope to a stage.
@@ -50,8 +56,9 @@ private:
     Clock::time_point start_;
 };
 
-// How many batches to handle at a time: enough that fixed costs vanish, few enough that memory stays small.
-int64_t chunk_batches_for(const Shape& shape);
+// How many batches to handle at a time: enough that fixed costs vanish, few enough that memory stays small and
+// that there are `parts` chunks to handle at once.
+int64_t chunk_batches_for(const Shape& shape, int parts);
 
 // The next batches of the file, checked against the contract's domain.
 void read_checked(CaseReader& input, int64_t first_batch, int64_t count, float* to);

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -21,15 +23,38 @@ struct AttentionCase {
     std::vector<float> expected; // by the sequential reference
 
     AttentionCase(const Shape& s, CaseKind kind, uint64_t seed)
-        : shape(s), qkv(static_cast<size_t>(s.batches) * s.batch_input_floats()),
-          expected(static_cast<size_t>(s.batches) * s.matrix_floats()) {
-        name = "B " + std::to_string(s.batches) + ", N " + std::to_string(s.tokens) + ", d " + std::to_string(s.dim) +
-               ", kind " + case_kind_names()[static_cast<size_t>(kind)] + ", seed " + std::to_string(seed);
+        : AttentionCase(s, case_kind_names()[static_cast<size_t>(kind)] + ", seed " + std::to_string(seed)) {
         fill_case_values({s, kind, seed}, 0, qkv.size(), qkv.data());
-        for (int64_t b = 0; b < s.batches; ++b) {
-            const float* q = qkv.data() + static_cast<size_t>(b) * s.batch_input_floats();
-            sequential_attention(q, q + s.matrix_floats(), q + 2 * s.matrix_floats(),
-                                 expected.data() + static_cast<size_t>(b) * s.matrix_floats(), s.tokens, s.dim);
+        compute_expected();
+    }
+
+    // A running sum that ends as -0, on top of a total that is -0, before a tile that has to be padded: the padding
+    // turns one of the two into +0.
+    static AttentionCase with_negative_zeros() {
+        AttentionCase test({1, 2049, 1}, "negative zeros");
+        float* q = test.qkv.data();
+        float* k = q + 2049;
+        float* v = k + 2049;
+        std::fill(q, q + 2049, 1.0f);
+        std::fill(k + 1024, k + 2048, 60.0f);
+        v[0] = v[2048] = -0x1p-149f;
+        test.compute_expected();
+        return test;
+    }
+
+private:
+    AttentionCase(const Shape& s, const std::string& values)
+        : shape(s), name("B " + std::to_string(s.batches) + ", N " + std::to_string(s.tokens) + ", d " +
+                         std::to_string(s.dim) + ", " + values),
+          qkv(static_cast<size_t>(s.batches) * s.batch_input_floats()),
+          expected(static_cast<size_t>(s.batches) * s.matrix_floats()) {}
+
+    void compute_expected() {
+        for (int64_t b = 0; b < shape.batches; ++b) {
+            const float* q = qkv.data() + static_cast<size_t>(b) * shape.batch_input_floats();
+            sequential_attention(q, q + shape.matrix_floats(), q + 2 * shape.matrix_floats(),
+                                 expected.data() + static_cast<size_t>(b) * shape.matrix_floats(), shape.tokens,
+                                 shape.dim);
         }
     }
 };
@@ -50,7 +75,8 @@ inline testing::AssertionResult same_bytes(const std::vector<float>& expected, c
 
 constexpr CaseKind kAllKinds[] = {CaseKind::uniform,  CaseKind::equal,    CaseKind::negative, CaseKind::spread,
                                   CaseKind::denormal, CaseKind::dominant, CaseKind::vzero,    CaseKind::huge,
-                                  CaseKind::fading,   CaseKind::climb};
+                                  CaseKind::fading,   CaseKind::climb,    CaseKind::brink};
+constexpr int kKinds = static_cast<int>(std::size(kAllKinds));
 
 // Sizes around every edge: one, tiles and segments with one less and one more, odd and the largest d.
 inline std::vector<Shape> corner_shapes() {

@@ -53,7 +53,7 @@ double smallest(const std::vector<double>& x) { return *std::min_element(x.begin
 
 TEST(CaseKinds, HaveNames) {
     EXPECT_EQ(case_kind_names(), (std::vector<std::string>{"uniform", "equal", "negative", "spread", "denormal",
-                                                           "dominant", "vzero", "huge", "fading", "climb"}));
+                                                           "dominant", "vzero", "huge", "fading", "climb", "brink"}));
     EXPECT_EQ(case_kind("uniform"), CaseKind::uniform);
     EXPECT_EQ(case_kind("climb"), CaseKind::climb);
     for (const char* name : {"", "Uniform", "uniform ", "climbing"}) EXPECT_EQ(case_kind(name), std::nullopt) << name;
@@ -67,7 +67,7 @@ TEST(CaseValues, AreTheseForever) {
     const std::vector<std::pair<const char*, uLong>> sums = {
         {"uniform", 0xd7461d66},  {"equal", 0xac808f77},    {"negative", 0xdaac084f}, {"spread", 0xc431883c},
         {"denormal", 0xd33f4624}, {"dominant", 0x0c50fbe6}, {"vzero", 0x0f924dba},    {"huge", 0x749d645a},
-        {"fading", 0xbbdd321f},   {"climb", 0x9b7fd8c1}};
+        {"fading", 0xbbdd321f},   {"climb", 0x9b7fd8c1},    {"brink", 0x2a156bc8}};
     for (const auto& [name, sum] : sums) {
         const std::vector<float> data = values({{2, 40, 6}, *case_kind(name), 9});
         EXPECT_EQ(crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size() * sizeof(float))),
@@ -213,6 +213,23 @@ TEST(CaseValues, FadingEndsInDenormals) {
     }
     EXPECT_GT(denormal, 40);
     EXPECT_GT(raised, 25);
+}
+
+TEST(CaseValues, BrinkCreepsPastTheReachOfIntegers) {
+    const Shape shape{2, 2100, 16};
+    std::vector<float> data(2 * shape.batch_input_floats());
+    fill_case_values({shape, CaseKind::brink, 7}, 0, data.size(), data.data());
+    const double c = scale_for(shape.dim).c;
+    for (const int64_t batch : {0, 1}) {
+        const float* q = data.data() + static_cast<size_t>(batch) * shape.batch_input_floats();
+        const float* k = q + shape.matrix_floats();
+        const auto exponent = [&](int64_t key) { return double{q[0]} * double{k[key * shape.dim]} * c; };
+        const double brink = batch == 0 ? double{kIntegerReach} : -double{kIntegerReach};
+        EXPECT_LT(exponent(0), brink - kHeadroom);
+        EXPECT_GT(exponent(2099), brink + kHeadroom / 2);
+        for (int64_t key = 0; key + kKeyTile < shape.tokens; ++key)
+            EXPECT_NEAR(exponent(key + kKeyTile) - exponent(key), 3.2, 4.5) << batch << " " << key;
+    }
 }
 
 TEST(CaseValues, ClimbPassesTheReachOfIntegersTwice) {

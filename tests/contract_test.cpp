@@ -11,6 +11,7 @@
 #include "../src/case_values.h"
 #include "../src/fma_clones.h"
 #include "../src/sequential.h"
+#include "attention_case.h"
 
 namespace hw4 {
 namespace {
@@ -99,7 +100,7 @@ class ReferenceOfDim : public testing::TestWithParam<int> {};
 TEST_P(ReferenceOfDim, TheLargestScoreOfAnUnusualRowWeighsAboutOne) {
     const Scale scale = scale_for(GetParam());
     for (const float score : telling_scores(scale)) {
-        if (std::fabs(score * scale.c) <= kHeadroom) continue;
+        if (within(score * scale.c, -kFootroom, kHeadroom)) continue;
         const float weight = reference_at(score, scale).weight(score, scale);
         EXPECT_GE(weight, 0.7f) << score;
         EXPECT_LE(weight, 1.42f) << score;
@@ -109,7 +110,7 @@ TEST_P(ReferenceOfDim, TheLargestScoreOfAnUnusualRowWeighsAboutOne) {
 // What lets a kernel that knows a bound leave the maximum out.
 TEST_P(ReferenceOfDim, OrdinaryScoresNeverMoveM) {
     const Scale scale = scale_for(GetParam());
-    for (float exponent = -kHeadroom + 0.5f; exponent < kHeadroom; exponent += 0.25f) {
+    for (float exponent = -kFootroom + 0.5f; exponent < kHeadroom; exponent += 0.25f) {
         const Reference reference = reference_at(exponent * scale.inv_c, scale);
         EXPECT_EQ(reference.M, 0.0f);
         EXPECT_EQ(reference.origin, 0.0f);
@@ -174,6 +175,87 @@ TEST(Orders, LanesCloseAsABalancedTree) {
     const float lanes[kSumLanes] = {big, 1.0f, 1.0f, 1.0f, -big, -1.0f, 1.0f, 1.0f};
     EXPECT_EQ(close_lanes(lanes), ((big + 1.0f) + 2.0f) + ((-big - 1.0f) + 2.0f));
     EXPECT_EQ(close_lanes(lanes), 4.0f);
+}
+
+// The contract with another number of keys per decision about the reference.
+std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) {
+    const Scale scale = scale_for(test.shape.dim);
+    const int64_t n = test.shape.tokens;
+    const int64_t d = test.shape.dim;
+    std::vector<float> out;
+    for (int64_t row = 0; row < test.shape.batches * n; ++row) {
+        const float* q = test.qkv.data() + (row / n * 3 * n + row % n) * d;
+        const float* k = test.qkv.data() + (row / n * 3 + 1) * n * d;
+        const float* v = k + n * d;
+        Reference reference = empty_reference();
+        Reference total_reference = empty_reference();
+        float lanes[kSumLanes] = {};
+        float total_l = 0.0f;
+        std::vector<float> o(static_cast<size_t>(d));
+        std::vector<float> total(static_cast<size_t>(d));
+        std::vector<float> s(static_cast<size_t>(n));
+        for (int64_t j = 0; j < n; ++j)
+            for (int64_t t = 0; t < d; ++t)
+                s[static_cast<size_t>(j)] = fused(q[t], k[j * d + t], s[static_cast<size_t>(j)]);
+        for (int64_t j = 0; j < n; ++j) {
+            if (j % tile == 0) {
+                const float top = *std::max_element(s.begin() + j, s.begin() + std::min(j + tile, n));
+                if (!reference.covers(top)) {
+                    const Reference raised = reference_at(top, scale);
+                    const float alpha = rescale_factor(reference, raised, scale);
+                    for (float& x : lanes) x *= alpha;
+                    for (float& x : o) x *= alpha;
+                    reference = raised;
+                }
+            }
+            const float p = reference.weight(s[static_cast<size_t>(j)], scale);
+            lanes[sum_lane(static_cast<int>(j % kKeyTile))] += p;
+            for (int64_t x = 0; x < d; ++x)
+                o[static_cast<size_t>(x)] = fused(p, v[j * d + x], o[static_cast<size_t>(x)]);
+            if ((j + 1) % kSegmentKeys != 0 && j + 1 < n) continue;
+            const float alpha = rescale_factor(total_reference, reference, scale);
+            total_l = fused(total_l, alpha, close_lanes(lanes));
+            for (size_t x = 0; x < o.size(); ++x) total[x] = fused(total[x], alpha, o[x]);
+            total_reference = reference;
+            std::fill(lanes, lanes + kSumLanes, 0.0f);
+            std::fill(o.begin(), o.end(), 0.0f);
+        }
+        for (const float x : total) out.push_back(result(x, 1.0f / total_l));
+    }
+    return out;
+}
+
+TEST(KeyTile, OrdinaryDataDoesNotShowIt) {
+    const AttentionCase test({1, 1100, 16}, CaseKind::uniform, 21);
+    for (const int64_t tile : {1, 32, 64, 1024})
+        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, tile))) << tile;
+}
+
+// An engine that decides once per 64 keys must not pass the tests: these kinds give other bytes then.
+TEST(KeyTile, TheTestDataDoes) {
+    for (const CaseKind kind : {CaseKind::fading, CaseKind::brink}) {
+        const AttentionCase test({2, 1500, 32}, kind, 21);
+        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, kKeyTile))) << test.name;
+        EXPECT_FALSE(same_bytes(test.expected, attention_with_tile(test, 2 * kKeyTile))) << test.name;
+    }
+}
+
+TEST(Accuracy, SmallValuesOfRowsWithLowScoresAreNotLost) {
+    // Every score about -48 in base-2 units, V down to 1e-30: nothing may sink into the denormals.
+    const Shape shape{1, 64, 1};
+    std::vector<float> q(64, 1.0f), k(64), v(64), out(64);
+    for (size_t i = 0; i < 64; ++i) {
+        k[i] = -33.0f - 0.01f * static_cast<float>(i % 7);
+        v[i] = 1e-30f * static_cast<float>(i + 1);
+    }
+    sequential_attention(q.data(), k.data(), v.data(), out.data(), shape.tokens, shape.dim);
+    double sum = 0;
+    double weights = 0;
+    for (size_t i = 0; i < 64; ++i) {
+        sum += std::exp(double{k[i]}) * double{v[i]};
+        weights += std::exp(double{k[i]});
+    }
+    EXPECT_NEAR(double{out[0]} / (sum / weights), 1.0, 1e-6);
 }
 
 TEST(Accuracy, SequentialAttentionIsCloseToFloat64) {

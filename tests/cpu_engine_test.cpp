@@ -1,9 +1,12 @@
 #include "../src/cpu/engine.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cmath>
 #include <random>
+#include <system_error>
+#include <thread>
 
 #include "../src/error.h"
 #include "attention_case.h"
@@ -38,8 +41,10 @@ TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
     std::mt19937 random(seed);
     const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
     for (int i = 0; i < 100; ++i) {
-        const Shape shape{pick(1, 4), pick(1, 300), pick(1, 100)};
-        const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, 9))],
+        // A quarter with several segments, the others small.
+        const Shape shape =
+            i % 4 == 0 ? Shape{1, pick(1000, 3200), pick(1, 8)} : Shape{pick(1, 4), pick(1, 300), pick(1, 100)};
+        const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
                                  static_cast<uint64_t>(pick(0, 1 << 30)));
         EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, pick(1, 5)))) << test.name;
     }
@@ -56,8 +61,43 @@ TEST_P(EachKernel, TakesDimensionsBeyondTheGpuKernels) {
     EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
 }
 
+TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
+    const AttentionCase test = AttentionCase::with_negative_zeros();
+    EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels()),
                          [](const auto& instance) { return std::string(instance.param->name); });
+
+// While one lives, no thread can be started: no address space holds its stack.
+class NoNewThreads {
+public:
+    NoNewThreads() {
+        pthread_attr_init(&before_);
+        EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+        pthread_attr_t boundless;
+        pthread_attr_init(&boundless);
+        EXPECT_EQ(pthread_attr_setstacksize(&boundless, size_t{1} << 60), 0);
+        EXPECT_EQ(pthread_setattr_default_np(&boundless), 0);
+        pthread_attr_destroy(&boundless);
+    }
+    NoNewThreads(const NoNewThreads&) = delete;
+    NoNewThreads& operator=(const NoNewThreads&) = delete;
+    ~NoNewThreads() {
+        pthread_setattr_default_np(&before_);
+        pthread_attr_destroy(&before_);
+    }
+
+private:
+    pthread_attr_t before_;
+};
+
+TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
+    const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6);
+    const NoNewThreads none;
+    ASSERT_THROW(std::thread([] {}).join(), std::system_error);
+    EXPECT_TRUE(same_bytes(test.expected, attend(choose_kernel(""), test, 4)));
+}
 
 TEST(ChooseCpuKernel, TakesTheFirstSupportedOne) {
     const Kernel* best = &choose_kernel("");

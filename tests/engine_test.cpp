@@ -11,21 +11,21 @@ using test::Failure;
 using test::failure_of;
 
 TEST(ChunkBatches, FillsSixteenMebibytes) {
-    EXPECT_EQ(chunk_batches_for({13600, 128, 32}), 341); // batches of 48 KiB
-    EXPECT_EQ(chunk_batches_for({500, 2048, 64}), 10);   // of 1.5 MiB
-    EXPECT_EQ(chunk_batches_for({1 << 24, 1, 1}), (16 << 20) / 12);
+    EXPECT_EQ(chunk_batches_for({13600, 128, 32}, 1), 341); // batches of 48 KiB
+    EXPECT_EQ(chunk_batches_for({500, 2048, 64}, 1), 10);   // of 1.5 MiB
+    EXPECT_EQ(chunk_batches_for({1 << 24, 1, 1}, 1), (16 << 20) / 12);
 }
 
 TEST(ChunkBatches, NeverMoreThanThereAre) {
-    EXPECT_EQ(chunk_batches_for({7, 128, 32}), 7);
-    EXPECT_EQ(chunk_batches_for({1, 1, 1}), 1);
+    EXPECT_EQ(chunk_batches_for({7, 128, 32}, 1), 7);
+    EXPECT_EQ(chunk_batches_for({1, 1, 1}, 1), 1);
 }
 
 TEST(ChunkBatches, AtLeastOne) {
-    EXPECT_EQ(chunk_batches_for({2, 32768, 64}), 1);                          // batches of 24 MiB
-    EXPECT_EQ(chunk_batches_for({100, 32768, 42}), 1);                        // 15.75 MiB
-    EXPECT_EQ(chunk_batches_for({100, 16384, 42}), 2);                        // half of that
-    EXPECT_EQ(chunk_batches_for({3, int64_t{1} << 31, int64_t{1} << 27}), 1); // nearly 2^63 bytes
+    EXPECT_EQ(chunk_batches_for({2, 32768, 64}, 1), 1);                          // batches of 24 MiB
+    EXPECT_EQ(chunk_batches_for({100, 32768, 42}, 1), 1);                        // 15.75 MiB
+    EXPECT_EQ(chunk_batches_for({100, 16384, 42}, 1), 2);                        // half of that
+    EXPECT_EQ(chunk_batches_for({3, int64_t{1} << 31, int64_t{1} << 27}, 1), 1); // nearly 2^63 bytes
 }
 
 class ReadChecked : public ::testing::Test {

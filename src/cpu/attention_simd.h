@@ -13,6 +13,9 @@
 // (four b values ready to be broadcast), transpose4 and the overloads of contract.h's operations.
 #pragma once
 
+#include <new>
+#include <type_traits>
+
 #include "kernel.h"
 
 namespace hw4::cpu {
@@ -31,15 +34,19 @@ struct Attention {
 
     // The state of a group's rows, row index last, so that a vector load takes kWidth rows.
     struct Group {
-        Reference reference[kRows];
         Reference total_reference[kRows];
-        alignas(64) float origin[kRows]; // the fields of `reference` that weights need, as vectors
+        alignas(64) float M[kRows]; // the fields of the rows' references, each as vectors
+        alignas(64) float origin[kRows];
         alignas(64) float bias[kRows];
         alignas(64) float floor[kRows];
         alignas(64) float raise_above[kRows];
         alignas(64) float lanes[kSumLanes][kRows];
         alignas(64) float total_l[kRows];
     };
+    static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
+                  "making the groups of a workspace must cost nothing, and nobody ends them");
+    static_assert(alignof(Group) <= 64 && sizeof(Group) % sizeof(float) == 0,
+                  "groups must fit a workspace that is counted in floats and starts on a 64-byte line");
 
     static int64_t padded_dim(int64_t dim) { return (dim + kColumnPad - 1) / kColumnPad * kColumnPad; }
 
@@ -65,7 +72,8 @@ struct Attention {
             };
             const auto d = static_cast<size_t>(dim);
             const auto padded = static_cast<size_t>(padded_dim(dim));
-            groups = reinterpret_cast<Group*>(take(kGroups * sizeof(Group) / sizeof(float)));
+            float* const group_floats = take(kGroups * sizeof(Group) / sizeof(float));
+            groups = group_floats ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
             qt = take(kGroups * d * kRows);
             o = take(kGroups * padded * kRows);
             total = take(kGroups * padded * kRows);
@@ -109,8 +117,12 @@ struct Attention {
             for (int r = 0; r < V::kRowVectors; ++r) acc[x][r].store(c + x * kRows + r * V::kWidth);
     }
 
+    static HW4_INLINE Reference reference_of(const Group& group, int row) {
+        return {group.M[row], group.origin[row], group.bias[row], group.floor[row], group.raise_above[row]};
+    }
+
     static HW4_INLINE void set_reference(Group& group, int row, const Reference& reference) {
-        group.reference[row] = reference;
+        group.M[row] = reference.M;
         group.origin[row] = reference.origin;
         group.bias[row] = reference.bias;
         group.floor[row] = reference.floor;
@@ -166,9 +178,10 @@ struct Attention {
     // Rows whose largest score is not covered get a new reference; rare, so one row at a time.
     static void raise_references(Group& group, const float* tile_max, float* o, int64_t padded, Scale scale) {
         for (int row = 0; row < kRows; ++row) {
-            if (group.reference[row].covers(tile_max[row])) continue;
+            const Reference reference = reference_of(group, row);
+            if (reference.covers(tile_max[row])) continue;
             const Reference raised = reference_at(tile_max[row], scale);
-            const float alpha = rescale_factor(group.reference[row], raised, scale);
+            const float alpha = rescale_factor(reference, raised, scale);
             scale_row(&group.lanes[0][0], kSumLanes, row, alpha);
             scale_row(o, padded, row, alpha);
             set_reference(group, row, raised);
@@ -224,8 +237,9 @@ struct Attention {
     static void fold_segment(Group& group, float* o, float* total, int64_t padded, Scale scale) {
         alignas(64) float alpha[kRows];
         for (int row = 0; row < kRows; ++row) {
-            alpha[row] = rescale_factor(group.total_reference[row], group.reference[row], scale);
-            group.total_reference[row] = group.reference[row];
+            const Reference reference = reference_of(group, row);
+            alpha[row] = rescale_factor(group.total_reference[row], reference, scale);
+            group.total_reference[row] = reference;
         }
         for (int r = 0; r < kRows; r += V::kWidth) {
             const V factor = V::load(alpha + r);
@@ -244,7 +258,7 @@ struct Attention {
     static void store_rows(const Group& group, const float* total, int64_t rows, int64_t dim, float* out) {
         for (int64_t row = 0; row < rows; ++row) {
             const float inv = 1.0f / group.total_l[row];
-            for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = total[x * kRows + row] * inv;
+            for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = result(total[x * kRows + row], inv);
         }
     }
 

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "../error.h"
+#include "../parallel.h"
 #include "../progress.h"
 
 namespace hw4::cpu {
@@ -29,20 +29,6 @@ AlignedFloats allocate_aligned(size_t floats) {
     void* memory = std::aligned_alloc(kCacheLine, bytes);
     if (memory == nullptr) throw std::bad_alloc();
     return AlignedFloats(static_cast<float*>(memory));
-}
-
-// Runs `work` on the calling thread and threads - 1 others. Fewer threads than asked for is no error: the
-// work is taken from a common counter.
-template <class Work>
-void on_threads(int threads, const Work& work) {
-    std::vector<std::thread> others;
-    others.reserve(static_cast<size_t>(threads));
-    try {
-        for (int i = 1; i < threads; ++i) others.emplace_back(work);
-    } catch (const std::system_error&) { // the system gives no more threads
-    }
-    work();
-    for (std::thread& thread : others) thread.join();
 }
 
 std::string name_list() {
@@ -119,7 +105,7 @@ RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& option
     report.device_name = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
     report.kernel = kernel.name;
     report.threads = threads;
-    report.chunk_batches = chunk_batches_for(shape);
+    report.chunk_batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(shape, 1);
 
     const auto chunk = static_cast<size_t>(report.chunk_batches);
     std::vector<float> qkv = chunk_buffer(input.path(), chunk * shape.batch_input_floats());

@@ -144,7 +144,7 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
     const float inv = 1.0f / total_l;
     float* out = args.out + static_cast<size_t>(batch * args.tokens + row) * args.out_stride;
     for (int chunk = 0; chunk < kChunks; ++chunk)
-        if (chunk * kTile + lane < args.dim) out[chunk * kTile + lane] = total_o[chunk] * inv;
+        if (chunk * kTile + lane < args.dim) out[chunk * kTile + lane] = result(total_o[chunk], inv);
 }
 
 template <int kChunks>

@@ -1,0 +1,26 @@
+// One piece of work on several threads.
+#pragma once
+
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace hw4 {
+
+// Runs `work`, which must not throw, on the calling thread and on threads - 1 others. Fewer threads than asked for is
+// no error, so `work` takes its pieces from a common counter.
+template <class Work>
+void on_threads(int threads, const Work& work) {
+    std::vector<std::thread> others;
+    try {
+        others.reserve(static_cast<size_t>(threads));
+        for (int i = 1; i < threads; ++i) others.emplace_back(work);
+    } catch (const std::system_error&) { // the system gives no more threads
+    } catch (const std::bad_alloc&) {    // or no memory for them
+    }
+    work();
+    for (std::thread& thread : others) thread.join();
+}
+
+} // namespace hw4
