@@ -82,7 +82,7 @@ OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts)
 }
 
 OutputFile::~OutputFile() {
-    if (!committed_ && !temporary_.empty()) remove_temporary();
+    if (!published_ && !temporary_.empty()) remove_temporary();
 }
 
 void OutputFile::remove_temporary() {
@@ -122,13 +122,23 @@ void OutputFile::write(const void* data, size_t size) {
     }
 }
 
-void OutputFile::commit(bool sync) {
+void OutputFile::finish(bool sync) {
     // A device has no disk to reach: EINVAL (pipes) and ENOTSUP are its way to say so.
     if (sync && ::fsync(fd_.get()) != 0 && !(temporary_.empty() && (errno == EINVAL || errno == ENOTSUP)))
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot flush to disk"));
     if (fd_.close_checked() != 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));
+}
+
+void OutputFile::publish(bool sync) {
     if (!temporary_.empty()) interrupts_.release(temporary_, [&] { rename_to_final(sync); });
-    committed_ = true;
+    published_ = true;
+}
+
+bool OutputFile::writes_to(int fd) const {
+    struct stat ours {};
+    struct stat theirs {};
+    return temporary_.empty() && ::fstat(fd_.get(), &ours) == 0 && ::fstat(fd, &theirs) == 0 &&
+           ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
 void OutputFile::rename_to_final(bool sync) {

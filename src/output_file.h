@@ -27,8 +27,20 @@ public:
 
     void write(const void* data, size_t size);
 
-    // Complete: closes the file and gives it its name; with `sync`, only after it is safe on the disk.
-    void commit(bool sync);
+    // Complete: everything is written and closed; with `sync` it is safe on the disk. Still under the temporary name.
+    void finish(bool sync);
+
+    // Gives the finished file its name. With `sync` the name too is safe on the disk.
+    void publish(bool sync);
+
+    // Both.
+    void commit(bool sync) {
+        finish(sync);
+        publish(sync);
+    }
+
+    // Whether an open descriptor (standard output, say) leads to the same device or pipe.
+    bool writes_to(int fd) const;
 
 private:
     void open_direct(const std::string& path);
@@ -41,7 +53,7 @@ private:
     std::string temporary_; // empty for a device or a FIFO
     FileDescriptor fd_;
     InterruptGuard& interrupts_;
-    bool committed_ = false;
+    bool published_ = false;
 };
 
 } // namespace hw4

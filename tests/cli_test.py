@@ -38,7 +38,7 @@ OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("context", "read", "copy_in", "kernel", "copy_out", "write")
 OPTIONS = ("device", "kernel", "list-kernels", "streams", "threads", "time", "json", "sync", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
-KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb")
+KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink")
 
 
 def setUpModule():
@@ -814,8 +814,17 @@ class OutputTest(CliTest):
     def test_standard_output_as_output(self):
         path = generated(2, 33, 7)
         process = self.start(path, "/dev/stdout", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.assertIn(by_seq(path), process.communicate(timeout=PATIENCE)[0])
+        self.assertEqual(by_seq(path), process.communicate(timeout=PATIENCE)[0])  # not one line of text among it
         self.assertEqual(process.returncode, OK)
+
+    def test_full_standard_output_leaves_the_old_output(self):
+        path = generated(2, 33, 7)
+        self.out.write_bytes(OLD_OUTPUT)
+        with open("/dev/full", "w") as full:
+            process = self.start(path, self.out, stdout=full, stderr=subprocess.DEVNULL)
+            self.assertEqual(process.wait(PATIENCE), IO_ERROR)
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        self.assertEqual(self.temporaries(), [])
 
     def test_longest_name(self):
         path = generated(2, 33, 7)

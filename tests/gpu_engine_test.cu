@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../src/error.h"
+#include "../src/gpu/memory.h"
 #include "attention_case.h"
 #include "need_gpu.h"
 #include "temporary_folder.h"
@@ -17,26 +18,67 @@ std::string case_bytes(const AttentionCase& test) {
            hw4::test::bytes_of(test.qkv.data(), test.qkv.size());
 }
 
+// The case from file to file; returns the output's bytes.
+std::string run_file(const hw4::test::TemporaryFolder& folder, const AttentionCase& test, const EngineOptions& options,
+                     RunReport& report) {
+    hw4::test::write_file(folder / "a.in", case_bytes(test));
+    InterruptGuard interrupts;
+    CaseReader input(folder / "a.in");
+    OutputFile output(folder / "a.out", interrupts);
+    report = run(input, output, options);
+    output.commit(false);
+    return hw4::test::read_file(folder / "a.out");
+}
+
+std::string expected_bytes(const AttentionCase& test) {
+    return hw4::test::bytes_of(test.expected.data(), test.expected.size());
+}
+
 TEST(GpuEngine, GivesTheReferenceBytesWithAnyNumberOfStreams) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
     // More than six chunks of 16 MiB, the last one short, so that every slot is used again.
     const AttentionCase test({275, 128, 256}, CaseKind::uniform, 9);
-    hw4::test::write_file(folder / "a.in", case_bytes(test));
     for (const int streams : {1, 2, 4, 5}) {
-        InterruptGuard interrupts;
-        CaseReader input(folder / "a.in");
-        OutputFile output(folder / "a.out", interrupts);
         EngineOptions options;
         options.streams = streams;
-        const RunReport report = run(input, output, options);
-        output.commit(false);
+        RunReport report;
+        EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << streams;
         EXPECT_EQ(report.streams, streams);
         EXPECT_GT(report.seconds.kernel, 0.0);
-        EXPECT_TRUE(hw4::test::read_file(folder / "a.out") ==
-                    hw4::test::bytes_of(test.expected.data(), test.expected.size()))
-            << streams;
     }
+}
+
+// Small enough for compute-sanitizer (tests/gpu-check): five chunks through two slots, the last one short.
+TEST(GpuEngine, SanitizerRun) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    const AttentionCase test({9, 33, 20}, CaseKind::spread, 9);
+    EngineOptions options;
+    options.streams = 2;
+    options.chunk_batches = 2;
+    RunReport report;
+    EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test));
+    EXPECT_EQ(report.streams, 2);
+    EXPECT_EQ(report.chunk_batches, 2);
+}
+
+TEST(GpuEngine, MakesDoWithLittleMemory) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    const AttentionCase test({160, 128, 256}, CaseKind::uniform, 9); // four slots of 16 MiB in, 5 out
+    RunReport report;
+    EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
+    const int64_t usual_batches = report.chunk_batches;
+
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    void* taken = nullptr;
+    HW4_CUDA(cudaMalloc(&taken, free_bytes - (size_t{40} << 20)));
+    EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
+    EXPECT_LT(report.chunk_batches * report.streams, usual_batches * 4);
+    HW4_CUDA(cudaFree(taken));
 }
 
 TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
@@ -58,8 +100,8 @@ TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
 
 TEST(GpuEngine, SaysWhichShapesItCannotTake) {
     HW4_SKIP_WITHOUT_GPU();
-    EXPECT_EQ(unsupported_reason({1, 1, 256}), "");
-    EXPECT_NE(unsupported_reason({1, 1, 257}).find("d = 257"), std::string::npos);
+    EXPECT_EQ(unsupported_reason({1, 1, 256}, ""), "");
+    EXPECT_NE(unsupported_reason({1, 1, 257}, "").find("takes d up to 256, this case has 257"), std::string::npos);
 }
 
 TEST(GpuEngine, ListsTheTable) {

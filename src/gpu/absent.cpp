@@ -4,12 +4,12 @@
 
 namespace hw4::gpu {
 namespace {
-constexpr const char* kAbsent = "hw4 was built without CUDA (nvcc was not found)";
+constexpr const char* kAbsent = "hw4 was built without CUDA";
 }
 
 std::vector<KernelInfo> kernel_list() { return {}; }
 std::string unusable_reason() { return kAbsent; }
-std::string unsupported_reason(const Shape&) { return kAbsent; }
+std::string unsupported_reason(const Shape&, const std::string&) { return kAbsent; }
 std::string build_description() { return "built without CUDA"; }
 RunReport run(CaseReader&, OutputFile&, const EngineOptions&) { throw Error(ExitCode::no_gpu, kAbsent); }
 

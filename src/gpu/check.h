@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include "../error.h"
@@ -30,9 +31,10 @@ inline void check(cudaError_t status, const char* call, const char* file, int li
     if (status != cudaSuccess) throw Error(exit_code_of(status), describe(status, call, file, line));
 }
 
-// For destructors, which must not throw: a failure there is said and the program goes on.
+// For destructors, which must not throw: a failure there is said and the program goes on. While an error is on its
+// way out it is silent: the context is broken then, and every destructor would repeat it.
 inline void report(cudaError_t status, const char* call, const char* file, int line) noexcept {
-    if (status != cudaSuccess)
+    if (status != cudaSuccess && std::uncaught_exceptions() == 0)
         std::fprintf(stderr, "hw4: %s from %s at %s:%d\n", cudaGetErrorName(status), call, file, line);
 }
 

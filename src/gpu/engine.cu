@@ -7,11 +7,13 @@
 #include <sstream>
 #include <vector>
 
+#include "../busy_intervals.h"
 #include "../error.h"
 #include "check.h"
 #include "engine.h"
 #include "kernels.h"
 #include "memory.h"
+#include "slot_plan.h"
 
 #if !defined(HW4_ARCHS)
 #error "the Makefile passes the list of architectures this build is for"
@@ -19,8 +21,6 @@
 
 namespace hw4::gpu {
 namespace {
-
-constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
 
 int device_arch() {
     int device = 0;
@@ -40,18 +40,49 @@ std::string device_name() {
     return properties.name;
 }
 
-const Kernel& kernel_for(const Shape& shape, const std::string& name) {
-    const Kernel* kernel = name.empty() ? choose_kernel(shape, device_arch()) : find_kernel(name);
-    if (kernel == nullptr) throw Error(ExitCode::usage, "no GPU kernel '" + name + "' for this case");
-    if (shape.dim > kernel->max_dim)
-        throw Error(ExitCode::bad_data, "kernel " + std::string(kernel->name) + ": d = " + std::to_string(shape.dim) +
-                                            ", need at most " + std::to_string(kernel->max_dim));
-    if (device_arch() < kernel->min_arch)
-        throw Error(ExitCode::no_gpu, "kernel " + std::string(kernel->name) + " needs compute capability " +
-                                          std::to_string(kernel->min_arch) + ", this card has " +
-                                          std::to_string(device_arch()));
-    return *kernel;
+// "7.5"
+std::string capability(int arch) { return std::to_string(arch / 10) + "." + std::to_string(arch % 10); }
+
+std::string why_not(const Kernel& kernel, const Shape& shape, int arch) {
+    const std::string name = "kernel " + std::string(kernel.name);
+    if (shape.dim > kernel.max_dim)
+        return name + " takes d up to " + std::to_string(kernel.max_dim) + ", this case has " +
+               std::to_string(shape.dim);
+    if (arch < kernel.min_arch)
+        return name + " needs compute capability " + capability(kernel.min_arch) + ", this card has " +
+               capability(arch);
+    return "";
 }
+
+// When each stage was at work on the GPU, measured from one event for all streams.
+class GpuTimes {
+public:
+    GpuTimes() : zero_(make_event()) { HW4_CUDA(cudaEventRecord(zero_.get())); }
+
+    void add(const Event& started, const Event& copied_in, const Event& computed, const Event& copied_out) {
+        const double times[] = {since_zero(started), since_zero(copied_in), since_zero(computed),
+                                since_zero(copied_out)};
+        copy_in_.add(times[0], times[1]);
+        kernel_.add(times[1], times[2]);
+        copy_out_.add(times[2], times[3]);
+    }
+
+    void fill(StageSeconds& seconds) const {
+        seconds.copy_in = copy_in_.seconds();
+        seconds.kernel = kernel_.seconds();
+        seconds.copy_out = copy_out_.seconds();
+    }
+
+private:
+    double since_zero(const Event& event) const {
+        float milliseconds = 0;
+        HW4_CUDA(cudaEventElapsedTime(&milliseconds, zero_.get(), event.get()));
+        return milliseconds * 1e-3;
+    }
+
+    Event zero_;
+    BusyIntervals copy_in_, kernel_, copy_out_;
+};
 
 // The way of one chunk through the GPU.
 class Slot {
@@ -86,11 +117,9 @@ public:
     }
 
     // Waits for the chunk, writes it, and is free again.
-    void retire(OutputFile& output, StageSeconds& seconds) {
+    void retire(OutputFile& output, GpuTimes& times, StageSeconds& seconds) {
         HW4_CUDA(cudaEventSynchronize(copied_out_.get()));
-        seconds.copy_in += seconds_between(started_, copied_in_);
-        seconds.kernel += seconds_between(copied_in_, computed_);
-        seconds.copy_out += seconds_between(computed_, copied_out_);
+        times.add(started_, copied_in_, computed_, copied_out_);
         const StageTimer timer(seconds.write);
         output.write(host_out_.get(), static_cast<size_t>(batches_) * shape_.batch_output_bytes());
         batches_ = 0;
@@ -99,12 +128,6 @@ public:
 private:
     size_t rows(int64_t matrices) const { return static_cast<size_t>(matrices) * static_cast<size_t>(shape_.tokens); }
     size_t columns() const { return static_cast<size_t>(shape_.dim); }
-
-    static double seconds_between(const Event& from, const Event& to) {
-        float milliseconds = 0;
-        HW4_CUDA(cudaEventElapsedTime(&milliseconds, from.get(), to.get()));
-        return milliseconds * 1e-3;
-    }
 
     Shape shape_;
     Stream stream_;
@@ -121,33 +144,30 @@ struct Slots {
     int64_t batches = 0; // that fit in each
 };
 
-// As many slots as wanted; where memory does not allow it, smaller ones, then fewer.
-Slots make_slots(const Shape& shape, int wanted_slots, int64_t wanted_batches) {
-    int64_t batches = wanted_batches;
-    size_t slots = static_cast<size_t>(std::min<int64_t>(wanted_slots, (shape.batches + batches - 1) / batches));
+[[noreturn]] void fail_out_of_memory(const Shape& shape, const Error& error) {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes_per_batch(shape)) +
+                                             " bytes on the GPU, which has " + std::to_string(free_bytes) +
+                                             " free, and " +
+                                             std::to_string(shape.batch_input_bytes() + shape.batch_output_bytes()) +
+                                             " of pinned host memory: " + error.what());
+}
+
+// As many slots as planned; where memory does not allow it, smaller ones, then fewer.
+Slots make_slots(const Shape& shape, SlotPlan plan) {
     for (;;) {
         try {
             Slots made;
-            made.batches = batches;
-            while (made.list.size() < slots) made.list.emplace_back(shape, batches);
+            made.batches = plan.batches;
+            while (made.list.size() < static_cast<size_t>(plan.slots)) made.list.emplace_back(shape, plan.batches);
             return made;
         } catch (const Error& error) {
             if (error.code() != ExitCode::out_of_memory) throw;
             (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
-            if (batches == 1 && slots == 1) {
-                size_t free_bytes = 0;
-                size_t total_bytes = 0;
-                HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-                throw Error(ExitCode::out_of_memory,
-                            "one batch needs about " +
-                                std::to_string(shape.batch_input_bytes() + shape.batch_output_bytes()) +
-                                " bytes on the GPU and pinned on the host, the GPU has " + std::to_string(free_bytes) +
-                                " free: " + error.what());
-            }
-            if (batches > 1)
-                batches = (batches + 1) / 2;
-            else
-                --slots;
+            if (plan == kSmallestPlan) fail_out_of_memory(shape, error);
+            plan = smaller(plan);
         }
     }
 }
@@ -183,32 +203,41 @@ std::string unusable_reason() {
     if (status == cudaErrorInsufficientDriver) return "no NVIDIA driver, or one older than " + build_description();
     if (status != cudaSuccess) return std::string(cudaGetErrorString(status));
     if (count == 0) return "no CUDA device";
+    // Makes the context, which fails where the card is there but taken or broken.
+    const cudaError_t context = cudaFree(nullptr);
+    if (context != cudaSuccess) return std::string(cudaGetErrorString(context));
     const int arch = device_arch();
-    // Code runs on cards of its own major version and at least its minor one.
-    for (const int built : built_archs())
+    // Code runs on cards of its own major version and at least its minor one; the newest comes as PTX too.
+    int newest = 0;
+    for (const int built : built_archs()) {
         if (built / 10 == arch / 10 && built <= arch) return "";
+        newest = std::max(newest, built);
+    }
+    if (arch > newest) return "";
     return device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
            "; make ARCHS=" + std::to_string(arch) + " makes one for it";
 }
 
-std::string unsupported_reason(const Shape& shape) {
-    if (choose_kernel(shape, device_arch()) != nullptr) return "";
-    return "d = " + std::to_string(shape.dim) + " is beyond the GPU kernels";
+std::string unsupported_reason(const Shape& shape, const std::string& name) {
+    const int arch = device_arch();
+    if (!name.empty()) return why_not(*find_kernel(name), shape, arch);
+    return choose_kernel(shape, arch) != nullptr ? "" : why_not(kernels().back(), shape, arch);
 }
 
 RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options) {
     const Shape& shape = input.shape();
     RunReport report;
     report.device = "gpu";
-    const Kernel* kernel = nullptr;
+    const Kernel* kernel = options.kernel.empty() ? choose_kernel(shape, device_arch()) : find_kernel(options.kernel);
+    const std::string unsupported = unsupported_reason(shape, options.kernel);
+    if (!unsupported.empty()) throw Error(ExitCode::bad_data, input.path() + ": " + unsupported);
     Slots slots;
     {
         const StageTimer timer(report.seconds.context);
-        const int64_t row_tiles = (shape.tokens + kKeyTile - 1) / kKeyTile;
-        kernel = &kernel_for(shape, options.kernel);
-        slots = make_slots(shape, options.streams, std::min(chunk_batches_for(shape), kMaxBlocks / row_tiles));
+        slots = make_slots(shape, plan_slots(shape, options));
         report.device_name = device_name();
     }
+    GpuTimes times;
     report.kernel = kernel->name;
     report.streams = static_cast<int>(slots.list.size());
     report.chunk_batches = slots.batches;
@@ -218,7 +247,7 @@ RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& option
     const auto next_slot = [&]() -> Slot& {
         Slot& slot = slots.list[turn];
         turn = (turn + 1) % slots.list.size();
-        if (slot.busy()) slot.retire(output, report.seconds);
+        if (slot.busy()) slot.retire(output, times, report.seconds);
         return slot;
     };
     for (int64_t first = 0; first < shape.batches; first += slots.batches) {
@@ -232,6 +261,7 @@ RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& option
     }
     input.expect_end();
     for (size_t i = 0; i < slots.list.size(); ++i) next_slot();
+    times.fill(report.seconds);
     return report;
 }
 

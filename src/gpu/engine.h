@@ -9,19 +9,14 @@
 
 namespace hw4::gpu {
 
-struct KernelInfo {
-    std::string name;
-    std::string idea;
-};
-
 // Every GPU kernel of this build, in ladder order.
 std::vector<KernelInfo> kernel_list();
 
 // Why the GPU cannot be used, for a sentence that starts "no usable GPU: "; empty when it can.
 std::string unusable_reason();
 
-// Why no GPU kernel can take this shape; empty when one can.
-std::string unsupported_reason(const Shape& shape);
+// Why the kernel of that name, or any kernel when `name` is empty, cannot take this shape here; empty when it can.
+std::string unsupported_reason(const Shape& shape, const std::string& name);
 
 // "CUDA 13.0 for sm_80 sm_90", "built without CUDA".
 std::string build_description();

@@ -1,0 +1,33 @@
+// How long a stage was busy, when several streams do the same stage at overlapping times: the length of the union
+// of its intervals, not their sum.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace hw4 {
+
+class BusyIntervals {
+public:
+    // Seconds since any common start.
+    void add(double from, double to) { intervals_.emplace_back(from, to); }
+
+    double seconds() const {
+        std::vector<std::pair<double, double>> sorted = intervals_;
+        std::sort(sorted.begin(), sorted.end());
+        double busy = 0;
+        double covered_to = 0;
+        for (const auto& [from, to] : sorted) {
+            const double start = std::max(from, covered_to);
+            busy += std::max(0.0, to - start);
+            covered_to = std::max(covered_to, to);
+        }
+        return busy;
+    }
+
+private:
+    std::vector<std::pair<double, double>> intervals_;
+};
+
+} // namespace hw4

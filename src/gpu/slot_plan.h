@@ -1,0 +1,49 @@
+// How much of a case is on the GPU at a time: how many slots, and how many batches in each. No CUDA here, so that the
+// plan can be tested anywhere.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "../contract.h"
+#include "../engine.h"
+
+namespace hw4::gpu {
+
+struct SlotPlan {
+    int slots;
+    int64_t batches; // per slot
+
+    friend bool operator==(const SlotPlan& a, const SlotPlan& b) {
+        return a.slots == b.slots && a.batches == b.batches;
+    }
+};
+
+constexpr SlotPlan kSmallestPlan = {1, 1};
+constexpr size_t kRowAlignment = 512;                  // what cudaMallocPitch rounds rows up to
+constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
+constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
+
+// Q, K, V and O of a batch with padded rows: with d = 1 a hundred times what the file holds.
+inline size_t device_bytes_per_batch(const Shape& shape) {
+    const size_t row_bytes =
+        (static_cast<size_t>(shape.dim) * sizeof(float) + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+    return 4 * static_cast<size_t>(shape.tokens) * row_bytes;
+}
+
+inline SlotPlan plan_slots(const Shape& shape, const EngineOptions& options) {
+    int64_t batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(shape, options.streams);
+    const int64_t row_tiles = (shape.tokens + kKeyTile - 1) / kKeyTile; // as many blocks a kernel may want for a batch
+    batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / device_bytes_per_batch(shape)));
+    batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / row_tiles));
+    const int64_t chunks = (shape.batches + batches - 1) / batches;
+    return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
+}
+
+// What to try when memory is short: half the batches, then fewer slots, down to kSmallestPlan.
+inline SlotPlan smaller(const SlotPlan& plan) {
+    if (plan.batches > 1) return {plan.slots, plan.batches / 2};
+    return {std::max(1, plan.slots - 1), 1};
+}
+
+} // namespace hw4::gpu

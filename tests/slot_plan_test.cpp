@@ -1,0 +1,53 @@
+#include "../src/gpu/slot_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace hw4::gpu {
+namespace {
+
+TEST(SlotPlanTest, SharesASmallCaseAmongTheStreams) {
+    EngineOptions options;
+    EXPECT_EQ(plan_slots({320, 128, 32}, options), (SlotPlan{4, 80}));
+    EXPECT_EQ(plan_slots({3, 128, 32}, options), (SlotPlan{3, 1}));
+    options.streams = 1;
+    EXPECT_EQ(plan_slots({320, 128, 32}, options), (SlotPlan{1, 320}));
+}
+
+TEST(SlotPlanTest, KeepsTheChunksOfALargeCaseSmall) {
+    const SlotPlan plan = plan_slots({13600, 128, 32}, {});
+    EXPECT_EQ(plan.slots, 4);
+    const Shape one_batch{1, 128, 32};
+    EXPECT_LE(static_cast<size_t>(plan.batches) * one_batch.batch_input_bytes(), size_t{16} << 20);
+}
+
+TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
+    const Shape shape{1000000, 100, 1};
+    const SlotPlan plan = plan_slots(shape, {});
+    EXPECT_LE(static_cast<size_t>(plan.batches) * device_bytes_per_batch(shape), kSlotDeviceBytes);
+    EXPECT_GE(plan.batches, 1);
+}
+
+TEST(SlotPlanTest, TakesOneBatchHoweverLarge) {
+    EXPECT_EQ(plan_slots({2, int64_t{1} << 31, 64}, {}), (SlotPlan{2, 1}));
+}
+
+TEST(SlotPlanTest, ObeysAnExplicitChunk) {
+    EngineOptions options;
+    options.chunk_batches = 2;
+    EXPECT_EQ(plan_slots({9, 33, 20}, options), (SlotPlan{4, 2}));
+}
+
+TEST(SlotPlanTest, ShrinksStepByStepToTheSmallest) {
+    SlotPlan plan = {4, 341};
+    int steps = 0;
+    while (!(plan == kSmallestPlan)) {
+        const SlotPlan next = smaller(plan);
+        EXPECT_LT(next.batches * next.slots, plan.batches * plan.slots);
+        plan = next;
+        ASSERT_LT(++steps, 100);
+    }
+    EXPECT_EQ(smaller(kSmallestPlan), kSmallestPlan);
+}
+
+} // namespace
+} // namespace hw4::gpu
