@@ -3,6 +3,7 @@
 #   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present, else the common ones)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CXX=clang++     another host compiler
+#   make CXXFLAGS=-O2    added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
 
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
@@ -19,6 +20,9 @@ SANITIZE ?=
 PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
+CXXFLAGS ?=
+LDFLAGS ?=
+NVCCFLAGS ?=
 LEAKS ?= 0
 MACHINE := $(shell uname -m)
 
@@ -26,57 +30,91 @@ MACHINE := $(shell uname -m)
 # translation unit of both compilers.
 EXACT := -ffp-contract=off
 WARN := -Wall -Wextra -Wshadow -Wconversion -Werror
-HARDEN := -fstack-protector-strong -D_FORTIFY_SOURCE=2
+HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 SANITIZER_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE := $(if $(SANITIZE),-O1 $(SANITIZER_FLAGS),-O3 $(HARDEN))
-CXXFLAGS := -std=c++17 -g $(OPTIMISE) $(EXACT) $(WARN)
-LDFLAGS := $(if $(SANITIZE),$(SANITIZER_FLAGS))
+HW4_CXXFLAGS := -std=c++17 -g $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
+HW4_LDFLAGS := $(if $(SANITIZE),$(SANITIZER_FLAGS)) $(LDFLAGS)
 LDLIBS := -lz -lpthread
+VECTOR_FLAGS :=
 
-GPU_ARCHS := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)))
+ARCHS_REMARK :=
+ifeq ($(CUDA),yes)
+ifeq ($(NVCC),)
+$(error CUDA=yes needs nvcc, which was not found; NVCC=/path/to/nvcc names it)
+endif
+ascending = $(shell printf '%s\n' $(1) | sort -nu)
 COMMON_ARCHS := 75 80 86 89 90 100 120
-ARCHS ?= $(or $(GPU_ARCHS),$(COMMON_ARCHS))
+NVCC_ARCHS := $(or $(patsubst compute_%,%,$(filter compute_%,$(shell $(NVCC) --list-gpu-arch))),$(COMMON_ARCHS))
+# nvidia-smi says on standard output too what goes wrong.
+PRESENT_ARCHS := $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
+    grep -Ex '[0-9]+\.[0-9]+'))
+KNOWN_ARCHS := $(filter $(NVCC_ARCHS),$(PRESENT_ARCHS))
+UNKNOWN_ARCHS := $(sort $(filter-out $(NVCC_ARCHS),$(PRESENT_ARCHS)))
+ifeq ($(origin ARCHS),undefined)
+BUILDABLE_ARCHS := $(filter $(NVCC_ARCHS),$(COMMON_ARCHS))
+ARCHS := $(call ascending,$(or $(if $(UNKNOWN_ARCHS),,$(KNOWN_ARCHS)),$(KNOWN_ARCHS) $(BUILDABLE_ARCHS)))
+ARCHS_REMARK := $(if $(UNKNOWN_ARCHS),Built for $(ARCHS): $(NVCC) cannot build for the GPU here ($(UNKNOWN_ARCHS)).)
+endif
 BAD_ARCHS := $(shell for a in $(ARCHS); do [[ $$a =~ ^[0-9]{2,3}$$ ]] || echo "$$a"; done)
 ifneq ($(BAD_ARCHS),)
 $(error ARCHS must be numbers like 80 or 90, got: $(BAD_ARCHS))
 endif
+ifeq ($(strip $(ARCHS)),)
+$(error ARCHS is empty: name the architectures to build for, ARCHS="80 90")
+endif
+# PTX of the newest, from which the driver of a card newer than all of them makes its code.
+NEWEST_ARCH := $(lastword $(call ascending,$(ARCHS)))
+GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
+    -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
 HOST_WARN := -Wall,-Wextra,-Wshadow,-Werror
-NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -ccbin $(CXX) --threads 0 -Werror all-warnings \
-    -Xcompiler $(EXACT),$(HOST_WARN) -Xptxas -warn-spills $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
-    -DHW4_ARCHS='"$(strip $(ARCHS))"'
+HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -ccbin $(CXX) --threads 0 -Werror all-warnings \
+    -Wno-deprecated-gpu-targets -Xcompiler $(EXACT),$(HOST_WARN) -Xptxas -warn-spills $(GENCODE) \
+    -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS)
+# nvcc splits what it passes on at commas, as the compiler does after -Wl.
+comma := ,
+NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
+    $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
+endif
 
 # ---- Files
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp
 CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
     $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
-HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
+HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/cpu/engine.cpp src/cpu/kernel.cpp \
+    $(CPU_KERNELS)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
 GPU_TESTS := $(wildcard tests/*_test.cu)
-STYLED = $(shell git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh' 2>/dev/null)
+STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
 HW4_OBJECTS := $(call objects,hw4.cu $(HW4_HOST) $(GPU_SOURCES))
-LINK_HW4 = $(NVCC) $(NVCCFLAGS) $(addprefix -Xcompiler ,$(LDFLAGS)) $^ -o $@ $(LDLIBS)
+COMPILE_CU := $(NVCC) $(HW4_NVCCFLAGS)
+LINK_CU := $(NVCC) $(HW4_NVCCFLAGS) $(NVCC_LDFLAGS)
 else
 HW4_OBJECTS := $(call objects,hw4.cu $(HW4_HOST) src/gpu/absent.cpp)
-LINK_HW4 = $(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
+LINK_CU := $(CXX) $(HW4_LDFLAGS)
 endif
+COMPILE_CPP := $(CXX) $(HW4_CXXFLAGS)
+LINK_CPP := $(CXX) $(HW4_LDFLAGS)
 PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
+# generate looks for the table beside itself.
+PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 ## all: build hw4, seq, testcases/generate and judge/compare (the default)
 .PHONY: all
 all: $(PROGRAMS)
 	@[ "$(CUDA)" = yes ] || echo "Built without the GPU engine: nvcc was not found (or CUDA=no was given)."
+	@$(if $(ARCHS_REMARK),echo "$(ARCHS_REMARK)")
 
 $(BIN)/hw4: $(HW4_OBJECTS)
 	@mkdir -p $(@D)
-	$(LINK_HW4)
+	$(LINK_CU) $^ -o $@ $(LDLIBS)
 
-# generate looks for the table beside itself.
 ifneq ($(BIN),.)
-PROGRAMS += $(BIN)/testcases/cases.tsv
 $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	@mkdir -p $(@D)
 	cp $< $@
@@ -84,63 +122,61 @@ endif
 
 $(BIN)/seq: $(call objects,seq.cpp $(COMMON))
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON) src/case_values.cpp)
-$(BIN)/judge/compare: $(call objects,judge/compare.cpp)
+$(BIN)/judge/compare: $(call objects,judge/compare.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(LINK_CPP) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/src/cpu/avx2.cpp.o: CXXFLAGS += -mavx2 -mfma
-$(BUILD)/src/cpu/avx512.cpp.o: CXXFLAGS += -mavx512f
+# Private, since the flags would otherwise reach the prerequisites too.
+$(BUILD)/src/cpu/avx2.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma
+$(BUILD)/src/cpu/avx512.cpp.o: private VECTOR_FLAGS := -mavx512f
 
-$(BUILD)/%.cpp.o: %.cpp Makefile
+$(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
+	$(COMPILE_CPP) $(VECTOR_FLAGS) -MMD -MP -c $< -o $@
 
-ifeq ($(CUDA),yes)
-$(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/archs
+$(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCCFLAGS) -MMD -MP -c $< -o $@
-else
-$(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/archs
-	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -MMD -MP -x c++ -c $< -o $@
-endif
+	$(COMPILE_CU) -MMD -MP -c $< -o $@
 
-# Changes when what the GPU code is built for changes.
+# Each file changes when its command does: another compiler, other flags, other architectures.
+quoted = '$(subst ','\'',$(1))'
 .PHONY: force
-$(BUILD)/archs: force
+$(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
+$(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU); $(LINK_CU)
+$(BUILD)/cpp-command $(BUILD)/cu-command: force
 	@mkdir -p $(@D)
-	@echo "$(CUDA) $(ARCHS)" | cmp -s - $@ || echo "$(CUDA) $(ARCHS)" > $@
+	@printf '%s\n' $(call quoted,$(COMMANDS)) | cmp -s - $@ || printf '%s\n' $(call quoted,$(COMMANDS)) > $@
 
 ## run: install what is missing, build, make a test case, run hw4 on it and check the bytes
 .PHONY: run
 run: | need-run
 	@$(MAKE) --no-print-directory all
 	@mkdir -p $(BUILD)/run
-	testcases/generate t04 $(BUILD)/run/t04.in
-	./hw4 --time $(BUILD)/run/t04.in $(BUILD)/run/t04.out
-	./seq $(BUILD)/run/t04.in $(BUILD)/run/t04.expected
-	judge/compare $(BUILD)/run/t04.in $(BUILD)/run/t04.expected $(BUILD)/run/t04.out
+	$(BIN)/testcases/generate t04 $(BUILD)/run/t04.in
+	$(BIN)/hw4 --time $(BUILD)/run/t04.in $(BUILD)/run/t04.out
+	$(BIN)/seq $(BUILD)/run/t04.in $(BUILD)/run/t04.expected
+	$(BIN)/judge/compare $(BUILD)/run/t04.in $(BUILD)/run/t04.expected $(BUILD)/run/t04.out
 
 ## test: install what is missing, build, run every test; GPU tests too where there is a GPU
 .PHONY: test
 test: | need-test
 	@$(MAKE) --no-print-directory all tests
-	tests/run --bin $(BIN) --build $(BUILD) $(TEST_ARGS)
+	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
 tests: $(BUILD)/unit_tests $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests)
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
-$(BUILD)/tests/seq_library.o: seq.cpp Makefile
+$(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@
+	$(COMPILE_CPP) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@
 
 $(BUILD)/unit_tests: $(call objects,$(UNIT_TESTS)) $(TEST_OBJECTS)
-	$(CXX) $(LDFLAGS) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
+	$(LINK_CPP) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
 
 $(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES)) $(TEST_OBJECTS)
-	$(NVCC) $(NVCCFLAGS) $(addprefix -Xcompiler ,$(LDFLAGS)) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
+	$(LINK_CU) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
 
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some
 .PHONY: judge
@@ -153,7 +189,8 @@ judge: all
 sanitize: | need-test
 	@$(MAKE) --no-print-directory all
 	@$(MAKE) --no-print-directory BUILD=build/sanitize BIN=build/sanitize/bin CUDA=no SANITIZE=1 all tests
-	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --quick $(TEST_ARGS)
+	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --no-cuda --quick \
+	    $(TEST_ARGS)
 
 ## gpu-check: compute-sanitizer's four tools over the GPU tests (needs a GPU)
 .PHONY: gpu-check
@@ -180,6 +217,8 @@ need-run need-test: need-%:
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+	    awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
--include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp judge/compare.cpp $(UNIT_TESTS) $(GPU_TESTS) $(GPU_SOURCES) src/gpu/absent.cpp))
+-include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
+    judge/compare.cpp $(UNIT_TESTS) $(GPU_TESTS) $(GPU_SOURCES) src/gpu/absent.cpp))

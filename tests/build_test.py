@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The Makefile, .ci/need and tests/run, tried with fake tools; nothing is compiled but one object."""
+import importlib.machinery
+import importlib.util
+import io
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOURCES = ("Makefile", ".ci", ".clang-format", "hw4.cu", "seq.cpp", "src", "tests", "testcases", "judge")
+MAKE_SETTINGS = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CXX", "CXXFLAGS", "LDFLAGS", "NVCC", "NVCCFLAGS", "CUDA", "ARCHS",
+                 "SANITIZE", "BUILD", "BIN")
+PATIENCE_S = 60
+
+
+class Workplace(unittest.TestCase):
+    """A folder with fake programs that come first in PATH."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="build_test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.tools = os.path.join(self.folder, "tools")
+        os.mkdir(self.tools)
+        self.fake("nvidia-smi", "exit 9")
+        self.fake("nvcc", "echo compute_80; echo compute_90; echo compute_100")
+
+    def fake(self, name, body):
+        path = os.path.join(self.tools, name)
+        with open(path, "w", encoding="utf-8") as script:
+            script.write(f"#!/bin/sh\n{body}\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def run_command(self, *command, folder=ROOT, path=None):
+        environment = {key: value for key, value in os.environ.items() if key not in MAKE_SETTINGS}
+        environment["PATH"] = path or self.tools + os.pathsep + os.environ["PATH"]
+        return subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=PATIENCE_S, check=False)
+
+    def make(self, *arguments, folder=ROOT):
+        return self.run_command("make", "--no-print-directory", f"BUILD={self.folder}/build", f"BIN={self.folder}/bin",
+                                *arguments, folder=folder)
+
+
+class Architectures(Workplace):
+    def built_for(self, *arguments):
+        done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", *arguments, "all")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        compiling = next(line for line in done.stdout.splitlines() if "-c hw4.cu" in line)
+        self.remark = "\n".join(re.findall("^echo .*", done.stdout, re.MULTILINE))
+        self.ptx = re.findall(r"code=compute_(\d+)", compiling)
+        archs = re.findall(r"code=sm_(\d+)", compiling)
+        self.assertIn(f'"{" ".join(archs)}"', compiling)
+        return archs
+
+    def test_the_gpus_present(self):
+        self.fake("nvidia-smi", "echo 10.0; echo 9.0; echo 9.0")
+        self.assertEqual((self.built_for(), self.ptx), (["90", "100"], ["100"]))
+
+    def test_errors_of_nvidia_smi_are_no_architectures(self):
+        self.fake("nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch 9.0'; exit 18")
+        self.assertEqual(self.built_for(), ["80", "90", "100"])
+        self.fake("nvidia-smi", "echo '[N/A]'; echo 9.0")
+        self.assertEqual(self.built_for(), ["90"])
+        self.assertEqual(self.remark, "")
+
+    def test_a_gpu_that_nvcc_does_not_know_gets_the_common_ones_and_a_remark(self):
+        self.fake("nvidia-smi", "echo 12.1")
+        self.assertEqual((self.built_for(), self.ptx), (["80", "90", "100"], ["100"]))
+        self.assertIn("cannot build for the GPU here (121)", self.remark)
+
+    def test_those_asked_for(self):
+        self.fake("nvidia-smi", "echo 12.1")
+        self.assertEqual((self.built_for("ARCHS=100 75"), self.ptx, self.remark), (["100", "75"], ["100"], ""))
+        for wrong in ("sm_90", "9.0", ""):
+            done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", f"ARCHS={wrong}", "all")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("ARCHS ", done.stderr)
+
+    def test_nothing_is_asked_without_cuda(self):
+        tell = f"touch {self.folder}/asked"
+        self.fake("nvidia-smi", tell)
+        self.fake("nvcc", tell)
+        done = self.make("-n", "CUDA=no", "ARCHS=nonsense", "all")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("asked", os.listdir(self.folder))
+
+
+class Flags(Workplace):
+    OBJECT = "src/engine.cpp.o"
+
+    def compiled(self, *arguments):
+        done = self.make("CUDA=no", f"{self.folder}/build/{self.OBJECT}", *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_the_users_come_on_top_and_a_change_rebuilds(self):
+        self.fake("c++-fake", 'while [ "$1" != -o ]; do shift; done; touch "$2"')
+        plain = self.compiled("CXX=c++-fake")
+        self.assertRegex(plain, r"-std=c\+\+17 .*-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 .*-ffp-contract=off")
+        self.assertNotIn("-c ", self.compiled("CXX=c++-fake"))
+        with_flags = self.compiled("CXX=c++-fake", "CXXFLAGS=-O0 -DNAME='\"x y\"' -ffp-contract=fast")
+        self.assertRegex(with_flags, r"-std=c\+\+17 .*-O3 .*-O0 .*-ffp-contract=fast -ffp-contract=off ")
+        self.assertIn("-c ", self.compiled("CXX=c++-fake"))
+        self.assertIn("-c ", self.compiled("CXX=c++-fake", "LDFLAGS=-Wl,-z,now"))
+        shutil.copy(os.path.join(self.tools, "c++-fake"), os.path.join(self.tools, "c++-other"))
+        self.assertIn("c++-other ", self.compiled("CXX=c++-other", "LDFLAGS=-Wl,-z,now"))
+
+    def test_the_table_is_put_beside_generate(self):
+        done = self.make("-n", "CUDA=no", "all")
+        self.assertIn(f"cp testcases/cases.tsv {self.folder}/bin/testcases/cases.tsv\n", done.stdout)
+
+    def test_what_nvcc_passes_on_to_the_linker(self):
+        done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "LDFLAGS=-Wl,-z,now -L/x", "NVCCFLAGS=-G", "all")
+        linking = next(line for line in done.stdout.splitlines() if f"-o {self.folder}/bin/hw4" in line)
+        self.assertRegex(linking, r" -fmad=false .* -G .*-Xlinker -z,now .*-Xcompiler -L/x ")
+
+
+class Layout(Workplace):
+    def test_format_check_needs_no_git(self):
+        copy = os.path.join(self.folder, "copy")
+        os.mkdir(copy)
+        for name in SOURCES:
+            place = os.path.join(ROOT, name)
+            (shutil.copytree if os.path.isdir(place) else shutil.copy)(place, os.path.join(copy, name))
+        self.fake("clang-format", f'printf "%s\\n" "$@" > {self.folder}/given')
+        self.assertEqual(self.make("CUDA=no", "format-check", folder=copy).returncode, 0)
+        with open(f"{self.folder}/given", encoding="utf-8") as given:
+            files = given.read().splitlines()
+        for name in ("hw4.cu", "seq.cpp", "src/contract.h", "src/gpu/engine.cu", "tests/engine_test.cpp",
+                     "testcases/generate.cpp", "judge/compare.cpp"):
+            self.assertIn(name, files)
+
+
+class Need(Workplace):
+    """.ci/need where there is neither a compiler nor apt-get."""
+
+    def need(self, **environment):
+        for tool in ("bash", "env", "id"):
+            target = os.path.join(self.tools, tool)
+            if not os.path.exists(target):
+                os.symlink(shutil.which(tool), target)
+        settings = [f"{name}={value}" for name, value in environment.items()]
+        done = self.run_command("env", *settings, "bash", ".ci/need", "run", path=self.tools)
+        self.assertEqual(done.returncode, 1)
+        return done.stderr
+
+    def test_names_the_package_of_the_compiler(self):
+        self.assertIn("missing: g++ zlib1g-dev ", self.need())
+        self.assertIn("missing: clang zlib1g-dev ", self.need(CXX="clang++"))
+        self.assertIn("missing: clang-16 zlib1g-dev ", self.need(CXX="clang++-16"))
+        self.assertIn("missing: g++-13 zlib1g-dev ", self.need(CXX="g++-13"))
+
+    def test_names_a_compiler_that_is_in_no_package_it_knows(self):
+        self.assertEqual(self.need(CXX="/opt/none/icpx -v"), "missing: the compiler /opt/none/icpx (CXX)\n")
+
+
+class TestRunner(Workplace):
+    def run_googletests(self, no_cuda):
+        loader = importlib.machinery.SourceFileLoader("run_tests", os.path.join(ROOT, "tests", "run"))
+        runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_tests", loader))
+        written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            loader.exec_module(runner)
+        finally:
+            sys.dont_write_bytecode = written
+        tally = runner.Tally()
+        with redirect_stdout(io.StringIO()):
+            runner.run_googletests(pathlib.Path(self.tools), no_cuda, False, tally)
+        return tally
+
+    def test_what_was_not_built_fails(self):
+        tally = self.run_googletests(no_cuda=False)
+        self.assertEqual((tally.passed, tally.failed), (0, ["unit_tests", "gpu_tests"]))
+
+    def test_without_cuda_an_old_gpu_tests_is_not_run(self):
+        self.fake("gpu_tests", f"touch {self.folder}/ran")
+        tally = self.run_googletests(no_cuda=True)
+        self.assertEqual((tally.failed, [name for name, _ in tally.skipped]), (["unit_tests"], ["gpu_tests"]))
+        self.assertNotIn("ran", os.listdir(self.folder))
+
+
+if __name__ == "__main__":
+    unittest.main()
