@@ -33,7 +33,7 @@ class Ended:
     exit_code: int | None  # None when a signal ended it
     signal: int | None
     at_limit: bool  # ended by us
-    last_error_line: str
+    last_error_line: str  # before we ended it
 
     @property
     def ok(self) -> bool:
@@ -44,7 +44,10 @@ class Ended:
         how = f"exit code {self.exit_code}" if self.signal is None else f"signal {signal_name(self.signal)}"
         if self.signal is None and self.exit_code > 128 and signal_name(self.exit_code - 128).startswith("SIG"):
             how += f" (a launcher's way to say {signal_name(self.exit_code - 128)})"
-        return f"{how}: {self.last_error_line}" if self.last_error_line else how
+        return self.with_last_line(how)
+
+    def with_last_line(self, text: str) -> str:
+        return f"{text}: {self.last_error_line}" if self.last_error_line else text
 
 
 def signal_name(number: int) -> str:
@@ -105,9 +108,10 @@ def _start(command: list[str], errors) -> subprocess.Popen:
 
 
 def _last_line(errors) -> str:
-    size = errors.seek(0, os.SEEK_END)
-    errors.seek(max(0, size - 4096))
-    lines = errors.read().decode("utf-8", "replace").splitlines()
+    """Without seeking: the program may still be writing, at a position it shares with us."""
+    file = errors.fileno()
+    start = max(0, os.fstat(file).st_size - 4096)
+    lines = os.pread(file, 4096, start).decode("utf-8", "replace").splitlines()
     text = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:LINE_LENGTH]
 
@@ -118,11 +122,11 @@ def run(command: list[str], limit_s: float | None = None) -> Ended:
     with tempfile.TemporaryFile() as errors:
         start = time.monotonic()
         child = _start(command, errors)
-        at_limit = threading.Event()
+        said_at_limit: list[str] = []
 
         def end_at_limit():
             if not _has_ended(child.pid):
-                at_limit.set()
+                said_at_limit.append(_last_line(errors))
                 _stop_group(child.pid)
 
         limiter = threading.Timer(limit_s + KILL_GRACE_S, end_at_limit) if limit_s is not None else None
@@ -144,4 +148,4 @@ def run(command: list[str], limit_s: float | None = None) -> Ended:
                 _live.discard(child.pid)
             code = child.wait()
         return Ended(wall_s=wall_s, exit_code=code if code >= 0 else None, signal=-code if code < 0 else None,
-                     at_limit=at_limit.is_set(), last_error_line=_last_line(errors))
+                     at_limit=bool(said_at_limit), last_error_line=[*said_at_limit, _last_line(errors)][0])

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -13,12 +12,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "../src/case_file.h"
 #include "../src/error.h"
 #include "../src/file_descriptor.h"
 #include "../src/shape.h"
@@ -35,7 +34,7 @@ constexpr int kCannotCompare = 2;
 constexpr const char* kUsage =
     "usage: compare [--atol X] INPUT EXPECTED GOT\n"
     "\n"
-    "Compares two outputs of the case INPUT (plain or gzip, only its header is read). The bytes decide. What\n"
+    "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide. What\n"
     "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
     "and column count from 0.\n"
     "\n"
@@ -153,25 +152,6 @@ Findings compare_streams(OutputStream& expected, OutputStream& got, size_t total
     return findings;
 }
 
-std::array<int32_t, 3> read_header(const std::string& path) {
-    const gzFile file = gzopen(path.c_str(), "rb"); // passes a file that is not gzip through unchanged
-    if (!file) throw CannotCompare(path + ": " + with_errno("cannot open"));
-    std::array<int32_t, 3> header{};
-    const int got = gzread(file, header.data(), sizeof header);
-    gzclose_r(file);
-    if (got != static_cast<int>(sizeof header)) throw CannotCompare(path + ": no header of 12 bytes in it");
-    return header;
-}
-
-Shape read_shape(const std::string& path) {
-    const auto [batches, tokens, dim] = read_header(path);
-    const bool positive = batches >= 1 && tokens >= 1 && dim >= 1;
-    if (!positive || __int128{4} * batches * tokens * dim > std::numeric_limits<int64_t>::max())
-        throw CannotCompare(path + ": not a case: (B, N, d) = (" + std::to_string(batches) + ", " +
-                            std::to_string(tokens) + ", " + std::to_string(dim) + ")");
-    return {batches, tokens, dim};
-}
-
 // Steps from one float to the other through all floats between them; +0 and -0 are the same step.
 int64_t ulp_distance(float a, float b) {
     const auto rank = [](float value) {
@@ -238,7 +218,7 @@ bool sizes_match(const Shape& shape, const OutputStream& expected, const OutputS
 }
 
 int compare(const Arguments& arguments) {
-    const Shape shape = read_shape(arguments.input);
+    const Shape shape = CaseReader(arguments.input).shape();
     OutputStream expected(arguments.expected);
     OutputStream got(arguments.got);
     if (!sizes_match(shape, expected, got)) return kDifferent;

@@ -59,6 +59,7 @@ class Sample:
     wall_s: float
     exit_code: int | None
     signal: int | None
+    last_error_line: str
     verdict: str = PASSED
     detail: str = ""
     crc32_out: str | None = None
@@ -159,11 +160,13 @@ class CaseJudge:
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.output)
         ended = child.run(self.settings.hw4_command(self.input, self.output), self.limit_s)
-        sample = Sample(ended.wall_s, ended.exit_code, ended.signal)
+        sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line)
         if ended.at_limit:
-            sample.verdict, sample.detail = "TLE", f"killed after {ended.wall_s:.3f} s"
+            sample.verdict = "TLE"
+            sample.detail = ended.with_last_line(f"killed after {ended.wall_s:.3f} s")
         elif self.limit_s is not None and ended.wall_s > self.limit_s:
-            sample.verdict, sample.detail = "TLE", f"finished {ended.wall_s - self.limit_s:.3f} s over the limit"
+            sample.verdict = "TLE"
+            sample.detail = ended.with_last_line(f"finished {ended.wall_s - self.limit_s:.3f} s over the limit")
         elif ended.exit_code == EXIT_OUT_OF_MEMORY:
             sample.verdict, sample.detail = "OOM", ended.failure()
         elif not ended.ok:

@@ -196,6 +196,15 @@ class Verdicts(Workplace):
         said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
         self.assertRegex(said, r"finished 0\.\d{3} s over the limit")
 
+    def test_too_late_with_what_was_said_before_the_end(self):
+        slow = "signal.signal(signal.SIGTERM, lambda *_: (sys.stderr.write('ended\\n'), sys.exit(143)))\n" \
+               "sys.stderr.write('hw4: one\\nhw4: reading\\n'); sys.stderr.flush(); time.sleep(60)"
+        self.assertRegex(self.expect("TLE", "--limit-factor", "0.2", hw4=slow),
+                         r"killed after \d\.\d{3} s: hw4: reading\n")
+        late = "put(GOOD); sys.stderr.write('hw4: using the CPU: no GPU\\n'); time.sleep(0.52)"
+        self.assertRegex(self.expect("TLE", "--limit-factor", "0.1", hw4=late),
+                         r"over the limit: hw4: using the CPU: no GPU\n")
+
     def test_time_comes_before_exit_code(self):
         self.expect("TLE", "--limit-factor", "0.1", hw4="time.sleep(0.6); sys.exit(3)")
 
@@ -423,6 +432,14 @@ class Running(Workplace):
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed, 1 skipped"))
         self.assertEqual(self.marks(), ["a1", "a2"])
 
+    def test_the_summary_says_once_that_the_cpu_was_used(self):
+        remark = "hw4: using the CPU: no CUDA device"
+        tell = f"put(GOOD); sys.stderr.write('hw4: note: odd\\n' + ('{remark}\\n' if NAME != 'b1' else ''))"
+        said = self.run_judge("--runs", "2", hw4=tell).stdout
+        self.assertEqual(said.count("using the CPU"), 1)
+        self.assertRegex(said, rf"\n{remark} \(2 of 3 cases\)\ntotal .*\n3 passed, 0 failed\n$")
+        self.assertNotIn("note", said)
+
     def test_what_hw4_prints_decides_nothing(self):
         self.expect("NO-OUT", hw4="print('AC a1 1 passed, 0 failed')")
 
@@ -578,8 +595,13 @@ class Reports(Workplace):
 class Compare(Workplace):
     SHAPE = (2, 3, 4)
 
+    @staticmethod
+    def case_of(shape):
+        batches, tokens, dim = shape
+        return struct.pack("<3i", *shape) + bytes(12 * batches * tokens * dim)
+
     def compare(self, expected, got, *options, shape=SHAPE, pack_input=bytes):
-        case_input = write(self.path("in"), pack_input(struct.pack("<3i", *shape)))
+        case_input = write(self.path("in"), pack_input(self.case_of(shape)))
         return self.run_compare(*options, case_input, write(self.path("expected"), expected),
                                 write(self.path("got"), got))
 
@@ -673,9 +695,10 @@ class Compare(Workplace):
         self.assertEqual(self.compare(self.floats(), self.floats(), pack_input=gzip.compress)[0], 0)
 
     def test_cannot_compare(self):
-        case_input = write(self.path("in"), struct.pack("<3i", *self.SHAPE))
+        case_input = write(self.path("in"), self.case_of(self.SHAPE))
         output = write(self.path("out"), self.floats())
-        short = write(self.path("short"), b"abc")
+        short = write(self.path("short"), b"\0\1\2")
+        cut = write(self.path("cut"), self.case_of(self.SHAPE)[:-1])
         negative = write(self.path("negative"), struct.pack("<3i", 2, -3, 4))
         for arguments, message in (
                 ([], "need INPUT, EXPECTED and GOT"),
@@ -690,8 +713,9 @@ class Compare(Workplace):
                 ([case_input, self.path("none"), output], "none: cannot open: No such file"),
                 ([case_input, output, self.path("none")], "none: cannot open: No such file"),
                 ([case_input, output, self.cases], "cases: not a regular file"),
-                ([short, output, output], "short: no header"),
-                ([negative, output, output], "(2, -3, 4)")):
+                ([short, output, output], "short: header truncated: got 3 of 12 bytes"),
+                ([cut, output, output], "cut: expected 300 bytes for B = 2, N = 3, d = 4, got 299"),
+                ([negative, output, output], "negative: header: N = -3, need at least 1")):
             with self.subTest(arguments=arguments):
                 code, out, errors = self.run_compare(*arguments)
                 self.assertEqual((code, out), (2, ""))

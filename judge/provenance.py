@@ -1,0 +1,51 @@
+"""Where and from what a measurement comes: the machine, the compiler of a program, the state of the sources."""
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+
+
+def _first_answer(command: list[str]) -> str | None:
+    """What a program prints, where it exists and succeeds."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                              errors="replace", timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as info:
+            names = re.findall(r"^model name\s*:\s*(.+)$", info.read(), re.MULTILINE)
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def machine() -> dict:
+    gpus = _first_answer(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
+    return {"host": platform.node(), "system": platform.platform(), "architecture": platform.machine(),
+            "processor": _processor(), "processors": os.cpu_count(), "python": platform.python_version(),
+            "gpus": gpus.splitlines() if gpus is not None else []}
+
+
+def compilers_of(program: str) -> list[str]:
+    """What compilers leave in the program itself, which whichever compiler is installed by now need not be."""
+    comment = _first_answer(["readelf", "-p", ".comment", program])
+    return re.findall(r"^\s*\[\s*[0-9a-f]+\]\s+(.+?)\s*$", comment or "", re.MULTILINE)
+
+
+def git_state(root: str) -> dict | None:
+    commit = _first_answer(["git", "-C", root, "rev-parse", "HEAD"])
+    # Without its optional locks, so that nobody's commit is stood in the way of.
+    status = _first_answer(["git", "--no-optional-locks", "-C", root, "status", "--porcelain"])
+    if commit is None or status is None:
+        return None
+    return {"commit": commit.strip(), "dirty": bool(status.strip())}
