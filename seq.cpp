@@ -47,8 +47,12 @@ std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
 HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int keys, int64_t d,
                                 Scale scale) {
     float s[kKeyTile] = {};
-    for (int64_t t = 0; t < d; ++t)
-        for (int j = 0; j < kKeyTile; ++j) s[j] = fused(q[t], kt[t * kKeyTile + j], s[j]);
+    for (int64_t first = 0; first < d; first += kScoreColumns) {
+        float block[kKeyTile] = {};
+        for (int64_t t = first; t < std::min(first + kScoreColumns, d); ++t)
+            for (int j = 0; j < kKeyTile; ++j) block[j] = fused(q[t], kt[t * kKeyTile + j], block[j]);
+        for (int j = 0; j < kKeyTile; ++j) s[j] += block[j];
+    }
 
     const float tile_max = *std::max_element(s, s + keys);
     if (!row.reference.covers(tile_max)) {

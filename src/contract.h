@@ -7,7 +7,9 @@
 // header names each operation once, in one order, for both compilers:
 //
 //   scale    c = log2(e)/sqrt(d), one float per d; softmax is taken in base 2.
-//   score    s_j = fma chain over t = 0..d-1 of q[t]*k_j[t], starting from +0.
+//   score    s_j: the columns in blocks of 32; each block is one fma chain of q[t]*k_j[t] in ascending t,
+//            starting from +0, and the blocks' results are added in order. One chain over 64 columns
+//            would double the error.
 //   keys     are taken in tiles of 32; a row's reference is raised at most once a tile, before the
 //            tile's weights are formed, and only when the tile's largest score asks for it (Reference).
 //   weight   p_j = 2^(c*s_j - M), M an INTEGER: changing M rescales every sum by a power of two, which
@@ -18,7 +20,7 @@
 //   sum      l: eight running sums, key j goes to lane (j/4) mod 8 in key order;
 //            ((L0+L1)+(L2+L3))+((L4+L5)+(L6+L7)) closes them.
 //   output   o[x] = fma(p_j, v_j[x], o[x]) in key order.
-//   segment  after every 1024 keys the running sums (lanes closed) are folded into totals,
+//   segment  after every 256 keys the running sums (lanes closed) are folded into totals,
 //            total = fma(total, rescale, running), and start again from +0. Without it 32768 keys would
 //            share one fp32 sum and lose a digit.
 //   result   inv = 1/l, O[x] = fma(o[x], inv, +0); the +0 turns a -0 into +0.
@@ -51,10 +53,11 @@ namespace hw4 {
 
 constexpr const char* kContractName = "f32";
 
-constexpr int kKeyTile = 32;       // keys per decision about the reference
-constexpr int kSegmentKeys = 1024; // keys per running sum; a multiple of kKeyTile
-constexpr int kSumLanes = 8;       // running sums of weights per row
-constexpr int kLaneKeys = 4;       // consecutive keys of one lane
+constexpr int kKeyTile = 32;      // keys per decision about the reference
+constexpr int kScoreColumns = 32; // columns of one chain of a score
+constexpr int kSegmentKeys = 256; // keys per running sum; a multiple of kKeyTile
+constexpr int kSumLanes = 8;      // running sums of weights per row
+constexpr int kLaneKeys = 4;      // consecutive keys of one lane
 
 constexpr float kRoundToInt = 12582912.0f;  // 1.5*2^23: adding it rounds to an integer
 constexpr float kHeadroom = 72.0f;          // M stays while no weight exceeds about 2^72

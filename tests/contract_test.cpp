@@ -194,9 +194,15 @@ std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) 
         std::vector<float> o(static_cast<size_t>(d));
         std::vector<float> total(static_cast<size_t>(d));
         std::vector<float> s(static_cast<size_t>(n));
-        for (int64_t j = 0; j < n; ++j)
-            for (int64_t t = 0; t < d; ++t)
-                s[static_cast<size_t>(j)] = fused(q[t], k[j * d + t], s[static_cast<size_t>(j)]);
+        for (int64_t j = 0; j < n; ++j) {
+            float block = 0.0f;
+            for (int64_t t = 0; t < d; ++t) {
+                block = fused(q[t], k[j * d + t], block);
+                if ((t + 1) % kScoreColumns != 0 && t + 1 < d) continue;
+                s[static_cast<size_t>(j)] += block;
+                block = 0.0f;
+            }
+        }
         for (int64_t j = 0; j < n; ++j) {
             if (j % tile == 0) {
                 const float top = *std::max_element(s.begin() + j, s.begin() + std::min(j + tile, n));
@@ -226,7 +232,7 @@ std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) 
 }
 
 TEST(KeyTile, OrdinaryDataDoesNotShowIt) {
-    const AttentionCase test({1, 1100, 16}, CaseKind::uniform, 21);
+    const AttentionCase test({1, 1100, 48}, CaseKind::uniform, 21);
     for (const int64_t tile : {1, 32, 64, 1024})
         EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, tile))) << tile;
 }
@@ -288,7 +294,7 @@ TEST(Accuracy, SequentialAttentionIsCloseToFloat64) {
             worst = std::max(
                 worst, std::fabs(o[static_cast<size_t>(x)] / sum - double{out[static_cast<size_t>(row * d + x)]}));
     }
-    EXPECT_LT(worst, 1e-5);
+    EXPECT_LT(worst, 6e-6);
     EXPECT_GT(worst, 0); // the oracle must not be the same arithmetic
 }
 

@@ -4,7 +4,7 @@
 // operations, so every order in contract.h (score chains, key order, sum lanes) holds lane by lane and no
 // horizontal operation exists. Both products have one form, an outer-product panel
 //
-//     c[column][row] (+)= sum over depth, in order, of a[depth][row] * b[depth][column]
+//     c[column][row] = chain over depth, in order, of a[depth][row] * b[depth][column]
 //
 // scores:  a = Q transposed, b = a tile of K transposed, column = key,     depth = t
 // output:  a = weights,      b = a tile of V,            column = feature, depth = key
@@ -86,15 +86,22 @@ struct Attention {
 
     static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
 
-    // c[kColumns][kRows] (+)= a[depth][kRows] * b[depth][kColumns]; b's rows are `b_stride` apart.
-    template <bool kAccumulate>
+    // Where a panel's chains start and end.
+    enum class Into {
+        fresh,   // from +0, the result replaces c
+        running, // c goes on
+        sum,     // from +0, the result is added to c
+    };
+
+    // c[kColumns][kRows] from a[depth][kRows] * b[depth][kColumns]; b's rows are `b_stride` apart.
+    template <Into kInto>
     static HW4_INLINE void panel(const float* a, const float* b, int64_t b_stride, int64_t depth, float* c) {
         V acc[V::kColumns][V::kRowVectors];
 #pragma GCC unroll 8
         for (int x = 0; x < V::kColumns; ++x)
 #pragma GCC unroll 4
             for (int r = 0; r < V::kRowVectors; ++r)
-                acc[x][r] = kAccumulate ? V::load(c + x * kRows + r * V::kWidth) : V(0.0f);
+                acc[x][r] = kInto == Into::running ? V::load(c + x * kRows + r * V::kWidth) : V(0.0f);
         for (int64_t t = 0; t < depth; ++t, a += kRows, b += b_stride) {
             V rows[V::kRowVectors];
 #pragma GCC unroll 4
@@ -114,7 +121,10 @@ struct Attention {
 #pragma GCC unroll 8
         for (int x = 0; x < V::kColumns; ++x)
 #pragma GCC unroll 4
-            for (int r = 0; r < V::kRowVectors; ++r) acc[x][r].store(c + x * kRows + r * V::kWidth);
+            for (int r = 0; r < V::kRowVectors; ++r) {
+                float* at = c + x * kRows + r * V::kWidth;
+                (kInto == Into::sum ? V::load(at) + acc[x][r] : acc[x][r]).store(at);
+            }
     }
 
     static HW4_INLINE Reference reference_of(const Group& group, int row) {
@@ -262,14 +272,24 @@ struct Attention {
         }
     }
 
+    // The scores of kColumns keys: block by block of the columns.
+    static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t dim, float* s) {
+        panel<Into::fresh>(qt, kt, kKeyTile, dim < kScoreColumns ? dim : kScoreColumns, s);
+        for (int64_t t = kScoreColumns; t < dim; t += kScoreColumns) {
+            const int64_t depth = dim - t < kScoreColumns ? dim - t : int64_t{kScoreColumns};
+            panel<Into::sum>(qt + t * kRows, kt + t * kKeyTile, kKeyTile, depth, s);
+        }
+    }
+
     // One group of rows against the packed tile.
     static void attend_tile(Group& group, const float* qt, float* o, const Workspace& w, int keys, int64_t dim,
                             Scale scale) {
         const int64_t padded = padded_dim(dim);
-        for (int j = 0; j < kKeyTile; j += V::kColumns) panel<false>(qt, w.kt + j, kKeyTile, dim, w.p + j * kRows);
+        for (int j = 0; j < kKeyTile; j += V::kColumns) score_keys(qt, w.kt + j, dim, w.p + j * kRows);
         meet_scores(group, w.p, keys, o, padded, scale);
         weigh(group, w.p, keys, scale);
-        for (int64_t x = 0; x < padded; x += V::kColumns) panel<true>(w.p, w.v + x, padded, kKeyTile, o + x * kRows);
+        for (int64_t x = 0; x < padded; x += V::kColumns)
+            panel<Into::running>(w.p, w.v + x, padded, kKeyTile, o + x * kRows);
     }
 
     static void attend(const RowBlock& block, float* workspace) {
