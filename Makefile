@@ -68,7 +68,7 @@ NEWEST_ARCH := $(lastword $(call ascending,$(ARCHS)))
 GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
     -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
 HOST_WARN := -Wall,-Wextra,-Wshadow,-Werror
-HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -ccbin $(CXX) --threads 0 -Werror all-warnings \
+HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
     -Wno-deprecated-gpu-targets -Xcompiler $(EXACT),$(HOST_WARN) -Xptxas -warn-spills $(GENCODE) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
@@ -86,7 +86,7 @@ HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/cpu/
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
 GPU_TESTS := $(wildcard tests/*_test.cu)
-STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge -regex '.*\.\(h\|cpp\|cu\|cuh\)')
+STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
@@ -178,6 +178,10 @@ $(BUILD)/unit_tests: $(call objects,$(UNIT_TESTS)) $(TEST_OBJECTS)
 $(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES)) $(TEST_OBJECTS)
 	$(LINK_CU) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
 
+# Timing of the kernels alone, for scripts.
+$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp $(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
+	$(LINK_CU) $^ -o $@ $(LDLIBS)
+
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some
 .PHONY: judge
 judge: all
@@ -221,4 +225,4 @@ help:
 	    awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp $(UNIT_TESTS) $(GPU_TESTS) $(GPU_SOURCES) src/gpu/absent.cpp))
+    judge/compare.cpp $(UNIT_TESTS) $(GPU_TESTS) $(GPU_SOURCES) profile/time_kernels.cu src/gpu/absent.cpp))

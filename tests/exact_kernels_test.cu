@@ -36,13 +36,19 @@ std::vector<float> attend(const Kernel& kernel, const AttentionCase& test) {
 class EachGpuKernel : public testing::TestWithParam<Kernel> {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+
+    // Shapes beyond the kernel are for others; whether it may leave them out is kernels_test's question.
+    static void expect_reference_bytes(const AttentionCase& test) {
+        if (!unsupported_reason(test.shape, GetParam().name).empty()) return;
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+    }
 };
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
     for (const Shape& shape : corner_shapes())
         for (const CaseKind kind : kAllKinds) {
             const AttentionCase test(shape, kind, 11);
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+            expect_reference_bytes(test);
         }
 }
 
@@ -57,13 +63,13 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
             i % 4 == 0 ? Shape{1, pick(1000, 3200), pick(1, 40)} : Shape{pick(1, 4), pick(1, 300), pick(1, 256)};
         const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
                                  static_cast<uint64_t>(pick(0, 1 << 30)));
-        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+        expect_reference_bytes(test);
     }
 }
 
 TEST_P(EachGpuKernel, TreatsNegativeZerosAsTheReferenceDoes) {
     const AttentionCase test = AttentionCase::with_negative_zeros();
-    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test)));
+    expect_reference_bytes(test);
 }
 
 // Few and small enough for compute-sanitizer (tests/gpu-check): ragged in N and d, every template size, two segments.
@@ -72,13 +78,13 @@ TEST_P(EachGpuKernel, SanitizerShapes) {
          std::vector<Shape>{{1, 1, 1}, {2, 33, 32}, {1, 70, 33}, {1, 40, 100}, {1, 65, 200}, {1, 1057, 7}})
         for (const CaseKind kind : {CaseKind::spread, CaseKind::brink}) {
             const AttentionCase test(shape, kind, 3);
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+            expect_reference_bytes(test);
         }
 }
 
 TEST_P(EachGpuKernel, TakesManySmallBatches) {
     const AttentionCase test({14000, 3, 5}, CaseKind::uniform, 4);
-    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test)));
+    expect_reference_bytes(test);
 }
 
 INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels()),

@@ -22,14 +22,18 @@
 namespace hw4::gpu {
 namespace {
 
-int device_arch() {
+int device_attribute(cudaDeviceAttr attribute) {
     int device = 0;
-    int major = 0;
-    int minor = 0;
+    int value = 0;
     HW4_CUDA(cudaGetDevice(&device));
-    HW4_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    HW4_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-    return 10 * major + minor;
+    HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, device));
+    return value;
+}
+
+Device current_device() {
+    const int arch =
+        10 * device_attribute(cudaDevAttrComputeCapabilityMajor) + device_attribute(cudaDevAttrComputeCapabilityMinor);
+    return {arch, static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))};
 }
 
 std::string device_name() {
@@ -38,20 +42,6 @@ std::string device_name() {
     HW4_CUDA(cudaGetDevice(&device));
     HW4_CUDA(cudaGetDeviceProperties(&properties, device));
     return properties.name;
-}
-
-// "7.5"
-std::string capability(int arch) { return std::to_string(arch / 10) + "." + std::to_string(arch % 10); }
-
-std::string why_not(const Kernel& kernel, const Shape& shape, int arch) {
-    const std::string name = "kernel " + std::string(kernel.name);
-    if (shape.dim > kernel.max_dim)
-        return name + " takes d up to " + std::to_string(kernel.max_dim) + ", this case has " +
-               std::to_string(shape.dim);
-    if (arch < kernel.min_arch)
-        return name + " needs compute capability " + capability(kernel.min_arch) + ", this card has " +
-               capability(arch);
-    return "";
 }
 
 // When each stage was at work on the GPU, measured from one event for all streams.
@@ -206,7 +196,7 @@ std::string unusable_reason() {
     // Makes the context, which fails where the card is there but taken or broken.
     const cudaError_t context = cudaFree(nullptr);
     if (context != cudaSuccess) return std::string(cudaGetErrorString(context));
-    const int arch = device_arch();
+    const int arch = current_device().arch;
     // Code runs on cards of its own major version and at least its minor one; the newest comes as PTX too.
     int newest = 0;
     for (const int built : built_archs()) {
@@ -219,16 +209,17 @@ std::string unusable_reason() {
 }
 
 std::string unsupported_reason(const Shape& shape, const std::string& name) {
-    const int arch = device_arch();
-    if (!name.empty()) return why_not(*find_kernel(name), shape, arch);
-    return choose_kernel(shape, arch) != nullptr ? "" : why_not(kernels().back(), shape, arch);
+    const Device device = current_device();
+    if (!name.empty()) return why_not(*find_kernel(name), shape, device);
+    return choose_kernel(shape, device) != nullptr ? "" : why_not(kernels().front(), shape, device);
 }
 
 RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options) {
     const Shape& shape = input.shape();
     RunReport report;
     report.device = "gpu";
-    const Kernel* kernel = options.kernel.empty() ? choose_kernel(shape, device_arch()) : find_kernel(options.kernel);
+    const Kernel* kernel =
+        options.kernel.empty() ? choose_kernel(shape, current_device()) : find_kernel(options.kernel);
     const std::string unsupported = unsupported_reason(shape, options.kernel);
     if (!unsupported.empty()) throw Error(ExitCode::bad_data, input.path() + ": " + unsupported);
     Slots slots;

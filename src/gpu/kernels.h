@@ -25,20 +25,30 @@ struct KernelArgs {
     Scale scale;
 };
 
+// What a kernel may have to know of a card.
+struct Device {
+    int arch;            // compute capability, 10 * major + minor
+    size_t shared_bytes; // that one block may have
+};
+
 struct Kernel {
     const char* name;
     const char* idea;
-    int min_arch; // compute capability, 10 * major + minor
+    int min_arch;
     int max_dim;
+    size_t (*shared_bytes)(int dim); // of a block
     void (*launch)(const KernelArgs& args, cudaStream_t stream);
 };
+
+// Why the kernel cannot take the shape on the card; empty when it can.
+std::string why_not(const Kernel& kernel, const Shape& shape, const Device& device);
 
 const std::vector<Kernel>& kernels();
 
 // The kernel of that name; null when there is none.
 const Kernel* find_kernel(const std::string& name);
 
-// The fastest kernel for the shape on a card of compute capability `arch`; null when none can take it.
-const Kernel* choose_kernel(const Shape& shape, int arch);
+// The fastest kernel for the shape on the card; null when none can take it.
+const Kernel* choose_kernel(const Shape& shape, const Device& device);
 
 } // namespace hw4::gpu

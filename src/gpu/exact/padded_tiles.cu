@@ -7,18 +7,19 @@
 // Memory    Q tile 32 x (D + 4), one chunk of K or V 32 x 33, weights 32 x 36: 13.1 KiB for D = 32, 17.1 for 64,
 //           41.1 for 256, under the 48 KiB that every card grants. K and V pass through one buffer in chunks of
 //           32 columns, so that D = 256 fits. Registers: at most 64, for 1024 threads.
-// Order     The contract's: a score is one fma chain over t (the chunks of K come in order); lanes 0..7 of a
+// Order     The contract's: a chunk of K is one block of the score's columns; lanes 0..7 of a
 //           warp hold the eight sums; p*v in key order; segments folded in registers.
 // Limits    Each fma of a score reads K from shared memory and each fma of the output reads V, so the
 //           shared-memory pipe, not the arithmetic, sets the speed.
 #include "../check.h"
-#include "padded_tiles.h"
+#include "common.cuh"
+#include "exact_kernels.h"
 
 namespace hw4::gpu {
 namespace {
 
 constexpr int kTile = kKeyTile; // Br = Bc = 32; also the width of a warp
-constexpr unsigned kAllLanes = 0xffffffffu;
+static_assert(kTile == kScoreColumns, "a chunk of columns is one block of the score");
 
 template <int kChunks>
 struct Tiles {
@@ -28,19 +29,6 @@ struct Tiles {
     // For the scores lane j reads kv[j][t]: with 32 floats a row all lanes would meet one bank, with 33 none do.
     float kv[kTile][kTile + 1];
 };
-
-__device__ float warp_max(float x) {
-    for (int distance = kTile / 2; distance > 0; distance /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, distance));
-    return x;
-}
-
-// ((L0+L1)+(L2+L3))+((L4+L5)+(L6+L7)) of lanes 0..7, in every one of them: addition commutes, so the
-// butterfly is the contract's tree.
-__device__ float closed_lanes(float lane_sum) {
-    for (int distance = 1; distance < kSumLanes; distance *= 2)
-        lane_sum += __shfl_xor_sync(kAllLanes, lane_sum, distance);
-    return __shfl_sync(kAllLanes, lane_sum, 0);
-}
 
 // One element of a matrix [tokens][dim], zero outside it.
 __device__ float element_or_zero(const float* matrix, size_t stride, int64_t row, int column, int64_t rows,
@@ -57,10 +45,7 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
     const int64_t row_tiles = (args.tokens + kTile - 1) / kTile;
     const int64_t batch = blockIdx.x / row_tiles;
     const int64_t row = blockIdx.x % row_tiles * kTile + warp;
-    const size_t matrix = static_cast<size_t>(args.tokens) * args.qkv_stride;
-    const float* q_gmem = args.qkv + static_cast<size_t>(batch) * 3 * matrix;
-    const float* k_gmem = q_gmem + matrix;
-    const float* v_gmem = k_gmem + matrix;
+    const BatchMatrices m = matrices_of(args, batch);
 
     const auto load_chunk = [&](const float* gmem, int64_t first_key, int chunk) {
         __syncthreads(); // all warps have read what kv held before
@@ -72,7 +57,7 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
     // Each warp reads only its own row of q: no block barrier needed.
     for (int chunk = 0; chunk < kChunks; ++chunk)
         tiles.q[warp][chunk * kTile + lane] =
-            element_or_zero(q_gmem, args.qkv_stride, row, chunk * kTile + lane, args.tokens, args.dim);
+            element_or_zero(m.q, args.qkv_stride, row, chunk * kTile + lane, args.tokens, args.dim);
     __syncwarp();
 
     Reference reference = empty_reference();
@@ -88,15 +73,17 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
         float s = 0.0f;
 #pragma unroll
         for (int chunk = 0; chunk < kChunks; ++chunk) {
-            load_chunk(k_gmem, first_key, chunk);
+            load_chunk(m.k, first_key, chunk);
+            float block = 0.0f;
 #pragma unroll kUnroll
             for (int t = 0; t < kTile; t += 4) {
                 const float4 q = *reinterpret_cast<const float4*>(&tiles.q[warp][chunk * kTile + t]);
-                s = fused(q.x, tiles.kv[lane][t + 0], s);
-                s = fused(q.y, tiles.kv[lane][t + 1], s);
-                s = fused(q.z, tiles.kv[lane][t + 2], s);
-                s = fused(q.w, tiles.kv[lane][t + 3], s);
+                block = fused(q.x, tiles.kv[lane][t + 0], block);
+                block = fused(q.y, tiles.kv[lane][t + 1], block);
+                block = fused(q.z, tiles.kv[lane][t + 2], block);
+                block = fused(q.w, tiles.kv[lane][t + 3], block);
             }
+            s += block;
         }
 
         const float tile_max = warp_max(key_exists ? s : -HUGE_VALF);
@@ -116,7 +103,7 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
 
 #pragma unroll
         for (int chunk = 0; chunk < kChunks; ++chunk) {
-            load_chunk(v_gmem, first_key, chunk);
+            load_chunk(m.v, first_key, chunk);
 #pragma unroll kUnroll
             for (int j = 0; j < kTile; j += 4) {
                 const float4 p = *reinterpret_cast<const float4*>(&tiles.p[warp][j]);
@@ -142,7 +129,7 @@ __global__ __launch_bounds__(kTile* kTile) void padded_tiles(KernelArgs args) {
 
     if (row >= args.tokens) return;
     const float inv = 1.0f / total_l;
-    float* out = args.out + static_cast<size_t>(batch * args.tokens + row) * args.out_stride;
+    float* out = m.out + static_cast<size_t>(row) * args.out_stride;
     for (int chunk = 0; chunk < kChunks; ++chunk)
         if (chunk * kTile + lane < args.dim) out[chunk * kTile + lane] = result(total_o[chunk], inv);
 }

@@ -1,0 +1,15 @@
+// The launchers of the exact kernels, one file each, for the table in kernels.cu.
+#pragma once
+
+#include "../kernels.h"
+
+namespace hw4::gpu {
+
+void launch_plain_rows(const KernelArgs& args, cudaStream_t stream);
+void launch_padded_tiles(const KernelArgs& args, cudaStream_t stream);
+void launch_outer_product(const KernelArgs& args, cudaStream_t stream);
+
+// Shared memory of a block for head size `dim`.
+size_t shared_bytes_outer_product(int dim);
+
+} // namespace hw4::gpu
