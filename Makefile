@@ -29,6 +29,7 @@ MACHINE := $(shell uname -m)
 # ---- Flags. The contract (src/contract.h) holds only with contraction off and without fast-math, in every
 # translation unit of both compilers.
 EXACT := -ffp-contract=off
+EXACT_DEVICE := -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 WARN := -Wall -Wextra -Wshadow -Wconversion -Werror
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 SANITIZER_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -68,9 +69,9 @@ NEWEST_ARCH := $(lastword $(call ascending,$(ARCHS)))
 GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
     -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
 HOST_WARN := -Wall,-Wextra,-Wshadow,-Werror
-HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
+HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
     -Wno-deprecated-gpu-targets -Xcompiler $(EXACT),$(HOST_WARN) -Xptxas -warn-spills $(GENCODE) \
-    -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS)
+    -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS) $(EXACT_DEVICE)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 comma := ,
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
@@ -165,7 +166,7 @@ test: | need-test
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(BUILD)/unit_tests $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests)
+tests: $(BUILD)/unit_tests $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels)
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
 $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
@@ -178,8 +179,11 @@ $(BUILD)/unit_tests: $(call objects,$(UNIT_TESTS)) $(TEST_OBJECTS)
 $(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES)) $(TEST_OBJECTS)
 	$(LINK_CU) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
 
-# Timing of the kernels alone, for scripts.
-$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp $(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
+## time-kernels: build build/time_kernels, which times the GPU kernels alone
+.PHONY: time-kernels
+time-kernels: $(BUILD)/time_kernels
+$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp) \
+    $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
 	$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some

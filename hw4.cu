@@ -85,10 +85,6 @@ void remark_unusual(const std::string& input, const Shape& shape) {
                      input.c_str());
 }
 
-void flush_standard_output() {
-    if (std::fflush(stdout) != 0) throw Error(ExitCode::io_error, with_errno("cannot write to standard output"));
-}
-
 // Opened before the work, so that a bad name shows at once.
 std::unique_ptr<OutputFile> open_json(const Options& options, const CaseReader& input, InterruptGuard& interrupts) {
     if (options.json.empty()) return nullptr;
@@ -106,7 +102,8 @@ void compute(const Options& options) {
     refuse_overwriting(input, options.output);
     OutputFile output(options.output, interrupts);
     const std::unique_ptr<OutputFile> json = open_json(options, input, interrupts);
-    FILE* const lines = output.writes_to(STDOUT_FILENO) ? stderr : stdout; // never into the data
+    const bool data_on_stdout = output.writes_to(STDOUT_FILENO) || (json && json->writes_to(STDOUT_FILENO));
+    FILE* const lines = data_on_stdout ? stderr : stdout;
     const Shape& shape = input.shape();
     std::fprintf(lines, "(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),
                  static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim));
@@ -120,12 +117,12 @@ void compute(const Options& options) {
         json->write(text.data(), text.size());
         json->finish(options.sync);
     }
-    std::fprintf(lines, "Time: %.3f seconds\n", total);
-    if (options.time) std::fputs(time_table(report, total).c_str(), lines);
-    flush_standard_output();
-    // All that is left is two names: a failure up to here leaves an existing OUTPUT as it was.
+    // All files are complete; only their names are left. A line that standard output does not take is no reason to
+    // throw the result away, so it comes after.
     output.publish(options.sync);
     if (json) json->publish(options.sync);
+    std::fprintf(lines, "Time: %.3f seconds\n", total);
+    if (options.time) std::fputs(time_table(report, total).c_str(), lines);
 }
 
 void list_kernels() {
@@ -144,7 +141,7 @@ void act(const Options& options) {
     case Action::list_kernels: list_kernels(); break;
     case Action::run: compute(options); break;
     }
-    flush_standard_output();
+    if (std::fflush(stdout) != 0) throw Error(ExitCode::io_error, with_errno("cannot write to standard output"));
 }
 
 int fail(ExitCode code, const char* message) {

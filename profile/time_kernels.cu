@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdio>
+#include <exception>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ Shape parse_shape(const std::string& text) {
         if (!value) usage_error("shape '" + text + "': need B,N,d");
         size = *value;
     }
+    if (stream.peek() != EOF) usage_error("shape '" + text + "': need B,N,d");
     return {sizes[0], sizes[1], sizes[2]};
 }
 
@@ -110,11 +112,17 @@ void run(int argc, char** argv) {
             usage_error("usage: time_kernels [--kernel NAME] [--runs N] B,N,d ...");
     }
     if (!name.empty() && find_kernel(name) == nullptr) usage_error("no kernel '" + name + "'");
+    if (optind == argc) usage_error("need at least one shape B,N,d");
     for (int i = optind; i < argc; ++i) {
         const Problem problem(parse_shape(argv[i]));
-        for (const Kernel& kernel : kernels())
-            if ((name.empty() || name == kernel.name) && problem.shape.dim <= kernel.max_dim)
+        for (const Kernel& kernel : kernels()) {
+            if (!name.empty() && name != kernel.name) continue;
+            const std::string unsupported = why_not(kernel, problem.shape, current_device());
+            if (unsupported.empty())
                 print_line(kernel, problem.shape, time_launches(kernel, problem, runs));
+            else
+                std::fprintf(stderr, "time_kernels: left out: %s\n", unsupported.c_str());
+        }
     }
 }
 
@@ -128,5 +136,8 @@ int main(int argc, char** argv) {
     } catch (const hw4::Error& error) {
         std::fprintf(stderr, "time_kernels: %s\n", error.what());
         return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "time_kernels: %s\n", error.what());
+        return static_cast<int>(hw4::ExitCode::internal);
     }
 }

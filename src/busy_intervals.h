@@ -17,7 +17,7 @@ public:
         std::vector<std::pair<double, double>> sorted = intervals_;
         std::sort(sorted.begin(), sorted.end());
         double busy = 0;
-        double covered_to = 0;
+        double covered_to = sorted.empty() ? 0 : sorted.front().first;
         for (const auto& [from, to] : sorted) {
             const double start = std::max(from, covered_to);
             busy += std::max(0.0, to - start);

@@ -16,7 +16,8 @@
 //            is exact. A float spans 2^+-126, so M needs to follow the scores only roughly: it is 0 while the
 //            row's largest score is from -8 (seen in the first tile) to 72 in base-2 units, as in ordinary
 //            data. Where it moves, underflow could make the moment show, so the tile-of-32 rule above fixes
-//            the moment. A kernel that sees no score outside that range may leave the maximum out: M is 0.
+//            the moment. A kernel may leave the maximum out for rows whose first tile's largest score is at
+//            least -8 and that have no score above 72 or below -120: M is 0 and the clamp does nothing there.
 //   sum      l: eight running sums, key j goes to lane (j/4) mod 8 in key order;
 //            ((L0+L1)+(L2+L3))+((L4+L5)+(L6+L7)) closes them.
 //   output   o[x] = fma(p_j, v_j[x], o[x]) in key order.

@@ -130,7 +130,10 @@ void OutputFile::finish(bool sync) {
 }
 
 void OutputFile::publish(bool sync) {
-    if (!temporary_.empty()) interrupts_.release(temporary_, [&] { rename_to_final(sync); });
+    if (!temporary_.empty()) {
+        interrupts_.release(temporary_, [this] { rename_to_final(); });
+        if (sync) sync_directory();
+    }
     published_ = true;
 }
 
@@ -141,14 +144,18 @@ bool OutputFile::writes_to(int fd) const {
            ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
-void OutputFile::rename_to_final(bool sync) {
+void OutputFile::rename_to_final() {
     if (::rename(temporary_.c_str(), target_.c_str()) != 0)
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot rename " + temporary_));
-    if (!sync) return;
-    // The new name itself is on the disk once its directory is.
+    published_ = true; // from here on the temporary name is not ours
+}
+
+// The new name itself is on the disk once its directory is.
+void OutputFile::sync_directory() const {
     const FileDescriptor directory(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory.valid() || ::fsync(directory.get()) != 0)
-        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot flush its directory to disk"));
+        throw Error(ExitCode::io_error,
+                    path_ + ": is written, but " + with_errno("its directory cannot be flushed to disk"));
 }
 
 } // namespace hw4

@@ -46,7 +46,8 @@ private:
     void open_direct(const std::string& path);
     std::string open_temporary();
     void remove_temporary();
-    void rename_to_final(bool sync);
+    void rename_to_final();
+    void sync_directory() const;
 
     std::string path_;      // as the user wrote it, for messages
     std::string target_;    // the file behind it (symbolic links followed)

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../src/case_values.h"
@@ -31,13 +32,27 @@ struct AttentionCase {
     // A running sum that ends as -0, on top of a total that is -0, before a tile that has to be padded: the padding
     // turns one of the two into +0.
     static AttentionCase with_negative_zeros() {
-        AttentionCase test({1, 2049, 1}, "negative zeros");
+        constexpr int64_t n = 2 * kSegmentKeys + 1;
+        AttentionCase test({1, n, 1}, "negative zeros");
         float* q = test.qkv.data();
-        float* k = q + 2049;
-        float* v = k + 2049;
-        std::fill(q, q + 2049, 1.0f);
-        std::fill(k + 1024, k + 2048, 60.0f);
-        v[0] = v[2048] = -0x1p-149f;
+        float* k = q + n;
+        float* v = k + n;
+        std::fill(q, q + n, 1.0f);
+        std::fill(k + kSegmentKeys, k + 2 * kSegmentKeys, 60.0f); // raises the reference: the total sinks to -0
+        v[0] = v[n - 1] = -0x1p-149f;
+        test.compute_expected();
+        return test;
+    }
+
+    // One column, q = 1, so that a key's value in base-2 units is its score; the others are zero.
+    static AttentionCase with_scores(int64_t n, const std::vector<std::pair<int64_t, float>>& units) {
+        std::string name = "scores";
+        for (const auto& [key, score] : units) name += " " + std::to_string(key) + ":" + std::to_string(score);
+        AttentionCase test({1, n, 1}, name);
+        std::fill(test.qkv.begin(), test.qkv.begin() + n, 1.0f);
+        for (const auto& [key, score] : units) test.qkv[static_cast<size_t>(n + key)] = score * scale_for(1).inv_c;
+        for (int64_t j = 0; j < n; ++j)
+            test.qkv[static_cast<size_t>(2 * n + j)] = 0.37f * static_cast<float>(j % 11 - 5);
         test.compute_expected();
         return test;
     }
@@ -78,11 +93,12 @@ constexpr CaseKind kAllKinds[] = {CaseKind::uniform,  CaseKind::equal,    CaseKi
                                   CaseKind::fading,   CaseKind::climb,    CaseKind::brink};
 constexpr int kKinds = static_cast<int>(std::size(kAllKinds));
 
-// Sizes around every edge: one, tiles and segments with one less and one more, odd and the largest d.
+// Sizes around every edge: one, tiles, blocks of rows and segments with one less and one more, odd and whole d.
 inline std::vector<Shape> corner_shapes() {
-    return {{1, 1, 1},    {5, 1, 64},    {2, 2, 3},     {1, 31, 32},   {1, 32, 32}, {3, 33, 32},
-            {1, 100, 7},  {1, 1023, 64}, {1, 1024, 8},  {1, 1025, 33}, {1, 63, 48}, {1, 65, 96},
-            {2, 97, 128}, {1, 129, 200}, {2, 150, 256}, {1, 2049, 5}};
+    return {{1, 1, 1},    {5, 1, 64},    {2, 2, 3},     {1, 31, 32},   {1, 32, 32},  {3, 33, 32},
+            {1, 100, 7},  {1, 63, 48},   {1, 65, 96},   {2, 97, 128},  {1, 127, 64}, {1, 128, 32},
+            {1, 129, 64}, {1, 129, 200}, {2, 150, 256}, {1, 255, 32},  {1, 256, 64}, {1, 257, 128},
+            {2, 700, 32}, {1, 700, 128}, {1, 513, 100}, {1, 1025, 33}, {1, 600, 64}, {1, 2049, 5}};
 }
 
 } // namespace hw4

@@ -118,9 +118,10 @@ class Flags(Workplace):
         self.assertIn(f"cp testcases/cases.tsv {self.folder}/bin/testcases/cases.tsv\n", done.stdout)
 
     def test_what_nvcc_passes_on_to_the_linker(self):
-        done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "LDFLAGS=-Wl,-z,now -L/x", "NVCCFLAGS=-G", "all")
+        done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "LDFLAGS=-Wl,-z,now -L/x", "NVCCFLAGS=-fmad=true", "all")
         linking = next(line for line in done.stdout.splitlines() if f"-o {self.folder}/bin/hw4" in line)
-        self.assertRegex(linking, r" -fmad=false .* -G .*-Xlinker -z,now .*-Xcompiler -L/x ")
+        # The contract's flags come last, so nothing a user adds can undo them.
+        self.assertRegex(linking, r" -fmad=true -fmad=false -ftz=false .*-Xlinker -z,now .*-Xcompiler -L/x ")
 
 
 class Layout(Workplace):

@@ -817,14 +817,19 @@ class OutputTest(CliTest):
         self.assertEqual(by_seq(path), process.communicate(timeout=PATIENCE)[0])  # not one line of text among it
         self.assertEqual(process.returncode, OK)
 
-    def test_full_standard_output_leaves_the_old_output(self):
+    def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
         path = generated(2, 33, 7)
         self.out.write_bytes(OLD_OUTPUT)
         with open("/dev/full", "w") as full:
             process = self.start(path, self.out, stdout=full, stderr=subprocess.DEVNULL)
             self.assertEqual(process.wait(PATIENCE), IO_ERROR)
-        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
         self.assertEqual(self.temporaries(), [])
+
+    def test_json_on_standard_output_is_only_json(self):
+        path = generated(2, 33, 7)
+        process = self.start("--json", "/dev/stdout", path, self.out, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(json.loads(process.communicate(timeout=PATIENCE)[0])["tokens"], 33)
 
     def test_longest_name(self):
         path = generated(2, 33, 7)

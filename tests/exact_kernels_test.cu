@@ -72,11 +72,32 @@ TEST_P(EachGpuKernel, TreatsNegativeZerosAsTheReferenceDoes) {
     expect_reference_bytes(test);
 }
 
-// Few and small enough for compute-sanitizer (tests/gpu-check): ragged in N and d, every template size, two segments.
+// Kernels that leave the maximum out must notice every row for which the contract moves M: here the largest score lies
+// just inside and just outside, in the first tile, a later one, a later segment, the ragged last row's block.
+TEST_P(EachGpuKernel, NoticesScoresThatMoveTheReference) {
+    for (const int64_t n : {5, 200, 700})
+        for (const int64_t key : {int64_t{1}, n / 2, n - 1})
+            for (const float units : {70.5f, 71.5f, 72.5f, 73.0f, 90.0f, -119.0f, -121.0f, -130.0f})
+                expect_reference_bytes(AttentionCase::with_scores(n, {{key, units}}));
+    for (const float units : {-6.5f, -7.5f, -8.5f, -9.0f, -40.0f}) {
+        std::vector<std::pair<int64_t, float>> first_tile;
+        for (int64_t key = 0; key < kKeyTile; ++key) first_tile.emplace_back(key, units);
+        for (const int64_t n : {32, 70, 700}) expect_reference_bytes(AttentionCase::with_scores(n, first_tile));
+    }
+}
+
+// Few and small enough for compute-sanitizer (tests/gpu-check): ragged in N and d, every template size of every kernel
+// with whole and with partial rows, several segments; ordinary scores and such as move the reference.
 TEST_P(EachGpuKernel, SanitizerShapes) {
-    for (const Shape& shape :
-         std::vector<Shape>{{1, 1, 1}, {2, 33, 32}, {1, 70, 33}, {1, 40, 100}, {1, 65, 200}, {1, 1057, 7}})
-        for (const CaseKind kind : {CaseKind::spread, CaseKind::brink}) {
+    for (const Shape& shape : std::vector<Shape>{{1, 1, 1},
+                                                 {1, 300, 32},
+                                                 {1, 300, 64},
+                                                 {1, 300, 128},
+                                                 {1, 70, 33},
+                                                 {1, 40, 100},
+                                                 {1, 65, 200},
+                                                 {1, 600, 7}})
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
             const AttentionCase test(shape, kind, 3);
             expect_reference_bytes(test);
         }

@@ -22,20 +22,6 @@
 namespace hw4::gpu {
 namespace {
 
-int device_attribute(cudaDeviceAttr attribute) {
-    int device = 0;
-    int value = 0;
-    HW4_CUDA(cudaGetDevice(&device));
-    HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, device));
-    return value;
-}
-
-Device current_device() {
-    const int arch =
-        10 * device_attribute(cudaDevAttrComputeCapabilityMajor) + device_attribute(cudaDevAttrComputeCapabilityMinor);
-    return {arch, static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))};
-}
-
 std::string device_name() {
     int device = 0;
     cudaDeviceProp properties;
@@ -44,10 +30,19 @@ std::string device_name() {
     return properties.name;
 }
 
+const Kernel& kernel_for(const std::string& path, const Shape& shape, const std::string& name) {
+    const std::string unsupported = unsupported_reason(shape, name);
+    if (!unsupported.empty()) throw Error(ExitCode::bad_data, path + ": " + unsupported);
+    return name.empty() ? *choose_kernel(shape, current_device()) : *find_kernel(name);
+}
+
 // When each stage was at work on the GPU, measured from one event for all streams.
 class GpuTimes {
 public:
-    GpuTimes() : zero_(make_event()) { HW4_CUDA(cudaEventRecord(zero_.get())); }
+    GpuTimes() : zero_(make_event()) {
+        HW4_CUDA(cudaEventRecord(zero_.get()));
+        HW4_CUDA(cudaEventSynchronize(zero_.get())); // before anything that is measured from it
+    }
 
     void add(const Event& started, const Event& copied_in, const Event& computed, const Event& copied_out) {
         const double times[] = {since_zero(started), since_zero(copied_in), since_zero(computed),
@@ -210,18 +205,16 @@ std::string unusable_reason() {
 
 std::string unsupported_reason(const Shape& shape, const std::string& name) {
     const Device device = current_device();
-    if (!name.empty()) return why_not(*find_kernel(name), shape, device);
-    return choose_kernel(shape, device) != nullptr ? "" : why_not(kernels().front(), shape, device);
+    if (name.empty() && choose_kernel(shape, device) != nullptr) return "";
+    const Kernel* kernel = name.empty() ? &kernels().front() : find_kernel(name);
+    return kernel == nullptr ? "there is no kernel '" + name + "'" : why_not(*kernel, shape, device);
 }
 
 RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options) {
     const Shape& shape = input.shape();
     RunReport report;
     report.device = "gpu";
-    const Kernel* kernel =
-        options.kernel.empty() ? choose_kernel(shape, current_device()) : find_kernel(options.kernel);
-    const std::string unsupported = unsupported_reason(shape, options.kernel);
-    if (!unsupported.empty()) throw Error(ExitCode::bad_data, input.path() + ": " + unsupported);
+    const Kernel& kernel = kernel_for(input.path(), shape, options.kernel);
     Slots slots;
     {
         const StageTimer timer(report.seconds.context);
@@ -229,7 +222,7 @@ RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& option
         report.device_name = device_name();
     }
     GpuTimes times;
-    report.kernel = kernel->name;
+    report.kernel = kernel.name;
     report.streams = static_cast<int>(slots.list.size());
     report.chunk_batches = slots.batches;
 
@@ -248,7 +241,7 @@ RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& option
             const StageTimer timer(report.seconds.read);
             read_checked(input, first, count, slot.input());
         }
-        slot.submit(*kernel, count);
+        slot.submit(kernel, count);
     }
     input.expect_end();
     for (size_t i = 0; i < slots.list.size(); ++i) next_slot();

@@ -1,11 +1,20 @@
 #include "kernels.h"
 
+#include "check.h"
 #include "exact/exact_kernels.h"
 
 namespace hw4::gpu {
 namespace {
 
-size_t little(int) { return 48 << 10; } // what every card grants a block
+size_t within_48_kib(int) { return 48 << 10; } // at most what every card grants a block
+
+int device_attribute(cudaDeviceAttr attribute) {
+    int device = 0;
+    int value = 0;
+    HW4_CUDA(cudaGetDevice(&device));
+    HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, device));
+    return value;
+}
 
 // "7.5"
 std::string capability(int arch) { return std::to_string(arch / 10) + "." + std::to_string(arch % 10); }
@@ -15,14 +24,20 @@ std::string capability(int arch) { return std::to_string(arch / 10) + "." + std:
 const std::vector<Kernel>& kernels() {
     // In ladder order: each row one idea after the one above, the fastest last.
     static const std::vector<Kernel> table = {
-        {"plain_rows", "the baseline: a warp for each query row, straight from global memory", 75, 256, little,
+        {"plain_rows", "the baseline: a warp for each query row, straight from global memory", 75, 256, within_48_kib,
          launch_plain_rows},
-        {"padded_tiles", "32 x 32 tiles in shared memory, rows padded against bank conflicts", 75, 256, little,
+        {"padded_tiles", "32 x 32 tiles in shared memory, rows padded against bank conflicts", 75, 256, within_48_kib,
          launch_padded_tiles},
         {"outer_product", "8 x 8 register tiles, outer products from transposed tiles, no running maximum", 80, 128,
          shared_bytes_outer_product, launch_outer_product},
     };
     return table;
+}
+
+Device current_device() {
+    const int arch =
+        10 * device_attribute(cudaDevAttrComputeCapabilityMajor) + device_attribute(cudaDevAttrComputeCapabilityMinor);
+    return {arch, static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))};
 }
 
 const Kernel* find_kernel(const std::string& name) {

@@ -14,6 +14,8 @@ namespace hw4::gpu {
 
 // Some batches of a case in device memory. All three matrices of a batch follow one another, row by row, as in
 // the file: Q of batch b starts at row 3*b*tokens, K at (3*b + 1)*tokens, V at (3*b + 2)*tokens.
+// Both pointers are aligned to 16 bytes and both strides are multiples of 4, as cudaMallocPitch gives them: kernels
+// read rows as float4.
 struct KernelArgs {
     const float* qkv; // [batches][3][tokens][dim], rows qkv_stride floats apart
     size_t qkv_stride;
@@ -39,6 +41,9 @@ struct Kernel {
     size_t (*shared_bytes)(int dim); // of a block
     void (*launch)(const KernelArgs& args, cudaStream_t stream);
 };
+
+// The card in use.
+Device current_device();
 
 // Why the kernel cannot take the shape on the card; empty when it can.
 std::string why_not(const Kernel& kernel, const Shape& shape, const Device& device);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "../contract.h"
 #include "../engine.h"
 
 namespace hw4::gpu {
@@ -23,6 +22,7 @@ constexpr SlotPlan kSmallestPlan = {1, 1};
 constexpr size_t kRowAlignment = 512;                  // what cudaMallocPitch rounds rows up to
 constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
+constexpr int64_t kLeastBlockRows = 4; // query rows of a block: what the kernel with the smallest blocks takes
 
 // Q, K, V and O of a batch with padded rows: with d = 1 a hundred times what the file holds.
 inline size_t device_bytes_per_batch(const Shape& shape) {
@@ -33,9 +33,9 @@ inline size_t device_bytes_per_batch(const Shape& shape) {
 
 inline SlotPlan plan_slots(const Shape& shape, const EngineOptions& options) {
     int64_t batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(shape, options.streams);
-    const int64_t row_tiles = (shape.tokens + kKeyTile - 1) / kKeyTile; // as many blocks a kernel may want for a batch
+    const int64_t blocks_of_batch = (shape.tokens + kLeastBlockRows - 1) / kLeastBlockRows;
     batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / device_bytes_per_batch(shape)));
-    batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / row_tiles));
+    batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch));
     const int64_t chunks = (shape.batches + batches - 1) / batches;
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
 }

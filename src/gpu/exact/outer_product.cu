@@ -1,15 +1,25 @@
 // outer_product: register tiles, both products as outer products from transposed shared memory.
 //
-// Idea      A thread holds an 8 x 8 tile of scores and an 8 x (d/8 or d/4) tile of the output. With Q, K and the
-//           weights TRANSPOSED in shared memory every step is an outer product of two short vectors read as
-//           float4: 64 fma for 4 loads, and the operands of an fma come from different register banks.
-//           The contract's reference M is 0 while scores stay within +-72 (base 2). So the loop keeps no maximum:
-//           it only remembers the largest |score|, and rows that left the range are done again by plain_row.cuh.
+// Idea      A thread holds an 8 x 8 tile of scores (8 x 4 for d = 128) and an 8 x 8 (8 x 16) tile of the output. With
+//           Q, K and the weights TRANSPOSED in shared memory every step is an outer product of two short vectors read
+//           as float4: 64 fma for 4 loads.
+//           The contract's M is 0 while a row's scores stay between -8 (its first tile's largest) and 72. So the loop
+//           keeps no maximum: it only remembers the largest |score|, and a block whose rows left the range does them
+//           again by plain_row.cuh.
 // Who       Warp = 8*R query rows (R lanes down, C = 32/R lanes across), all keys of a tile. The same warp owns the
 //           rows in both products, so weights pass through a warp-private buffer.
-// Order     Scores: t ascending. Sums: a thread's keys belong to one sum lane (C = 8) or two (C = 4). p*v: keys
-//           ascending. Segments: totals wait in the output buffer.
+// Memory    42.5 KiB a block at d = 32 (2 warps, 4 blocks a multiprocessor), 104.5 at 64 (4 warps, 2 blocks), 201 at
+//           128 (8 warps, 1 block). 255 registers; the few that spill do so outside the inner loops.
+// Order     Scores: blocks of 32 columns, t ascending. Sums: a thread's keys belong to one sum lane (C = 8) or two
+//           (C = 4). p*v: keys ascending. Segments: totals wait in the output buffer.
 // Barriers  Two a tile. K of the next tile travels in registers while p*v runs, when the scores' registers are free.
+// Measured  H200, TFLOP/s: t28 39.2, t30 39.3, t22 38.1; t29 38.8, t11 35.1, t13 37.2; N 16384, d 128, B 4: 38.7. At
+//           t28 73 % of the issue slots are busy, 86 % of what is issued is fma, a shared load takes 2.0 wavefronts
+//           and conflicts do not matter; what stalls are dispatch (0.21 warps an issue), shared loads (0.16) and
+//           fetching instructions (0.11).
+// No help   Operands not loaded one step ahead: d = 64 36.1. The output chain unrolled by 32 or 64: 32 and 16, the code
+//           no longer fits. The first 32 columns' scores parked in shared memory instead of registers: 37.0. Segments
+//           of 1024 keys would give 40.4, but miss the contract's accuracy.
 #include "../check.h"
 #include "exact_kernels.h"
 #include "plain_row.cuh"
@@ -56,6 +66,7 @@ __device__ __forceinline__ bool starts_low(const float (&s)[kRowsPerThread][T::k
 
 template <class T>
 __global__ __launch_bounds__(T::kThreads, T::kBlocks) void outer_product(const __grid_constant__ KernelArgs args) {
+#if __CUDA_ARCH__ >= 800 // what the table asks for; older cards need not carry the code
     extern __shared__ float4 memory[];
     Shared<T>& shared = *reinterpret_cast<Shared<T>*>(memory);
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
@@ -100,11 +111,14 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void outer_product(const _
 #pragma unroll
             for (int first = 0; first < T::kDim; first += kScoreColumns) {
                 float block[kRowsPerThread][T::kKT] = {};
-                chain<kScoreColumns, T::kScoreUnroll, T::kKT>(
-                    block, [&](int t, float(&a)[kRowsPerThread], float(&b)[T::kKT]) {
-                        load_fragment(a, q + (first + t) * T::kBlockRows, 4 * T::kR);
-                        load_fragment(b, k + (first + t) * T::kKeys, 4 * T::kC);
-                    });
+                const auto load = [&](int t, float(&a)[kRowsPerThread], float(&b)[T::kKT]) {
+                    load_fragment(a, q + (first + t) * T::kBlockRows, 4 * T::kR);
+                    load_fragment(b, k + (first + t) * T::kKeys, 4 * T::kC);
+                };
+                if (T::kRolled)
+                    rolled_chain<kScoreColumns, T::kRolledSteps>(block, load);
+                else
+                    chain<kScoreColumns, T::kScoreUnroll>(block, load);
 #pragma unroll
                 for (int i = 0; i < kRowsPerThread; ++i)
 #pragma unroll
@@ -149,10 +163,14 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void outer_product(const _
         {
             const float* weights = &p[0][4 * down];
             const float* v = &shared.v[0][4 * across];
-            chain<T::kKeys, T::kOutputUnroll, T::kCT>(o, [&](int key, float(&a)[kRowsPerThread], float(&b)[T::kCT]) {
+            const auto load = [&](int key, float(&a)[kRowsPerThread], float(&b)[T::kCT]) {
                 load_fragment(a, weights + slot_of<T>(key) * T::kPStride, 4 * T::kR);
                 load_fragment(b, v + key * T::kDim, 4 * T::kC);
-            });
+            };
+            if (T::kRolled)
+                rolled_chain<T::kKeys, T::kRolledSteps>(o, load);
+            else
+                chain<T::kKeys, T::kOutputUnroll>(o, load);
         }
         if (more) next_k.store(shared.kt);
         if (!more || next_key % kSegmentKeys == 0) {
@@ -166,6 +184,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void outer_product(const _
     if (!__syncthreads_or(strayed)) return;
     for (int row = warp; row < T::kBlockRows && first_row + row < tokens; row += T::kWarps)
         attend_plain_row(args, batch, first_row + row);
+#endif
 }
 
 template <class T>

@@ -27,9 +27,12 @@ struct Tiling {
     static_assert(kSegmentKeys % kKeys == 0, "a segment must end with a tile");
     static_assert(kKT % 4 == 0 && kCT % 4 == 0, "tiles are read as float4");
     static_assert(kC == 8 || kC == 4, "a thread's keys must fall into whole sum lanes");
-    static constexpr int kSums = kSumLanes / kC;                         // sum lanes of a thread
-    static constexpr int kScoreUnroll = kDim == 128 ? 8 : kScoreColumns; // measured, see the card
+    static constexpr int kSums = kSumLanes / kC; // sum lanes of a thread
+    // Measured, see the card of outer_product.cu. Rolled: a loop of 4 steps; else unrolled as far as it pays.
+    static constexpr bool kRolled = kDim == 32;
+    static constexpr int kScoreUnroll = kDim == 128 ? 8 : kScoreColumns;
     static constexpr int kOutputUnroll = kDim == 128 ? 8 : 16;
+    static constexpr int kRolledSteps = 4;
 };
 
 // Where a thread's tile lies.
@@ -84,6 +87,25 @@ __device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Load loa
     for (int step = 0; step < kSteps; ++step) {
         if (step + 1 < kSteps) load(step + 1, a[(step + 1) % 2], b[(step + 1) % 2]);
         outer(acc, a[step % 2], b[step % 2]);
+    }
+}
+
+// The same as a short loop without a branch in it: the last step loads the first one's operands again, for nothing.
+template <int kSteps, int kUnroll, int kN, class Load>
+__device__ __forceinline__ void rolled_chain(float (&acc)[kRowsPerThread][kN], Load load) {
+    static_assert(kSteps % kUnroll == 0 && kUnroll % 2 == 0, "whole rounds of whole pairs");
+    static_assert((kSteps & (kSteps - 1)) == 0, "the step after the last is found by a mask");
+    float a[2][kRowsPerThread];
+    float b[2][kN];
+    load(0, a[0], b[0]);
+#pragma unroll 1
+    for (int first = 0; first < kSteps; first += kUnroll) {
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+            const int next = u + 1 < kUnroll ? first + u + 1 : (first + kUnroll) & (kSteps - 1);
+            load(next, a[(u + 1) % 2], b[(u + 1) % 2]);
+            outer(acc, a[u % 2], b[u % 2]);
+        }
     }
 }
 
