@@ -13,13 +13,14 @@
 // Order     Scores: blocks of 32 columns, t ascending. Sums: a thread's keys belong to one sum lane (C = 8) or two
 //           (C = 4). p*v: keys ascending. Segments: totals wait in the output buffer.
 // Barriers  Two a tile. K of the next tile travels in registers while p*v runs, when the scores' registers are free.
-// Measured  H200, TFLOP/s: t28 39.2, t30 39.3, t22 38.1; t29 38.8, t11 35.1, t13 37.2; N 16384, d 128, B 4: 38.7. At
-//           t28 73 % of the issue slots are busy, 86 % of what is issued is fma, a shared load takes 2.0 wavefronts
-//           and conflicts do not matter; what stalls are dispatch (0.21 warps an issue), shared loads (0.16) and
-//           fetching instructions (0.11).
-// No help   Operands not loaded one step ahead: d = 64 36.1. The output chain unrolled by 32 or 64: 32 and 16, the code
-//           no longer fits. The first 32 columns' scores parked in shared memory instead of registers: 37.0. Segments
-//           of 1024 keys would give 40.4, but miss the contract's accuracy.
+// Measured  H200, TFLOP/s: t28 39.2, t30 39.3, t22 38.1; t29 38.8, t11 35.1, t13 37.2; N 16384, d 128, B 4: 38.7.
+//           Profiled at t28 with the fma of a step ordered by columns (37.9): 73 % of the issue slots busy, 85 % of
+//           what is issued fma, 2.0 wavefronts a shared load and next to no conflicts; stalls are dispatch (0.21 warps
+//           an issue), shared loads (0.16) and fetching instructions (0.11).
+// No help   On the way there, each against its neighbour: operands not loaded one step ahead 36.1 (38.8 with); the
+//           output chain unrolled by 32 or 64 instead of 16, 32 and 16 (the code no longer fits); the first 32 columns'
+//           scores parked in shared memory instead of registers 37.0 (38.2); segments of 1024 keys and one chain of 64
+//           columns 40.4, but they miss the accuracy.
 #include "../check.h"
 #include "exact_kernels.h"
 #include "plain_row.cuh"
