@@ -54,7 +54,11 @@ Engine choose_engine(const Options& options, Device device, const Shape& shape) 
     const std::string no_kernel = no_gpu.empty() ? gpu::unsupported_reason(shape, options.engine.kernel) : "";
     if (no_gpu.empty() && no_kernel.empty()) return Engine::gpu;
     if (device == Device::gpu && !no_gpu.empty()) throw Error(ExitCode::no_gpu, "no usable GPU: " + no_gpu);
-    if (device == Device::gpu) throw Error(ExitCode::bad_data, options.input + ": " + no_kernel + "; --device cpu can");
+    if (device == Device::gpu) {
+        const char* way_out =
+            options.engine.kernel.empty() ? "; --device cpu can" : "; without --kernel another is taken";
+        throw Error(ExitCode::bad_data, options.input + ": " + no_kernel + way_out);
+    }
     std::fprintf(stderr, "hw4: using the CPU: %s\n", no_gpu.empty() ? no_kernel.c_str() : no_gpu.c_str());
     return Engine::cpu;
 }

@@ -39,11 +39,11 @@ const char* const kHelpText =
     "  64  wrong usage, or OUTPUT is the INPUT file\n"
     "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow\n"
     "  66  INPUT cannot be opened\n"
-    "  69  no usable GPU (with --device gpu, or a GPU kernel asked for)\n"
+    "  69  no usable GPU (with --device gpu, or a GPU kernel of this build asked for)\n"
     "  70  internal error: a CUDA call failed\n"
     "  71  out of memory, on the host or the GPU\n"
     "  73  OUTPUT cannot be created\n"
-    "  74  reading or writing failed\n"
+    "  74  reading or writing failed; if only standard output did, OUTPUT is complete\n"
     " 130, 143, 129  ended by SIGINT, SIGTERM, SIGHUP\n";
 
 namespace {

@@ -3,7 +3,6 @@
 // buffers and pitched device matrices.
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <sstream>
 #include <vector>
 

@@ -129,7 +129,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void outer_product(const _
 
         if (first_key == 0) low_start = starts_low<T>(s, across, tokens, args.scale);
 
-            // Scores to weights, sums in key order.
+            // Scores to weights; the largest is remembered before it is overwritten.
 #pragma unroll
         for (int j = 0; j < T::kKT; ++j) {
 #pragma unroll
