@@ -1,11 +1,26 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
-//     time_kernels [--kernel NAME] [--runs N] B,N,d [B,N,d ...]
+//     time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
 //
-// Each kernel of the table (or the named one) on each shape: warm-up launches, then N timed ones. One line of JSON for
-// each pair, with every sample. The data are those of the test cases (uniform in +-3), in pitched memory as in hw4.
+// Each kernel of the table, or the named one, or the one that hw4 chooses, on each shape: launches for 0.1 s to warm
+// up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50 ms). A sample is the time
+// between two events over the K launches between them, back to back in one stream; default 1, and auto takes as many as
+// last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in hw4.
+//
+// Prints a JSON object in a line of its own for each kernel and shape, with the fields
+//
+//     kernel                  its name in the table
+//     chosen                  whether hw4 takes this kernel for the shape on this card
+//     batches, tokens, dim    the shape
+//     flop                    4*B*N*N*d, of one launch
+//     launches                K, in each sample
+//     seconds                 every sample: seconds of one launch, in the order measured
+//     device, cuda            the card's name and the CUDA version of the build
+//
+// What a kernel cannot take is left out, with a line on stderr that says why.
 #include <getopt.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -18,11 +33,22 @@
 #include "../src/gpu/kernels.h"
 #include "../src/gpu/memory.h"
 #include "../src/numbers.h"
+#include "sampling.h"
 
 namespace hw4::gpu {
 namespace {
 
-constexpr int kWarmUps = 3;
+constexpr const char* kUsage =
+    "usage: time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d ...";
+constexpr int kMostRuns = 1000000;
+
+struct Request {
+    std::string kernel; // empty: every one
+    bool chosen = false;
+    int runs = 20;
+    int launches = 1; // in a sample; 0: by launches_for
+    std::vector<Shape> shapes;
+};
 
 [[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what); }
 
@@ -70,60 +96,133 @@ struct Problem {
     }
 };
 
-std::vector<double> time_launches(const Kernel& kernel, const Problem& problem, int runs) {
-    const Stream stream = make_stream();
-    const Event start = make_event();
-    const Event stop = make_event();
-    std::vector<double> seconds;
-    for (int run = -kWarmUps; run < runs; ++run) {
-        HW4_CUDA(cudaEventRecord(start.get(), stream.get()));
-        kernel.launch(problem.args(), stream.get());
-        HW4_CUDA(cudaEventRecord(stop.get(), stream.get()));
-        HW4_CUDA(cudaEventSynchronize(stop.get()));
+// A kernel on a case, timed by events.
+class LaunchTimer {
+public:
+    LaunchTimer(const Kernel& kernel, const Problem& problem)
+        : kernel_(kernel), args_(problem.args()), stream_(make_stream()), start_(make_event()), stop_(make_event()) {}
+
+    // Seconds of each of so many launches, back to back.
+    double sample(int launches) const {
+        HW4_CUDA(cudaEventRecord(start_.get(), stream_.get()));
+        for (int i = 0; i < launches; ++i) kernel_.launch(args_, stream_.get());
+        HW4_CUDA(cudaEventRecord(stop_.get(), stream_.get()));
+        HW4_CUDA(cudaEventSynchronize(stop_.get()));
         float milliseconds = 0;
-        HW4_CUDA(cudaEventElapsedTime(&milliseconds, start.get(), stop.get()));
-        if (run >= 0) seconds.push_back(milliseconds * 1e-3);
+        HW4_CUDA(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
+        return milliseconds * 1e-3 / launches;
     }
-    return seconds;
+
+    // Seconds of the fastest launch of the warm-up.
+    double warm_up() const {
+        double least = sample(1);
+        for (double busy = least; busy < kWarmUpSeconds;) {
+            const double seconds = sample(1);
+            busy += seconds;
+            least = std::min(least, seconds);
+        }
+        return least;
+    }
+
+private:
+    const Kernel& kernel_;
+    KernelArgs args_;
+    Stream stream_;
+    Event start_;
+    Event stop_;
+};
+
+struct Timing {
+    int launches; // in a sample
+    std::vector<double> seconds;
+};
+
+Timing time_kernel(const Kernel& kernel, const Problem& problem, const Request& request) {
+    const LaunchTimer timer(kernel, problem);
+    const double launch_seconds = timer.warm_up();
+    Timing timing{request.launches > 0 ? request.launches : launches_for(launch_seconds), {}};
+    const int runs = runs_for(launch_seconds * timing.launches, request.runs);
+    for (int run = 0; run < runs; ++run) timing.seconds.push_back(timer.sample(timing.launches));
+    return timing;
 }
 
-void print_line(const Kernel& kernel, const Shape& shape, const std::vector<double>& seconds) {
-    std::printf(
-        "{\"kernel\": \"%s\", \"batches\": %lld, \"tokens\": %lld, \"dim\": %lld, \"flop\": %.9g, \"seconds\": [",
-        kernel.name, static_cast<long long>(shape.batches), static_cast<long long>(shape.tokens),
-        static_cast<long long>(shape.dim), shape.flops());
-    for (size_t i = 0; i < seconds.size(); ++i) std::printf("%s%.9g", i == 0 ? "" : ", ", seconds[i]);
-    std::printf("]}\n");
+std::string device_name() {
+    int device = 0;
+    cudaDeviceProp properties;
+    HW4_CUDA(cudaGetDevice(&device));
+    HW4_CUDA(cudaGetDeviceProperties(&properties, device));
+    return properties.name;
+}
+
+void print_line(const Kernel& kernel, bool chosen, const Shape& shape, const Timing& timing) {
+    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, \"batches\": %lld, \"tokens\": %lld, \"dim\": %lld, "
+                "\"flop\": %.9g, \"launches\": %d, \"seconds\": [",
+                kernel.name, chosen ? "true" : "false", static_cast<long long>(shape.batches),
+                static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim), shape.flops(),
+                timing.launches);
+    for (size_t i = 0; i < timing.seconds.size(); ++i) std::printf("%s%.9g", i == 0 ? "" : ", ", timing.seconds[i]);
+    std::printf("], \"device\": \"%s\", \"cuda\": \"%d.%d\"}\n", device_name().c_str(), CUDART_VERSION / 1000,
+                CUDART_VERSION % 1000 / 10);
     std::fflush(stdout);
 }
 
-void run(int argc, char** argv) {
+int parse_count(const char* option, const std::string& text, int most) {
+    const auto value = whole_number(text, 1, most);
+    if (!value)
+        usage_error("--" + std::string(option) + " '" + text + "': need a whole number from 1 to " +
+                    std::to_string(most));
+    return static_cast<int>(*value);
+}
+
+Request parse_request(int argc, char** argv) {
     static constexpr option kOptions[] = {{"kernel", required_argument, nullptr, 'k'},
+                                          {"chosen", no_argument, nullptr, 'c'},
                                           {"runs", required_argument, nullptr, 'r'},
+                                          {"launches", required_argument, nullptr, 'l'},
                                           {nullptr, 0, nullptr, 0}};
-    std::string name;
-    int runs = 20;
+    Request request;
+    opterr = 0; // one line of our own instead of getopt's
     for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
-        if (code == 'k')
-            name = optarg;
-        else if (code == 'r' && whole_number(optarg, 1, 1000000))
-            runs = static_cast<int>(*whole_number(optarg, 1, 1000000));
-        else
-            usage_error("usage: time_kernels [--kernel NAME] [--runs N] B,N,d ...");
-    }
-    if (!name.empty() && find_kernel(name) == nullptr) usage_error("no kernel '" + name + "'");
-    if (optind == argc) usage_error("need at least one shape B,N,d");
-    for (int i = optind; i < argc; ++i) {
-        const Problem problem(parse_shape(argv[i]));
-        for (const Kernel& kernel : kernels()) {
-            if (!name.empty() && name != kernel.name) continue;
-            const std::string unsupported = why_not(kernel, problem.shape, current_device());
-            if (unsupported.empty())
-                print_line(kernel, problem.shape, time_launches(kernel, problem, runs));
-            else
-                std::fprintf(stderr, "time_kernels: left out: %s\n", unsupported.c_str());
+        switch (code) {
+        case 'k': request.kernel = optarg; break;
+        case 'c': request.chosen = true; break;
+        case 'r': request.runs = parse_count("runs", optarg, kMostRuns); break;
+        case 'l':
+            request.launches = std::string(optarg) == "auto" ? 0 : parse_count("launches", optarg, kMostLaunches);
+            break;
+        default: usage_error(kUsage);
         }
     }
+    if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
+    if (!request.kernel.empty() && find_kernel(request.kernel) == nullptr)
+        usage_error("no kernel '" + request.kernel + "'");
+    if (optind == argc) usage_error("need at least one shape B,N,d");
+    for (int i = optind; i < argc; ++i) request.shapes.push_back(parse_shape(argv[i]));
+    return request;
+}
+
+void time_shape(const Request& request, const Shape& shape) {
+    const Device device = current_device();
+    const Kernel* const chosen = choose_kernel(shape, device);
+    if (request.chosen && chosen == nullptr) {
+        std::fprintf(stderr, "time_kernels: left out: %s\n", why_not(kernels().front(), shape, device).c_str());
+        return;
+    }
+    const Problem problem(shape);
+    for (const Kernel& kernel : kernels()) {
+        if (request.chosen && &kernel != chosen) continue;
+        if (!request.kernel.empty() && request.kernel != kernel.name) continue;
+        const std::string unsupported = why_not(kernel, shape, device);
+        if (unsupported.empty())
+            print_line(kernel, &kernel == chosen, shape, time_kernel(kernel, problem, request));
+        else
+            std::fprintf(stderr, "time_kernels: left out: %s\n", unsupported.c_str());
+    }
+}
+
+void run(int argc, char** argv) {
+    const Request request = parse_request(argc, argv);
+    for (const Shape& shape : request.shapes) time_shape(request, shape);
 }
 
 } // namespace
