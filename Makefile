@@ -20,6 +20,7 @@ SANITIZE ?=
 PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
+BENCH_ARGS ?=
 CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
@@ -185,6 +186,11 @@ time-kernels: $(BUILD)/time_kernels
 $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp) \
     $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
 	$(LINK_CU) $^ -o $@ $(LDLIBS)
+
+## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
+.PHONY: bench-gpu
+bench-gpu: $(BUILD)/time_kernels
+	$(PYTHON) report/bench_gpu --time-kernels $(BUILD)/time_kernels --json $(BUILD)/bench_gpu.json $(BENCH_ARGS)
 
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some
 .PHONY: judge

@@ -36,6 +36,28 @@ def machine() -> dict:
             "gpus": gpus.splitlines() if gpus is not None else []}
 
 
+_GPU_NAMES = {"name": "name", "driver": "driver_version"}
+_GPU_NUMBERS = {"sm_clock_mhz": "clocks.sm", "sm_clock_max_mhz": "clocks.max.sm", "memory_clock_mhz": "clocks.mem",
+                "temperature_c": "temperature.gpu", "power_w": "power.draw", "power_limit_w": "power.limit"}
+
+
+def _number_or_none(text: str) -> float | None:
+    """None for what nvidia-smi does not know: [N/A], [Not Supported]."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def gpu_state() -> list[dict]:
+    """The clocks, temperature and power of each GPU at this moment."""
+    fields = {**_GPU_NAMES, **_GPU_NUMBERS}
+    answer = _first_answer(["nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits"])
+    rows = [dict(zip(fields, (text.strip() for text in line.split(",")))) for line in (answer or "").splitlines()]
+    return [{field: text if field in _GPU_NAMES else _number_or_none(text) for field, text in row.items()}
+            for row in rows]
+
+
 def compilers_of(program: str) -> list[str]:
     """What compilers leave in the program itself, which whichever compiler is installed by now need not be."""
     comment = _first_answer(["readelf", "-p", ".comment", program])

@@ -1,0 +1,150 @@
+"""PyTorch on the GPU: its attention and cuBLAS's SGEMM, timed by CUDA events as profile/time_kernels times ours."""
+from __future__ import annotations
+
+import contextlib
+import math
+import statistics
+
+# The rules of profile/sampling.h.
+WARM_UP_SECONDS = 0.1
+SAMPLE_SECONDS = 0.01
+MOST_LAUNCHES = 1000
+SLOW_SAMPLE = 0.05
+LEAST_RUNS = 3
+
+SGEMM_SIZE = 8192
+SGEMM_FLOP = 2 * SGEMM_SIZE ** 3
+BUSY_SECONDS = 1.5  # of products queued while somebody looks at the clocks
+
+
+class Missing(Exception):
+    """Why PyTorch cannot be measured."""
+
+
+def launches_for(launch_seconds: float) -> int:
+    if launch_seconds <= 0:
+        return MOST_LAUNCHES
+    return min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_SECONDS / launch_seconds)))
+
+
+def runs_for(sample_seconds: float, runs: int) -> int:
+    if sample_seconds <= SLOW_SAMPLE:
+        return runs
+    return min(runs, max(LEAST_RUNS, int(runs * SLOW_SAMPLE / sample_seconds)))
+
+
+def _one_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
+
+
+class TorchTiming:
+    """Raises Missing where there is no PyTorch or no GPU that it can use."""
+
+    def __init__(self, runs: int):
+        try:
+            import torch
+            from torch.nn.attention import SDPBackend, sdpa_kernel
+        except ImportError as error:
+            raise Missing(f"PyTorch is not installed: {error}") from error
+        if not torch.cuda.is_available():
+            raise Missing(f"PyTorch {torch.__version__} sees no GPU")
+        self._torch = torch
+        self._runs = runs
+        self._efficient = lambda: sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION)
+        # Full float32: products of rounded inputs would be neither attention's nor SGEMM's equal.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        self._matrices = None
+
+    def versions(self) -> dict:
+        return {"torch": self._torch.__version__, "cuda": self._torch.version.cuda,
+                "device": self._torch.cuda.get_device_name()}
+
+    def sgemm(self) -> dict:
+        """cuBLAS's product of two square float32 matrices."""
+        with self._torch.inference_mode():
+            return self._measure(self._product())
+
+    def under_load(self, look):
+        """What look() returns while the GPU is busy with products."""
+        torch = self._torch
+        with torch.inference_mode():
+            product = self._product()
+            product()  # the first one loads the library
+            seconds = self._sample(product, 1)
+            for _ in range(math.ceil(BUSY_SECONDS / seconds)):
+                product()
+            seen = look()
+            torch.cuda.synchronize()
+        return seen
+
+    def attention(self, shape: tuple[int, int, int], backend: str) -> dict:
+        """scaled_dot_product_attention of (B, 1, N, d), by the backend 'efficient' or PyTorch's own choice, 'default'.
+        Where PyTorch refuses, "seconds" is null and "why" says so."""
+        try:
+            result = self._attention(shape, backend)
+        except RuntimeError as error:  # a refusal, and memory that does not suffice
+            result = {"seconds": None, "why": _one_line(error)}
+        self._torch.cuda.empty_cache()  # hw4's kernels are measured by another process
+        return result
+
+    def _attention(self, shape, backend):
+        torch = self._torch
+        batches, tokens, dim = shape
+        chosen = self._efficient() if backend == "efficient" else contextlib.nullcontext()
+        with torch.inference_mode(), chosen:
+            q, k, v = (torch.empty(batches, 1, tokens, dim, device="cuda").uniform_(-3, 3) for _ in range(3))
+            return self._measure(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v))
+
+    def _product(self):
+        torch = self._torch
+        if self._matrices is None:
+            a, b = (torch.empty(SGEMM_SIZE, SGEMM_SIZE, device="cuda").uniform_(-1, 1) for _ in range(2))
+            self._matrices = (a, b, torch.empty_like(a))
+        a, b, c = self._matrices
+        return lambda: torch.matmul(a, b, out=c)
+
+    def _measure(self, call) -> dict:
+        launch_seconds = self._warm_up(call)
+        launches = launches_for(launch_seconds)
+        graph, why = self._captured(call, launches) if launches > 1 else (None, "one launch in a sample")
+        step, steps = (call, launches) if graph is None else (graph.replay, 1)
+        self._sample(step, steps)  # the first replay uploads the graph
+        runs = runs_for(launch_seconds * launches, self._runs)
+        seconds = [self._sample(step, steps) / launches for _ in range(runs)]
+        return {"seconds": seconds, "median_seconds": statistics.median(seconds), "launches": launches,
+                "graph": graph is not None, "why_no_graph": why}
+
+    def _sample(self, step, steps: int) -> float:
+        """Seconds of so many steps, back to back."""
+        start, stop = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(steps):
+            step()
+        stop.record()
+        stop.synchronize()
+        return start.elapsed_time(stop) * 1e-3
+
+    def _warm_up(self, call) -> float:
+        """Seconds of the fastest call."""
+        least = self._sample(call, 1)
+        busy = least
+        while busy < WARM_UP_SECONDS:
+            seconds = self._sample(call, 1)
+            busy += seconds
+            least = min(least, seconds)
+        return least
+
+    def _captured(self, call, launches: int):
+        """The calls as one CUDA graph, so that Python's own time is not counted, and why there is none."""
+        torch = self._torch
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(launches):
+                    call()
+            return graph, None
+        except RuntimeError as error:
+            torch.cuda.synchronize()
+            return None, _one_line(error)
