@@ -6,6 +6,7 @@
 #include <string>
 
 #include "case_file.h"
+#include "copies.h"
 #include "output_file.h"
 
 namespace hw4 {
@@ -29,8 +30,9 @@ struct RunReport {
     std::string device;      // "gpu" or "cpu"
     std::string device_name; // "NVIDIA H200", "2 threads"
     std::string kernel;
-    int streams = 0; // 0 on the CPU
-    int threads = 0; // 0 on the GPU
+    int streams = 0;             // 0 on the CPU
+    std::string copies = "none"; // "2d" or "linear"; "none" on the CPU
+    int threads = 0;             // 0 on the GPU
     int64_t chunk_batches = 0;
     StageSeconds seconds;
 };
@@ -38,6 +40,7 @@ struct RunReport {
 struct EngineOptions {
     std::string kernel; // empty: the engine chooses
     int streams = 4;
+    Copies copies = Copies::two_d;
     int threads = 0;           // 0: as many as the machine offers
     int64_t chunk_batches = 0; // 0: chosen from the problem
 };

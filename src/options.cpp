@@ -28,6 +28,7 @@ const char* const kHelpText =
     "  --kernel NAME           a certain kernel, GPU or CPU; default: the best for the case\n"
     "  --list-kernels          the kernels of this build\n"
     "  --streams N             CUDA streams, 1 to 16, default 4\n"
+    "  --copies 2d|linear      padded rows and 2-D copies, or packed rows and flat copies; default 2d\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors\n"
     "  --time                  print how long each stage was busy\n"
     "  --json FILE             write the same as JSON to FILE\n"
@@ -65,11 +66,18 @@ Device parse_device(const std::string& name) {
     usage_error("--device '" + name + "': need auto, gpu or cpu");
 }
 
+Copies parse_copies(const std::string& name) {
+    for (const Copies copies : {Copies::two_d, Copies::linear})
+        if (name == name_of(copies)) return copies;
+    usage_error("--copies '" + name + "': need 2d or linear");
+}
+
 enum Option : int {
     kDevice = 256,
     kKernel,
     kListKernels,
     kStreams,
+    kCopies,
     kThreads,
     kTime,
     kJson,
@@ -82,6 +90,7 @@ constexpr option kOptions[] = {{"device", required_argument, nullptr, kDevice},
                                {"kernel", required_argument, nullptr, kKernel},
                                {"list-kernels", no_argument, nullptr, kListKernels},
                                {"streams", required_argument, nullptr, kStreams},
+                               {"copies", required_argument, nullptr, kCopies},
                                {"threads", required_argument, nullptr, kThreads},
                                {"time", no_argument, nullptr, kTime},
                                {"json", required_argument, nullptr, kJson},
@@ -111,6 +120,7 @@ Options parse_options(int argc, char** argv) {
         case kKernel: options.engine.kernel = optarg; break;
         case kListKernels: options.action = Action::list_kernels; break;
         case kStreams: options.engine.streams = parse_count("streams", optarg, 16); break;
+        case kCopies: options.engine.copies = parse_copies(optarg); break;
         case kThreads: options.engine.threads = parse_count("threads", optarg, 1024); break;
         case kTime: options.time = true; break;
         case kJson: options.json = optarg; break;

@@ -79,6 +79,7 @@ std::string json_text(const std::string& input, const Shape& shape, const RunRep
     field("device_name", quoted(report.device_name));
     field("kernel", quoted(report.kernel));
     field("streams", std::to_string(report.streams));
+    field("copies", quoted(report.copies));
     field("threads", std::to_string(report.threads));
     field("chunk_batches", std::to_string(report.chunk_batches));
     for (const auto& [name, seconds] : stages(report.seconds)) field(std::string(name) + "_seconds", number(seconds));

@@ -36,7 +36,8 @@ OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ER
 NOTE = "note: outside the course's range"
 OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("context", "read", "copy_in", "kernel", "copy_out", "write")
-OPTIONS = ("device", "kernel", "list-kernels", "streams", "threads", "time", "json", "sync", "help", "version")
+OPTIONS = ("device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "sync", "help",
+           "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink")
 
@@ -901,7 +902,7 @@ class ReportTest(CliTest):
             {name: value for name, value in told.items() if name not in seconds | {"total_seconds"}},
             {"hw4_version": version, "contract": contract, "input": str(generated(B, N, d)), "batches": B,
              "tokens": N, "dim": d, "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
-             "threads": 3, "chunk_batches": 3, "flop": 4 * B * N * N * d,
+             "copies": "none", "threads": 3, "chunk_batches": 3, "flop": 4 * B * N * N * d,
              "kernel_tflop_per_second": told["kernel_tflop_per_second"]})
         self.assertGreater(told["kernel_seconds"], 0)
         self.assertAlmostEqual(told["kernel_tflop_per_second"] * told["kernel_seconds"] * 1e12 / told["flop"], 1, 6)
@@ -985,7 +986,8 @@ class UsageTest(CliTest):
                              f"--{option}={text}")
 
     def test_counts_at_their_limits(self):
-        for options in (("--threads", "1"), ("--threads", "1024"), ("--streams", "1"), ("--streams", "16")):
+        for options in (("--threads", "1"), ("--threads", "1024"), ("--streams", "1"), ("--streams", "16"),
+                        ("--copies", "2d"), ("--copies", "linear")):
             with self.subTest(options):
                 self.assert_computes(self.source, *options)
 
@@ -1005,12 +1007,16 @@ class UsageTest(CliTest):
         self.assert_computes(self.source, "--thr", "2", "--sy")
 
     def test_missing_value(self):
-        for option in ("--device", "--kernel", "--streams", "--threads", "--json"):
+        for option in ("--device", "--kernel", "--streams", "--copies", "--threads", "--json"):
             self.assert_refused(USAGE, rf"'{option}' needs a value", self.source, self.out, option, device=None)
 
     def test_bad_device(self):
         for name in ("tpu", "", "CPU", "0"):
             self.refused(rf"--device '{name}': need auto, gpu or cpu", "--device", name)
+
+    def test_bad_copies(self):
+        for name in ("1d", "", "2D"):
+            self.refused(rf"--copies '{name}': need 2d or linear", "--copies", name)
 
     def test_bad_kernel(self):
         for device in ("auto", "cpu", "gpu"):

@@ -49,18 +49,46 @@ TEST(GpuEngine, GivesTheReferenceBytesWithAnyNumberOfStreams) {
     }
 }
 
+// Packed rows by every kernel: whole d, where rows are taken as float4; multiples of 4 that fill no tile; odd d, where
+// rows start anywhere; odd N, so that matrices do too. Ordinary scores and such as move the reference.
+TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    for (const int64_t dim : {1, 3, 5, 7, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256})
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
+            const AttentionCase test({5, 133, dim}, kind, 9);
+            for (const KernelInfo& kernel : kernel_list()) {
+                if (!unsupported_reason(test.shape, kernel.name).empty()) continue;
+                EngineOptions options;
+                options.kernel = kernel.name;
+                options.copies = Copies::linear;
+                options.streams = 2;
+                options.chunk_batches = 2;
+                RunReport report;
+                EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test))
+                    << kernel.name << ", " << test.name;
+                EXPECT_EQ(report.copies, "linear");
+            }
+        }
+}
+
 // Small enough for compute-sanitizer (tests/gpu-check): five chunks through two slots, the last one short.
 TEST(GpuEngine, SanitizerRun) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
-    const AttentionCase test({9, 133, 64}, CaseKind::uniform, 9);
-    EngineOptions options;
-    options.streams = 2;
-    options.chunk_batches = 2;
-    RunReport report;
-    EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test));
-    EXPECT_EQ(report.streams, 2);
-    EXPECT_EQ(report.chunk_batches, 2);
+    for (const Copies copies : {Copies::two_d, Copies::linear})
+        for (const int64_t dim : {64, 37}) {
+            const AttentionCase test({9, 133, dim}, CaseKind::uniform, 9);
+            EngineOptions options;
+            options.copies = copies;
+            options.streams = 2;
+            options.chunk_batches = 2;
+            RunReport report;
+            EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << name_of(copies) << dim;
+            EXPECT_EQ(report.streams, 2);
+            EXPECT_EQ(report.copies, name_of(copies));
+            EXPECT_EQ(report.chunk_batches, 2);
+        }
 }
 
 TEST(GpuEngine, MakesDoWithLittleMemory) {

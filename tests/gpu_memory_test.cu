@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -46,29 +47,44 @@ TEST(CheckTest, TurnsErrorsIntoExitCodes) {
 
 TEST(PitchedMatrixTest, CopiesRowsBothWays) {
     HW4_SKIP_WITHOUT_GPU();
-    for (const size_t columns : {size_t{1}, size_t{7}, size_t{32}, size_t{33}, size_t{256}}) {
-        const size_t rows = 50;
-        const Stream stream = make_stream();
-        PitchedMatrix matrix(rows, columns);
-        EXPECT_GE(matrix.stride(), columns);
-        const PinnedBuffer in = make_pinned(rows * columns);
-        const PinnedBuffer out = make_pinned(rows * columns);
-        std::iota(in.get(), in.get() + rows * columns, 1.0f);
-        matrix.copy_in(in.get(), rows, stream.get());
-        matrix.copy_out(out.get(), rows, stream.get());
-        HW4_CUDA(cudaStreamSynchronize(stream.get()));
-        EXPECT_TRUE(std::equal(in.get(), in.get() + rows * columns, out.get())) << columns;
-    }
+    for (const Copies copies : {Copies::two_d, Copies::linear})
+        for (const size_t columns : {size_t{1}, size_t{7}, size_t{32}, size_t{33}, size_t{256}}) {
+            const size_t rows = 50;
+            const Stream stream = make_stream();
+            PitchedMatrix matrix(rows, columns, copies);
+            EXPECT_GE(matrix.stride(), columns);
+            const PinnedBuffer in = make_pinned(rows * columns);
+            const PinnedBuffer out = make_pinned(rows * columns);
+            std::iota(in.get(), in.get() + rows * columns, 1.0f);
+            matrix.copy_in(in.get(), rows, stream.get());
+            matrix.copy_out(out.get(), rows, stream.get());
+            HW4_CUDA(cudaStreamSynchronize(stream.get()));
+            EXPECT_TRUE(std::equal(in.get(), in.get() + rows * columns, out.get())) << name_of(copies) << columns;
+        }
+}
+
+// What KernelArgs promises the kernels.
+TEST(PitchedMatrixTest, RowsOfWholeFloat4AreAlignedEitherWay) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Copies copies : {Copies::two_d, Copies::linear})
+        for (const size_t columns : {size_t{4}, size_t{32}, size_t{100}}) {
+            const PitchedMatrix matrix(3, columns, copies);
+            EXPECT_EQ(reinterpret_cast<uintptr_t>(matrix.data()) % 16, 0u);
+            EXPECT_EQ(matrix.stride() % 4, 0u);
+        }
+    EXPECT_EQ(PitchedMatrix(3, 7, Copies::linear).stride(), 7u);
 }
 
 TEST(PitchedMatrixTest, TooMuchMemoryIsOutOfMemory) {
     HW4_SKIP_WITHOUT_GPU();
-    try {
-        PitchedMatrix matrix(size_t{1} << 32, 1 << 16);
-        FAIL() << "a petabyte was granted";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ExitCode::out_of_memory) << error.what();
-        EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+    for (const Copies copies : {Copies::two_d, Copies::linear}) {
+        try {
+            PitchedMatrix matrix(size_t{1} << 32, 1 << 16, copies);
+            FAIL() << "a petabyte was granted";
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ExitCode::out_of_memory) << error.what();
+            EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+        }
     }
 }
 

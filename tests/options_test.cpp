@@ -34,6 +34,7 @@ TEST_F(CommandLine, Defaults) {
     EXPECT_EQ(options.device, Device::automatic);
     EXPECT_EQ(options.engine.kernel, "");
     EXPECT_EQ(options.engine.streams, 4);
+    EXPECT_EQ(options.engine.copies, Copies::two_d);
     EXPECT_EQ(options.engine.threads, 0);
     EXPECT_FALSE(options.time);
     EXPECT_FALSE(options.sync);
@@ -43,12 +44,13 @@ TEST_F(CommandLine, Defaults) {
 }
 
 TEST_F(CommandLine, EveryOption) {
-    const Options options = parse({"--device", "cpu", "--kernel=neon", "--streams", "16", "--threads=1024", "--time",
-                                   "--json", "run.json", "--sync", "in", "out"});
+    const Options options = parse({"--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear",
+                                   "--threads=1024", "--time", "--json", "run.json", "--sync", "in", "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::cpu);
     EXPECT_EQ(options.engine.kernel, "neon");
     EXPECT_EQ(options.engine.streams, 16);
+    EXPECT_EQ(options.engine.copies, Copies::linear);
     EXPECT_EQ(options.engine.threads, 1024);
     EXPECT_TRUE(options.time);
     EXPECT_EQ(options.json, "run.json");
@@ -64,6 +66,13 @@ TEST_F(CommandLine, Devices) {
     for (const char* name : {"", "GPU", "cuda", "cpu "})
         EXPECT_EQ(failure({"--device", name, "in", "out"}),
                   wrong("--device '" + std::string(name) + "': need auto, gpu or cpu"));
+}
+
+TEST_F(CommandLine, KindsOfCopies) {
+    EXPECT_EQ(parse({"--copies", "2d", "in", "out"}).engine.copies, Copies::two_d);
+    EXPECT_EQ(parse({"--copies=linear", "in", "out"}).engine.copies, Copies::linear);
+    for (const std::string name : {"", "2D", "flat", "linear "})
+        EXPECT_EQ(failure({"--copies", name, "in", "out"}), wrong("--copies '" + name + "': need 2d or linear"));
 }
 
 TEST_F(CommandLine, Counts) {
@@ -119,7 +128,7 @@ TEST_F(CommandLine, NamesTheUnknownLetter) {
 }
 
 TEST_F(CommandLine, NamesTheOptionWithoutItsValue) {
-    for (const std::string name : {"--device", "--kernel", "--streams", "--threads", "--json"})
+    for (const std::string name : {"--device", "--kernel", "--streams", "--copies", "--threads", "--json"})
         EXPECT_EQ(failure({"in", "out", name}), wrong("option '" + name + "' needs a value"));
 }
 
@@ -152,8 +161,8 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
     const std::string help = kHelpText;
-    for (const char* option : {"--device", "--kernel", "--list-kernels", "--streams", "--threads", "--time", "--json",
-                               "--sync", "--help", "--version"})
+    for (const char* option : {"--device", "--kernel", "--list-kernels", "--streams", "--copies", "--threads", "--time",
+                               "--json", "--sync", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,

@@ -78,6 +78,7 @@ RunReport example() {
     report.device_name = "NVIDIA H200";
     report.kernel = "tiled";
     report.streams = 4;
+    report.copies = "linear";
     report.threads = 0;
     report.chunk_batches = 341;
     report.seconds = {0.25, 0.5, 0.0123456, 2.0, 0.0, 1e-9};
@@ -116,6 +117,7 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["device_name"], "\"NVIDIA H200\"");
     EXPECT_EQ(json["kernel"], "\"tiled\"");
     EXPECT_EQ(json["streams"], "4");
+    EXPECT_EQ(json["copies"], "\"linear\"");
     EXPECT_EQ(json["threads"], "0");
     EXPECT_EQ(json["chunk_batches"], "341");
     EXPECT_EQ(json["context_seconds"], "0.25");
@@ -127,7 +129,7 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["total_seconds"], "12.5");
     EXPECT_EQ(json["flop"], "2.85212672e+10");
     EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
-    EXPECT_EQ(json.size(), 21u);
+    EXPECT_EQ(json.size(), 22u);
 }
 
 TEST(JsonText, NoKernelTimeIsNoInfiniteSpeed) {

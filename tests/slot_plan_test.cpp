@@ -23,8 +23,19 @@ TEST(SlotPlanTest, KeepsTheChunksOfALargeCaseSmall) {
 TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
     const Shape shape{1000000, 100, 1};
     const SlotPlan plan = plan_slots(shape, {});
-    EXPECT_LE(static_cast<size_t>(plan.batches) * device_bytes_per_batch(shape), kSlotDeviceBytes);
+    EXPECT_LE(static_cast<size_t>(plan.batches) * device_bytes_per_batch(shape, Copies::two_d), kSlotDeviceBytes);
     EXPECT_GE(plan.batches, 1);
+    EngineOptions packed;
+    packed.copies = Copies::linear;
+    EXPECT_GT(plan_slots(shape, packed).batches, plan.batches);
+    EXPECT_EQ(device_bytes_per_batch(shape, Copies::linear), size_t{4 * 100 * sizeof(float)});
+}
+
+TEST(SlotPlanTest, IsTheSameForBothKindsOfCopiesOnOrdinaryCases) {
+    EngineOptions packed;
+    packed.copies = Copies::linear;
+    for (const Shape& shape : {Shape{320, 128, 32}, Shape{13600, 128, 32}, Shape{500, 2048, 64}, Shape{4, 16384, 64}})
+        EXPECT_EQ(plan_slots(shape, packed), plan_slots(shape, {}));
 }
 
 TEST(SlotPlanTest, TakesOneBatchHoweverLarge) {

@@ -1,6 +1,6 @@
 // The GPU engine: batches in chunks, round robin over the streams, so that reading, copying in, computing,
 // copying out and writing of different chunks overlap. Each stream has a slot of its own: pinned staging
-// buffers and pitched device matrices.
+// buffers and device matrices.
 #include <algorithm>
 #include <iterator>
 #include <sstream>
@@ -71,10 +71,10 @@ private:
 // The way of one chunk through the GPU.
 class Slot {
 public:
-    Slot(const Shape& shape, int64_t batches)
+    Slot(const Shape& shape, int64_t batches, Copies copies)
         : shape_(shape), stream_(make_stream()), started_(make_event()), copied_in_(make_event()),
-          computed_(make_event()), copied_out_(make_event()), qkv_(rows(3 * batches), columns()),
-          o_(rows(batches), columns()),
+          computed_(make_event()), copied_out_(make_event()), qkv_(rows(3 * batches), columns(), copies),
+          o_(rows(batches), columns(), copies),
           host_in_(make_pinned(static_cast<size_t>(batches) * shape.batch_input_floats())),
           host_out_(make_pinned(static_cast<size_t>(batches) * shape.matrix_floats())) {}
 
@@ -128,29 +128,31 @@ struct Slots {
     int64_t batches = 0; // that fit in each
 };
 
-[[noreturn]] void fail_out_of_memory(const Shape& shape, const Error& error) {
+[[noreturn]] void fail_out_of_memory(const Shape& shape, Copies copies, const Error& error) {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes_per_batch(shape)) +
+    const size_t device_bytes = device_bytes_per_batch(shape, copies);
+    const size_t host_bytes = shape.batch_input_bytes() + shape.batch_output_bytes();
+    throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes) +
                                              " bytes on the GPU, which has " + std::to_string(free_bytes) +
-                                             " free, and " +
-                                             std::to_string(shape.batch_input_bytes() + shape.batch_output_bytes()) +
+                                             " free, and " + std::to_string(host_bytes) +
                                              " of pinned host memory: " + error.what());
 }
 
 // As many slots as planned; where memory does not allow it, smaller ones, then fewer.
-Slots make_slots(const Shape& shape, SlotPlan plan) {
+Slots make_slots(const Shape& shape, Copies copies, SlotPlan plan) {
     for (;;) {
         try {
             Slots made;
             made.batches = plan.batches;
-            while (made.list.size() < static_cast<size_t>(plan.slots)) made.list.emplace_back(shape, plan.batches);
+            while (made.list.size() < static_cast<size_t>(plan.slots))
+                made.list.emplace_back(shape, plan.batches, copies);
             return made;
         } catch (const Error& error) {
             if (error.code() != ExitCode::out_of_memory) throw;
             (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
-            if (plan == kSmallestPlan) fail_out_of_memory(shape, error);
+            if (plan == kSmallestPlan) fail_out_of_memory(shape, copies, error);
             plan = smaller(plan);
         }
     }
@@ -217,12 +219,13 @@ RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& option
     Slots slots;
     {
         const StageTimer timer(report.seconds.context);
-        slots = make_slots(shape, plan_slots(shape, options));
+        slots = make_slots(shape, options.copies, plan_slots(shape, options));
         report.device_name = device_name();
     }
     GpuTimes times;
     report.kernel = kernel.name;
     report.streams = static_cast<int>(slots.list.size());
+    report.copies = name_of(options.copies);
     report.chunk_batches = slots.batches;
 
     // Chunks go to the slots in turn, so taking the slots in turn also retires the chunks in file order.

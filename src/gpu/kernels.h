@@ -14,8 +14,9 @@ namespace hw4::gpu {
 
 // Some batches of a case in device memory. All three matrices of a batch follow one another, row by row, as in
 // the file: Q of batch b starts at row 3*b*tokens, K at (3*b + 1)*tokens, V at (3*b + 2)*tokens.
-// Both pointers are aligned to 16 bytes and both strides are multiples of 4, as cudaMallocPitch gives them: kernels
-// read rows as float4.
+// Both pointers are aligned to 16 bytes, and where dim is a multiple of 4 so are both strides: every row then starts at
+// a boundary of 16 bytes, and kernels may take rows as float4. Any other dim may have any stride from dim on: packed
+// rows (--copies linear) are dim apart, and kernels take those float by float.
 struct KernelArgs {
     const float* qkv; // [batches][3][tokens][dim], rows qkv_stride floats apart
     size_t qkv_stride;

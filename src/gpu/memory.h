@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "../copies.h"
 #include "check.h"
 
 namespace hw4::gpu {
@@ -65,12 +66,18 @@ inline PinnedBuffer make_pinned(size_t floats) {
     return PinnedBuffer(static_cast<float*>(memory));
 }
 
-// `rows` rows of `columns` floats on the device, each row starting at a boundary that suits the card.
+// `rows` rows of `columns` floats on the device, a pitch apart: one that suits the card, or for linear copies the row
+// itself.
 class PitchedMatrix {
 public:
-    PitchedMatrix(size_t rows, size_t columns) : columns_(columns) {
+    PitchedMatrix(size_t rows, size_t columns, Copies copies = Copies::two_d) : copies_(copies), columns_(columns) {
         void* memory = nullptr;
-        HW4_CUDA(cudaMallocPitch(&memory, &pitch_bytes_, columns * sizeof(float), rows));
+        if (copies == Copies::linear) {
+            pitch_bytes_ = row_bytes();
+            HW4_CUDA(cudaMalloc(&memory, rows * row_bytes()));
+        } else {
+            HW4_CUDA(cudaMallocPitch(&memory, &pitch_bytes_, row_bytes(), rows));
+        }
         memory_ = Owner<float*, FreeDevice>(static_cast<float*>(memory));
     }
 
@@ -78,18 +85,25 @@ public:
     size_t stride() const { return pitch_bytes_ / sizeof(float); } // floats from one row to the next
 
     void copy_in(const float* host, size_t rows, cudaStream_t stream) {
-        HW4_CUDA(cudaMemcpy2DAsync(data(), pitch_bytes_, host, row_bytes(), row_bytes(), rows, cudaMemcpyHostToDevice,
-                                   stream));
+        copy(data(), pitch_bytes_, host, row_bytes(), rows, cudaMemcpyHostToDevice, stream);
     }
     void copy_out(float* host, size_t rows, cudaStream_t stream) const {
-        HW4_CUDA(cudaMemcpy2DAsync(host, row_bytes(), data(), pitch_bytes_, row_bytes(), rows, cudaMemcpyDeviceToHost,
-                                   stream));
+        copy(host, row_bytes(), data(), pitch_bytes_, rows, cudaMemcpyDeviceToHost, stream);
     }
 
 private:
     size_t row_bytes() const { return columns_ * sizeof(float); }
 
+    void copy(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t rows, cudaMemcpyKind kind,
+              cudaStream_t stream) const {
+        if (copies_ == Copies::linear)
+            HW4_CUDA(cudaMemcpyAsync(to, from, rows * row_bytes(), kind, stream));
+        else
+            HW4_CUDA(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes(), rows, kind, stream));
+    }
+
     Owner<float*, FreeDevice> memory_;
+    Copies copies_;
     size_t columns_;
     size_t pitch_bytes_ = 0;
 };

@@ -24,17 +24,18 @@ constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, 
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
 constexpr int64_t kLeastBlockRows = 4; // query rows of a block: what the kernel with the smallest blocks takes
 
-// Q, K, V and O of a batch with padded rows: with d = 1 a hundred times what the file holds.
-inline size_t device_bytes_per_batch(const Shape& shape) {
-    const size_t row_bytes =
-        (static_cast<size_t>(shape.dim) * sizeof(float) + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
-    return 4 * static_cast<size_t>(shape.tokens) * row_bytes;
+// Q, K, V and O of a batch. Padded rows take, with d = 1, a hundred times what the file holds.
+inline size_t device_bytes_per_batch(const Shape& shape, Copies copies) {
+    const size_t row_bytes = static_cast<size_t>(shape.dim) * sizeof(float);
+    const size_t padded = (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+    return 4 * static_cast<size_t>(shape.tokens) * (copies == Copies::linear ? row_bytes : padded);
 }
 
 inline SlotPlan plan_slots(const Shape& shape, const EngineOptions& options) {
     int64_t batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(shape, options.streams);
     const int64_t blocks_of_batch = (shape.tokens + kLeastBlockRows - 1) / kLeastBlockRows;
-    batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / device_bytes_per_batch(shape)));
+    const size_t batch_bytes = device_bytes_per_batch(shape, options.copies);
+    batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch));
     const int64_t chunks = (shape.batches + batches - 1) / batches;
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
