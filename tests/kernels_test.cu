@@ -39,19 +39,19 @@ TEST(ChooseKernel, EveryShapeUpTo256ColumnsHasOneOnEveryCard) {
 
 TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_STREQ(choose_kernel({4, 16384, 64}, {90, 232448})->name, "outer_product");
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, {86, 101376})->name, "padded_tiles"); // too little shared memory
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, {86, 101376})->name, "register_rows"); // too little shared memory
     EXPECT_STREQ(choose_kernel({4, 16384, 32}, {86, 101376})->name, "outer_product");
-    EXPECT_STREQ(choose_kernel({4, 16384, 200}, {90, 232448})->name, "padded_tiles");
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, {75, 65536})->name, "padded_tiles");
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, {75, 65536})->name, "register_rows");
+    EXPECT_STREQ(choose_kernel({4, 16384, 200}, {75, 65536})->name, "register_rows");
 }
 
 TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
     EXPECT_EQ(choose_kernel({1, 1, 257}, {90, 232448}), nullptr);
     EXPECT_EQ(choose_kernel({1, 1, 64}, {61, 49152}), nullptr);
-    EXPECT_EQ(why_not(*find_kernel("padded_tiles"), {1, 1, 300}, {90, 232448}),
-              "kernel padded_tiles takes d up to 256, this case has 300");
-    EXPECT_EQ(why_not(*find_kernel("padded_tiles"), {1, 1, 64}, {61, 49152}),
-              "kernel padded_tiles needs compute capability 7.5, this card has 6.1");
+    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 300}, {90, 232448}),
+              "kernel register_rows takes d up to 256, this case has 300");
+    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 64}, {61, 49152}),
+              "kernel register_rows needs compute capability 7.5, this card has 6.1");
     EXPECT_NE(why_not(*find_kernel("outer_product"), {1, 1, 64}, {86, 101376}).find("bytes of shared memory a block"),
               std::string::npos);
 }

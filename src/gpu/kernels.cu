@@ -26,8 +26,16 @@ const std::vector<Kernel>& kernels() {
     static const std::vector<Kernel> table = {
         {"plain_rows", "the baseline: a warp for each query row, straight from global memory", 75, 256, within_48_kib,
          launch_plain_rows},
-        {"padded_tiles", "32 x 32 tiles in shared memory, rows padded against bank conflicts", 75, 256, within_48_kib,
+        {"shared_tiles", "32 query rows share tiles of 32 keys in shared memory", 75, 256, within_48_kib,
+         launch_shared_tiles},
+        {"padded_tiles", "tile rows 33 floats apart, against bank conflicts", 75, 256, within_48_kib,
          launch_padded_tiles},
+        {"coalesced_tiles", "tiles loaded along their rows, 128 bytes a warp", 75, 256, within_48_kib,
+         launch_coalesced_tiles},
+        {"unrolled_tiles", "loops over a tile's columns and keys unrolled", 75, 256, within_48_kib,
+         launch_unrolled_tiles},
+        {"register_rows", "a row's running output and totals in registers", 75, 256, within_48_kib,
+         launch_register_rows},
         {"outer_product", "8 x 8 register tiles, outer products from transposed tiles, no running maximum", 80, 128,
          shared_bytes_outer_product, launch_outer_product},
     };

@@ -6,7 +6,11 @@
 namespace hw4::gpu {
 
 void launch_plain_rows(const KernelArgs& args, cudaStream_t stream);
+void launch_shared_tiles(const KernelArgs& args, cudaStream_t stream);
 void launch_padded_tiles(const KernelArgs& args, cudaStream_t stream);
+void launch_coalesced_tiles(const KernelArgs& args, cudaStream_t stream);
+void launch_unrolled_tiles(const KernelArgs& args, cudaStream_t stream);
+void launch_register_rows(const KernelArgs& args, cudaStream_t stream);
 void launch_outer_product(const KernelArgs& args, cudaStream_t stream);
 
 // Shared memory of a block for head size `dim`.

@@ -1,0 +1,175 @@
+// Tiles in shared memory, a warp for each query row: the kernel of the rungs shared_tiles to register_rows. They differ
+// in four choices, each rung making one more than the rung before it:
+//
+//   kPadded     the rows of the K and V tile lie 33 floats apart instead of 32
+//   kCoalesced  neighbouring lanes load neighbouring floats of a row, instead of one float of neighbouring rows
+//   kUnrolled   the loops over a tile's columns and keys are unrolled
+//   kRegisters  the running output and its totals are in registers instead of memory
+//
+// A block takes a tile of query rows of a batch and walks over all keys, 32 at a time. For the scores lane = key, for
+// the output lane = column (one in each chunk of 32 columns). K and V pass through one buffer, a chunk at a time.
+#pragma once
+
+#include <type_traits>
+
+#include "row_output.cuh"
+
+namespace hw4::gpu {
+
+template <class Choices, int kChunkCount>
+struct RowTiling : Choices {
+    static constexpr int kChunks = kChunkCount;
+    // Query rows of a block. 32 rows of 256 columns of Q and of the output would not fit into 48 KiB.
+    static constexpr int kRows = !Choices::kRegisters && kChunks == 8 ? 16 : 32;
+    static constexpr int kThreads = kRows * kWarpSize;
+    // For the scores lane j reads kv[j][t]: with 32 floats a row all lanes meet one bank, with 33 each its own.
+    static constexpr int kKeyFloats = kTile + (Choices::kPadded ? 1 : 0);
+    // With eight chunks in registers all 32 steps at once make some architectures spill.
+    static constexpr int kSteps = Choices::kRegisters && kChunks == 8 ? kTile / 2 : kTile;
+    static constexpr int kUnroll = Choices::kUnrolled ? kSteps : 1;
+    static constexpr int kSumUnroll = Choices::kUnrolled ? kLaneKeys : 1;
+    // Registers have no indices: whoever keeps the chunks there has to unroll over them.
+    static constexpr int kChunkUnroll = Choices::kRegisters ? kChunks : 1;
+    using Output = std::conditional_t<Choices::kRegisters, RegisterOutput<kChunks>, SharedOutput<kChunks, kRows>>;
+};
+
+// A block's shared memory. Only kv is read down its columns; all lanes of a warp read q and p at one address.
+template <class T>
+struct RowTiles {
+    alignas(16) float q[T::kChunks][T::kRows][kTile];
+    alignas(16) float p[T::kRows][kTile];
+    float kv[kTile][T::kKeyFloats];
+    typename T::Output::Memory output;
+};
+
+// Fills a tile with rows and columns of a matrix [tokens][dim], zeros outside it. All threads of the block take part.
+template <class T, int kTileRows, int kRowFloats>
+__device__ __forceinline__ void load_tile(float (&to)[kTileRows][kRowFloats], const float* matrix, int64_t first_row,
+                                          int first_column, const KernelArgs& args) {
+    static_assert(kTileRows * kTile % T::kThreads == 0, "every thread loads as many floats");
+    for (int first = 0; first < kTileRows * kTile; first += T::kThreads) {
+        const int index = first + static_cast<int>(threadIdx.x);
+        const int row = T::kCoalesced ? index / kTile : index % kTileRows;
+        const int column = T::kCoalesced ? index % kTile : index / kTileRows;
+        const bool exists = first_row + row < args.tokens && first_column + column < args.dim;
+        to[row][column] =
+            exists ? matrix[static_cast<size_t>(first_row + row) * args.qkv_stride + first_column + column] : 0.0f;
+    }
+}
+
+// One block of a score: 32 columns of a query row and of a key.
+template <class T>
+__device__ __forceinline__ float score_block(const float (&q)[kTile], const float (&k)[T::kKeyFloats]) {
+    float block = 0.0f;
+#pragma unroll T::kUnroll
+    for (int t = 0; t < kTile; ++t) block = fused(q[t], k[t], block);
+    return block;
+}
+
+// o += the weighted values of a tile's keys, for one column. Where o is in shared memory it is written at every step:
+// for all the compiler knows, the next p or v might lie there.
+template <class T>
+__device__ __forceinline__ void add_values(float& o, const float (&p)[kTile], const float (&v)[kTile][T::kKeyFloats],
+                                           int column) {
+#pragma unroll T::kUnroll
+    for (int j = 0; j < kTile; ++j) o = fused(p[j], v[j][column], o);
+}
+
+// Room for one block on a multiprocessor is all that is asked for, of every rung alike: left alone, the compiler
+// squeezes some into half the registers and others not.
+template <class T>
+__global__ __launch_bounds__(T::kThreads, 1) void row_tiles(const __grid_constant__ KernelArgs args) {
+    __shared__ RowTiles<T> tiles;
+    static_assert(sizeof tiles <= 48 << 10, "what every card grants a block");
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize; // the query row in the tile
+    const int64_t row_blocks = (args.tokens + T::kRows - 1) / T::kRows;
+    const int64_t first_row = blockIdx.x % row_blocks * T::kRows;
+    const BatchMatrices m = matrices_of(args, blockIdx.x / row_blocks);
+
+    const auto load_chunk = [&](const float* matrix, int64_t first_key, int chunk) {
+        __syncthreads(); // all warps have read what kv held before
+        load_tile<T>(tiles.kv, matrix, first_key, chunk * kTile, args);
+        __syncthreads(); // kv is complete; before the first key so is q
+    };
+
+#pragma unroll 1
+    for (int chunk = 0; chunk < T::kChunks; ++chunk) load_tile<T>(tiles.q[chunk], m.q, first_row, chunk * kTile, args);
+
+    Reference reference = empty_reference();
+    Reference total_reference = empty_reference();
+    float lane_sum = 0.0f; // meaningful in lanes 0..7
+    float total_l = 0.0f;
+    typename T::Output output(tiles.output, warp, lane, lane_columns(args, m.out, first_row + warp, lane));
+
+    for (int64_t first_key = 0; first_key < args.tokens; first_key += kTile) {
+        const bool key_exists = first_key + lane < args.tokens;
+
+        float s = 0.0f;
+#pragma unroll T::kChunkUnroll
+        for (int chunk = 0; chunk < T::kChunks; ++chunk) {
+            load_chunk(m.k, first_key, chunk);
+            s += score_block<T>(tiles.q[chunk][warp], tiles.kv[lane]);
+        }
+
+        const float tile_max = warp_max(key_exists ? s : -HUGE_VALF);
+        if (!reference.covers(tile_max)) { // the same for the whole warp
+            const Reference raised = reference_at(tile_max, args.scale);
+            const float alpha = rescale_factor(reference, raised, args.scale);
+            lane_sum *= alpha;
+#pragma unroll T::kChunkUnroll
+            for (int chunk = 0; chunk < T::kChunks; ++chunk) output.running(chunk) *= alpha;
+            reference = raised;
+        }
+
+        // Since the warp last read its row of p, in the tile before, the barriers of K's chunks have gone by.
+        tiles.p[warp][lane] = key_exists ? reference.weight(s, args.scale) : 0.0f;
+        __syncwarp(); // the row is complete
+        if (lane < kSumLanes) {
+#pragma unroll T::kSumUnroll
+            for (int i = 0; i < kLaneKeys; ++i) lane_sum += tiles.p[warp][lane * kLaneKeys + i];
+        }
+
+#pragma unroll T::kChunkUnroll
+        for (int chunk = 0; chunk < T::kChunks; ++chunk) {
+            load_chunk(m.v, first_key, chunk);
+            add_values<T>(output.running(chunk), tiles.p[warp], tiles.kv, lane);
+        }
+
+        const int64_t next_key = first_key + kTile;
+        if (next_key % kSegmentKeys == 0 || next_key >= args.tokens) {
+            const float alpha = rescale_factor(total_reference, reference, args.scale);
+            total_l = fused(total_l, alpha, closed_lanes(lane_sum));
+            lane_sum = 0.0f;
+#pragma unroll T::kChunkUnroll
+            for (int chunk = 0; chunk < T::kChunks; ++chunk) {
+                output.set_total(chunk, fused(output.total(chunk), alpha, output.running(chunk)));
+                output.running(chunk) = 0.0f;
+            }
+            total_reference = reference;
+        }
+    }
+
+    const float inv = 1.0f / total_l;
+    const LaneColumns out = lane_columns(args, m.out, first_row + warp, lane);
+#pragma unroll T::kChunkUnroll
+    for (int chunk = 0; chunk < T::kChunks; ++chunk)
+        if (out.exists(chunk)) out.at(chunk) = result(output.total(chunk), inv);
+}
+
+template <class T>
+void launch_tiling(const KernelArgs& args, cudaStream_t stream) {
+    const int64_t blocks = args.batches * ((args.tokens + T::kRows - 1) / T::kRows);
+    row_tiles<T><<<static_cast<unsigned>(blocks), T::kThreads, 0, stream>>>(args);
+}
+
+// The caller checks the launch, under its rung's name.
+template <class Choices>
+void launch_row_tiles(const KernelArgs& args, cudaStream_t stream) {
+    if (args.dim <= 1 * kTile) return launch_tiling<RowTiling<Choices, 1>>(args, stream);
+    if (args.dim <= 2 * kTile) return launch_tiling<RowTiling<Choices, 2>>(args, stream);
+    if (args.dim <= 4 * kTile) return launch_tiling<RowTiling<Choices, 4>>(args, stream);
+    return launch_tiling<RowTiling<Choices, 8>>(args, stream);
+}
+
+} // namespace hw4::gpu
