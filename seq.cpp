@@ -27,10 +27,9 @@ struct Row {
     Reference reference = empty_reference();       // of the running sums
     Reference total_reference = empty_reference(); // of the totals
     float lanes[kSumLanes] = {};                   // running sums of weights
-    float total_l = 0.0f;
-    std::vector<float> o;       // [d] running sums of weight * value
-    std::vector<float> total_o; // [d]
-    explicit Row(int64_t d) : o(static_cast<size_t>(d)), total_o(static_cast<size_t>(d)) {}
+    std::vector<float> o;                          // [d] running sums of weight * value
+    std::vector<float> total;                      // [d] of the segments before
+    explicit Row(int64_t d) : o(static_cast<size_t>(d)), total(static_cast<size_t>(d)) {}
 };
 
 // K [N][d] as tiles of 32 keys, each transposed: [tile][t][key], missing keys zero. Only so that the score
@@ -65,19 +64,18 @@ HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const
 
     float p[kKeyTile];
     for (int j = 0; j < kKeyTile; ++j) p[j] = row.reference.weight(s[j], scale);
-    for (int j = 0; j < keys; ++j) row.lanes[sum_lane(j)] += p[j];
+    std::fill(p + keys, p + kKeyTile, 0.0f);
+    for (int g = 0; g < kSumLanes; ++g) row.lanes[g] += lane_share(p + g * kLaneKeys);
     float* o = row.o.data();
     for (int j = 0; j < keys; ++j)
         for (int64_t x = 0; x < d; ++x) o[x] = fused(p[j], v[j * d + x], o[x]);
 }
 
-// End of a segment: running sums into totals.
+// End of a segment: the running output into the totals.
 void fold_segment(Row& row, Scale scale) {
     const float alpha = rescale_factor(row.total_reference, row.reference, scale);
-    row.total_l = fused(row.total_l, alpha, close_lanes(row.lanes));
-    for (size_t x = 0; x < row.o.size(); ++x) row.total_o[x] = fused(row.total_o[x], alpha, row.o[x]);
+    for (size_t x = 0; x < row.o.size(); ++x) row.total[x] = fused(row.total[x], alpha, row.o[x]);
     row.total_reference = row.reference;
-    std::fill(row.lanes, row.lanes + kSumLanes, 0.0f);
     std::fill(row.o.begin(), row.o.end(), 0.0f);
 }
 
@@ -98,8 +96,8 @@ void sequential_attention(const float* q, const float* k, const float* v, float*
             }
         }
         for (const Row& row : rows) {
-            const float inv = 1.0f / row.total_l;
-            for (const float o : row.total_o) *out++ = result(o, inv);
+            const float inv = 1.0f / close_lanes(row.lanes);
+            for (const float x : row.total) *out++ = result(x, inv);
         }
     }
 }

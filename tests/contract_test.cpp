@@ -163,10 +163,11 @@ TEST_P(ReferenceOfDim, FactorsBetweenIntegersAreExactPowersOfTwo) {
 
 INSTANTIATE_TEST_SUITE_P(Dims, ReferenceOfDim, testing::Values(1, 7, 32, 33, 64, 128, 256, 4096));
 
-TEST(Orders, LanesTakeFourNeighboursEach) {
-    const int expected[kKeyTile] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3,
-                                    4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7};
-    for (int key = 0; key < 4 * kKeyTile; ++key) EXPECT_EQ(sum_lane(key), expected[key % kKeyTile]);
+TEST(Orders, ALanesKeysAreAddedOneByOne) {
+    // 2^24 + 1 rounds to 2^24, twice; in pairs or from the other end the sum would be 2^24 + 4.
+    const float big = 0x1p24f;
+    const float p[kLaneKeys] = {1.0f, big, 1.0f, 2.0f};
+    EXPECT_EQ(lane_share(p), big + 2.0f);
 }
 
 TEST(Orders, LanesCloseAsABalancedTree) {
@@ -177,7 +178,7 @@ TEST(Orders, LanesCloseAsABalancedTree) {
     EXPECT_EQ(close_lanes(lanes), 4.0f);
 }
 
-// The contract with another number of keys per decision about the reference.
+// The contract key by key, with any number of keys per decision about the reference.
 std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) {
     const Scale scale = scale_for(test.shape.dim);
     const int64_t n = test.shape.tokens;
@@ -189,8 +190,8 @@ std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) 
         const float* v = k + n * d;
         Reference reference = empty_reference();
         Reference total_reference = empty_reference();
+        float share = 0.0f; // of the lane whose keys are under way
         float lanes[kSumLanes] = {};
-        float total_l = 0.0f;
         std::vector<float> o(static_cast<size_t>(d));
         std::vector<float> total(static_cast<size_t>(d));
         std::vector<float> s(static_cast<size_t>(n));
@@ -209,24 +210,27 @@ std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) 
                 if (!reference.covers(top)) {
                     const Reference raised = reference_at(top, scale);
                     const float alpha = rescale_factor(reference, raised, scale);
+                    share *= alpha;
                     for (float& x : lanes) x *= alpha;
                     for (float& x : o) x *= alpha;
                     reference = raised;
                 }
             }
             const float p = reference.weight(s[static_cast<size_t>(j)], scale);
-            lanes[sum_lane(static_cast<int>(j % kKeyTile))] += p;
+            share += p;
+            if (j % 4 == 3 || j + 1 == n) {
+                lanes[j / 4 % 8] += share;
+                share = 0.0f;
+            }
             for (int64_t x = 0; x < d; ++x)
                 o[static_cast<size_t>(x)] = fused(p, v[j * d + x], o[static_cast<size_t>(x)]);
             if ((j + 1) % kSegmentKeys != 0 && j + 1 < n) continue;
             const float alpha = rescale_factor(total_reference, reference, scale);
-            total_l = fused(total_l, alpha, close_lanes(lanes));
             for (size_t x = 0; x < o.size(); ++x) total[x] = fused(total[x], alpha, o[x]);
             total_reference = reference;
-            std::fill(lanes, lanes + kSumLanes, 0.0f);
             std::fill(o.begin(), o.end(), 0.0f);
         }
-        for (const float x : total) out.push_back(result(x, 1.0f / total_l));
+        for (const float x : total) out.push_back(result(x, 1.0f / close_lanes(lanes)));
     }
     return out;
 }
