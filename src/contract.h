@@ -200,8 +200,6 @@ HW4_INLINE float rescale_factor(const Reference& from, const Reference& to, Scal
 
 // ---- Orders of sums
 
-HW4_INLINE constexpr int sum_lane(int key) { return (key / kLaneKeys) % kSumLanes; }
-
 // What a lane gets from a tile, given the weights of its four keys.
 template <class F>
 HW4_INLINE F lane_share(const F* p) {

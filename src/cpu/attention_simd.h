@@ -35,13 +35,13 @@ struct Attention {
     // The state of a group's rows, row index last, so that a vector load takes kWidth rows.
     struct Group {
         Reference total_reference[kRows];
+        bool raised;                // whether a row's reference has been raised since the last fold
         alignas(64) float M[kRows]; // the fields of the rows' references, each as vectors
         alignas(64) float origin[kRows];
         alignas(64) float bias[kRows];
         alignas(64) float floor[kRows];
         alignas(64) float raise_above[kRows];
         alignas(64) float lanes[kSumLanes][kRows];
-        alignas(64) float total_l[kRows];
     };
     static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
                   "making the groups of a workspace must cost nothing, and nobody ends them");
@@ -86,22 +86,51 @@ struct Attention {
 
     static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
 
-    // Where a panel's chains start and end.
-    enum class Into {
-        fresh,   // from +0, the result replaces c
-        running, // c goes on
-        sum,     // from +0, the result is added to c
+    struct Tile {
+        int keys;
+        bool starts_segment;
+        bool ends_segment; // both where the last segment has one tile
+        Tile(int64_t first_key, int64_t tokens)
+            : keys(static_cast<int>(tokens - first_key < kKeyTile ? tokens - first_key : int64_t{kKeyTile})),
+              starts_segment(first_key % kSegmentKeys == 0),
+              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= tokens) {}
+    };
+
+    // What a panel's chains start from, at place `at` of [kColumns][kRows].
+    struct Zero {
+        HW4_INLINE V operator()(int) const { return V(0.0f); }
+    };
+    struct From {
+        const float* c;
+        HW4_INLINE V operator()(int at) const { return V::load(c + at); }
+    };
+
+    // What becomes of a chain's result x.
+    struct StoreTo {
+        float* c;
+        HW4_INLINE void operator()(int at, V x) const { x.store(c + at); }
+    };
+    struct AddTo {
+        float* c;
+        HW4_INLINE void operator()(int at, V x) const { (V::load(c + at) + x).store(c + at); }
+    };
+    struct FoldInto {
+        float* total;
+        const float* factors; // [kRows]
+        HW4_INLINE void operator()(int at, V x) const {
+            fused(V::load(total + at), V::load(factors + at % kRows), x).store(total + at);
+        }
     };
 
     // c[kColumns][kRows] from a[depth][kRows] * b[depth][kColumns]; b's rows are `b_stride` apart.
-    template <Into kInto>
-    static HW4_INLINE void panel(const float* a, const float* b, int64_t b_stride, int64_t depth, float* c) {
+    template <class Start, class End>
+    static HW4_INLINE void panel(const float* a, const float* b, int64_t b_stride, int64_t depth, Start start,
+                                 End end) {
         V acc[V::kColumns][V::kRowVectors];
 #pragma GCC unroll 8
         for (int x = 0; x < V::kColumns; ++x)
 #pragma GCC unroll 4
-            for (int r = 0; r < V::kRowVectors; ++r)
-                acc[x][r] = kInto == Into::running ? V::load(c + x * kRows + r * V::kWidth) : V(0.0f);
+            for (int r = 0; r < V::kRowVectors; ++r) acc[x][r] = start(x * kRows + r * V::kWidth);
         for (int64_t t = 0; t < depth; ++t, a += kRows, b += b_stride) {
             V rows[V::kRowVectors];
 #pragma GCC unroll 4
@@ -121,10 +150,7 @@ struct Attention {
 #pragma GCC unroll 8
         for (int x = 0; x < V::kColumns; ++x)
 #pragma GCC unroll 4
-            for (int r = 0; r < V::kRowVectors; ++r) {
-                float* at = c + x * kRows + r * V::kWidth;
-                (kInto == Into::sum ? V::load(at) + acc[x][r] : acc[x][r]).store(at);
-            }
+            for (int r = 0; r < V::kRowVectors; ++r) end(x * kRows + r * V::kWidth, acc[x][r]);
     }
 
     static HW4_INLINE Reference reference_of(const Group& group, int row) {
@@ -143,14 +169,13 @@ struct Attention {
         for (int64_t i = 0; i < count; ++i) matrix[i * kRows + row] *= factor;
     }
 
-    static void start_group(Group& group, float* o, float* total, int64_t padded) {
+    static void start_group(Group& group, float* total, int64_t padded) {
         for (int row = 0; row < kRows; ++row) {
             set_reference(group, row, empty_reference());
             group.total_reference[row] = empty_reference();
-            group.total_l[row] = 0.0f;
         }
+        group.raised = false;
         clear(&group.lanes[0][0], kSumLanes * kRows);
-        clear(o, padded * kRows);
         clear(total, padded * kRows);
     }
 
@@ -185,21 +210,23 @@ struct Attention {
         }
     }
 
-    // Rows whose largest score is not covered get a new reference; rare, so one row at a time.
-    static void raise_references(Group& group, const float* tile_max, float* o, int64_t padded, Scale scale) {
+    // Rows whose largest score is not covered get a new reference; rare, so one row at a time. `columns` is how many
+    // of o there are by now: at the start of a segment none.
+    static void raise_references(Group& group, const float* tile_max, float* o, int64_t columns, Scale scale) {
         for (int row = 0; row < kRows; ++row) {
             const Reference reference = reference_of(group, row);
             if (reference.covers(tile_max[row])) continue;
             const Reference raised = reference_at(tile_max[row], scale);
             const float alpha = rescale_factor(reference, raised, scale);
             scale_row(&group.lanes[0][0], kSumLanes, row, alpha);
-            scale_row(o, padded, row, alpha);
+            scale_row(o, columns, row, alpha);
             set_reference(group, row, raised);
         }
+        group.raised = true;
     }
 
     // Raises references where the scores ask for it.
-    static HW4_INLINE void meet_scores(Group& group, const float* s, int keys, float* o, int64_t padded, Scale scale) {
+    static HW4_INLINE void meet_scores(Group& group, const float* s, int keys, float* o, int64_t columns, Scale scale) {
         alignas(64) float tile_max[kRows];
         bool covered = true;
         for (int r = 0; r < kRows; r += V::kWidth) {
@@ -208,16 +235,14 @@ struct Attention {
             m.store(tile_max + r);
             covered = covered && !any_above(m, V::load(group.raise_above + r));
         }
-        if (!covered) raise_references(group, tile_max, o, padded, scale);
+        if (!covered) raise_references(group, tile_max, o, columns, scale);
     }
 
     // Scores to weights in place, and their sums by lane, for `kKeys` keys of one sum lane. All row vectors at once,
     // so that there are enough independent chains to keep the vector unit busy.
     template <int kKeys>
     static HW4_INLINE void weigh_lane(Group& group, float* p, float* lane, V c) {
-        V sum[V::kRowVectors];
-#pragma GCC unroll 4
-        for (int r = 0; r < V::kRowVectors; ++r) sum[r] = V::load(lane + r * V::kWidth);
+        V share[V::kRowVectors];
 #pragma GCC unroll 4
         for (int j = 0; j < kKeys; ++j) {
 #pragma GCC unroll 4
@@ -227,69 +252,89 @@ struct Attention {
                     larger(V::load(p + j * kRows + row) - V::load(group.origin + row), V::load(group.floor + row));
                 const V weight = exp2_scaled(x, c, V::load(group.bias + row));
                 weight.store(p + j * kRows + row);
-                sum[r] = sum[r] + weight;
+                share[r] = j == 0 ? weight : share[r] + weight;
             }
         }
 #pragma GCC unroll 4
-        for (int r = 0; r < V::kRowVectors; ++r) sum[r].store(lane + r * V::kWidth);
+        for (int r = 0; r < V::kRowVectors; ++r) (V::load(lane + r * V::kWidth) + share[r]).store(lane + r * V::kWidth);
     }
 
-    // Keys that do not exist weigh +0.
+    // Keys that do not exist weigh +0, which changes no sum.
     static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale) {
+        static_assert(kLaneKeys == 4, "a last lane has one, two or three keys");
         const V c(scale.c);
-        int j = 0;
-        for (; j + kLaneKeys <= keys; j += kLaneKeys)
-            weigh_lane<kLaneKeys>(group, p + j * kRows, group.lanes[sum_lane(j)], c);
-        for (; j < keys; ++j) weigh_lane<1>(group, p + j * kRows, group.lanes[sum_lane(j)], c);
+        int g = 0;
+        for (; (g + 1) * kLaneKeys <= keys; ++g)
+            weigh_lane<kLaneKeys>(group, p + g * kLaneKeys * kRows, group.lanes[g], c);
+        float* last = p + g * kLaneKeys * kRows;
+        switch (keys % kLaneKeys) {
+        case 1: weigh_lane<1>(group, last, group.lanes[g], c); break;
+        case 2: weigh_lane<2>(group, last, group.lanes[g], c); break;
+        case 3: weigh_lane<3>(group, last, group.lanes[g], c); break;
+        }
         clear(p + keys * kRows, (kKeyTile - keys) * kRows);
     }
 
-    static void fold_segment(Group& group, float* o, float* total, int64_t padded, Scale scale) {
-        alignas(64) float alpha[kRows];
+    // What the totals are multiplied by before a segment is added to them: 1 for a row whose reference is what it was.
+    static void take_factors(Group& group, float* factors, Scale scale) {
+        for (int row = 0; row < kRows; ++row) factors[row] = 1.0f;
+        if (!group.raised) return;
         for (int row = 0; row < kRows; ++row) {
             const Reference reference = reference_of(group, row);
-            alpha[row] = rescale_factor(group.total_reference[row], reference, scale);
+            factors[row] = rescale_factor(group.total_reference[row], reference, scale);
             group.total_reference[row] = reference;
         }
-        for (int r = 0; r < kRows; r += V::kWidth) {
-            const V factor = V::load(alpha + r);
-            V lanes[kSumLanes];
-            for (int i = 0; i < kSumLanes; ++i) lanes[i] = V::load(group.lanes[i] + r);
-            fused(V::load(group.total_l + r), factor, close_lanes(lanes)).store(group.total_l + r);
-            for (int64_t x = 0; x < padded; ++x) {
-                float* at = total + x * kRows + r;
-                fused(V::load(at), factor, V::load(o + x * kRows + r)).store(at);
-            }
-        }
-        clear(&group.lanes[0][0], kSumLanes * kRows);
-        clear(o, padded * kRows);
+        group.raised = false;
     }
 
     static void store_rows(const Group& group, const float* total, int64_t rows, int64_t dim, float* out) {
+        alignas(64) float l[kRows];
+        for (int r = 0; r < kRows; r += V::kWidth) {
+            V lanes[kSumLanes];
+            for (int g = 0; g < kSumLanes; ++g) lanes[g] = V::load(group.lanes[g] + r);
+            close_lanes(lanes).store(l + r);
+        }
         for (int64_t row = 0; row < rows; ++row) {
-            const float inv = 1.0f / group.total_l[row];
+            const float inv = 1.0f / l[row];
             for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = result(total[x * kRows + row], inv);
         }
     }
 
     // The scores of kColumns keys: block by block of the columns.
     static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t dim, float* s) {
-        panel<Into::fresh>(qt, kt, kKeyTile, dim < kScoreColumns ? dim : kScoreColumns, s);
+        panel(qt, kt, kKeyTile, dim < kScoreColumns ? dim : kScoreColumns, Zero{}, StoreTo{s});
         for (int64_t t = kScoreColumns; t < dim; t += kScoreColumns) {
             const int64_t depth = dim - t < kScoreColumns ? dim - t : int64_t{kScoreColumns};
-            panel<Into::sum>(qt + t * kRows, kt + t * kKeyTile, kKeyTile, depth, s);
+            panel(qt + t * kRows, kt + t * kKeyTile, kKeyTile, depth, Zero{}, AddTo{s});
         }
     }
 
+    // A tile's part of the output. The running sums are in memory only between the tiles of a segment: its first tile
+    // starts them, its last takes them from its registers into the totals.
+    static void add_values(Group& group, float* o, float* total, const Workspace& w, const Tile& tile, int64_t padded,
+                           Scale scale) {
+        const auto columns = [&](auto start, auto end) {
+            for (int64_t x = 0; x < padded; x += V::kColumns)
+                panel(w.p, w.v + x, padded, kKeyTile, start(x * kRows), end(x * kRows));
+        };
+        const auto from = [&](auto start) {
+            if (!tile.ends_segment) return columns(start, [&](int64_t at) { return StoreTo{o + at}; });
+            alignas(64) float factors[kRows];
+            take_factors(group, factors, scale);
+            columns(start, [&](int64_t at) { return FoldInto{total + at, factors}; });
+        };
+        if (tile.starts_segment) return from([](int64_t) { return Zero{}; });
+        from([&](int64_t at) { return From{o + at}; });
+    }
+
     // One group of rows against the packed tile.
-    static void attend_tile(Group& group, const float* qt, float* o, const Workspace& w, int keys, int64_t dim,
-                            Scale scale) {
+    static void attend_tile(Group& group, const float* qt, float* o, float* total, const Workspace& w, const Tile& tile,
+                            int64_t dim, Scale scale) {
         const int64_t padded = padded_dim(dim);
         for (int j = 0; j < kKeyTile; j += V::kColumns) score_keys(qt, w.kt + j, dim, w.p + j * kRows);
-        meet_scores(group, w.p, keys, o, padded, scale);
-        weigh(group, w.p, keys, scale);
-        for (int64_t x = 0; x < padded; x += V::kColumns)
-            panel<Into::running>(w.p, w.v + x, padded, kKeyTile, o + x * kRows);
+        meet_scores(group, w.p, tile.keys, o, tile.starts_segment ? 0 : padded, scale);
+        weigh(group, w.p, tile.keys, scale);
+        add_values(group, o, total, w, tile, padded, scale);
     }
 
     static void attend(const RowBlock& block, float* workspace) {
@@ -300,20 +345,17 @@ struct Attention {
             return block.rows - g * kRows < kRows ? block.rows - g * kRows : int64_t{kRows};
         };
         for (int64_t g = 0; g < groups; ++g) {
-            start_group(w.groups[g], w.o + g * padded * kRows, w.total + g * padded * kRows, padded);
+            start_group(w.groups[g], w.total + g * padded * kRows, padded);
             pack_transposed(block.q + g * kRows * block.dim, rows_of(g), block.dim, w.qt + g * block.dim * kRows,
                             kRows);
         }
         for (int64_t j = 0; j < block.tokens; j += kKeyTile) {
-            const int keys = static_cast<int>(block.tokens - j < kKeyTile ? block.tokens - j : int64_t{kKeyTile});
-            const bool segment_ends = (j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= block.tokens;
-            pack_transposed(block.k + j * block.dim, keys, block.dim, w.kt, kKeyTile);
-            pack_values(block.v + j * block.dim, keys, block.dim, w.v);
-            for (int64_t g = 0; g < groups; ++g) {
-                float* o = w.o + g * padded * kRows;
-                attend_tile(w.groups[g], w.qt + g * block.dim * kRows, o, w, keys, block.dim, block.scale);
-                if (segment_ends) fold_segment(w.groups[g], o, w.total + g * padded * kRows, padded, block.scale);
-            }
+            const Tile tile(j, block.tokens);
+            pack_transposed(block.k + j * block.dim, tile.keys, block.dim, w.kt, kKeyTile);
+            pack_values(block.v + j * block.dim, tile.keys, block.dim, w.v);
+            for (int64_t g = 0; g < groups; ++g)
+                attend_tile(w.groups[g], w.qt + g * block.dim * kRows, w.o + g * padded * kRows,
+                            w.total + g * padded * kRows, w, tile, block.dim, block.scale);
         }
         for (int64_t g = 0; g < groups; ++g)
             store_rows(w.groups[g], w.total + g * padded * kRows, rows_of(g), block.dim,
