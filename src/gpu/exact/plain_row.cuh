@@ -16,10 +16,9 @@ static __device__ __noinline__ void attend_plain_row(const KernelArgs& args, int
     const float* q = m.q + static_cast<size_t>(row) * args.qkv_stride;
     Reference reference = empty_reference();
     Reference total_reference = empty_reference();
-    float lane_sum = 0.0f; // meaningful in lanes 0..7
-    float total_l = 0.0f;
+    float lane_sum = 0.0f; // lane g of the contract's eight, in lanes g, g + 8, ...
     float o[kMaxChunks] = {};
-    float total_o[kMaxChunks] = {};
+    float total[kMaxChunks] = {};
 
     for (int64_t first_key = 0; first_key < args.tokens; first_key += kKeyTile) {
         const int keys =
@@ -43,7 +42,10 @@ static __device__ __noinline__ void attend_plain_row(const KernelArgs& args, int
             reference = raised;
         }
         const float p = lane < keys ? reference.weight(s, args.scale) : 0.0f;
-        for (int i = 0; i < kLaneKeys; ++i) lane_sum += __shfl_sync(kAllLanes, p, lane % kSumLanes * kLaneKeys + i);
+        float lane_p[kLaneKeys];
+#pragma unroll
+        for (int i = 0; i < kLaneKeys; ++i) lane_p[i] = __shfl_sync(kAllLanes, p, lane % kSumLanes * kLaneKeys + i);
+        lane_sum += lane_share(lane_p);
         for (int j = 0; j < keys; ++j) {
             const float p_j = __shfl_sync(kAllLanes, p, j);
             const float* v = m.v + static_cast<size_t>(first_key + j) * args.qkv_stride;
@@ -54,22 +56,20 @@ static __device__ __noinline__ void attend_plain_row(const KernelArgs& args, int
         const int64_t next_key = first_key + kKeyTile;
         if (next_key % kSegmentKeys == 0 || next_key >= args.tokens) {
             const float alpha = rescale_factor(total_reference, reference, args.scale);
-            total_l = fused(total_l, alpha, closed_lanes(lane_sum));
-            lane_sum = 0.0f;
 #pragma unroll
             for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
-                total_o[chunk] = fused(total_o[chunk], alpha, o[chunk]);
+                total[chunk] = fused(total[chunk], alpha, o[chunk]);
                 o[chunk] = 0.0f;
             }
             total_reference = reference;
         }
     }
 
-    const float inv = 1.0f / total_l;
+    const float inv = 1.0f / closed_lanes(lane_sum);
     float* out = m.out + static_cast<size_t>(row) * args.out_stride;
 #pragma unroll
     for (int chunk = 0; chunk < kMaxChunks; ++chunk)
-        if (chunk * kWarpSize + lane < args.dim) out[chunk * kWarpSize + lane] = result(total_o[chunk], inv);
+        if (chunk * kWarpSize + lane < args.dim) out[chunk * kWarpSize + lane] = result(total[chunk], inv);
 }
 
 } // namespace hw4::gpu

@@ -27,7 +27,6 @@ struct RowTiling : Choices {
     // With eight chunks in registers all 32 steps at once make some architectures spill.
     static constexpr int kSteps = Choices::kRegisters && kChunks == 8 ? kTile / 2 : kTile;
     static constexpr int kUnroll = Choices::kUnrolled ? kSteps : 1;
-    static constexpr int kSumUnroll = Choices::kUnrolled ? kLaneKeys : 1;
     // Registers have no indices: whoever keeps the chunks there has to unroll over them.
     static constexpr int kChunkUnroll = Choices::kRegisters ? kChunks : 1;
     using Output = std::conditional_t<Choices::kRegisters, RegisterOutput<kChunks>, SharedOutput<kChunks, kRows>>;
@@ -99,7 +98,6 @@ __global__ __launch_bounds__(T::kThreads, 1) void row_tiles(const __grid_constan
     Reference reference = empty_reference();
     Reference total_reference = empty_reference();
     float lane_sum = 0.0f; // meaningful in lanes 0..7
-    float total_l = 0.0f;
     typename T::Output output(tiles.output, warp, lane, lane_columns(args, m.out, first_row + warp, lane));
 
     for (int64_t first_key = 0; first_key < args.tokens; first_key += kTile) {
@@ -125,10 +123,7 @@ __global__ __launch_bounds__(T::kThreads, 1) void row_tiles(const __grid_constan
         // Since the warp last read its row of p, in the tile before, the barriers of K's chunks have gone by.
         tiles.p[warp][lane] = key_exists ? reference.weight(s, args.scale) : 0.0f;
         __syncwarp(); // the row is complete
-        if (lane < kSumLanes) {
-#pragma unroll T::kSumUnroll
-            for (int i = 0; i < kLaneKeys; ++i) lane_sum += tiles.p[warp][lane * kLaneKeys + i];
-        }
+        if (lane < kSumLanes) lane_sum += lane_share(&tiles.p[warp][lane * kLaneKeys]);
 
 #pragma unroll T::kChunkUnroll
         for (int chunk = 0; chunk < T::kChunks; ++chunk) {
@@ -139,8 +134,6 @@ __global__ __launch_bounds__(T::kThreads, 1) void row_tiles(const __grid_constan
         const int64_t next_key = first_key + kTile;
         if (next_key % kSegmentKeys == 0 || next_key >= args.tokens) {
             const float alpha = rescale_factor(total_reference, reference, args.scale);
-            total_l = fused(total_l, alpha, closed_lanes(lane_sum));
-            lane_sum = 0.0f;
 #pragma unroll T::kChunkUnroll
             for (int chunk = 0; chunk < T::kChunks; ++chunk) {
                 output.set_total(chunk, fused(output.total(chunk), alpha, output.running(chunk)));
@@ -150,7 +143,7 @@ __global__ __launch_bounds__(T::kThreads, 1) void row_tiles(const __grid_constan
         }
     }
 
-    const float inv = 1.0f / total_l;
+    const float inv = 1.0f / closed_lanes(lane_sum);
     const LaneColumns out = lane_columns(args, m.out, first_row + warp, lane);
 #pragma unroll T::kChunkUnroll
     for (int chunk = 0; chunk < T::kChunks; ++chunk)

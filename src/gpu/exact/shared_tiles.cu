@@ -10,7 +10,7 @@
 //           that every card grants. The segments' totals wait in the output, in global memory. Registers hold a lane's
 //           score, its sum of weights and the row's reference: 40 to 62.
 // Order     The contract's: a chunk of K is one block of the score's columns; lanes 0..7 of a warp hold the eight
-//           sums; p*v in key order; after 256 keys the running sums are folded into the totals.
+//           sums; p*v in key order; after 64 keys the running output is folded into the totals.
 // Limits    The 32 lanes that read a column of K meet one bank: 32 turns for each load.
 #include "../check.h"
 #include "exact_kernels.h"
