@@ -5,7 +5,7 @@
 //           four floats of q, in one load.
 // Who       As in unrolled_tiles; 32 query rows a block for every D.
 // Memory    Q 32 x D, one chunk of K or V 32 x 33, weights 32 x 32: 12.1 KiB for D = 32, 16.1 for 64, 24.1 for 128,
-//           40.1 for 256. 60 to 64 registers; 1024 threads can have no more.
+//           40.1 for 256. 58 to 64 registers; 1024 threads can have no more.
 // Order     As in shared_tiles.
 // Limits    5 shared loads for 4 fma. At a load a clock and multiprocessor that alone bounds it near 13 TFLOP/s on an
 //           H200, a fifth of what its fma units do.

@@ -8,7 +8,7 @@
 // Memory    Q 32 x D, one chunk of K or V 32 x 32, weights 32 x 32 and the running output 32 x D: 16 KiB for D = 32,
 //           24 for 64, 40 for 128. With D = 256 that would be 72, so blocks have 16 rows there: 38 KiB, within the 48
 //           that every card grants. The segments' totals wait in the output, in global memory. Registers hold a lane's
-//           score, its sum of weights and the row's reference: 40 to 62.
+//           score, its sum of weights and the row's reference: 38 to 61.
 // Order     The contract's: a chunk of K is one block of the score's columns; lanes 0..7 of a warp hold the eight
 //           sums; p*v in key order; after 64 keys the running output is folded into the totals.
 // Limits    The 32 lanes that read a column of K meet one bank: 32 turns for each load.
