@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "../src/gpu/exact/tile_choice.h"
+
 namespace hw4::gpu {
 namespace {
 
@@ -24,9 +26,14 @@ TEST(KernelTable, AnUnknownNameIsNotReplacedByAnother) {
     EXPECT_EQ(find_kernel(""), nullptr);
 }
 
+const Device kH200{90, 232448, 132};
+const Device kRtx3090{86, 101376, 82};
+const Device kT4{75, 65536, 40};
+const Device kPascal{61, 49152, 20};
+
 // Cards of each kind, with the shared memory a block may have.
-const Device kCards[] = {{75, 65536},  {80, 166912},  {86, 101376}, {89, 101376},
-                         {90, 232448}, {100, 232448}, {120, 101376}};
+const Device kCards[] = {{75, 65536, 40},   {80, 166912, 108},  {86, 101376, 84},  {89, 101376, 128},
+                         {90, 232448, 132}, {100, 232448, 148}, {120, 101376, 170}};
 
 TEST(ChooseKernel, EveryShapeUpTo256ColumnsHasOneOnEveryCard) {
     for (const Device& card : kCards)
@@ -38,21 +45,31 @@ TEST(ChooseKernel, EveryShapeUpTo256ColumnsHasOneOnEveryCard) {
 }
 
 TEST(ChooseKernel, TakesTheFastestThatFits) {
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, {90, 232448})->name, "outer_product");
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, {86, 101376})->name, "register_rows"); // too little shared memory
-    EXPECT_STREQ(choose_kernel({4, 16384, 32}, {86, 101376})->name, "outer_product");
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, {75, 65536})->name, "register_rows");
-    EXPECT_STREQ(choose_kernel({4, 16384, 200}, {75, 65536})->name, "register_rows");
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kH200)->name, "woven_tiles");
+    EXPECT_STREQ(choose_kernel({4, 16384, 200}, kH200)->name, "woven_tiles");
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kRtx3090)->name, "woven_tiles");
+    EXPECT_STREQ(choose_kernel({4, 16384, 128}, kRtx3090)->name, "register_rows"); // too little shared memory
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kT4)->name, "register_rows");       // too old
+}
+
+// Large blocks where they come out even, small ones where a few large ones would leave multiprocessors waiting.
+TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
+    constexpr size_t kBytes = 104000;
+    EXPECT_FALSE(takes_small_tiling(512, 1024, kBytes, kH200)); // t28: 4 turns against 8 * 0.54
+    EXPECT_TRUE(takes_small_tiling(160, 320, kBytes, kH200));   // t10: 2 turns against 3 * 0.54
+    EXPECT_FALSE(takes_small_tiling(132, 264, kBytes, kH200));  // 1 against 2 * 0.54
+    EXPECT_TRUE(takes_small_tiling(60, 120, kBytes, kH200));    // 1 against 1 * 0.54
+    EXPECT_TRUE(takes_small_tiling(512, 1024, kBytes, kRtx3090));
 }
 
 TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
-    EXPECT_EQ(choose_kernel({1, 1, 257}, {90, 232448}), nullptr);
-    EXPECT_EQ(choose_kernel({1, 1, 64}, {61, 49152}), nullptr);
-    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 300}, {90, 232448}),
+    EXPECT_EQ(choose_kernel({1, 1, 257}, kH200), nullptr);
+    EXPECT_EQ(choose_kernel({1, 1, 64}, kPascal), nullptr);
+    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 300}, kH200),
               "kernel register_rows takes d up to 256, this case has 300");
-    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 64}, {61, 49152}),
+    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 64}, kPascal),
               "kernel register_rows needs compute capability 7.5, this card has 6.1");
-    EXPECT_NE(why_not(*find_kernel("outer_product"), {1, 1, 64}, {86, 101376}).find("bytes of shared memory a block"),
+    EXPECT_NE(why_not(*find_kernel("woven_tiles"), {1, 1, 128}, kRtx3090).find("bytes of shared memory a block"),
               std::string::npos);
 }
 

@@ -36,8 +36,16 @@ const std::vector<Kernel>& kernels() {
          launch_unrolled_tiles},
         {"register_rows", "a row's running output and totals in registers", 75, 256, within_48_kib,
          launch_register_rows},
-        {"outer_product", "8 x 8 register tiles, outer products from transposed tiles, no running maximum", 80, 128,
-         shared_bytes_outer_product, launch_outer_product},
+        {"register_tiles", "8 x 8 scores and outputs a thread, as outer products; no running maximum", 80, 256,
+         shared_bytes_of_tiles, launch_register_tiles},
+        {"paired_lanes", "lanes placed so that a 16-byte shared load takes half the time", 80, 256,
+         shared_bytes_of_tiles, launch_paired_lanes},
+        {"async_tiles", "tiles copied in the background while others are computed", 80, 256, shared_bytes_of_tiles,
+         launch_async_tiles},
+        {"ahead_tiles", "the operands of a step loaded while the step before is computed", 80, 256,
+         shared_bytes_of_tiles, launch_ahead_tiles},
+        {"woven_tiles", "copies woven into the arithmetic, a few with every round", 80, 256, shared_bytes_of_tiles,
+         launch_woven_tiles},
     };
     return table;
 }
@@ -45,7 +53,8 @@ const std::vector<Kernel>& kernels() {
 Device current_device() {
     const int arch =
         10 * device_attribute(cudaDevAttrComputeCapabilityMajor) + device_attribute(cudaDevAttrComputeCapabilityMinor);
-    return {arch, static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))};
+    return {arch, static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+            device_attribute(cudaDevAttrMultiProcessorCount)};
 }
 
 const Kernel* find_kernel(const std::string& name) {

@@ -32,6 +32,7 @@ struct KernelArgs {
 struct Device {
     int arch;            // compute capability, 10 * major + minor
     size_t shared_bytes; // that one block may have
+    int multiprocessors;
 };
 
 struct Kernel {

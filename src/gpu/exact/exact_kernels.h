@@ -11,9 +11,13 @@ void launch_padded_tiles(const KernelArgs& args, cudaStream_t stream);
 void launch_coalesced_tiles(const KernelArgs& args, cudaStream_t stream);
 void launch_unrolled_tiles(const KernelArgs& args, cudaStream_t stream);
 void launch_register_rows(const KernelArgs& args, cudaStream_t stream);
-void launch_outer_product(const KernelArgs& args, cudaStream_t stream);
+void launch_register_tiles(const KernelArgs& args, cudaStream_t stream);
+void launch_paired_lanes(const KernelArgs& args, cudaStream_t stream);
+void launch_async_tiles(const KernelArgs& args, cudaStream_t stream);
+void launch_ahead_tiles(const KernelArgs& args, cudaStream_t stream);
+void launch_woven_tiles(const KernelArgs& args, cudaStream_t stream);
 
-// Shared memory of a block for head size `dim`.
-size_t shared_bytes_outer_product(int dim);
+// The least shared memory a block of these five needs for head size `dim`.
+size_t shared_bytes_of_tiles(int dim);
 
 } // namespace hw4::gpu

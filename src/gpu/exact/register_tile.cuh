@@ -1,112 +1,145 @@
-// Register tiles: how a block's threads share a tile of scores and outputs, and the outer products they do.
+// Register tiles: how the threads of a block share a tile of scores and one of outputs, and the outer products that
+// fill them.
 #pragma once
 
-#include "common.cuh"
+#include "shared_address.cuh"
 
 namespace hw4::gpu {
 
 constexpr int kRowsPerThread = 8;
+constexpr int kAcross = 8; // lanes of a warp across keys or columns
+constexpr int kDown = 4;   // and down the query rows
+constexpr int kWarpRows = kRowsPerThread * kDown;
 
-template <int kDimension, bool kAllColumns, int kLanesAcross, int kKeysPerThread, int kWarpCount, int kBlocksPerSm>
+// kTeamWarps warps share 32 query rows: each takes its part of the tile's keys for the scores and of the columns for
+// the output.
+template <int kDimension, bool kAllColumns, int kTeamWarps, int kWarpCount, int kBlocksPerSm>
 struct Tiling {
     static constexpr int kDim = kDimension;
     static constexpr bool kWhole = kAllColumns; // d == kDim; otherwise columns from d on are zero
-    static constexpr int kC = kLanesAcross;
-    static constexpr int kR = kWarpSize / kC;
-    static constexpr int kKT = kKeysPerThread;
-    static constexpr int kCT = kDim / kC; // output columns of a thread
-    static constexpr int kKeys = kKT * kC;
+    static constexpr int kTeam = kTeamWarps;
     static constexpr int kWarps = kWarpCount;
     static constexpr int kBlocks = kBlocksPerSm;
     static constexpr int kThreads = kWarps * kWarpSize;
-    static constexpr int kWarpRows = kRowsPerThread * kR;
-    static constexpr int kBlockRows = kWarps * kWarpRows;
-    // The lanes that store weights together differ in 4 slots and 2 groups of 4 rows: with 8 banks from slot to slot
-    // they meet 8 different groups of banks.
-    static constexpr int kPStride = kWarpRows + 8;
-    static_assert(kSegmentKeys % kKeys == 0, "a segment must end with a tile");
+    static constexpr int kTeams = kWarps / kTeam;
+    static constexpr int kRows = kTeams * kWarpRows; // query rows of a block
+    static constexpr int kKeys = kSegmentKeys;       // a tile is a segment
+    static constexpr int kWarpKeys = kKeys / kTeam;
+    static constexpr int kWarpColumns = kDim / kTeam;
+    static constexpr int kKT = kWarpKeys / kAcross;    // a thread's keys
+    static constexpr int kCT = kWarpColumns / kAcross; // and output columns
     static_assert(kKT % 4 == 0 && kCT % 4 == 0, "tiles are read as float4");
-    static_assert(kC == 8 || kC == 4, "a thread's keys must fall into whole sum lanes");
-    static constexpr int kSums = kSumLanes / kC; // sum lanes of a thread
-    // Measured, see the card of outer_product.cu. Rolled: a loop of 4 steps; else unrolled as far as it pays.
-    static constexpr bool kRolled = kDim == 32;
-    static constexpr int kScoreUnroll = kDim == 128 ? 8 : kScoreColumns;
-    static constexpr int kOutputUnroll = kDim == 128 ? 8 : 16;
-    static constexpr int kRolledSteps = 4;
+    static_assert(kWarps % kTeam == 0 && kKeys == 64, "see WeightLayout");
+    // Transposed rows 4 banks apart modulo 32: 4 rows x 8 columns written by a warp meet 32 banks.
+    static constexpr int kQStride = kRows + 4;
+    static constexpr int kKStride = kKeys + 4;
 };
 
-// Where a thread's tile lies.
+// Where a thread's tiles lie.
 struct Position {
-    int first_row; // of the block in the batch
-    int warp_row;  // of the warp in the block
-    int across;    // lane
+    int warp;
+    int lane;
+    int across;
     int down;
 };
 
-template <class T>
-__device__ __forceinline__ int row_in_block(const Position& at, int i) {
-    return at.warp_row + i / 4 * 4 * T::kR + 4 * at.down + i % 4;
+// Row i of a thread's 8 within its team's 32; key or column j of its 4 or 8 within its warp's.
+__device__ __forceinline__ int row_of(const Position& at, int i) { return i / 4 * 4 * kDown + 4 * at.down + i % 4; }
+__device__ __forceinline__ int place_of(const Position& at, int j) {
+    return j / 4 * 4 * kAcross + 4 * at.across + j % 4;
+}
+constexpr int kSecondRows = 4 * kDown * 4;     // bytes from a thread's first four rows to the others
+constexpr int kSecondPlaces = 4 * kAcross * 4; // and from its first four keys or columns
+
+// acc += a outer b, back and forth so that from one fma to the next one factor stays. The two ways round were chosen by
+// what the compiler makes of them.
+template <int kN>
+__device__ __forceinline__ void outer_by_columns(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
+                                                 const float (&b)[kN], bool from_zero) {
+#pragma unroll
+    for (int j = 0; j < kN; ++j)
+#pragma unroll
+        for (int step = 0; step < kRowsPerThread; ++step) {
+            const int i = j % 2 == 0 ? step : kRowsPerThread - 1 - step;
+            acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
+        }
 }
 
-__device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
-__device__ __forceinline__ void store4(float* to, float4 x) { *reinterpret_cast<float4*>(to) = x; }
-
-// acc[i][j] += a[i] * b[j], back and forth, so that from one fma to the next one factor stays.
 template <int kN>
-__device__ __forceinline__ void outer(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
-                                      const float (&b)[kN]) {
+__device__ __forceinline__ void outer_by_rows(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
+                                              const float (&b)[kN], bool from_zero) {
+#pragma unroll
+    for (int turn = 0; turn < kRowsPerThread; ++turn)
+#pragma unroll
+        for (int step = 0; step < kN; ++step) {
+            const int i = turn < 4 ? turn : 11 - turn; // 0 1 2 3 7 6 5 4: as the rows were loaded
+            const int j = turn % 2 == 0 ? step : kN - 1 - step;
+            acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
+        }
+}
+
+template <int kN>
+__device__ __forceinline__ void clear(float (&acc)[kRowsPerThread][kN]) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i)
 #pragma unroll
-        for (int step = 0; step < kN; ++step) {
-            const int j = i % 2 == 0 ? step : kN - 1 - step;
-            acc[i][j] = fused(a[i], b[j], acc[i][j]);
-        }
+        for (int j = 0; j < kN; ++j) acc[i][j] = 0.0f;
 }
 
-// kN floats as float4 that lie `step` apart.
+// The operands of two consecutive steps, in turn.
 template <int kN>
-__device__ __forceinline__ void load_fragment(float (&to)[kN], const float* from, int step) {
-#pragma unroll
-    for (int part = 0; part < kN / 4; ++part) {
-        const float4 x = load4(from + part * step);
-        to[4 * part + 0] = x.x;
-        to[4 * part + 1] = x.y;
-        to[4 * part + 2] = x.z;
-        to[4 * part + 3] = x.w;
-    }
-}
-
-// acc += sum over steps of a outer b; the operands of a step are loaded while the step before is computed.
-template <int kSteps, int kUnroll, int kN, class Load>
-__device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Load load) {
+struct Fragments {
     float a[2][kRowsPerThread];
     float b[2][kN];
-    load(0, a[0], b[0]);
-#pragma unroll kUnroll
-    for (int step = 0; step < kSteps; ++step) {
-        if (step + 1 < kSteps) load(step + 1, a[(step + 1) % 2], b[(step + 1) % 2]);
-        outer(acc, a[step % 2], b[step % 2]);
-    }
-}
+};
+constexpr int kSpareSteps = 1; // that reading ahead touches beyond the last
 
-// The same as a short loop without a branch in it: the last step loads the first one's operands again, for nothing.
-template <int kSteps, int kUnroll, int kN, class Load>
-__device__ __forceinline__ void rolled_chain(float (&acc)[kRowsPerThread][kN], Load load) {
-    static_assert(kSteps % kUnroll == 0 && kUnroll % 2 == 0, "whole rounds of whole pairs");
-    static_assert((kSteps & (kSteps - 1)) == 0, "the step after the last is found by a mask");
-    float a[2][kRowsPerThread];
-    float b[2][kN];
-    load(0, a[0], b[0]);
-#pragma unroll 1
-    for (int first = 0; first < kSteps; first += kUnroll) {
+// Where the next step's factors lie in shared memory.
+struct Factors {
+    SharedAddress a;
+    SharedAddress b;
+};
+
+constexpr int kRoundSteps = 8;
+
+// A chain of kCount outer products from where the factors stand, and the factors moved past them.
+// Steps    says what a step is: a(u) and b(u), how many bytes the factors of step u lie beyond those of step 0, linear
+// in
+//          whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
+// kAhead   The operands of the first step are in slot 0 already; each step loads the next one's before it computes,
+//          the last one those of the step after the chain.
+// kPeeled  The first step multiplies instead of adding to cleared registers.
+// copies() Called at the beginning of each round of kUnroll steps: copies to shared memory that travel meanwhile.
+template <class Steps, int kCount, int kUnroll, bool kAhead, bool kPeeled, int kN, class Copies>
+__device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragments<kN>& f, Factors& at, Copies copies) {
+    static_assert(kUnroll % kRoundSteps == 0 && kCount % kUnroll == 0, "whole rounds");
+    const auto round = [&](bool from_zero) {
+        copies();
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
-            const int next = u + 1 < kUnroll ? first + u + 1 : (first + kUnroll) & (kSteps - 1);
-            load(next, a[(u + 1) % 2], b[(u + 1) % 2]);
-            outer(acc, a[u % 2], b[u % 2]);
+            const int loaded = kAhead ? u + 1 : u;
+            Steps::load(f, loaded % 2, at, loaded);
+            Steps::multiply(acc, f.a[u % 2], f.b[u % 2], from_zero && u == 0);
         }
+        at.a += Steps::a(kUnroll);
+        at.b += Steps::b(kUnroll);
+    };
+    int rounds = kCount / kUnroll;
+    if (kPeeled) {
+        round(true);
+        --rounds;
+    } else {
+        clear(acc);
     }
+#pragma unroll 1
+    for (int n = 0; n < rounds; ++n) round(false);
+}
+
+// Back by so many steps. Cheaper than a copy of the factors: no register is free to keep one.
+template <class Steps>
+__device__ __forceinline__ void rewind(Factors& at, int steps) {
+    at.a -= Steps::a(steps);
+    at.b -= Steps::b(steps);
 }
 
 } // namespace hw4::gpu

@@ -1,0 +1,20 @@
+#include "tile_launch.cuh"
+
+namespace hw4::gpu {
+namespace {
+
+struct Choices {
+    using Lanes = PairedLanes;
+    static constexpr bool kAsync = true;
+    static constexpr bool kAhead = false;
+    static constexpr bool kWoven = false;
+};
+
+} // namespace
+
+void launch_async_tiles(const KernelArgs& args, cudaStream_t stream) {
+    launch_tiles<Choices>(args, stream);
+    HW4_CUDA_LAUNCHED("async_tiles");
+}
+
+} // namespace hw4::gpu
