@@ -8,6 +8,7 @@
 #include <random>
 #include <tuple>
 
+#include "../src/gpu/exact/exact_kernels.h"
 #include "../src/gpu/kernels.h"
 #include "../src/gpu/memory.h"
 #include "attention_case.h"
@@ -129,29 +130,45 @@ TEST_P(EachGpuKernel, NoticesScoresThatMoveTheReference) {
     }
 }
 
-// Few and small enough for compute-sanitizer (tests/gpu-check): ragged in N and d, every template size of every kernel
-// with whole and with partial rows, several segments; ordinary scores and such as move the reference.
+// For compute-sanitizer (tests/gpu-check), whose tools take a thousand times as long: few and small, but ragged in N
+// and d, every template size of every kernel with whole and with partial rows, two segments, and scores that move the
+// reference.
 TEST_P(EachGpuKernel, SanitizerShapes) {
     for (const Shape& shape : std::vector<Shape>{{1, 1, 1},
-                                                 {1, 130, 32},
-                                                 {1, 130, 64},
-                                                 {1, 130, 128},
-                                                 {1, 70, 33},
-                                                 {1, 40, 100},
-                                                 {1, 65, 200},
-                                                 {1, 40, 256},
-                                                 {1, 150, 7}})
-        for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
-            expect_reference_bytes(reference_case(shape, kind, 3));
-    const int64_t half = current_device().multiprocessors / 2 + 1; // the fewest batches for the larger tiles
-    for (const int64_t dim : {64, 50, 128})
-        expect_reference_bytes(reference_case({half, 65, dim}, CaseKind::uniform, 3));
+                                                 {1, 66, 32},
+                                                 {1, 66, 64},
+                                                 {1, 66, 128},
+                                                 {1, 66, 7},
+                                                 {1, 33, 50},
+                                                 {1, 33, 100},
+                                                 {1, 33, 200},
+                                                 {1, 20, 256}})
+        expect_reference_bytes(reference_case(shape, CaseKind::uniform, 3));
+    for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(reference_case({1, 33, dim}, CaseKind::brink, 3));
 }
 
 TEST_P(EachGpuKernel, TakesManySmallBatches) {
     expect_reference_bytes(reference_case({14000, 3, 5}, CaseKind::uniform, 4));
 }
 
+// Kernels with register tiles take larger ones when there is enough for every multiprocessor to do.
+class EachTileKernel : public EachGpuKernel {};
+
+std::vector<Kernel> tile_kernels() {
+    std::vector<Kernel> found;
+    for (const Kernel& kernel : kernels())
+        if (kernel.shared_bytes == shared_bytes_of_tiles) found.push_back(kernel);
+    return found;
+}
+
+TEST_P(EachTileKernel, SanitizerLargeTiles) {
+    const int64_t batches = current_device().multiprocessors / 2 + 1; // the fewest for them
+    for (const int64_t dim : {64, 50, 128})
+        expect_reference_bytes(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
+}
+
+INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
 INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels()),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
