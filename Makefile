@@ -71,7 +71,7 @@ GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
     -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
 HOST_WARN := -Wall,-Wextra,-Wshadow,-Werror
 HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
-    -Wno-deprecated-gpu-targets -Xcompiler $(EXACT),$(HOST_WARN) -Xptxas -warn-spills $(GENCODE) \
+    -Wno-deprecated-gpu-targets -Xcompiler $(EXACT),$(HOST_WARN) $(GENCODE) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS) $(EXACT_DEVICE)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 comma := ,

@@ -52,6 +52,25 @@ TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_STREQ(choose_kernel({4, 16384, 64}, kT4)->name, "register_rows");       // too old
 }
 
+// A build for older cards only runs on newer ones as PTX: kernels whose code it does not have must not be taken.
+TEST(CodeArch, IsTheNewestTheCardRuns) {
+    EXPECT_EQ(code_arch(90, {75, 80, 90}), 90);
+    EXPECT_EQ(code_arch(89, {75, 80, 86, 90}), 86);
+    EXPECT_EQ(code_arch(90, {75}), 75);      // PTX
+    EXPECT_EQ(code_arch(121, {75, 90}), 90); // PTX
+    EXPECT_EQ(code_arch(80, {75, 90}), 0);
+    EXPECT_EQ(code_arch(75, {80}), 0);
+    EXPECT_EQ(code_arch(75, {}), 0);
+}
+
+TEST(ChooseKernel, LeavesOutKernelsThatTheBuildHasNoCodeFor) {
+    const Device newer_than_the_build{90, 232448, 132, 75};
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, newer_than_the_build)->name, "register_rows");
+    EXPECT_EQ(why_not(*find_kernel("woven_tiles"), {1, 1, 64}, newer_than_the_build),
+              "kernel woven_tiles needs code for compute capability 8.0, what this build runs on this card is for 7.5; "
+              "make ARCHS=90 makes one with it");
+}
+
 // Large blocks where they come out even, small ones where a few large ones would leave multiprocessors waiting.
 TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     constexpr size_t kBytes = 104000;

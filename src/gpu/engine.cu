@@ -14,10 +14,6 @@
 #include "memory.h"
 #include "slot_plan.h"
 
-#if !defined(HW4_ARCHS)
-#error "the Makefile passes the list of architectures this build is for"
-#endif
-
 namespace hw4::gpu {
 namespace {
 
@@ -158,12 +154,6 @@ Slots make_slots(const Shape& shape, Copies copies, SlotPlan plan) {
     }
 }
 
-// The architectures this build has code for; the Makefile passes them as "80 90".
-std::vector<int> built_archs() {
-    std::istringstream text(HW4_ARCHS);
-    return {std::istream_iterator<int>(text), {}};
-}
-
 std::string arch_list() {
     std::string list;
     for (const int arch : built_archs()) list += " sm_" + std::to_string(arch);
@@ -193,13 +183,7 @@ std::string unusable_reason() {
     const cudaError_t context = cudaFree(nullptr);
     if (context != cudaSuccess) return std::string(cudaGetErrorString(context));
     const int arch = current_device().arch;
-    // Code runs on cards of its own major version and at least its minor one; the newest comes as PTX too.
-    int newest = 0;
-    for (const int built : built_archs()) {
-        if (built / 10 == arch / 10 && built <= arch) return "";
-        newest = std::max(newest, built);
-    }
-    if (arch > newest) return "";
+    if (code_arch(arch, built_archs()) > 0) return "";
     return device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
            "; make ARCHS=" + std::to_string(arch) + " makes one for it";
 }

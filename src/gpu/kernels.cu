@@ -1,7 +1,15 @@
 #include "kernels.h"
 
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
 #include "check.h"
 #include "exact/exact_kernels.h"
+
+#if !defined(HW4_ARCHS)
+#error "the Makefile passes the list of architectures this build is for"
+#endif
 
 namespace hw4::gpu {
 namespace {
@@ -50,11 +58,26 @@ const std::vector<Kernel>& kernels() {
     return table;
 }
 
+std::vector<int> built_archs() {
+    std::istringstream text(HW4_ARCHS); // "80 90"
+    std::vector<int> archs{std::istream_iterator<int>(text), {}};
+    std::sort(archs.begin(), archs.end());
+    return archs;
+}
+
+int code_arch(int card_arch, const std::vector<int>& built) {
+    int found = 0;
+    for (const int arch : built)
+        if (arch / 10 == card_arch / 10 && arch <= card_arch) found = arch;
+    const int newest = built.empty() ? 0 : built.back();
+    return found == 0 && card_arch > newest ? newest : found;
+}
+
 Device current_device() {
     const int arch =
         10 * device_attribute(cudaDevAttrComputeCapabilityMajor) + device_attribute(cudaDevAttrComputeCapabilityMinor);
     return {arch, static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)),
-            device_attribute(cudaDevAttrMultiProcessorCount)};
+            device_attribute(cudaDevAttrMultiProcessorCount), code_arch(arch, built_archs())};
 }
 
 const Kernel* find_kernel(const std::string& name) {
@@ -71,6 +94,10 @@ std::string why_not(const Kernel& kernel, const Shape& shape, const Device& devi
     if (device.arch < kernel.min_arch)
         return name + " needs compute capability " + capability(kernel.min_arch) + ", this card has " +
                capability(device.arch);
+    if (device.code_arch < kernel.min_arch)
+        return name + " needs code for compute capability " + capability(kernel.min_arch) +
+               ", what this build runs on this card is for " + capability(device.code_arch) +
+               "; make ARCHS=" + std::to_string(device.arch) + " makes one with it";
     const size_t shared = kernel.shared_bytes(static_cast<int>(shape.dim));
     if (device.shared_bytes < shared)
         return name + " needs " + std::to_string(shared) + " bytes of shared memory a block, this card has " +

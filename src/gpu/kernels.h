@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Device {
     int arch;            // compute capability, 10 * major + minor
     size_t shared_bytes; // that one block may have
     int multiprocessors;
+    int code_arch = std::numeric_limits<int>::max(); // what the code that runs on it was compiled for
 };
 
 struct Kernel {
@@ -43,6 +45,13 @@ struct Kernel {
     size_t (*shared_bytes)(int dim); // of a block
     void (*launch)(const KernelArgs& args, cudaStream_t stream);
 };
+
+// The architectures this build has code for, ascending.
+std::vector<int> built_archs();
+
+// Which of them a card runs: code runs on cards of its own major version and at least its minor one, and the newest
+// comes as PTX too, for cards newer than all of them. 0: none.
+int code_arch(int card_arch, const std::vector<int>& built);
 
 // The card in use.
 Device current_device();

@@ -11,6 +11,20 @@ constexpr int kAcross = 8; // lanes of a warp across keys or columns
 constexpr int kDown = 4;   // and down the query rows
 constexpr int kWarpRows = kRowsPerThread * kDown;
 
+// Which lanes of a warp stand across and which down.
+struct RowsOfLanes { // eight across, four down
+    static __device__ __forceinline__ int across(int lane) { return lane % 8; }
+    static __device__ __forceinline__ int down(int lane) { return lane / 8; }
+    static __device__ __forceinline__ constexpr int across_bit(int bit) { return 1 << bit; }
+};
+
+// Bit 0 moves across only, bit 1 down only.
+struct PairedLanes {
+    static __device__ __forceinline__ int across(int lane) { return (lane & 1) | (lane >> 1 & 6); }
+    static __device__ __forceinline__ int down(int lane) { return (lane >> 1 & 1) | (lane >> 3 & 2); }
+    static __device__ __forceinline__ constexpr int across_bit(int bit) { return bit == 0 ? 1 : 2 << bit; }
+};
+
 // kTeamWarps warps share 32 query rows: each takes its part of the tile's keys for the scores and of the columns for
 // the output.
 template <int kDimension, bool kAllColumns, int kTeamWarps, int kWarpCount, int kBlocksPerSm>
@@ -29,7 +43,7 @@ struct Tiling {
     static constexpr int kKT = kWarpKeys / kAcross;    // a thread's keys
     static constexpr int kCT = kWarpColumns / kAcross; // and output columns
     static_assert(kKT % 4 == 0 && kCT % 4 == 0, "tiles are read as float4");
-    static_assert(kWarps % kTeam == 0 && kKeys == 64, "see WeightLayout");
+    static_assert(kWarps % kTeam == 0 && kKeys == 64, "see weight_offset");
     // Transposed rows 4 banks apart modulo 32: 4 rows x 8 columns written by a warp meet 32 banks.
     static constexpr int kQStride = kRows + 4;
     static constexpr int kKStride = kKeys + 4;

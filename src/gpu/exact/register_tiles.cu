@@ -1,13 +1,15 @@
-// register_tiles: a thread computes 8 x 8 scores and 8 x 8 outputs.
+// register_tiles: a thread computes a tile of scores and one of outputs in registers.
 //
 // Idea      With Q, K and the weights TRANSPOSED in shared memory every step is an outer product of two short vectors
-//           read as float4: 64 fma for 4 loads, where register_rows has 5 loads for 4. And no running maximum: see
-//           tile_kernel.cuh.
-// Who       A warp has 32 query rows and all 64 keys of a tile (d = 128: two warps, half the keys and half the columns
-//           each); a thread 8 of the rows, 8 (4) of the keys and 4 to 8 of the columns. Lanes in rows of eight.
+//           read as float4: at d = 64 8 x 8 tiles, 64 fma for 4 loads, where register_rows has 5 loads for 4 fma. And
+//           no running maximum: see tile_kernel.cuh.
+// Who       A warp has 32 query rows and all 64 keys of a tile, a thread 8 x 8 scores and 8 rows x 4 (d = 32) or 8
+//           columns. d = 128, and small blocks at 64: two warps for the rows, each with half the keys and half the
+//           columns, so 8 x 4 scores. Lanes in rows of eight.
 // Memory    A block of 128 rows: 68 KiB at d = 32 (3 blocks a multiprocessor), 102 at 64 (2), 176 at 128 (1); few rows
-//           or little memory: 64 rows, 72 KiB at 64 and 122 at 128. 168 to 255 registers. K comes float by float, 4
-//           rows x 8 columns a warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset.
+//           or little memory: 64 rows, 72 KiB at 64 and 122 at 128. K comes float by float, 4 rows x 8 columns a
+//           warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset. 159 to 254 registers; the
+//           compiler spills some 100 bytes at d = 32 on sm_90, up to 160 on the next rungs.
 // Order     Scores: blocks of 32 columns, ascending. Sums: a thread's keys belong to one sum lane. p*v: keys ascending,
 //           a tile is a segment, totals in registers.
 // Measured  H200: t28 10.05 ms (27.3 TFLOP/s), t29 22.5 ms (24.5).
@@ -15,19 +17,16 @@
 #include "tile_launch.cuh"
 
 namespace hw4::gpu {
-namespace {
 
-struct Choices {
+struct RegisterTiles {
     using Lanes = RowsOfLanes;
     static constexpr bool kAsync = false;
     static constexpr bool kAhead = false;
     static constexpr bool kWoven = false;
 };
 
-} // namespace
-
 void launch_register_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_tiles<Choices>(args, stream);
+    launch_tiles<RegisterTiles>(args, stream);
     HW4_CUDA_LAUNCHED("register_tiles");
 }
 

@@ -40,10 +40,8 @@ struct RowSums {
     float lane[kRowsPerThread];
 };
 
-__device__ __forceinline__ float four_keys(const float* p) { return ((p[0] + p[1]) + p[2]) + p[3]; }
-
 // Scores to weights with M = 0, in place. Returns the largest |score|, or what it was: above (kHeadroom - 1) * inv_c
-// the weights are not the contract's.
+// the weights may not be the contract's.
 template <class T>
 __device__ __forceinline__ float weigh(Scores<T>& s, float largest, Scale scale) {
 #pragma unroll
@@ -83,7 +81,7 @@ __device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s) {
 #pragma unroll
     for (int j = 0; j < T::kKT; j += 4)
 #pragma unroll
-        for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += four_keys(&s[i][j]);
+        for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][j]);
 }
 
 // A team of two has one of the tile's two 32-key tiles each: they exchange what they have and both add both, in key
@@ -91,8 +89,8 @@ __device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s) {
 template <class T>
 __device__ __forceinline__ void offer(const Scores<T>& s, float (&mine)[kRowsPerThread]) {
     const SharedAddress to = address_of(mine);
-    store4(to, four_keys(s[0]), four_keys(s[1]), four_keys(s[2]), four_keys(s[3]));
-    store4(to + 16, four_keys(s[4]), four_keys(s[5]), four_keys(s[6]), four_keys(s[7]));
+    store4(to, lane_share(s[0]), lane_share(s[1]), lane_share(s[2]), lane_share(s[3]));
+    store4(to + 16, lane_share(s[4]), lane_share(s[5]), lane_share(s[6]), lane_share(s[7]));
 }
 
 __device__ __forceinline__ void collect(RowSums& sums, const float (&first)[kRowsPerThread],
