@@ -1,6 +1,8 @@
 // Which tiling a rung of register tiles takes for a problem, and its launch.
 #pragma once
 
+#include <limits>
+
 #include "exact_kernels.h"
 #include "tile_choice.h"
 #include "tile_kernel.cuh"
@@ -48,9 +50,12 @@ void launch_either(const KernelArgs& args, cudaStream_t stream) {
     return launch_columns<TilingOf, Choices>(args, stream);
 }
 
+constexpr int64_t kMostTokens = std::numeric_limits<int>::max() - 1024; // rows are counted in int
+
 // Head sizes beyond 128 would need more registers than a thread has: they are the last simpler rung's.
 template <class Choices>
 void launch_tiles(const KernelArgs& args, cudaStream_t stream) {
+    if (args.tokens > kMostTokens) return launch_register_rows(args, stream);
     if (args.dim <= 32) return launch_columns<Tiling32, Choices>(args, stream);
     if (args.dim <= 64) return launch_either<Tiling64, SmallTiling64, Choices>(args, stream);
     if (args.dim <= 128) return launch_either<Tiling128, SmallTiling128, Choices>(args, stream);
