@@ -8,7 +8,6 @@
 #include <cstring>
 #include <iterator>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "../src/case_values.h"
@@ -44,15 +43,12 @@ struct AttentionCase {
         return test;
     }
 
-    // One column, q = 1, so that a key's value in base-2 units is its score; the others are zero.
-    static AttentionCase with_scores(int64_t n, const std::vector<std::pair<int64_t, float>>& units) {
-        std::string name = "scores";
-        for (const auto& [key, score] : units) name += " " + std::to_string(key) + ":" + std::to_string(score);
-        AttentionCase test({1, n, 1}, name);
-        std::fill(test.qkv.begin(), test.qkv.begin() + n, 1.0f);
-        for (const auto& [key, score] : units) test.qkv[static_cast<size_t>(n + key)] = score * scale_for(1).inv_c;
-        for (int64_t j = 0; j < n; ++j)
-            test.qkv[static_cast<size_t>(2 * n + j)] = 0.37f * static_cast<float>(j % 11 - 5);
+    // fill_batch(qkv, batch) writes the batch's three matrices; what it leaves is zero.
+    template <class FillBatch>
+    static AttentionCase filled(const Shape& s, const std::string& values, FillBatch fill_batch) {
+        AttentionCase test(s, values);
+        for (int64_t b = 0; b < s.batches; ++b)
+            fill_batch(test.qkv.data() + static_cast<size_t>(b) * s.batch_input_floats(), b);
         test.compute_expected();
         return test;
     }

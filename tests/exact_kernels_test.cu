@@ -1,6 +1,7 @@
 // Every kernel of the table against the sequential reference, byte for byte.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -8,11 +9,12 @@
 #include <random>
 #include <tuple>
 
-#include "../src/gpu/exact/exact_kernels.h"
+#include "../src/gpu/exact/tile_launch.cuh"
 #include "../src/gpu/kernels.h"
 #include "../src/gpu/memory.h"
 #include "attention_case.h"
 #include "need_gpu.h"
+#include "stray_cases.h"
 
 namespace hw4::gpu {
 namespace {
@@ -47,6 +49,41 @@ const AttentionCase& reference_case(const Shape& shape, CaseKind kind, uint64_t 
     return found != cases.end() ? found->second : cases.emplace(key, AttentionCase(shape, kind, seed)).first->second;
 }
 
+// Beyond 32 columns the kernels with register tiles take large ones when there is enough for every multiprocessor to
+// do and the card has the shared memory, otherwise small ones.
+template <class Large, class Small>
+bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& device) {
+    KernelArgs args{};
+    args.batches = shape.batches;
+    args.tokens = shape.tokens;
+    return !takes_small_tiling(blocks_of<Large>(args), blocks_of<Small>(args), large_bytes, device);
+}
+
+bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& device) {
+    return shape.dim <= 64 ? takes_large_tiles<Tiling64<true>, SmallTiling64<true>>(shape, large_bytes, device)
+                           : takes_large_tiles<Tiling128<true>, SmallTiling128<true>>(shape, large_bytes, device);
+}
+
+size_t large_tile_bytes(int64_t dim) {
+    return dim <= 64 ? sizeof(TileMemory<Tiling64<true>>) : sizeof(TileMemory<Tiling128<true>>);
+}
+
+// So many batches of one or of two blocks of 128 rows keep every multiprocessor busy once with large tiles, and most of
+// them twice with small ones.
+int64_t full_card_of_single_blocks(const Device& device) { return device.multiprocessors / 2 + 1; }
+int64_t full_card_of_double_blocks(const Device& device) { return std::max(device.multiprocessors / 2, 1); }
+
+TEST(FullCard, TakesLargeTilesWhateverTheCard) {
+    for (int multiprocessors = 2; multiprocessors <= 300; ++multiprocessors) {
+        const Device card{90, std::numeric_limits<size_t>::max(), multiprocessors};
+        for (const int64_t dim : {37, 64, 101, 128}) {
+            for (const int64_t n : {65, 100, 128})
+                EXPECT_TRUE(takes_large_tiles({full_card_of_single_blocks(card), n, dim}, 0, card)) << multiprocessors;
+            EXPECT_TRUE(takes_large_tiles({full_card_of_double_blocks(card), 200, dim}, 0, card)) << multiprocessors;
+        }
+    }
+}
+
 // A card that no kernel can ask too much of.
 constexpr Device kAblestCard{std::numeric_limits<int>::max(), std::numeric_limits<size_t>::max(), 1};
 
@@ -59,13 +96,12 @@ protected:
     void expect_reference_bytes(const AttentionCase& test) {
         ASSERT_EQ(why_not(GetParam(), test.shape, kAblestCard), "") << test.name;
         const std::string refusal = why_not(GetParam(), test.shape, current_device());
-        if (!refusal.empty()) {
-            ++left_out_[refusal];
-            return;
-        }
+        if (!refusal.empty()) return leave_out(refusal);
         ++compared_;
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
     }
+
+    void leave_out(const std::string& reason) { ++left_out_[reason]; }
 
     void TearDown() override {
         for (const auto& [refusal, cases] : left_out_)
@@ -88,12 +124,14 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
         expect_reference_bytes(reference_case({1, 40, dim}, CaseKind::uniform, static_cast<uint64_t>(dim)));
 }
 
-// Some kernels take other tiles when there is enough for every multiprocessor to do.
 TEST_P(EachGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
-    const int64_t batches = (current_device().multiprocessors + 1) / 2;
-    for (const int64_t dim : {32, 37, 64, 101, 128})
+    const Device card = current_device();
+    for (const int64_t dim : {32, 37, 64, 101, 128}) {
+        const Shape shape{full_card_of_double_blocks(card), 200, dim};
+        if (dim > 32) ASSERT_TRUE(takes_large_tiles(shape, 0, card)) << "too few blocks, or too many";
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink, CaseKind::fading})
-            expect_reference_bytes(reference_case({batches, 200, dim}, kind, 6));
+            expect_reference_bytes(reference_case(shape, kind, 6));
+    }
 }
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
@@ -116,23 +154,22 @@ TEST_P(EachGpuKernel, TreatsNegativeZerosAsTheReferenceDoes) {
     expect_reference_bytes(test);
 }
 
-// Kernels that leave the maximum out must notice every row for which the contract moves M: here the largest score lies
-// just inside and just outside, in the first tile, a later one, a later segment, the ragged last row's block.
+// Kernels that leave the maximum out must notice every row for which the contract moves M or clamps a score.
 TEST_P(EachGpuKernel, NoticesScoresThatMoveTheReference) {
-    for (const int64_t n : {5, 200, 700})
-        for (const int64_t key : {int64_t{1}, n / 2, n - 1})
-            for (const float units : {70.5f, 71.5f, 72.5f, 73.0f, 90.0f, -119.0f, -121.0f, -130.0f})
-                expect_reference_bytes(AttentionCase::with_scores(n, {{key, units}}));
-    for (const float units : {-6.5f, -7.5f, -8.5f, -9.0f, -40.0f}) {
-        std::vector<std::pair<int64_t, float>> first_tile;
-        for (int64_t key = 0; key < kKeyTile; ++key) first_tile.emplace_back(key, units);
-        for (const int64_t n : {32, 70, 700}) expect_reference_bytes(AttentionCase::with_scores(n, first_tile));
-    }
+    static const std::vector<AttentionCase> cases = [] { // the same for every kernel
+        std::vector<AttentionCase> made;
+        for (const int64_t dim : {1, 64, 128})
+            for (const int64_t n : {40, 200, 700})
+                for (const Stray& stray : strays(n, dim)) made.push_back(stray_case(stray, dim));
+        return made;
+    }();
+    for (const AttentionCase& test : cases) expect_reference_bytes(test);
 }
 
-// For compute-sanitizer (tests/gpu-check), whose tools take a thousand times as long: few and small, but ragged in N
-// and d, every template size of every kernel with whole and with partial rows, two segments, and scores that move the
-// reference.
+// For compute-sanitizer (tests/gpu-check), whose tools take a thousand times as long: few and small, but ragged in N.
+// Every template size of every kernel, but for the large tiles (SanitizerLargeTiles), with whole and with partial
+// rows; two tiles of keys up to d = 200, two segments for whole rows up to d = 128 and partial ones of d = 7; scores
+// that move the reference, so that kernels without a maximum do their rows again.
 TEST_P(EachGpuKernel, SanitizerShapes) {
     for (const Shape& shape : std::vector<Shape>{{1, 1, 1},
                                                  {1, 66, 32},
@@ -151,20 +188,48 @@ TEST_P(EachGpuKernel, TakesManySmallBatches) {
     expect_reference_bytes(reference_case({14000, 3, 5}, CaseKind::uniform, 4));
 }
 
-// Kernels with register tiles take larger ones when there is enough for every multiprocessor to do.
-class EachTileKernel : public EachGpuKernel {};
-
+// The rungs from register_tiles on.
 std::vector<Kernel> tile_kernels() {
     std::vector<Kernel> found;
     for (const Kernel& kernel : kernels())
-        if (kernel.shared_bytes == shared_bytes_of_tiles) found.push_back(kernel);
+        if (!found.empty() || std::string(kernel.name) == "register_tiles") found.push_back(kernel);
     return found;
 }
 
+TEST(TileKernels, AreInTheTable) {
+    EXPECT_FALSE(tile_kernels().empty()) << "no kernel of the table is named register_tiles";
+}
+
+class EachTileKernel : public EachGpuKernel {
+protected:
+    // The case has to be one for large tiles. Where the card has too little shared memory for them it is left out.
+    void expect_reference_bytes_of_large_tiles(const AttentionCase& test) {
+        const Device card = current_device();
+        const size_t bytes = large_tile_bytes(test.shape.dim);
+        if (card.shared_bytes < bytes)
+            return leave_out("kernel " + std::string(GetParam().name) + " needs " + std::to_string(bytes) +
+                             " bytes of shared memory a block for large tiles, this card has " +
+                             std::to_string(card.shared_bytes));
+        ASSERT_TRUE(takes_large_tiles(test.shape, bytes, card)) << test.name;
+        expect_reference_bytes(test);
+    }
+};
+
+TEST_P(EachTileKernel, NoticesScoresThatMoveTheReferenceWhenTheCardIsFull) {
+    static const std::vector<AttentionCase> cases = [] { // the same for every kernel
+        std::vector<AttentionCase> made;
+        for (const int64_t dim : {64, 128})
+            for (const int64_t n : {100, 128})
+                made.push_back(stray_batches(full_card_of_single_blocks(current_device()), n, dim));
+        return made;
+    }();
+    for (const AttentionCase& test : cases) expect_reference_bytes_of_large_tiles(test);
+}
+
 TEST_P(EachTileKernel, SanitizerLargeTiles) {
-    const int64_t batches = current_device().multiprocessors / 2 + 1; // the fewest for them
-    for (const int64_t dim : {64, 50, 128})
-        expect_reference_bytes(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
+    const int64_t batches = full_card_of_single_blocks(current_device());
+    for (const int64_t dim : {50, 64, 101, 128})
+        expect_reference_bytes_of_large_tiles(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
 }
 
 INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()),
