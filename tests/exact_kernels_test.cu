@@ -68,8 +68,8 @@ size_t large_tile_bytes(int64_t dim) {
     return dim <= 64 ? sizeof(TileMemory<Tiling64<true>>) : sizeof(TileMemory<Tiling128<true>>);
 }
 
-// So many batches of one or of two blocks of 128 rows keep every multiprocessor busy once with large tiles, and most of
-// them twice with small ones.
+// So many batches of one or of two blocks of 128 rows take the multiprocessors one turn with large tiles and two with
+// small ones.
 int64_t full_card_of_single_blocks(const Device& device) { return device.multiprocessors / 2 + 1; }
 int64_t full_card_of_double_blocks(const Device& device) { return std::max(device.multiprocessors / 2, 1); }
 
