@@ -146,14 +146,6 @@ Timing time_kernel(const Kernel& kernel, const Problem& problem, const Request& 
     return timing;
 }
 
-std::string device_name() {
-    int device = 0;
-    cudaDeviceProp properties;
-    HW4_CUDA(cudaGetDevice(&device));
-    HW4_CUDA(cudaGetDeviceProperties(&properties, device));
-    return properties.name;
-}
-
 void print_line(const Kernel& kernel, bool chosen, const Shape& shape, const Timing& timing) {
     std::printf("{\"kernel\": \"%s\", \"chosen\": %s, \"batches\": %lld, \"tokens\": %lld, \"dim\": %lld, "
                 "\"flop\": %.9g, \"launches\": %d, \"seconds\": [",

@@ -17,14 +17,6 @@
 namespace hw4::gpu {
 namespace {
 
-std::string device_name() {
-    int device = 0;
-    cudaDeviceProp properties;
-    HW4_CUDA(cudaGetDevice(&device));
-    HW4_CUDA(cudaGetDeviceProperties(&properties, device));
-    return properties.name;
-}
-
 const Kernel& kernel_for(const std::string& path, const Shape& shape, const std::string& name) {
     const std::string unsupported = unsupported_reason(shape, name);
     if (!unsupported.empty()) throw Error(ExitCode::bad_data, path + ": " + unsupported);

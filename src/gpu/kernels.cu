@@ -80,6 +80,14 @@ Device current_device() {
             device_attribute(cudaDevAttrMultiProcessorCount), code_arch(arch, built_archs())};
 }
 
+std::string device_name() {
+    int device = 0;
+    cudaDeviceProp properties;
+    HW4_CUDA(cudaGetDevice(&device));
+    HW4_CUDA(cudaGetDeviceProperties(&properties, device));
+    return properties.name;
+}
+
 const Kernel* find_kernel(const std::string& name) {
     for (const Kernel& kernel : kernels())
         if (name == kernel.name) return &kernel;

@@ -55,6 +55,7 @@ int code_arch(int card_arch, const std::vector<int>& built);
 
 // The card in use.
 Device current_device();
+std::string device_name();
 
 // Why the kernel cannot take the shape on the card; empty when it can.
 std::string why_not(const Kernel& kernel, const Shape& shape, const Device& device);
