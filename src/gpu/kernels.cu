@@ -32,27 +32,24 @@ std::string capability(int arch) { return std::to_string(arch / 10) + "." + std:
 const std::vector<Kernel>& kernels() {
     // In ladder order: each row one idea after the one above, the fastest last.
     static const std::vector<Kernel> table = {
-        {"plain_rows", "the baseline: a warp for each query row, straight from global memory", 75, 256, within_48_kib,
+        {"plain_rows", "the baseline: a warp for each query row, straight from global memory", 75, within_48_kib,
          launch_plain_rows},
-        {"shared_tiles", "32 query rows share tiles of 32 keys in shared memory", 75, 256, within_48_kib,
+        {"shared_tiles", "32 query rows share tiles of 32 keys in shared memory", 75, within_48_kib,
          launch_shared_tiles},
-        {"padded_tiles", "tile rows 33 floats apart, against bank conflicts", 75, 256, within_48_kib,
-         launch_padded_tiles},
-        {"coalesced_tiles", "tiles loaded along their rows, 128 bytes a warp", 75, 256, within_48_kib,
+        {"padded_tiles", "tile rows 33 floats apart, against bank conflicts", 75, within_48_kib, launch_padded_tiles},
+        {"coalesced_tiles", "tiles loaded along their rows, 128 bytes a warp", 75, within_48_kib,
          launch_coalesced_tiles},
-        {"unrolled_tiles", "loops over a tile's columns and keys unrolled", 75, 256, within_48_kib,
-         launch_unrolled_tiles},
-        {"register_rows", "a row's running output and totals in registers", 75, 256, within_48_kib,
-         launch_register_rows},
-        {"register_tiles", "8 x 8 scores and outputs a thread, as outer products; no running maximum", 80, 256,
+        {"unrolled_tiles", "loops over a tile's columns and keys unrolled", 75, within_48_kib, launch_unrolled_tiles},
+        {"register_rows", "a row's running output and totals in registers", 75, within_48_kib, launch_register_rows},
+        {"register_tiles", "8 x 8 scores and outputs a thread, as outer products; no running maximum", 80,
          shared_bytes_of_tiles, launch_register_tiles},
-        {"paired_lanes", "lanes placed so that a 16-byte shared load takes half the time", 80, 256,
-         shared_bytes_of_tiles, launch_paired_lanes},
-        {"async_tiles", "tiles copied in the background while others are computed", 80, 256, shared_bytes_of_tiles,
+        {"paired_lanes", "lanes placed so that a 16-byte shared load takes half the time", 80, shared_bytes_of_tiles,
+         launch_paired_lanes},
+        {"async_tiles", "tiles copied in the background while others are computed", 80, shared_bytes_of_tiles,
          launch_async_tiles},
-        {"ahead_tiles", "the operands of a step loaded while the step before is computed", 80, 256,
-         shared_bytes_of_tiles, launch_ahead_tiles},
-        {"woven_tiles", "copies woven into the arithmetic, a few with every round", 80, 256, shared_bytes_of_tiles,
+        {"ahead_tiles", "the operands of a step loaded while the step before is computed", 80, shared_bytes_of_tiles,
+         launch_ahead_tiles},
+        {"woven_tiles", "copies woven into the arithmetic, a few with every round", 80, shared_bytes_of_tiles,
          launch_woven_tiles},
     };
     return table;
@@ -96,9 +93,8 @@ const Kernel* find_kernel(const std::string& name) {
 
 std::string why_not(const Kernel& kernel, const Shape& shape, const Device& device) {
     const std::string name = "kernel " + std::string(kernel.name);
-    if (shape.dim > kernel.max_dim)
-        return name + " takes d up to " + std::to_string(kernel.max_dim) + ", this case has " +
-               std::to_string(shape.dim);
+    if (shape.dim > kMostColumns)
+        return name + " takes d up to " + std::to_string(kMostColumns) + ", this case has " + std::to_string(shape.dim);
     if (device.arch < kernel.min_arch)
         return name + " needs compute capability " + capability(kernel.min_arch) + ", this card has " +
                capability(device.arch);

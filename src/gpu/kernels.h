@@ -37,11 +37,12 @@ struct Device {
     int code_arch = std::numeric_limits<int>::max(); // what the code that runs on it was compiled for
 };
 
+constexpr int kMostColumns = 256; // every kernel takes every d up to here
+
 struct Kernel {
     const char* name;
     const char* idea;
     int min_arch;
-    int max_dim;
     size_t (*shared_bytes)(int dim); // of a block
     void (*launch)(const KernelArgs& args, cudaStream_t stream);
 };

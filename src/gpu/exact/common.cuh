@@ -22,6 +22,12 @@ __device__ __forceinline__ BatchMatrices matrices_of(const KernelArgs& args, int
     return {q, q + matrix, q + 2 * matrix, args.out + static_cast<size_t>(batch * args.tokens) * args.out_stride};
 }
 
+// Blocks of T::kRows query rows that the batches make.
+template <class T>
+int64_t blocks_of(const KernelArgs& args) {
+    return args.batches * ((args.tokens + T::kRows - 1) / T::kRows);
+}
+
 __device__ __forceinline__ float warp_max(float x) {
     for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
         x = larger(x, __shfl_xor_sync(kAllLanes, x, distance));

@@ -117,9 +117,8 @@ struct Factors {
 constexpr int kRoundSteps = 8;
 
 // A chain of kCount outer products from where the factors stand, and the factors moved past them.
-// Steps    says what a step is: a(u) and b(u), how many bytes the factors of step u lie beyond those of step 0, linear
-// in
-//          whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
+// Steps    says what a step is: a(u) and b(u), how many bytes the factors of step u lie beyond those of step 0,
+//          linear in whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
 // kAhead   The operands of the first step are in slot 0 already; each step loads the next one's before it computes,
 //          the last one those of the step after the chain.
 // kPeeled  The first step multiplies instead of adding to cleared registers.

@@ -151,18 +151,17 @@ __global__ __launch_bounds__(T::kThreads, 1) void row_tiles(const __grid_constan
 }
 
 template <class T>
-void launch_tiling(const KernelArgs& args, cudaStream_t stream) {
-    const int64_t blocks = args.batches * ((args.tokens + T::kRows - 1) / T::kRows);
-    row_tiles<T><<<static_cast<unsigned>(blocks), T::kThreads, 0, stream>>>(args);
+void launch_row_tiling(const KernelArgs& args, cudaStream_t stream) {
+    row_tiles<T><<<static_cast<unsigned>(blocks_of<T>(args)), T::kThreads, 0, stream>>>(args);
 }
 
 // The caller checks the launch, under its rung's name.
 template <class Choices>
 void launch_row_tiles(const KernelArgs& args, cudaStream_t stream) {
-    if (args.dim <= 1 * kTile) return launch_tiling<RowTiling<Choices, 1>>(args, stream);
-    if (args.dim <= 2 * kTile) return launch_tiling<RowTiling<Choices, 2>>(args, stream);
-    if (args.dim <= 4 * kTile) return launch_tiling<RowTiling<Choices, 4>>(args, stream);
-    return launch_tiling<RowTiling<Choices, 8>>(args, stream);
+    if (args.dim <= 1 * kTile) return launch_row_tiling<RowTiling<Choices, 1>>(args, stream);
+    if (args.dim <= 2 * kTile) return launch_row_tiling<RowTiling<Choices, 2>>(args, stream);
+    if (args.dim <= 4 * kTile) return launch_row_tiling<RowTiling<Choices, 4>>(args, stream);
+    return launch_row_tiling<RowTiling<Choices, 8>>(args, stream);
 }
 
 } // namespace hw4::gpu

@@ -9,11 +9,6 @@
 
 namespace hw4::gpu {
 
-template <class T>
-int64_t blocks_of(const KernelArgs& args) {
-    return args.batches * ((args.tokens + T::kRows - 1) / T::kRows);
-}
-
 template <class T, class Choices>
 void launch_tiling(const KernelArgs& args, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(TileMemory<T>);

@@ -16,7 +16,7 @@
 //           fma. With that, the exponentials and the copies, and 512 blocks on 132 multiprocessors, t28 cannot pass
 //           49 TFLOP/s with 8 x 8 tiles. Larger tiles need more registers: 64 scores, 64 of the second block of
 //           columns and 64 totals are alive together.
-// No help   t28, each against its neighbour: one block of 256 rows with double buffers and one barrier, -0.5 %; rounds
+// No help   t28, each against its neighbour: one block of 256 rows with double buffers and one barrier, -0.6 %; rounds
 //           of 16 for p*v, -0.3 %; p*v peeled too, -0.1 %; sums or totals added after the barrier while the first
 //           operands come, 0.0 and -1.4 %; weights four rows at a time, -1.4 %. d = 32: two blocks of 254 registers,
 //           t11 31.6 (35.3); 8 x 8 outputs (64 rows x 32 keys a warp), t29 39.4.
