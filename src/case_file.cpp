@@ -1,10 +1,12 @@
 #include "case_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <cstdint>
 #include <limits>
@@ -19,6 +21,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 12;
 constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
+constexpr int kPollMilliseconds = 50;         // how soon a reader that waits notices give_up()
 constexpr int64_t kMaxDeflateRatio = 1032;    // deflate's best case, so a bound on what a gzip file holds
 
 using Header = std::array<int32_t, 3>;
@@ -34,17 +37,21 @@ public:
         : path_(std::move(path)), fd_(std::move(fd)), opened_(opened) {}
 
     size_t read(void* to, size_t size) override {
-        auto* bytes = static_cast<unsigned char*>(to);
-        size_t done = 0;
-        while (done < size) {
-            const ssize_t got = ::read(fd_.get(), bytes + done, std::min(size - done, kReadStep));
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read"));
-            if (got == 0) break;
-            done += static_cast<size_t>(got);
-        }
-        return done;
+        return read_all(to, size, [this](void* at, size_t step, size_t) {
+            if (!random_access()) wait_for_data();
+            return ::read(fd_.get(), at, step);
+        });
     }
+
+    bool random_access() const override { return S_ISREG(opened_.st_mode); }
+
+    size_t read_at(uint64_t offset, void* to, size_t size) const override {
+        return read_all(to, size, [this, offset](void* at, size_t step, size_t done) {
+            return ::pread(fd_.get(), at, step, static_cast<off_t>(offset + done));
+        });
+    }
+
+    void give_up() override { given_up_ = true; }
 
     bool changed() const override {
         struct stat now {};
@@ -55,9 +62,34 @@ public:
     }
 
 private:
+    // `read_some(at, step, done)` is one system call.
+    template <class ReadSome>
+    size_t read_all(void* to, size_t size, const ReadSome& read_some) const {
+        auto* bytes = static_cast<unsigned char*>(to);
+        size_t done = 0;
+        while (done < size) {
+            const ssize_t got = read_some(bytes + done, std::min(size - done, kReadStep), done);
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read"));
+            if (got == 0) break;
+            done += static_cast<size_t>(got);
+        }
+        return done;
+    }
+
+    void wait_for_data() const {
+        pollfd waited{fd_.get(), POLLIN, 0};
+        while (!given_up_) {
+            const int ready = ::poll(&waited, 1, kPollMilliseconds);
+            if (ready > 0 || (ready < 0 && errno != EINTR)) return; // read() says what is wrong
+        }
+        throw Error(ExitCode::io_error, path_ + ": reading was given up");
+    }
+
     std::string path_;
     FileDescriptor fd_;
     struct stat opened_;
+    std::atomic<bool> given_up_{false};
 };
 
 int32_t swap_bytes(int32_t value) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value))); }
@@ -109,10 +141,9 @@ void refuse_bad_fields(const std::string& path, const Header& h) {
 // Where in the case the byte at `offset` of the data lies.
 std::string place_of(const Shape& shape, size_t offset) {
     const size_t matrix_bytes = shape.batch_output_bytes();
-    const size_t row_bytes = static_cast<size_t>(shape.dim) * sizeof(float);
     const size_t matrix = offset / matrix_bytes;
     return "batch " + std::to_string(matrix / 3) + ", " + "QKV"[matrix % 3] + ", row " +
-           std::to_string(offset % matrix_bytes / row_bytes);
+           std::to_string(offset % matrix_bytes / shape.row_bytes());
 }
 
 struct OpenFile {
@@ -207,16 +238,19 @@ CaseReader::CaseReader(const std::string& path) : path_(path) {
     size_known_ = stored.known && !gzip;
 }
 
-void CaseReader::read_batches(int64_t count, float* to) {
-    const size_t wanted = static_cast<size_t>(count) * shape_.batch_input_bytes();
-    const size_t got = source_->read(to, wanted);
-    if (got < wanted) fail_ended_early(static_cast<size_t>(next_batch_) * shape_.batch_input_bytes() + got);
-    next_batch_ += count;
+size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
+    return random_access() ? source_->read_at(kHeaderBytes + data_offset, to, size) : source_->read(to, size);
+}
+
+void CaseReader::read_rows(int64_t first, int64_t count, float* to) {
+    const size_t start = static_cast<size_t>(first) * shape_.row_bytes();
+    const size_t wanted = static_cast<size_t>(count) * shape_.row_bytes();
+    const size_t got = read_from(start, to, wanted);
+    if (got < wanted) fail_ended_early(start + got);
 }
 
 void CaseReader::fail_ended_early(size_t got) const {
-    const size_t expected = static_cast<size_t>(shape_.batches) * shape_.batch_input_bytes();
-    const std::string numbers = "expected " + std::to_string(kHeaderBytes + expected) + " bytes, got " +
+    const std::string numbers = "expected " + std::to_string(kHeaderBytes + shape_.input_bytes()) + " bytes, got " +
                                 std::to_string(kHeaderBytes + got) + ": ends in " + place_of(shape_, got);
     if (size_known_) fail_changed(numbers);
     bad_data(path_, numbers);
@@ -228,9 +262,9 @@ void CaseReader::fail_changed(const std::string& how) const {
 
 void CaseReader::expect_end() {
     unsigned char extra;
-    const size_t expected = kHeaderBytes + static_cast<size_t>(shape_.batches) * shape_.batch_input_bytes();
-    if (source_->read(&extra, 1) > 0) {
-        const std::string what = "data goes on after the last batch, expected " + std::to_string(expected) + " bytes";
+    if (read_from(shape_.input_bytes(), &extra, 1) > 0) {
+        const std::string what = "data goes on after the last batch, expected " +
+                                 std::to_string(kHeaderBytes + shape_.input_bytes()) + " bytes";
         if (size_known_) fail_changed(what);
         bad_data(path_, what);
     }

@@ -28,13 +28,19 @@ public:
     const Shape& shape() const { return shape_; }
     FileIdentity identity() const { return identity_; }
 
-    // The next `count` batches, Q K V Q K V ..., as they stand in the file.
-    void read_batches(int64_t count, float* to);
+    // Rows of d floats, counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on. Any rows, by
+    // any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the other.
+    void read_rows(int64_t first, int64_t count, float* to);
+    bool random_access() const { return source_->random_access(); }
 
-    // After the last batch: the file must end here, and must not have been written to meanwhile.
+    // After the last row: the file must end here, and must not have been written to meanwhile.
     void expect_end();
 
+    // Called by another thread: a read_rows() that waits for a pipe's other end throws instead of waiting on.
+    void give_up() { source_->give_up(); }
+
 private:
+    size_t read_from(size_t data_offset, void* to, size_t size);
     [[noreturn]] void fail_ended_early(size_t got) const;
     [[noreturn]] void fail_changed(const std::string& how) const;
 
@@ -43,7 +49,6 @@ private:
     Shape shape_;
     FileIdentity identity_{};
     bool size_known_ = false; // a plain file whose size was compared with the header
-    int64_t next_batch_ = 0;
 };
 
 } // namespace hw4

@@ -1,8 +1,11 @@
 #include "domain.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
+#include <utility>
 
 #include "contract.h"
 #include "error.h"
@@ -18,64 +21,141 @@ std::string number(double x) {
     return text;
 }
 
-std::string in_batch(const std::string& path, int64_t batch, const char* matrix) {
-    return path + ": batch " + std::to_string(batch) + ", " + matrix;
-}
-
 // The largest magnitude as bits: for non-negative floats the order of the bits is the order of the values,
 // and infinities and NaNs come out on top, so one vectorised integer maximum answers both questions.
 uint32_t largest_magnitude_bits(const float* x, size_t count) {
-    uint32_t largest = 0;
+    int32_t largest = 0;
     for (size_t i = 0; i < count; ++i) {
-        const uint32_t magnitude = bits_of(x[i]) & 0x7fffffffu;
+        const auto magnitude = static_cast<int32_t>(bits_of(x[i]) & 0x7fffffffu);
         largest = magnitude > largest ? magnitude : largest;
     }
-    return largest;
+    return static_cast<uint32_t>(largest);
 }
 
-[[noreturn]] void refuse_non_finite(const std::string& where, const Shape& shape, const float* matrix) {
-    size_t i = 0;
-    while (std::isfinite(matrix[i])) ++i;
-    const auto dim = static_cast<size_t>(shape.dim);
-    throw Error(ExitCode::bad_data, where + ", row " + std::to_string(i / dim) + ", column " + std::to_string(i % dim) +
-                                        ": " + number(matrix[i]) + ", need a finite number");
-}
-
-double finite_largest(const std::string& where, const Shape& shape, const float* matrix) {
-    const uint32_t bits = largest_magnitude_bits(matrix, shape.matrix_floats());
-    if (bits >= kInfinityBits) refuse_non_finite(where, shape, matrix);
-    return float_of(bits);
-}
-
-// A row's scores are at most sum|q| * max|K|; only called when the coarse bound does not already settle it.
-void check_rows(const std::string& where, const Shape& shape, const float* q, double largest_k) {
-    for (int64_t row = 0; row < shape.tokens; ++row) {
-        double sum = 0;
-        for (int64_t t = 0; t < shape.dim; ++t) sum += std::fabs(static_cast<double>(q[row * shape.dim + t]));
-        if (sum * largest_k <= kScoreLimit) continue;
-        throw Error(ExitCode::bad_data, where + ", row " + std::to_string(row) + ": scores up to " +
-                                            number(sum * largest_k) + " (sum|q| * max|K|), need at most " +
-                                            number(kScoreLimit));
-    }
+// In lanes, so that it vectorises; the order is the same on every machine.
+double sum_of_magnitudes(const float* x, int64_t count) {
+    constexpr int kLanes = 8;
+    double lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes)
+        for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += std::fabs(static_cast<double>(x[i + lane]));
+    for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += std::fabs(static_cast<double>(x[i]));
+    for (int half = kLanes / 2; half > 0; half /= 2)
+        for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    return lanes[0];
 }
 
 } // namespace
 
-void check_domain(const std::string& path, const Shape& shape, int64_t first, int64_t count, const float* qkv) {
-    for (int64_t i = 0; i < count; ++i) {
-        const float* q = qkv + static_cast<size_t>(i) * shape.batch_input_floats();
-        const float* k = q + shape.matrix_floats();
-        const float* v = k + shape.matrix_floats();
-        const double largest_q = finite_largest(in_batch(path, first + i, "Q"), shape, q);
-        const double largest_k = finite_largest(in_batch(path, first + i, "K"), shape, k);
-        const double largest_v = finite_largest(in_batch(path, first + i, "V"), shape, v);
-        if (static_cast<double>(shape.dim) * largest_q * largest_k > kScoreLimit)
-            check_rows(in_batch(path, first + i, "Q"), shape, q, largest_k);
-        if (static_cast<double>(shape.tokens) * largest_v > kValueLimit)
-            throw Error(ExitCode::bad_data, in_batch(path, first + i, "V") + ": N * max|V| = " +
-                                                number(static_cast<double>(shape.tokens) * largest_v) +
-                                                ", need at most " + number(kValueLimit));
+void BatchExtremes::merge(const BatchExtremes& later) {
+    if (later.row_sum > row_sum) {
+        row_sum = later.row_sum;
+        row = later.row;
     }
+    k = std::max(k, later.k);
+    v = std::max(v, later.v);
+}
+
+DomainCheck::DomainCheck(std::string path, const Shape& shape) : path_(std::move(path)), shape_(shape) {}
+
+Findings DomainCheck::examine(int64_t first_row, int64_t rows, const float* data) const {
+    Findings findings;
+    const int64_t batch_rows = shape_.batch_input_rows();
+    const int64_t end = first_row + rows;
+    for (int64_t row = first_row; row < end;) {
+        const int64_t batch = row / batch_rows;
+        const int64_t start = batch * batch_rows;
+        const int64_t stop = std::min(end, start + batch_rows);
+        const BatchExtremes seen = extremes_of(batch, row - start, stop - start, data + (row - first_row) * shape_.dim);
+        if (stop - row == batch_rows)
+            judge(batch, seen);
+        else
+            (row == first_row ? findings.first : findings.last) = {batch, stop - row, seen};
+        row = stop;
+    }
+    return findings;
+}
+
+void DomainCheck::join(const Findings& findings) {
+    join(findings.first);
+    join(findings.last);
+}
+
+void DomainCheck::join(const SeenInPart& part) {
+    if (part.rows == 0) return;
+    if (open_.rows == 0)
+        open_ = part;
+    else {
+        open_.extremes.merge(part.extremes);
+        open_.rows += part.rows;
+    }
+    if (open_.rows < shape_.batch_input_rows()) return;
+    judge(open_.batch, open_.extremes);
+    open_ = {};
+}
+
+// `from` and `to` count the rows of the batch's three matrices; `data` starts at row `from`.
+BatchExtremes DomainCheck::extremes_of(int64_t batch, int64_t from, int64_t to, const float* data) const {
+    BatchExtremes seen;
+    const int64_t n = shape_.tokens;
+    const auto within = [&](int64_t matrix, auto look) {
+        const int64_t first = std::max(from, matrix * n);
+        const int64_t last = std::min(to, (matrix + 1) * n);
+        if (first < last) look(first - matrix * n, last - matrix * n, data + (first - from) * shape_.dim);
+    };
+    within(0, [&](int64_t first, int64_t last, const float* q) { look_at_queries(batch, first, last, q, seen); });
+    within(1, [&](int64_t first, int64_t last, const float* k) {
+        seen.k = largest_magnitude(batch, "K", first, last, k);
+    });
+    within(2, [&](int64_t first, int64_t last, const float* v) {
+        seen.v = largest_magnitude(batch, "V", first, last, v);
+    });
+    return seen;
+}
+
+void DomainCheck::look_at_queries(int64_t batch, int64_t from, int64_t to, const float* data,
+                                  BatchExtremes& seen) const {
+    seen.row = from;
+    for (int64_t row = from; row < to; ++row) {
+        const float* q = data + (row - from) * shape_.dim;
+        const double sum = sum_of_magnitudes(q, shape_.dim);
+        if (!(sum <= std::numeric_limits<double>::max())) refuse_non_finite(batch, "Q", row, q);
+        if (sum > seen.row_sum) {
+            seen.row_sum = sum;
+            seen.row = row;
+        }
+    }
+}
+
+double DomainCheck::largest_magnitude(int64_t batch, const char* matrix, int64_t from, int64_t to,
+                                      const float* data) const {
+    const uint32_t bits = largest_magnitude_bits(data, static_cast<size_t>((to - from) * shape_.dim));
+    if (bits >= kInfinityBits) refuse_non_finite(batch, matrix, from, data);
+    return float_of(bits);
+}
+
+// A row's scores are at most sum|q| * max|K|.
+void DomainCheck::judge(int64_t batch, const BatchExtremes& seen) const {
+    if (seen.row_sum * seen.k > kScoreLimit)
+        throw Error(ExitCode::bad_data, in_batch(batch, "Q") + ", row " + std::to_string(seen.row) + ": scores up to " +
+                                            number(seen.row_sum * seen.k) + " (sum|q| * max|K|), need at most " +
+                                            number(kScoreLimit));
+    const double largest_sum = static_cast<double>(shape_.tokens) * seen.v;
+    if (largest_sum > kValueLimit)
+        throw Error(ExitCode::bad_data, in_batch(batch, "V") + ": N * max|V| = " + number(largest_sum) +
+                                            ", need at most " + number(kValueLimit));
+}
+
+std::string DomainCheck::in_batch(int64_t batch, const char* matrix) const {
+    return path_ + ": batch " + std::to_string(batch) + ", " + matrix;
+}
+
+void DomainCheck::refuse_non_finite(int64_t batch, const char* matrix, int64_t first_row, const float* data) const {
+    int64_t i = 0;
+    while (std::isfinite(data[i])) ++i;
+    throw Error(ExitCode::bad_data, in_batch(batch, matrix) + ", row " + std::to_string(first_row + i / shape_.dim) +
+                                        ", column " + std::to_string(i % shape_.dim) + ": " + number(data[i]) +
+                                        ", need a finite number");
 }
 
 } // namespace hw4

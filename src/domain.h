@@ -1,4 +1,7 @@
-// Which numbers the contract is defined for: finite ones whose scores and sums cannot overflow fp32.
+// Which numbers the contract is defined for: finite ones whose scores and sums cannot overflow fp32. One pass over the
+// data, which may come in stretches of rows: any number of threads examine them, one joins what they found.
+//
+// Rows are counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on.
 #pragma once
 
 #include <string>
@@ -7,8 +10,53 @@
 
 namespace hw4 {
 
-// Checks `count` batches laid out Q K V Q K V ..., the first being batch `first` of the file `path`.
-// Throws Error (bad_data) that names the batch and the element or row. One pass over the data.
-void check_domain(const std::string& path, const Shape& shape, int64_t first, int64_t count, const float* qkv);
+// What decides about a batch.
+struct BatchExtremes {
+    double row_sum = 0; // the largest sum|q| of a row of Q
+    int64_t row = 0;    // the first row that has it
+    double k = 0;       // largest magnitudes
+    double v = 0;
+
+    // Of rows that follow.
+    void merge(const BatchExtremes& later);
+};
+
+struct SeenInPart {
+    int64_t batch = 0;
+    int64_t rows = 0; // 0: nothing
+    BatchExtremes extremes;
+};
+
+// A stretch of rows holds at most two batches in part.
+struct Findings {
+    SeenInPart first;
+    SeenInPart last;
+};
+
+class DomainCheck {
+public:
+    // `path` is for messages.
+    DomainCheck(std::string path, const Shape& shape);
+
+    // Throws Error (bad_data) that names the batch and the element or row. Batches that lie wholly in the stretch are
+    // judged at once. May be called by several threads.
+    Findings examine(int64_t first_row, int64_t rows, const float* data) const;
+
+    // The findings of all stretches in their order; judges the batches that lie in several. Throws as examine() does.
+    void join(const Findings& findings);
+
+private:
+    BatchExtremes extremes_of(int64_t batch, int64_t from, int64_t to, const float* data) const;
+    void look_at_queries(int64_t batch, int64_t from, int64_t to, const float* data, BatchExtremes& seen) const;
+    double largest_magnitude(int64_t batch, const char* matrix, int64_t from, int64_t to, const float* data) const;
+    void judge(int64_t batch, const BatchExtremes& seen) const;
+    void join(const SeenInPart& part);
+    std::string in_batch(int64_t batch, const char* matrix) const;
+    [[noreturn]] void refuse_non_finite(int64_t batch, const char* matrix, int64_t first_row, const float* data) const;
+
+    std::string path_;
+    Shape shape_;
+    SeenInPart open_; // the batch that has been joined in part
+};
 
 } // namespace hw4

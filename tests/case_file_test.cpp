@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "../src/file_descriptor.h"
 #include "temporary_folder.h"
 
 namespace hw4 {
@@ -40,8 +41,8 @@ std::vector<float> read_all(const std::string& path, int64_t step = 1) {
     const Shape& shape = reader.shape();
     std::vector<float> data(static_cast<size_t>(shape.batches) * shape.batch_input_floats());
     for (int64_t b = 0; b < shape.batches; b += step)
-        reader.read_batches(std::min(step, shape.batches - b),
-                            data.data() + static_cast<size_t>(b) * shape.batch_input_floats());
+        reader.read_rows(b * shape.batch_input_rows(), std::min(step, shape.batches - b) * shape.batch_input_rows(),
+                         data.data() + static_cast<size_t>(b) * shape.batch_input_floats());
     reader.expect_end();
     return data;
 }
@@ -247,20 +248,49 @@ TEST_F(CaseFile, SaysWhatIsWrongWithAFifo) {
     }
 }
 
+TEST_F(CaseFile, GivesTheRowsOfAPlainFileInAnyOrder) {
+    write_file(path_, counting_case(2, 3, 2)); // 18 rows of 2
+    CaseReader reader(path_);
+    EXPECT_TRUE(reader.random_access());
+    std::vector<float> data(6);
+    for (const int64_t first : {15, 0, 7}) {
+        reader.read_rows(first, 3, data.data());
+        for (size_t i = 0; i < data.size(); ++i)
+            EXPECT_EQ(data[i], static_cast<float>(2 * first) + static_cast<float>(i));
+    }
+    reader.expect_end();
+    write_file(path_, gzipped(counting_case(2, 3, 2)));
+    EXPECT_FALSE(CaseReader(path_).random_access());
+}
+
+TEST_F(CaseFile, GivesUpWaitingForAPipe) {
+    const Failure failure = through_fifo(header_bytes(1, 1, 1), [&] {
+        CaseReader reader(path_);
+        EXPECT_FALSE(reader.random_access());
+        const FileDescriptor keeps_it_open(::open(path_.c_str(), O_WRONLY));
+        std::vector<float> data(3);
+        std::thread other([&] { reader.give_up(); });
+        const Failure said = failure_of([&] { reader.read_rows(0, 3, data.data()); });
+        other.join();
+        return said;
+    });
+    EXPECT_EQ(failure, (Failure{ExitCode::io_error, path_ + ": reading was given up"}));
+}
+
 TEST_F(CaseFile, NoticesAFileThatChangesWhileItIsRead) {
     const std::string bytes = counting_case(2, 3, 2);
     std::vector<float> data(36);
     write_file(path_, bytes);
     CaseReader shrinking(path_);
-    shrinking.read_batches(1, data.data());
+    shrinking.read_rows(0, 9, data.data());
     ASSERT_EQ(::truncate(path_.c_str(), 100), 0);
-    EXPECT_EQ(failure_of([&] { shrinking.read_batches(1, data.data()); }),
+    EXPECT_EQ(failure_of([&] { shrinking.read_rows(9, 9, data.data()); }),
               (Failure{ExitCode::io_error, path_ + ": file changed during read: expected 156 bytes, got 100: ends in "
                                                    "batch 1, Q, row 2"}));
     write_file(path_, bytes);
     CaseReader growing(path_);
     write_file(path_, bytes + "x");
-    growing.read_batches(2, data.data());
+    growing.read_rows(0, 18, data.data());
     EXPECT_EQ(failure_of([&] { growing.expect_end(); }),
               (Failure{ExitCode::io_error, path_ + ": file changed during read: data goes on after the last batch, "
                                                    "expected 156 bytes"}));

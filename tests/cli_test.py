@@ -493,7 +493,7 @@ class BadInputTest(CliTest):
     def test_bad_23_score_overflow(self):
         self.assert_refuses_input(*bad_files()["huge Q"])
         self.assert_refuses_input(spoiled(2, 4, 3, 1, "K", 3, 0, -3e38),
-                                  r"batch 1, Q, row 0: scores up to .*need at most")
+                                  r"batch 1, Q, row \d: scores up to .*need at most")
         self.assert_refuses_input(spoiled(2, 4, 3, 1, "V", 2, 1, 3e38), r"batch 1, V: N \* max\|V\| = .*need at most")
         # Large numbers whose product is small are fine.
         data = header(1, 2, 1) + floats([2e30, 1e30, 1e-30, 2e-30, 1, 2])

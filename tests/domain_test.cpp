@@ -1,5 +1,6 @@
 #include "../src/domain.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -30,8 +31,24 @@ protected:
     float* k(int64_t b) { return batch(b) + 12; }
     float* v(int64_t b) { return batch(b) + 24; }
 
-    Failure failure() {
-        return failure_of([&] { check_domain("a.in", shape_, kFirst, 2, data_.data()); });
+    void check(int64_t count) const { DomainCheck("a.in", shape_).examine(kFirst * 12, count * 12, data_.data()); }
+
+    // The two batches in stretches of so many rows, examined last to first and joined first to last.
+    Failure failure_in_stretches(int64_t rows) const {
+        return failure_of([&] {
+            DomainCheck check("a.in", shape_);
+            std::vector<Findings> findings(static_cast<size_t>((24 + rows - 1) / rows));
+            for (size_t i = findings.size(); i-- > 0;) {
+                const int64_t first = static_cast<int64_t>(i) * rows;
+                findings[i] =
+                    check.examine(kFirst * 12 + first, std::min(rows, 24 - first), data_.data() + first * shape_.dim);
+            }
+            for (const Findings& found : findings) check.join(found);
+        });
+    }
+
+    Failure failure() const {
+        return failure_of([&] { check(2); });
     }
     static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
 };
@@ -63,8 +80,8 @@ TEST_F(Domain, NamesTheFirstOfSeveral) {
 
 TEST_F(Domain, LooksAtTheGivenBatchesOnly) {
     q(6)[0] = kNan;
-    EXPECT_EQ(failure_of([&] { check_domain("a.in", shape_, kFirst, 1, data_.data()); }), Failure{});
-    EXPECT_EQ(failure_of([&] { check_domain("a.in", shape_, kFirst, 0, data_.data()); }), Failure{});
+    EXPECT_EQ(failure_of([&] { check(1); }), Failure{});
+    EXPECT_EQ(failure_of([&] { check(0); }), Failure{});
 }
 
 TEST_F(Domain, ScoresMayReachTheLimitButNotPassIt) {
@@ -77,6 +94,39 @@ TEST_F(Domain, ScoresMayReachTheLimitButNotPassIt) {
     q(6)[8] = above(0x1p61f);
     EXPECT_EQ(failure(), bad("batch 6, Q, row 2: scores up to 8.50705943e+37 (sum|q| * max|K|), need at most "
                              "8.50705917e+37"));
+}
+
+TEST_F(Domain, NamesTheRowWithTheLargestScores) {
+    k(5)[0] = 0x1p100f;
+    q(5)[4] = 0x1p30f;
+    q(5)[7] = 0x1p31f;
+    q(5)[10] = -0x1p31f; // as large, but later
+    EXPECT_EQ(failure(), bad("batch 5, Q, row 2: scores up to 2.72225894e+39 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+// Q, K and V of a batch in different stretches, two batches in one, one row at a time.
+TEST_F(Domain, FindsTheSameInStretchesOfAnyLength) {
+    const auto same_in_stretches = [&] {
+        for (int64_t rows = 1; rows <= 25; ++rows) EXPECT_EQ(failure_in_stretches(rows), failure()) << rows;
+    };
+    same_in_stretches();
+    k(6)[7] = -0x1p63f;
+    q(6)[8] = 0x1p63f; // more than 2^126 with the two ones beside it
+    same_in_stretches();
+    k(6)[7] = 1.0f;
+    v(5)[2] = 0x1p51f;
+    same_in_stretches();
+    k(6)[11] = kNan;
+    v(5)[2] = 1.0f;
+    same_in_stretches();
+}
+
+TEST_F(Domain, JoinsBatchesWhoseStretchesDoNotFit) {
+    v(6)[11] = 0x1p51f;
+    EXPECT_EQ(failure_in_stretches(7), bad("batch 6, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
+    v(6)[11] = 0x1p50f;
+    EXPECT_EQ(failure_in_stretches(7), Failure{});
 }
 
 TEST_F(Domain, OneLargeElementDoesNotCountDTimes) {
