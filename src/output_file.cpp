@@ -111,14 +111,37 @@ std::string OutputFile::open_temporary() {
     return temporary_;
 }
 
+void OutputFile::fail_to_write() const { throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot write")); }
+
 void OutputFile::write(const void* data, size_t size) {
     const auto* bytes = static_cast<const unsigned char*>(data);
     while (size > 0) {
         const ssize_t wrote = ::write(fd_.get(), bytes, std::min(size, kWriteStep));
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot write"));
+        if (wrote < 0) fail_to_write();
         bytes += wrote;
         size -= static_cast<size_t>(wrote);
+    }
+}
+
+void OutputFile::write_at(uint64_t offset, const void* data, size_t size) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    while (size > 0) {
+        const ssize_t wrote = ::pwrite(fd_.get(), bytes, std::min(size, kWriteStep), static_cast<off_t>(offset));
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) fail_to_write();
+        bytes += wrote;
+        offset += static_cast<uint64_t>(wrote);
+        size -= static_cast<size_t>(wrote);
+    }
+}
+
+void OutputFile::reserve(uint64_t size) {
+    if (!random_access()) return;
+    while (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size)) != 0) {
+        if (errno == EINTR) continue;
+        if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) fail_to_write();
+        return;
     }
 }
 

@@ -2,6 +2,7 @@
 // output's name only when it is complete. Until then an existing output stands untouched.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "case_file.h"
@@ -27,6 +28,14 @@ public:
 
     void write(const void* data, size_t size);
 
+    // Whether write_at() works: a device or a FIFO takes bytes only one after the other.
+    bool random_access() const { return !temporary_.empty(); }
+    // By any number of threads at once.
+    void write_at(uint64_t offset, const void* data, size_t size);
+    // Room for the whole output, so that a full disk shows early. Where the file system cannot promise any, or for a
+    // device, nothing.
+    void reserve(uint64_t size);
+
     // Complete: everything is written and closed; with `sync` it is safe on the disk. Still under the temporary name.
     void finish(bool sync);
 
@@ -43,6 +52,7 @@ public:
     bool writes_to(int fd) const;
 
 private:
+    [[noreturn]] void fail_to_write() const;
     void open_direct(const std::string& path);
     std::string open_temporary();
     void remove_temporary();

@@ -1,6 +1,7 @@
 #include "../src/output_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <thread>
 
@@ -53,6 +54,46 @@ TEST_F(Output, SyncGivesTheSameFile) {
     put(path_, "safe", true);
     EXPECT_EQ(folder_.names(), Names{"a.out"});
     EXPECT_EQ(read_file(path_), "safe");
+}
+
+TEST_F(Output, TakesItsPartsInAnyOrder) {
+    {
+        OutputFile file(path_, interrupts_);
+        EXPECT_TRUE(file.random_access());
+        file.reserve(7);
+        file.write_at(4, "two", 3);
+        file.write_at(0, "one ", 4);
+        file.commit(false);
+    }
+    EXPECT_EQ(read_file(path_), "one two");
+}
+
+TEST_F(Output, DevicesTakeTheirPartsInOrder) {
+    OutputFile file("/dev/null", interrupts_);
+    EXPECT_FALSE(file.random_access());
+    EXPECT_NO_THROW(file.reserve(1 << 20));
+}
+
+// In a child process that may write files of a page: how reserving more fails.
+void reserve_too_much(const std::string& path) {
+    rlimit limit;
+    limit.rlim_cur = limit.rlim_max = 4096;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    InterruptGuard interrupts;
+    Failure failure;
+    {
+        OutputFile file(path, interrupts);
+        failure = failure_of([&] { file.reserve(4097); });
+    }
+    std::fputs(failure.message.c_str(), stderr);
+    ::_exit(static_cast<int>(failure.code));
+}
+
+TEST(OutputDeath, SaysAtOnceThatThereIsNoRoom) {
+    const test::TemporaryFolder folder;
+    EXPECT_EXIT(reserve_too_much(folder / "a.out"), ::testing::ExitedWithCode(74),
+                "a.out: cannot write: File too large$");
+    EXPECT_EQ(folder.names(), Names{});
 }
 
 TEST_F(Output, ReplacesTheOldFileOnlyWhenComplete) {
