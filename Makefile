@@ -83,8 +83,8 @@ endif
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp
 CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
     $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
-HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/cpu/engine.cpp src/cpu/kernel.cpp \
-    $(CPU_KERNELS)
+HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp $(wildcard src/pipeline/*.cpp) \
+    src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
 GPU_TESTS := $(wildcard tests/*_test.cu)

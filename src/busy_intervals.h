@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace hw4 {
@@ -11,13 +10,13 @@ namespace hw4 {
 class BusyIntervals {
 public:
     // Seconds since any common start.
-    void add(double from, double to) { intervals_.emplace_back(from, to); }
+    void add(double from, double to) { intervals_.push_back({from, to}); }
 
     double seconds() const {
-        std::vector<std::pair<double, double>> sorted = intervals_;
-        std::sort(sorted.begin(), sorted.end());
+        std::vector<Interval> sorted = intervals_;
+        std::sort(sorted.begin(), sorted.end(), [](const Interval& a, const Interval& b) { return a.from < b.from; });
         double busy = 0;
-        double covered_to = sorted.empty() ? 0 : sorted.front().first;
+        double covered_to = sorted.empty() ? 0 : sorted.front().from;
         for (const auto& [from, to] : sorted) {
             const double start = std::max(from, covered_to);
             busy += std::max(0.0, to - start);
@@ -27,7 +26,11 @@ public:
     }
 
 private:
-    std::vector<std::pair<double, double>> intervals_;
+    struct Interval {
+        double from;
+        double to;
+    };
+    std::vector<Interval> intervals_;
 };
 
 } // namespace hw4
