@@ -1,7 +1,6 @@
 // hw4: attention from file to file. Arguments -> open the case -> choose the engine -> run -> rename the output.
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -14,12 +13,12 @@
 #include "src/gpu/engine.h"
 #include "src/interrupt.h"
 #include "src/options.h"
+#include "src/parallel.h"
+#include "src/pipeline/pipeline.h"
 #include "src/run_report.h"
 
 namespace hw4 {
 namespace {
-
-enum class Engine { gpu, cpu };
 
 template <class List>
 bool names_kernel(const List& list, const std::string& name) {
@@ -48,11 +47,12 @@ Device device_of_kernel(const std::string& name, Device asked) {
     return needed;
 }
 
-Engine choose_engine(const Options& options, Device device, const Shape& shape) {
-    if (device == Device::cpu) return Engine::cpu;
-    const std::string no_gpu = gpu::unusable_reason();
-    const std::string no_kernel = no_gpu.empty() ? gpu::unsupported_reason(shape, options.engine.kernel) : "";
-    if (no_gpu.empty() && no_kernel.empty()) return Engine::gpu;
+// Whether the GPU computes, and says so on stderr where it was left to choose and the CPU has to.
+bool choose_gpu(const Options& options, Device device, const EngineRequest& request) {
+    if (device == Device::cpu) return false;
+    const std::string no_gpu = gpu::unusable_reason(request.pen);
+    const std::string no_kernel = no_gpu.empty() ? gpu::unsupported_reason(request.shape, request.options.kernel) : "";
+    if (no_gpu.empty() && no_kernel.empty()) return true;
     if (device == Device::gpu && !no_gpu.empty()) throw Error(ExitCode::no_gpu, "no usable GPU: " + no_gpu);
     if (device == Device::gpu) {
         const char* way_out =
@@ -60,20 +60,7 @@ Engine choose_engine(const Options& options, Device device, const Shape& shape) 
         throw Error(ExitCode::bad_data, options.input + ": " + no_kernel + way_out);
     }
     std::fprintf(stderr, "hw4: using the CPU: %s\n", no_gpu.empty() ? no_kernel.c_str() : no_gpu.c_str());
-    return Engine::cpu;
-}
-
-RunReport run_engine(const Options& options, Device device, CaseReader& input, OutputFile& output) {
-    double start_up = 0; // of the CUDA driver, which the first question to it starts
-    Engine engine;
-    {
-        const StageTimer timer(start_up);
-        engine = choose_engine(options, device, input.shape());
-    }
-    if (engine == Engine::cpu) return cpu::run(input, output, options.engine);
-    RunReport report = gpu::run(input, output, options.engine);
-    report.seconds.context += start_up;
-    return report;
+    return false;
 }
 
 // The ranges the course states, as a remark and no more: its own cases t12 and t22 break the one for B*N*d.
@@ -89,44 +76,55 @@ void remark_unusual(const std::string& input, const Shape& shape) {
                      input.c_str());
 }
 
-// Opened before the work, so that a bad name shows at once.
-std::unique_ptr<OutputFile> open_json(const Options& options, const CaseReader& input, InterruptGuard& interrupts) {
-    if (options.json.empty()) return nullptr;
-    refuse_overwriting(input, options.json);
-    refuse_same_output(options.output, options.json);
-    return std::make_unique<OutputFile>(options.json, interrupts);
+// A file beside the output that tells about the run. Opened before the work, so that a bad name shows at once.
+std::unique_ptr<OutputFile> open_report(const std::string& path, const Options& options, const CaseReader& input,
+                                        InterruptGuard& interrupts) {
+    if (path.empty()) return nullptr;
+    refuse_overwriting(input, path);
+    refuse_same_output(options.output, path);
+    return std::make_unique<OutputFile>(path, interrupts);
+}
+
+void finish_report(OutputFile& file, const std::string& text, bool sync) {
+    file.write(text.data(), text.size());
+    file.finish(sync);
 }
 
 void compute(const Options& options) {
-    const auto start = std::chrono::steady_clock::now();
+    Timeline timeline;
     const std::string& kernel = options.engine.kernel;
     const Device device = kernel.empty() ? options.device : device_of_kernel(kernel, options.device);
     InterruptGuard interrupts;
     CaseReader input(options.input);
     refuse_overwriting(input, options.output);
     OutputFile output(options.output, interrupts);
-    const std::unique_ptr<OutputFile> json = open_json(options, input, interrupts);
-    const bool data_on_stdout = output.writes_to(STDOUT_FILENO) || (json && json->writes_to(STDOUT_FILENO));
-    FILE* const lines = data_on_stdout ? stderr : stdout;
+    const std::unique_ptr<OutputFile> json = open_report(options.json, options, input, interrupts);
+    const std::unique_ptr<OutputFile> trace = open_report(options.trace, options, input, interrupts);
+    if (json && trace) refuse_same_output(options.json, options.trace);
+    const auto on_stdout = [](const OutputFile* file) { return file != nullptr && file->writes_to(STDOUT_FILENO); };
+    FILE* const lines = on_stdout(&output) || on_stdout(json.get()) || on_stdout(trace.get()) ? stderr : stdout;
     const Shape& shape = input.shape();
     std::fprintf(lines, "(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),
                  static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim));
     remark_unusual(options.input, shape);
 
-    const RunReport report = run_engine(options, device, input, output);
+    const auto make_engine = [&](const EngineRequest& request) {
+        return choose_gpu(options, device, request) ? gpu::make_engine(request) : cpu::make_engine(request);
+    };
+    const bool timed = options.time || json || trace;
+    const RunReport report = run_pipeline(input, output, options.engine, staging_limits(available_processors()),
+                                          make_engine, timed ? &timeline : nullptr);
     output.finish(options.sync);
-    const double total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (json) {
-        const std::string text = json_text(options.input, shape, report, total);
-        json->write(text.data(), text.size());
-        json->finish(options.sync);
-    }
+    const RunFigures figures{summarise(timeline.spans()), timeline.now(), host_peak_bytes()};
+    if (json) finish_report(*json, json_text(options.input, shape, report, figures), options.sync);
+    if (trace) finish_report(*trace, trace_text(timeline), options.sync);
     // All files are complete; only their names are left. A line that standard output does not take is no reason to
     // throw the result away, so it comes after.
     output.publish(options.sync);
     if (json) json->publish(options.sync);
-    std::fprintf(lines, "Time: %.3f seconds\n", total);
-    if (options.time) std::fputs(time_table(report, total).c_str(), lines);
+    if (trace) trace->publish(options.sync);
+    std::fprintf(lines, "Time: %.3f seconds\n", figures.total_seconds);
+    if (options.time) std::fputs(time_table(report, figures).c_str(), lines);
 }
 
 void list_kernels() {

@@ -30,8 +30,9 @@ const char* const kHelpText =
     "  --streams N             CUDA streams, 1 to 16, default 4\n"
     "  --copies 2d|linear      padded rows and 2-D copies, or packed rows and flat copies; default 2d\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors\n"
-    "  --time                  print how long each stage was busy\n"
+    "  --time                  print how long each stage was busy, bytes and GB/s, memory\n"
     "  --json FILE             write the same as JSON to FILE\n"
+    "  --trace FILE            write when each thread and stream did what, for Perfetto or chrome://tracing\n"
     "  --sync                  return only when OUTPUT is safe on the disk\n"
     "  --help, --version\n"
     "\n"
@@ -81,6 +82,7 @@ enum Option : int {
     kThreads,
     kTime,
     kJson,
+    kTrace,
     kSync,
     kHelp,
     kVersionOption
@@ -94,6 +96,7 @@ constexpr option kOptions[] = {{"device", required_argument, nullptr, kDevice},
                                {"threads", required_argument, nullptr, kThreads},
                                {"time", no_argument, nullptr, kTime},
                                {"json", required_argument, nullptr, kJson},
+                               {"trace", required_argument, nullptr, kTrace},
                                {"sync", no_argument, nullptr, kSync},
                                {"help", no_argument, nullptr, kHelp},
                                {"version", no_argument, nullptr, kVersionOption},
@@ -124,6 +127,7 @@ Options parse_options(int argc, char** argv) {
         case kThreads: options.engine.threads = parse_count("threads", optarg, 1024); break;
         case kTime: options.time = true; break;
         case kJson: options.json = optarg; break;
+        case kTrace: options.trace = optarg; break;
         case kSync: options.sync = true; break;
         case kHelp: options.action = Action::help; return options;
         case kVersionOption: options.action = Action::version; return options;

@@ -16,7 +16,8 @@ struct Options {
     EngineOptions engine;
     bool time = false;
     bool sync = false;
-    std::string json; // file name; empty: none
+    std::string json;  // file name; empty: none
+    std::string trace; // likewise
     std::string input;
     std::string output;
 };

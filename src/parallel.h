@@ -1,12 +1,22 @@
 // One piece of work on several threads.
 #pragma once
 
+#include <sched.h>
+
+#include <algorithm>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 namespace hw4 {
+
+// The processors this process may run on, which can be fewer than the machine has.
+inline int available_processors() {
+    cpu_set_t allowed;
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+    return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 // Runs `work`, which must not throw, on the calling thread and on threads - 1 others. Fewer threads than asked for is
 // no error, so `work` takes its pieces from a common counter.

@@ -1,23 +1,13 @@
 #include "run_report.h"
 
-#include <array>
 #include <cstdio>
-#include <utility>
+#include <fstream>
 
 #include "contract.h"
 #include "options.h"
 
 namespace hw4 {
 namespace {
-
-std::array<std::pair<const char*, double>, 6> stages(const StageSeconds& s) {
-    return {{{"context", s.context},
-             {"read", s.read},
-             {"copy_in", s.copy_in},
-             {"kernel", s.kernel},
-             {"copy_out", s.copy_out},
-             {"write", s.write}}};
-}
 
 std::string number(double x) {
     char text[32];
@@ -45,48 +35,130 @@ std::string quoted(const std::string& text) {
     return out + "\"";
 }
 
-double tera_per_second(const Shape& shape, const RunReport& report) {
-    return report.seconds.kernel > 0 ? shape.flops() / report.seconds.kernel * 1e-12 : 0.0;
+constexpr Stage stage_at(int index) { return static_cast<Stage>(index); }
+
+// Stages whose speed is in bytes.
+bool moves_bytes(Stage stage) {
+    switch (stage) {
+    case Stage::read:
+    case Stage::check:
+    case Stage::copy_in:
+    case Stage::copy_out:
+    case Stage::write: return true;
+    default: return false;
+    }
+}
+
+double giga_per_second(const StageUse& use) {
+    return use.seconds > 0 ? static_cast<double>(use.bytes) / use.seconds * 1e-9 : 0.0;
+}
+
+double tera_per_second(const Shape& shape, const RunFigures& figures) {
+    const double seconds = figures.stages[Stage::kernel].seconds;
+    return seconds > 0 ? shape.flops() / seconds * 1e-12 : 0.0;
+}
+
+std::string megabytes(size_t bytes) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) * 1e-6);
+    return text;
 }
 
 } // namespace
 
-std::string time_table(const RunReport& report, double total_seconds) {
-    std::string table;
-    char line[128];
-    const auto add = [&](const char* name, double seconds) {
-        std::snprintf(line, sizeof line, "  %-9s %9.3f ms\n", name, seconds * 1e3);
-        table += line;
-    };
-    for (const auto& [name, seconds] : stages(report.seconds)) add(name, seconds);
-    add("total", total_seconds);
-    return table + "  on " + report.device + " (" + report.device_name + "), kernel " + report.kernel + ", " +
-           std::to_string(report.chunk_batches) + " batches at a time\n";
+size_t host_peak_bytes() {
+    // Not getrusage(), whose ru_maxrss starts with what the parent had.
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+        size_t kibibytes = 0;
+        if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+    }
+    return 0;
 }
 
-std::string json_text(const std::string& input, const Shape& shape, const RunReport& report, double total_seconds) {
+std::string time_table(const RunReport& report, const RunFigures& figures) {
+    std::string table;
+    char line[128];
+    for (int i = 0; i < kStages; ++i) {
+        const StageUse& use = figures.stages[stage_at(i)];
+        std::snprintf(line, sizeof line, "  %-9s %9.3f ms", name_of(stage_at(i)), use.seconds * 1e3);
+        table += line;
+        if (moves_bytes(stage_at(i)) && use.bytes > 0) {
+            std::snprintf(line, sizeof line, "  %12s  %7.2f GB/s", megabytes(use.bytes).c_str(), giga_per_second(use));
+            table += line;
+        }
+        table += '\n';
+    }
+    std::snprintf(line, sizeof line, "  %-9s %9.3f ms  %.2f stages at once\n", "total", figures.total_seconds * 1e3,
+                  figures.stages.overlap);
+    const EngineFacts& engine = report.engine;
+    return table + line + "  memory: " + megabytes(figures.host_peak_bytes) + " on the host, of which " +
+           megabytes(report.staging_bytes) + " staging buffers; " + megabytes(engine.device_bytes) + " on the GPU\n" +
+           "  on " + engine.device + " (" + engine.device_name + "), kernel " + engine.kernel + ", " +
+           std::to_string(engine.chunk_batches) + " batches at a time\n";
+}
+
+std::string json_text(const std::string& input, const Shape& shape, const RunReport& report,
+                      const RunFigures& figures) {
     std::string json = "{\n";
     const auto field = [&](const std::string& name, const std::string& value, const char* end = ",\n") {
         json += "  " + quoted(name) + ": " + value + end;
     };
+    const EngineFacts& engine = report.engine;
     field("hw4_version", quoted(kVersion));
     field("contract", quoted(kContractName));
     field("input", quoted(input));
     field("batches", std::to_string(shape.batches));
     field("tokens", std::to_string(shape.tokens));
     field("dim", std::to_string(shape.dim));
-    field("device", quoted(report.device));
-    field("device_name", quoted(report.device_name));
-    field("kernel", quoted(report.kernel));
-    field("streams", std::to_string(report.streams));
-    field("copies", quoted(report.copies));
-    field("threads", std::to_string(report.threads));
-    field("chunk_batches", std::to_string(report.chunk_batches));
-    for (const auto& [name, seconds] : stages(report.seconds)) field(std::string(name) + "_seconds", number(seconds));
-    field("total_seconds", number(total_seconds));
+    field("device", quoted(engine.device));
+    field("device_name", quoted(engine.device_name));
+    field("kernel", quoted(engine.kernel));
+    field("streams", std::to_string(engine.streams));
+    field("copies", quoted(engine.copies));
+    field("threads", std::to_string(engine.threads));
+    field("readers", std::to_string(report.readers));
+    field("writers", std::to_string(report.writers));
+    field("chunk_batches", std::to_string(engine.chunk_batches));
+    field("staging_bytes", std::to_string(report.staging_bytes));
+    field("device_peak_bytes", std::to_string(engine.device_bytes));
+    field("host_peak_bytes", std::to_string(figures.host_peak_bytes));
+    for (int i = 0; i < kStages; ++i) {
+        const std::string stage = name_of(stage_at(i));
+        const StageUse& use = figures.stages[stage_at(i)];
+        field(stage + "_seconds", number(use.seconds));
+        if (!moves_bytes(stage_at(i))) continue;
+        field(stage + "_bytes", std::to_string(use.bytes));
+        field(stage + "_gb_per_second", number(giga_per_second(use)));
+    }
+    field("overlap", number(figures.stages.overlap));
+    field("total_seconds", number(figures.total_seconds));
     field("flop", number(shape.flops()));
-    field("kernel_tflop_per_second", number(tera_per_second(shape, report)), "\n");
+    field("kernel_tflop_per_second", number(tera_per_second(shape, figures)), "\n");
     return json + "}\n";
+}
+
+// The host and the GPU are two processes of the picture, their threads and streams its lines.
+std::string trace_text(const Timeline& timeline) {
+    const auto place = [&](int track) {
+        const bool on_gpu = timeline.tracks()[static_cast<size_t>(track)].on_gpu;
+        return "\"pid\": " + std::to_string(on_gpu ? 2 : 1) + ", \"tid\": " + std::to_string(track);
+    };
+    const auto name_tag = [](const char* kind, const std::string& where, const std::string& name) {
+        return R"({"ph": "M", "name": ")" + std::string(kind) + "\", " + where + R"(, "args": {"name": )" +
+               quoted(name) + "}}";
+    };
+    std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+    text += name_tag("process_name", R"("pid": 1)", "host") + ",\n" + name_tag("process_name", R"("pid": 2)", "GPU");
+    for (size_t track = 0; track < timeline.tracks().size(); ++track)
+        text += ",\n" + name_tag("thread_name", place(static_cast<int>(track)), timeline.tracks()[track].name);
+    for (const Span& span : timeline.spans())
+        text += R"(,
+{"ph": "X", "name": ")" +
+                std::string(name_of(span.stage)) + "\", " + place(span.track) + ", \"ts\": " + number(span.from * 1e6) +
+                ", \"dur\": " + number((span.to - span.from) * 1e6) +
+                ", \"args\": {\"bytes\": " + std::to_string(span.bytes) + "}}";
+    return text + "\n]}\n";
 }
 
 } // namespace hw4

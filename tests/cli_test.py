@@ -35,8 +35,10 @@ PATIENCE = 60  # seconds after which something that should have happened counts 
 OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ERROR = 0, 64, 65, 66, 69, 70, 71, 73, 74
 NOTE = "note: outside the course's range"
 OLD_OUTPUT = b"the output of an earlier run"
-STAGES = ("context", "read", "copy_in", "kernel", "copy_out", "write")
-OPTIONS = ("device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "sync", "help",
+STAGES = ("driver", "context", "load", "pin", "allocate", "read", "check", "copy_in", "kernel", "copy_out", "write",
+          "release")
+BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
+OPTIONS = ("device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "trace", "sync", "help",
            "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink")
@@ -98,6 +100,11 @@ def wait_until(condition, what):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {PATIENCE} s in vain: {what}")
         time.sleep(0.002)
+
+
+def bytes_written(process):
+    """What a running process has given to write() and its kin so far."""
+    return int(re.search(r"^wchar: (\d+)$", Path(f"/proc/{process.pid}/io").read_text(), re.MULTILINE)[1])
 
 
 @functools.lru_cache(maxsize=None)
@@ -567,9 +574,10 @@ class BadInputTest(CliTest):
                 self.assert_change_noticed(content, lambda path, size=size: os.truncate(path, size))
 
     def test_bad_27_input_shrinks_between_chunks(self):
-        # Output through a FIFO: while the first chunk's output waits there, the second cannot have been read.
+        # Output through a FIFO: while the first chunk's output waits there, only so much can have been read as the
+        # staging buffers and the slots hold.
         path = self.dir / "case.in"
-        write_zeros(path, 400, 128, 64)
+        write_zeros(path, 3000, 128, 64)
         out = self.fifo()
         process = self.start(path, out, stderr=subprocess.PIPE)
         with open(out, "rb") as reader:
@@ -623,7 +631,7 @@ class BadInputTest(CliTest):
 
     def test_bad_30_interrupted(self):
         path = self.dir / "case.in"
-        # 100 chunks of 16 MiB: the first one's output shows that computing is under way.
+        # 200 chunks of 8 MiB: what is written shows that computing is under way.
         write_zeros(path, *((17000, 128, 64) if SANITIZED else (4200, 512, 64)))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             for earlier_output in (True, False):
@@ -634,7 +642,7 @@ class BadInputTest(CliTest):
                         self.out.write_bytes(OLD_OUTPUT)
                     before = self.folder()
                     process = self.start("--threads", "1", path, self.out, stderr=subprocess.DEVNULL)
-                    wait_until(lambda: any(t.stat().st_size for t in self.temporaries()) or process.poll() is not None,
+                    wait_until(lambda: bytes_written(process) > 1 << 20 or process.poll() is not None,
                                "hw4 writes its first chunk")
                     process.send_signal(number)
                     self.assertEqual(process.wait(PATIENCE), 128 + number)
@@ -887,8 +895,13 @@ class ReportTest(CliTest):
 
     def test_time_prints_every_stage(self):
         done = self.assert_computes(generated(3, 256, 64), "--time")
-        rows = re.findall(r"^  (\w+) +(\d+\.\d{3}) ms$", done.stdout, re.MULTILINE)
+        rows = re.findall(r"^  (\w+) +\d+\.\d{3} ms(.*)$", done.stdout, re.MULTILINE)
         self.assertEqual([name for name, _ in rows], [*STAGES, "total"])
+        for name, rest in rows:
+            if name in ("read", "check", "copy_in", "write"):
+                self.assertRegex(rest, r"\A +\d+\.\d MB +\d+\.\d\d GB/s\Z")
+        self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, of which "
+                                      r"\d+\.\d MB staging buffers; 0.0 MB on the GPU\n")
         self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), kernel \w+, 3 batches at a time\n\Z")
 
     def test_json(self):
@@ -897,19 +910,36 @@ class ReportTest(CliTest):
         self.assert_computes(generated(B, N, d), "--json", report, "--threads", "3", "--kernel", "generic")
         told = json.loads(report.read_text())
         seconds = {f"{stage}_seconds" for stage in STAGES}
+        measured = seconds | {f"{stage}_gb_per_second" for stage in BYTE_STAGES} | {
+            "total_seconds", "overlap", "host_peak_bytes", "staging_bytes", "readers", "writers"}
         version, contract = re.match(r"hw4 (\S+), contract (\w+), ", run("hw4", "--version").stdout).groups()
         self.assertEqual(
-            {name: value for name, value in told.items() if name not in seconds | {"total_seconds"}},
+            {name: value for name, value in told.items() if name not in measured},
             {"hw4_version": version, "contract": contract, "input": str(generated(B, N, d)), "batches": B,
              "tokens": N, "dim": d, "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
-             "copies": "none", "threads": 3, "chunk_batches": 3, "flop": 4 * B * N * N * d,
+             "copies": "none", "threads": 3, "chunk_batches": 3, "device_peak_bytes": 0,
+             "read_bytes": 12 * B * N * d, "check_bytes": 12 * B * N * d, "copy_in_bytes": 12 * B * N * d,
+             "copy_out_bytes": 0, "write_bytes": 4 * B * N * d, "flop": 4 * B * N * N * d,
              "kernel_tflop_per_second": told["kernel_tflop_per_second"]})
         self.assertGreater(told["kernel_seconds"], 0)
         self.assertAlmostEqual(told["kernel_tflop_per_second"] * told["kernel_seconds"] * 1e12 / told["flop"], 1, 6)
-        for name in seconds:
+        for name in measured:
             self.assertGreaterEqual(told[name], 0, name)
-        # On the CPU one stage follows the other.
-        self.assertLessEqual(sum(told[name] for name in seconds), told["total_seconds"])
+        self.assertGreater(told["host_peak_bytes"], told["staging_bytes"])
+
+    def test_trace(self):
+        trace = self.dir / "run.trace"
+        self.assert_computes(generated(3, 256, 64), "--trace", trace)
+        events = json.loads(trace.read_text())["traceEvents"]
+        tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        spans = [e for e in events if e["ph"] == "X"]
+        self.assertEqual({e["name"] for e in spans}, {"read", "check", "copy_in", "kernel", "write", "release"})
+        by_name = {name: sum(e["args"]["bytes"] for e in spans if e["name"] == name) for name in ("read", "write")}
+        self.assertEqual(by_name, {"read": 12 * 3 * 256 * 64, "write": 4 * 3 * 256 * 64})
+        for e in spans:
+            self.assertGreaterEqual(e["ts"], 0)
+            self.assertGreaterEqual(e["dur"], 0)
+            self.assertIn(tracks[e["pid"], e["tid"]].split()[0], ("main", "reader", "writer"))
 
     def test_json_quotes_any_name(self):
         for name in ('quote".in', "back\\slash.in", "new\nline.in", "snow\u2603man.in"):
@@ -926,7 +956,11 @@ class ReportTest(CliTest):
         self.assertEqual(path.read_bytes(), content)
         (self.dir / "link").symlink_to(self.out.name)
         for report in (self.out, f"{self.dir}/./case.out", self.dir / "link"):
-            self.assert_refused(USAGE, r"would overwrite the output", "--json", report, path, self.out, names=self.out)
+            for option in ("--json", "--trace"):
+                self.assert_refused(USAGE, r"would overwrite the output", option, report, path, self.out,
+                                    names=self.out)
+        self.assert_refused(USAGE, r"would overwrite the output", "--json", self.dir / "both", "--trace",
+                            self.dir / "both", path, self.out)
 
     def test_json_that_cannot_be_written(self):
         path = self.file(counting(1, 4, 3))
@@ -1007,7 +1041,7 @@ class UsageTest(CliTest):
         self.assert_computes(self.source, "--thr", "2", "--sy")
 
     def test_missing_value(self):
-        for option in ("--device", "--kernel", "--streams", "--copies", "--threads", "--json"):
+        for option in ("--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"):
             self.assert_refused(USAGE, rf"'{option}' needs a value", self.source, self.out, option, device=None)
 
     def test_bad_device(self):

@@ -8,6 +8,7 @@
 
 #include "../src/error.h"
 #include "../src/gpu/memory.h"
+#include "../src/pipeline/pipeline.h"
 #include "attention_case.h"
 #include "need_gpu.h"
 #include "temporary_folder.h"
@@ -23,12 +24,18 @@ std::string case_bytes(const AttentionCase& test) {
 
 // The case from file to file; returns the output's bytes.
 std::string run_file(const hw4::test::TemporaryFolder& folder, const AttentionCase& test, const EngineOptions& options,
-                     RunReport& report) {
+                     EngineFacts& report) {
     hw4::test::write_file(folder / "a.in", case_bytes(test));
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
-    report = run(input, output, options);
+    Timeline timeline;
+    report = run_pipeline(input, output, options, {}, make_engine, &timeline).engine;
+    const TimelineSummary stages = summarise(timeline.spans());
+    for (const Stage stage : {Stage::read, Stage::copy_in, Stage::kernel, Stage::copy_out, Stage::write})
+        EXPECT_GT(stages[stage].seconds, 0.0) << name_of(stage);
+    EXPECT_EQ(stages[Stage::copy_in].bytes, test.shape.input_bytes());
+    EXPECT_EQ(stages[Stage::copy_out].bytes, test.shape.output_bytes());
     output.commit(false);
     return hw4::test::read_file(folder / "a.out");
 }
@@ -40,15 +47,14 @@ std::string expected_bytes(const AttentionCase& test) {
 TEST(GpuEngine, GivesTheReferenceBytesWithAnyNumberOfStreams) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
-    // More than six chunks of 16 MiB, the last one short, so that every slot is used again.
+    // More than twelve chunks of 8 MiB, the last one short, so that every slot is used again.
     const AttentionCase test({275, 128, 256}, CaseKind::uniform, 9);
     for (const int streams : {1, 2, 4, 5}) {
         EngineOptions options;
         options.streams = streams;
-        RunReport report;
+        EngineFacts report;
         EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << streams;
         EXPECT_EQ(report.streams, streams);
-        EXPECT_GT(report.seconds.kernel, 0.0);
     }
 }
 
@@ -74,7 +80,7 @@ TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
                 options.copies = Copies::linear;
                 options.streams = 2;
                 options.chunk_batches = 2;
-                RunReport report;
+                EngineFacts report;
                 EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test))
                     << kernel.name << ", " << test.name;
                 EXPECT_EQ(report.copies, "linear");
@@ -95,7 +101,7 @@ TEST(GpuEngine, SanitizerRun) {
             options.copies = copies;
             options.streams = 2;
             options.chunk_batches = 2;
-            RunReport report;
+            EngineFacts report;
             EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << name_of(copies) << dim;
             EXPECT_EQ(report.streams, 2);
             EXPECT_EQ(report.copies, name_of(copies));
@@ -106,8 +112,8 @@ TEST(GpuEngine, SanitizerRun) {
 TEST(GpuEngine, MakesDoWithLittleMemory) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
-    const AttentionCase test({160, 128, 256}, CaseKind::uniform, 9); // four slots of 16 MiB in, 5 out
-    RunReport report;
+    const AttentionCase test({160, 128, 256}, CaseKind::uniform, 9); // four slots of 8 MiB in, 2.7 out
+    EngineFacts report;
     EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
     const int64_t usual_batches = report.chunk_batches;
 
@@ -115,7 +121,7 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
     size_t total_bytes = 0;
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
     void* taken = nullptr;
-    HW4_CUDA(cudaMalloc(&taken, free_bytes - (size_t{40} << 20)));
+    HW4_CUDA(cudaMalloc(&taken, free_bytes - (size_t{20} << 20)));
     EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
     EXPECT_LT(report.chunk_batches * report.streams, usual_batches * 4);
     HW4_CUDA(cudaFree(taken));
@@ -131,7 +137,8 @@ TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
         InterruptGuard interrupts;
         CaseReader input(folder / "a.in");
         OutputFile output(folder / "a.out", interrupts);
-        const hw4::test::Failure failure = hw4::test::failure_of([&] { run(input, output, {}); });
+        const hw4::test::Failure failure =
+            hw4::test::failure_of([&] { run_pipeline(input, output, {}, {}, make_engine, nullptr); });
         EXPECT_EQ(failure.code, ExitCode::bad_data);
         EXPECT_NE(failure.message.find("batch 274, V, row 127, column 255"), std::string::npos) << failure.message;
     }

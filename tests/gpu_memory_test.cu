@@ -53,13 +53,17 @@ TEST(PitchedMatrixTest, CopiesRowsBothWays) {
             const Stream stream = make_stream();
             PitchedMatrix matrix(rows, columns, copies);
             EXPECT_GE(matrix.stride(), columns);
-            const PinnedBuffer in = make_pinned(rows * columns);
-            const PinnedBuffer out = make_pinned(rows * columns);
-            std::iota(in.get(), in.get() + rows * columns, 1.0f);
-            matrix.copy_in(in.get(), rows, stream.get());
-            matrix.copy_out(out.get(), rows, stream.get());
+            std::vector<float> in(rows * columns);
+            std::vector<float> out(rows * columns);
+            const Pinned in_place = pin(in.data(), in.size() * sizeof(float));
+            std::iota(in.begin(), in.end(), 1.0f);
+            // The later rows first.
+            matrix.copy_in(in.data() + 20 * columns, rows - 20, stream.get(), 20);
+            matrix.copy_in(in.data(), 20, stream.get());
+            matrix.copy_out(out.data(), 30, stream.get());
+            matrix.copy_out(out.data() + 30 * columns, rows - 30, stream.get(), 30);
             HW4_CUDA(cudaStreamSynchronize(stream.get()));
-            EXPECT_TRUE(std::equal(in.get(), in.get() + rows * columns, out.get())) << name_of(copies) << columns;
+            EXPECT_EQ(in, out) << name_of(copies) << columns;
         }
 }
 

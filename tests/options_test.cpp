@@ -39,13 +39,15 @@ TEST_F(CommandLine, Defaults) {
     EXPECT_FALSE(options.time);
     EXPECT_FALSE(options.sync);
     EXPECT_EQ(options.json, "");
+    EXPECT_EQ(options.trace, "");
     EXPECT_EQ(options.input, "in");
     EXPECT_EQ(options.output, "out");
 }
 
 TEST_F(CommandLine, EveryOption) {
-    const Options options = parse({"--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear",
-                                   "--threads=1024", "--time", "--json", "run.json", "--sync", "in", "out"});
+    const Options options =
+        parse({"--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear", "--threads=1024", "--time",
+               "--json", "run.json", "--trace=run.trace", "--sync", "in", "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::cpu);
     EXPECT_EQ(options.engine.kernel, "neon");
@@ -54,6 +56,7 @@ TEST_F(CommandLine, EveryOption) {
     EXPECT_EQ(options.engine.threads, 1024);
     EXPECT_TRUE(options.time);
     EXPECT_EQ(options.json, "run.json");
+    EXPECT_EQ(options.trace, "run.trace");
     EXPECT_TRUE(options.sync);
     EXPECT_EQ(options.input, "in");
     EXPECT_EQ(options.output, "out");
@@ -128,7 +131,7 @@ TEST_F(CommandLine, NamesTheUnknownLetter) {
 }
 
 TEST_F(CommandLine, NamesTheOptionWithoutItsValue) {
-    for (const std::string name : {"--device", "--kernel", "--streams", "--copies", "--threads", "--json"})
+    for (const std::string name : {"--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"})
         EXPECT_EQ(failure({"in", "out", name}), wrong("option '" + name + "' needs a value"));
 }
 
@@ -162,7 +165,7 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
     const std::string help = kHelpText;
     for (const char* option : {"--device", "--kernel", "--list-kernels", "--streams", "--copies", "--threads", "--time",
-                               "--json", "--sync", "--help", "--version"})
+                               "--json", "--trace", "--sync", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,

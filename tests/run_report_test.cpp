@@ -74,39 +74,94 @@ private:
 
 RunReport example() {
     RunReport report;
-    report.device = "gpu";
-    report.device_name = "NVIDIA H200";
-    report.kernel = "tiled";
-    report.streams = 4;
-    report.copies = "linear";
-    report.threads = 0;
-    report.chunk_batches = 341;
-    report.seconds = {0.25, 0.5, 0.0123456, 2.0, 0.0, 1e-9};
+    report.engine.device = "gpu";
+    report.engine.device_name = "NVIDIA H200";
+    report.engine.kernel = "tiled";
+    report.engine.streams = 4;
+    report.engine.copies = "linear";
+    report.engine.threads = 0;
+    report.engine.chunk_batches = 341;
+    report.engine.device_bytes = 170000000;
+    report.readers = 8;
+    report.writers = 3;
+    report.staging_bytes = 48000000;
     return report;
 }
 
+RunFigures figures() {
+    RunFigures figures;
+    figures.stages[Stage::driver].seconds = 0.125;
+    figures.stages[Stage::context].seconds = 0.25;
+    figures.stages[Stage::read] = {0.5, 800000000};
+    figures.stages[Stage::check] = {0.25, 800000000};
+    figures.stages[Stage::copy_in] = {0.0125, 786432000};
+    figures.stages[Stage::kernel].seconds = 2.0;
+    figures.stages[Stage::write] = {1e-9, 0};
+    figures.stages.overlap = 1.75;
+    figures.total_seconds = 12.5;
+    figures.host_peak_bytes = 123456789;
+    return figures;
+}
+
 TEST(TimeTable, HasALineForEachStage) {
-    EXPECT_EQ(time_table(example(), 12.3456789), "  context     250.000 ms\n"
-                                                 "  read        500.000 ms\n"
-                                                 "  copy_in      12.346 ms\n"
-                                                 "  kernel     2000.000 ms\n"
-                                                 "  copy_out      0.000 ms\n"
-                                                 "  write         0.000 ms\n"
-                                                 "  total     12345.679 ms\n"
-                                                 "  on gpu (NVIDIA H200), kernel tiled, 341 batches at a time\n");
+    EXPECT_EQ(time_table(example(), figures()),
+              "  driver      125.000 ms\n"
+              "  context     250.000 ms\n"
+              "  load          0.000 ms\n"
+              "  pin           0.000 ms\n"
+              "  allocate      0.000 ms\n"
+              "  read        500.000 ms      800.0 MB     1.60 GB/s\n"
+              "  check       250.000 ms      800.0 MB     3.20 GB/s\n"
+              "  copy_in      12.500 ms      786.4 MB    62.91 GB/s\n"
+              "  kernel     2000.000 ms\n"
+              "  copy_out      0.000 ms\n"
+              "  write         0.000 ms\n"
+              "  release       0.000 ms\n"
+              "  total     12500.000 ms  1.75 stages at once\n"
+              "  memory: 123.5 MB on the host, of which 48.0 MB staging buffers; 170.0 MB on the GPU\n"
+              "  on gpu (NVIDIA H200), kernel tiled, 341 batches at a time\n");
 }
 
 TEST(TimeTable, KeepsLongNamesWhole) {
     RunReport report = example();
-    report.device_name = std::string(200, 'x');
-    const std::string table = time_table(report, 1.0);
-    EXPECT_NE(table.find("  on gpu (" + report.device_name + "), kernel tiled, 341 batches at a time\n"),
+    report.engine.device_name = std::string(200, 'x');
+    const std::string table = time_table(report, figures());
+    EXPECT_NE(table.find("  on gpu (" + report.engine.device_name + "), kernel tiled, 341 batches at a time\n"),
               std::string::npos)
         << table;
 }
 
+TEST(HostPeak, IsAtLeastWhatIsInUse) {
+    const size_t before = host_peak_bytes();
+    EXPECT_GT(before, size_t{1} << 20);
+    const std::vector<char> used(size_t{64} << 20, 'x');
+    EXPECT_GT(host_peak_bytes(), used.size());
+}
+
+TEST(TraceText, HasEveryTrackAndSpan) {
+    Timeline timeline;
+    const int reader = timeline.add_track("reader 0", false);
+    const int stream = timeline.add_track("stream 0", true);
+    timeline.add({reader, Stage::read, 0.001, 0.0035, 4096});
+    timeline.add({stream, Stage::kernel, 0.5, 0.75, 0});
+    EXPECT_EQ(trace_text(timeline),
+              "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+              R"({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "host"}},)"
+              "\n"
+              R"({"ph": "M", "name": "process_name", "pid": 2, "args": {"name": "GPU"}},)"
+              "\n"
+              R"({"ph": "M", "name": "thread_name", "pid": 1, "tid": 0, "args": {"name": "reader 0"}},)"
+              "\n"
+              R"({"ph": "M", "name": "thread_name", "pid": 2, "tid": 1, "args": {"name": "stream 0"}},)"
+              "\n"
+              R"({"ph": "X", "name": "read", "pid": 1, "tid": 0, "ts": 1000, "dur": 2500, "args": {"bytes": 4096}},)"
+              "\n"
+              R"({"ph": "X", "name": "kernel", "pid": 2, "tid": 1, "ts": 500000, "dur": 250000, "args": {"bytes": 0}})"
+              "\n]}\n");
+}
+
 TEST(JsonText, HasEveryField) {
-    const FlatJson json(json_text("a.in", {13600, 128, 32}, example(), 12.5));
+    const FlatJson json(json_text("a.in", {13600, 128, 32}, example(), figures()));
     EXPECT_EQ(json["hw4_version"], '"' + std::string(kVersion) + '"');
     EXPECT_EQ(json["contract"], '"' + std::string(kContractName) + '"');
     EXPECT_EQ(json["input"], "\"a.in\"");
@@ -122,25 +177,34 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["chunk_batches"], "341");
     EXPECT_EQ(json["context_seconds"], "0.25");
     EXPECT_EQ(json["read_seconds"], "0.5");
-    EXPECT_EQ(json["copy_in_seconds"], "0.0123456");
+    EXPECT_EQ(json["copy_in_seconds"], "0.0125");
+    EXPECT_EQ(json["copy_in_bytes"], "786432000");
+    EXPECT_EQ(json["copy_in_gb_per_second"], "62.91456");
+    EXPECT_EQ(json["driver_seconds"], "0.125");
+    EXPECT_EQ(json["overlap"], "1.75");
+    EXPECT_EQ(json["readers"], "8");
+    EXPECT_EQ(json["writers"], "3");
+    EXPECT_EQ(json["staging_bytes"], "48000000");
+    EXPECT_EQ(json["device_peak_bytes"], "170000000");
+    EXPECT_EQ(json["host_peak_bytes"], "123456789");
     EXPECT_EQ(json["kernel_seconds"], "2");
     EXPECT_EQ(json["copy_out_seconds"], "0");
     EXPECT_EQ(json["write_seconds"], "1e-09");
     EXPECT_EQ(json["total_seconds"], "12.5");
     EXPECT_EQ(json["flop"], "2.85212672e+10");
     EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
-    EXPECT_EQ(json.size(), 22u);
+    EXPECT_EQ(json.size(), 44u);
 }
 
 TEST(JsonText, NoKernelTimeIsNoInfiniteSpeed) {
-    RunReport report = example();
-    report.seconds.kernel = 0.0;
-    EXPECT_EQ(FlatJson(json_text("a.in", {1, 1, 1}, report, 0.0))["kernel_tflop_per_second"], "0");
+    RunFigures none = figures();
+    none.stages[Stage::kernel].seconds = 0.0;
+    EXPECT_EQ(FlatJson(json_text("a.in", {1, 1, 1}, example(), none))["kernel_tflop_per_second"], "0");
 }
 
 TEST(JsonText, EscapesOddFileNames) {
     const auto input = [](const std::string& name) {
-        return FlatJson(json_text(name, {1, 1, 1}, example(), 1.0))["input"];
+        return FlatJson(json_text(name, {1, 1, 1}, example(), figures()))["input"];
     };
     EXPECT_EQ(input("a \"b\" \\c/d"), R"("a \"b\" \\c/d")");
     EXPECT_EQ(input("tab\tline\nend\r"), R"("tab\u0009line\u000aend\u000d")");

@@ -1,13 +1,11 @@
 #include "engine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "../error.h"
@@ -18,6 +16,7 @@ namespace hw4::cpu {
 namespace {
 
 constexpr size_t kCacheLine = 64;
+constexpr size_t kLargeChunkBytes = size_t{64} << 20;
 
 struct Free {
     void operator()(float* p) const { std::free(p); }
@@ -37,15 +36,84 @@ std::string name_list() {
     return names;
 }
 
-std::vector<float> chunk_buffer(const std::string& path, size_t floats) {
+AlignedFloats chunk_buffer(const std::string& path, size_t floats) {
     try {
-        return std::vector<float>(floats);
+        return allocate_aligned(floats);
     } catch (const std::bad_alloc&) {
         throw Error(ExitCode::out_of_memory, path + ": one chunk of batches needs " +
                                                  std::to_string(floats * sizeof(float)) +
                                                  " bytes of host memory, which cannot be had");
     }
 }
+
+int64_t planned_batches(const EngineRequest& request) {
+    return request.options.chunk_batches > 0 ? request.options.chunk_batches : chunk_batches_for(request.shape, 1);
+}
+
+// Two, so that one chunk's output is written while the next is computed; one where a chunk is large.
+int slot_count(const Shape& shape, int64_t batches) {
+    const auto chunk_bytes = static_cast<size_t>(batches) * shape.batch_input_bytes();
+    return batches < shape.batches && chunk_bytes <= kLargeChunkBytes ? 2 : 1;
+}
+
+class CpuEngine : public Engine {
+public:
+    explicit CpuEngine(const EngineRequest& request)
+        : shape_(request.shape), kernel_(choose_kernel(request.options.kernel)),
+          threads_(request.options.threads > 0 ? request.options.threads : available_processors()),
+          chunk_batches_(planned_batches(request)), pen_(request.pen),
+          progress_("rows", static_cast<double>(shape_.output_rows())) {
+        const auto chunk = static_cast<size_t>(chunk_batches_);
+        for (int slot = 0; slot < slot_count(shape_, chunk_batches_); ++slot)
+            slots_.push_back({chunk_buffer(request.input, chunk * shape_.batch_input_floats()),
+                              chunk_buffer(request.input, chunk * shape_.matrix_floats())});
+    }
+
+    int slots() const override { return static_cast<int>(slots_.size()); }
+    int64_t chunk_batches() const override { return chunk_batches_; }
+    int64_t queries_at_once() const override { return shape_.tokens; }
+
+    void copy_in(const RowsIn& rows) override {
+        const size_t bytes = static_cast<size_t>(rows.rows) * shape_.row_bytes();
+        pen_.time(Stage::copy_in, bytes,
+                  [&] { std::memcpy(slot(rows.slot).qkv.get() + rows.first_row * shape_.dim, rows.from, bytes); });
+    }
+    void wait_until_copied(int) override {}
+
+    void compute(const Work& work) override {
+        pen_.time(Stage::kernel, 0, [&] {
+            attend_batches(kernel_, shape_, work.batches, slot(work.slot).qkv.get(), slot(work.slot).out.get(),
+                           threads_, [&](int64_t rows) { progress_.add(static_cast<double>(rows)); });
+        });
+    }
+
+    const float* fetch(const RowsOut& rows) override { return slot(rows.slot).out.get() + rows.first_row * shape_.dim; }
+
+    EngineFacts finish() override {
+        EngineFacts facts;
+        facts.device = "cpu";
+        facts.device_name = std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
+        facts.kernel = kernel_.name;
+        facts.threads = threads_;
+        facts.chunk_batches = chunk_batches_;
+        return facts;
+    }
+
+private:
+    struct Slot {
+        AlignedFloats qkv; // [chunk_batches][3][tokens][dim]
+        AlignedFloats out; // [chunk_batches][tokens][dim]
+    };
+    const Slot& slot(int index) const { return slots_[static_cast<size_t>(index)]; }
+
+    const Shape shape_;
+    const Kernel& kernel_;
+    const int threads_;
+    const int64_t chunk_batches_;
+    const Pen pen_;
+    Progress progress_;
+    std::vector<Slot> slots_;
+};
 
 } // namespace
 
@@ -58,13 +126,6 @@ const Kernel& choose_kernel(const std::string& name) {
         return *kernel;
     }
     throw Error(ExitCode::usage, "no CPU kernel '" + name + "', there are: " + name_list());
-}
-
-// The processors this process may run on, which can be fewer than the machine has.
-int default_threads() {
-    cpu_set_t allowed;
-    if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-    return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out, int threads,
@@ -96,37 +157,6 @@ void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, con
     });
 }
 
-RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options) {
-    const Shape& shape = input.shape();
-    const Kernel& kernel = choose_kernel(options.kernel);
-    const int threads = options.threads > 0 ? options.threads : default_threads();
-    RunReport report;
-    report.device = "cpu";
-    report.device_name = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-    report.kernel = kernel.name;
-    report.threads = threads;
-    report.chunk_batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(shape, 1);
-
-    const auto chunk = static_cast<size_t>(report.chunk_batches);
-    std::vector<float> qkv = chunk_buffer(input.path(), chunk * shape.batch_input_floats());
-    std::vector<float> out = chunk_buffer(input.path(), chunk * shape.matrix_floats());
-    Progress progress("rows", static_cast<double>(shape.batches) * static_cast<double>(shape.tokens));
-    for (int64_t first = 0; first < shape.batches; first += report.chunk_batches) {
-        const int64_t count = std::min(report.chunk_batches, shape.batches - first);
-        {
-            const StageTimer timer(report.seconds.read);
-            read_checked(input, first, count, qkv.data());
-        }
-        {
-            const StageTimer timer(report.seconds.kernel);
-            attend_batches(kernel, shape, count, qkv.data(), out.data(), threads,
-                           [&](int64_t rows) { progress.add(static_cast<double>(rows)); });
-        }
-        const StageTimer timer(report.seconds.write);
-        output.write(out.data(), static_cast<size_t>(count) * shape.batch_output_bytes());
-    }
-    input.expect_end();
-    return report;
-}
+std::unique_ptr<Engine> make_engine(const EngineRequest& request) { return std::make_unique<CpuEngine>(request); }
 
 } // namespace hw4::cpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "../engine.h"
@@ -13,15 +14,13 @@ namespace hw4::cpu {
 // Throws Error (usage) for an unknown name or one this processor lacks.
 const Kernel& choose_kernel(const std::string& name);
 
-int default_threads();
-
 // `count` batches, Q K V Q K V ..., to O O ...; the bytes do not depend on `threads`. `done(rows)` is called by
 // the working threads after each block of rows.
 void attend_batches(
     const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out, int threads,
     const std::function<void(int64_t rows)>& done = [](int64_t) {});
 
-// The whole file.
-RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options);
+// Throws Error (usage, out_of_memory).
+std::unique_ptr<Engine> make_engine(const EngineRequest& request);
 
 } // namespace hw4::cpu

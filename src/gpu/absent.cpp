@@ -8,9 +8,9 @@ constexpr const char* kAbsent = "hw4 was built without CUDA";
 }
 
 std::vector<KernelInfo> kernel_list() { return {}; }
-std::string unusable_reason() { return kAbsent; }
+std::string unusable_reason(const Pen&) { return kAbsent; }
 std::string unsupported_reason(const Shape&, const std::string&) { return kAbsent; }
 std::string build_description() { return "built without CUDA"; }
-RunReport run(CaseReader&, OutputFile&, const EngineOptions&) { throw Error(ExitCode::no_gpu, kAbsent); }
+std::unique_ptr<Engine> make_engine(const EngineRequest&) { throw Error(ExitCode::no_gpu, kAbsent); }
 
 } // namespace hw4::gpu

@@ -2,6 +2,7 @@
 // links absent.cpp in place of engine.cu and is otherwise the same program.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace hw4::gpu {
 // Every GPU kernel of this build, in ladder order.
 std::vector<KernelInfo> kernel_list();
 
-// Why the GPU cannot be used, for a sentence that starts "no usable GPU: "; empty when it can.
-std::string unusable_reason();
+// Why the GPU cannot be used, for a sentence that starts "no usable GPU: "; empty when it can. The first call starts
+// the driver and makes the context, which `pen` writes down.
+std::string unusable_reason(const Pen& pen = {});
 
 // Why the kernel of that name, or any kernel when `name` is empty, cannot take this shape here; empty when it can.
 std::string unsupported_reason(const Shape& shape, const std::string& name);
@@ -21,7 +23,7 @@ std::string unsupported_reason(const Shape& shape, const std::string& name);
 // "CUDA 13.0 for sm_80 sm_90", "built without CUDA".
 std::string build_description();
 
-// The whole file. Throws Error.
-RunReport run(CaseReader& input, OutputFile& output, const EngineOptions& options);
+// The GPU must be usable. Throws Error.
+std::unique_ptr<Engine> make_engine(const EngineRequest& request);
 
 } // namespace hw4::gpu

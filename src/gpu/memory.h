@@ -33,8 +33,8 @@ private:
 struct FreeDevice {
     void operator()(float* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaFree(p)); }
 };
-struct FreePinned {
-    void operator()(float* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaFreeHost(p)); }
+struct Unpin {
+    void operator()(void* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaHostUnregister(p)); }
 };
 struct DestroyStream {
     void operator()(cudaStream_t s) const noexcept { HW4_CUDA_NOEXCEPT(cudaStreamDestroy(s)); }
@@ -45,7 +45,7 @@ struct DestroyEvent {
 
 using Stream = Owner<cudaStream_t, DestroyStream>;
 using Event = Owner<cudaEvent_t, DestroyEvent>;
-using PinnedBuffer = Owner<float*, FreePinned>;
+using Pinned = Owner<void*, Unpin>;
 
 // A stream that does not wait for the default stream, nor the default stream for it.
 inline Stream make_stream() {
@@ -54,23 +54,25 @@ inline Stream make_stream() {
     return Stream(stream);
 }
 
-inline Event make_event() {
+// `flags`: cudaEventBlockingSync and its kin.
+inline Event make_event(unsigned flags = cudaEventDefault) {
     cudaEvent_t event;
-    HW4_CUDA(cudaEventCreate(&event));
+    HW4_CUDA(cudaEventCreateWithFlags(&event, flags));
     return Event(event);
 }
 
-inline PinnedBuffer make_pinned(size_t floats) {
-    void* memory = nullptr;
-    HW4_CUDA(cudaMallocHost(&memory, floats * sizeof(float)));
-    return PinnedBuffer(static_cast<float*>(memory));
+// Keeps memory that somebody else owns in place, so that the GPU copies it by itself.
+inline Pinned pin(void* memory, size_t bytes) {
+    HW4_CUDA(cudaHostRegister(memory, bytes, cudaHostRegisterDefault));
+    return Pinned(memory);
 }
 
 // `rows` rows of `columns` floats on the device, a pitch apart: one that suits the card, or for linear copies the row
 // itself.
 class PitchedMatrix {
 public:
-    PitchedMatrix(size_t rows, size_t columns, Copies copies = Copies::two_d) : copies_(copies), columns_(columns) {
+    PitchedMatrix(size_t rows, size_t columns, Copies copies = Copies::two_d)
+        : copies_(copies), rows_(rows), columns_(columns) {
         void* memory = nullptr;
         if (copies == Copies::linear) {
             pitch_bytes_ = row_bytes();
@@ -82,13 +84,15 @@ public:
     }
 
     float* data() const { return memory_.get(); }
+    float* row(size_t index) const { return data() + index * stride(); }
     size_t stride() const { return pitch_bytes_ / sizeof(float); } // floats from one row to the next
+    size_t bytes() const { return rows_ * pitch_bytes_; }
 
-    void copy_in(const float* host, size_t rows, cudaStream_t stream) {
-        copy(data(), pitch_bytes_, host, row_bytes(), rows, cudaMemcpyHostToDevice, stream);
+    void copy_in(const float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) {
+        copy(row(first_row), pitch_bytes_, host, row_bytes(), rows, cudaMemcpyHostToDevice, stream);
     }
-    void copy_out(float* host, size_t rows, cudaStream_t stream) const {
-        copy(host, row_bytes(), data(), pitch_bytes_, rows, cudaMemcpyDeviceToHost, stream);
+    void copy_out(float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
+        copy(host, row_bytes(), row(first_row), pitch_bytes_, rows, cudaMemcpyDeviceToHost, stream);
     }
 
 private:
@@ -104,6 +108,7 @@ private:
 
     Owner<float*, FreeDevice> memory_;
     Copies copies_;
+    size_t rows_;
     size_t columns_;
     size_t pitch_bytes_ = 0;
 };
