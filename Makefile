@@ -167,7 +167,7 @@ test: | need-test
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(BUILD)/unit_tests $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels)
+tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels)
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
 $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
@@ -176,6 +176,11 @@ $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
 
 $(BUILD)/unit_tests: $(call objects,$(UNIT_TESTS)) $(TEST_OBJECTS)
 	$(LINK_CPP) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
+
+# Loaded before the C library into whatever a test starts, so never sanitized itself.
+$(BUILD)/fault_shim.so: tests/fault_shim.cpp Makefile
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 $(WARN) -shared -fPIC $< -o $@ -ldl
 
 $(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES)) $(TEST_OBJECTS)
 	$(LINK_CU) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../error.h"
+#include "fault.h"
 
 namespace hw4::gpu {
 
@@ -40,7 +41,9 @@ inline void report(cudaError_t status, const char* call, const char* file, int l
 
 } // namespace hw4::gpu
 
-#define HW4_CUDA(call) ::hw4::gpu::check((call), #call, __FILE__, __LINE__)
+#define HW4_CUDA(call) ::hw4::gpu::check(::hw4::gpu::fault_due() ? cudaErrorUnknown : (call), #call, __FILE__, __LINE__)
 #define HW4_CUDA_NOEXCEPT(call) ::hw4::gpu::report((call), #call, __FILE__, __LINE__)
 // Straight after <<<...>>>: a launch returns its error only when asked.
-#define HW4_CUDA_LAUNCHED(kernel) ::hw4::gpu::check(cudaGetLastError(), "launch of " kernel, __FILE__, __LINE__)
+#define HW4_CUDA_LAUNCHED(kernel)                                                                                      \
+    ::hw4::gpu::check(::hw4::gpu::fault_due() ? cudaErrorUnknown : cudaGetLastError(), "launch of " kernel, __FILE__,  \
+                      __LINE__)

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""What goes wrong while hw4 runs: reading, writing, CUDA calls, signals. Every fault must end in the documented exit code,
+without a hang, without a file that is not whole.
+
+    python3 tests/fault_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs, HW4_BUILD the one with fault_shim.so (default: build in the repository).
+"""
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import cli_test
+from cli_test import (INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED, by_seq,
+                      generated, hw4, write_zeros)
+
+SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
+PRELOAD_AND_ASAN = "AddressSanitizer must be the first library, so no other can be loaded before the program"
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def no_gpu():
+    """Why there is no GPU to test; empty where there is one."""
+    case = generated(1, 2, 2)
+    done = hw4(case, "/dev/null", device="gpu")
+    return done.stderr.splitlines()[-1] if done.returncode == NO_GPU else ""
+
+
+class FaultTest(cli_test.CliTest):
+    def faulty(self, path, *options, device="cpu", **faults):
+        """hw4 with things going wrong in its system calls."""
+        if not SHIM.exists():
+            self.skipTest(f"{SHIM} is not there; make tests builds it")
+        env = {"LD_PRELOAD": str(SHIM), "FAULT_FILE": str(path), **{name: str(value) for name, value in faults.items()}}
+        return hw4(*options, path, self.out, device=device, env=env)
+
+    def assert_fails(self, done, code, wanted, names):
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assert_one_message(done.stderr, names, wanted)
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        self.assertEqual(self.temporaries(), [])
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_ASAN)
+class FileFaultTest(FaultTest):
+    """On the CPU; GpuFileFaultTest repeats it on the GPU."""
+    device = "cpu"
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(60, 256, 64)  # 11.8 MB in, 3.9 out: several pieces for every reader and writer
+        self.size = self.case.stat().st_size
+        self.out.write_bytes(OLD_OUTPUT)
+
+    def test_short_and_interrupted_reads(self):
+        done = self.faulty(self.case, device=self.device, FAULT_SHORT_READS=10007)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+
+    def test_unreadable_place(self):
+        for place in (12, self.size // 2, self.size - 1):
+            with self.subTest(place=place):
+                done = self.faulty(self.case, device=self.device, FAULT_READ_ERROR_AT=place)
+                self.assert_fails(done, IO_ERROR, r"cannot read: Input/output error", self.case)
+
+    def test_disk_full_while_writing(self):
+        output_bytes = 60 * 256 * 64 * 4
+        for place in (0, output_bytes // 2, output_bytes - 1):
+            with self.subTest(place=place):
+                done = self.faulty(self.case, device=self.device, FAULT_NO_ROOM_AT=place)
+                self.assert_fails(done, IO_ERROR, r"cannot write: No space left", self.out)
+
+    def test_device_that_is_full(self):
+        done = hw4(self.case, "/dev/full", device=self.device)
+        self.assert_fails(done, IO_ERROR, r"cannot write: No space left", "/dev/full")
+
+    def test_gzip_that_ends_early(self):
+        zipped = self.file(gzip.compress(self.case.read_bytes(), 1)[:-100000], "case.in.gz")
+        self.assert_fails(hw4(zipped, self.out, device=self.device), cli_test.BAD_DATA, r"gzip stream corrupt", zipped)
+
+
+class KillTest(FaultTest):
+    device = "cpu"
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(60, 256, 64)
+
+    def start_on(self, *args):
+        process = subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, *args],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_signal_at_a_random_moment(self):
+        started = time.monotonic()
+        self.assertEqual(self.start_on(self.case, self.out).wait(PATIENCE), OK)
+        whole_run = time.monotonic() - started
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL) * 6:
+            self.out.write_bytes(OLD_OUTPUT)
+            moment = chance.uniform(0, whole_run)
+            with self.subTest(number.name, seed=seed, moment=moment):
+                process = self.start_on(self.case, self.out)
+                time.sleep(moment)
+                process.send_signal(number)
+                code = process.wait(PATIENCE)
+                # Before its guard is up a signal ends the program as it would any other; then nothing is there yet.
+                self.assertIn(code, (OK, 128 + number, -number))
+                if code == OK or self.out.read_bytes() != OLD_OUTPUT:
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+                if number != signal.SIGKILL:
+                    self.assertEqual(self.temporaries(), [])
+                for left in self.temporaries():
+                    left.unlink()
+
+
+class LargeFileTest(FaultTest):
+    device = "cpu"
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_memory_stays_that_of_the_ring(self):
+        # 3.4 GB, a hundred rings of 32 MiB; one token a batch, so that there is little to compute.
+        path, report = self.dir / "case.in", self.dir / "run.json"
+        write_zeros(path, 1_100_000, 1, 256)
+        done = hw4("--json", report, path, "/dev/null", device=self.device)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        told = json.loads(report.read_text())
+        self.assertEqual(told["read_bytes"], 1_100_000 * 3 * 256 * 4)
+        self.assertLessEqual(told["staging_bytes"], 64 << 20)
+        if self.device == "cpu":
+            self.assertLessEqual(told["host_peak_bytes"], 128 << 20)
+
+
+class NeedsGpu:
+    @classmethod
+    def setUpClass(cls):
+        reason = no_gpu()
+        if reason:
+            raise unittest.SkipTest(reason)
+        super().setUpClass()
+
+
+class GpuFileFaultTest(NeedsGpu, FileFaultTest):
+    device = "gpu"
+
+
+class GpuKillTest(NeedsGpu, KillTest):
+    device = "gpu"
+
+
+class GpuLargeFileTest(NeedsGpu, LargeFileTest):
+    device = "gpu"
+
+
+class CudaFaultTest(NeedsGpu, FaultTest):
+    def test_every_failing_call(self):
+        """The k-th checked CUDA call fails, for every k of a run with several chunks, or a sample of them."""
+        case = generated(60, 256, 64)
+        options = ("--streams", "2")
+        self.out.write_bytes(OLD_OUTPUT)
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        call = 1
+        while True:
+            with self.subTest(call=call, seed=seed):
+                done = hw4(*options, case, self.out, device="gpu", env={"HW4_FAIL_CUDA_CALL": str(call)})
+                if done.returncode == OK:
+                    self.assertGreater(call, 30, "too few calls were checked")
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(case))
+                    return
+                self.assert_fails(done, INTERNAL, r"cudaErrorUnknown .* from .* at src/gpu/", None)
+            call += 1 if call < 25 else chance.randrange(1, 8)
+
+
+if __name__ == "__main__":
+    unittest.main()
