@@ -88,7 +88,7 @@ HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/time
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
 GPU_TESTS := $(wildcard tests/*_test.cu)
-STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile -regex '.*\.\(h\|cpp\|cu\|cuh\)')
+STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
@@ -167,7 +167,7 @@ test: | need-test
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels)
+tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels $(BUILD)/start_up $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
 $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
@@ -191,6 +191,22 @@ time-kernels: $(BUILD)/time_kernels
 $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp) \
     $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
 	$(LINK_CU) $^ -o $@ $(LDLIBS)
+
+REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
+$(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
+	@mkdir -p $(@D)
+	$(LINK_CU) $^ -o $@
+
+## start-up: build build/start_up, which prints what the GPU costs before and after the work, step by step
+.PHONY: start-up
+start-up: $(BUILD)/start_up
+$(BUILD)/start_up: $(call objects,profile/start_up.cu) $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
+	$(LINK_CU) $^ -o $@ $(LDLIBS)
+
+## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
+.PHONY: bench-files
+bench-files: all $(REFERENCES) $(BUILD)/start_up
+	$(PYTHON) report/bench_files --bin $(BIN) --build $(BUILD) --json $(BUILD)/bench_files.json $(BENCH_ARGS)
 
 ## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
 .PHONY: bench-gpu
@@ -237,7 +253,8 @@ need-run need-test: need-%:
 .PHONY: help
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-	    awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp $(UNIT_TESTS) $(GPU_TESTS) $(GPU_SOURCES) profile/time_kernels.cu src/gpu/absent.cpp))
+    judge/compare.cpp $(UNIT_TESTS) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
+    $(wildcard report/reference/*.cu) src/gpu/absent.cpp))

@@ -11,6 +11,7 @@
 #include "src/cpu/engine.h"
 #include "src/error.h"
 #include "src/gpu/engine.h"
+#include "src/host_memory.h"
 #include "src/interrupt.h"
 #include "src/options.h"
 #include "src/parallel.h"

@@ -1,7 +1,6 @@
 #include "run_report.h"
 
 #include <cstdio>
-#include <fstream>
 
 #include "contract.h"
 #include "options.h"
@@ -65,16 +64,6 @@ std::string megabytes(size_t bytes) {
 }
 
 } // namespace
-
-size_t host_peak_bytes() {
-    // Not getrusage(), whose ru_maxrss starts with what the parent had.
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;) {
-        size_t kibibytes = 0;
-        if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
-    }
-    return 0;
-}
 
 std::string time_table(const RunReport& report, const RunFigures& figures) {
     std::string table;

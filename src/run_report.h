@@ -14,9 +14,6 @@ struct RunFigures {
     size_t host_peak_bytes = 0;
 };
 
-// The most memory this process has had in use, in bytes; 0 where the system does not say.
-size_t host_peak_bytes();
-
 std::string time_table(const RunReport& report, const RunFigures& figures);
 std::string json_text(const std::string& input, const Shape& shape, const RunReport& report, const RunFigures& figures);
 
