@@ -8,9 +8,9 @@
 namespace hw4 {
 
 const char* name_of(Stage stage) {
-    constexpr std::array<const char*, kStages> names = {"driver",   "context",  "load",  "pin",
-                                                        "allocate", "read",     "check", "copy_in",
-                                                        "kernel",   "copy_out", "write", "release"};
+    constexpr std::array<const char*, kStages> names = {"driver",   "context", "pin",    "allocate", "load",
+                                                        "prepare",  "read",    "check",  "copy_in",  "kernel",
+                                                        "copy_out", "write",   "release"};
     return names[static_cast<size_t>(stage)];
 }
 

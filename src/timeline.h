@@ -10,8 +10,22 @@
 
 namespace hw4 {
 
-enum class Stage { driver, context, load, pin, allocate, read, check, copy_in, kernel, copy_out, write, release };
-constexpr int kStages = 12;
+enum class Stage {
+    driver,   // starting the CUDA driver
+    context,  // making the context
+    pin,      // the staging buffers
+    allocate, // the slots
+    load,     // the first launch, which takes the kernel's code to the GPU
+    prepare,  // the output file's room and pages
+    read,
+    check,
+    copy_in,
+    kernel,
+    copy_out,
+    write,
+    release, // giving back what the engine has
+};
+constexpr int kStages = 13;
 
 const char* name_of(Stage stage);
 

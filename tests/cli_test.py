@@ -35,8 +35,8 @@ PATIENCE = 60  # seconds after which something that should have happened counts 
 OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ERROR = 0, 64, 65, 66, 69, 70, 71, 73, 74
 NOTE = "note: outside the course's range"
 OLD_OUTPUT = b"the output of an earlier run"
-STAGES = ("driver", "context", "load", "pin", "allocate", "read", "check", "copy_in", "kernel", "copy_out", "write",
-          "release")
+STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
+          "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
 OPTIONS = ("device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "trace", "sync", "help",
            "version")
@@ -933,7 +933,7 @@ class ReportTest(CliTest):
         events = json.loads(trace.read_text())["traceEvents"]
         tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
         spans = [e for e in events if e["ph"] == "X"]
-        self.assertEqual({e["name"] for e in spans}, {"read", "check", "copy_in", "kernel", "write", "release"})
+        self.assertEqual({e["name"] for e in spans}, {"prepare", "read", "check", "copy_in", "kernel", "write", "release"})
         by_name = {name: sum(e["args"]["bytes"] for e in spans if e["name"] == name) for name in ("read", "write")}
         self.assertEqual(by_name, {"read": 12 * 3 * 256 * 64, "write": 4 * 3 * 256 * 64})
         for e in spans:

@@ -138,6 +138,18 @@ TEST_F(PipelineRun, PutsEveryRowInItsPlace) {
     }
 }
 
+// While it is made, the pages of the output are; none of their zeros may come after what was computed.
+TEST_F(PipelineRun, AnEngineMayTakeItsTime) {
+    write_case(400, 64, 16);
+    for (const int microseconds : {0, 50, 300, 2000, 20000}) {
+        run([&](const EngineRequest& request) {
+            std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+            return passing(2, 5)(request);
+        });
+        EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case()) << microseconds;
+    }
+}
+
 TEST_F(PipelineRun, TakesABatchInSlicesOfItsQueries) {
     write_case(3, 1000, 9);
     for (const int64_t queries : {1, 64, 999, 1000, 5000}) {

@@ -107,9 +107,10 @@ TEST(TimeTable, HasALineForEachStage) {
     EXPECT_EQ(time_table(example(), figures()),
               "  driver      125.000 ms\n"
               "  context     250.000 ms\n"
-              "  load          0.000 ms\n"
               "  pin           0.000 ms\n"
               "  allocate      0.000 ms\n"
+              "  load          0.000 ms\n"
+              "  prepare       0.000 ms\n"
               "  read        500.000 ms      800.0 MB     1.60 GB/s\n"
               "  check       250.000 ms      800.0 MB     3.20 GB/s\n"
               "  copy_in      12.500 ms      786.4 MB    62.91 GB/s\n"
@@ -186,7 +187,7 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["total_seconds"], "12.5");
     EXPECT_EQ(json["flop"], "2.85212672e+10");
     EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
-    EXPECT_EQ(json.size(), 44u);
+    EXPECT_EQ(json.size(), 45u);
 }
 
 TEST(JsonText, NoKernelTimeIsNoInfiniteSpeed) {
