@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What goes wrong while hw4 runs: reading, writing, CUDA calls, signals. Every fault must end in the documented exit code,
-without a hang, without a file that is not whole.
+"""What goes wrong while hw4 runs: reading, writing, CUDA calls, signals. Every fault must end in the documented exit
+code, without a hang, without a file that is not whole.
 
     python3 tests/fault_test.py [-v] [TestClass[.test_name]]
 
@@ -17,8 +17,8 @@ import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED, by_seq,
-                      generated, hw4, write_zeros)
+from cli_test import (INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED,
+                      by_seq, generated, hw4, write_zeros)
 
 SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
 PRELOAD_AND_ASAN = "AddressSanitizer must be the first library, so no other can be loaded before the program"
