@@ -21,8 +21,9 @@ struct EngineOptions {
     std::string kernel; // empty: the engine chooses
     int streams = 4;
     Copies copies = Copies::two_d;
-    int threads = 0;           // 0: as many as the machine offers
-    int64_t chunk_batches = 0; // 0: chosen from the problem
+    int threads = 0;             // 0: as many as the machine offers
+    int64_t chunk_batches = 0;   // 0: chosen from the problem
+    int64_t queries_at_once = 0; // likewise
 };
 
 // What an engine is made for.
@@ -46,7 +47,8 @@ struct EngineFacts {
     std::string copies = "none"; // "2d" or "linear"; "none" on the CPU
     int threads = 0;             // 0 on the GPU
     int64_t chunk_batches = 0;
-    size_t device_bytes = 0; // the most memory it took on the GPU
+    int64_t queries_at_once = 0; // of a batch
+    size_t device_bytes = 0;     // the most memory it took on the GPU
 };
 
 // Rows of a chunk's input, Q K V Q K V ..., on their way into the chunk's slot.

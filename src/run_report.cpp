@@ -109,6 +109,7 @@ std::string json_text(const std::string& input, const Shape& shape, const RunRep
     field("readers", std::to_string(report.readers));
     field("writers", std::to_string(report.writers));
     field("chunk_batches", std::to_string(engine.chunk_batches));
+    field("queries_at_once", std::to_string(engine.queries_at_once));
     field("staging_bytes", std::to_string(report.staging_bytes));
     field("device_peak_bytes", std::to_string(engine.device_bytes));
     field("host_peak_bytes", std::to_string(figures.host_peak_bytes));

@@ -900,8 +900,8 @@ class ReportTest(CliTest):
         for name, rest in rows:
             if name in ("read", "check", "copy_in", "write"):
                 self.assertRegex(rest, r"\A +\d+\.\d MB +\d+\.\d\d GB/s\Z")
-        self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, of which "
-                                      r"\d+\.\d MB staging buffers; 0.0 MB on the GPU\n")
+        self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, "
+                                      r"of which \d+\.\d MB staging buffers; 0.0 MB on the GPU\n")
         self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), kernel \w+, 3 batches at a time\n\Z")
 
     def test_json(self):
@@ -917,7 +917,7 @@ class ReportTest(CliTest):
             {name: value for name, value in told.items() if name not in measured},
             {"hw4_version": version, "contract": contract, "input": str(generated(B, N, d)), "batches": B,
              "tokens": N, "dim": d, "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
-             "copies": "none", "threads": 3, "chunk_batches": 3, "device_peak_bytes": 0,
+             "copies": "none", "threads": 3, "chunk_batches": 3, "queries_at_once": N, "device_peak_bytes": 0,
              "read_bytes": 12 * B * N * d, "check_bytes": 12 * B * N * d, "copy_in_bytes": 12 * B * N * d,
              "copy_out_bytes": 0, "write_bytes": 4 * B * N * d, "flop": 4 * B * N * N * d,
              "kernel_tflop_per_second": told["kernel_tflop_per_second"]})
@@ -933,7 +933,8 @@ class ReportTest(CliTest):
         events = json.loads(trace.read_text())["traceEvents"]
         tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
         spans = [e for e in events if e["ph"] == "X"]
-        self.assertEqual({e["name"] for e in spans}, {"prepare", "read", "check", "copy_in", "kernel", "write", "release"})
+        self.assertEqual({e["name"] for e in spans},
+                         {"prepare", "read", "check", "copy_in", "kernel", "write", "release"})
         by_name = {name: sum(e["args"]["bytes"] for e in spans if e["name"] == name) for name in ("read", "write")}
         self.assertEqual(by_name, {"read": 12 * 3 * 256 * 64, "write": 4 * 3 * 256 * 64})
         for e in spans:

@@ -163,6 +163,16 @@ class GpuKillTest(NeedsGpu, KillTest):
 class GpuLargeFileTest(NeedsGpu, LargeFileTest):
     device = "gpu"
 
+    def test_batch_larger_than_a_slot(self):
+        path, report = self.dir / "case.in", self.dir / "run.json"
+        write_zeros(path, 2, 200_000, 64)
+        done = hw4("--json", report, path, self.out, device="gpu")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        told = json.loads(report.read_text())
+        self.assertLess(told["queries_at_once"], 200_000)
+        self.assertLessEqual(told["staging_bytes"], 64 << 20)
+        self.assertEqual(self.out.read_bytes(), bytes(2 * 200_000 * 64 * 4))
+
 
 class CudaFaultTest(NeedsGpu, FaultTest):
     def test_every_failing_call(self):

@@ -81,6 +81,7 @@ RunReport example() {
     report.engine.copies = "linear";
     report.engine.threads = 0;
     report.engine.chunk_batches = 341;
+    report.engine.queries_at_once = 128;
     report.engine.device_bytes = 170000000;
     report.readers = 8;
     report.writers = 3;
@@ -169,6 +170,7 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["copies"], "\"linear\"");
     EXPECT_EQ(json["threads"], "0");
     EXPECT_EQ(json["chunk_batches"], "341");
+    EXPECT_EQ(json["queries_at_once"], "128");
     EXPECT_EQ(json["context_seconds"], "0.25");
     EXPECT_EQ(json["read_seconds"], "0.5");
     EXPECT_EQ(json["copy_in_seconds"], "0.0125");
@@ -187,7 +189,7 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["total_seconds"], "12.5");
     EXPECT_EQ(json["flop"], "2.85212672e+10");
     EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
-    EXPECT_EQ(json.size(), 45u);
+    EXPECT_EQ(json.size(), 46u);
 }
 
 TEST(JsonText, NoKernelTimeIsNoInfiniteSpeed) {

@@ -48,6 +48,23 @@ TEST(SlotPlanTest, ObeysAnExplicitChunk) {
     EXPECT_EQ(plan_slots({9, 33, 20}, options), (SlotPlan{4, 2}));
 }
 
+TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
+    const Shape huge{1, 300000, 64};
+    EXPECT_GT(device_bytes_per_batch(huge, Copies::two_d), kSlotDeviceBytes);
+    EXPECT_EQ(plan_queries(huge, {}, 1), kSliceQueries);
+    EXPECT_EQ(kSliceQueries % kQueryStep, 0);
+    for (const Shape& shape : {Shape{2, 32768, 64}, Shape{4, 16384, 64}, Shape{13600, 128, 32}})
+        EXPECT_EQ(plan_queries(shape, {}, plan_slots(shape, {}).batches), shape.tokens);
+}
+
+TEST(SlotPlanTest, ObeysAnExplicitSliceOfASingleBatch) {
+    EngineOptions options;
+    options.queries_at_once = 1;
+    EXPECT_EQ(plan_queries({9, 5000, 20}, options, 1), kQueryStep);
+    EXPECT_EQ(plan_queries({9, 500, 20}, options, 1), 500);
+    EXPECT_EQ(plan_queries({9, 5000, 20}, options, 2), 5000) << "only single batches are split";
+}
+
 TEST(SlotPlanTest, ShrinksStepByStepToTheSmallest) {
     SlotPlan plan = {4, 341};
     int steps = 0;

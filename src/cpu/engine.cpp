@@ -96,6 +96,7 @@ public:
         facts.kernel = kernel_.name;
         facts.threads = threads_;
         facts.chunk_batches = chunk_batches_;
+        facts.queries_at_once = shape_.tokens;
         return facts;
     }
 

@@ -60,22 +60,27 @@ public:
                             [&] { return pin(request.staging, request.staging_bytes); })),
           slots_(pen_.time(Stage::allocate, 0,
                            [&] { return make_slots(shape_, copies_, plan_slots(shape_, request.options)); })),
-          times_(request.timeline, slots_.count()), copies_in_(static_cast<size_t>(request.ring_buffers)),
-          kernels_(static_cast<size_t>(slots_.count())) {
-        for (int slot = 0; slot < slots_.count(); ++slot) streams_.push_back(make_stream());
+          queries_at_once_(plan_queries(shape_, request.options, slots_.batches())),
+          streams_(make_streams(queries_at_once_ < shape_.tokens ? request.options.streams : slots_.count())),
+          out_streams_(make_streams(request.writers)),
+          times_(request.timeline, static_cast<int>(streams_.size()), request.writers),
+          copies_in_(static_cast<size_t>(request.ring_buffers)) {
+        for (int slot = 0; slot < slots_.count(); ++slot) chunks_.emplace_back(slices(), times_.wanted());
         for (int writer = 0; writer < request.writers; ++writer) copies_out_.emplace_back(times_.wanted());
     }
 
     // A run that fails while chunks are in flight must not pull the memory from under them.
     ~GpuEngine() override {
         for (const Stream& stream : streams_) HW4_CUDA_NOEXCEPT(cudaStreamSynchronize(stream.get()));
+        for (const Stream& stream : out_streams_) HW4_CUDA_NOEXCEPT(cudaStreamSynchronize(stream.get()));
     }
 
     int slots() const override { return slots_.count(); }
     int64_t chunk_batches() const override { return slots_.batches(); }
-    int64_t queries_at_once() const override { return shape_.tokens; }
+    int64_t queries_at_once() const override { return queries_at_once_; }
 
     void copy_in(const RowsIn& rows) override {
+        if (rows.first_row == 0) wait_for_other_streams(rows.slot);
         Operation& copy =
             copies_in_[static_cast<size_t>(rows.buffer)].add(rows.slot, bytes_of(rows.rows), times_.wanted());
         copy.begin(stream(rows.slot));
@@ -88,50 +93,110 @@ public:
     }
 
     void compute(const Work& work) override {
-        Operations& kernels = kernels_[static_cast<size_t>(work.slot)];
-        if (work.first_query == 0) kernels.settle(Stage::kernel, times_); // the output of those before is long fetched
-        Operation& operation = kernels.add(work.slot, 0, times_.wanted());
-        operation.begin(stream(work.slot));
+        ChunkOfSlot& chunk = chunk_of(work.slot);
+        const size_t slice = slice_of(work.first_query);
+        const int turn = stream_of(work.slot, slice);
+        if (slice == 0) {
+            note_kernels(work.slot);
+            HW4_CUDA(cudaEventRecord(chunk.copied_in.get(), stream(work.slot)));
+        }
+        if (turn != work.slot) HW4_CUDA(cudaStreamWaitEvent(stream(turn), chunk.copied_in.get()));
+        Operation& operation = chunk.kernels[slice];
+        operation.begin(stream(turn));
         if (launched_)
-            launch(work);
-        else
-            pen_.time(Stage::load, 0, [&] { launch(work); }); // the first launch takes the kernel's code to the GPU
-        operation.end(stream(work.slot));
-        launched_ = true;
+            launch(work, stream(turn));
+        else // the first launch takes the kernel's code to the GPU
+            pen_.time(Stage::load, 0, [&] { launch(work, stream(turn)); });
+        operation.end(stream(turn));
+        launched_ = chunk.computed = true;
     }
 
+    // In a stream of the writer's own: the slot's may have more to compute by now.
     const float* fetch(const RowsOut& rows) override {
+        cudaStream_t out = out_streams_[static_cast<size_t>(rows.writer)].get();
+        const int64_t last_row = (rows.first_row + rows.rows - 1) % shape_.tokens;
+        HW4_CUDA(cudaStreamWaitEvent(out, chunk_of(rows.slot).kernels[slice_of(last_row)].done()));
         Operation& copy = copies_out_[static_cast<size_t>(rows.writer)];
-        copy.begin(stream(rows.slot));
-        slots_.copy_out(rows.slot, rows.first_row, rows.rows, rows.staging, stream(rows.slot));
-        copy.end(stream(rows.slot));
+        copy.begin(out);
+        slots_.copy_out(rows.slot, rows.first_row, rows.rows, rows.staging, out);
+        copy.end(out);
         copy.wait();
-        times_.add(copy, rows.slot, Stage::copy_out, bytes_of(rows.rows));
+        times_.add(copy, static_cast<int>(streams_.size()) + rows.writer, Stage::copy_out, bytes_of(rows.rows));
         return rows.staging;
     }
 
     EngineFacts finish() override {
         for (Operations& copies : copies_in_) copies.settle(Stage::copy_in, times_);
-        for (Operations& kernels : kernels_) kernels.settle(Stage::kernel, times_);
+        for (int slot = 0; slot < slots_.count(); ++slot) note_kernels(slot);
         EngineFacts facts;
         facts.device = "gpu";
         facts.device_name = times_.wanted() ? device_name() : ""; // a slow question
         facts.kernel = kernel_.name;
-        facts.streams = slots_.count();
+        facts.streams = static_cast<int>(streams_.size());
         facts.copies = name_of(copies_);
         facts.chunk_batches = slots_.batches();
+        facts.queries_at_once = queries_at_once_;
         facts.device_bytes = slots_.bytes();
         return facts;
     }
 
 private:
-    cudaStream_t stream(int slot) const { return streams_[static_cast<size_t>(slot)].get(); }
+    // What is under way with the chunk in a slot.
+    struct ChunkOfSlot {
+        ChunkOfSlot(size_t slices, bool timed) : copied_in(make_event(cudaEventDisableTiming)) {
+            while (kernels.size() < slices) kernels.emplace_back(timed);
+        }
+        Event copied_in;
+        std::vector<Operation> kernels; // by slice
+        bool computed = false;          // and not yet written down
+    };
+
+    static std::vector<Stream> make_streams(int count) {
+        std::vector<Stream> made;
+        for (int i = 0; i < count; ++i) made.push_back(make_stream());
+        return made;
+    }
+
+    size_t slices() const { return slice_of(shape_.tokens - 1) + 1; }
+    size_t slice_of(int64_t query) const { return static_cast<size_t>(query / queries_at_once_); }
+    // Slices of a batch take the streams in turn, so that one fills the multiprocessors that the other leaves.
+    int stream_of(int slot, size_t slice) const {
+        return static_cast<int>((static_cast<size_t>(slot) + slice) % streams_.size());
+    }
+    cudaStream_t stream(int index) const { return streams_[static_cast<size_t>(index)].get(); }
+    ChunkOfSlot& chunk_of(int slot) { return chunks_[static_cast<size_t>(slot)]; }
     size_t bytes_of(int64_t rows) const { return static_cast<size_t>(rows) * shape_.row_bytes(); }
 
-    void launch(const Work& work) {
-        kernel_.launch({slots_.input(work.slot), slots_.stride(), slots_.output(work.slot), slots_.stride(),
-                        work.batches, shape_.tokens, static_cast<int>(shape_.dim), scale_for(shape_.dim)},
-                       stream(work.slot));
+    // Before a slot's Q, K and V are overwritten: slices of the chunk before may be computed in other streams.
+    void wait_for_other_streams(int slot) {
+        if (!chunk_of(slot).computed) return;
+        for (size_t slice = 0; slice < slices(); ++slice)
+            if (stream_of(slot, slice) != slot)
+                HW4_CUDA(cudaStreamWaitEvent(stream(slot), chunk_of(slot).kernels[slice].done()));
+    }
+
+    // Writes down what the chunk before took, whose output was fetched.
+    void note_kernels(int slot) {
+        ChunkOfSlot& chunk = chunk_of(slot);
+        if (!chunk.computed) return;
+        for (size_t slice = 0; slice < slices(); ++slice)
+            times_.add(chunk.kernels[slice], stream_of(slot, slice), Stage::kernel, 0);
+        chunk.computed = false;
+    }
+
+    void launch(const Work& work, cudaStream_t in) {
+        KernelArgs args{};
+        args.qkv = slots_.input(work.slot);
+        args.qkv_stride = slots_.stride();
+        args.out = slots_.output(work.slot);
+        args.out_stride = slots_.stride();
+        args.batches = work.batches;
+        args.tokens = shape_.tokens;
+        args.first_query = work.first_query;
+        args.end_query = work.first_query + work.queries;
+        args.dim = static_cast<int>(shape_.dim);
+        args.scale = scale_for(shape_.dim);
+        kernel_.launch(args, in);
     }
 
     const Shape shape_;
@@ -140,10 +205,12 @@ private:
     const Kernel& kernel_;
     const Pinned pinned_;
     Slots slots_;
+    const int64_t queries_at_once_;
+    const std::vector<Stream> streams_;     // one for each slot; as many as asked for where batches are split
+    const std::vector<Stream> out_streams_; // by writer
     StreamTimes times_;
-    std::vector<Stream> streams_;       // by slot
     std::vector<Operations> copies_in_; // by staging buffer
-    std::vector<Operations> kernels_;   // by slot: of its last chunk
+    std::vector<ChunkOfSlot> chunks_;   // by slot
     std::vector<Operation> copies_out_; // by writer
     bool launched_ = false;
 };

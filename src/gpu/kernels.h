@@ -10,6 +10,7 @@
 
 #include "../contract.h"
 #include "../shape.h"
+#include "query_step.h"
 
 namespace hw4::gpu {
 
@@ -27,7 +28,14 @@ struct KernelArgs {
     int64_t tokens;
     int dim;
     Scale scale;
+    // The query rows of each batch to compute, from a multiple of kQueryStep up to another or the last.
+    int64_t first_query = 0;
+    int64_t end_query = std::numeric_limits<int64_t>::max();
 };
+
+__host__ __device__ inline int64_t queries_of(const KernelArgs& args) {
+    return (args.end_query < args.tokens ? args.end_query : args.tokens) - args.first_query;
+}
 
 // What a kernel may have to know of a card.
 struct Device {

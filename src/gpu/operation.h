@@ -35,9 +35,11 @@ private:
 // The GPU's clock on the host's timeline; without a timeline it does nothing.
 class StreamTimes {
 public:
-    StreamTimes(Timeline* timeline, int streams) : timeline_(timeline) {
+    // Streams are numbered: those of the slots, then those of the writers.
+    StreamTimes(Timeline* timeline, int slot_streams, int writer_streams) : timeline_(timeline) {
         if (timeline == nullptr) return;
-        for (int i = 0; i < streams; ++i) tracks_.push_back(timeline->add_track("stream " + std::to_string(i), true));
+        for (int i = 0; i < slot_streams; ++i) add_track("stream " + std::to_string(i));
+        for (int i = 0; i < writer_streams; ++i) add_track("copy-out stream " + std::to_string(i));
         zero_ = make_event();
         HW4_CUDA(cudaEventRecord(zero_.get()));
         HW4_CUDA(cudaEventSynchronize(zero_.get()));
@@ -54,6 +56,8 @@ public:
     }
 
 private:
+    void add_track(const std::string& name) { tracks_.push_back(timeline_->add_track(name, true)); }
+
     double seconds(cudaEvent_t event) const {
         float milliseconds = 0;
         HW4_CUDA(cudaEventElapsedTime(&milliseconds, zero_.get(), event));

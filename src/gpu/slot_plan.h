@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../engine.h"
+#include "query_step.h"
 
 namespace hw4::gpu {
 
@@ -22,6 +23,7 @@ constexpr SlotPlan kSmallestPlan = {1, 1};
 constexpr size_t kRowAlignment = 512;                  // what cudaMallocPitch rounds rows up to
 constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
+constexpr int64_t kSliceQueries = 32768;
 constexpr int64_t kLeastBlockRows = 4; // query rows of a block: what the kernel with the smallest blocks takes
 
 // Q, K, V and O of a batch. Padded rows take, with d = 1, a hundred times what the file holds.
@@ -39,6 +41,15 @@ inline SlotPlan plan_slots(const Shape& shape, const EngineOptions& options) {
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch));
     const int64_t chunks = (shape.batches + batches - 1) / batches;
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
+}
+
+// How many query rows of a batch to compute at once: of a batch larger than a slot, so many that their blocks about
+// fill a large card; its first output is copied out and written while the others are computed.
+inline int64_t plan_queries(const Shape& shape, const EngineOptions& options, int64_t slot_batches) {
+    const bool split = options.queries_at_once > 0 || device_bytes_per_batch(shape, options.copies) > kSlotDeviceBytes;
+    if (slot_batches > 1 || !split) return shape.tokens;
+    const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : kSliceQueries;
+    return std::min(shape.tokens, (wanted + kQueryStep - 1) / kQueryStep * kQueryStep);
 }
 
 // What to try when memory is short: half the batches, then fewer slots, down to kSmallestPlan.

@@ -22,10 +22,17 @@ __device__ __forceinline__ BatchMatrices matrices_of(const KernelArgs& args, int
     return {q, q + matrix, q + 2 * matrix, args.out + static_cast<size_t>(batch * args.tokens) * args.out_stride};
 }
 
-// Blocks of T::kRows query rows that the batches make.
+// Blocks of T::kRows query rows that a batch makes.
+template <class T>
+__host__ __device__ int64_t row_blocks_of(const KernelArgs& args) {
+    static_assert(kQueryStep % T::kRows == 0, "no block of rows may reach over a cut");
+    return (queries_of(args) + T::kRows - 1) / T::kRows;
+}
+
+// And all of them.
 template <class T>
 int64_t blocks_of(const KernelArgs& args) {
-    return args.batches * ((args.tokens + T::kRows - 1) / T::kRows);
+    return args.batches * row_blocks_of<T>(args);
 }
 
 __device__ __forceinline__ float warp_max(float x) {

@@ -16,13 +16,14 @@ constexpr int kWarps = 4;
 
 __global__ __launch_bounds__(kWarps* kWarpSize) void plain_rows(const __grid_constant__ KernelArgs args) {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarpSize;
-    if (row < args.batches * args.tokens) attend_plain_row(args, row / args.tokens, row % args.tokens);
+    const int64_t queries = queries_of(args);
+    if (row < args.batches * queries) attend_plain_row(args, row / queries, args.first_query + row % queries);
 }
 
 } // namespace
 
 void launch_plain_rows(const KernelArgs& args, cudaStream_t stream) {
-    const int64_t blocks = (args.batches * args.tokens + kWarps - 1) / kWarps;
+    const int64_t blocks = (args.batches * queries_of(args) + kWarps - 1) / kWarps;
     plain_rows<<<static_cast<unsigned>(blocks), kWarps * kWarpSize, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("plain_rows");
 }

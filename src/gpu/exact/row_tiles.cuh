@@ -82,8 +82,8 @@ __global__ __launch_bounds__(T::kThreads, 1) void row_tiles(const __grid_constan
     static_assert(sizeof tiles <= 48 << 10, "what every card grants a block");
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize; // the query row in the tile
-    const int64_t row_blocks = (args.tokens + T::kRows - 1) / T::kRows;
-    const int64_t first_row = blockIdx.x % row_blocks * T::kRows;
+    const int64_t row_blocks = row_blocks_of<T>(args);
+    const int64_t first_row = args.first_query + blockIdx.x % row_blocks * T::kRows;
     const BatchMatrices m = matrices_of(args, blockIdx.x / row_blocks);
 
     const auto load_chunk = [&](const float* matrix, int64_t first_key, int chunk) {

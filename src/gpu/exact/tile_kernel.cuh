@@ -134,8 +134,8 @@ template <class T>
 __device__ __forceinline__ BlockPlace place_of_block(const KernelArgs& args) {
     unsigned block;
     asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
-    const auto row_blocks = static_cast<unsigned>((args.tokens + T::kRows - 1) / T::kRows);
-    return {block / row_blocks, static_cast<int>(block % row_blocks) * T::kRows};
+    const auto row_blocks = static_cast<unsigned>(row_blocks_of<T>(args));
+    return {block / row_blocks, static_cast<int>(args.first_query) + static_cast<int>(block % row_blocks) * T::kRows};
 }
 
 template <class T, class Choices>
