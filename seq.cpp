@@ -118,11 +118,11 @@ void run(const char* input, const char* output) {
                 static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim));
     std::vector<float> qkv(shape.batch_input_floats());
     std::vector<float> out(shape.matrix_floats());
-    const hw4::DomainCheck domain(input, shape);
+    hw4::DomainCheck domain(input, shape);
     for (int64_t b = 0; b < shape.batches; ++b) {
         const int64_t first_row = b * shape.batch_input_rows();
         reader.read_rows(first_row, shape.batch_input_rows(), qkv.data());
-        domain.examine(first_row, shape.batch_input_rows(), qkv.data());
+        domain.check(first_row, shape.batch_input_rows(), qkv.data());
         const float* q = qkv.data();
         const float* k = q + shape.matrix_floats();
         const float* v = k + shape.matrix_floats();

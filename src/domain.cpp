@@ -60,6 +60,16 @@ DomainCheck::DomainCheck(std::string path, const Shape& shape) : path_(std::move
 
 Findings DomainCheck::examine(int64_t first_row, int64_t rows, const float* data) const {
     Findings findings;
+    try {
+        look_at_batches(first_row, rows, data, findings);
+    } catch (const Error&) {
+        findings.flaw = std::current_exception();
+    }
+    return findings;
+}
+
+// Judges at once the batches that lie wholly in the stretch.
+void DomainCheck::look_at_batches(int64_t first_row, int64_t rows, const float* data, Findings& findings) const {
     const int64_t batch_rows = shape_.batch_input_rows();
     const int64_t end = first_row + rows;
     for (int64_t row = first_row; row < end;) {
@@ -73,11 +83,11 @@ Findings DomainCheck::examine(int64_t first_row, int64_t rows, const float* data
             (row == first_row ? findings.first : findings.last) = {batch, stop - row, seen};
         row = stop;
     }
-    return findings;
 }
 
 void DomainCheck::join(const Findings& findings) {
     join(findings.first);
+    if (findings.flaw) std::rethrow_exception(findings.flaw);
     join(findings.last);
 }
 

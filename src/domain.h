@@ -4,6 +4,7 @@
 // Rows are counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on.
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "shape.h"
@@ -30,6 +31,7 @@ struct SeenInPart {
 // A stretch of rows holds at most two batches in part.
 struct Findings {
     SeenInPart first;
+    std::exception_ptr flaw; // of what follows `first`
     SeenInPart last;
 };
 
@@ -38,14 +40,19 @@ public:
     // `path` is for messages.
     DomainCheck(std::string path, const Shape& shape);
 
-    // Throws Error (bad_data) that names the batch and the element or row. Batches that lie wholly in the stretch are
-    // judged at once. May be called by several threads.
+    // May be called by several threads. A flaw is only kept: the batch before it, which began in another stretch, may
+    // have one too.
     Findings examine(int64_t first_row, int64_t rows, const float* data) const;
 
-    // The findings of all stretches in their order; judges the batches that lie in several. Throws as examine() does.
+    // The findings of all stretches in their order. Throws Error (bad_data) that names the batch and the element or
+    // row: the same one, however the rows were cut.
     void join(const Findings& findings);
 
+    // Both, for who has the stretches in their order.
+    void check(int64_t first_row, int64_t rows, const float* data) { join(examine(first_row, rows, data)); }
+
 private:
+    void look_at_batches(int64_t first_row, int64_t rows, const float* data, Findings& findings) const;
     BatchExtremes extremes_of(int64_t batch, int64_t from, int64_t to, const float* data) const;
     void look_at_queries(int64_t batch, int64_t from, int64_t to, const float* data, BatchExtremes& seen) const;
     double largest_magnitude(int64_t batch, const char* matrix, int64_t from, int64_t to, const float* data) const;

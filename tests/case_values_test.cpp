@@ -101,7 +101,7 @@ TEST(CaseValues, AreInTheDomain) {
     for (const std::string& name : case_kind_names()) {
         const Shape shape{2, 200, 64};
         const std::vector<float> data = values({shape, *case_kind(name), 5});
-        EXPECT_NO_THROW(DomainCheck(name, shape).examine(0, shape.input_rows(), data.data()));
+        EXPECT_NO_THROW(DomainCheck(name, shape).check(0, shape.input_rows(), data.data()));
     }
 }
 

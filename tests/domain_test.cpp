@@ -31,7 +31,7 @@ protected:
     float* k(int64_t b) { return batch(b) + 12; }
     float* v(int64_t b) { return batch(b) + 24; }
 
-    void check(int64_t count) const { DomainCheck("a.in", shape_).examine(kFirst * 12, count * 12, data_.data()); }
+    void check(int64_t count) const { DomainCheck("a.in", shape_).check(kFirst * 12, count * 12, data_.data()); }
 
     // The two batches in stretches of so many rows, examined last to first and joined first to last.
     Failure failure_in_stretches(int64_t rows) const {
@@ -120,6 +120,16 @@ TEST_F(Domain, FindsTheSameInStretchesOfAnyLength) {
     k(6)[11] = kNan;
     v(5)[2] = 1.0f;
     same_in_stretches();
+}
+
+// The stretch that shows the flaw of the later batch may end the earlier one.
+TEST_F(Domain, NamesTheEarlierOfTwoBatchesInStretchesOfAnyLength) {
+    v(5)[0] = 0x1p51f;
+    q(6)[0] = kNan;
+    for (int64_t rows = 1; rows <= 25; ++rows)
+        EXPECT_EQ(failure_in_stretches(rows), bad("batch 5, V: N * max|V| = 9.00719925e+15, need at most "
+                                                  "4.50359963e+15"))
+            << rows;
 }
 
 TEST_F(Domain, JoinsBatchesWhoseStretchesDoNotFit) {
