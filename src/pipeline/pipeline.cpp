@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <future>
+#include <mutex>
 
 #include "../domain.h"
 #include "first_failure.h"
@@ -22,18 +22,6 @@ void touch(float* buffer, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kPageBytes) memory[at] = 0;
 }
 
-// Whoever waits for the promise goes on when this ends, also by an exception.
-class SetOnExit {
-public:
-    explicit SetOnExit(std::promise<void>& promise) : promise_(promise) {}
-    ~SetOnExit() { promise_.set_value(); }
-    SetOnExit(const SetOnExit&) = delete;
-    SetOnExit& operator=(const SetOnExit&) = delete;
-
-private:
-    std::promise<void>& promise_;
-};
-
 class Pipeline {
 public:
     Pipeline(CaseReader& input, OutputFile& output, const StagingPlan& plan, Timeline* timeline)
@@ -46,7 +34,7 @@ public:
         {
             WorkerThreads threads;
             failure_.guard([&] {
-                threads.start(plan_.readers, [this](int reader) { read_pieces(reader); });
+                threads.start(plan_.readers, [this](int reader) { failure_.guard([&] { read_pieces(reader); }); });
                 threads.start(plan_.writers, [this](int writer) { failure_.guard([&] { write_parts(writer); }); });
                 engine_ = make_engine(request(options));
                 waiting_for_engine_ = false;
@@ -148,8 +136,9 @@ private:
         const Pen pen(timeline_, "writer " + std::to_string(writer));
         float* staging = memory_.writer_buffer(writer);
         touch(staging, plan_.part_bytes);
-        if (writer == 0) pen.time(Stage::prepare, 0, [&] { prepare_output(staging); });
-        output_prepared_.wait(); // or zeros might come after what was computed
+        // By one of them; the others wait, or zeros might come after what was computed.
+        std::call_once(prepared_,
+                       [&] { failure_.guard([&] { pen.time(Stage::prepare, 0, [&] { prepare_output(staging); }); }); });
         while (const std::optional<OutputPart> part = parts_.pop()) {
             const float* data = engine_->fetch({part->slot, part->slot_row, part->rows, staging, writer});
             const bool in_slot = data != staging;
@@ -162,7 +151,6 @@ private:
     // While the engine is made there is nothing to write yet, but the output's pages can be made: writing over pages
     // that are there is half again as fast.
     void prepare_output(const float* zeros) {
-        const SetOnExit prepared(preparation_);
         output_.reserve(shape_.output_bytes());
         if (!output_.random_access()) return;
         const size_t most = std::min(shape_.output_bytes(), kMostPrepared);
@@ -192,8 +180,7 @@ private:
     DomainCheck domain_;
     FirstFailure failure_;
     std::atomic<bool> waiting_for_engine_{true};
-    std::promise<void> preparation_;
-    std::shared_future<void> output_prepared_{preparation_.get_future()};
+    std::once_flag prepared_;
     // Made by the calling thread. Others see it once a buffer was released or a part was pushed, both of which come
     // after.
     std::unique_ptr<Engine> engine_;
