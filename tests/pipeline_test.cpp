@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <map>
+#include <mutex>
 #include <thread>
 
 #include "../src/cpu/engine.h"
@@ -29,15 +29,17 @@ struct Faults {
     int fetch = -1;
 };
 
-// Passes Q through as the output, from slots in host memory: whatever arrives in the wrong place shows. It also watches
-// that everybody keeps to the rules of class Engine.
+// Passes Q through as the output, from slots in host memory: whatever arrives in the wrong place shows. Like a GPU it
+// copies rows only later, when somebody waits for them, so that a staging buffer that is filled again too early shows
+// too; and it watches that a slot is computed only after all its output was fetched.
 class Passing : public Engine {
 public:
     Passing(const EngineRequest& request, int slots, int64_t batches, int64_t queries, Faults faults)
         : shape_(request.shape), batches_(batches), queries_(queries), faults_(faults),
           in_(static_cast<size_t>(slots),
               std::vector<float>(static_cast<size_t>(batches) * shape_.batch_input_floats())),
-          out_(static_cast<size_t>(slots), std::vector<float>(static_cast<size_t>(batches) * shape_.matrix_floats())) {}
+          out_(static_cast<size_t>(slots), std::vector<float>(static_cast<size_t>(batches) * shape_.matrix_floats())),
+          unfetched_rows_(static_cast<size_t>(slots)) {}
 
     int slots() const override { return static_cast<int>(in_.size()); }
     int64_t chunk_batches() const override { return batches_; }
@@ -45,12 +47,22 @@ public:
 
     void copy_in(const RowsIn& rows) override {
         fail_if(faults_.copy_in, copies_++, "copy_in");
-        std::copy(rows.from, rows.from + rows.rows * shape_.dim, row(in_, rows.slot, rows.first_row));
+        const std::lock_guard<std::mutex> lock(mutex_);
+        to_copy_.push_back(rows);
     }
-    void wait_until_copied(int) override { fail_if(faults_.wait, waits_++, "wait"); }
+    void wait_until_copied(int buffer) override {
+        fail_if(faults_.wait, waits_++, "wait");
+        copy_those([&](const RowsIn& rows) { return rows.buffer == buffer; });
+    }
 
     void compute(const Work& work) override {
         fail_if(faults_.compute, computes_++, "compute");
+        copy_those([&](const RowsIn& rows) { return rows.slot == work.slot; });
+        std::atomic<int64_t>& unfetched = unfetched_rows_[static_cast<size_t>(work.slot)];
+        if (work.first_query == 0) {
+            EXPECT_EQ(unfetched, 0) << "slot " << work.slot;
+        }
+        unfetched += work.batches * work.queries;
         for (int64_t b = 0; b < work.batches; ++b) {
             const float* q = row(in_, work.slot, b * shape_.batch_input_rows() + work.first_query);
             std::copy(q, q + work.queries * shape_.dim, row(out_, work.slot, b * shape_.tokens + work.first_query));
@@ -59,6 +71,7 @@ public:
 
     const float* fetch(const RowsOut& rows) override {
         fail_if(faults_.fetch, fetches_++, "fetch");
+        unfetched_rows_[static_cast<size_t>(rows.slot)] -= rows.rows;
         const float* from = row(out_, rows.slot, rows.first_row);
         if (rows.slot % 2 == 1) return from;
         std::copy(from, from + rows.rows * shape_.dim, rows.staging);
@@ -74,6 +87,14 @@ private:
     float* row(std::vector<std::vector<float>>& memory, int slot, int64_t index) {
         return memory[static_cast<size_t>(slot)].data() + index * shape_.dim;
     }
+    template <class Chosen>
+    void copy_those(const Chosen& chosen) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto rest = std::stable_partition(to_copy_.begin(), to_copy_.end(), chosen);
+        for (auto rows = to_copy_.begin(); rows != rest; ++rows)
+            std::copy(rows->from, rows->from + rows->rows * shape_.dim, row(in_, rows->slot, rows->first_row));
+        to_copy_.erase(to_copy_.begin(), rest);
+    }
 
     const Shape shape_;
     const int64_t batches_;
@@ -81,6 +102,9 @@ private:
     const Faults faults_;
     std::vector<std::vector<float>> in_;
     std::vector<std::vector<float>> out_;
+    std::vector<std::atomic<int64_t>> unfetched_rows_; // by slot
+    std::mutex mutex_;
+    std::vector<RowsIn> to_copy_;
     std::atomic<int> copies_{0}, waits_{0}, computes_{0}, fetches_{0};
 };
 
