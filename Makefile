@@ -83,11 +83,12 @@ endif
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp
 CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
     $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
-HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp $(wildcard src/pipeline/*.cpp) \
-    src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
+HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \
+    $(wildcard src/pipeline/*.cpp) src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
 GPU_TESTS := $(wildcard tests/*_test.cu)
+REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
@@ -167,7 +168,8 @@ test: | need-test
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels $(BUILD)/start_up $(REFERENCES))
+tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so
+tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels $(BUILD)/start_up $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
 $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
@@ -192,7 +194,6 @@ $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cp
     $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
 	$(LINK_CU) $^ -o $@ $(LDLIBS)
 
-REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
 	@mkdir -p $(@D)
 	$(LINK_CU) $^ -o $@
