@@ -90,7 +90,7 @@ TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
     EXPECT_GT(compared, 0);
 }
 
-// Three slices of a batch on two streams, the last one short, by every kernel; the second batch comes into a slot whose
+// Three slices of a batch on two streams, the last one short, by every kernel; the third batch comes into a slot whose
 // slices were computed in both.
 TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     HW4_SKIP_WITHOUT_GPU();
