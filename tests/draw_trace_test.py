@@ -52,8 +52,13 @@ class DrawTrace(unittest.TestCase):
         self.assertLess(abs(float(boxes["kernel"].get("y")) - lines["GPU stream 0"]), 18)
         self.assertAlmostEqual(float(boxes["context"].get("width")), 1030 * 200 / 220, 1)
 
+    def test_a_run_without_spans_is_an_empty_picture(self):
+        for events in ([], [track(1, 0, ""), span(1, 0, "read", 0, 0)]):
+            self.assertEqual(self.draw(json.dumps({"traceEvents": events})).returncode, 0)
+
     def test_what_is_no_trace(self):
-        for content in ("", "{}", "[]", '{"traceEvents": [1]}'):
+        nameless = json.dumps({"traceEvents": [span(1, 0, "read", 0, 1)]})
+        for content in ("", "{}", "[]", '{"traceEvents": [1]}', nameless):
             with self.subTest(content):
                 self.assertEqual(self.draw(content).returncode, 65)
         self.assertEqual(self.draw(json.dumps({"traceEvents": EVENTS}), "none/a.svg").returncode, 73)
