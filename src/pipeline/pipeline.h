@@ -4,7 +4,7 @@
 //
 //     reader threads -> StagingRing -> this thread: copy_in, compute -> PartQueue -> writer threads: fetch, write
 //
-// The host's memory is that of the staging buffers, however large the file.
+// The host's memory is that of the staging buffers, however large the file, and of the CPU engine's slots.
 #pragma once
 
 #include "../case_file.h"
