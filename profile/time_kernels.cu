@@ -84,15 +84,17 @@ struct Problem {
         return matrices * static_cast<size_t>(shape.batches) * static_cast<size_t>(shape.tokens);
     }
 
-    KernelArgs args() const {
-        return {qkv.data(),
-                qkv.stride(),
-                out.data(),
-                out.stride(),
-                shape.batches,
-                shape.tokens,
-                static_cast<int>(shape.dim),
-                scale_for(shape.dim)};
+    KernelArgs args(const Scratch& scratch) const {
+        KernelArgs args{qkv.data(),
+                        qkv.stride(),
+                        out.data(),
+                        out.stride(),
+                        shape.batches,
+                        shape.tokens,
+                        static_cast<int>(shape.dim),
+                        scale_for(shape.dim)};
+        args.scratch = scratch.get();
+        return args;
     }
 };
 
@@ -100,7 +102,8 @@ struct Problem {
 class LaunchTimer {
 public:
     LaunchTimer(const Kernel& kernel, const Problem& problem)
-        : kernel_(kernel), args_(problem.args()), stream_(make_stream()), start_(make_event()), stop_(make_event()) {}
+        : kernel_(kernel), scratch_(make_scratch(kernel.scratch_bytes(problem.shape, current_device()))),
+          args_(problem.args(scratch_)), stream_(make_stream()), start_(make_event()), stop_(make_event()) {}
 
     // Seconds of each of so many launches, back to back.
     double sample(int launches) const {
@@ -126,6 +129,7 @@ public:
 
 private:
     const Kernel& kernel_;
+    Scratch scratch_;
     KernelArgs args_;
     Stream stream_;
     Event start_;

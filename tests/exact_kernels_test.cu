@@ -19,9 +19,10 @@
 namespace hw4::gpu {
 namespace {
 
-// Runs the kernel with every float that is not input poisoned: the padding of both pitches and the output. A NaN
-// that the kernel reads, or an element it does not write, shows in the bytes.
-std::vector<float> attend(const Kernel& kernel, const AttentionCase& test) {
+// Runs a kernel with every float that is not input poisoned: the padding of both pitches, the output, scratch memory. A
+// NaN that the kernel reads, or an element it does not write, shows in the bytes.
+template <class Launch>
+std::vector<float> attend(const AttentionCase& test, size_t scratch_bytes, Launch launch) {
     const Shape& shape = test.shape;
     const size_t in_rows = test.qkv.size() / static_cast<size_t>(shape.dim);
     const size_t out_rows = test.expected.size() / static_cast<size_t>(shape.dim);
@@ -31,13 +32,26 @@ std::vector<float> attend(const Kernel& kernel, const AttentionCase& test) {
     HW4_CUDA(cudaMemsetAsync(qkv.data(), 0xff, qkv.stride() * in_rows * sizeof(float), stream.get()));
     HW4_CUDA(cudaMemsetAsync(out.data(), 0xff, out.stride() * out_rows * sizeof(float), stream.get()));
     qkv.copy_in(test.qkv.data(), in_rows, stream.get());
-    kernel.launch({qkv.data(), qkv.stride(), out.data(), out.stride(), shape.batches, shape.tokens,
-                   static_cast<int>(shape.dim), scale_for(shape.dim)},
-                  stream.get());
+    const Scratch scratch = make_scratch(scratch_bytes);
+    if (scratch_bytes > 0) HW4_CUDA(cudaMemsetAsync(scratch.get(), 0xff, scratch_bytes, stream.get()));
+    KernelArgs args{qkv.data(),
+                    qkv.stride(),
+                    out.data(),
+                    out.stride(),
+                    shape.batches,
+                    shape.tokens,
+                    static_cast<int>(shape.dim),
+                    scale_for(shape.dim)};
+    args.scratch = scratch.get();
+    launch(args, stream.get());
     std::vector<float> result(test.expected.size());
     out.copy_out(result.data(), out_rows, stream.get());
     HW4_CUDA(cudaStreamSynchronize(stream.get()));
     return result;
+}
+
+std::vector<float> attend(const Kernel& kernel, const AttentionCase& test) {
+    return attend(test, kernel.scratch_bytes(test.shape, current_device()), kernel.launch);
 }
 
 // The same case for every kernel: the reference is computed once.
@@ -56,7 +70,7 @@ bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& dev
     KernelArgs args{};
     args.batches = shape.batches;
     args.tokens = shape.tokens;
-    return !takes_small_tiling(blocks_of<Large>(args), blocks_of<Small>(args), large_bytes, device);
+    return !takes_small_tiling(row_blocks<Large>(args), row_blocks<Small>(args), large_bytes, false, device);
 }
 
 bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& device) {
@@ -230,6 +244,46 @@ TEST_P(EachTileKernel, SanitizerLargeTiles) {
     const int64_t batches = full_card_of_single_blocks(current_device());
     for (const int64_t dim : {50, 64, 101, 128})
         expect_reference_bytes_of_large_tiles(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
+}
+
+// The queue, as on a card with few multiprocessors: pieces that begin in the middle of the keys, rows that come whole,
+// fewer rows than blocks would like, blocks that find the queue empty.
+class DrawnTiles : public testing::Test {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+
+    void expect_reference_bytes(const AttentionCase& test, int multiprocessors) {
+        Device card = current_device();
+        const std::string refusal = why_not(*find_kernel("drawn_tiles"), test.shape, card);
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+        card.multiprocessors = multiprocessors;
+        const size_t bytes = scratch_bytes_of_drawn_tiles(test.shape, card);
+        ASSERT_GT(bytes, 0u) << test.name << ": nothing is drawn";
+        const auto launch = [&](const KernelArgs& args, cudaStream_t stream) {
+            launch_drawn_tiles_on(card, args, stream);
+            HW4_CUDA_LAUNCHED("drawn_tiles");
+        };
+        EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, launch))) << test.name << ", " << multiprocessors;
+    }
+};
+
+TEST_F(DrawnTiles, GiveTheReferenceBytes) {
+    for (const int64_t dim : {32, 20, 64, 50, 128, 100})
+        for (const Shape& shape : {Shape{1, 1500, dim}, Shape{13, 200, dim}, Shape{40, 65, dim}, Shape{3, 700, dim}})
+            for (const int multiprocessors : {1, 2})
+                expect_reference_bytes(reference_case(shape, CaseKind::uniform, 7), multiprocessors);
+    expect_reference_bytes(reference_case({3, 3000, 64}, CaseKind::fading, 7), 5);
+    expect_reference_bytes(reference_case({900, 3, 64}, CaseKind::uniform, 7), 3);
+}
+
+TEST_F(DrawnTiles, NoticeStraysInEveryPiece) {
+    for (const int64_t dim : {64, 128})
+        for (const Stray& stray : strays(700, dim)) expect_reference_bytes(stray_case(stray, dim), 1);
+}
+
+TEST_F(DrawnTiles, SanitizerPieces) {
+    for (const int64_t dim : {32, 64, 128})
+        expect_reference_bytes(reference_case({3, 270, dim}, CaseKind::uniform, 7), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()),

@@ -45,9 +45,9 @@ TEST(ChooseKernel, EveryShapeUpTo256ColumnsHasOneOnEveryCard) {
 }
 
 TEST(ChooseKernel, TakesTheFastestThatFits) {
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kH200)->name, "woven_tiles");
-    EXPECT_STREQ(choose_kernel({4, 16384, 200}, kH200)->name, "woven_tiles");
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kRtx3090)->name, "woven_tiles");
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kH200)->name, "drawn_tiles");
+    EXPECT_STREQ(choose_kernel({4, 16384, 200}, kH200)->name, "drawn_tiles");
+    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kRtx3090)->name, "drawn_tiles");
     EXPECT_STREQ(choose_kernel({4, 16384, 128}, kRtx3090)->name, "register_rows"); // too little shared memory
     EXPECT_STREQ(choose_kernel({4, 16384, 64}, kT4)->name, "register_rows");       // too old
 }
@@ -74,11 +74,63 @@ TEST(ChooseKernel, LeavesOutKernelsThatTheBuildHasNoCodeFor) {
 // Large blocks where they come out even, small ones where a few large ones would leave multiprocessors waiting.
 TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     constexpr size_t kBytes = 104000;
-    EXPECT_FALSE(takes_small_tiling(512, 1024, kBytes, kH200)); // t28: 4 turns against 8 * 0.54
-    EXPECT_TRUE(takes_small_tiling(160, 320, kBytes, kH200));   // t10: 2 turns against 3 * 0.54
-    EXPECT_FALSE(takes_small_tiling(132, 264, kBytes, kH200));  // 1 against 2 * 0.54
-    EXPECT_TRUE(takes_small_tiling(60, 120, kBytes, kH200));    // 1 against 1 * 0.54
-    EXPECT_TRUE(takes_small_tiling(512, 1024, kBytes, kRtx3090));
+    for (const bool drawn : {false, true}) {
+        EXPECT_FALSE(takes_small_tiling({512, 2}, {1024, 3}, kBytes, drawn, kH200)); // t28: 4 turns against 8 * 0.54
+        EXPECT_TRUE(takes_small_tiling({160, 2}, {320, 3}, kBytes, drawn, kH200));   // t10: 2 turns against 3 * 0.54
+        EXPECT_FALSE(takes_small_tiling({132, 2}, {264, 3}, kBytes, drawn, kH200));  // 1 against 2 * 0.54
+        EXPECT_TRUE(takes_small_tiling({60, 2}, {120, 3}, kBytes, drawn, kH200));    // 1 against 1 * 0.54
+        EXPECT_TRUE(takes_small_tiling({512, 2}, {1024, 3}, kBytes, drawn, kRtx3090));
+    }
+    EXPECT_TRUE(takes_small_tiling({400, 2}, {660, 3}, kBytes, false, kH200)); // 4 turns against 5 * 0.54
+    EXPECT_FALSE(takes_small_tiling({400, 2}, {792, 3}, kBytes, true, kH200)); // 3.03 against 6 * 0.54
+}
+
+std::vector<unsigned> ends(const Queue& queue) { return {queue.ends, queue.ends + queue.pieces}; }
+
+Queue queue_of(unsigned rows, unsigned tiles, unsigned blocks) {
+    Queue queue;
+    fill(queue, rows, tiles, blocks);
+    return queue;
+}
+
+TEST(TileQueue, BeginsWithWholeRowsAndEndsWithSmallPieces) {
+    const Queue t24 = queue_of(3200, 64, 264);
+    EXPECT_EQ(t24.whole, 3200u - 528u);
+    EXPECT_EQ(t24.cut, 528u);
+    EXPECT_EQ(ends(t24), (std::vector<unsigned>{43, 57, 62, 64}));
+    EXPECT_EQ(t24.length(), t24.whole + 4 * t24.cut);
+    const Queue t28 = queue_of(512, 256, 264);
+    EXPECT_EQ(t28.whole, 0u);
+    EXPECT_EQ(ends(t28), (std::vector<unsigned>{171, 228, 247, 253, 256}));
+    EXPECT_EQ(ends(queue_of(400, 64, 264)), (std::vector<unsigned>{32, 48, 56, 60, 62, 64})); // halves
+    EXPECT_EQ(ends(queue_of(400, 1, 264)), (std::vector<unsigned>{1}));
+}
+
+TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
+    for (unsigned tiles = 1; tiles < 5000; tiles += tiles < 100 ? 1 : 97)
+        for (const unsigned rows : {2u, 3u, 5u, 264u, 500u, 528u, 10000u}) {
+            const Queue queue = queue_of(rows, tiles, 264);
+            EXPECT_EQ(queue.whole + queue.cut, rows);
+            ASSERT_GE(queue.pieces, 1u);
+            ASSERT_LE(queue.pieces, kMostPieces);
+            EXPECT_EQ(queue.ends[queue.pieces - 1], tiles);
+            for (unsigned n = 0; n < queue.pieces; ++n)
+                EXPECT_GT(queue.ends[n], n == 0 ? 0 : queue.ends[n - 1]) << tiles << " " << rows;
+        }
+}
+
+TEST(Scratch, IsAskedForOnlyWhereWorkIsDrawn) {
+    for (const Kernel& kernel : kernels())
+        if (std::string(kernel.name) != "drawn_tiles") EXPECT_EQ(kernel.scratch_bytes({4, 16384, 64}, kH200), 0u);
+    const Kernel& drawn = *find_kernel("drawn_tiles");
+    EXPECT_GT(drawn.scratch_bytes({4, 16384, 64}, kH200), 0u);
+    EXPECT_LT(drawn.scratch_bytes({4, 16384, 64}, kH200), size_t{32} << 20);
+    EXPECT_EQ(drawn.scratch_bytes({1, 128, 64}, kH200), 0u);
+    EXPECT_EQ(drawn.scratch_bytes({4, 16384, 200}, kH200), 0u);
+    for (const int64_t dim : {32, 64, 128}) // enough for a part of the batches too
+        for (int64_t batches = 1; batches < 2000; ++batches)
+            EXPECT_LE(drawn.scratch_bytes({batches, 128, dim}, kH200),
+                      drawn.scratch_bytes({batches + 1, 128, dim}, kH200));
 }
 
 TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {

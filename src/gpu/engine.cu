@@ -45,6 +45,25 @@ Slots make_slots(const Shape& shape, Copies copies, SlotPlan plan) {
     }
 }
 
+// The kernel's scratch memory, for each stream its own.
+class StreamScratch {
+public:
+    StreamScratch(const Kernel& kernel, const Shape& chunk, int streams)
+        : stream_bytes_((kernel.scratch_bytes(chunk, current_device()) + kRowAlignment - 1) / kRowAlignment *
+                        kRowAlignment),
+          bytes_(static_cast<size_t>(streams) * stream_bytes_), memory_(make_scratch(bytes_)) {}
+
+    size_t bytes() const { return bytes_; }
+    void* of(int stream) const {
+        return bytes_ == 0 ? nullptr : static_cast<char*>(memory_.get()) + static_cast<size_t>(stream) * stream_bytes_;
+    }
+
+private:
+    size_t stream_bytes_;
+    size_t bytes_;
+    Scratch memory_;
+};
+
 std::string arch_list() {
     std::string list;
     for (const int arch : built_archs()) list += " sm_" + std::to_string(arch);
@@ -62,6 +81,7 @@ public:
                            [&] { return make_slots(shape_, copies_, plan_slots(shape_, request.options)); })),
           queries_at_once_(plan_queries(shape_, request.options, slots_.batches())),
           streams_(make_streams(queries_at_once_ < shape_.tokens ? request.options.streams : slots_.count())),
+          scratch_(kernel_, {slots_.batches(), shape_.tokens, shape_.dim}, static_cast<int>(streams_.size())),
           out_streams_(make_streams(request.writers)),
           times_(request.timeline, static_cast<int>(streams_.size()), request.writers),
           copies_in_(static_cast<size_t>(request.ring_buffers)) {
@@ -104,9 +124,9 @@ public:
         Operation& operation = chunk.kernels[slice];
         operation.begin(stream(turn));
         if (launched_)
-            launch(work, stream(turn));
+            launch(work, turn);
         else // the first launch takes the kernel's code to the GPU
-            pen_.time(Stage::load, 0, [&] { launch(work, stream(turn)); });
+            pen_.time(Stage::load, 0, [&] { launch(work, turn); });
         operation.end(stream(turn));
         launched_ = chunk.computed = true;
     }
@@ -136,7 +156,7 @@ public:
         facts.copies = name_of(copies_);
         facts.chunk_batches = slots_.batches();
         facts.queries_at_once = queries_at_once_;
-        facts.device_bytes = slots_.bytes();
+        facts.device_bytes = slots_.bytes() + scratch_.bytes();
         return facts;
     }
 
@@ -184,7 +204,7 @@ private:
         chunk.computed = false;
     }
 
-    void launch(const Work& work, cudaStream_t in) {
+    void launch(const Work& work, int turn) {
         KernelArgs args{};
         args.qkv = slots_.input(work.slot);
         args.qkv_stride = slots_.stride();
@@ -196,7 +216,8 @@ private:
         args.end_query = work.first_query + work.queries;
         args.dim = static_cast<int>(shape_.dim);
         args.scale = scale_for(shape_.dim);
-        kernel_.launch(args, in);
+        args.scratch = scratch_.of(turn);
+        kernel_.launch(args, stream(turn));
     }
 
     const Shape shape_;
@@ -206,7 +227,8 @@ private:
     const Pinned pinned_;
     Slots slots_;
     const int64_t queries_at_once_;
-    const std::vector<Stream> streams_;     // one for each slot; as many as asked for where batches are split
+    const std::vector<Stream> streams_; // one for each slot; as many as asked for where batches are split
+    const StreamScratch scratch_;
     const std::vector<Stream> out_streams_; // by writer
     StreamTimes times_;
     std::vector<Operations> copies_in_; // by staging buffer

@@ -16,6 +16,8 @@ namespace {
 
 size_t within_48_kib(int) { return 48 << 10; } // at most what every card grants a block
 
+size_t no_scratch(const Shape&, const Device&) { return 0; }
+
 int device_attribute(cudaDeviceAttr attribute) {
     int device = 0;
     int value = 0;
@@ -33,24 +35,29 @@ const std::vector<Kernel>& kernels() {
     // In ladder order: each row one idea after the one above, the fastest last.
     static const std::vector<Kernel> table = {
         {"plain_rows", "the baseline: a warp for each query row, straight from global memory", 75, within_48_kib,
-         launch_plain_rows},
+         launch_plain_rows, no_scratch},
         {"shared_tiles", "32 query rows share tiles of 32 keys in shared memory", 75, within_48_kib,
-         launch_shared_tiles},
-        {"padded_tiles", "tile rows 33 floats apart, against bank conflicts", 75, within_48_kib, launch_padded_tiles},
+         launch_shared_tiles, no_scratch},
+        {"padded_tiles", "tile rows 33 floats apart, against bank conflicts", 75, within_48_kib, launch_padded_tiles,
+         no_scratch},
         {"coalesced_tiles", "tiles loaded along their rows, 128 bytes a warp", 75, within_48_kib,
-         launch_coalesced_tiles},
-        {"unrolled_tiles", "loops over a tile's columns and keys unrolled", 75, within_48_kib, launch_unrolled_tiles},
-        {"register_rows", "a row's running output and totals in registers", 75, within_48_kib, launch_register_rows},
+         launch_coalesced_tiles, no_scratch},
+        {"unrolled_tiles", "loops over a tile's columns and keys unrolled", 75, within_48_kib, launch_unrolled_tiles,
+         no_scratch},
+        {"register_rows", "a row's running output and totals in registers", 75, within_48_kib, launch_register_rows,
+         no_scratch},
         {"register_tiles", "8 x 8 scores and outputs a thread, as outer products; no running maximum", 80,
-         shared_bytes_of_tiles, launch_register_tiles},
+         shared_bytes_of_tiles, launch_register_tiles, no_scratch},
         {"paired_lanes", "lanes placed so that a 16-byte shared load takes half the time", 80, shared_bytes_of_tiles,
-         launch_paired_lanes},
+         launch_paired_lanes, no_scratch},
         {"async_tiles", "tiles copied in the background while others are computed", 80, shared_bytes_of_tiles,
-         launch_async_tiles},
+         launch_async_tiles, no_scratch},
         {"ahead_tiles", "the operands of a step loaded while the step before is computed", 80, shared_bytes_of_tiles,
-         launch_ahead_tiles},
+         launch_ahead_tiles, no_scratch},
         {"woven_tiles", "copies woven into the arithmetic, a few with every round", 80, shared_bytes_of_tiles,
-         launch_woven_tiles},
+         launch_woven_tiles, no_scratch},
+        {"drawn_tiles", "blocks draw rows of tiles from a queue, the last ones in pieces", 80, shared_bytes_of_tiles,
+         launch_drawn_tiles, scratch_bytes_of_drawn_tiles},
     };
     return table;
 }

@@ -31,6 +31,7 @@ struct KernelArgs {
     // The query rows of each batch to compute, from a multiple of kQueryStep up to another or the last.
     int64_t first_query = 0;
     int64_t end_query = std::numeric_limits<int64_t>::max();
+    void* scratch = nullptr; // of as many bytes as the kernel asks for; for one launch at a time
 };
 
 __host__ __device__ inline int64_t queries_of(const KernelArgs& args) {
@@ -53,6 +54,7 @@ struct Kernel {
     int min_arch;
     size_t (*shared_bytes)(int dim); // of a block
     void (*launch)(const KernelArgs& args, cudaStream_t stream);
+    size_t (*scratch_bytes)(const Shape& shape, const Device& device); // for launches of such a shape or a part of it
 };
 
 // The architectures this build has code for, ascending.

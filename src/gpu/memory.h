@@ -31,7 +31,7 @@ private:
 };
 
 struct FreeDevice {
-    void operator()(float* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaFree(p)); }
+    void operator()(void* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaFree(p)); }
 };
 struct Unpin {
     void operator()(void* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaHostUnregister(p)); }
@@ -46,6 +46,7 @@ struct DestroyEvent {
 using Stream = Owner<cudaStream_t, DestroyStream>;
 using Event = Owner<cudaEvent_t, DestroyEvent>;
 using Pinned = Owner<void*, Unpin>;
+using Scratch = Owner<void*, FreeDevice>;
 
 // A stream that does not wait for the default stream, nor the default stream for it.
 inline Stream make_stream() {
@@ -65,6 +66,13 @@ inline Event make_event(unsigned flags = cudaEventDefault) {
 inline Pinned pin(void* memory, size_t bytes) {
     HW4_CUDA(cudaHostRegister(memory, bytes, cudaHostRegisterDefault));
     return Pinned(memory);
+}
+
+// Device memory of no particular form; null for none.
+inline Scratch make_scratch(size_t bytes) {
+    void* memory = nullptr;
+    if (bytes > 0) HW4_CUDA(cudaMalloc(&memory, bytes));
+    return Scratch(memory);
 }
 
 // `rows` rows of `columns` floats on the device, a pitch apart: one that suits the card, or for linear copies the row

@@ -42,6 +42,8 @@ struct Tiling {
     static constexpr int kWarpColumns = kDim / kTeam;
     static constexpr int kKT = kWarpKeys / kAcross;    // a thread's keys
     static constexpr int kCT = kWarpColumns / kAcross; // and output columns
+    // With 8 x 8 scores, twice, and 8 x 8 totals there is no register for anything else: row sums wait elsewhere.
+    static constexpr bool kSumsWait = kKT == 8 && kCT == 8;
     static_assert(kKT % 4 == 0 && kCT % 4 == 0, "tiles are read as float4");
     static_assert(kWarps % kTeam == 0 && kKeys == 64, "see weight_offset");
     // Transposed rows 4 banks apart modulo 32: 4 rows x 8 columns written by a warp meet 32 banks.
@@ -56,6 +58,20 @@ struct Position {
     int across;
     int down;
 };
+
+// Asked again where it is needed rather than kept in a register: hence volatile.
+__device__ __forceinline__ int thread_in_block() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+template <class Lanes>
+__device__ __forceinline__ Position position() {
+    const int thread = thread_in_block();
+    const int lane = thread % kWarpSize;
+    return {thread / kWarpSize, lane, Lanes::across(lane), Lanes::down(lane)};
+}
 
 // Row i of a thread's 8 within its team's 32; key or column j of its 4 or 8 within its warp's.
 __device__ __forceinline__ int row_of(const Position& at, int i) { return i / 4 * 4 * kDown + 4 * at.down + i % 4; }
@@ -137,15 +153,14 @@ __device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragment
         at.a += Steps::a(kUnroll);
         at.b += Steps::b(kUnroll);
     };
-    int rounds = kCount / kUnroll;
+    const SharedAddress end = at.b + Steps::b(kCount);
     if (kPeeled) {
         round(true);
-        --rounds;
     } else {
         clear(acc);
     }
 #pragma unroll 1
-    for (int n = 0; n < rounds; ++n) round(false);
+    while (at.b != end) round(false);
 }
 
 // Back by so many steps. Cheaper than a copy of the factors: no register is free to keep one.

@@ -26,34 +26,37 @@ __device__ __forceinline__ Rows rows_of(const KernelArgs& args) {
 }
 
 // A matrix tile that is transposed on its way, float by float: [column][row], columns kStride floats apart. A warp
-// copies 4 rows x 8 columns at a time: whole sectors of global memory, 32 different banks of shared memory.
+// copies 4 rows x 8 columns at a time: whole sectors of global memory, 32 different banks of shared memory. Four times
+// that, 32 columns, are a thread's from one address.
 template <class T, int kStride, bool kAsync>
 struct TransposedCopy {
-    static constexpr int kWarpCols = T::kDim / T::kWarps; // columns of a warp
-    static_assert(kWarpCols % 8 == 0, "eight columns at a time");
+    static constexpr int kColumns = 32;                  // of a warp
+    static constexpr int kRowWarps = T::kDim / kColumns; // for a row
+    static constexpr int kRowsAtOnce = 4 * T::kWarps / kRowWarps;
+    static_assert(T::kWarps % kRowWarps == 0 && T::kKeys % kRowsAtOnce == 0, "every warp copies as much");
 
     const char* from; // this thread's first column
     SharedAddress to; // and its place, in the next row
     int row;          // of the matrix, the thread's next
     int column;
 
-    __device__ TransposedCopy(const float* matrix, int first_row, const float* tile, const Position& at)
-        : row(first_row + at.lane % 4), column(at.warp * kWarpCols + at.lane / 4) {
+    TransposedCopy() = default;
+    __device__ TransposedCopy(const float* matrix, int first_row, const float* tile, const Position& at) {
+        const int place = at.warp / kRowWarps * 4 + at.lane % 4; // of the first row in the tile
+        row = first_row + place;
+        column = at.warp % kRowWarps * kColumns + at.lane / 4;
         from = reinterpret_cast<const char*>(matrix + column);
-        to = address_of(tile + column * kStride + at.lane % 4);
+        to = address_of(tile + column * kStride + place);
     }
 
-    // The matrix's next eight rows to the tile's next.
-    __device__ __forceinline__ void eight_rows(const Rows& rows) {
+    // The matrix's next kRowsAtOnce rows to the tile's next.
+    __device__ __forceinline__ void next_rows(const Rows& rows) {
+        const char* line = rows.of(from, row);
 #pragma unroll
-        for (int y = 0; y < 8; y += 4) {
-            const char* line = rows.of(from, row + y);
-#pragma unroll
-            for (int x = 0; x < kWarpCols; x += 8)
-                copy_in<4, kAsync>(to + 4 * (y + x * kStride), line + 4 * x, T::kWhole || column + x < rows.dim);
-        }
-        row += 8;
-        to += 4 * 8;
+        for (int x = 0; x < kColumns; x += 8)
+            copy_in<4, kAsync>(to + 4 * x * kStride, line + 4 * x, T::kWhole || column + x < rows.dim);
+        row += kRowsAtOnce;
+        to += 4 * kRowsAtOnce;
     }
 
     // After `count` rows: the next go to the tile's beginning again.
@@ -61,7 +64,7 @@ struct TransposedCopy {
 
     __device__ __forceinline__ void whole_tile(const Rows& rows, int count) {
 #pragma unroll 1
-        for (int n = 0; n < count; n += 8) eight_rows(rows);
+        for (int n = 0; n < count; n += kRowsAtOnce) next_rows(rows);
         rewind(count);
     }
 };
@@ -69,20 +72,22 @@ struct TransposedCopy {
 // A tile of V as it is: [key][column].
 template <class T, bool kAsync>
 struct PlainCopy {
-    static constexpr int kPieces = T::kDim / 4; // of a row
-    static constexpr int kKeysAtOnce = T::kThreads / kPieces;
+    static constexpr int kPieces = T::kDim > 32 ? 2 : 1; // of four columns, of a thread and key
+    static constexpr int kKeyThreads = T::kDim / 4 / kPieces;
+    static constexpr int kKeysAtOnce = T::kThreads / kKeyThreads;
 
-    const char* from; // this thread's four columns
+    const char* from; // this thread's first four columns
     SharedAddress to; // and their place, for the first key it takes
     int row;          // of the matrix, the thread's next
     int column;
 
-    __device__ PlainCopy(const float* matrix, const float* tile, const Position& at) {
+    __device__ PlainCopy(const float* matrix, int first_row, const float* tile, const Position& at) {
         const int thread = at.warp * kWarpSize + at.lane;
-        row = thread / kPieces;
-        column = thread % kPieces * 4;
+        const int key = thread / kKeyThreads;
+        row = first_row + key;
+        column = thread % kKeyThreads * 4;
         from = reinterpret_cast<const char*>(matrix + column);
-        to = address_of(tile + row * T::kDim + column);
+        to = address_of(tile + key * T::kDim + column);
     }
 
     // The matrix's next kCount rows to the tile's from `place` on.
@@ -93,12 +98,15 @@ struct PlainCopy {
         for (int y = 0; y < kCount; y += kKeysAtOnce) {
             const char* line = rows.of(from, row + y);
             const SharedAddress place_of_key = to + 4 * T::kDim * (place + y);
-            if (T::kWhole) {
-                copy_in<16, kAsync>(place_of_key, line, true);
-            } else {
 #pragma unroll
-                for (int e = 0; e < 4; ++e)
-                    copy_in<4, kAsync>(place_of_key + 4 * e, line + 4 * e, column + e < rows.dim);
+            for (int x = 0; x < 4 * kKeyThreads * kPieces; x += 4 * kKeyThreads) {
+                if (T::kWhole) {
+                    copy_in<16, kAsync>(place_of_key + 4 * x, line + 4 * x, true);
+                } else {
+#pragma unroll
+                    for (int e = x; e < x + 4; ++e)
+                        copy_in<4, kAsync>(place_of_key + 4 * e, line + 4 * e, column + e < rows.dim);
+                }
             }
         }
         row += kCount;

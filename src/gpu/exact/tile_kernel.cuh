@@ -1,8 +1,9 @@
 // The kernel of the upper rungs: register tiles, both products as outer products from transposed shared memory. The
-// rungs differ in their Choices: Lanes, which lanes stand where; kAsync, tiles copied in the background; kAhead,
-// operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled and peeled as measured.
+// rungs differ in their Choices: Lanes, which lanes stand where; Work, which tiles a block does; kAsync, tiles copied
+// in the background; kAhead, operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled
+// and peeled as measured.
 //
-// A block walks over all keys in tiles of 64, which are also the contract's segments: each tile's output is summed in
+// A block walks over keys in tiles of 64, which are also the contract's segments: each tile's output is summed in
 // registers that the scores have left, then added to totals that never leave theirs.
 // The contract's M is 0, and its clamp does nothing, while a row's scores stay between -120 and 72 and its first tile's
 // largest is at least -8. So the loop keeps no maximum: it only remembers the largest |score|, and a block with a row
@@ -12,19 +13,9 @@
 #include "../check.h"
 #include "plain_row.cuh"
 #include "tile_copies.cuh"
-#include "tile_weights.cuh"
+#include "tile_pieces.cuh"
 
 namespace hw4::gpu {
-
-template <class T>
-struct alignas(16) TileMemory {
-    // Each with steps to spare, which reading ahead touches and nobody uses.
-    float qt[T::kDim + kSpareSteps][T::kQStride];
-    float kt[T::kDim + kSpareSteps][T::kKStride];
-    float v[T::kKeys + kSpareSteps][T::kDim];
-    float p[T::kTeams][kWeightFloats];
-    alignas(16) float fours[T::kTeam > 1 ? T::kThreads : 1][kRowsPerThread]; // what a team of two exchanges
-};
 
 // A step of the scores is a column: a are rows of Q, b are keys.
 template <class T>
@@ -78,18 +69,14 @@ __device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock bef
     rewind<ScoreSteps<T>>(at, T::kDim);
 }
 
-// The tile's part of the output. copy_eight() starts copies of eight rows that travel meanwhile.
-template <class T, class Choices, class CopyEight>
-__device__ __forceinline__ void add_products(float (&total)[kRowsPerThread][T::kCT], Factors& at,
-                                             CopyEight copy_eight) {
+// The tile's part of the output. copy_rows(n) starts copies of n rows that travel meanwhile.
+template <class T, class Choices, class CopyRows>
+__device__ __forceinline__ void add_products(float (&total)[kRowsPerThread][T::kCT], Factors& at, CopyRows copy_rows) {
     constexpr int kUnroll = Choices::kWoven && T::kCT == 4 ? 16 : kRoundSteps;
     float o[kRowsPerThread][T::kCT];
     Fragments<T::kCT> f;
     if (Choices::kAhead) OutputSteps<T>::load(f, 0, at, 0);
-    chain<OutputSteps<T>, T::kKeys, kUnroll, Choices::kAhead, false>(o, f, at, [&] {
-#pragma unroll
-        for (int row = 0; row < kUnroll; row += 8) copy_eight();
-    });
+    chain<OutputSteps<T>, T::kKeys, kUnroll, Choices::kAhead, false>(o, f, at, [&] { copy_rows(kUnroll); });
     rewind<OutputSteps<T>>(at, T::kKeys);
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i)
@@ -124,18 +111,30 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
     }
 }
 
-struct BlockPlace {
-    int64_t batch;
-    int first_row;
+template <class T>
+struct alignas(16) TileMemory {
+    // Each with steps to spare, which reading ahead touches and nobody uses.
+    float qt[T::kDim + kSpareSteps][T::kQStride];
+    float kt[T::kDim + kSpareSteps][T::kKStride];
+    float v[T::kKeys + kSpareSteps][T::kDim];
+    float p[T::kTeams][kWeightFloats];
+    alignas(16) WaitingSums<T> sums;
+    alignas(16) float fours[T::kTeam > 1 ? T::kThreads : 1][kRowsPerThread]; // what a team of two exchanges
+    Draws draws;
 };
 
-// Worked out again where it is needed rather than kept in registers over the loop: hence volatile.
-template <class T>
-__device__ __forceinline__ BlockPlace place_of_block(const KernelArgs& args) {
-    unsigned block;
-    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
-    const auto row_blocks = static_cast<unsigned>(row_blocks_of<T>(args));
-    return {block / row_blocks, static_cast<int>(args.first_query) + static_cast<int>(block % row_blocks) * T::kRows};
+// The end of a piece: the result of its rows, or what another block goes on from.
+template <class T, class Lanes, class Work>
+__device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums, const Piece& piece,
+                                       const KernelArgs& args, const Position& at, const Work& work) {
+    const int tokens = static_cast<int>(args.tokens);
+    if (piece.end_key < tokens) return work.leave(running, sums, args, piece);
+    const bool strayed = running.largest > (kHeadroom - 1.0f) * args.scale.inv_c;
+    if (!__syncthreads_or(strayed))
+        return store_result<T, Lanes>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
+                                      at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.batch), args);
+    for (int row = at.warp; row < T::kRows && piece.first_row + row < tokens; row += T::kWarps)
+        attend_plain_row(args, piece.batch, piece.first_row + row);
 }
 
 template <class T, class Choices>
@@ -144,76 +143,95 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
     using Lanes = typename Choices::Lanes;
     constexpr bool kAsync = Choices::kAsync;
     extern __shared__ float4 memory[];
+    using Work = typename Choices::template Work<T>;
     TileMemory<T>& shared = *reinterpret_cast<TileMemory<T>*>(memory);
-    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-    const Position at{static_cast<int>(threadIdx.x) / kWarpSize, lane, Lanes::across(lane), Lanes::down(lane)};
+    const Position at = position<Lanes>();
     const int team = at.warp / T::kTeam;
     const int part = at.warp % T::kTeam;
     const int tokens = static_cast<int>(args.tokens);
-    const int first_row = place_of_block<T>(args).first_row;
-    const BatchMatrices m = matrices_of(args, place_of_block<T>(args).batch);
     const Rows rows = rows_of(args);
-
-    TransposedCopy<T, T::kQStride, kAsync> q_copy(m.q, first_row, &shared.qt[0][0], at);
-    TransposedCopy<T, T::kKStride, kAsync> k_copy(m.k, 0, &shared.kt[0][0], at);
-    PlainCopy<T, kAsync> v_copy(m.v, &shared.v[0][0], at);
-    q_copy.whole_tile(rows, T::kRows);
-    if (kAsync) k_copy.whole_tile(rows, T::kKeys);
-    finish_copies();
-    __syncthreads(); // Q is complete, and the first K tile if it is copied ahead
-
     Factors score_factors{address_of(&shared.qt[0][team * kWarpRows + 4 * at.down]),
                           address_of(&shared.kt[0][part * T::kWarpKeys + 4 * at.across])};
     Factors output_factors{address_of(&shared.p[team][4 * at.down]),
                            address_of(&shared.v[0][part * T::kWarpColumns + 4 * at.across])};
     const SharedAddress own_weights =
         address_of(&shared.p[team][weight_offset(part * T::kWarpKeys + 4 * at.across) + 4 * at.down]);
-    float total[kRowsPerThread][T::kCT] = {};
-    RowSums sums = {};
-    float largest = 0.0f; // |score|; infinite when a row starts too low
+
+    Work work(args, shared.draws);
+    TransposedCopy<T, T::kKStride, kAsync> k_copy;
+    const auto copy_beginning = [&] { // of the piece to do
+        const Piece piece = work.piece(args);
+        const BatchMatrices m = matrices_of(args, piece.batch);
+        const Position at = position<Lanes>();
+        TransposedCopy<T, T::kQStride, kAsync> q_copy(m.q, piece.first_row, &shared.qt[0][0], at);
+        q_copy.whole_tile(rows, T::kRows);
+        k_copy = {m.k, piece.first_key, &shared.kt[0][0], at};
+        if (kAsync) k_copy.whole_tile(rows, T::kKeys);
+    };
+    if (work.any()) copy_beginning();
+
+    while (work.any()) {
+        finish_copies();
+        __syncthreads(); // Q is complete, and the first K tile if it is copied ahead
+        const Piece piece = work.piece(args);
+        PlainCopy<T, kAsync> v_copy(matrices_of(args, piece.batch).v, piece.first_key, &shared.v[0][0],
+                                    position<Lanes>());
+        Running<T> running = {};
+        RowSums sums = {};
+        running.largest = -1.0f;
+        if (piece.first_key > 0) work.go_on(running, sums, args, piece);
+        if (T::kSumsWait) shared.sums.put(sums);
 
 #pragma unroll 1
-    for (int first_key = 0; first_key < tokens; first_key += T::kKeys) {
-        if (!kAsync) k_copy.whole_tile(rows, T::kKeys);
-        if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(rows, 0);
-        if (!kAsync) __syncthreads(); // K and V are complete
+        for (int keys = piece.end_key - piece.first_key; keys > 0; keys -= T::kKeys) { // to go
+            if (!kAsync) k_copy.whole_tile(rows, T::kKeys);
+            if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(rows, 0);
+            if (!kAsync) __syncthreads(); // K and V are complete
 
-        float s[kRowsPerThread][T::kKT];
-        score<T, Choices>(s, score_factors, [&](int block) {
-            constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
-            if (Choices::kWoven) v_copy.template next_rows<kCount>(rows, block * kCount);
-        });
-        if (first_key == 0 && part == 0 && starts_low<T, Lanes>(s, at, tokens, args.scale)) largest = HUGE_VALF;
-        largest = weigh<T>(s, largest, args.scale);
-        const int keys = tokens - first_key; // from here on
-        if (keys < T::kKeys) drop_missing_keys<T>(s, at, keys - part * T::kWarpKeys);
-        store_weights<T>(s, own_weights);
-        if (T::kTeam == 1)
-            add_own<T>(sums, s);
-        else
-            offer<T>(s, shared.fours[threadIdx.x]);
-        finish_copies();
-        __syncthreads(); // V and the weights are complete; everybody is done with K
+            float s[kRowsPerThread][T::kKT];
+            score<T, Choices>(s, score_factors, [&](int block) {
+                constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
+                if (Choices::kWoven) v_copy.template next_rows<kCount>(rows, block * kCount);
+            });
+            if (running.largest < 0.0f && part == 0 && starts_low<T, Lanes>(s, at, tokens, args.scale))
+                running.largest = HUGE_VALF;
+            const auto weigh_keys = [&](bool ragged) { // `ragged`: not all of the tile's are there
+                if (T::kSumsWait) sums = shared.sums.take();
+#pragma unroll
+                for (int j = 0; j < T::kKT; j += 4) { // four at a time
+                    running.largest = weigh<T>(s, j, running.largest, args.scale);
+                    if (ragged) drop_missing_keys<T>(s, j, at, keys - part * T::kWarpKeys);
+                    store_weights<T>(s, j, own_weights);
+                    if (T::kTeam == 1) add_own<T>(sums, s, j);
+                }
+                if (T::kSumsWait) shared.sums.put(sums);
+            };
+            if (keys < T::kKeys) // two copies of the code: a branch within costs 1 %
+                weigh_keys(true);
+            else
+                weigh_keys(false);
+            if (T::kTeam == 2) offer<T>(s, shared.fours[threadIdx.x]);
+            finish_copies();
+            __syncthreads(); // V and the weights are complete; everybody is done with Q and K
 
-        if (kAsync && !Choices::kWoven) k_copy.whole_tile(rows, T::kKeys);
-        add_products<T, Choices>(total, output_factors, [&] {
-            if (Choices::kWoven) k_copy.eight_rows(rows);
-        });
-        if (Choices::kWoven) k_copy.rewind(T::kKeys);
-        if (T::kTeam == 2) collect(sums, shared.fours[threadIdx.x & ~kWarpSize], shared.fours[threadIdx.x | kWarpSize]);
-        finish_copies();
-        __syncthreads(); // the next K tile is complete; everybody is done with V and the weights
+            if (kAsync && !Choices::kWoven) k_copy.whole_tile(rows, T::kKeys);
+            add_products<T, Choices>(running.total, output_factors, [&](int count) {
+                if (Choices::kWoven)
+#pragma unroll
+                    for (int row = 0; row < count; row += k_copy.kRowsAtOnce) k_copy.next_rows(rows);
+            });
+            if (Choices::kWoven) k_copy.rewind(T::kKeys);
+            if (T::kTeam == 2)
+                collect(sums, shared.fours[threadIdx.x & ~kWarpSize], shared.fours[threadIdx.x | kWarpSize]);
+            finish_copies();
+            __syncthreads(); // the next K tile is complete; everybody is done with V and the weights
+        }
+        const Piece done = work.piece(args);
+        work.draw(args);
+        if (work.any()) copy_beginning(); // of the next one; on its way while this one is stored
+        if (T::kSumsWait) sums = shared.sums.take();
+        finish<T, Lanes>(running, sums, done, args, position<Lanes>(), work);
     }
-
-    const BlockPlace place = place_of_block<T>(args);
-    const bool strayed = largest > (kHeadroom - 1.0f) * args.scale.inv_c;
-    if (!__syncthreads_or(strayed)) {
-        store_result<T, Lanes>(total, sums, at, place.first_row + team * kWarpRows, part * T::kWarpColumns,
-                               matrices_of(args, place.batch), args);
-        return;
-    }
-    for (int row = at.warp; row < T::kRows && place.first_row + row < tokens; row += T::kWarps)
-        attend_plain_row(args, place.batch, place.first_row + row);
 #else
     __trap(); // the table keeps it from cards and builds below 8.0
 #endif

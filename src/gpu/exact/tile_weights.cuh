@@ -40,12 +40,32 @@ struct RowSums {
     float lane[kRowsPerThread];
 };
 
+// Where these are from one tile to the next if the scores need their registers: in shared memory, each thread's apart.
+template <class T>
+struct WaitingSums {
+    float rows[2][T::kSumsWait ? T::kThreads : 1][4];
+
+    __device__ __forceinline__ RowSums take() const {
+        RowSums sums;
+        load_floats(sums.lane, address_of(rows[0][thread_in_block()]), sizeof(rows[0]));
+        return sums;
+    }
+    __device__ __forceinline__ void put(const RowSums& sums) {
+        const SharedAddress to = address_of(rows[0][thread_in_block()]);
+        store4(to, sums.lane[0], sums.lane[1], sums.lane[2], sums.lane[3]);
+        store4(to + sizeof(rows[0]), sums.lane[4], sums.lane[5], sums.lane[6], sums.lane[7]);
+    }
+};
+
+// What follows treats keys j to j + 3 of a thread: the weights of four are on their way to shared memory while those of
+// the next four are computed.
+
 // Scores to weights with M = 0, in place. Returns the largest |score|, or what it was: above (kHeadroom - 1) * inv_c
 // the weights may not be the contract's.
 template <class T>
-__device__ __forceinline__ float weigh(Scores<T>& s, float largest, Scale scale) {
+__device__ __forceinline__ float weigh(Scores<T>& s, int first, float largest, Scale scale) {
 #pragma unroll
-    for (int j = 0; j < T::kKT; ++j)
+    for (int j = first; j < first + 4; ++j)
 #pragma unroll
         for (int i = 0; i < kRowsPerThread; ++i) {
             largest = fmaxf(largest, fabsf(s[i][j]));
@@ -56,9 +76,9 @@ __device__ __forceinline__ float weigh(Scores<T>& s, float largest, Scale scale)
 
 // Keys that do not exist weigh nothing; `keys` of the warp's do.
 template <class T>
-__device__ __forceinline__ void drop_missing_keys(Scores<T>& s, const Position& at, int keys) {
+__device__ __forceinline__ void drop_missing_keys(Scores<T>& s, int first, const Position& at, int keys) {
 #pragma unroll
-    for (int j = 0; j < T::kKT; ++j)
+    for (int j = first; j < first + 4; ++j)
         if (place_of(at, j) >= keys)
 #pragma unroll
             for (int i = 0; i < kRowsPerThread; ++i) s[i][j] = 0.0f;
@@ -66,9 +86,9 @@ __device__ __forceinline__ void drop_missing_keys(Scores<T>& s, const Position& 
 
 // `to`: where the thread's first key and row belong.
 template <class T>
-__device__ __forceinline__ void store_weights(const Scores<T>& s, SharedAddress to) {
+__device__ __forceinline__ void store_weights(const Scores<T>& s, int first, SharedAddress to) {
 #pragma unroll
-    for (int j = 0; j < T::kKT; ++j) {
+    for (int j = first; j < first + 4; ++j) {
         const SharedAddress key = to + 4 * weight_offset(j / 4 * 4 * kAcross) + 4 * (j % 4 * kWarpRows);
         store4(key, s[0][j], s[1][j], s[2][j], s[3][j]);
         store4(key + kSecondRows, s[4][j], s[5][j], s[6][j], s[7][j]);
@@ -77,11 +97,9 @@ __device__ __forceinline__ void store_weights(const Scores<T>& s, SharedAddress 
 
 // A team of one has all keys of a tile.
 template <class T>
-__device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s) {
+__device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s, int first) {
 #pragma unroll
-    for (int j = 0; j < T::kKT; j += 4)
-#pragma unroll
-        for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][j]);
+    for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
 }
 
 // A team of two has one of the tile's two 32-key tiles each: they exchange what they have and both add both, in key
