@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <mutex>
 
 #include "../domain.h"
@@ -34,8 +35,18 @@ public:
         {
             WorkerThreads threads;
             failure_.guard([&] {
-                threads.start(plan_.readers, [this](int reader) { failure_.guard([&] { read_pieces(reader); }); });
-                threads.start(plan_.writers, [this](int writer) { failure_.guard([&] { write_parts(writer); }); });
+                // Nobody works before all have started: the first touch of memory holds up the starting of a thread.
+                std::promise<void> all_started;
+                const std::shared_future<void> start = all_started.get_future().share();
+                threads.start(plan_.readers, [this, start](int reader) {
+                    start.wait();
+                    failure_.guard([&] { read_pieces(reader); });
+                });
+                threads.start(plan_.writers, [this, start](int writer) {
+                    start.wait();
+                    failure_.guard([&] { write_parts(writer); });
+                });
+                all_started.set_value();
                 engine_ = make_engine(request(options));
                 waiting_for_engine_ = false;
                 feed();
