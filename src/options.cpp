@@ -27,7 +27,7 @@ const char* const kHelpText =
     "  --device auto|gpu|cpu   where to compute; auto (the default) says why when it takes the CPU\n"
     "  --kernel NAME           a certain kernel, GPU or CPU; default: the best for the case\n"
     "  --list-kernels          the kernels of this build\n"
-    "  --streams N             CUDA streams, 1 to 16, default 4\n"
+    "  --streams N             chunks on the GPU at once, each in a CUDA stream, 1 to 16, default 4\n"
     "  --copies 2d|linear      padded rows and 2-D copies, or packed rows and flat copies; default 2d\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors\n"
     "  --time                  print how long each stage was busy, bytes and GB/s, memory\n"
