@@ -21,30 +21,6 @@ const Kernel& kernel_for(const std::string& path, const Shape& shape, const std:
     return name.empty() ? *choose_kernel(shape, current_device()) : *find_kernel(name);
 }
 
-[[noreturn]] void fail_out_of_memory(const Shape& shape, Copies copies, const Error& error) {
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    const size_t device_bytes = device_bytes_per_batch(shape, copies);
-    throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes) +
-                                             " bytes on the GPU, which has " + std::to_string(free_bytes) +
-                                             " free: " + error.what());
-}
-
-// As many slots as planned; where memory does not allow it, smaller ones, then fewer.
-Slots make_slots(const Shape& shape, Copies copies, SlotPlan plan) {
-    for (;;) {
-        try {
-            return Slots(shape, copies, plan);
-        } catch (const Error& error) {
-            if (error.code() != ExitCode::out_of_memory) throw;
-            (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
-            if (plan == kSmallestPlan) fail_out_of_memory(shape, copies, error);
-            plan = smaller(plan);
-        }
-    }
-}
-
 // The kernel's scratch memory, for each stream its own.
 class StreamScratch {
 public:
@@ -64,6 +40,43 @@ private:
     Scratch memory_;
 };
 
+// All that a run has on the GPU, and what follows from how much that is.
+struct DeviceMemory {
+    DeviceMemory(const Kernel& kernel, const Shape& shape, const EngineOptions& options, const SlotPlan& plan)
+        : slots(shape, options.copies, plan), queries_at_once(plan_queries(shape, options, plan.batches)),
+          streams(queries_at_once < shape.tokens ? options.streams : plan.slots),
+          scratch(kernel, {plan.batches, shape.tokens, shape.dim}, streams) {}
+
+    Slots slots;
+    int64_t queries_at_once;
+    int streams; // one for each slot; as many as asked for where batches are split
+    StreamScratch scratch;
+};
+
+[[noreturn]] void fail_out_of_memory(const Kernel& kernel, const Shape& shape, Copies copies, const Error& error) {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    const size_t device_bytes =
+        device_bytes_per_batch(shape, copies) + kernel.scratch_bytes({1, shape.tokens, shape.dim}, current_device());
+    throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes) +
+                                             " bytes on the GPU, which has " + std::to_string(free_bytes) +
+                                             " free: " + error.what());
+}
+
+// As many slots as planned; where memory does not allow it, smaller ones, then fewer.
+DeviceMemory make_memory(const Kernel& kernel, const Shape& shape, const EngineOptions& options) {
+    for (SlotPlan plan = plan_slots(shape, options);; plan = smaller(plan)) {
+        try {
+            return DeviceMemory(kernel, shape, options, plan);
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::out_of_memory) throw;
+            (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
+            if (plan == kSmallestPlan) fail_out_of_memory(kernel, shape, options.copies, error);
+        }
+    }
+}
+
 std::string arch_list() {
     std::string list;
     for (const int arch : built_archs()) list += " sm_" + std::to_string(arch);
@@ -77,15 +90,11 @@ public:
           kernel_(kernel_for(request.input, shape_, request.options.kernel)),
           pinned_(pen_.time(Stage::pin, request.staging_bytes,
                             [&] { return pin(request.staging, request.staging_bytes); })),
-          slots_(pen_.time(Stage::allocate, 0,
-                           [&] { return make_slots(shape_, copies_, plan_slots(shape_, request.options)); })),
-          queries_at_once_(plan_queries(shape_, request.options, slots_.batches())),
-          streams_(make_streams(queries_at_once_ < shape_.tokens ? request.options.streams : slots_.count())),
-          scratch_(kernel_, {slots_.batches(), shape_.tokens, shape_.dim}, static_cast<int>(streams_.size())),
-          out_streams_(make_streams(request.writers)),
+          memory_(pen_.time(Stage::allocate, 0, [&] { return make_memory(kernel_, shape_, request.options); })),
+          streams_(make_streams(memory_.streams)), out_streams_(make_streams(request.writers)),
           times_(request.timeline, static_cast<int>(streams_.size()), request.writers),
           copies_in_(static_cast<size_t>(request.ring_buffers)) {
-        for (int slot = 0; slot < slots_.count(); ++slot) chunks_.emplace_back(slices(), times_.wanted());
+        for (int slot = 0; slot < memory_.slots.count(); ++slot) chunks_.emplace_back(slices(), times_.wanted());
         for (int writer = 0; writer < request.writers; ++writer) copies_out_.emplace_back(times_.wanted());
     }
 
@@ -95,16 +104,16 @@ public:
         for (const Stream& stream : out_streams_) HW4_CUDA_NOEXCEPT(cudaStreamSynchronize(stream.get()));
     }
 
-    int slots() const override { return slots_.count(); }
-    int64_t chunk_batches() const override { return slots_.batches(); }
-    int64_t queries_at_once() const override { return queries_at_once_; }
+    int slots() const override { return memory_.slots.count(); }
+    int64_t chunk_batches() const override { return memory_.slots.batches(); }
+    int64_t queries_at_once() const override { return memory_.queries_at_once; }
 
     void copy_in(const RowsIn& rows) override {
         if (rows.first_row == 0) wait_for_other_streams(rows.slot);
         Operation& copy =
             copies_in_[static_cast<size_t>(rows.buffer)].add(rows.slot, bytes_of(rows.rows), times_.wanted());
         copy.begin(stream(rows.slot));
-        slots_.copy_in(rows.slot, rows.first_row, rows.rows, rows.from, stream(rows.slot));
+        memory_.slots.copy_in(rows.slot, rows.first_row, rows.rows, rows.from, stream(rows.slot));
         copy.end(stream(rows.slot));
     }
 
@@ -138,7 +147,7 @@ public:
         HW4_CUDA(cudaStreamWaitEvent(out, chunk_of(rows.slot).kernels[slice_of(last_row)].done()));
         Operation& copy = copies_out_[static_cast<size_t>(rows.writer)];
         copy.begin(out);
-        slots_.copy_out(rows.slot, rows.first_row, rows.rows, rows.staging, out);
+        memory_.slots.copy_out(rows.slot, rows.first_row, rows.rows, rows.staging, out);
         copy.end(out);
         copy.wait();
         times_.add(copy, static_cast<int>(streams_.size()) + rows.writer, Stage::copy_out, bytes_of(rows.rows));
@@ -147,16 +156,16 @@ public:
 
     EngineFacts finish() override {
         for (Operations& copies : copies_in_) copies.settle(Stage::copy_in, times_);
-        for (int slot = 0; slot < slots_.count(); ++slot) note_kernels(slot);
+        for (int slot = 0; slot < memory_.slots.count(); ++slot) note_kernels(slot);
         EngineFacts facts;
         facts.device = "gpu";
         facts.device_name = times_.wanted() ? device_name() : ""; // a slow question
         facts.kernel = kernel_.name;
         facts.streams = static_cast<int>(streams_.size());
         facts.copies = name_of(copies_);
-        facts.chunk_batches = slots_.batches();
-        facts.queries_at_once = queries_at_once_;
-        facts.device_bytes = slots_.bytes() + scratch_.bytes();
+        facts.chunk_batches = memory_.slots.batches();
+        facts.queries_at_once = memory_.queries_at_once;
+        facts.device_bytes = memory_.slots.bytes() + memory_.scratch.bytes();
         return facts;
     }
 
@@ -178,7 +187,7 @@ private:
     }
 
     size_t slices() const { return slice_of(shape_.tokens - 1) + 1; }
-    size_t slice_of(int64_t query) const { return static_cast<size_t>(query / queries_at_once_); }
+    size_t slice_of(int64_t query) const { return static_cast<size_t>(query / memory_.queries_at_once); }
     // Slices of a batch take the streams in turn, so that one fills the multiprocessors that the other leaves.
     int stream_of(int slot, size_t slice) const {
         return static_cast<int>((static_cast<size_t>(slot) + slice) % streams_.size());
@@ -206,17 +215,17 @@ private:
 
     void launch(const Work& work, int turn) {
         KernelArgs args{};
-        args.qkv = slots_.input(work.slot);
-        args.qkv_stride = slots_.stride();
-        args.out = slots_.output(work.slot);
-        args.out_stride = slots_.stride();
+        args.qkv = memory_.slots.input(work.slot);
+        args.qkv_stride = memory_.slots.stride();
+        args.out = memory_.slots.output(work.slot);
+        args.out_stride = memory_.slots.stride();
         args.batches = work.batches;
         args.tokens = shape_.tokens;
         args.first_query = work.first_query;
         args.end_query = work.first_query + work.queries;
         args.dim = static_cast<int>(shape_.dim);
         args.scale = scale_for(shape_.dim);
-        args.scratch = scratch_.of(turn);
+        args.scratch = memory_.scratch.of(turn);
         kernel_.launch(args, stream(turn));
     }
 
@@ -225,10 +234,8 @@ private:
     const Pen pen_;
     const Kernel& kernel_;
     const Pinned pinned_;
-    Slots slots_;
-    const int64_t queries_at_once_;
-    const std::vector<Stream> streams_; // one for each slot; as many as asked for where batches are split
-    const StreamScratch scratch_;
+    DeviceMemory memory_;
+    const std::vector<Stream> streams_;
     const std::vector<Stream> out_streams_; // by writer
     StreamTimes times_;
     std::vector<Operations> copies_in_; // by staging buffer
