@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 #include <tuple>
+#include <utility>
 
 #include "../src/gpu/exact/tile_launch.cuh"
 #include "../src/gpu/kernels.h"
@@ -252,21 +253,30 @@ class DrawnTiles : public testing::Test {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
-    void expect_reference_bytes(const AttentionCase& test, int multiprocessors) {
+    // `queries`: of each batch, in a launch; the launches have the same scratch memory, one after the other.
+    void expect_reference_bytes(const AttentionCase& test, int multiprocessors,
+                                int64_t queries = std::numeric_limits<int32_t>::max()) {
         Device card = current_device();
         const std::string refusal = why_not(*find_kernel("drawn_tiles"), test.shape, card);
         if (!refusal.empty()) GTEST_SKIP() << refusal;
         card.multiprocessors = multiprocessors;
         const size_t bytes = scratch_bytes_of_drawn_tiles(test.shape, card);
-        ASSERT_GT(bytes, 0u) << test.name << ": nothing is drawn";
-        const auto launch = [&](const KernelArgs& args, cudaStream_t stream) {
-            launch_drawn_tiles_on(card, args, stream);
-            HW4_CUDA_LAUNCHED("drawn_tiles");
+        ASSERT_GT(bytes, 0u) << test.name;
+        unsigned drawn = 0; // what the queue's counter says afterwards
+        const auto launch = [&](KernelArgs args, cudaStream_t stream) {
+            for (; args.first_query < args.tokens; args.first_query = args.end_query) {
+                args.end_query = args.first_query + queries;
+                launch_drawn_tiles_on(card, args, stream);
+                HW4_CUDA_LAUNCHED("drawn_tiles");
+            }
+            HW4_CUDA(cudaMemcpyAsync(&drawn, args.scratch, sizeof drawn, cudaMemcpyDeviceToHost, stream));
         };
         EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, launch))) << test.name << ", " << multiprocessors;
+        EXPECT_NE(drawn, 0xffffffffu) << test.name << ", " << multiprocessors << ": nothing was drawn";
     }
 };
 
+// Beyond 32 columns 700 and 3 rows are cut into small blocks, the others into large ones.
 TEST_F(DrawnTiles, GiveTheReferenceBytes) {
     for (const int64_t dim : {32, 20, 64, 50, 128, 100})
         for (const Shape& shape : {Shape{1, 1500, dim}, Shape{13, 200, dim}, Shape{40, 65, dim}, Shape{3, 700, dim}})
@@ -276,14 +286,58 @@ TEST_F(DrawnTiles, GiveTheReferenceBytes) {
     expect_reference_bytes(reference_case({900, 3, 64}, CaseKind::uniform, 7), 3);
 }
 
+// Large blocks for the first slice, small ones for the second: they divide the scratch memory differently.
+TEST_F(DrawnTiles, GiveTheReferenceBytesInSlices) {
+    for (const int64_t dim : {20, 64, 128})
+        expect_reference_bytes(reference_case({2, 1700, dim}, CaseKind::uniform, 7), 1, kQueryStep);
+}
+
+// Two launches that each fill the card, at once: whichever blocks start late, nobody waits for ever.
+TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
+    constexpr int kLaunches = 2;
+    const Device card = current_device();
+    const Shape part{3 * card.multiprocessors, 130, 32};
+    const std::string refusal = why_not(*find_kernel("drawn_tiles"), part, card);
+    if (!refusal.empty()) GTEST_SKIP() << refusal;
+    const size_t bytes = scratch_bytes_of_drawn_tiles(part, card);
+    ASSERT_GT(bytes, 0u);
+    const AttentionCase& test = reference_case({kLaunches * part.batches, part.tokens, part.dim}, CaseKind::uniform, 7);
+    const auto launch = [&](KernelArgs args, cudaStream_t stream) {
+        Stream streams[kLaunches];
+        Scratch scratch[kLaunches];
+        for (int n = 0; n < kLaunches; ++n) {
+            streams[n] = make_stream();
+            scratch[n] = make_scratch(bytes);
+        }
+        HW4_CUDA(cudaStreamSynchronize(stream)); // the input is there
+        args.batches = part.batches;
+        for (int n = 0; n < kLaunches; ++n) {
+            args.scratch = scratch[n].get();
+            launch_drawn_tiles(args, streams[n].get());
+            args.qkv += static_cast<size_t>(3 * part.batches * part.tokens) * args.qkv_stride;
+            args.out += static_cast<size_t>(part.batches * part.tokens) * args.out_stride;
+        }
+        for (const Stream& each : streams) HW4_CUDA(cudaStreamSynchronize(each.get()));
+    };
+    EXPECT_TRUE(same_bytes(test.expected, attend(test, 0, launch))) << test.name;
+}
+
+// With so many multiprocessors most rows come in pieces; 700 rows are cut into small blocks, 760 into large ones.
 TEST_F(DrawnTiles, NoticeStraysInEveryPiece) {
-    for (const int64_t dim : {64, 128})
-        for (const Stray& stray : strays(700, dim)) expect_reference_bytes(stray_case(stray, dim), 1);
+    for (const auto& [dim, multiprocessors] : {std::pair{32, 1}, std::pair{64, 2}, std::pair{128, 4}})
+        for (const int64_t n : {700, 760}) {
+            for (const Stray& stray : strays(n, dim))
+                if (stray.shows) expect_reference_bytes(stray_case(stray, dim), multiprocessors);
+            const Stray in_a_middle_piece = stray_high(n, n - 1, 600, 90.0f, true);
+            expect_reference_bytes(stray_case(in_a_middle_piece, dim), multiprocessors);
+        }
 }
 
 TEST_F(DrawnTiles, SanitizerPieces) {
     for (const int64_t dim : {32, 64, 128})
         expect_reference_bytes(reference_case({3, 270, dim}, CaseKind::uniform, 7), 1);
+    for (const int64_t dim : {64, 128}) // large blocks
+        expect_reference_bytes(reference_case({2, 380, dim}, CaseKind::uniform, 7), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()),
