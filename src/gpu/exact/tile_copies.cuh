@@ -1,4 +1,4 @@
-// Rows of Q, K and V from global to shared memory, eight keys or query rows at a time.
+// Rows of Q, K and V from global to shared memory, a few at a time.
 #pragma once
 
 #include "register_tile.cuh"

@@ -4,7 +4,7 @@
 // and peeled as measured.
 //
 // A block walks over keys in tiles of 64, which are also the contract's segments: each tile's output is summed in
-// registers that the scores have left, then added to totals that never leave theirs.
+// registers that the scores have left, then added to totals that leave theirs only between pieces (tile_pieces.cuh).
 // The contract's M is 0, and its clamp does nothing, while a row's scores stay between -120 and 72 and its first tile's
 // largest is at least -8. So the loop keeps no maximum: it only remembers the largest |score|, and a block with a row
 // that starts below -7 or has a score beyond +-71 does its rows again by plain_row.cuh, some fifty times as slow.

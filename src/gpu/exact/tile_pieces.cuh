@@ -2,12 +2,12 @@
 //
 // WholeRows    Each block of the grid does one row of tiles.
 // DrawnPieces  The card is filled once, and its blocks draw pieces from a queue until none is left: whole rows first,
-// then
-//              two rows for each block in pieces: the greater part of each of these rows, then most of what remains of
-//              each, and so on. So all blocks end within a piece of a few tiles of each other, whatever the number of
-//              rows and however much some multiprocessors are slower than others. The contract adds keys in order: a
-//              piece that does not begin at key 0 goes on from registers left in scratch memory. Who left them drew
-//              earlier, so it has started, and it waits only for earlier ones: nobody waits for ever.
+//              then two rows for each block in pieces: the greater part of each of these rows, then most of what
+//              remains of each, and so on. So all blocks end within a piece of a few tiles of each other, whatever the
+//              number of rows and however much some multiprocessors are slower than others. The contract adds keys in
+//              order: a piece that does not begin at key 0 goes on from registers left in scratch memory. Who left them
+//              drew earlier, so it has started, and it waits only for earlier ones: nobody waits for ever. For that a
+//              block that has drawn its next piece must not wait before it has left what it has of the last one.
 #pragma once
 
 #include <cuda/atomic>

@@ -2,7 +2,7 @@
 // tested without a GPU.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 
 #include "../../contract.h"
 
@@ -25,7 +25,7 @@ struct Queue {
 HW4_INLINE bool is_worth_a_queue(int64_t rows, int64_t blocks) { return 2 * rows >= 3 * blocks; }
 
 // What remains of a cut row after a piece: a half, or, where nearly every block finds a first piece for a second turn,
-// a third. The last piece is no more than a few hundredths of the row.
+// a third. The last piece is at most two tiles and a 64th of the row.
 HW4_INLINE void fill(Queue& queue, unsigned rows, unsigned tiles, unsigned blocks) {
     queue.cut = rows < kCutRows * blocks ? rows : kCutRows * blocks;
     queue.whole = rows - queue.cut;

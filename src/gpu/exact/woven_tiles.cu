@@ -1,9 +1,9 @@
 // woven_tiles: ahead_tiles with the copies woven into the arithmetic, and loops tuned.
 //
 // Idea      32 copies of K issued at once fill the queue of the memory pipe, and the warp waits. Here V goes a part
-//           before each block of columns, K eight keys with each round of p*v. And as far as measured to pay: rounds of
-//           16 steps instead of 8, and the first step of a score peeled (it multiplies instead of adding to cleared
-//           registers).
+//           before each block of columns, K with each round of p*v, a key for each step. And as far as measured to
+//           pay: rounds of 16 steps instead of 8, and the first step of a score peeled (it multiplies instead of adding
+//           to cleared registers).
 // Who, Memory, Order   As in register_tiles.
 // Measured  H200: t28 5.92 ms (46.4 TFLOP/s), t29 12.98 ms (42.4).
 // Limits    Seen by rewriting the registers of a compiled loop and timing it: an fma reads at most two operands a clock
