@@ -34,6 +34,7 @@ struct TransposedCopy {
     static constexpr int kRowWarps = T::kDim / kColumns; // for a row
     static constexpr int kRowsAtOnce = 4 * T::kWarps / kRowWarps;
     static_assert(T::kWarps % kRowWarps == 0 && T::kKeys % kRowsAtOnce == 0, "every warp copies as much");
+    static_assert(T::kRows % kRowsAtOnce == 0, "Q too comes in whole steps");
 
     const char* from; // this thread's first column
     SharedAddress to; // and its place, in the next row

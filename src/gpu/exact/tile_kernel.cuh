@@ -193,6 +193,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(rows, block * kCount);
             });
+            // The same in all lanes, as scores are finite in the contract's domain.
             if (running.largest < 0.0f && part == 0 && starts_low<T, Lanes>(s, at, tokens, args.scale))
                 running.largest = HUGE_VALF;
             const auto weigh_keys = [&](bool ragged) { // `ragged`: not all of the tile's are there
@@ -216,7 +217,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
 
             if (kAsync && !Choices::kWoven) k_copy.whole_tile(rows, T::kKeys);
             add_products<T, Choices>(running.total, output_factors, [&](int count) {
-                if (Choices::kWoven)
+                if (Choices::kWoven) // `count` is 8, 16 at d = 32: whole steps of the copy
 #pragma unroll
                     for (int row = 0; row < count; row += k_copy.kRowsAtOnce) k_copy.next_rows(rows);
             });
