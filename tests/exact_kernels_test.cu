@@ -301,7 +301,8 @@ TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
     if (!refusal.empty()) GTEST_SKIP() << refusal;
     const size_t bytes = scratch_bytes_of_drawn_tiles(part, card);
     ASSERT_GT(bytes, 0u);
-    const AttentionCase& test = reference_case({kLaunches * part.batches, part.tokens, part.dim}, CaseKind::uniform, 7);
+    const Shape whole{kLaunches * part.batches, part.tokens, part.dim};
+    const AttentionCase& test = reference_case(whole, CaseKind::uniform, 7);
     const auto launch = [&](KernelArgs args, cudaStream_t stream) {
         Stream streams[kLaunches];
         Scratch scratch[kLaunches];
