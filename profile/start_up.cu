@@ -95,15 +95,8 @@ void launching() {
     if (kernel == nullptr) throw Error(ExitCode::no_gpu, "no kernel for this card");
     const PitchedMatrix qkv(3 * 128, 64);
     const PitchedMatrix out(128, 64);
-    KernelArgs args{};
-    args.qkv = qkv.data();
-    args.qkv_stride = qkv.stride();
-    args.out = out.data();
-    args.out_stride = out.stride();
-    args.batches = kSmallShape.batches;
-    args.tokens = kSmallShape.tokens;
-    args.dim = static_cast<int>(kSmallShape.dim);
-    args.scale = scale_for(kSmallShape.dim);
+    const Scratch scratch = make_scratch(kernel->scratch_bytes(kSmallShape, current_device()));
+    const KernelArgs args = args_of(kSmallShape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get());
     HW4_CUDA(cudaMemset(qkv.data(), 0, qkv.bytes()));
     HW4_CUDA(cudaDeviceSynchronize());
     for (const char* when : {"first", "second"}) {

@@ -85,16 +85,7 @@ struct Problem {
     }
 
     KernelArgs args(const Scratch& scratch) const {
-        KernelArgs args{qkv.data(),
-                        qkv.stride(),
-                        out.data(),
-                        out.stride(),
-                        shape.batches,
-                        shape.tokens,
-                        static_cast<int>(shape.dim),
-                        scale_for(shape.dim)};
-        args.scratch = scratch.get();
-        return args;
+        return args_of(shape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get());
     }
 };
 

@@ -35,16 +35,7 @@ std::vector<float> attend(const AttentionCase& test, size_t scratch_bytes, Launc
     qkv.copy_in(test.qkv.data(), in_rows, stream.get());
     const Scratch scratch = make_scratch(scratch_bytes);
     if (scratch_bytes > 0) HW4_CUDA(cudaMemsetAsync(scratch.get(), 0xff, scratch_bytes, stream.get()));
-    KernelArgs args{qkv.data(),
-                    qkv.stride(),
-                    out.data(),
-                    out.stride(),
-                    shape.batches,
-                    shape.tokens,
-                    static_cast<int>(shape.dim),
-                    scale_for(shape.dim)};
-    args.scratch = scratch.get();
-    launch(args, stream.get());
+    launch(args_of(shape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get()), stream.get());
     std::vector<float> result(test.expected.size());
     out.copy_out(result.data(), out_rows, stream.get());
     HW4_CUDA(cudaStreamSynchronize(stream.get()));

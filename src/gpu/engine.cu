@@ -214,18 +214,11 @@ private:
     }
 
     void launch(const Work& work, int turn) {
-        KernelArgs args{};
-        args.qkv = memory_.slots.input(work.slot);
-        args.qkv_stride = memory_.slots.stride();
-        args.out = memory_.slots.output(work.slot);
-        args.out_stride = memory_.slots.stride();
-        args.batches = work.batches;
-        args.tokens = shape_.tokens;
+        const Slots& slots = memory_.slots;
+        KernelArgs args = args_of({work.batches, shape_.tokens, shape_.dim}, slots.input(work.slot), slots.stride(),
+                                  slots.output(work.slot), slots.stride(), memory_.scratch.of(turn));
         args.first_query = work.first_query;
         args.end_query = work.first_query + work.queries;
-        args.dim = static_cast<int>(shape_.dim);
-        args.scale = scale_for(shape_.dim);
-        args.scratch = memory_.scratch.of(turn);
         kernel_.launch(args, stream(turn));
     }
 

@@ -34,6 +34,22 @@ struct KernelArgs {
     void* scratch = nullptr; // of as many bytes as the kernel asks for; for one launch at a time
 };
 
+// Whole batches of a shape, whose matrices are on the GPU.
+inline KernelArgs args_of(const Shape& shape, const float* qkv, size_t qkv_stride, float* out, size_t out_stride,
+                          void* scratch) {
+    KernelArgs args{};
+    args.qkv = qkv;
+    args.qkv_stride = qkv_stride;
+    args.out = out;
+    args.out_stride = out_stride;
+    args.batches = shape.batches;
+    args.tokens = shape.tokens;
+    args.dim = static_cast<int>(shape.dim);
+    args.scale = scale_for(shape.dim);
+    args.scratch = scratch;
+    return args;
+}
+
 __host__ __device__ inline int64_t queries_of(const KernelArgs& args) {
     return (args.end_query < args.tokens ? args.end_query : args.tokens) - args.first_query;
 }

@@ -44,10 +44,7 @@ size_t drawn_bytes(const KernelArgs& args, const Device& device) {
 } // namespace
 
 size_t scratch_bytes_of_drawn_tiles(const Shape& shape, const Device& device) {
-    KernelArgs args{};
-    args.batches = shape.batches;
-    args.tokens = shape.tokens;
-    args.dim = static_cast<int>(shape.dim);
+    const KernelArgs args = args_of(shape, nullptr, 0, nullptr, 0, nullptr);
     if (!fits_tiles(args)) return 0;
     if (args.dim <= 32) return drawn_bytes<Tiling32<true>>(args, device);
     // A part of the problem may be drawn as small blocks where the whole is as large ones.
