@@ -119,6 +119,24 @@ TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
         }
 }
 
+TEST(KernelArgs, OfAShapeAreAllOfItsBatchesAndQueries) {
+    float qkv = 0;
+    float out = 0;
+    float scratch = 0;
+    const KernelArgs args = args_of({3, 50, 7}, &qkv, 8, &out, 9, &scratch);
+    EXPECT_EQ(args.qkv, &qkv);
+    EXPECT_EQ(args.qkv_stride, 8u);
+    EXPECT_EQ(args.out, &out);
+    EXPECT_EQ(args.out_stride, 9u);
+    EXPECT_EQ(args.batches, 3);
+    EXPECT_EQ(args.tokens, 50);
+    EXPECT_EQ(args.dim, 7);
+    EXPECT_EQ(args.scale.c, scale_for(7).c);
+    EXPECT_EQ(args.scratch, &scratch);
+    EXPECT_EQ(args.first_query, 0);
+    EXPECT_EQ(queries_of(args), 50);
+}
+
 TEST(Scratch, IsAskedForOnlyWhereWorkIsDrawn) {
     for (const Kernel& kernel : kernels())
         if (std::string(kernel.name) != "drawn_tiles") EXPECT_EQ(kernel.scratch_bytes({4, 16384, 64}, kH200), 0u);
