@@ -1,5 +1,5 @@
-// The GPU engine: a stream for each slot, in which a chunk is copied in, computed and copied out; the chunks of
-// different slots overlap.
+// The GPU engine: a stream for each slot, in which a chunk is copied in and computed, and one for each writer, in which
+// output is copied out; the chunks of different slots overlap.
 #include "engine.h"
 
 #include <vector>

@@ -11,7 +11,7 @@
 //           44.1, t29 43.3; t13 40.7, t11 37.1; N 16384, d 128, B 4: 47.9. t28: 86 % of the issue slots busy, 83 % of
 //           what is issued is the fma of the two products, 1.9 passes a shared load; t29: 87 % and 76 %.
 // No help   Shares of equal length, settled at the start, +0.5 to +3 % where the queue brings +2 to +6 %: the slow
-//           multiprocessors end last. Blocks of a multiprocessor on neighbouring rows and the same keys, 0.0 %. The
+//           multiprocessors end last. Blocks of a multiprocessor on neighbouring rows and the same keys, no gain. The
 //           next piece's Q and K copied during the last tile of this one: d = 32 up to +2 %, d = 64 -1 %, as the code
 //           for it lies in the loop. Barriers split into arriving and waiting (mbarrier), 0.0 %. K copied in the first
 //           half of p*v, -3 %. Scores in loops of 8 steps, not peeled: 40 instead of 90 KB of code, -2 %.
