@@ -1,11 +1,13 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
 //     time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
+//     time_kernels [--kernel NAME | --chosen] --once B,N,d [B,N,d ...]
 //
 // Each kernel of the table, or the named one, or the one that hw4 chooses, on each shape: launches for 0.1 s to warm
 // up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50 ms). A sample is the time
 // between two events over the K launches between them, back to back in one stream; default 1, and auto takes as many as
-// last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in hw4.
+// last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in hw4. With --once each kernel
+// is launched a single time, the first, for a profiler: the n-th launch is that of the n-th line.
 //
 // Prints a JSON object in a line of its own for each kernel and shape, with the fields
 //
@@ -39,12 +41,13 @@ namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d ...";
+    "usage: time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d ...";
 constexpr int kMostRuns = 1000000;
 
 struct Request {
     std::string kernel; // empty: every one
     bool chosen = false;
+    bool once = false; // no warm-up, one sample of one launch
     int runs = 20;
     int launches = 1; // in a sample; 0: by launches_for
     std::vector<Shape> shapes;
@@ -134,6 +137,7 @@ struct Timing {
 
 Timing time_kernel(const Kernel& kernel, const Problem& problem, const Request& request) {
     const LaunchTimer timer(kernel, problem);
+    if (request.once) return {1, {timer.sample(1)}};
     const double launch_seconds = timer.warm_up();
     Timing timing{request.launches > 0 ? request.launches : launches_for(launch_seconds), {}};
     const int runs = runs_for(launch_seconds * timing.launches, request.runs);
@@ -164,6 +168,7 @@ int parse_count(const char* option, const std::string& text, int most) {
 Request parse_request(int argc, char** argv) {
     static constexpr option kOptions[] = {{"kernel", required_argument, nullptr, 'k'},
                                           {"chosen", no_argument, nullptr, 'c'},
+                                          {"once", no_argument, nullptr, 'o'},
                                           {"runs", required_argument, nullptr, 'r'},
                                           {"launches", required_argument, nullptr, 'l'},
                                           {nullptr, 0, nullptr, 0}};
@@ -173,6 +178,7 @@ Request parse_request(int argc, char** argv) {
         switch (code) {
         case 'k': request.kernel = optarg; break;
         case 'c': request.chosen = true; break;
+        case 'o': request.once = true; break;
         case 'r': request.runs = parse_count("runs", optarg, kMostRuns); break;
         case 'l':
             request.launches = std::string(optarg) == "auto" ? 0 : parse_count("launches", optarg, kMostLaunches);
