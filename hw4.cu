@@ -10,6 +10,7 @@
 
 #include "src/cpu/engine.h"
 #include "src/error.h"
+#include "src/gpu/connections.h"
 #include "src/gpu/engine.h"
 #include "src/host_memory.h"
 #include "src/interrupt.h"
@@ -95,6 +96,7 @@ void compute(const Options& options) {
     Timeline timeline;
     const std::string& kernel = options.engine.kernel;
     const Device device = kernel.empty() ? options.device : device_of_kernel(kernel, options.device);
+    if (device != Device::cpu) gpu::ask_for_one_connection();
     InterruptGuard interrupts;
     CaseReader input(options.input);
     refuse_overwriting(input, options.output);
