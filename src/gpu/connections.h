@@ -7,10 +7,10 @@
 
 namespace hw4::gpu {
 
-// The driver makes eight of them for each engine of the card with every context, and takes them down at the end,
-// whether a program uses them or not: on an H200 that is 100 of the 310 ms of a process that does nothing else. A run
-// of hw4 feeds the GPU from one thread, and copies and kernels of different streams overlap through a single queue just
-// as well, since each engine has its own. Whoever has set the variable knows better.
+// The driver makes eight with every context, and takes them down at the end, whether a program uses them or not: that
+// is 90 of the 310 ms that a process on an H200 needs for a bare context. With one queue, work of different streams may
+// wait where it need not: t22 takes 65 instead of 60 ms from the context on. Two queues would give most of that back,
+// and take 13 ms more for the context. Whoever has set the variable knows better.
 //
 // To be called before the first CUDA call, which reads the environment, and before there are other threads, which may
 // read it at the same time.
