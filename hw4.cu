@@ -96,7 +96,7 @@ void compute(const Options& options) {
     Timeline timeline;
     const std::string& kernel = options.engine.kernel;
     const Device device = kernel.empty() ? options.device : device_of_kernel(kernel, options.device);
-    if (device != Device::cpu) gpu::ask_for_one_connection();
+    if (device != Device::cpu) gpu::ask_for_few_connections();
     InterruptGuard interrupts;
     CaseReader input(options.input);
     refuse_overwriting(input, options.output);

@@ -9,35 +9,53 @@
 namespace hw4::gpu {
 namespace {
 
-constexpr const char* kName = "CUDA_DEVICE_MAX_CONNECTIONS";
+using connections::kCompute;
+using connections::kCopy;
 
-// The variable as it was before a test.
-class Connections : public testing::Test {
-protected:
-    Connections() {
-        if (const char* value = std::getenv(kName)) before_ = value;
-        ::unsetenv(kName);
+// Takes a variable out of the environment and puts it back.
+class Unset {
+public:
+    explicit Unset(const char* name) : name_(name) {
+        if (const char* value = std::getenv(name)) before_ = value;
+        ::unsetenv(name);
     }
-    ~Connections() override {
+    ~Unset() {
         if (before_)
-            ::setenv(kName, before_->c_str(), 1);
+            ::setenv(name_, before_->c_str(), 1);
         else
-            ::unsetenv(kName);
+            ::unsetenv(name_);
     }
+    Unset(const Unset&) = delete;
+    Unset& operator=(const Unset&) = delete;
 
 private:
+    const char* name_;
     std::optional<std::string> before_;
 };
 
-TEST_F(Connections, OneWhereNobodyAskedForMore) {
-    ask_for_one_connection();
-    EXPECT_STREQ(std::getenv(kName), "1");
+class Connections : public testing::Test {
+    const Unset compute_{kCompute};
+    const Unset copy_{kCopy};
+};
+
+TEST_F(Connections, FewWhereNobodyAskedForMore) {
+    ask_for_few_connections();
+    EXPECT_STREQ(std::getenv(kCompute), "2");
+    EXPECT_STREQ(std::getenv(kCopy), "1");
 }
 
-TEST_F(Connections, TheUsersOwnSettingStays) {
-    ::setenv(kName, "8", 1);
-    ask_for_one_connection();
-    EXPECT_STREQ(std::getenv(kName), "8");
+TEST_F(Connections, TheUsersNumberIsForCopiesToo) {
+    ::setenv(kCompute, "8", 1);
+    ask_for_few_connections();
+    EXPECT_STREQ(std::getenv(kCompute), "8");
+    EXPECT_EQ(std::getenv(kCopy), nullptr);
+}
+
+TEST_F(Connections, TheUsersNumberForCopiesStays) {
+    ::setenv(kCopy, "3", 1);
+    ask_for_few_connections();
+    EXPECT_STREQ(std::getenv(kCompute), "2");
+    EXPECT_STREQ(std::getenv(kCopy), "3");
 }
 
 } // namespace
