@@ -2,12 +2,14 @@
 //
 //     time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
 //     time_kernels [--kernel NAME | --chosen] --once B,N,d [B,N,d ...]
+//     time_kernels --list
 //
 // Each kernel of the table, or the named one, or the one that hw4 chooses, on each shape: launches for 0.1 s to warm
 // up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50 ms). A sample is the time
 // between two events over the K launches between them, back to back in one stream; default 1, and auto takes as many as
-// last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in hw4. With --once each kernel
-// is launched a single time, the first, for a profiler: the n-th launch is that of the n-th line.
+// last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in hw4. With --once each
+// kernel is launched a single time, the first, for a profiler: the n-th launch is that of the n-th line. --list prints
+// the kernels' names, a line each, and needs no GPU.
 //
 // Prints a JSON object in a line of its own for each kernel and shape, with the fields
 //
@@ -41,13 +43,14 @@ namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d ...";
+    "usage: time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d ... | --list";
 constexpr int kMostRuns = 1000000;
 
 struct Request {
     std::string kernel; // empty: every one
     bool chosen = false;
     bool once = false; // no warm-up, one sample of one launch
+    bool list = false; // nothing else
     int runs = 20;
     int launches = 1; // in a sample; 0: by launches_for
     std::vector<Shape> shapes;
@@ -169,6 +172,7 @@ Request parse_request(int argc, char** argv) {
     static constexpr option kOptions[] = {{"kernel", required_argument, nullptr, 'k'},
                                           {"chosen", no_argument, nullptr, 'c'},
                                           {"once", no_argument, nullptr, 'o'},
+                                          {"list", no_argument, nullptr, 'n'},
                                           {"runs", required_argument, nullptr, 'r'},
                                           {"launches", required_argument, nullptr, 'l'},
                                           {nullptr, 0, nullptr, 0}};
@@ -179,6 +183,7 @@ Request parse_request(int argc, char** argv) {
         case 'k': request.kernel = optarg; break;
         case 'c': request.chosen = true; break;
         case 'o': request.once = true; break;
+        case 'n': request.list = true; break;
         case 'r': request.runs = parse_count("runs", optarg, kMostRuns); break;
         case 'l':
             request.launches = std::string(optarg) == "auto" ? 0 : parse_count("launches", optarg, kMostLaunches);
@@ -186,6 +191,7 @@ Request parse_request(int argc, char** argv) {
         default: usage_error(kUsage);
         }
     }
+    if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
     if (!request.kernel.empty() && find_kernel(request.kernel) == nullptr)
         usage_error("no kernel '" + request.kernel + "'");
@@ -215,6 +221,8 @@ void time_shape(const Request& request, const Shape& shape) {
 
 void run(int argc, char** argv) {
     const Request request = parse_request(argc, argv);
+    if (request.list)
+        for (const Kernel& kernel : kernels()) std::printf("%s\n", kernel.name);
     for (const Shape& shape : request.shapes) time_shape(request, shape);
 }
 
