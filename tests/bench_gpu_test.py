@@ -415,7 +415,7 @@ class Runs(unittest.TestCase):
         self.write("file", "")
         self.assertIn("/file: File exists\n", self.bench("--json", self.path("file/x"), exit_code=73).stderr)
         os.remove(self.path("time_kernels"))
-        self.assertIn("time_kernels is not there\n", self.bench(exit_code=69).stderr)
+        self.assertIn("time_kernels is not there; make time-kernels builds it\n", self.bench(exit_code=69).stderr)
 
 
 class GpuState(unittest.TestCase):

@@ -1,0 +1,34 @@
+"""build/time_kernels as report/bench_gpu and profile/profile use it: brought up to date, and asked for its kernels."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "report"))
+
+from bench_document import Failed, say  # noqa: E402 (the path to it is set above)
+
+NO_GPU, INTERNAL = 69, 70
+TIME_KERNELS = ROOT / "build/time_kernels"
+
+
+def need_time_kernels(program, who):
+    """The default program is brought up to date: the commit named is the one measured. Another has to be there."""
+    if program == TIME_KERNELS:
+        say(f"{who}: make time-kernels")
+        # What make says is not the table.
+        done = subprocess.run(["make", f"-j{os.cpu_count()}", "time-kernels"], cwd=ROOT, stdout=sys.stderr)
+        if done.returncode != 0:
+            raise Failed("make time-kernels failed", NO_GPU)
+    if not os.access(program, os.X_OK):
+        raise Failed(f"{program} is not there; make time-kernels builds it", NO_GPU)
+
+
+def kernel_names(program):
+    """The kernels of the program's table, in ladder order."""
+    done = subprocess.run([program, "--list"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise Failed(f"{program} --list: {said[-1] if said else f'ended with {done.returncode}'}", INTERNAL)
+    return done.stdout.split()
