@@ -20,6 +20,7 @@ SANITIZE ?=
 PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
+KERNEL ?= all
 BENCH_ARGS ?=
 CXXFLAGS ?=
 LDFLAGS ?=
@@ -214,6 +215,12 @@ bench-files: all $(REFERENCES) $(BUILD)/start_up
 .PHONY: bench-gpu
 bench-gpu: $(BUILD)/time_kernels
 	$(PYTHON) report/bench_gpu --time-kernels $(BUILD)/time_kernels --json $(BUILD)/bench_gpu.json $(BENCH_ARGS)
+
+## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
+.PHONY: profile
+profile: $(BUILD)/time_kernels
+	$(PYTHON) profile/profile --time-kernels $(BUILD)/time_kernels --json $(BUILD)/profile.json --kernel $(KERNEL) \
+	    $(if $(CASES),--case $(CASES))
 
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some
 .PHONY: judge

@@ -117,6 +117,13 @@ class Flags(Workplace):
         done = self.make("-n", "CUDA=no", "all")
         self.assertIn(f"cp testcases/cases.tsv {self.folder}/bin/testcases/cases.tsv\n", done.stdout)
 
+    def test_what_is_profiled(self):
+        build = f"{self.folder}/build"
+        some = self.make("-n", "CUDA=no", "profile", "CASES=t28 t10", "KERNEL=plain_rows chosen").stdout
+        self.assertIn(f"profile/profile --time-kernels {build}/time_kernels --json {build}/profile.json "
+                      "--kernel plain_rows chosen \\\n    --case t28 t10\n", some)
+        self.assertNotIn("--case", self.make("-n", "CUDA=no", "profile", "CASES=").stdout)
+
     def test_what_nvcc_passes_on_to_the_linker(self):
         done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "LDFLAGS=-Wl,-z,now -L/x", "NVCCFLAGS=-fmad=true", "all")
         linking = next(line for line in done.stdout.splitlines() if f"-o {self.folder}/bin/hw4" in line)

@@ -1,0 +1,139 @@
+"""Nsight Compute as a program: where it is, whether it may count, one run of it over build/time_kernels --once.
+
+Its clocks are not locked (--clock-control none), its caches are flushed before every pass, which is its default.
+"""
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "report"))
+
+import gpu_peaks  # noqa: E402 (the path for the others is set above)
+import metrics  # noqa: E402
+from bench_document import Failed, say  # noqa: E402
+from ncu_csv import Malformed, is_remark, parse  # noqa: E402
+
+NO_COUNTERS, INTERNAL = 69, 70
+CUDA_BIN = "/usr/local/cuda/bin"
+OPTIONS = ["--clock-control", "none", "--metrics", ",".join([*metrics.columns(), *gpu_peaks.COLUMNS]), "--csv",
+           "--page", "raw", "--print-units", "base", "--log-file"]
+
+CLOSED = ("the GPU's counters are closed to you on this node: run as root, start the container with "
+          "--cap-add=SYS_ADMIN, ask the administrator for 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in "
+          "/etc/modprobe.d, or take another node; build/time_kernels needs no counters")
+OTHER_TOOL = ("another tool, such as DCGM, holds the GPU's counters: pause it (dcgmi profile --pause) or take another "
+              "node")
+UNFIT = "ncu {version} does not fit this GPU or its driver ({said}): take the one of a newer CUDA toolkit"
+# What ncu says when it cannot count at all, whatever its exit code: the program it runs ends well all the same.
+REFUSALS = (("ERR_NVGPUCTRPERM", CLOSED), ("driver resource was unavailable", OTHER_TOOL),
+            ("is not supported on device", UNFIT), ("driver is not compatible", UNFIT), ("unrecognised option", UNFIT))
+
+
+class Ncu:
+    """The program `name`, if it is there and says its version."""
+
+    def __init__(self, name):
+        self.program = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), CUDA_BIN]))
+        if self.program is None:
+            raise Failed(f"{name} (Nsight Compute) is not on PATH: install the CUDA toolkit's nsight-compute package, "
+                         "or name it with --ncu", NO_COUNTERS)
+        done = subprocess.run([self.program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        version = re.search(r"^Version (\S+)", done.stdout, re.MULTILINE)
+        if done.returncode != 0 or not version:
+            raise Failed(f"{self.program} --version: {last_line(done.stderr + done.stdout) or 'it says nothing'}",
+                         NO_COUNTERS)
+        self.version = version[1]
+
+    def run(self, program, arguments, progress):
+        """[(line of time_kernels, row of ncu)] of the launches; progress is called with each line."""
+        with tempfile.TemporaryDirectory(prefix="profile-") as folder:
+            log, errors = Path(folder) / "log.csv", Path(folder) / "stderr"
+            command = [self.program, *OPTIONS, log, program, "--once", *arguments]
+            with open(errors, "w", encoding="utf-8") as stderr, subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True,
+                    errors="replace", env={**os.environ, "LC_ALL": "C"}) as process:
+                lines, others = read_lines(process.stdout, progress)
+            table = log.read_text(errors="replace") if log.exists() else ""
+            said = errors.read_text(errors="replace")
+        self.check(process.returncode, table + "".join(others) + said, said)
+        return pair(lines, table, said)
+
+    def check(self, code, text, said_by_program):
+        """Raises where ncu, or the program under it, failed. Neither needs to show in the exit code."""
+        for sign, message in REFUSALS:
+            if sign in text:
+                raise Failed(message.format(version=self.version, said=errors_of(text)), NO_COUNTERS)
+        ended = re.search(r"application returned an error code \((\d+)\)", text)
+        words = last_line("\n".join(line for line in said_by_program.splitlines() if is_complaint(line)))
+        if ended and int(ended[1]) == NO_COUNTERS:
+            raise Failed(f"no usable GPU here, take a GPU node ({words})", NO_COUNTERS)
+        if ended and words:
+            raise Failed(words, INTERNAL)
+        if code != 0 or errors_of(text):
+            raise Failed(f"ncu ended with {code}: {errors_of(text) or last_line(text) or 'it said nothing'}", INTERNAL)
+
+
+def errors_of(text):
+    """What ncu calls errors, in one line."""
+    prefix = "==ERROR=="
+    return "; ".join(line[len(prefix):].strip() for line in text.splitlines() if line.startswith(prefix))
+
+
+def is_complaint(line):
+    """Whether a line of stderr is time_kernels' reason to end."""
+    return not is_remark(line) and ": left out: " not in line
+
+
+def need_open_counters():
+    """Raises where the driver keeps the counters to the administrator and we are not the one: ncu would say so only
+    after it has started the program. (HW4_PROC stands in for /proc in the tests.)"""
+    proc = Path(os.environ.get("HW4_PROC", "/proc"))
+    try:
+        admin_only = re.search(r"^RmProfilingAdminOnly: 1$", (proc / "driver/nvidia/params").read_text(), re.MULTILINE)
+        capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)$", (proc / "self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return
+    cap_sys_admin = 1 << 21
+    if admin_only and capabilities and not int(capabilities[1], 16) & cap_sys_admin:
+        raise Failed(f"{CLOSED} (RmProfilingAdminOnly is 1)", NO_COUNTERS)
+
+
+def read_lines(stream, progress):
+    """(JSON objects, other lines) as they come."""
+    objects, others = [], []
+    for line in stream:
+        try:
+            objects.append(json.loads(line))
+            progress(objects[-1])
+        except ValueError:
+            others.append(line)
+    return objects, others
+
+
+def pair(lines, table, said):
+    """The n-th launch that ncu saw is that of the n-th line, if there are as many: else nobody knows."""
+    try:
+        rows = parse(table)
+    except Malformed as error:
+        raise Failed(f"ncu's table: {error}", INTERNAL) from error
+    if len(rows) != len(lines):
+        raise Failed(f"ncu profiled {len(rows)} launches, time_kernels made {len(lines)}: no telling which is which",
+                     INTERNAL)
+    if not rows:
+        raise Failed(last_line(said) or "no kernel was launched", INTERNAL)
+    for line in said.splitlines():
+        say(line)
+    return list(zip(lines, rows))
+
+
+def last_line(text):
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""

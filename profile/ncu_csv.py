@@ -1,0 +1,68 @@
+"""What `ncu --csv --page raw` writes: its own ==WORD== lines, a row of names, a row of units, a row for each launch."""
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+
+# Of a second; --print-units base gives nanoseconds, under two names.
+_TIME_UNITS = {"ns": 10 ** 9, "nsecond": 10 ** 9, "us": 10 ** 6, "usecond": 10 ** 6, "ms": 10 ** 3, "msecond": 10 ** 3,
+               "s": 1, "second": 1}
+
+
+class Malformed(Exception):
+    pass
+
+
+def number_of(text: str | None) -> int | float | None:
+    """None for what is no number: an empty field, n/a, nan. ncu puts commas between thousands."""
+    if text is None:
+        return None
+    plain = text.replace(",", "")
+    try:
+        return int(plain)
+    except ValueError:
+        pass
+    try:
+        value = float(plain)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A launch."""
+    fields: dict[str, str]
+    units: dict[str, str]
+
+    def text(self, name: str) -> str | None:
+        return self.fields.get(name) or None
+
+    def number(self, name: str) -> int | float | None:
+        """Times in seconds, everything else in ncu's base unit."""
+        value = number_of(self.fields.get(name))
+        parts = _TIME_UNITS.get(self.units.get(name, ""))
+        return value if value is None or parts is None else value / parts
+
+
+def is_remark(line: str) -> bool:
+    """==PROF==, ==WARNING==, ==ERROR==."""
+    return line.startswith("==")
+
+
+def parse(text: str) -> list[Row]:
+    """The launches in their order; none where there is no table."""
+    rows = list(csv.reader(line for line in text.splitlines() if line.strip() and not is_remark(line)))
+    while rows and rows[0][0] != "ID":
+        rows.pop(0)
+    if not rows:
+        return []
+    names, *rest = rows
+    for row in rest:
+        if len(row) != len(names):
+            raise Malformed(f"a row of {len(row)} fields under {len(names)} names")
+    if not rest or rest[0][0] != "":
+        raise Malformed("no row of units under the names")
+    units = dict(zip(names, rest[0]))
+    return [Row(dict(zip(names, row)), units) for row in rest[1:]]
