@@ -64,10 +64,45 @@ def compilers_of(program: str) -> list[str]:
     return re.findall(r"^\s*\[\s*[0-9a-f]+\]\s+(.+?)\s*$", comment or "", re.MULTILINE)
 
 
+def compile_commands(build: str) -> dict:
+    """The command that compiles a C++ source and the one for CUDA, as make left them in its folder; None where it has
+    not been there."""
+    return {kind: _compile_command(os.path.join(build, f"{kind}-command")) for kind in ("cpp", "cu")}
+
+
+def _compile_command(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            compiling = file.read().partition("; ")[0]  # then the one that links
+    except OSError:
+        return None
+    return " ".join(compiling.split())
+
+
+def cuda_toolkit(build: str) -> str | None:
+    """The release of the nvcc that make used, like 13.0."""
+    words = (_compile_command(os.path.join(build, "cu-command")) or "").split()
+    if not words or not os.path.basename(words[0]).startswith("nvcc"):  # built without CUDA
+        return None
+    release = re.search(r"release (\d+(?:\.\d+)*)", _first_answer([words[0], "--version"]) or "")
+    return release[1] if release else None
+
+
+# What is made from measurements does not change what is measured.
+_GENERATED = ("report/data", "report/figures", "report/report.md")
+
+
+def changed_files(root: str) -> list[str] | None:
+    """What differs from the commit, apart from what is generated; None where git does not know."""
+    # Without its optional locks, so that nobody's commit is stood in the way of.
+    status = _first_answer(["git", "--no-optional-locks", "-C", root, "status", "--porcelain", "--", ".",
+                            *(f":(exclude){path}" for path in _GENERATED)])
+    return None if status is None else [line[3:] for line in status.splitlines()]
+
+
 def git_state(root: str) -> dict | None:
     commit = _first_answer(["git", "-C", root, "rev-parse", "HEAD"])
-    # Without its optional locks, so that nobody's commit is stood in the way of.
-    status = _first_answer(["git", "--no-optional-locks", "-C", root, "status", "--porcelain"])
-    if commit is None or status is None:
+    changed = changed_files(root)
+    if commit is None or changed is None:
         return None
-    return {"commit": commit.strip(), "dirty": bool(status.strip())}
+    return {"commit": commit.strip(), "dirty": bool(changed)}

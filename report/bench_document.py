@@ -1,5 +1,7 @@
-"""What report/bench_gpu and report/bench_files share: the JSON file of everything measured, and how a run ends early."""
+"""What the programs that measure share: the JSON file of everything measured, and how a run ends early."""
 import json
+import posixpath
+import re
 import sys
 import time
 from pathlib import Path
@@ -10,6 +12,10 @@ sys.path.insert(0, str(ROOT / "judge"))
 import provenance  # noqa: E402 (the path to it is set above)
 
 CANNOT_WRITE = 73
+PARTIAL = ".partial"  # ends the name that report/measure gives a file until it is complete
+
+# An absolute path of two names or more, where a word or the value of an option begins.
+_ABSOLUTE = re.compile(r"(?:^|(?<=[\s=,:;'\"(])|(?<=-[IL]))/[^\s=,:;'\")/]+/[^\s=,:;'\")]+")
 
 
 class Failed(Exception):
@@ -24,20 +30,52 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-class Document:
-    """The JSON file. Written after every step, so that a run that is cut short leaves what it has measured."""
+def without_folders(value):
+    """The same with every path as it is from the project's folder, and of paths elsewhere the last name alone: a file
+    that is committed tells nothing of anybody's folders."""
+    if isinstance(value, dict):
+        return {key: without_folders(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_folders(entry) for entry in value]
+    if not isinstance(value, str):
+        return value
+    if value == str(ROOT):
+        return "."
+    return _ABSOLUTE.sub(lambda path: posixpath.basename(path[0].rstrip("/")), value.replace(f"{ROOT}/", ""))
 
-    def __init__(self, path, **fields):
+
+def command_line(words):
+    """As in without_folders, and under the names that files have in the end."""
+    portable = [without_folders(word.removesuffix(PARTIAL)) for word in words]
+    return [posixpath.basename(word) if word.startswith("/") else word for word in portable]
+
+
+def _machine():
+    """Without its name, which tells nothing about a measurement."""
+    return {field: value for field, value in provenance.machine().items() if field != "host"}
+
+
+class Document:
+    """The JSON file. Written after every step, so that a run that is cut short leaves what it has measured.
+
+    program is one of those measured, whose compilers are named; build is the folder of make's files."""
+
+    def __init__(self, path, program=ROOT / "hw4", build=ROOT / "build", **fields):
         self.path = path
         self.start = time.monotonic()
-        self.data = {"command": sys.argv, "complete": False, "wall_seconds": 0, "machine": provenance.machine(),
-                     "git": provenance.git_state(str(ROOT)), **fields}
+        self.data = {"command": command_line(sys.argv), "complete": False, "wall_seconds": 0, "machine": _machine(),
+                     "git": provenance.git_state(str(ROOT)), "compilers": provenance.compilers_of(str(program)),
+                     "build": provenance.compile_commands(str(build)),
+                     "cuda_toolkit": provenance.cuda_toolkit(str(build)),
+                     "gpu": {"at_start": provenance.gpu_state(), "at_end": None}, **fields}
 
     def write(self, **fields):
         self.data.update(fields)
         self.data["wall_seconds"] = time.monotonic() - self.start
+        if self.data["complete"]:
+            self.data["gpu"]["at_end"] = provenance.gpu_state()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps(self.data, indent=2) + "\n")
+            self.path.write_text(json.dumps(without_folders(self.data), indent=2) + "\n")
         except OSError as error:
             raise Failed(f"{error.filename}: {error.strerror}", CANNOT_WRITE) from error
