@@ -33,6 +33,12 @@ def runs_for(sample_seconds: float, runs: int) -> int:
     return min(runs, max(LEAST_RUNS, int(runs * SLOW_SAMPLE / sample_seconds)))
 
 
+def naive_attention(q, k, v):
+    """With all scores in memory. In the precision of the tensors, as long as TF32 is off."""
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    return scores.softmax(-1) @ v
+
+
 def _one_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
@@ -80,8 +86,9 @@ class TorchTiming:
         return seen
 
     def attention(self, shape: tuple[int, int, int], backend: str) -> dict:
-        """scaled_dot_product_attention of (B, 1, N, d), by the backend 'efficient' or PyTorch's own choice, 'default'.
-        Where PyTorch refuses, "seconds" is null and "why" says so."""
+        """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient' or by PyTorch's own
+        choice, 'default'; or 'naive', product, softmax, product. Where PyTorch refuses, "seconds" is null and "why"
+        says so."""
         try:
             result = self._attention(shape, backend)
         except RuntimeError as error:  # a refusal, and memory that does not suffice
@@ -95,6 +102,8 @@ class TorchTiming:
         chosen = self._efficient() if backend == "efficient" else contextlib.nullcontext()
         with torch.inference_mode(), chosen:
             q, k, v = (torch.empty(batches, 1, tokens, dim, device="cuda").uniform_(-3, 3) for _ in range(3))
+            if backend == "naive":
+                return self._measure(lambda: naive_attention(q, k, v))
             return self._measure(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v))
 
     def _product(self):

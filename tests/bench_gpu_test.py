@@ -42,7 +42,7 @@ import contextlib, math, sys, types
 
 __version__ = "9.9"
 version = types.SimpleNamespace(cuda="13.9")
-SGEMM_SECONDS, EFFICIENT, DEFAULT = {sgemm}, {efficient}, {default}  # None: refused
+SGEMM_SECONDS, EFFICIENT, DEFAULT, NAIVE = {sgemm}, {efficient}, {default}, {naive}  # None: refused
 clock, backend, graph_calls = 0.0, DEFAULT, None
 
 
@@ -60,6 +60,27 @@ class Tensor:
         self.shape = shape
 
     def uniform_(self, low, high):
+        return self
+
+    # The naive form: q @ k.transpose() / root, softmax, @ v.
+    def transpose(self, first, second):
+        assert (first, second) == (-1, -2)
+        return Tensor(*self.shape[:-2], self.shape[-1], self.shape[-2], device="cuda")
+
+    def __matmul__(self, other):
+        assert self.shape[-1] == other.shape[-2] and self.shape[:-2] == other.shape[:-2]
+        assert backends.cuda.matmul.allow_tf32 is False and precision == "highest"
+        if NAIVE is None:
+            raise RuntimeError("CUDA out of memory.")
+        work(NAIVE / 2)  # there are two of them
+        return Tensor(*self.shape[:-1], other.shape[-1], device="cuda")
+
+    def __truediv__(self, number):
+        assert self.shape[-1] == self.shape[-2] and number == 8  # the root of d = 64
+        return self
+
+    def softmax(self, place):
+        assert place == -1
         return self
 
 
@@ -266,10 +287,10 @@ class Runs(unittest.TestCase):
     def kernels(self, kernels):
         self.program(f"KERNELS = {kernels!r}\n{FAKE_TIME_KERNELS}")
 
-    def fake_torch(self, sgemm=SGEMM_50, efficient=0.0011, default=0.0023, graphs=True, gpu=True):
+    def fake_torch(self, sgemm=SGEMM_50, efficient=0.0011, default=0.0023, naive=0.02, graphs=True, gpu=True):
         text = FAKE_TORCH
-        for name, value in (("sgemm", sgemm), ("efficient", efficient), ("default", default), ("graphs", graphs),
-                            ("gpu", gpu)):
+        for name, value in (("sgemm", sgemm), ("efficient", efficient), ("default", default), ("naive", naive),
+                            ("graphs", graphs), ("gpu", gpu)):
             text = text.replace("{" + name + "}", repr(value))
         self.write("torch.py", text)
 
@@ -301,6 +322,8 @@ class Runs(unittest.TestCase):
         self.assertEqual([(line["tokens"], line["kernel"]) for line in document["ladder"]],
                          [(16384, "plain"), (16384, "fast"), (32768, "plain"), (32768, "fast")])
         self.assertIn("git", document)
+        self.assertNotIn(self.folder, json.dumps(document))
+        self.assertNotIn(ROOT, json.dumps(document))
         self.assertEqual(document["torch"], {"torch": "9.9", "cuda": "13.9", "device": "Fake 1"})
         self.assertIn("20 bars met, 0 missed, 0 not judged\n", done.stdout)
         self.assertIn("cuBLAS SGEMM 8192^3: 50.00 at the begin, 50.00 at the end TFLOP/s\n", done.stdout)
@@ -354,6 +377,23 @@ class Runs(unittest.TestCase):
         self.assertEqual(small["torch"]["efficient"]["why"], "RuntimeError: No available kernel. Aborting.")
         self.assertEqual((small["torch_best"], large["torch_best"]), ("default", None))
         self.assertIn("t28: PyTorch efficient: RuntimeError: No available kernel. Aborting.\n", done.stdout)
+
+    def test_the_naive_form_is_timed_on_t28_and_never_counts(self):
+        self.fake_torch(efficient=0.03, naive=0.02)
+        self.bench("--shapes", "t28", "t29", "t30", "t08", "--no-ladder")
+        shapes = {shape["name"]: shape for shape in self.document()["shapes"]}
+        self.assertEqual({name: sorted(shape["torch"]) for name, shape in shapes.items()},
+                         {"t28": ["efficient", "naive"], "t29": ["efficient"], "t30": ["efficient"],
+                          "t08": ["default", "efficient"]})
+        self.assertAlmostEqual(shapes["t28"]["torch"]["naive"]["median_seconds"], 0.02)
+        self.assertEqual(shapes["t28"]["torch_best"], "efficient")
+        self.assertAlmostEqual(shapes["t28"]["torch_seconds"], 0.03)
+
+    def test_no_room_for_the_scores(self):
+        self.fake_torch(naive=None)
+        self.assertIn("t28: PyTorch naive: RuntimeError: CUDA out of memory.\n",
+                      self.bench("--shapes", "t28", "--no-ladder").stdout)
+        self.assertEqual(self.document()["shapes"][0]["torch_best"], "efficient")
 
     def test_without_pytorch(self):
         self.write("torch.py", "raise ImportError('not here')\n")
