@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
 """report/bench_files without a GPU: its rules, and whole runs with hw4 on the CPU beside fake references."""
+import argparse
+import importlib.machinery
+import importlib.util
 import json
 import os
 import shutil
@@ -14,11 +17,23 @@ BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge")]
 
 import file_bars  # noqa: E402 (the path to it is set above)
+from case_table import read_cases  # noqa: E402
 
 CONTEXT = "sleep {sleep}; echo 5000000"
 PLAIN = "sleep {sleep}; head -c 4 $1 > $2"
 HW4 = 'shift 2; exec {bin}/hw4 --device cpu "$@"'  # without --device gpu
 START_UP = "echo '    1.500 ms  driver'; echo '    2.000 ms  context'"
+
+
+def program_as_module(path):
+    loader = importlib.machinery.SourceFileLoader(path.name, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.name, loader))
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = written
+    return module
 
 
 class Bars(unittest.TestCase):
@@ -93,8 +108,11 @@ class WholeRuns(unittest.TestCase):
             self.assertEqual({name: len(runs) for name, runs in record["seconds"].items()},
                              {"context": 2, "plain": 2, "hw4": 2})
             self.assertGreaterEqual(record["best_seconds"]["plain"], 0.02)
-        self.assertEqual(told["cases"][0]["stages"]["tokens"], 128)
-        self.assertIsNone(told["cases"][1]["stages"])
+        self.assertEqual([(record["stages"]["tokens"], record["stages"]["input"]) for record in told["cases"]],
+                         [(128, "t01-2b8ab9a8.in"), (31, "e03-b69771cc.in"), (100, "e05-6dbb6297.in")])
+        self.assertEqual(set(told["gpu"]), {"at_start", "at_end"})
+        for folder in (self.dir, ROOT):
+            self.assertNotIn(str(folder), json.dumps(told))
         self.assertEqual(told["start_up"]["return"]["steps"], ["    1.500 ms  driver", "    2.000 ms  context"])
         self.assertRegex(done.stdout, r"\nt01 +\d+\.\d +\d+\.\d +\d+\.\d +\d+\.\d{3} +\d+\.\d{3} <= 1.10 x context")
         self.assertRegex(done.stdout, r"\ntotal .* not judged\n")
@@ -122,8 +140,25 @@ class WholeRuns(unittest.TestCase):
         self.program("reference/context_only", "echo 'context_only: no GPU' >&2; exit 69")
         self.assertEqual(self.bench("--cases", "e03", runs=1).returncode, 69)
 
+    def test_traces_with_four_streams_and_with_one(self):
+        trace = {"displayTimeUnit": "ms", "traceEvents": [{"ph": "M", "name": "a b", "pid": 1},
+                                                          {"ph": "X", "ts": 259969.351, "dur": 1e-05}]}
+        (self.dir / "trace").write_text(json.dumps(trace))
+        self.program("hw4", f'echo "$3 $4" >> {self.dir}/asked; cp {self.dir}/trace "$6"')
+        bench_files = program_as_module(ROOT / "report/bench_files")
+        case = next(case for case in read_cases(str(ROOT / "testcases/cases.tsv")) if case.name == "t22")
+        args = argparse.Namespace(bin=self.dir, build=self.dir, folder=self.dir, runs=1)
+        bench_files.Bench(args, bench_files.Programs(args)).traces(case, self.dir / "new/traces")
+        self.assertEqual((self.dir / "asked").read_text(), "--streams 4\n--streams 1\n")
+        written = sorted((self.dir / "new/traces").iterdir())
+        self.assertEqual([path.name for path in written], ["t22_streams1.trace.json", "t22_streams4.trace.json"])
+        text = written[0].read_text()
+        self.assertEqual(json.loads(text), trace)
+        self.assertEqual(len(text.splitlines()), 4)
+        self.assertNotIn(": ", text)
+
     def test_usage(self):
-        for args in (("--cases", "t99"), ("--runs", "0"), ("--cases", "t01", "--trace", "x")):
+        for args in (("--cases", "t99"), ("--runs", "0"), ("--cases", "t01", "--trace-folder", "x")):
             with self.subTest(args):
                 self.assertEqual(self.bench(*args).returncode, 2)
         self.assertEqual(self.bench("--build", self.dir / "none").returncode, 69)

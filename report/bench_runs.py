@@ -1,0 +1,79 @@
+"""Whole runs of the programs: timed, checked, on test cases that are made once and stay in the page cache."""
+import concurrent.futures
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from bench_document import ROOT, Failed
+from case_table import UNKNOWN_CRC
+from files import crc32_of
+
+NO_GPU, FAILED = 69, 70
+PATIENCE = 120  # seconds for one run of a program
+CASE_FOLDER = ROOT / "build/bench_files"  # of all programs that measure, so that each case is made once
+
+
+def need(programs, goal):
+    """Every one has to be there; the goal is make's."""
+    for program in programs:
+        if not os.access(program, os.X_OK):
+            raise Failed(f"{program} is not there; make {goal} builds it", NO_GPU)
+
+
+def timed(*command, patience=PATIENCE):
+    """Wall seconds of a run that succeeds, and what it printed."""
+    start = time.perf_counter()
+    try:
+        done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=patience)
+    except subprocess.TimeoutExpired as expired:
+        raise Failed(f"{command[0]}: no end after {patience} s", FAILED) from expired
+    seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise Failed(said[-1] if said else f"{command[0]} ended with {done.returncode}",
+                     NO_GPU if done.returncode == NO_GPU else FAILED)
+    return seconds, done.stdout
+
+
+def hw4_report(path):
+    """What hw4 --json wrote, with the input's name for its path."""
+    told = json.loads(path.read_text())
+    path.unlink()
+    told["input"] = Path(told["input"]).name
+    return told
+
+
+# ---- Cases
+
+
+def input_of(folder, case):
+    return folder / f"{case.name}-{case.crc32_in}.in"
+
+
+def make_case(generate, folder, case):
+    """The case's file, which is then in the page cache."""
+    path = input_of(folder, case)
+    if not path.exists() or path.stat().st_size != case.input_bytes:
+        folder.mkdir(parents=True, exist_ok=True)
+        timed(generate, *case.recipe(), path)
+    with open(path, "rb", buffering=0) as file:
+        block = bytearray(1 << 22)
+        while file.readinto(block):
+            pass
+    return path
+
+
+def make_cases(generate, folder, cases):
+    largest_first = sorted(cases, key=lambda case: -case.input_bytes)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda case: make_case(generate, folder, case), largest_first))
+    os.sync()  # so that nothing of this is still being written while others are timed
+
+
+def check_bytes(case, output, name):
+    """name says whose output it is."""
+    if case.crc32_out != UNKNOWN_CRC and crc32_of(str(output)) != case.crc32_out:
+        raise Failed(f"{case.name}: {name}: the output has not the CRC-32 of the table", FAILED)
