@@ -1120,7 +1120,7 @@ class SeqTest(CliTest):
     def test_exit_codes(self):
         path = self.file(counting(1, 4, 3))
         for args, code in (((), USAGE), ((path,), USAGE), ((path, self.out, "more"), USAGE),
-                           ((path, path), USAGE), ((self.dir / "missing", self.out), NO_INPUT),
+                           (("--tim", path, self.out), USAGE), ((path, path), USAGE), ((self.dir / "missing", self.out), NO_INPUT),
                            ((self.dir, self.out), NO_INPUT), ((path, self.dir / "missing" / "x"), CANNOT_CREATE),
                            ((path, self.dir), CANNOT_CREATE), ((path, "/dev/full"), IO_ERROR)):
             with self.subTest(args=args):
@@ -1146,6 +1146,16 @@ class SeqTest(CliTest):
     def test_prints_the_shape(self):
         done = run("seq", self.file(counting(2, 4, 3)), self.out)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, "(B, N, d): (2, 4, 3)\n", ""))
+
+    def test_times_the_arithmetic(self):
+        path = generated(2, 512, 64)
+        start = time.monotonic()
+        done = run("seq", "--time", path, self.out)
+        whole = time.monotonic() - start
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        line = re.fullmatch(r"\(B, N, d\): \(2, 512, 64\)\narithmetic_seconds (\d\S*)\n", done.stdout)
+        self.assertTrue(0 < float(line[1]) < whole, done.stdout)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
 
 
 class GenerateTest(CliTest):
