@@ -15,6 +15,14 @@ PATIENCE = 120  # seconds for one run of a program
 CASE_FOLDER = ROOT / "build/bench_files"  # of all programs that measure, so that each case is made once
 
 
+class RunFailed(Failed):
+    """A program ended with an exit code other than 0."""
+
+    def __init__(self, message, status):
+        super().__init__(message, NO_GPU if status == NO_GPU else FAILED)
+        self.status = status
+
+
 def need(programs, goal):
     """Every one has to be there; the goal is make's."""
     for program in programs:
@@ -33,8 +41,7 @@ def timed(*command, patience=PATIENCE):
     seconds = time.perf_counter() - start
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()
-        raise Failed(said[-1] if said else f"{command[0]} ended with {done.returncode}",
-                     NO_GPU if done.returncode == NO_GPU else FAILED)
+        raise RunFailed(said[-1] if said else f"{command[0]} ended with {done.returncode}", done.returncode)
     return seconds, done.stdout
 
 
