@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """report/bench_files without a GPU: its rules, and whole runs with hw4 on the CPU beside fake references."""
 import argparse
-import importlib.machinery
-import importlib.util
 import json
 import os
 import shutil
@@ -14,26 +12,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
-sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge")]
+sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge"), str(ROOT / "tests")]
 
 import file_bars  # noqa: E402 (the path to it is set above)
 from case_table import read_cases  # noqa: E402
+from program_module import program_as_module  # noqa: E402
 
 CONTEXT = "sleep {sleep}; echo 5000000"
 PLAIN = "sleep {sleep}; head -c 4 $1 > $2"
 HW4 = 'shift 2; exec {bin}/hw4 --device cpu "$@"'  # without --device gpu
 START_UP = "echo '    1.500 ms  driver'; echo '    2.000 ms  context'"
-
-
-def program_as_module(path):
-    loader = importlib.machinery.SourceFileLoader(path.name, str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.name, loader))
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = written
-    return module
 
 
 class Bars(unittest.TestCase):

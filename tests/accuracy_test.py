@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""report/accuracy and report/bench_cpu without PyTorch."""
+import argparse
+import contextlib
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
+sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge"), str(ROOT / "tests")]
+
+from bench_document import Document, Failed  # noqa: E402 (the path to them is set above)
+from case_table import read_cases, select  # noqa: E402
+from program_module import program_as_module  # noqa: E402
+
+CASES = read_cases(str(ROOT / "testcases/cases.tsv"))
+
+
+class Workplace(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="accuracy_test-")
+        self.addCleanup(folder.cleanup)
+        self.dir = Path(folder.name)
+        (self.dir / "torch.py").write_text("raise ImportError('not here')\n")
+
+    def run_program(self, name, *args, exit_code=0):
+        environment = {**os.environ, "PYTHONPATH": str(self.dir), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, ROOT / "report" / name, "--json", self.dir / "out.json", *args],
+                              env=environment, capture_output=True, text=True, timeout=120)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
+        return done
+
+    def document(self):
+        text = (self.dir / "out.json").read_text()
+        for folder in (ROOT, self.dir):
+            self.assertNotIn(str(folder), text)
+        return json.loads(text)
+
+
+class Accuracy(Workplace):
+    """PyTorch's part is replaced by a table of errors."""
+
+    def measure(self, errors, limit=None, binaries=BIN):
+        """The cases beyond the limit."""
+        accuracy = program_as_module(ROOT / "report/accuracy")
+        self.compared = []
+
+        def largest_errors(case, output, device, peers):
+            self.compared.append((case.name, case.stat().st_size, output.stat().st_size, device))
+            return errors[len(self.compared) - 1]
+
+        accuracy.largest_errors = largest_errors
+        args = argparse.Namespace(bin=binaries, folder=self.dir / "cases", limit=limit,
+                                  cases=select(CASES, ["e03", "e05", "t01"]))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            beyond = accuracy.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
+        self.said = said.getvalue()
+        return beyond
+
+    def test_every_case_with_its_shape(self):
+        errors = [{"hw4": 1e-6, "naive": 2e-6}, {"hw4": 3e-6, "naive": 1e-6}, {"hw4": 1e-6, "naive": 1.0}]
+        self.assertEqual(self.measure(errors), [])
+        cases = self.document()["cases"]
+        self.assertEqual([case["name"] for case in cases], ["t01", "e03", "e05"])
+        self.assertEqual(cases[1], {"name": "e03", "batches": 3, "tokens": 31, "dim": 32, "largest_errors": errors[1]})
+        self.assertEqual(self.compared[1], ("e03-b69771cc.in", 12 + 12 * 3 * 31 * 32, 4 * 3 * 31 * 32, "cpu"))
+        self.assertTrue(self.document()["complete"])
+        self.assertIn("\ne03      3.00e-06    1.00e-06\n", self.said)
+
+    def test_limits(self):
+        errors = [{"hw4": 1.01e-5}, {"hw4": 1.0}, {"hw4": math.nan}]
+        self.assertEqual(self.measure(errors), ["t01"])  # edge cases have none unless one is asked for
+        self.assertEqual(self.document()["beyond_limit"], ["t01"])
+        self.assertEqual(self.measure(errors, limit=0.5), ["e03", "e05"])
+        self.assertIn("BEYOND 0.5", self.said)
+
+    def test_failures(self):
+        (self.dir / "testcases").mkdir()
+        (self.dir / "testcases/generate").symlink_to(BIN / "testcases/generate")
+        with self.assertRaisesRegex(Failed, "hw4 is not there"):
+            self.measure([], binaries=self.dir)
+        (self.dir / "hw4").write_text("#!/bin/sh\necho 'hw4: it broke' >&2\nexit 70\n")
+        (self.dir / "hw4").chmod(0o755)
+        with self.assertRaisesRegex(Failed, "hw4: it broke"):
+            self.measure([], binaries=self.dir)
+        self.assertEqual(self.compared, [])
+
+    def test_without_pytorch(self):
+        self.assertEqual(self.run_program("accuracy", exit_code=69).stderr, "accuracy: needs PyTorch: not here\n")
+        self.run_program("accuracy", "t99", exit_code=2)
+
+
+class BenchCpu(Workplace):
+    def test_without_pytorch(self):
+        done = self.run_program("bench_cpu", "e03", "e05", "--runs", "2", "--bin", BIN)
+        document = self.document()
+        self.assertEqual((document["complete"], document["torch"]), (True, None))
+        self.assertEqual([case["case"] for case in document["cases"]], ["e03", "e05"])
+        for case in document["cases"]:
+            self.assertIs(case["bytes_equal"], True)
+            self.assertEqual([len(case["seconds"][who]) for who in ("hw4", "torch", "seq")], [2, 0, 1])
+        self.assertRegex(done.stdout, r"\ne03 .* equal\n")
+
+    def test_bytes_that_differ(self):
+        (self.dir / "testcases").mkdir()
+        for program in ("hw4", "testcases/generate"):
+            (self.dir / program).symlink_to(BIN / program)
+        (self.dir / "seq").write_text('#!/bin/sh\necho > "$2"\n')
+        (self.dir / "seq").chmod(0o755)
+        self.assertIn(" DIFFER\n", self.run_program("bench_cpu", "e03", "--bin", self.dir, exit_code=1).stdout)
+        (self.dir / "seq").write_text("#!/bin/sh\necho 'seq: it broke' >&2\nexit 70\n")
+        self.assertEqual(self.run_program("bench_cpu", "e03", "--bin", self.dir, exit_code=70).stderr,
+                         "bench_cpu: seq: it broke\n")
+        self.assertFalse(self.document()["complete"])
+
+    def test_usage(self):
+        for args in (("t99",), ("--runs", "0"), ("--threads", "0")):
+            self.run_program("bench_cpu", *args, exit_code=2)
+        self.assertIn("hw4 is not there", self.run_program("bench_cpu", "--bin", self.dir, exit_code=69).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
