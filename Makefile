@@ -25,6 +25,7 @@ BENCH_ARGS ?=
 CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
+MEASURE_ARGS ?=
 LEAKS ?= 0
 MACHINE := $(shell uname -m)
 
@@ -196,6 +197,8 @@ $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cp
     $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
 	$(LINK_CU) $^ -o $@ $(LDLIBS)
 
+.PHONY: references
+references: $(REFERENCES)
 $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
 	@mkdir -p $(@D)
 	$(LINK_CU) $^ -o $@
@@ -226,6 +229,13 @@ profile: $(BUILD)/time_kernels
 .PHONY: judge
 judge: all
 	judge/judge --bin $(BIN) $(CASES)
+
+# Each step has make build what it measures, in the folders where the programs of report/ look for it.
+## measure: measure all that the report shows, into report/data (needs a GPU); MEASURE_ARGS="--only kernels" for some
+.PHONY: measure
+measure:
+	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
+	$(PYTHON) report/measure $(MEASURE_ARGS)
 
 # LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
 ## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer

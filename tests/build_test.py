@@ -147,6 +147,16 @@ class Layout(Workplace):
             self.assertIn(name, files)
 
 
+class Measuring(Workplace):
+    def test_only_in_the_default_folders(self):
+        done = self.run_command("make", "--no-print-directory", "-n", "CUDA=no", "measure", "MEASURE_ARGS=--only cpu")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\npython3 report/measure --only cpu\n$")
+        done = self.make("CUDA=no", "PYTHON=false", "measure")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("make measure: not with another BUILD or BIN\n", done.stderr)
+
+
 class Need(Workplace):
     """.ci/need where there is neither a compiler nor apt-get."""
 
