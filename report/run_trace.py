@@ -1,0 +1,43 @@
+"""A trace of hw4 (--trace FILE): tracks in the order of a picture, and the spans of each."""
+from __future__ import annotations
+
+# The stages in the order of a run.
+STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
+          "write", "release")
+GPU = 2  # the process that the GPU's streams are listed under
+
+
+class Trace:
+    """Tracks (process, thread) in the order of the picture, and the spans of each in milliseconds. Raises ValueError,
+    KeyError or TypeError for what is no trace."""
+
+    def __init__(self, events):
+        names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        self.tracks = sorted(names, key=lambda place: (place[0], self._group(names[place]), place[1]))
+        self.names = names
+        self.spans = [((e["pid"], e["tid"]), e["name"], e["ts"] * 1e-3, (e["ts"] + e["dur"]) * 1e-3)
+                      for e in events if e["ph"] == "X"]
+        if not {track for track, *_ in self.spans} <= set(names):
+            raise ValueError("a span on a track without a name")
+        self.end = max((to for *_, to in self.spans), default=0.0) or 1.0
+
+    @staticmethod
+    def _group(name):
+        """Readers, then the thread that feeds the engine, then writers; a GPU's streams as they are."""
+        return {"reader": 0, "main": 1, "writer": 2}.get(name.partition(" ")[0], 3)
+
+    def stages(self):
+        seen = {stage for _, stage, *_ in self.spans}
+        return [stage for stage in STAGES if stage in seen] + sorted(seen - set(STAGES))
+
+    def busy(self, *stages):
+        """Milliseconds in which one of the stages was at work, on however many tracks."""
+        total = reached = 0.0
+        for start, to in sorted((start, to) for _, name, start, to in self.spans if name in stages):
+            total += max(0.0, to - max(start, reached))
+            reached = max(reached, to)
+        return total
+
+    def last(self, stage):
+        """When the stage ended for the last time; None where it never began."""
+        return max((to for _, name, _, to in self.spans if name == stage), default=None)
