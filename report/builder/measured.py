@@ -1,0 +1,209 @@
+"""report/data, read and checked, and the few views of it that facts, tables and charts share."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+from . import schema
+from .errors import Failed, shown
+from .spread import Spread
+
+LADDER_CASES = ("t28", "t29")
+
+
+@dataclasses.dataclass(frozen=True)
+class Timed:
+    """A shape and the kernel's time on it, beside PyTorch's. Seconds."""
+    name: str
+    batches: int
+    tokens: int
+    dim: int
+    kernel: str
+    hw4: Spread
+    torch: dict[str, Spread]  # by backend
+    torch_backend: str  # the fastest but for naive
+
+    @property
+    def flop(self) -> int:
+        return flop(self.batches, self.tokens, self.dim)
+
+    @property
+    def text(self) -> str:
+        return f"{self.batches}, {self.tokens}, {self.dim}"
+
+    @property
+    def torch_best(self) -> Spread:
+        return self.torch[self.torch_backend]
+
+    @property
+    def speed_up(self) -> float:
+        return self.torch_best.mid / self.hw4.mid
+
+    def tflops(self, seconds: Spread) -> Spread:
+        return seconds.under(self.flop * 1e-12)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rung:
+    kernel: str
+    seconds: Spread
+    flop: int
+
+    @property
+    def tflops(self) -> Spread:
+        return self.seconds.under(self.flop * 1e-12)
+
+
+def flop(batches, tokens, dim):
+    return 4 * batches * tokens * tokens * dim
+
+
+def is_course_case(name):
+    return re.fullmatch(r"t\d\d", name) is not None
+
+
+def read_document(folder, name):
+    path = folder / name
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise Failed(f"{shown(path)}: missing; make measure writes it") from error
+    except OSError as error:
+        raise Failed(f"{shown(path)}: {error.strerror}") from error
+    except ValueError as error:
+        raise Failed(f"{shown(path)}: not JSON: {error}") from error
+    schema.check(document, schema.DOCUMENTS[name], name)
+    return document
+
+
+class Measured:
+    """Raises Failed where a file is missing or not as expected."""
+
+    def __init__(self, folder):
+        self.documents = {name: read_document(folder, name) for name in schema.DOCUMENTS}
+        self.kernels = self.documents["kernels.json"]
+        self.lengths = self.documents["lengths.json"]
+        self.tilings = self.documents["tilings.json"]
+        self.files = self.documents["files.json"]
+        self.steps = self.documents["steps.json"]
+        self.accuracy = self.documents["accuracy.json"]
+        self.cpu = self.documents["cpu.json"]
+        self.sequential = self.documents["sequential.json"]
+        self.profile = self.documents["profile_ladder.json"]
+        self.profile_of_cases = self.documents["profile_cases.json"]
+
+    @property
+    def synthetic(self) -> list[str]:
+        """The files that say they were not measured."""
+        return [name for name, document in self.documents.items() if document.get("synthetic")]
+
+    def trace_events(self, streams: int) -> list[dict]:
+        return self.documents[f"t22_streams{streams}.trace.json"]["traceEvents"]
+
+    # ---- Kernels
+
+    @staticmethod
+    def _timed(file, record):
+        torch = {name: Spread.of(timing["seconds"]) for name, timing in record["torch"].items() if timing["seconds"]}
+        best = record["torch_best"]
+        if best not in torch:
+            raise Failed(f"{file}: {record['name']}: torch.{best}: no samples")
+        return Timed(record["name"], record["batches"], record["tokens"], record["dim"], record["hw4"]["kernel"],
+                     Spread.of(record["hw4"]["seconds"]), torch, best)
+
+    @property
+    def shapes(self) -> list[Timed]:
+        return [self._timed("kernels.json", record) for record in self.kernels["shapes"]]
+
+    @property
+    def cases(self) -> list[Timed]:
+        """The course's."""
+        return [shape for shape in self.shapes if is_course_case(shape.name)]
+
+    def case(self, name) -> Timed:
+        return _only((case for case in self.shapes if case.name == name), f"kernels.json: shapes: no {name}")
+
+    @property
+    def length_shapes(self) -> list[Timed]:
+        return [self._timed("lengths.json", record) for record in self.lengths["shapes"]]
+
+    def ladder(self, name) -> list[Rung]:
+        case = self.case(name)
+        lines = [line for line in self.kernels["ladder"]
+                 if (line["batches"], line["tokens"], line["dim"]) == (case.batches, case.tokens, case.dim)]
+        if not lines:
+            raise Failed(f"kernels.json: ladder: nothing on {name}")
+        return [Rung(line["kernel"], Spread.of(line["seconds"]), case.flop) for line in lines]
+
+    @property
+    def rungs(self) -> list[str]:
+        return [rung.kernel for rung in self.ladder("t28")]
+
+    @property
+    def chosen(self) -> str:
+        """The kernel that hw4 takes for t28."""
+        return self.case("t28").kernel
+
+    @property
+    def naive(self) -> Spread:
+        torch = self.case("t28").torch
+        if "naive" not in torch:
+            raise Failed("kernels.json: t28: torch.naive: missing")
+        return torch["naive"]
+
+    # ---- Profiles
+
+    def launch(self, kernel, case="t28") -> dict:
+        """The profile of a rung on t28."""
+        return _only((launch for launch in self.profile["launches"]
+                      if launch["kernel"] == kernel and launch["case"] == case),
+                     f"profile_ladder.json: launches: no {kernel} on {case}")
+
+    @property
+    def profiled_cases(self) -> list[tuple[str, int, int]]:
+        """(name, batches, tokens), by growing N."""
+        shapes = {(launch["case"], launch["batches"], launch["tokens"]) for launch in self.profile_of_cases["launches"]}
+        return sorted(shapes, key=lambda shape: (shape[2], shape[1], shape[0]))
+
+    @property
+    def profiled_kernels(self) -> list[str]:
+        seen = {launch["kernel"] for launch in self.profile_of_cases["launches"]}
+        return [kernel for kernel in self.rungs if kernel in seen]
+
+    def metric_of_cases(self, kernel, key) -> list[float | None]:
+        """For each of profiled_cases."""
+        values = {launch["case"]: launch["metrics"].get(key) for launch in self.profile_of_cases["launches"]
+                  if launch["kernel"] == kernel}
+        return [values.get(name) for name, *_ in self.profiled_cases]
+
+    # ---- From file to file, sequential, CPU
+
+    @property
+    def file_cases(self) -> list[dict]:
+        return [record for record in self.files["cases"] if is_course_case(record["name"])]
+
+    def file_case(self, name) -> dict:
+        return _only((record for record in self.files["cases"] if record["name"] == name),
+                     f"files.json: cases: no {name}")
+
+    def sequential_seconds(self, name) -> Spread:
+        """Of all batches, from those that were measured."""
+        record = _only((record for record in self.sequential["cases"] if record["name"] == name),
+                       f"sequential.json: cases: no {name}")
+        return Spread.of(record["seconds"]).times(record["batches"] / record["measured_batches"])
+
+
+def metric(launch, key, file="profile_ladder.json"):
+    """A metric that a chart or a fact cannot do without."""
+    value = launch["metrics"].get(key)
+    if value is None:
+        raise Failed(f"{file}: {launch['kernel']} on {launch['case']}: metrics.{key}: missing or null")
+    return value
+
+
+def _only(found, otherwise):
+    first = next(found, None)
+    if first is None:
+        raise Failed(otherwise)
+    return first

@@ -1,0 +1,156 @@
+"""What the builder expects of each file in report/data, checked when it is read: what comes after can rely on it.
+
+A schema is a type (number, whole, text, flag); a list [schema] of any length; a dict of fields that must be there, more
+may be; some(schema), a list that is not empty; each(schema), an object with any fields; maybe(schema), or null;
+exactly(value).
+"""
+from __future__ import annotations
+
+from .errors import Failed
+
+
+def number(value):
+    return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+
+
+def whole(value):
+    return "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
+
+
+def text(value):
+    return "" if isinstance(value, str) else "a text"
+
+
+def flag(value):
+    return "" if isinstance(value, bool) else "true or false"
+
+
+def exactly(expected):
+    return lambda value: "" if value is expected else repr(expected).lower()
+
+
+class each:
+    def __init__(self, schema):
+        self.schema = schema
+
+
+class maybe:
+    def __init__(self, schema):
+        self.schema = schema
+
+
+class some:
+    """A list that is not empty."""
+
+    def __init__(self, schema):
+        self.schema = schema
+
+
+SAMPLES = some(number)
+
+COMMON = {
+    "command": [text],
+    "complete": exactly(True),  # a run that was cut short is no report
+    "wall_seconds": number,
+    "machine": {"system": text, "processor": text, "processors": whole, "python": text, "gpus": [text]},
+    "git": {"commit": text, "dirty": flag},
+    "compilers": [text],
+    "build": {"cpp": maybe(text), "cu": maybe(text)},
+}
+SHAPE = {"batches": whole, "tokens": whole, "dim": whole}
+CLOCKS = {"name": text, "driver": text, "sm_clock_mhz": maybe(number), "sm_clock_max_mhz": maybe(number),
+          "memory_clock_mhz": maybe(number), "temperature_c": maybe(number), "power_w": maybe(number),
+          "power_limit_w": maybe(number)}
+TIMED_SHAPE = {**SHAPE, "name": text, "hw4": {"kernel": text, "seconds": SAMPLES},
+               "torch": each({"seconds": [number]}), "torch_best": text}
+SGEMM = {"size": whole, "tflops": number, "begin": {"tflops": number}, "end": {"tflops": number}}
+STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
+          "write", "release")
+RUN = {**SHAPE, "kernel": text, "streams": whole, "copies": text, "readers": whole, "writers": whole,
+       "chunk_batches": whole, "staging_bytes": whole, "host_peak_bytes": whole, "device_peak_bytes": whole,
+       "read_bytes": whole, "write_bytes": whole, "overlap": number, "total_seconds": number,
+       **{f"{stage}_seconds": number for stage in STAGES}}
+PROFILE = {
+    **COMMON,
+    "launches": some({**SHAPE, "case": text, "kernel": text, "function": text, "metrics": each(maybe(number)),
+                      "stalls": each(maybe(number))}),
+    "metrics": [{"key": text, "label": text, "unit": text}],
+    "ncu": {"version": text},
+    "device": {"name": text, "multiprocessors": number, "clock_hz": number, "peak_flop_per_second": number,
+               "peak_dram_bytes_per_second": number},
+}
+TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
+
+DOCUMENTS = {
+    "kernels.json": {
+        **COMMON, "gpu": {"at_start": some(CLOCKS), "under_sgemm": some(CLOCKS), "at_end": some(CLOCKS)},
+        "torch": {"torch": text, "cuda": text}, "runs": whole, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE),
+        "ladder": some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})},
+    "lengths.json": {**COMMON, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE)},
+    "tilings.json": {
+        **COMMON, "left_out": [{"rows": whole, "keys": whole, "why": text}],
+        "tilings": some({**SHAPE, "rows": whole, "keys": whole, "seconds": SAMPLES, "registers": whole,
+                         "shared_bytes": whole, "blocks_per_multiprocessor": whole})},
+    "files.json": {
+        **COMMON, "runs": whole,
+        "cases": some({"name": text, "seconds": each(SAMPLES), "stages": RUN}),
+        "memory": {"case": text, "hw4_bytes": whole, "context_bytes": whole, "beyond_bytes": whole}},
+    "t22_streams4.trace.json": TRACE,
+    "t22_streams1.trace.json": TRACE,
+    "steps.json": {
+        **COMMON, "case": text,
+        "steps": some({"label": text, "kernel": text, "streams": whole, "copies": text, "seconds": SAMPLES,
+                       "kernel_seconds": SAMPLES})},
+    "accuracy.json": {
+        **COMMON, "torch": text,
+        "cases": some({**SHAPE, "name": text,
+                       "largest_errors": {"hw4": number, "efficient": number, "naive": number}})},
+    "cpu.json": {
+        **COMMON,
+        "cases": some({"case": text, "flop": number, "kernel": text, "threads": whole,
+                       "seconds": {"hw4": SAMPLES, "torch": [number], "seq": [number]}})},
+    "sequential.json": {
+        **COMMON, "cases": some({**SHAPE, "name": text, "measured_batches": whole, "seconds": SAMPLES})},
+    "profile_ladder.json": PROFILE,
+    "profile_cases.json": PROFILE,
+}
+
+
+def check(value, schema, file, place=""):
+    """Raises Failed with the file and the field that is not as expected."""
+    def fail(expected):
+        raise Failed(f"{file}: {place.lstrip('.') or 'the whole'}: expected {expected}, got {_shown(value)}")
+
+    if isinstance(schema, maybe):
+        if value is not None:
+            check(value, schema.schema, file, place)
+    elif isinstance(schema, each):
+        if not isinstance(value, dict):
+            fail("an object")
+        for name, part in value.items():
+            check(part, schema.schema, file, f"{place}.{name}")
+    elif isinstance(schema, (list, some)):
+        if not isinstance(value, list):
+            fail("a list")
+        if isinstance(schema, some) and not value:
+            fail("a list with something in it")
+        of = schema.schema if isinstance(schema, some) else schema[0]
+        for index, part in enumerate(value):
+            check(part, of, file, f"{place}[{index}]")
+    elif isinstance(schema, dict):
+        if not isinstance(value, dict):
+            fail("an object")
+        for name, part in schema.items():
+            if name not in value:
+                raise Failed(f"{file}: {f'{place}.{name}'.lstrip('.')}: missing")
+            check(value[name], part, file, f"{place}.{name}")
+    else:
+        expected = schema(value)
+        if expected:
+            fail(expected)
+
+
+def _shown(value):
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" + ("" if value else " with nothing in it") if isinstance(value, list) else repr(value)

@@ -1,0 +1,64 @@
+"""What the report says of the code it takes from the code: the kernels' ideas, and the sizes of tiles and buffers."""
+from __future__ import annotations
+
+import re
+
+from .errors import ROOT, Failed
+
+# fact: (file, pattern with one group)
+CONSTANTS = {
+    "segment_keys": ("src/contract.h", r"kSegmentKeys = (\d+);"),
+    "score_columns": ("src/contract.h", r"kScoreColumns = (\d+);"),
+    "key_tile": ("src/contract.h", r"kKeyTile = (\d+);"),
+    "rows_per_thread": ("src/gpu/exact/register_tile.cuh", r"kRowsPerThread = (\d+);"),
+    "lanes_across": ("src/gpu/exact/register_tile.cuh", r"kAcross = (\d+);"),
+    "lanes_down": ("src/gpu/exact/register_tile.cuh", r"kDown = (\d+);"),
+    "team_warps": ("src/gpu/exact/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, (\d+), \d+, \d+>"),
+    "warps": ("src/gpu/exact/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, \d+, (\d+), \d+>"),
+    "blocks_per_multiprocessor": ("src/gpu/exact/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, \d+, \d+, (\d+)>"),
+    "readers": ("src/pipeline/staging_plan.h", r"int readers = (\d+);"),
+    "writers": ("src/pipeline/staging_plan.h", r"int writers = (\d+);"),
+    "piece_mib": ("src/pipeline/staging_plan.h", r"piece_bytes = size_t\{(\d+)\} << 20;"),
+    "ring_mib": ("src/pipeline/staging_plan.h", r"ring_bytes = size_t\{(\d+)\} << 20;"),
+    "streams": ("src/engine.h", r"int streams = (\d+);"),
+}
+
+
+def _text(file):
+    try:
+        return (ROOT / file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"{file}: {error.strerror}") from error
+
+
+def constants() -> dict[str, int]:
+    """The sizes of the tiling for d = 64 and of the pipeline."""
+    found = {}
+    for name, (file, pattern) in CONSTANTS.items():
+        match = re.search(pattern, _text(file))
+        if not match:
+            raise Failed(f"{file}: nothing there like {pattern}, where the report takes {name} from")
+        found[name] = int(match[1])
+    found["keys"] = found["segment_keys"]  # of a tile
+    found["warp_rows"] = found["rows_per_thread"] * found["lanes_down"]
+    found["rows"] = found["warps"] // found["team_warps"] * found["warp_rows"]  # of a block
+    found["threads"] = 32 * found["warps"]
+    found["keys_per_thread"] = found["keys"] // found["team_warps"] // found["lanes_across"]
+    found["columns_per_thread"] = 64 // found["team_warps"] // found["lanes_across"]
+    found["ring_buffers"] = found["ring_mib"] // found["piece_mib"]
+    return found
+
+
+def ideas() -> dict[str, str]:
+    """What each GPU kernel does differently, from the table of kernels."""
+    found = dict(re.findall(r'\{"(\w+)",\s*"([^"]+)",', _text("src/gpu/kernels.cu")))
+    if not found:
+        raise Failed("src/gpu/kernels.cu: no table of kernels found")
+    return found
+
+
+def idea(kernel) -> str:
+    table = ideas()
+    if kernel not in table:
+        raise Failed(f"kernels.json: ladder: {kernel} is not in the table of src/gpu/kernels.cu")
+    return table[kernel].replace(" x ", " × ")

@@ -1,0 +1,40 @@
+"""Samples and their spread: the median, and the range from p20 to p80 that six of ten samples lie in."""
+from __future__ import annotations
+
+import dataclasses
+
+
+def percentile(samples: list[float], share: float) -> float:
+    """Between neighbouring samples in proportion."""
+    ordered = sorted(samples)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    low: float  # p20
+    mid: float  # median
+    high: float  # p80
+    best: float  # the smallest
+    count: int
+
+    @staticmethod
+    def of(samples: list[float]) -> Spread:
+        return Spread(*(percentile(samples, share) for share in (0.2, 0.5, 0.8)), min(samples), len(samples))
+
+    def times(self, factor: float) -> Spread:
+        return dataclasses.replace(self, low=self.low * factor, mid=self.mid * factor, high=self.high * factor,
+                                   best=self.best * factor)
+
+    def under(self, numerator: float) -> Spread:
+        """numerator / samples: a rate from a time. The smallest time is the largest rate."""
+        return Spread(numerator / self.high, numerator / self.mid, numerator / self.low, numerator / self.best,
+                      self.count)
+
+    @property
+    def whiskers(self) -> tuple[float, float]:
+        """As matplotlib wants them: how far down and how far up from the median."""
+        return self.mid - self.low, self.high - self.mid
