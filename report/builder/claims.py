@@ -1,0 +1,61 @@
+"""Phrases that say more than a number, computed so that they change with the data."""
+from __future__ import annotations
+
+from .facts import kernels, runs
+
+
+def count_of(some, every, what):
+    """'all 30 cases', '27 of 30 cases', 'none of 30 cases'."""
+    if some == every:
+        return f"all {every} {what}"
+    return f"{some or 'none'} of {every} {what}"
+
+
+def faster_than_torch(data):
+    found = kernels.cases(data)
+    return count_of(found["faster_than_torch"], found["count"], "cases")
+
+
+def speed_up_over_torch(data):
+    """'from 1.10 times (t02) to 2.20 times (t27)'"""
+    ends = kernels.cases(data)["speed_up"]
+    return (f"from {ends['least']['value']:.2f} times ({ends['least']['case']}) to {ends['most']['value']:.2f} times "
+            f"({ends['most']['case']})")
+
+
+def speed_up_over_seq(data):
+    """'2820 (t02) to 5410 (t30) times'"""
+    ends = runs.sequential(data)["kernel"]
+    return (f"{ends['least']['value']:.0f} ({ends['least']['case']}) to {ends['most']['value']:.0f} "
+            f"({ends['most']['case']}) times")
+
+
+def below_naive(data):
+    found = kernels.accuracy(data)
+    return count_of(found["below_naive"], found["count"], "cases")
+
+
+def not_above_efficient(data):
+    found = kernels.accuracy(data)
+    return count_of(found["not_above_efficient"], found["count"], "cases")
+
+
+def measured_at(data):
+    """'at one commit, abc, with a clean tree' or what else it was."""
+    states = {(document["git"]["commit"][:10], document["git"]["dirty"])
+              for document in data.documents.values() if "git" in document}
+    commits = sorted({commit for commit, _ in states})
+    dirty = any(changed for _, changed in states)
+    where = f"at one commit, {commits[0]}" if len(commits) == 1 else f"at {len(commits)} commits, {', '.join(commits)}"
+    return f"{where}, {'with changes that were not committed' if dirty else 'with nothing uncommitted'}"
+
+
+def synthetic(data):
+    """A warning where some of the data was made up for a test; else nothing."""
+    if not data.synthetic:
+        return ""
+    return f"**Not measured: {', '.join(data.synthetic)} was made up for a test.**"
+
+
+CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_up_over_torch, speed_up_over_seq,
+                                                       below_naive, not_above_efficient, measured_at, synthetic)}

@@ -1,0 +1,178 @@
+"""The tables, in Markdown."""
+from __future__ import annotations
+
+from charts.bank_conflicts import per_load
+
+from . import sources
+from .facts.profiles import waiting
+from .schema import DOCUMENTS
+from .spread import Spread
+from .template import significant
+
+SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "t10", "4,16384,128")
+NOT_KNOWN = "n/a"  # never 0
+
+
+def markdown(header, rows, align):
+    """`align` has a letter for each column: l or r."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "|".join({"l": "---", "r": "--:"}[a] for a in align) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def ms(seconds, digits=3):
+    return significant(seconds * 1e3, digits)
+
+
+def code(words, most=120):
+    """As it would be typed; the middle of a very long line left out."""
+    if words is None:
+        return NOT_KNOWN
+    return f"`{words}`" if len(words) <= most else f"`{words[:most - 20]} … {words[-17:]}`"
+
+
+def known(value, form=".1f", factor=1.0):
+    return NOT_KNOWN if value is None else format(value * factor, form)
+
+
+# ---- The machine, and what was measured by which command
+
+
+def machine(data):
+    kernels, device = data.kernels, data.profile["device"]
+    start, busy, end = (kernels["gpu"][when][0] for when in ("at_start", "under_sgemm", "at_end"))
+    host = kernels["machine"]
+    rows = [
+        ("GPU", f"{start['name']}, {device['multiprocessors']:.0f} multiprocessors, float32 peak "
+                f"{device['peak_flop_per_second'] * 1e-12:.1f} TFLOP/s, memory "
+                f"{device['peak_dram_bytes_per_second'] * 1e-12:.2f} TB/s"),
+        ("clocks", f"multiprocessors {known(busy['sm_clock_mhz'], '.0f')} MHz under SGEMM (at most "
+                   f"{known(start['sm_clock_max_mhz'], '.0f')}), memory {known(busy['memory_clock_mhz'], '.0f')} MHz; not "
+                   f"locked"),
+        ("power, temperature", f"{known(start['power_w'], '.0f')} W and {known(start['temperature_c'], '.0f')} °C before, "
+                               f"{known(end['power_w'], '.0f')} W and {known(end['temperature_c'], '.0f')} °C after the "
+                               f"kernels; limit {known(start['power_limit_w'], '.0f')} W"),
+        ("software", f"driver {start['driver']}, CUDA {kernels['ladder'][0]['cuda']}, PyTorch "
+                     f"{kernels['torch']['torch']}, Nsight Compute {data.profile['ncu']['version']}, Python "
+                     f"{host['python']}"),
+        ("host", f"{host['processor']}, {host['processors']} processors, {host['system']}"),
+        ("compilers", "; ".join(kernels["compilers"])),
+        ("host code", code(kernels["build"]["cpp"], 1000)),
+        ("GPU code", code(kernels["build"]["cu"], 1000)),
+    ]
+    return markdown(("", ""), rows, "ll")
+
+
+def measurements(data):
+    rows = []
+    for name in DOCUMENTS:
+        document = data.documents[name]
+        if "git" not in document:  # a trace
+            continue
+        state = " with changes" if document["git"]["dirty"] else ""
+        rows.append((f"[{name}](data/{name})", code(" ".join(document["command"])),
+                     f"{document['git']['commit'][:10]}{state}", f"{document['wall_seconds']:.0f} s"))
+    return markdown(("data", "command", "commit", "took"), rows, "lllr")
+
+
+# ---- Kernels
+
+
+def _shape_row(data, shape):
+    name = shape.name if shape.name.startswith("t") else ""
+    rate, torch_rate = shape.tflops(shape.hw4).mid, shape.tflops(shape.torch_best).mid
+    return (name, shape.text, ms(shape.hw4.mid), f"{rate:.1f}", ms(shape.torch_best.mid), f"{torch_rate:.1f}",
+            f"{shape.speed_up:.2f}", f"{100 * rate / data.kernels['sgemm']['tflops']:.0f} %")
+
+
+KERNEL_HEADER = ("case", "B, N, d", "hw4, ms", "TFLOP/s", "PyTorch, ms", "TFLOP/s", "speed-up", "of SGEMM")
+
+
+def kernels(data):
+    return markdown(KERNEL_HEADER, [_shape_row(data, shape) for shape in data.shapes], "llrrrrrr")
+
+
+def kernels_short(data):
+    return markdown(KERNEL_HEADER, [_shape_row(data, data.case(name)) for name in SHORT_CASES], "llrrrrrr")
+
+
+def ladder(data):
+    peak = data.profile["device"]["peak_flop_per_second"] * 1e-12
+    other = {rung.kernel: rung for rung in data.ladder("t29")}
+    rows, before = [], None
+    for rung in data.ladder("t28"):
+        gain = f"{before.seconds.mid / rung.seconds.mid:.2f}" if before else ""
+        there = other.get(rung.kernel)
+        rows.append((f"`{rung.kernel}`", sources.idea(rung.kernel), ms(rung.seconds.mid), significant(rung.tflops.mid, 3),
+                     gain, f"{100 * rung.tflops.mid / peak:.1f} %", ms(there.seconds.mid) if there else NOT_KNOWN,
+                     significant(there.tflops.mid, 3) if there else NOT_KNOWN))
+        before = rung
+    return markdown(("kernel", "idea", "t28, ms", "TFLOP/s", "× before", "of peak", "t29, ms", "TFLOP/s"), rows,
+                    "llrrrrrr")
+
+
+def accuracy(data):
+    rows = [(case["name"], f"{case['tokens']}", f"{case['dim']}",
+             *(f"{case['largest_errors'][who]:.1e}" for who in ("hw4", "efficient", "naive")))
+            for case in data.accuracy["cases"]]
+    return markdown(("case", "N", "d", "hw4", "PyTorch efficient", "PyTorch naive"), rows, "lrrrrr")
+
+
+# ---- The profiler
+
+
+def profile(data):
+    """What the course asks for."""
+    rows = []
+    for kernel in data.rungs:
+        get = data.launch(kernel)["metrics"].get
+        rows.append((f"`{kernel}`", f"{known(get('achieved_occupancy_pct'))} of {known(get('theoretical_occupancy_pct'))}",
+                     known(get("sm_efficiency_pct")), known(get("warp_execution_efficiency_pct")),
+                     *(known(get(f"{what}_bytes_per_second"), ".0f", 1e-9) for what in
+                       ("shared_load", "shared_store", "global_load", "global_store")),
+                     *(known(get(f"{what}_bytes_per_second"), ".1f", 1e-9) for what in ("dram_read", "dram_write"))))
+    return markdown(("kernel", "occupancy, %", "SM efficiency, %", "warp efficiency, %", "shared load, GB/s",
+                     "shared store", "global load", "global store", "DRAM read", "DRAM write"), rows, "lrrrrrrrrr")
+
+
+def profile_reasons(data):
+    """What explains a rung."""
+    rows = []
+    for kernel in data.rungs:
+        launch = data.launch(kernel)
+        get = launch["metrics"].get
+        stalls = waiting(launch)
+        top = [reason for reason in sorted(stalls, key=stalls.get, reverse=True)[:3] if stalls[reason] >= 0.05]
+        rows.append((f"`{kernel}`", known(get("issue_slots_busy_pct")), known(get("ipc"), ".2f"),
+                     known(get("fma_pipe_pct")), known(get("fma_share_pct")), known(per_load(launch), ".2f"),
+                     known(get("bytes_per_sector_load_pct"), ".0f"), known(get("registers"), ".0f"),
+                     known(get("shared_bytes_per_block"), ".1f", 1 / 1024), known(get("waves"), ".1f"),
+                     ", ".join(f"{reason.replace('_', ' ')} {stalls[reason]:.1f}" for reason in top) or NOT_KNOWN))
+    return markdown(("kernel", "issue slots busy, %", "IPC", "FMA pipe, %", "FMA of all instructions, %",
+                     "wavefronts a shared load", "used of global sectors, %", "registers", "shared, KiB", "waves",
+                     "waiting warps an issue"), rows, "lrrrrrrrrrl")
+
+
+# ---- From file to file
+
+
+def files(data):
+    rows = []
+    totals = dict.fromkeys(("context", "plain", "hw4"), 0.0)
+    for record in data.file_cases:
+        spreads = {name: Spread.of(record["seconds"][name]) for name in totals}
+        for name, spread in spreads.items():
+            totals[name] += spread.mid
+        stages = record["stages"]
+        hw4 = spreads["hw4"]
+        rows.append((record["name"], f"{stages['read_bytes'] * 1e-6:.0f}, {stages['write_bytes'] * 1e-6:.0f}",
+                     f"{spreads['context'].mid * 1e3:.0f}", f"{spreads['plain'].mid * 1e3:.0f}",
+                     f"{hw4.mid * 1e3:.0f}", f"{hw4.low * 1e3:.0f} to {hw4.high * 1e3:.0f}",
+                     f"{hw4.mid / spreads['context'].mid:.2f}", f"{hw4.mid / spreads['plain'].mid:.2f}"))
+    rows.append((f"all {len(rows)}", "", *(f"{totals[name] * 1e3:.0f}" for name in totals), "",
+                 f"{totals['hw4'] / totals['context']:.2f}", f"{totals['hw4'] / totals['plain']:.2f}"))
+    return markdown(("case", "in, out, MB", "context, ms", "plain, ms", "hw4, ms", "p20 to p80", "of context", "of plain"),
+                    rows, "llrrrrrr")
+
+
+TABLES = {function.__name__: function for function in (machine, measurements, kernels, kernels_short, ladder, accuracy,
+                                                       profile, profile_reasons, files)}
