@@ -1,0 +1,57 @@
+"""The largest error against float64 over the length N, beside PyTorch."""
+from __future__ import annotations
+
+from . import style, words
+
+ALT = "largest error against float64 over the length N for d = 32 and 64: hw4, PyTorch efficient, PyTorch naive"
+
+SERIES = (("naive", "PyTorch naive", style.NAIVE), ("efficient", "PyTorch efficient", style.EFFICIENT),
+          ("hw4", "hw4", style.HW4))
+
+
+def caption(data):
+    return (f"Largest error of any output number against attention in float64 over the length N, a mark for each of the "
+            f"course's {len(data.accuracy['cases'])} cases (values uniform in ±3), lines through the largest at each N. "
+            f"hw4's is the same on every machine; PyTorch {data.accuracy['torch'].partition('+')[0]}'s are from "
+            f"{words.gpu(data)}, float32 with TF32 off for the naive form. An error has no spread: the results are the "
+            f"same in every run of hw4.")
+
+
+def draw(data):
+    fig = style.figure(3.9)
+    cases = data.accuracy["cases"]
+    dims = sorted({case["dim"] for case in cases})
+    most = max(value for case in cases for value in case["largest_errors"].values()) * 1e6
+    scale = style.steps(most * 1.02, 7)
+    lengths = sorted({case["tokens"] for case in cases})
+    for index, dim in enumerate(dims):
+        ax = style.axes(fig, 0.65 + 4.0 * index, 0.6, 2.95, 2.65)
+        of_dim = [case for case in cases if case["dim"] == dim]
+        ax.set_xscale("log", base=2)
+        ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
+        style.ticks(ax.xaxis, lengths, [f"{n // 1024}k" if n >= 1024 else str(n) for n in lengths])
+        style.ticks(ax.yaxis, scale)
+        ax.set_ylim(0, scale[-1])
+        ax.grid(axis="y")
+        ax.set_xlabel("N (logarithmic)")
+        ax.set_title(f"d = {dim}", loc="left", weight="bold", fontsize=style.TEXT)
+        if index == 0:
+            ax.set_ylabel("largest |error| against float64, 10⁻⁶")
+        ends = []
+        for key, name, look in SERIES:
+            worst = {}
+            for case in of_dim:
+                value = case["largest_errors"][key] * 1e6
+                worst[case["tokens"]] = max(value, worst.get(case["tokens"], 0.0))
+                ax.plot([case["tokens"]], [value], marker=look["marker"], color=look["color"], linestyle="",
+                        markersize=5, alpha=0.9, zorder=4)
+            xs = sorted(worst)
+            ax.plot(xs, [worst[x] for x in xs], color=look["color"], linestyle=look["linestyle"], zorder=3)
+            ends.append((name, look, worst[xs[-1]]))
+        gap = scale[-1] * 0.055
+        for (name, look, _), place in zip(ends, style.apart([end for *_, end in ends], gap, gap / 2)):
+            ax.text(lengths[-1] * 1.45, place, name.replace("PyTorch ", "") if index == 0 else name, fontsize=style.SMALL,
+                    color=style.ink(look["color"]), weight="bold", va="center_baseline", clip_on=False)
+    style.write(fig, 0.15, 3.68, "Error against float64 over the length of the sequence", fontsize=10.5, weight="bold",
+                va="center")
+    return fig

@@ -1,0 +1,75 @@
+"""Every rung on t28: time and rate, beside PyTorch, cuBLAS and the peak."""
+from __future__ import annotations
+
+from builder.template import significant
+
+from . import style, words
+
+CASE = "t28"
+ALT = "time and rate of every kernel of the ladder on t28, beside PyTorch, cuBLAS's SGEMM and the peak"
+
+
+def caption(data):
+    case, rungs = data.case(CASE), data.ladder(CASE)
+    return (f"Every kernel of the ladder on {CASE} ({words.shape(case)}), {words.gpu(data)}: time on a logarithmic axis, "
+            f"and rate ({words.FLOP} over the time). {words.median_of([rung.seconds for rung in rungs]).capitalize()}. "
+            f"PyTorch efficient uses tensor cores (3×TF32), naive keeps the scores in memory; SGEMM is cuBLAS's product "
+            f"of matrices of {data.kernels['sgemm']['size']}² in float32, the peak that of the float32 units.")
+
+
+def lines(data):
+    """(name, TFLOP/s, look) of what the rungs are measured by."""
+    case = data.case(CASE)
+    return [("PyTorch naive", case.tflops(data.naive).mid, style.NAIVE),
+            ("PyTorch efficient", case.tflops(case.torch["efficient"]).mid, style.EFFICIENT),
+            ("cuBLAS SGEMM", data.kernels["sgemm"]["tflops"], {"color": style.GREEN, "linestyle": "-"}),
+            ("float32 peak", data.profile["device"]["peak_flop_per_second"] * 1e-12,
+             {"color": style.BLACK, "linestyle": "-"})]
+
+
+def draw(data):
+    case, rungs = data.case(CASE), data.ladder(CASE)
+    height = 1.45 + 0.30 * len(rungs)
+    fig = style.figure(height)
+    inner = height - 1.45
+    times = style.axes(fig, 1.30, 0.55, 3.35, inner)
+    rates = style.axes(fig, 5.05, 0.55, 3.65, inner)
+    places = style.rows_down(times, [rung.kernel for rung in rungs])
+    style.rows_down(rates, [""] * len(rungs))
+
+    slowest = max(rung.seconds.high for rung in rungs) * 1e3
+    fastest = min(rung.seconds.low for rung in rungs) * 1e3
+    style.log(times, "x", fastest / 1.5, slowest * 2.2, (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+              ("1", "2", "5", "10", "20", "50", "100", "200", "500", "1000"))
+    times.set_xlim(fastest / 1.5, slowest * 2.2)
+    times.grid(axis="x")
+    times.set_xlabel(f"kernel time on {CASE}, ms (logarithmic)")
+    for place, rung in zip(places, rungs):
+        ms = rung.seconds.times(1e3)
+        times.plot([times.get_xlim()[0], ms.mid], [place, place], color=style.PALE, linewidth=1.2, zorder=1)
+        style.whiskers(times, place, ms)
+        times.plot([ms.mid], [place], linestyle="", marker="o", color=style.BLUE, markersize=6, zorder=5)
+        times.text(ms.mid * 1.16, place, significant(ms.mid, 3), va="center_baseline", fontsize=style.SMALL, zorder=6,
+                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})
+
+    references = lines(data)
+    most = max(rate for _, rate, _ in references)
+    rates.set_xlim(0, most * 1.04)
+    style.ticks(rates.xaxis, [10 * n for n in range(int(most / 10) + 1)])
+    rates.grid(axis="x")
+    rates.set_xlabel("TFLOP/s, 4·B·N²·d over the time")
+    rates.barh(places, [rung.tflops.mid for rung in rungs], height=0.62, color=style.BLUE, zorder=2)
+    for place, rung in zip(places, rungs):
+        style.whiskers(rates, place, rung.tflops)
+        inside = rung.tflops.mid > most / 8  # at the foot of the bar, where no line crosses it
+        rates.text(0.9 if inside else rung.tflops.mid + 0.9, place, significant(rung.tflops.mid, 3),
+                   va="center_baseline", fontsize=style.SMALL, color="white" if inside else style.INK, zorder=6)
+    for index, (name, rate, look) in enumerate(references):  # labels on stairs, each left of its line
+        top = -0.75 - 0.5 * index
+        rates.plot([rate, rate], [len(rungs) - 0.4, top - 0.25], color=look["color"], clip_on=False, zorder=3,
+                   linestyle=look["linestyle"], linewidth=1.3)
+        rates.text(rate - 0.6, top, f"{name} {significant(rate, 3)}", ha="right", va="center_baseline",
+                   fontsize=style.SMALL, clip_on=False)
+    style.write(fig, 0.15, height - 0.25, f"The ladder on {CASE}: {words.shape(case)}", fontsize=10.5, weight="bold",
+                va="center")
+    return fig

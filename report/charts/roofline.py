@@ -1,0 +1,84 @@
+"""Every rung on t28 under the roofs: the rate over the work for each byte from DRAM and from the L2 cache."""
+from __future__ import annotations
+
+from builder.claims import count_of
+from builder.measured import metric
+from builder.template import significant
+
+from . import style, words
+
+ALT = "roofline of every kernel of the ladder on t28: rate over FLOP per byte from DRAM and from L2"
+
+
+def caption(data):
+    device = data.profile["device"]
+    corner = device["peak_flop_per_second"] / device["peak_dram_bytes_per_second"]
+    found = points(data)
+    right = sum(dram > corner for *_, dram in found)
+    samples = words.counts([rung.seconds for rung in data.ladder("t28")])
+    return (f"Roofline, t28 on {words.gpu(data)}: rate ({words.FLOP} over the median time of {samples} samples) over the "
+            f"work for each byte. Filled marks: bytes between L2 and the multiprocessors; open marks: bytes between DRAM "
+            f"and L2, by the profiler. The slanted roof is DRAM's "
+            f"{significant(device['peak_dram_bytes_per_second'] * 1e-12, 3)} TB/s, the flat one the float32 units' "
+            f"{significant(device['peak_flop_per_second'] * 1e-12, 3)} TFLOP/s; the dotted one is cuBLAS's SGEMM. The "
+            f"open marks of {count_of(right, len(found), 'kernels')} are right of the corner at {corner:.0f} FLOP for "
+            f"each byte, where DRAM is no limit.")
+
+
+def points(data):
+    """(kernel, TFLOP/s, FLOP for each byte of L2, of DRAM)"""
+    found = []
+    for rung in data.ladder("t28"):
+        launch = data.launch(rung.kernel)
+        found.append((rung.kernel, rung.tflops.mid, rung.flop / metric(launch, "l2_bytes"),
+                      rung.flop / metric(launch, "dram_bytes")))
+    return found
+
+
+def draw(data):
+    device = data.profile["device"]
+    peak, memory = device["peak_flop_per_second"] * 1e-12, device["peak_dram_bytes_per_second"] * 1e-12
+    sgemm = data.kernels["sgemm"]["tflops"]
+    found = points(data)
+    fig = style.figure(4.9)
+    ax = style.axes(fig, 0.75, 0.6, 6.75, 3.75)
+    left = min(1.0, min(l2 for _, _, l2, _ in found) / 2)
+    right = max(dram for *_, dram in found) * 1.9
+    bottom, top = min(rate for _, rate, *_ in found) / 1.8, peak * 1.7
+    powers = style.powers(left, right)
+    style.log(ax, "x", left, right, powers, style.power_labels(powers))
+    style.log(ax, "y", bottom, top, (0.5, 1, 2, 5, 10, 20, 50, 100), ("0.5", "1", "2", "5", "10", "20", "50", "100"))
+    ax.set_ylim(bottom, top)
+    ax.grid()
+    ax.set_xlabel("FLOP for each byte (logarithmic)")
+    ax.set_ylabel("TFLOP/s, 4·B·N²·d over the time (logarithmic)")
+    corner = peak / memory
+    ax.plot([left, corner, right], [memory * left, peak, peak], color=style.INK, linewidth=1.6)
+    ax.plot([corner, right], [sgemm, sgemm], color=style.GREEN, linewidth=1.2, linestyle=":")
+    ax.text(right * 0.97, peak * 1.07, f"float32 peak {significant(peak, 3)} TFLOP/s", ha="right", fontsize=style.SMALL)
+    ax.text(left * 1.75, memory * left * 1.2, f"DRAM {significant(memory, 3)} TB/s", fontsize=style.SMALL)
+    ax.text(corner * 1.25, sgemm * 1.06, f"cuBLAS SGEMM {significant(sgemm, 3)} TFLOP/s", fontsize=style.SMALL)
+    for _, rate, l2, dram in found:
+        ax.plot([l2, dram], [rate, rate], color=style.PALE, linewidth=0.9, zorder=2)
+        ax.plot([l2], [rate], marker="o", color=style.BLUE, markersize=6, zorder=4)
+        ax.plot([dram], [rate], marker="o", color=style.BLUE, markerfacecolor="white", markersize=6, zorder=4)
+    label(fig, ax, found, right)
+    style.write(fig, 0.15, 4.68, "Roofline of the ladder on t28", fontsize=10.5, weight="bold", va="center")
+    everywhere = style.canvas(fig)
+    for x, face, text in ((3.5, style.BLUE, "bytes from L2"), (4.9, "white", "bytes from DRAM")):
+        everywhere.plot([x], [4.68], marker="o", color=style.BLUE, markerfacecolor=face, markersize=6)
+        everywhere.text(x + 0.12, 4.68, text, va="center_baseline", fontsize=style.TEXT)
+    return fig
+
+
+def label(fig, ax, found, right):
+    """Names in a column on the right, as close to the height of their points as they can be."""
+    import math
+    low, high = (math.log10(limit) for limit in ax.get_ylim())
+    heights = [(math.log10(rate) - low) / (high - low) for _, rate, *_ in found]
+    for (kernel, rate, _, dram), height, place in zip(found, heights, style.apart(heights, 0.046, 0.01, 0.99)):
+        ax.plot([1.005, 1.03], [height, place], transform=ax.transAxes, color=style.GREY, linewidth=0.6, clip_on=False)
+        start = (math.log10(dram) - math.log10(ax.get_xlim()[0])) / math.log10(right / ax.get_xlim()[0])
+        ax.plot([start + 0.012, 1.005], [height, height], transform=ax.transAxes, color=style.PALE, linewidth=0.6)
+        ax.text(1.037, place, f"{kernel} {significant(rate, 3)}", transform=ax.transAxes, va="center_baseline",
+                fontsize=style.SMALL, clip_on=False)

@@ -1,0 +1,161 @@
+"""How all charts look, and helpers to place things. Everything is placed by hand, in inches from the lower left corner:
+automatic layout would depend on more than the data.
+
+matplotlib is imported where it is used, so that captions can be had without it.
+"""
+from __future__ import annotations
+
+WIDTH = 9.0  # inches of every figure; at 900 pixels a point is 1.4 pixels
+TEXT, SMALL = 9.0, 8.0
+
+# Okabe and Ito's colours, which colour-blind readers tell apart; markers or hatches tell them apart in grey.
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+INK, GREY, PALE, FAINT = "#222222", "#6f6f6f", "#c9c9c9", "#ebebeb"
+
+# Who is who in every chart: colour, marker, line.
+HW4 = {"color": BLUE, "marker": "o", "linestyle": "-"}
+EFFICIENT = {"color": RED, "marker": "s", "linestyle": "--"}
+NAIVE = {"color": ORANGE, "marker": "^", "linestyle": ":"}
+SEQ = {"color": GREY, "marker": "D", "linestyle": "-."}
+
+# For bars of several parts: dark and light in turn, hatches where greys come close.
+PARTS = ((BLUE, ""), (ORANGE, "//"), (GREEN, ""), (PURPLE, "\\\\"), (SKY, ""), (RED, "xx"), (YELLOW, ".."), (PALE, ""))
+
+RC = {
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": TEXT,
+    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": GREY, "xtick.color": INK, "ytick.color": INK,
+    "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "axes.labelsize": TEXT, "axes.titlesize": TEXT,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8, "axes.axisbelow": True,
+    "axes.grid": False, "grid.color": FAINT, "grid.linewidth": 0.8, "lines.linewidth": 1.6, "lines.markersize": 5.0,
+    "hatch.linewidth": 0.6, "xtick.major.size": 3.0, "ytick.major.size": 3.0, "xtick.minor.size": 0.0,
+    "ytick.minor.size": 0.0, "figure.facecolor": "white", "axes.facecolor": "white", "savefig.facecolor": "white",
+    "svg.fonttype": "none", "svg.hashsalt": "hw4", "path.simplify": False, "axes.unicode_minus": True,
+    "text.parse_math": False,
+}
+
+
+def ink(colour):
+    """Dark enough for text in that colour."""
+    return {ORANGE: "#8a5f00", SKY: "#1f6f9f", YELLOW: "#6f6a00", PURPLE: "#8f3f6b"}.get(colour, colour)
+
+
+def figure(height):
+    from matplotlib.figure import Figure
+    return Figure(figsize=(WIDTH, height), dpi=72)
+
+
+def axes(fig, left, bottom, width, height, **options):
+    across, up = fig.get_size_inches()
+    return fig.add_axes((left / across, bottom / up, width / across, height / up), **options)
+
+
+def canvas(fig):
+    """Axes over the whole figure, in inches, for drawings and for text anywhere."""
+    across, up = fig.get_size_inches()
+    everywhere = fig.add_axes((0, 0, 1, 1), xlim=(0, across), ylim=(0, up))
+    everywhere.axis("off")
+    return everywhere
+
+
+def write(fig, x, y, words, **options):
+    """Text at inches."""
+    across, up = fig.get_size_inches()
+    return fig.text(x / across, y / up, words, **options)
+
+
+def ticks(axis, places, labels=None):
+    """These and no others."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
+    axis.set_major_locator(FixedLocator(list(places)))
+    axis.set_major_formatter(FixedFormatter([f"{place:g}" for place in places] if labels is None else list(labels)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def log(ax, direction, low, high, places, labels=None):
+    getattr(ax, f"set_{direction}scale")("log")
+    getattr(ax, f"set_{direction}lim")(low, high)
+    ticks(getattr(ax, f"{direction}axis"), places, labels)
+
+
+def powers(low, high, base=10):
+    """The powers of the base from low to high, both within."""
+    places, at = [], 1.0
+    while at > low:
+        at /= base
+    while at <= high * (1 + 1e-9):
+        if at >= low * (1 - 1e-9):
+            places.append(at)
+        at *= base
+    return places
+
+
+def power_labels(places):
+    """10⁻², 1, 10, 10³ and so on."""
+    import math
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    labels = []
+    for place in places:
+        exponent = round(math.log10(place))
+        labels.append({0: "1", 1: "10", 2: "100"}.get(exponent, "10" + str(exponent).translate(raised)))
+    return labels
+
+
+def steps(most, about=6):
+    """Round numbers from 0 past `most`, about so many: for a linear axis."""
+    step = next(step for scale in (1e-3, 1e-2, 0.1, 1, 10, 100, 1e3, 1e4, 1e5)
+                for step in (scale, 2 * scale, 5 * scale) if most / step <= about)
+    return [step * n for n in range(int(most / step - 1e-9) + 2)]
+
+
+def rows_down(ax, labels, first_gap=0.6):
+    """A category for each row, the first on top. Returns the places."""
+    places = list(range(len(labels)))
+    ticks(ax.yaxis, places, labels)
+    ax.set_ylim(len(labels) - 1 + first_gap, -first_gap)
+    ax.tick_params(axis="y", length=0)
+    return places
+
+
+def apart(wanted, gap, low=None, high=None):
+    """Places for labels: as close to where they are wanted as a gap between neighbours allows, in the same order."""
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    clusters = []  # [first wanted place, count]: labels pushed together, centred on the mean of their wishes
+    for index in order:
+        clusters.append([[wanted[index]], wanted[index]])
+        while len(clusters) > 1:
+            (above, centre_above), (below, centre_below) = clusters[-1], clusters[-2]
+            if centre_above - (len(above) - 1) / 2 * gap - (centre_below + (len(below) - 1) / 2 * gap) >= gap - 1e-9:
+                break
+            together = below + above
+            clusters[-2:] = [[together, sum(together) / len(together)]]
+    placed = []
+    for members, centre in clusters:
+        start = centre - (len(members) - 1) / 2 * gap
+        if high is not None:
+            start = min(start, high - (len(members) - 1) * gap)
+        if low is not None:
+            start = max(start, low)
+        placed += [start + gap * n for n in range(len(members))]
+    result = [0.0] * len(wanted)
+    for index, place in zip(order, placed):
+        result[index] = place
+    return result
+
+
+def whiskers(ax, place, spread, horizontal=True, **options):
+    """From p20 to p80."""
+    look = {"color": INK, "linewidth": 1.0, "zorder": 4, **options}
+    if horizontal:
+        ax.plot([spread.low, spread.high], [place, place], marker="|", markersize=5, **look)
+    else:
+        ax.plot([place, place], [spread.low, spread.high], marker="_", markersize=5, **look)
+
+
+def key(ax, x, y, colour, hatch, words, size=0.13, fontsize=SMALL):
+    """A patch and what it means, on a canvas in inches. Returns where the next may begin."""
+    from matplotlib.patches import Rectangle
+    ax.add_patch(Rectangle((x, y), size, size, facecolor=colour, edgecolor=INK, linewidth=0.4, hatch=hatch))
+    ax.text(x + size + 0.06, y + size / 2, words, fontsize=fontsize, va="center_baseline")
+    return x + size + 0.06 + 0.068 * fontsize / SMALL * len(words) + 0.2
