@@ -225,6 +225,17 @@ profile: $(BUILD)/time_kernels
 	$(PYTHON) profile/profile --time-kernels $(BUILD)/time_kernels --json $(BUILD)/profile.json --kernel $(KERNEL) \
 	    $(if $(CASES),--case $(CASES))
 
+# Figures need the matplotlib of report/requirements.txt, whose version decides their bytes.
+## report: build report/report.md, its figures and README's tables from report/data (no GPU needed)
+.PHONY: report
+report:
+	PYTHON="$(PYTHON)" report/with-matplotlib report/build
+
+## report-check: fail when what is committed is not what report/data gives
+.PHONY: report-check
+report-check:
+	PYTHON="$(PYTHON)" report/with-matplotlib --or-without report/build --check
+
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some
 .PHONY: judge
 judge: all
