@@ -5,6 +5,8 @@ import dataclasses
 import json
 import re
 
+from run_trace import Trace
+
 from . import schema
 from .errors import Failed, shown
 from .spread import Spread
@@ -98,8 +100,13 @@ class Measured:
         """The files that say they were not measured."""
         return [name for name, document in self.documents.items() if document.get("synthetic")]
 
-    def trace_events(self, streams: int) -> list[dict]:
-        return self.documents[f"t22_streams{streams}.trace.json"]["traceEvents"]
+    def trace(self, streams: int) -> Trace:
+        """Of t22."""
+        name = f"t22_streams{streams}.trace.json"
+        try:
+            return Trace(self.documents[name]["traceEvents"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Failed(f"{name}: traceEvents: not a trace of hw4: {error}") from error
 
     # ---- Kernels
 
@@ -197,8 +204,8 @@ class Measured:
 def metric(launch, key, file="profile_ladder.json"):
     """A metric that a chart or a fact cannot do without."""
     value = launch["metrics"].get(key)
-    if value is None:
-        raise Failed(f"{file}: {launch['kernel']} on {launch['case']}: metrics.{key}: missing or null")
+    if not value:
+        raise Failed(f"{file}: {launch['kernel']} on {launch['case']}: metrics.{key}: missing, null or 0")
     return value
 
 

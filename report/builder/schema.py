@@ -1,16 +1,23 @@
 """What the builder expects of each file in report/data, checked when it is read: what comes after can rely on it.
 
-A schema is a type (number, whole, text, flag); a list [schema] of any length; a dict of fields that must be there, more
-may be; some(schema), a list that is not empty; each(schema), an object with any fields; maybe(schema), or null;
-exactly(value).
+A schema is a type (number, positive, whole, text, flag); a list [schema] of any length; a dict of fields that must be
+there, more may be; some(schema), a list that is not empty; each(schema), an object with any fields; maybe(schema), or
+null; exactly(value).
 """
 from __future__ import annotations
+
+import math
 
 from .errors import Failed
 
 
 def number(value):
-    return "" if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return "" if known else "a number"
+
+
+def positive(value):
+    return "" if not number(value) and value > 0 else "a number above 0"
 
 
 def whole(value):
@@ -46,7 +53,7 @@ class some:
         self.schema = schema
 
 
-SAMPLES = some(number)
+SAMPLES = some(positive)
 
 COMMON = {
     "command": [text],
@@ -62,8 +69,8 @@ CLOCKS = {"name": text, "driver": text, "sm_clock_mhz": maybe(number), "sm_clock
           "memory_clock_mhz": maybe(number), "temperature_c": maybe(number), "power_w": maybe(number),
           "power_limit_w": maybe(number)}
 TIMED_SHAPE = {**SHAPE, "name": text, "hw4": {"kernel": text, "seconds": SAMPLES},
-               "torch": each({"seconds": [number]}), "torch_best": text}
-SGEMM = {"size": whole, "tflops": number, "begin": {"tflops": number}, "end": {"tflops": number}}
+               "torch": each({"seconds": [positive]}), "torch_best": text}
+SGEMM = {"size": whole, "tflops": positive, "begin": {"tflops": number}, "end": {"tflops": number}}
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 RUN = {**SHAPE, "kernel": text, "streams": whole, "copies": text, "readers": whole, "writers": whole,
@@ -76,8 +83,8 @@ PROFILE = {
                       "stalls": each(maybe(number))}),
     "metrics": [{"key": text, "label": text, "unit": text}],
     "ncu": {"version": text},
-    "device": {"name": text, "multiprocessors": number, "clock_hz": number, "peak_flop_per_second": number,
-               "peak_dram_bytes_per_second": number},
+    "device": {"name": text, "multiprocessors": number, "clock_hz": positive, "peak_flop_per_second": positive,
+               "peak_dram_bytes_per_second": positive},
 }
 TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 
@@ -107,8 +114,8 @@ DOCUMENTS = {
                        "largest_errors": {"hw4": number, "efficient": number, "naive": number}})},
     "cpu.json": {
         **COMMON,
-        "cases": some({"case": text, "flop": number, "kernel": text, "threads": whole,
-                       "seconds": {"hw4": SAMPLES, "torch": [number], "seq": [number]}})},
+        "cases": some({"case": text, "flop": positive, "kernel": text, "threads": whole,
+                       "seconds": {"hw4": SAMPLES, "torch": [positive], "seq": [positive]}})},
     "sequential.json": {
         **COMMON, "cases": some({**SHAPE, "name": text, "measured_batches": whole, "seconds": SAMPLES})},
     "profile_ladder.json": PROFILE,

@@ -33,7 +33,7 @@ def parts(record):
     """(start, work, rest) in seconds; together the median wall time."""
     stages = record["stages"]
     start = stages["driver_seconds"] + stages["context_seconds"]
-    work = stages["total_seconds"] - start
+    work = max(0.0, stages["total_seconds"] - start)
     return start, work, max(0.0, Spread.of(record["seconds"]["hw4"]).mid - stages["total_seconds"])
 
 
@@ -96,7 +96,7 @@ def shade(grid, records):
     for column, record in enumerate(records):
         work = parts(record)[1]
         for row, seconds in enumerate([record["stages"][f"{stage}_seconds"] for stage, _ in STAGES] + [work]):
-            share = min(1.0, seconds / work) if row < len(STAGES) else 0.0
+            share = min(1.0, seconds / work) if work and row < len(STAGES) else 0.0
             level = 1 - 0.75 * share
             grid.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=(level, level * 0.5 + 0.5, 1.0)
                                      if share else "white", edgecolor="white", linewidth=1.0))

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from builder.template import significant
-from run_trace import GPU, Trace
+from run_trace import GPU
 
 from . import style, words
 
@@ -18,7 +18,7 @@ ROW, GAP = 0.105, 0.05  # inches of a track; between groups
 
 
 def caption(data):
-    four, one = (Trace(data.trace_events(streams)) for streams in (4, 1))
+    four, one = (data.trace(streams) for streams in (4, 1))
     return (f"t22 from file to file on {words.gpu(data)}, after the CUDA context is there (0 on the axis; before that "
             f"only reading and making room for the output are possible): one run with four streams, one with one. "
             f"A line for each thread and stream. With four streams the last byte is written "
@@ -113,7 +113,7 @@ def draw_run(fig, trace, left, bottom, width, span):
 
 
 def draw(data):
-    four, one = (Trace(data.trace_events(streams)) for streams in (4, 1))
+    four, one = (data.trace(streams) for streams in (4, 1))
     heights = height_of(four), height_of(one)
     height = 1.65 + sum(heights)
     fig = style.figure(height)

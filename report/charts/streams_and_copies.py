@@ -1,6 +1,7 @@
 """One stream against four, flat copies against 2-D ones, beside a bare context and the plain program."""
 from __future__ import annotations
 
+from builder.errors import Failed
 from builder.spread import Spread
 from builder.template import significant
 
@@ -23,7 +24,10 @@ def caption(data):
 
 def cases(data):
     """Those on which the variants ran."""
-    return [record for record in data.files["cases"] if "1 stream" in record["seconds"]]
+    found = [record for record in data.files["cases"] if "1 stream" in record["seconds"]]
+    if not found:
+        raise Failed("files.json: cases: none has seconds of '1 stream'")
+    return found
 
 
 def draw(data):

@@ -104,8 +104,8 @@ def power_labels(places):
 
 def steps(most, about=6):
     """Round numbers from 0 past `most`, about so many: for a linear axis."""
-    step = next(step for scale in (1e-3, 1e-2, 0.1, 1, 10, 100, 1e3, 1e4, 1e5)
-                for step in (scale, 2 * scale, 5 * scale) if most / step <= about)
+    step = next(digit * 10.0 ** exponent for exponent in range(-9, 16) for digit in (1, 2, 5)
+                if most / (digit * 10.0 ** exponent) <= about)
     return [step * n for n in range(int(most / step - 1e-9) + 2)]
 
 

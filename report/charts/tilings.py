@@ -14,7 +14,10 @@ def caption(data):
     spreads = [Spread.of(tiling["seconds"]) for tiling in tilings]
     widest = max((spread.high - spread.low) / spread.mid for spread in spreads)
     first = tilings[0]
-    why = "; ".join(f"{skip['rows']} × {skip['keys']}: {skip['why']}" for skip in left_out)
+    reasons = {}
+    for skip in left_out:
+        reasons.setdefault(skip["why"], []).append(f"{skip['rows']} × {skip['keys']}")
+    why = "; ".join(f"{', '.join(sizes)}: {reason}" for reason, sizes in reasons.items())
     kernel = f"Tile sizes of {first['kernel']}" if "kernel" in first else "Tile sizes"
     return (f"{kernel}: Br query rows of a block and Bc keys of a tile, B = {first['batches']}, N = {first['tokens']}, "
             f"d = {first['dim']}, {words.gpu(data)}. In each cell TFLOP/s ({words.FLOP} over the median of "
@@ -64,9 +67,9 @@ def draw(data):
                     weight="bold", color=ink)
             ax.text(across, down + 0.12, f"{cell['registers']} registers", ha="center", va="center_baseline",
                     fontsize=7, color=ink)
-            ax.text(across, down + 0.31, f"{cell['shared_bytes'] / 1024:.0f} KiB, "
-                    f"{cell['blocks_per_multiprocessor']} a multiprocessor", ha="center", va="center_baseline",
-                    fontsize=7, color=ink)
+            blocks = cell["blocks_per_multiprocessor"]
+            ax.text(across, down + 0.31, f"{cell['shared_bytes'] / 1024:.0f} KiB, {blocks} block{'s' * (blocks != 1)}",
+                    ha="center", va="center_baseline", fontsize=7, color=ink)
     down, across = rows.index(best[0]), keys.index(best[1])
     ax.add_patch(Rectangle((across - 0.485, down - 0.485), 0.97, 0.97, fill=False, edgecolor=style.ORANGE, linewidth=3,
                            zorder=5))

@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import statistics
 
-from run_trace import Trace
-
 from ..schema import STAGES
 from ..spread import Spread
 from .common import extremes, name_of, timing
@@ -53,7 +51,7 @@ def pipeline(data):
     """The two traces of t22."""
     tree = {}
     for streams in (4, 1):
-        trace = Trace(data.trace_events(streams))
+        trace = data.trace(streams)
         context = trace.last("context") or 0.0
         tree[f"streams{streams}"] = {"total_ms": trace.end, "context_ms": context, "after_context_ms": trace.end - context,
                                      "busy_ms": {stage: trace.busy(stage) for stage in trace.stages()}}
