@@ -46,11 +46,11 @@ def machine(data):
                 f"{device['peak_flop_per_second'] * 1e-12:.1f} TFLOP/s, memory "
                 f"{device['peak_dram_bytes_per_second'] * 1e-12:.2f} TB/s"),
         ("clocks", f"multiprocessors {known(busy['sm_clock_mhz'], '.0f')} MHz under SGEMM (at most "
-                   f"{known(start['sm_clock_max_mhz'], '.0f')}), memory {known(busy['memory_clock_mhz'], '.0f')} MHz; not "
-                   f"locked"),
-        ("power, temperature", f"{known(start['power_w'], '.0f')} W and {known(start['temperature_c'], '.0f')} °C before, "
-                               f"{known(end['power_w'], '.0f')} W and {known(end['temperature_c'], '.0f')} °C after the "
-                               f"kernels; limit {known(start['power_limit_w'], '.0f')} W"),
+                   f"{known(start['sm_clock_max_mhz'], '.0f')}), memory {known(busy['memory_clock_mhz'], '.0f')} MHz; "
+                   f"not locked"),
+        ("power, temperature", f"{known(start['power_w'], '.0f')} W and {known(start['temperature_c'], '.0f')} °C "
+                               f"before, {known(end['power_w'], '.0f')} W and {known(end['temperature_c'], '.0f')} °C after "
+                               f"the kernels; limit {known(start['power_limit_w'], '.0f')} W"),
         ("software", f"driver {start['driver']}, CUDA {kernels['ladder'][0]['cuda']}, PyTorch "
                      f"{kernels['torch']['torch']}, Nsight Compute {data.profile['ncu']['version']}, Python "
                      f"{host['python']}"),
@@ -102,8 +102,9 @@ def ladder(data):
     for rung in data.ladder("t28"):
         gain = f"{before.seconds.mid / rung.seconds.mid:.2f}" if before else ""
         there = other.get(rung.kernel)
-        rows.append((f"`{rung.kernel}`", sources.idea(rung.kernel), ms(rung.seconds.mid), significant(rung.tflops.mid, 3),
-                     gain, f"{100 * rung.tflops.mid / peak:.1f} %", ms(there.seconds.mid) if there else NOT_KNOWN,
+        rows.append((f"`{rung.kernel}`", sources.idea(rung.kernel), ms(rung.seconds.mid),
+                     significant(rung.tflops.mid, 3), gain, f"{100 * rung.tflops.mid / peak:.1f} %",
+                     ms(there.seconds.mid) if there else NOT_KNOWN,
                      significant(there.tflops.mid, 3) if there else NOT_KNOWN))
         before = rung
     return markdown(("kernel", "idea", "t28, ms", "TFLOP/s", "× before", "of peak", "t29, ms", "TFLOP/s"), rows,
@@ -125,8 +126,9 @@ def profile(data):
     rows = []
     for kernel in data.rungs:
         get = data.launch(kernel)["metrics"].get
-        rows.append((f"`{kernel}`", f"{known(get('achieved_occupancy_pct'))} of {known(get('theoretical_occupancy_pct'))}",
-                     known(get("sm_efficiency_pct")), known(get("warp_execution_efficiency_pct")),
+        occupancy = f"{known(get('achieved_occupancy_pct'))} of {known(get('theoretical_occupancy_pct'))}"
+        rows.append((f"`{kernel}`", occupancy, known(get("sm_efficiency_pct")),
+                     known(get("warp_execution_efficiency_pct")),
                      *(known(get(f"{what}_bytes_per_second"), ".0f", 1e-9) for what in
                        ("shared_load", "shared_store", "global_load", "global_store")),
                      *(known(get(f"{what}_bytes_per_second"), ".1f", 1e-9) for what in ("dram_read", "dram_write"))))
@@ -170,8 +172,8 @@ def files(data):
                      f"{hw4.mid / spreads['context'].mid:.2f}", f"{hw4.mid / spreads['plain'].mid:.2f}"))
     rows.append((f"all {len(rows)}", "", *(f"{totals[name] * 1e3:.0f}" for name in totals), "",
                  f"{totals['hw4'] / totals['context']:.2f}", f"{totals['hw4'] / totals['plain']:.2f}"))
-    return markdown(("case", "in, out, MB", "context, ms", "plain, ms", "hw4, ms", "p20 to p80", "of context", "of plain"),
-                    rows, "llrrrrrr")
+    return markdown(("case", "in, out, MB", "context, ms", "plain, ms", "hw4, ms", "p20 to p80", "of context",
+                     "of plain"), rows, "llrrrrrr")
 
 
 TABLES = {function.__name__: function for function in (machine, measurements, kernels, kernels_short, ladder, accuracy,

@@ -1,8 +1,6 @@
 """Shared memory on t28: bank conflicts, and passes through the banks for each load, before and after padding."""
 from __future__ import annotations
 
-from builder.template import significant
-
 from . import style, words
 
 ALT = "bank conflicts of shared loads and stores, and wavefronts for each load, for every kernel of the ladder on t28"

@@ -6,14 +6,14 @@ from builder import sources
 from . import style
 from .drawing import K, O, P, Q, V, arrow, box, grid, lines, tint
 
-ALT = "drawing of the blocking: a block of query rows walks over the tiles of keys; the tile's warps and a lane's numbers"
+ALT = "drawing of the blocking: a block of query rows walks over tiles of keys; the tile's warps, a lane's numbers"
 
 
 def caption(data):
     code = sources.constants()
-    return (f"Blocking at d = 64. A block of {code['threads']} threads has Br = {code['rows']} query rows and walks over "
-            f"all keys, Bc = {code['keys']} at a time: of the N × N scores only one tile exists at a time. In the tile "
-            f"each of the {code['warps']} warps has {code['warp_rows']} rows, and each of its 32 lanes, "
+    return (f"Blocking at d = 64. A block of {code['threads']} threads has Br = {code['rows']} query rows and walks "
+            f"over all keys, Bc = {code['keys']} at a time: of the N × N scores only one tile exists at a time. In the "
+            f"tile each of the {code['warps']} warps has {code['warp_rows']} rows, and each of its 32 lanes, "
             f"{code['lanes_across']} across and {code['lanes_down']} down, {code['rows_per_thread']} × "
             f"{code['keys_per_thread']} scores in registers (as two groups of four rows and of four keys, so that each "
             f"group is one 16-byte load).")

@@ -1,16 +1,15 @@
 """Where the time of a whole run goes, for every case.
 
-Stages overlap, so their times cannot be stacked. What can: start of driver and context, the rest of what hw4 sees of its
-own run, and what the command takes beyond that (loading the program before main, the driver's end of the process). Below
-that, the busy time of every stage as a table of numbers, shaded by its share of the part in which all of them run.
+Stages overlap, so their times cannot be stacked. What can: start of driver and context, the rest of what hw4 sees of
+its own run, and what the command takes beyond that (loading the program before main, the driver's end of the process).
+Below that, the busy time of every stage as a table of numbers, shaded by its share of the part in which all of them
+run.
 """
 from __future__ import annotations
 
 from builder.spread import Spread
-from builder.template import significant
 
 from . import style, words
-from .speedup_over_seq import group_edges
 
 ALT = "stacked time of a whole run for each case, and a table of the busy time of its stages"
 
@@ -23,10 +22,10 @@ def caption(data):
     return (f"Where the time of a run goes, {words.gpu(data)}. Above: the command's wall time (median of "
             f"{words.counts(spreads)} runs, whiskers from p20 to p80), stacked: driver and context; the work, which is "
             f"all else that hw4 sees of its run; and the rest, before main() and after it, when the driver takes the "
-            f"process apart. hw4's own times are of a run of their own. Below: how long each stage of the work was busy, "
-            f"in milliseconds, on however many threads or streams; stages overlap, so these add up to more than the "
-            f"work, and the darker a cell, the larger its share of it. Kernels of several streams run side by side; "
-            f"their time counts once.")
+            f"process apart. hw4's own times are of a run of their own. Below: how long each stage of the work was "
+            f"busy, in milliseconds, on however many threads or streams; stages overlap, so these add up to more than "
+            f"the work, and the darker a cell, the larger its share of it. Kernels of several streams run side by "
+            f"side; their time counts once.")
 
 
 def parts(record):
@@ -77,7 +76,7 @@ def draw(data):
     grid.tick_params(axis="y", length=0)
     for spine in grid.spines.values():
         spine.set_visible(False)
-    for edge in group_edges_of(records):
+    for edge in group_edges(records):
         for ax, low, high in ((bars, 0, scale[-1]), (grid, -0.5, len(STAGES) + 0.5)):
             ax.plot([edge, edge], [low, high], color=style.GREY, linewidth=0.8, zorder=3)
 
@@ -105,5 +104,5 @@ def shade(grid, records):
                       color="white" if share > 0.75 else style.INK)
 
 
-def group_edges_of(records):
+def group_edges(records):
     return [index - 0.5 for index, record in enumerate(records) if record["name"] in ("t11", "t21") and index]

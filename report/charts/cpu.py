@@ -15,9 +15,9 @@ def caption(data):
     cases = data.cpu["cases"]
     spreads = [Spread.of(case["seconds"]["hw4"]) for case in cases]
     kernels = ", ".join(sorted({case["kernel"] for case in cases}))
-    return (f"Attention on the CPU, {words.processor(data.cpu)}: hw4's kernel ({kernels}) and PyTorch's float32 attention "
-            f"with {cases[0]['threads']} threads each, seq's whole process with one. {words.FLOP} over the median of "
-            f"{words.counts(spreads)} samples (seq: one), whiskers from p20 to p80.")
+    return (f"Attention on the CPU, {words.processor(data.cpu)}: hw4's kernel ({kernels}) and PyTorch's float32 "
+            f"attention with {cases[0]['threads']} threads each, seq's whole process with one. {words.FLOP} over the "
+            f"median of {words.counts(spreads)} samples (seq: one), whiskers from p20 to p80.")
 
 
 def draw(data):
@@ -43,7 +43,8 @@ def draw(data):
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("GFLOP/s, 4·B·N²·d over the time")
     for (place, case, (name, _, colour, hatch)), rate in zip(bars, rates):
-        ax.barh([place], [rate.mid], height=0.78, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.4, zorder=2)
+        ax.barh([place], [rate.mid], height=0.78, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.4,
+                zorder=2)
         if rate.count > 1:
             style.whiskers(ax, place, rate)
         ms = Spread.of(case["seconds"][name]).mid * 1e3

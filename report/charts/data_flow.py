@@ -10,10 +10,10 @@ ALT = "drawing of a run: reader threads, a ring of staging buffers, slots and st
 
 
 def caption(data):
-    return ("A run from file to file. Readers start at once, while the main thread makes the CUDA context; from then on "
-            "only the slowest stage shows. A chunk of batches has a slot and a stream of its own, so that one is copied "
-            "in while another is computed and a third copied out; each writer copies out in a stream of its own. The "
-            "host's memory is that of the ring and of the writers' buffers, however large the file.")
+    return ("A run from file to file. Readers start at once, while the main thread makes the CUDA context; from then "
+            "on only the slowest stage shows. A chunk of batches has a slot and a stream of its own, so that one is "
+            "copied in while another is computed and a third copied out; each writer copies out in a stream of its "
+            "own. The host's memory is that of the ring and of the writers' buffers, however large the file.")
 
 
 def draw(data):

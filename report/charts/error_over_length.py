@@ -10,11 +10,11 @@ SERIES = (("naive", "PyTorch naive", style.NAIVE), ("efficient", "PyTorch effici
 
 
 def caption(data):
-    return (f"Largest error of any output number against attention in float64 over the length N, a mark for each of the "
-            f"course's {len(data.accuracy['cases'])} cases (values uniform in ±3), lines through the largest at each N. "
-            f"hw4's is the same on every machine; PyTorch {data.accuracy['torch'].partition('+')[0]}'s are from "
-            f"{words.gpu(data)}, float32 with TF32 off for the naive form. An error has no spread: the results are the "
-            f"same in every run of hw4.")
+    return (f"Largest error of any output number against attention in float64 over the length N, a mark for each of "
+            f"the course's {len(data.accuracy['cases'])} cases (values uniform in ±3), lines through the largest at "
+            f"each N. hw4's is the same on every machine; PyTorch {data.accuracy['torch'].partition('+')[0]}'s are "
+            f"from {words.gpu(data)}, float32 with TF32 off for the naive form. An error has no spread: the results "
+            f"are the same in every run of hw4.")
 
 
 def draw(data):
@@ -29,7 +29,7 @@ def draw(data):
         of_dim = [case for case in cases if case["dim"] == dim]
         ax.set_xscale("log", base=2)
         ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
-        style.ticks(ax.xaxis, lengths, [f"{n // 1024}k" if n >= 1024 else str(n) for n in lengths])
+        style.ticks(ax.xaxis, lengths, [words.short(n) for n in lengths])
         style.ticks(ax.yaxis, scale)
         ax.set_ylim(0, scale[-1])
         ax.grid(axis="y")
@@ -50,7 +50,7 @@ def draw(data):
             ends.append((name, look, worst[xs[-1]]))
         gap = scale[-1] * 0.055
         for (name, look, _), place in zip(ends, style.apart([end for *_, end in ends], gap, gap / 2)):
-            ax.text(lengths[-1] * 1.45, place, name.replace("PyTorch ", "") if index == 0 else name, fontsize=style.SMALL,
+            ax.text(lengths[-1] * 1.45, place, name if index else name.replace("PyTorch ", ""), fontsize=style.SMALL,
                     color=style.ink(look["color"]), weight="bold", va="center_baseline", clip_on=False)
     style.write(fig, 0.15, 3.68, "Error against float64 over the length of the sequence", fontsize=10.5, weight="bold",
                 va="center")

@@ -11,10 +11,11 @@ ALT = "time and rate of every kernel of the ladder on t28, beside PyTorch, cuBLA
 
 def caption(data):
     case, rungs = data.case(CASE), data.ladder(CASE)
-    return (f"Every kernel of the ladder on {CASE} ({words.shape(case)}), {words.gpu(data)}: time on a logarithmic axis, "
-            f"and rate ({words.FLOP} over the time). {words.median_of([rung.seconds for rung in rungs]).capitalize()}. "
-            f"PyTorch efficient uses tensor cores (3×TF32), naive keeps the scores in memory; SGEMM is cuBLAS's product "
-            f"of matrices of {data.kernels['sgemm']['size']}² in float32, the peak that of the float32 units.")
+    return (f"Every kernel of the ladder on {CASE} ({words.shape(case)}), {words.gpu(data)}: time on a logarithmic "
+            f"axis, and rate ({words.FLOP} over the time). "
+            f"{words.median_of([rung.seconds for rung in rungs]).capitalize()}. PyTorch efficient uses tensor cores "
+            f"(3×TF32), naive keeps the scores in memory; SGEMM is cuBLAS's product of matrices of "
+            f"{data.kernels['sgemm']['size']}² in float32, the peak that of the float32 units.")
 
 
 def lines(data):

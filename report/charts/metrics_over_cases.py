@@ -21,10 +21,10 @@ LOOKS = ({"color": style.RED, "marker": "^", "linestyle": ":", "markersize": 9, 
 def caption(data):
     names = ", ".join(data.profiled_kernels)
     dims = sorted({launch["dim"] for launch in data.profile_of_cases["launches"]})
-    return (f"Profiler metrics over cases of growing N at d = {', '.join(map(str, dims))} for {names}, {words.gpu(data)}, "
-            f"Nsight Compute {data.profile_of_cases['ncu']['version']}; one launch of each, so no spread. Shared "
-            f"throughput counts wavefronts of 128 bytes, global throughput bytes between the L1 cache and the "
-            f"multiprocessor. Marks that are missing: the chip has no such counter.")
+    return (f"Profiler metrics over cases of growing N at d = {', '.join(map(str, dims))} for {names}, "
+            f"{words.gpu(data)}, Nsight Compute {data.profile_of_cases['ncu']['version']}; one launch of each, so no "
+            f"spread. Shared throughput counts wavefronts of 128 bytes, global throughput bytes between the L1 cache "
+            f"and the multiprocessor. Marks that are missing: the chip has no such counter.")
 
 
 def draw(data):
@@ -48,7 +48,7 @@ def draw(data):
             points = [(place, value) for place, value in enumerate(values[kernel]) if value is not None]
             ax.plot([place for place, _ in points], [value for _, value in points], clip_on=False, zorder=3, **look)
         for place, (_, _, tokens) in enumerate(cases):
-            ax.text(place, -0.135, f"{tokens // 1024}k" if tokens >= 1024 else tokens, fontsize=6, ha="center", va="top",
+            ax.text(place, -0.135, words.short(tokens), fontsize=6, ha="center", va="top",
                     transform=ax.get_xaxis_transform(), color=style.GREY)
         if index % 3 == 0:
             ax.text(-0.75, -0.135, "N", fontsize=6.5, ha="right", va="top", transform=ax.get_xaxis_transform(),

@@ -22,8 +22,8 @@ def caption(data):
     return (f"t22 from file to file on {words.gpu(data)}, after the CUDA context is there (0 on the axis; before that "
             f"only reading and making room for the output are possible): one run with four streams, one with one. "
             f"A line for each thread and stream. With four streams the last byte is written "
-            f"{significant(after_context(four), 3)} ms after the context, with one {significant(after_context(one), 3)}. "
-            f"One run each (hw4 --trace), so no spread.")
+            f"{significant(after_context(four), 3)} ms after the context, with one "
+            f"{significant(after_context(one), 3)}. One run each (hw4 --trace), so no spread.")
 
 
 def ready(trace):

@@ -16,9 +16,9 @@ def caption(data):
     found = points(data)
     right = sum(dram > corner for *_, dram in found)
     samples = words.counts([rung.seconds for rung in data.ladder("t28")])
-    return (f"Roofline, t28 on {words.gpu(data)}: rate ({words.FLOP} over the median time of {samples} samples) over the "
-            f"work for each byte. Filled marks: bytes between L2 and the multiprocessors; open marks: bytes between DRAM "
-            f"and L2, by the profiler. The slanted roof is DRAM's "
+    return (f"Roofline, t28 on {words.gpu(data)}: rate ({words.FLOP} over the median time of {samples} samples) over "
+            f"the work for each byte. Filled marks: bytes between L2 and the multiprocessors; open marks: bytes "
+            f"between DRAM and L2, by the profiler. The slanted roof is DRAM's "
             f"{significant(device['peak_dram_bytes_per_second'] * 1e-12, 3)} TB/s, the flat one the float32 units' "
             f"{significant(device['peak_flop_per_second'] * 1e-12, 3)} TFLOP/s; the dotted one is cuBLAS's SGEMM. The "
             f"open marks of {count_of(right, len(found), 'kernels')} are right of the corner at {corner:.0f} FLOP for "

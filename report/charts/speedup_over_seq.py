@@ -50,7 +50,7 @@ def draw(data):
     ax.grid(axis="y")
     ax.set_ylabel("times as fast as seq (logarithmic)")
     for index, case in enumerate(cases):  # N under the names
-        ax.text(index, -0.115, short(case.tokens), transform=ax.get_xaxis_transform(), fontsize=6.5, rotation=90,
+        ax.text(index, -0.115, words.short(case.tokens), transform=ax.get_xaxis_transform(), fontsize=6.5, rotation=90,
                 ha="center", va="top", color=style.GREY)
     ax.text(-1.0, -0.115, "N", transform=ax.get_xaxis_transform(), fontsize=7, ha="right", va="top", color=style.GREY)
     for edge in group_edges(cases):
@@ -76,10 +76,6 @@ def draw(data):
                 weight="bold", clip_on=False)
     style.write(fig, 0.15, 4.08, "Speed-up over the sequential program", fontsize=10.5, weight="bold", va="center")
     return fig
-
-
-def short(tokens):
-    return f"{tokens // 1024}k" if tokens >= 1024 else str(tokens)
 
 
 def group_edges(cases):

@@ -7,18 +7,19 @@ ALT = "warps waiting for each reason whenever an instruction is issued, for ever
 
 # The reasons worth telling apart, in the words of the legend; all others together.
 REASONS = {
-    "long_scoreboard": "global or local memory", "short_scoreboard": "shared memory", "mio_throttle": "shared-memory queue",
-    "lg_throttle": "global-memory queue", "barrier": "barrier", "wait": "fixed latency",
+    "long_scoreboard": "global or local memory", "short_scoreboard": "shared memory",
+    "mio_throttle": "shared-memory queue", "lg_throttle": "global-memory queue", "barrier": "barrier",
+    "wait": "fixed latency",
     "not_selected": "ready, another was issued",
 }
 
 
 def caption(data):
-    return (f"Why warps wait, t28 on {words.gpu(data)}: for each instruction issued, how many warps of the scheduler were "
-            f"waiting, by reason (Nsight Compute {data.profile['ncu']['version']}, one launch of each; reasons in ncu's "
-            f"names: {', '.join(f'{text} = {reason}' for reason, text in REASONS.items())}). Right: the same with a "
-            f"scale for the upper rungs; bars that leave it end in an arrow. A warp that was ready while another was issued has "
-            f"lost nothing.")
+    return (f"Why warps wait, t28 on {words.gpu(data)}: for each instruction issued, how many warps of the scheduler "
+            f"were waiting, by reason (Nsight Compute {data.profile['ncu']['version']}, one launch of each; reasons in "
+            f"ncu's names: {', '.join(f'{text} = {reason}' for reason, text in REASONS.items())}). Right: the same "
+            f"with a scale for the upper rungs; bars that leave it end in an arrow. A warp that was ready while "
+            f"another was issued has lost nothing.")
 
 
 def parts(launch):

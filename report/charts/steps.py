@@ -14,10 +14,11 @@ def caption(data):
     steps = data.steps["steps"]
     walls = [Spread.of(step["seconds"]) for step in steps]
     first, last = steps[0], steps[-1]
-    return (f"One thing after the other on {data.steps['case']}, {words.gpu(data)}: the whole command from file to file "
-            f"(median of {words.counts(walls)} runs, whiskers from p20 to p80), and within it the time in which a kernel "
-            f"ran (hw4 --json). From {first['kernel']}, {copies(first)} and {streams(first)} to {last['kernel']}, "
-            f"{copies(last)} and {streams(last)}; each bar changes what its label says and keeps the rest.")
+    return (f"One thing after the other on {data.steps['case']}, {words.gpu(data)}: the whole command from file to "
+            f"file (median of {words.counts(walls)} runs, whiskers from p20 to p80), and within it the time in which a "
+            f"kernel ran (hw4 --json). From {first['kernel']}, {copies(first)} and {streams(first)} to "
+            f"{last['kernel']}, {copies(last)} and {streams(last)}; each bar changes what its label says and keeps the "
+            f"rest.")
 
 
 def copies(step):

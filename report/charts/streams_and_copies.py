@@ -16,10 +16,10 @@ ROWS = (("context", "a bare CUDA context", style.PALE, ""), ("hw4", "hw4: 4 stre
 
 def caption(data):
     spreads = [Spread.of(samples) for case in cases(data) for samples in case["seconds"].values()]
-    return (f"The whole command on {', '.join(case['name'] for case in cases(data))}, {words.gpu(data)}, files in the page "
-            f"cache: bars are medians of {words.counts(spreads)} runs, whiskers p20 to p80, dots the runs. A bare "
-            f"context: a program that makes a CUDA context and ends. Plain: pin a buffer of the file's size, read, copy "
-            f"in, copy out, write, one after the other and without arithmetic. The programs took turns.")
+    return (f"The whole command on {', '.join(case['name'] for case in cases(data))}, {words.gpu(data)}, files in the "
+            f"page cache: bars are medians of {words.counts(spreads)} runs, whiskers p20 to p80, dots the runs. A bare "
+            f"context: a program that makes a CUDA context and ends. Plain: pin a buffer of the file's size, read, "
+            f"copy in, copy out, write, one after the other and without arithmetic. The programs took turns.")
 
 
 def cases(data):
@@ -39,14 +39,14 @@ def draw(data):
         ax = style.axes(fig, 2.25, bottom, 6.3, 1.1)
         rows = [row for row in ROWS if row[0] in record["seconds"]]
         places = style.rows_down(ax, [label for _, label, *_ in rows])
-        every = [Spread.of(samples).times(1e3) for samples in record["seconds"].values()]
         scale = style.steps(max(max(samples) for samples in record["seconds"].values()) * 1e3, 7)
         ax.set_xlim(0, scale[-1] * 1.04)
         style.ticks(ax.xaxis, scale)
         ax.grid(axis="x")
         stages = record["stages"]
-        ax.set_title(f"{record['name']}: {stages['read_bytes'] * 1e-6:.0f} MB in, {stages['write_bytes'] * 1e-6:.0f} MB "
-                     f"out", loc="left", fontsize=style.TEXT, weight="bold", pad=3)
+        ax.set_title(f"{record['name']}: {stages['read_bytes'] * 1e-6:.0f} MB in, "
+                     f"{stages['write_bytes'] * 1e-6:.0f} MB out", loc="left", fontsize=style.TEXT, weight="bold",
+                     pad=3)
         for place, (name, _, colour, hatch) in zip(places, rows):
             samples = [sample * 1e3 for sample in record["seconds"][name]]
             spread = Spread.of(samples)

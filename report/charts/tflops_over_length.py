@@ -15,8 +15,8 @@ def caption(data):
             f"{', '.join(str(dim) for dim in dims(shapes))}, with B·N = {rows[0]} query rows"
             f"{' (more where B is at least 2)' if len(rows) > 1 else ''}: {words.FLOP} over the median of "
             f"{words.counts([shape.hw4 for shape in shapes])} samples; bands from p20 to p80. PyTorch: its "
-            f"memory-efficient float32 attention (3×TF32 on tensor cores). The dotted line is cuBLAS's SGEMM in the same "
-            f"run.")
+            f"memory-efficient float32 attention (3×TF32 on tensor cores). The dotted line is cuBLAS's SGEMM in the "
+            f"same run.")
 
 
 def dims(shapes):
@@ -36,7 +36,7 @@ def draw(data):
         xs = [shape.tokens for shape in of_dim]
         ax.set_xscale("log", base=2)
         ax.set_xlim(lengths[0] / 1.3, lengths[-1] * 1.3)
-        style.ticks(ax.xaxis, lengths, [f"{n // 1024}k" if n >= 1024 else str(n) for n in lengths])
+        style.ticks(ax.xaxis, lengths, [words.short(n) for n in lengths])
         ax.tick_params(axis="x", labelsize=7)
         style.ticks(ax.yaxis, scale, None if index == 0 else [""] * len(scale))
         ax.set_ylim(0, scale[-1])

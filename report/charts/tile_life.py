@@ -14,15 +14,15 @@ def caption(data):
     code = sources.constants()
     launch = data.launch(data.chosen)
     kib = metric(launch, "shared_bytes_per_block") / 1024
-    return (f"The life of a tile in {data.chosen} at d = 64, in the order of the numbers. ① Q of the block's {code['rows']} "
-            f"rows, once. For every tile of {code['keys']} keys: ② K, transposed on its way, while the tile before is "
-            f"still multiplied with V; ③ V, while the scores are computed; ④ scores as outer products, in blocks of "
-            f"{code['score_columns']} columns; ⑤ weights p = 2^(c·s), with M = 0 for ordinary data, so that m is only "
-            f"watched: the largest |s|; their sums are l, which waits in shared memory from tile to tile; ⑥ weights to shared memory, where the warp's other lanes find "
-            f"them; ⑦ outer products of weights and V into 64 sums, which ⑧ are added to the totals. ⑨ After the last "
-            f"tile O = total / l. The block takes {kib:.0f} KiB of shared memory and "
-            f"{metric(launch, 'registers'):.0f} registers a thread, and {code['blocks_per_multiprocessor']} blocks share a "
-            f"multiprocessor.")
+    return (f"The life of a tile in {data.chosen} at d = 64, in the order of the numbers. ① Q of the block's "
+            f"{code['rows']} rows, once. For every tile of {code['keys']} keys: ② K, transposed on its way, while the "
+            f"tile before is still multiplied with V; ③ V, while the scores are computed; ④ scores as outer products, "
+            f"in blocks of {code['score_columns']} columns; ⑤ weights p = 2^(c·s), with M = 0 for ordinary data, so "
+            f"that m is only watched: the largest |s|; their sums are l, which waits in shared memory from tile to "
+            f"tile; ⑥ weights to shared memory, where the warp's other lanes find them; ⑦ outer products of weights "
+            f"and V into 64 sums, which ⑧ are added to the totals. ⑨ After the last tile O = total / l. The block "
+            f"takes {kib:.0f} KiB of shared memory and {metric(launch, 'registers'):.0f} registers a thread, and "
+            f"{code['blocks_per_multiprocessor']} blocks share a multiprocessor.")
 
 
 def number(ax, x, y, digit):
@@ -35,7 +35,8 @@ def draw(data):
     fig = style.figure(5.35)
     ax = style.canvas(fig)
     ax.text(0.15, 5.14, f"A tile's life in {data.chosen}, d = 64", fontsize=10.5, weight="bold", va="center")
-    for y, height, face, title, under in ((3.90, 0.98, HOST, "global", "memory"), (2.10, 1.66, DEVICE, "shared", "memory"),
+    for y, height, face, title, under in ((3.90, 0.98, HOST, "global", "memory"),
+                                          (2.10, 1.66, DEVICE, "shared", "memory"),
                                           (0.15, 1.81, REGISTER, "registers", "of a thread")):
         box(ax, 0.12, y, 8.76, height, face, style.PALE, zorder=0)
         lines(ax, 0.2, y + height - 0.15, [title, under], weight="bold", color=style.GREY, fontsize=style.TEXT)

@@ -19,6 +19,10 @@ def shape(case):
     return f"B = {case.batches}, N = {case.tokens}, d = {case.dim}"
 
 
+def short(tokens):
+    return f"{tokens // 1024}k" if tokens >= 1024 else str(tokens)
+
+
 def counts(spreads):
     """'20', '3 to 20'."""
     numbers = sorted({spread.count for spread in spreads})

@@ -1,6 +1,21 @@
 """The facts: a tree of numbers, texts and counts from the data, which templates name by dotted paths.
 
-Times are in milliseconds (ms, ms_p20, ms_p80, best_ms), rates in tflops, shares in percent (..._pct), ratios as such.
+A time is ms, with ms_p20, ms_p80, best_ms, samples and spread_pct beside it; a rate tflops; a share ..._pct; a ratio
+has no unit. The ends of a list of numbers are least and most, each with case and value, and median.
+
+    machine.gpu  machine.driver  machine.cuda  machine.commit ...          peak.tflops  peak.sgemm.tflops ...
+    ladder.t28.padded_tiles.ms  .tflops  .speed_up (over the rung before)  .over_first  .of_peak_pct  .idea
+    ladder.t28.gain.most.case            the rung that brings most
+    cases.t28.ms  .tflops  .torch_ms  .speed_up  .torch.naive.ms           cases.speed_up.least.case ...
+    lengths.d64.n4096.tflops             lengths.d64.speed_up.most.value   tilings.128x64.tflops
+    profile.padded_tiles.wavefronts_per_load  .stall1.name  .registers ... and every metric, on t28
+    profile_of_cases.t10.drawn_tiles.issue_slots_busy_pct
+    files.t22.hw4.ms  .context.ms  .plain.ms  .1_stream.ms  .of_plain  .stage_ms.write  .work_ms  .outside_ms
+    pipeline.streams4.after_context_ms   steps.1.ms  steps.last.kernel_ms  steps.gain
+    accuracy.t28.hw4  accuracy.hw4.most.value  accuracy.below_naive        cpu.t10.over_torch
+    seq.t28.kernel_speed_up  .files_speed_up  .seconds                     seq.kernel.least.case
+    code.rows  code.keys  code.threads   sizes in the sources
+
 `report/build --facts` prints all of them with their values.
 """
 from __future__ import annotations

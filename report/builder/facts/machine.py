@@ -16,7 +16,8 @@ def machine(data):
         "system": document["machine"]["system"], "python": document["machine"]["python"],
         "torch": document["torch"]["torch"].partition("+")[0], "ncu": data.profile["ncu"]["version"],
         "commit": document["git"]["commit"][:10], "state": "with changes" if document["git"]["dirty"] else "clean",
-        "compilers": "; ".join(document["compilers"]), "flags_cpp": document["build"]["cpp"], "flags_cu": document["build"]["cu"], "runs": document["runs"],
+        "compilers": "; ".join(document["compilers"]), "flags_cpp": document["build"]["cpp"],
+        "flags_cu": document["build"]["cu"], "runs": document["runs"],
     }
 
 

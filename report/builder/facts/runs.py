@@ -53,20 +53,22 @@ def pipeline(data):
     for streams in (4, 1):
         trace = data.trace(streams)
         context = trace.last("context") or 0.0
-        tree[f"streams{streams}"] = {"total_ms": trace.end, "context_ms": context, "after_context_ms": trace.end - context,
+        tree[f"streams{streams}"] = {"total_ms": trace.end, "context_ms": context,
+                                     "after_context_ms": trace.end - context,
                                      "busy_ms": {stage: trace.busy(stage) for stage in trace.stages()}}
     tree["gain"] = tree["streams1"]["after_context_ms"] / tree["streams4"]["after_context_ms"]
     return tree
 
 
 def steps(data):
-    """By number, from 1."""
+    """By number, from 1; the last also by that name."""
     tree = {"case": data.steps["case"], "count": len(data.steps["steps"])}
     for number, step in enumerate(data.steps["steps"], 1):
         tree[str(number)] = {"label": step["label"], "kernel": step["kernel"], "streams": step["streams"],
                              **timing(Spread.of(step["seconds"])),
                              "kernel_ms": statistics.median(step["kernel_seconds"]) * 1e3}
     first, last = tree["1"], tree[str(tree["count"])]
+    tree["last"] = last
     tree["gain"] = first["ms"] / last["ms"]
     tree["kernel_gain"] = first["kernel_ms"] / last["kernel_ms"]
     return tree
