@@ -17,7 +17,7 @@ DATA = ROOT / "tests/report_data"
 SVG = "{http://www.w3.org/2000/svg}"
 sys.path.insert(0, str(ROOT / "report"))
 
-from builder import claims, facts, figures, markers, schema, sources, tables  # noqa: E402 (the path is set above)
+from builder import claims, facts, figures, layout, markers, schema, sources, tables  # noqa: E402 (the path is set above)
 from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
 from builder.spread import Spread, percentile  # noqa: E402
@@ -131,6 +131,22 @@ class Templates(unittest.TestCase):
         for value, text in ((340.02, "340"), (75.58, "75.6"), (5.7805, "5.78"), (0.02543, "0.0254"), (9.996, "10.0"),
                             (0.0, "0"), (12345.6, "12300"), (-0.5, "-0.500"), (999.6, "1000")):
             self.assertEqual(significant(value, 3), text)
+
+
+class Layout(unittest.TestCase):
+    def test_paragraphs_are_wrapped_and_nothing_else(self):
+        words = " ".join(["word"] * 60)
+        wrapped = layout.wrap(f"# {words}\n\na short\nline\n\n{words}\n\n| {words} |\n\n- {words}\n\n    {words}\n")
+        self.assertIn("\n\na short line\n\nword", wrapped)
+        self.assertEqual(max(map(len, wrapped.split("\n\n")[2].split("\n"))), 119)
+        self.assertTrue(wrapped.endswith(f"\n\n| {words} |\n\n- {words}\n\n    {words}\n"))
+        self.assertEqual(layout.wrap(wrapped), wrapped)
+
+    def test_code_and_dashes_stay(self):
+        for text in ("```\na\n\nb\nc\n```\n", "word " * 23 + "word\n- end"):
+            self.assertEqual(layout.wrap(text), text)
+        dash = "word " * 23 + "wor - end " + "word " * 9
+        self.assertNotRegex(layout.wrap(dash), r"\n- ")
 
 
 class Markers(unittest.TestCase):
