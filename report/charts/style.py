@@ -20,7 +20,7 @@ NAIVE = {"color": ORANGE, "marker": "^", "linestyle": ":"}
 SEQ = {"color": GREY, "marker": "D", "linestyle": "-."}
 
 # For bars of several parts: dark and light in turn, hatches where greys come close.
-PARTS = ((BLUE, ""), (ORANGE, "//"), (GREEN, ""), (PURPLE, "\\\\"), (SKY, ""), (RED, "xx"), (YELLOW, ".."), (PALE, ""))
+PARTS = ((BLUE, ""), (ORANGE, "//"), (GREEN, "||"), (PURPLE, "\\\\"), (SKY, ""), (RED, "xx"), (YELLOW, ".."), (PALE, ""))
 
 RC = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": TEXT,
