@@ -429,7 +429,7 @@ def text_outside(path):
         x, y = map(float, place)
         length = size * sum(width_of(letter) for letter in text.text or "")
         left = x - {"start": 0.0, "middle": length / 2, "end": length}[anchor]
-        if left < -1 or left + length > width + 1 or not 0 <= y <= height:
+        if left < -4 or left + length > width + 4 or not 0 <= y <= height:
             found.append(text.text)
     return found
 
