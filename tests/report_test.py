@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "report/build"
 DATA = ROOT / "tests/report_data"
 SVG = "{http://www.w3.org/2000/svg}"
+sys.path.insert(0, str(ROOT / "judge"))
 sys.path.insert(0, str(ROOT / "report"))
 
 from builder import claims, facts, figures, layout, markers, schema, sources, tables  # noqa: E402 (the path is set above)
@@ -329,6 +330,35 @@ class Facts(Folder):
         self.assertIn("(t11) to 1.60 times", claims.speed_up_over_torch(self.measured()))
         self.assertEqual(claims.below_naive(self.measured()), "none of 7 cases")
         self.assertIn("at 2 commits, 0123456789, ffffffffff, with changes", claims.measured_at(self.measured()))
+
+    def test_bars_follow_the_data(self):
+        self.assertEqual(claims.bars_met({"a": True, "b": True}), "all 2 are met")
+        self.assertEqual(claims.bars_met({"a": None, "b": True, "c": False}), "1 of 3 are met (not a, c)")
+        self.assertEqual(claims.kernel_bars(self.measured()), "5 of 7 are met (not t22, t28)")
+        # hw4 is 1.33 times the context and 0.5 times the plain program; the total needs all 30 cases.
+        self.assertEqual(claims.file_bars_met(self.measured()), "3 of 7 are met (not t01, t10, t28, total)")
+
+        def faster(document):
+            for case in document["cases"]:
+                case["seconds"]["hw4"] = [second / 2 for second in case["seconds"]["hw4"]]
+            document["memory"].update(hw4_bytes=10**9)
+
+        def faster_kernels(document):
+            for shape in document["shapes"]:
+                shape["hw4"]["seconds"] = [second / 2 for second in shape["hw4"]["seconds"]]
+
+        self.change("files.json", faster)
+        self.change("kernels.json", faster_kernels)
+        self.assertEqual(claims.file_bars_met(self.measured()), "5 of 7 are met (not total, memory)")
+        self.assertEqual(claims.kernel_bars(self.measured()), "all 7 are met")
+
+    def test_short_tables(self):
+        lines = tables.files_short(self.measured()).splitlines()
+        self.assertEqual(lines[2], "| t01 to t10, the worst: t01 | 16, 5 MB | 294 ms | 784 ms | 392 ms | 1.33 × context "
+                                   "| ≤ 1.10: missed |")
+        self.assertIn("| t12 | 944, 315 MB | 294 ms | 784 ms | 392 ms | 0.50 × plain | ≤ 0.50 |", lines)
+        self.assertEqual(lines[-1].split(" | ")[-1], "≤ 0.60: not judged |")
+        self.assertEqual(tables.accuracy_short(self.measured()).splitlines()[0], "|  | t10 | t22 | t28 | t29 |")
 
     def test_captions_follow_the_data(self):
         module = figures.module_of("roofline")

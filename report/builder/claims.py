@@ -1,6 +1,9 @@
 """Phrases that say more than a number, computed so that they change with the data."""
 from __future__ import annotations
 
+import file_bars
+import gpu_bars
+
 from .facts import kernels, runs
 
 
@@ -40,6 +43,33 @@ def not_above_efficient(data):
     return count_of(found["not_above_efficient"], found["count"], "cases")
 
 
+def bars_met(verdicts):
+    """'all 20 are met', '18 of 20 are met (not t12, total)'. `verdicts`: whether each is, by name."""
+    missed = [name for name, met in verdicts.items() if not met]
+    return f"{count_of(len(verdicts) - len(missed), len(verdicts), '').rstrip()} are met" + (
+        f" (not {', '.join(missed)})" if missed else "")
+
+
+def kernel_bars(data):
+    sgemm = data.kernels["sgemm"]["tflops"]
+    verdicts = {}
+    for shape in data.shapes:
+        if shape.name in gpu_bars.BARS:
+            tflops = shape.tflops(shape.hw4).mid
+            verdicts[shape.name] = gpu_bars.BARS[shape.name].met({"tflops": tflops, "of_sgemm": tflops / sgemm,
+                                                                  "speed_up": shape.speed_up})
+    return bars_met(verdicts)
+
+
+def file_bars_met(data):
+    records = [file_bars.evaluate(record["name"], record["seconds"]) for record in data.file_cases]
+    memory = data.files["memory"]
+    verdicts = {record["name"]: record["met"] for record in records if record["bar"]}
+    verdicts["total"] = file_bars.evaluate_total(records)["met"]
+    verdicts["memory"] = file_bars.evaluate_memory(memory["hw4_bytes"], memory["context_bytes"])["met"]
+    return bars_met(verdicts)
+
+
 def measured_at(data):
     """'at one commit, abc, with a clean tree' or what else it was."""
     states = {(document["git"]["commit"][:10], document["git"]["dirty"])
@@ -58,4 +88,5 @@ def synthetic(data):
 
 
 CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_up_over_torch, speed_up_over_seq,
-                                                       below_naive, not_above_efficient, measured_at, synthetic)}
+                                                       below_naive, not_above_efficient, kernel_bars, file_bars_met,
+                                                       measured_at, synthetic)}
