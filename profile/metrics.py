@@ -137,13 +137,14 @@ def metric_values(number: Number) -> dict[str, float | None]:
 
 
 def stall_values(number: Number) -> dict[str, float]:
-    """Warps that wait for each reason per instruction issued; reasons that the chip has not are left out."""
+    """Cycles that a warp waits for each reason between two of its instructions (ncu: warps that wait for it whenever
+    an instruction is issued, which is the same number); reasons that the chip has not are left out."""
     values = {reason: number(stall_column(reason)) for reason in STALL_REASONS}
     return {reason: value for reason, value in values.items() if value is not None}
 
 
 def top_stalls(stalls: dict[str, float], count: int) -> list[tuple[str, float]]:
-    """The reasons for which most warps wait, the largest first."""
+    """The reasons for which warps wait longest, the longest first."""
     waits = [(reason, value) for reason, value in stalls.items() if reason != READY and value > 0]
     return sorted(waits, key=lambda pair: -pair[1])[:count]
 

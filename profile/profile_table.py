@@ -95,7 +95,7 @@ def _stalls(launches: list[dict]) -> str:
     for launch in launches:
         tops = [f"{reason} {value:.2f}" for reason, value in top_stalls(launch["stalls"], 3)] or [NOT_THERE]
         rows.append([*_name(launch), *tops, *[""] * (3 - len(tops))])
-    return f"stalls: warps waiting per instruction issued\n{aligned(rows, left=5)}"
+    return f"stalls: cycles that a warp waits between two of its instructions\n{aligned(rows, left=5)}"
 
 
 def _scaled(value: float | None, scale: float, form: str) -> str:

@@ -38,6 +38,14 @@ class Trace:
             reached = max(reached, to)
         return total
 
+    def share(self, who, since):
+        """How much of the time from then to the end the tracks of that name ('reader' of 'reader 0', ...) were busy."""
+        tracks = [track for track in self.tracks if self.names[track].partition(" ")[0] == who]
+        if not tracks or self.end <= since:
+            return 0.0
+        busy = sum(max(0.0, to - max(start, since)) for track, _, start, to in self.spans if track in tracks)
+        return busy / (len(tracks) * (self.end - since))
+
     def last(self, stage):
         """When the stage ended for the last time; None where it never began."""
         return max((to for _, name, _, to in self.spans if name == stage), default=None)

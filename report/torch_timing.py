@@ -1,9 +1,11 @@
 """PyTorch on the GPU: its attention and cuBLAS's SGEMM, timed by CUDA events as profile/time_kernels times ours."""
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import math
 import statistics
+import time
 
 # The rules of profile/sampling.h.
 WARM_UP_SECONDS = 0.1
@@ -14,7 +16,7 @@ LEAST_RUNS = 3
 
 SGEMM_SIZE = 8192
 SGEMM_FLOP = 2 * SGEMM_SIZE ** 3
-BUSY_SECONDS = 1.5  # of products queued while somebody looks at the clocks
+BUSY_SECONDS = 1.0  # of products before somebody looks at the clocks
 
 
 class Missing(Exception):
@@ -77,13 +79,16 @@ class TorchTiming:
         torch = self._torch
         with torch.inference_mode():
             product = self._product()
-            product()  # the first one loads the library
-            seconds = self._sample(product, 1)
-            for _ in range(math.ceil(BUSY_SECONDS / seconds)):
+            start = time.monotonic()
+            while time.monotonic() - start < BUSY_SECONDS:  # until power and clocks have settled
                 product()
-            seen = look()
-            torch.cuda.synchronize()
-        return seen
+                torch.cuda.synchronize()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                seen = pool.submit(look)
+                while not seen.done():
+                    product()
+                    torch.cuda.synchronize()
+        return seen.result()
 
     def attention(self, shape: tuple[int, int, int], backend: str) -> dict:
         """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient' or by PyTorch's own

@@ -169,9 +169,9 @@ class Measured:
 
     @property
     def profiled_cases(self) -> list[tuple[str, int, int]]:
-        """(name, batches, tokens), by growing N."""
+        """(name, batches, tokens), in the course's order: N grows among the small cases, then among the larger."""
         shapes = {(launch["case"], launch["batches"], launch["tokens"]) for launch in self.profile_of_cases["launches"]}
-        return sorted(shapes, key=lambda shape: (shape[2], shape[1], shape[0]))
+        return sorted(shapes)
 
     @property
     def profiled_kernels(self) -> list[str]:

@@ -90,7 +90,7 @@ TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 
 DOCUMENTS = {
     "kernels.json": {
-        **COMMON, "gpu": {"at_start": some(CLOCKS), "under_sgemm": some(CLOCKS), "at_end": some(CLOCKS)},
+        **COMMON, "gpu": {"at_start": some(CLOCKS), "at_end": some(CLOCKS)},
         "torch": {"torch": text, "cuda": text}, "runs": whole, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE),
         "ladder": some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})},
     "lengths.json": {**COMMON, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE)},
@@ -101,7 +101,8 @@ DOCUMENTS = {
     "files.json": {
         **COMMON, "runs": whole,
         "cases": some({"name": text, "seconds": each(SAMPLES), "stages": RUN}),
-        "memory": {"case": text, "hw4_bytes": whole, "context_bytes": whole, "beyond_bytes": whole}},
+        "memory": {"case": text, "hw4_bytes": whole, "context_bytes": whole, "beyond_bytes": whole},
+        "start_up": {"return": {"outside_steps_seconds": number, "steps": some(text)}}},
     "t22_streams4.trace.json": TRACE,
     "t22_streams1.trace.json": TRACE,
     "steps.json": {

@@ -57,6 +57,13 @@ def ideas() -> dict[str, str]:
     return found
 
 
+def no_help(kernel) -> str:
+    """What its card says was tried and did not help; empty where it says nothing of the kind."""
+    card = _text(f"src/gpu/exact/{kernel}.cu").split("#include")[0]
+    match = re.search(r"^// No help {3}(.*\n(?://  {9}.*\n)*)", card, re.MULTILINE)
+    return re.sub(r"\s*\n//\s*", " ", match[1]).strip() if match else ""
+
+
 def idea(kernel) -> str:
     table = ideas()
     if kernel not in table:

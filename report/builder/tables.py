@@ -1,11 +1,13 @@
 """The tables, in Markdown."""
 from __future__ import annotations
 
+import re
+
 from charts.bank_conflicts import per_load
 from file_bars import SMALL_CASES, evaluate, evaluate_total
 
 from . import sources
-from .facts.profiles import waiting
+from .facts.profiles import shared_pipe_pct, waiting
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
@@ -24,11 +26,9 @@ def ms(seconds, digits=3):
     return significant(seconds * 1e3, digits)
 
 
-def code(words, most=120):
-    """As it would be typed; the middle of a very long line left out."""
-    if words is None:
-        return NOT_KNOWN
-    return f"`{words}`" if len(words) <= most else f"`{words[:most - 20]} … {words[-17:]}`"
+def code(words):
+    """As it would be typed."""
+    return NOT_KNOWN if words is None else f"`{words}`"
 
 
 def known(value, form=".1f", factor=1.0):
@@ -40,14 +40,14 @@ def known(value, form=".1f", factor=1.0):
 
 def machine(data):
     kernels, device = data.kernels, data.profile["device"]
-    start, busy, end = (kernels["gpu"][when][0] for when in ("at_start", "under_sgemm", "at_end"))
+    start, end = (kernels["gpu"][when][0] for when in ("at_start", "at_end"))
     host = kernels["machine"]
     rows = [
         ("GPU", f"{start['name']}, {device['multiprocessors']:.0f} multiprocessors, float32 peak "
                 f"{device['peak_flop_per_second'] * 1e-12:.1f} TFLOP/s, memory "
                 f"{device['peak_dram_bytes_per_second'] * 1e-12:.2f} TB/s"),
-        ("clocks", f"multiprocessors {known(busy['sm_clock_mhz'], '.0f')} MHz under SGEMM (at most "
-                   f"{known(start['sm_clock_max_mhz'], '.0f')}), memory {known(busy['memory_clock_mhz'], '.0f')} MHz; "
+        ("clocks", f"multiprocessors {known(end['sm_clock_mhz'], '.0f')} MHz after the kernels (at most "
+                   f"{known(start['sm_clock_max_mhz'], '.0f')}), memory {known(end['memory_clock_mhz'], '.0f')} MHz; "
                    f"not locked"),
         ("power, temperature", f"{known(start['power_w'], '.0f')} W and {known(start['temperature_c'], '.0f')} °C "
                                f"before, {known(end['power_w'], '.0f')} W and {known(end['temperature_c'], '.0f')} °C after "
@@ -56,9 +56,9 @@ def machine(data):
                      f"{kernels['torch']['torch']}, Nsight Compute {data.profile['ncu']['version']}, Python "
                      f"{host['python']}"),
         ("host", f"{host['processor']}, {host['processors']} processors, {host['system']}"),
-        ("compilers", "; ".join(kernels["compilers"])),
-        ("host code", code(kernels["build"]["cpp"], 1000)),
-        ("GPU code", code(kernels["build"]["cu"], 1000)),
+        ("compilers", f"{kernels['compilers'][0]}; nvcc of CUDA {kernels['ladder'][0]['cuda']}"),
+        ("host code", code(kernels["build"]["cpp"])),
+        ("GPU code", code(kernels["build"]["cu"])),
     ]
     return markdown(("", ""), rows, "ll")
 
@@ -119,6 +119,12 @@ def accuracy(data):
     return markdown(("case", "N", "d", "hw4", "PyTorch efficient", "PyTorch naive"), rows, "lrrrrr")
 
 
+def no_help(data):
+    """What was tried and did not help, from the kernels' cards."""
+    rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.rungs if (words := sources.no_help(kernel))]
+    return markdown(("on the card of", "tried, without help"), rows, "ll")
+
+
 ERROR_CASES = ("t02", "t08", "t10", "t17", "t19", "t22", "t28", "t29", "t30")
 ERROR_ROWS = {"hw4": "hw4", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
 
@@ -157,13 +163,15 @@ def profile_reasons(data):
         stalls = waiting(launch)
         top = [reason for reason in sorted(stalls, key=stalls.get, reverse=True)[:3] if stalls[reason] >= 0.05]
         rows.append((f"`{kernel}`", known(get("issue_slots_busy_pct")), known(get("ipc"), ".2f"),
-                     known(get("fma_pipe_pct")), known(get("fma_share_pct")), known(per_load(launch), ".2f"),
+                     known(get("fma_pipe_pct")), known(get("fma_share_pct")),
+                     known(shared_pipe_pct(launch["metrics"], data.profile["device"]), ".0f"),
+                     known(per_load(launch), ".2f"),
                      known(get("bytes_per_sector_load_pct"), ".0f"), known(get("registers"), ".0f"),
-                     known(get("shared_bytes_per_block"), ".1f", 1 / 1024), known(get("waves"), ".1f"),
+                     known(get("shared_bytes_per_block"), ".1f", 1 / 1024),
                      ", ".join(f"{reason.replace('_', ' ')} {stalls[reason]:.1f}" for reason in top) or NOT_KNOWN))
-    return markdown(("kernel", "issue slots busy, %", "IPC", "FMA pipe, %", "FMA of all instructions, %",
-                     "wavefronts a shared load", "used of global sectors, %", "registers", "shared, KiB", "waves",
-                     "waiting warps an issue"), rows, "lrrrrrrrrrl")
+    return markdown(("kernel", "issue slots busy, %", "IPC", "FMA pipe, %", "FMA pipe's share of instructions, %",
+                     "shared-memory pipe, %", "passes a shared load", "used of global sectors, %", "registers",
+                     "shared memory a block, KiB", "cycles a warp waits for"), rows, "lrrrrrrrrrl")
 
 
 # ---- From file to file
@@ -204,6 +212,21 @@ def _bar_row(name, size, record):
             f"{record['ratio']:.2f} × {by}", f"≤ {record['bar'].split()[1]}{verdict}")
 
 
+START_UP = {"driver": "driver (`cudaGetDeviceCount`)", "context": "context",
+            "32 MiB of huge pages: pin": "pin 32 MiB of huge pages",
+            "launch of drawn_tiles, first": "first launch: the kernel's code is loaded",
+            "launch of drawn_tiles, second": "second launch"}
+
+
+def start_up(data):
+    """What a process pays for the GPU, step by step."""
+    found = data.files["start_up"]["return"]
+    steps = dict(reversed(re.fullmatch(r"\s*([\d.]+) ms  (.*)", line).groups()) for line in found["steps"])
+    rows = [(title, f"{float(steps[name]):.2f}") for name, title in START_UP.items() if name in steps]
+    rows.append(("before `main()` and after it", f"{found['outside_steps_seconds'] * 1e3:.2f}"))
+    return markdown(("step", "ms"), rows, "lr")
+
+
 def files_short(data):
     judged = {record["name"]: evaluate(record["name"], record["seconds"]) for record in data.file_cases}
     stages = {record["name"]: record["stages"] for record in data.file_cases}
@@ -217,4 +240,5 @@ def files_short(data):
 
 
 TABLES = {function.__name__: function for function in (machine, measurements, kernels, kernels_short, ladder, accuracy,
-                                                       accuracy_short, profile, profile_reasons, files, files_short)}
+                                                       accuracy_short, no_help, profile, profile_reasons, files,
+                                                       files_short, start_up)}

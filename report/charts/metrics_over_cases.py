@@ -24,7 +24,8 @@ def caption(data):
     return (f"Profiler metrics over cases of growing N at d = {', '.join(map(str, dims))} for {names}, "
             f"{words.gpu(data)}, Nsight Compute {data.profile_of_cases['ncu']['version']}; one launch of each, so no "
             f"spread. Shared throughput counts wavefronts of 128 bytes, global throughput bytes between the L1 cache "
-            f"and the multiprocessor. Marks that are missing: the chip has no such counter.")
+            f"and the multiprocessor. On t02 to t10 there are too few rows "
+            f"for a queue, and drawn_tiles runs woven_tiles' code on blocks of half the size.")
 
 
 def draw(data):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import style, words
 
-ALT = "warps waiting for each reason whenever an instruction is issued, for every kernel of the ladder on t28"
+ALT = "cycles that a warp waits for each reason, for every kernel of the ladder on t28"
 
 # The reasons worth telling apart, in the words of the legend; all others together.
 REASONS = {
@@ -15,8 +15,8 @@ REASONS = {
 
 
 def caption(data):
-    return (f"Why warps wait, t28 on {words.gpu(data)}: for each instruction issued, how many warps of the scheduler "
-            f"were waiting, by reason (Nsight Compute {data.profile['ncu']['version']}, one launch of each; reasons in "
+    return (f"Why warps wait, t28 on {words.gpu(data)}: cycles that a warp waits between two of its "
+            f"instructions, by reason (Nsight Compute {data.profile['ncu']['version']}, one launch of each; reasons in "
             f"ncu's names: {', '.join(f'{text} = {reason}' for reason, text in REASONS.items())}). Right: the same "
             f"with a scale for the upper rungs; bars that leave it end in an arrow. A warp that was ready while "
             f"another was issued has lost nothing.")
@@ -57,7 +57,7 @@ def draw(data):
             else:
                 ax.text(total + limit * 0.015, place, f"{total:.1f}", va="center_baseline",
                         fontsize=style.SMALL)
-    whole.set_xlabel("waiting warps for each instruction issued")
+    whole.set_xlabel("cycles a warp waits between two instructions")
     close.set_xlabel("the same, closer")
     everywhere = style.canvas(fig)
     x, y = 1.3, height - 0.55

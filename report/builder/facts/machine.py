@@ -4,12 +4,12 @@ from __future__ import annotations
 
 def machine(data):
     document, device = data.kernels, data.profile["device"]
-    start, busy = document["gpu"]["at_start"][0], document["gpu"]["under_sgemm"][0]
+    start, end = (document["gpu"][when][0] for when in ("at_start", "at_end"))
     return {
         "gpu": start["name"], "driver": start["driver"], "cuda": document["ladder"][0]["cuda"],
         "multiprocessors": round(device["multiprocessors"]), "clock_mhz": device["clock_hz"] * 1e-6,
-        "clock_max_mhz": start["sm_clock_max_mhz"], "clock_busy_mhz": busy["sm_clock_mhz"],
-        "memory_clock_mhz": busy["memory_clock_mhz"], "power_limit_w": start["power_limit_w"],
+        "clock_max_mhz": start["sm_clock_max_mhz"], "clock_end_mhz": end["sm_clock_mhz"],
+        "memory_clock_mhz": end["memory_clock_mhz"], "power_limit_w": start["power_limit_w"],
         "power_end_w": document["gpu"]["at_end"][0]["power_w"],
         "temperature_end_c": document["gpu"]["at_end"][0]["temperature_c"],
         "processor": document["machine"]["processor"], "processors": document["machine"]["processors"],

@@ -55,7 +55,9 @@ def pipeline(data):
         context = trace.last("context") or 0.0
         tree[f"streams{streams}"] = {"total_ms": trace.end, "context_ms": context,
                                      "after_context_ms": trace.end - context,
-                                     "busy_ms": {stage: trace.busy(stage) for stage in trace.stages()}}
+                                     "busy_ms": {stage: trace.busy(stage) for stage in trace.stages()},
+                                     "share": {f"{who}s_pct": 100 * trace.share(who, context)
+                                               for who in ("reader", "writer", "stream")}}
     tree["gain"] = tree["streams1"]["after_context_ms"] / tree["streams4"]["after_context_ms"]
     return tree
 
