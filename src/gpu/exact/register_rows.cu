@@ -10,21 +10,13 @@
 // Measured  H200: t28 35.9 ms (7.7 TFLOP/s), t29 78.7 ms (7.0).
 // Limits    5 shared loads for 4 fma. At a load a clock and multiprocessor that alone bounds it near 13 TFLOP/s on an
 //           H200, a fifth of what its fma units do.
+#include "register_rows.h"
+
 #include "../check.h"
 #include "exact_kernels.h"
 #include "row_tiles.cuh"
 
 namespace hw4::gpu {
-namespace {
-
-struct RegisterRows {
-    static constexpr bool kPadded = true;
-    static constexpr bool kCoalesced = true;
-    static constexpr bool kUnrolled = true;
-    static constexpr bool kRegisters = true; // new on this rung
-};
-
-} // namespace
 
 void launch_register_rows(const KernelArgs& args, cudaStream_t stream) {
     launch_row_tiles<RegisterRows>(args, stream);
