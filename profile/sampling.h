@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace hw4::gpu {
 
@@ -13,6 +14,16 @@ constexpr double kSampleSeconds = 0.01; // that a sample lasts, where the launch
 constexpr int kMostLaunches = 1000;     // in a sample
 constexpr double kSlowSample = 0.05;    // seconds; slower samples are fewer
 constexpr int kLeastRuns = 3;           // samples, however slow
+
+struct SampleRequest {
+    int runs = 20;
+    int launches = 1; // in a sample; 0: by launches_for
+};
+
+struct Timing {
+    int launches;                // in a sample
+    std::vector<double> seconds; // every sample: seconds of one launch, in the order measured
+};
 
 // Launches in a sample of a kernel that takes `launch_seconds`.
 inline int launches_for(double launch_seconds) {

@@ -24,148 +24,40 @@
 // What a kernel cannot take is left out, with a line on stderr that says why.
 #include <getopt.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
-#include <exception>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "../src/case_values.h"
-#include "../src/gpu/check.h"
 #include "../src/gpu/kernels.h"
-#include "../src/gpu/memory.h"
-#include "../src/numbers.h"
-#include "sampling.h"
+#include "command_line.h"
+#include "launch_timer.h"
+#include "timing_line.h"
 
 namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
     "usage: time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d ... | --list";
-constexpr int kMostRuns = 1000000;
 
 struct Request {
     std::string kernel; // empty: every one
     bool chosen = false;
     bool once = false; // no warm-up, one sample of one launch
     bool list = false; // nothing else
-    int runs = 20;
-    int launches = 1; // in a sample; 0: by launches_for
+    SampleRequest samples;
     std::vector<Shape> shapes;
 };
 
-[[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what); }
-
-Shape parse_shape(const std::string& text) {
-    std::array<int64_t, 3> sizes{};
-    std::istringstream stream(text);
-    for (int64_t& size : sizes) {
-        std::string field;
-        std::getline(stream, field, ',');
-        const auto value = whole_number(field, 1, 1 << 30);
-        if (!value) usage_error("shape '" + text + "': need B,N,d");
-        size = *value;
-    }
-    if (stream.peek() != EOF) usage_error("shape '" + text + "': need B,N,d");
-    return {sizes[0], sizes[1], sizes[2]};
-}
-
-// A case on the GPU.
-struct Problem {
-    Shape shape;
-    PitchedMatrix qkv;
-    PitchedMatrix out;
-
-    explicit Problem(const Shape& s)
-        : shape(s), qkv(rows(3), static_cast<size_t>(s.dim)), out(rows(1), static_cast<size_t>(s.dim)) {
-        std::vector<float> values(static_cast<size_t>(s.batches) * s.batch_input_floats());
-        fill_case_values({s, CaseKind::uniform, 1}, 0, values.size(), values.data());
-        qkv.copy_in(values.data(), rows(3), nullptr);
-        HW4_CUDA(cudaDeviceSynchronize());
-    }
-
-    size_t rows(size_t matrices) const {
-        return matrices * static_cast<size_t>(shape.batches) * static_cast<size_t>(shape.tokens);
-    }
-
-    KernelArgs args(const Scratch& scratch) const {
-        return args_of(shape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get());
-    }
-};
-
-// A kernel on a case, timed by events.
-class LaunchTimer {
-public:
-    LaunchTimer(const Kernel& kernel, const Problem& problem)
-        : kernel_(kernel), scratch_(make_scratch(kernel.scratch_bytes(problem.shape, current_device()))),
-          args_(problem.args(scratch_)), stream_(make_stream()), start_(make_event()), stop_(make_event()) {}
-
-    // Seconds of each of so many launches, back to back.
-    double sample(int launches) const {
-        HW4_CUDA(cudaEventRecord(start_.get(), stream_.get()));
-        for (int i = 0; i < launches; ++i) kernel_.launch(args_, stream_.get());
-        HW4_CUDA(cudaEventRecord(stop_.get(), stream_.get()));
-        HW4_CUDA(cudaEventSynchronize(stop_.get()));
-        float milliseconds = 0;
-        HW4_CUDA(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
-        return milliseconds * 1e-3 / launches;
-    }
-
-    // Seconds of the fastest launch of the warm-up.
-    double warm_up() const {
-        double least = sample(1);
-        for (double busy = least; busy < kWarmUpSeconds;) {
-            const double seconds = sample(1);
-            busy += seconds;
-            least = std::min(least, seconds);
-        }
-        return least;
-    }
-
-private:
-    const Kernel& kernel_;
-    Scratch scratch_;
-    KernelArgs args_;
-    Stream stream_;
-    Event start_;
-    Event stop_;
-};
-
-struct Timing {
-    int launches; // in a sample
-    std::vector<double> seconds;
-};
-
 Timing time_kernel(const Kernel& kernel, const Problem& problem, const Request& request) {
-    const LaunchTimer timer(kernel, problem);
+    const LaunchTimer timer(kernel.launch, kernel.scratch_bytes(problem.shape, current_device()), problem);
     if (request.once) return {1, {timer.sample(1)}};
-    const double launch_seconds = timer.warm_up();
-    Timing timing{request.launches > 0 ? request.launches : launches_for(launch_seconds), {}};
-    const int runs = runs_for(launch_seconds * timing.launches, request.runs);
-    for (int run = 0; run < runs; ++run) timing.seconds.push_back(timer.sample(timing.launches));
-    return timing;
+    return timer.samples(request.samples);
 }
 
 void print_line(const Kernel& kernel, bool chosen, const Shape& shape, const Timing& timing) {
-    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, \"batches\": %lld, \"tokens\": %lld, \"dim\": %lld, "
-                "\"flop\": %.9g, \"launches\": %d, \"seconds\": [",
-                kernel.name, chosen ? "true" : "false", static_cast<long long>(shape.batches),
-                static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim), shape.flops(),
-                timing.launches);
-    for (size_t i = 0; i < timing.seconds.size(); ++i) std::printf("%s%.9g", i == 0 ? "" : ", ", timing.seconds[i]);
-    std::printf("], \"device\": \"%s\", \"cuda\": \"%d.%d\"}\n", device_name().c_str(), CUDART_VERSION / 1000,
-                CUDART_VERSION % 1000 / 10);
+    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s}\n", kernel.name, chosen ? "true" : "false",
+                shape_fields(shape).c_str(), timing_fields(timing).c_str(), machine_fields().c_str());
     std::fflush(stdout);
-}
-
-int parse_count(const char* option, const std::string& text, int most) {
-    const auto value = whole_number(text, 1, most);
-    if (!value)
-        usage_error("--" + std::string(option) + " '" + text + "': need a whole number from 1 to " +
-                    std::to_string(most));
-    return static_cast<int>(*value);
 }
 
 Request parse_request(int argc, char** argv) {
@@ -184,10 +76,8 @@ Request parse_request(int argc, char** argv) {
         case 'c': request.chosen = true; break;
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
-        case 'r': request.runs = parse_count("runs", optarg, kMostRuns); break;
-        case 'l':
-            request.launches = std::string(optarg) == "auto" ? 0 : parse_count("launches", optarg, kMostLaunches);
-            break;
+        case 'r': request.samples.runs = parse_runs(optarg); break;
+        case 'l': request.samples.launches = parse_launches(optarg); break;
         default: usage_error(kUsage);
         }
     }
@@ -230,14 +120,5 @@ void run(int argc, char** argv) {
 } // namespace hw4::gpu
 
 int main(int argc, char** argv) {
-    try {
-        hw4::gpu::run(argc, argv);
-        return 0;
-    } catch (const hw4::Error& error) {
-        std::fprintf(stderr, "time_kernels: %s\n", error.what());
-        return static_cast<int>(error.code());
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "time_kernels: %s\n", error.what());
-        return static_cast<int>(hw4::ExitCode::internal);
-    }
+    return hw4::gpu::run_program("time_kernels", [&] { hw4::gpu::run(argc, argv); });
 }
