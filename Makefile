@@ -187,7 +187,7 @@ $(BUILD)/fault_shim.so: tests/fault_shim.cpp Makefile
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -U_FORTIFY_SOURCE $(WARN) -shared -fPIC $< -o $@ -ldl
 
-$(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES)) $(TEST_OBJECTS)
+$(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES) profile/row_tilings.cu) $(TEST_OBJECTS)
 	$(LINK_CU) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
 
 ## time-kernels: build build/time_kernels, which times the GPU kernels alone
