@@ -171,7 +171,7 @@ test: | need-test
 
 .PHONY: tests
 tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so
-tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(BUILD)/time_kernels $(BUILD)/start_up $(REFERENCES))
+tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
 $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
@@ -194,6 +194,13 @@ $(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES) profile/row_tilin
 .PHONY: time-kernels
 time-kernels: $(BUILD)/time_kernels
 $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp) \
+    $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
+	$(LINK_CU) $^ -o $@ $(LDLIBS)
+
+## time-tilings: build build/time_tilings, which times one of the kernels with blocks of other sizes
+.PHONY: time-tilings
+time-tilings: $(BUILD)/time_tilings
+$(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu src/case_values.cpp) \
     $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
 	$(LINK_CU) $^ -o $@ $(LDLIBS)
 
