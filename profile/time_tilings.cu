@@ -25,13 +25,13 @@
 #include <getopt.h>
 
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "../src/gpu/kernels.h"
 #include "command_line.h"
 #include "launch_timer.h"
+#include "output_check.h"
 #include "row_tilings.h"
 #include "timing_line.h"
 
@@ -76,12 +76,6 @@ std::string name_of(const SizedTiling& tiling) {
     return std::to_string(tiling.rows) + " rows, " + std::to_string(tiling.keys) + " keys";
 }
 
-void expect_bytes(const std::vector<float>& expected, const SizedTiling& tiling, const Problem& problem) {
-    const std::vector<float> output = output_of(tiling.launch, problem);
-    if (std::memcmp(output.data(), expected.data(), expected.size() * sizeof(float)) != 0)
-        throw Error(ExitCode::internal, name_of(tiling) + ": the bytes are not those of " + kRung);
-}
-
 void print_line(const SizedTiling& tiling, const Fit& fit, const Shape& shape, const Timing& timing) {
     std::printf("{\"rows\": %d, \"keys\": %d, %s, %s, \"registers\": %d, \"shared_bytes\": %zu, "
                 "\"blocks_per_multiprocessor\": %d, %s}\n",
@@ -108,7 +102,7 @@ void time_shape(const Request& request, const Shape& shape) {
             leave_out(tiling, why);
             continue;
         }
-        expect_bytes(expected, tiling, problem);
+        require_same_bytes(expected, output_of(tiling.launch, problem), name_of(tiling));
         const LaunchTimer timer(tiling.launch, 0, problem);
         print_line(tiling, fit_of(tiling), shape, timer.samples(request.samples));
     }
