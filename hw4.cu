@@ -75,7 +75,7 @@ void remark_unusual(const std::string& input, const Shape& shape) {
         std::fprintf(stderr,
                      "hw4: %s: note: outside the course's range (B 2..14000, N a power of two 128..32768, d 32 or 64, "
                      "B*N*d < 56 M)\n",
-                     input.c_str());
+                     one_line(input).c_str());
 }
 
 // A file beside the output that tells about the run. Opened before the work, so that a bad name shows at once.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -21,9 +22,22 @@ enum class ExitCode : int {
     io_error = 74,
 };
 
+// The same text in one line, whatever names from outside are in it: control characters, which could also steer the
+// user's terminal, become \x0a and the like.
+inline std::string one_line(const std::string& text) {
+    std::string line;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        char shown[8] = {c};
+        if (byte < 0x20 || byte == 0x7f) std::snprintf(shown, sizeof shown, "\\x%02x", byte);
+        line += shown;
+    }
+    return line;
+}
+
 class Error : public std::runtime_error {
 public:
-    Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+    Error(ExitCode code, const std::string& message) : std::runtime_error(one_line(message)), code_(code) {}
     ExitCode code() const { return code_; }
 
 private:

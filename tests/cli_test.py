@@ -752,6 +752,18 @@ class InputTest(CliTest):
                 self.assertEqual(done.returncode, OK, done.stderr)
                 self.assert_same_bytes(self.out.read_bytes(), want)
 
+    def test_messages_are_one_line_whatever_is_in_the_names(self):
+        name = "red\x1b[31m\nline\x7f"
+        shown = "red\\x1b[31m\\x0aline\\x7f"
+        self.file(b"", name)
+        for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+            done = run(program, *options, name, "case.out", cwd=self.dir)
+            self.assertEqual(done.stderr, f"{program}: {shown}: is empty, need a 12-byte header (int32 B, N, d)\n")
+        self.file(counting(1, 4, 3), name)
+        done = hw4(name, "case.out", cwd=self.dir)
+        self.assertEqual((done.returncode, done.stderr.split(": note")[0]), (OK, f"hw4: {shown}"))
+        done = hw4(f"--{name}", "in", "out")
+        self.assertEqual(done.stderr, f"hw4: unknown or ambiguous option '--{shown}'; see --help\n")
 
     @unittest.skipUnless(SANITIZED, "not a build with AddressSanitizer")
     def test_leaks(self):
