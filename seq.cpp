@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -121,21 +122,22 @@ void run(const char* input, const char* output, bool print_time) {
     const hw4::Shape& shape = reader.shape();
     std::printf("(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),
                 static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim));
-    std::vector<float> qkv(shape.batch_input_floats());
-    std::vector<float> out(shape.matrix_floats());
+    // Not vectors, which fill their memory at once: so it becomes memory only as data comes.
+    const std::unique_ptr<float[]> qkv(new float[shape.batch_input_floats()]);
+    const std::unique_ptr<float[]> out(new float[shape.matrix_floats()]);
     hw4::DomainCheck domain(input, shape);
     Clock::duration arithmetic{};
     for (int64_t b = 0; b < shape.batches; ++b) {
         const int64_t first_row = b * shape.batch_input_rows();
-        reader.read_rows(first_row, shape.batch_input_rows(), qkv.data());
-        domain.check(first_row, shape.batch_input_rows(), qkv.data());
-        const float* q = qkv.data();
+        reader.read_rows(first_row, shape.batch_input_rows(), qkv.get());
+        domain.check(first_row, shape.batch_input_rows(), qkv.get());
+        const float* q = qkv.get();
         const float* k = q + shape.matrix_floats();
         const float* v = k + shape.matrix_floats();
         const Clock::time_point start = Clock::now();
-        hw4::sequential_attention(q, k, v, out.data(), shape.tokens, shape.dim);
+        hw4::sequential_attention(q, k, v, out.get(), shape.tokens, shape.dim);
         arithmetic += Clock::now() - start;
-        writer.write(out.data(), shape.batch_output_bytes());
+        writer.write(out.get(), shape.batch_output_bytes());
     }
     reader.expect_end();
     writer.commit(false);

@@ -235,6 +235,7 @@ CaseReader::CaseReader(const std::string& path) : path_(path) {
     refuse_bad_fields(path, h);
     refuse_wrong_size(path, h, stored, gzip);
     shape_ = {h[0], h[1], h[2]};
+    size_checked_ = stored.known;
     size_known_ = stored.known && !gzip;
 }
 

@@ -27,6 +27,8 @@ public:
     const std::string& path() const { return path_; }
     const Shape& shape() const { return shape_; }
     FileIdentity identity() const { return identity_; }
+    // Whether the file's size allows for the shape. Of a pipe there is only the header.
+    bool size_checked() const { return size_checked_; }
 
     // Rows of d floats, counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on. Any rows, by
     // any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the other.
@@ -48,7 +50,8 @@ private:
     std::unique_ptr<ByteSource> source_;
     Shape shape_;
     FileIdentity identity_{};
-    bool size_known_ = false; // a plain file whose size was compared with the header
+    bool size_checked_ = false; // a regular file
+    bool size_known_ = false;   // a plain one, of just the size that the header asks for
 };
 
 } // namespace hw4

@@ -688,6 +688,26 @@ class InputTest(CliTest):
                     self.assertEqual(done.returncode, OK, done.stderr)
                     self.assert_same_bytes(self.out.read_bytes(), by_seq(plain))
 
+    @unittest.skipIf(SANITIZED, "AddressSanitizer keeps books about memory that nobody touches")
+    def test_what_a_pipe_only_claims_takes_no_memory_and_no_disk(self):
+        self.out.write_bytes(OLD_OUTPUT)
+        for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+            for shape in ((1, 1, 2**26), (1, 2**26, 1), (2**26, 1, 1)):
+                with self.subTest(program=program, shape=shape):
+                    reader, writer = os.pipe()
+                    os.write(writer, header(*shape))
+                    os.close(writer)
+                    with open(self.dir / "stderr", "w+") as stderr, open(reader, "rb") as stdin:
+                        process = subprocess.Popen([PROGRAMS / program, *options, "/dev/stdin", self.out], stdin=stdin,
+                                                   stdout=subprocess.DEVNULL, stderr=stderr,
+                                                   **limited(resource.RLIMIT_FSIZE, 1 << 20))
+                        _, status, usage = os.wait4(process.pid, 0)
+                        process.returncode = os.waitstatus_to_exitcode(status)
+                        stderr.seek(0)
+                        self.assertEqual(process.returncode, BAD_DATA, stderr.read())
+                    self.assertLess(usage.ru_maxrss, 100 << 10, "KiB")
+                    self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+
     def test_bad_fifos(self):
         for name, (content, _) in bad_files().items():
             if name in ("big-endian", "gzip that cannot hold it"):  # told by the size, which a FIFO has not

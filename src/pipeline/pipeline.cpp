@@ -17,6 +17,8 @@ namespace {
 
 constexpr size_t kMostPrepared = size_t{1} << 30; // of the output's pages, so that memory is left for others
 
+constexpr size_t kMostTouched = size_t{2} << 20; // of a buffer: a longer one is for rows that a pipe only announces
+
 // Makes the pages of a buffer that will be needed, by a thread that has nothing to do yet.
 void touch(float* buffer, size_t bytes) {
     volatile auto* memory = reinterpret_cast<unsigned char*>(buffer);
@@ -146,7 +148,7 @@ private:
     void write_parts(int writer) {
         const Pen pen(timeline_, "writer " + std::to_string(writer));
         float* staging = memory_.writer_buffer(writer);
-        touch(staging, plan_.part_bytes);
+        touch(staging, std::min(plan_.part_bytes, kMostTouched));
         // By one of them; the others wait, or zeros might come after what was computed.
         std::call_once(prepared_,
                        [&] { failure_.guard([&] { pen.time(Stage::prepare, 0, [&] { prepare_output(staging); }); }); });
@@ -160,8 +162,9 @@ private:
     }
 
     // While the engine is made there is nothing to write yet, but the output's pages can be made: writing over pages
-    // that are there is half again as fast.
+    // that are there is half again as fast. Not for a pipe's header alone, which may claim anything.
     void prepare_output(const float* zeros) {
+        if (!input_.size_checked()) return;
         output_.reserve(shape_.output_bytes());
         if (!output_.random_access()) return;
         const size_t most = std::min(shape_.output_bytes(), kMostPrepared);
