@@ -22,6 +22,8 @@ TEST_ARGS ?=
 CASES ?=
 KERNEL ?= all
 BENCH_ARGS ?=
+FUZZ_SECONDS ?= 60
+FUZZ_CXX ?= clang++
 CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
@@ -89,6 +91,8 @@ HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/time
     $(wildcard src/pipeline/*.cpp) src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
+FUZZ_TARGETS := case_reader command_line kernels
+FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
 GPU_TESTS := $(wildcard tests/*_test.cu)
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
@@ -178,7 +182,7 @@ $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
 	$(COMPILE_CPP) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@
 
-$(BUILD)/unit_tests: $(call objects,$(UNIT_TESTS)) $(TEST_OBJECTS)
+$(BUILD)/unit_tests: $(call objects,$(UNIT_TESTS) $(FUZZ_SOURCES)) $(TEST_OBJECTS)
 	$(LINK_CPP) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
 
 # Loaded before the C library into whatever a test starts, so never sanitized itself; and never fortified (Ubuntu's g++
@@ -264,6 +268,18 @@ sanitize: | need-test
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --no-cuda --quick \
 	    $(TEST_ARGS)
 
+# Crashes and what the fuzzers learn stay in build/fuzz.
+## fuzz: the fuzzers of the case reader, the command line and the CPU kernels, FUZZ_SECONDS=60 each (needs clang)
+.PHONY: fuzz
+fuzz:
+	@tests/fuzz/run --probe $(FUZZ_CXX)
+	@$(MAKE) --no-print-directory BUILD=build/fuzz CXX=$(FUZZ_CXX) CUDA=no SANITIZE=1 \
+	    CXXFLAGS="$(CXXFLAGS) -fsanitize=fuzzer-no-link" $(FUZZ_TARGETS:%=build/fuzz/%)
+	tests/fuzz/run --build build/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+$(FUZZ_TARGETS:%=$(BUILD)/%): $(BUILD)/%: tests/fuzz/driver.cpp $(BUILD)/tests/fuzz/%.cpp.o $(TEST_OBJECTS)
+	$(COMPILE_CPP) -fsanitize=fuzzer -DHW4_FUZZ_TARGET=$* $^ -o $@ $(LDLIBS)
+
 ## gpu-check: compute-sanitizer's four tools over the GPU tests (needs a GPU)
 .PHONY: gpu-check
 gpu-check: all tests
@@ -293,5 +309,5 @@ help:
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp $(UNIT_TESTS) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
+    judge/compare.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
     $(wildcard report/reference/*.cu) src/gpu/absent.cpp))

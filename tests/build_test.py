@@ -180,6 +180,24 @@ class Need(Workplace):
         self.assertEqual(self.need(CXX="/opt/none/icpx -v"), "missing: the compiler /opt/none/icpx (CXX)\n")
 
 
+class Fuzzers(Workplace):
+    def probe(self, compiler):
+        done = self.run_command("tests/fuzz/run", "--probe", compiler)
+        return done.returncode, done.stderr
+
+    def test_a_compiler_without_libfuzzer_is_named_with_what_to_install(self):
+        self.fake("bare-clang++", "echo 'cannot find libclang_rt.fuzzer.a' >&2; exit 1")
+        for compiler, problem in (("no-clang++", "not found"), ("bare-clang++", "cannot link libFuzzer")):
+            code, said = self.probe(compiler)
+            self.assertEqual(code, 69)
+            self.assertIn(f"fuzz: {compiler}: {problem}", said)
+            self.assertIn("apt-get install clang libclang-rt-dev", said)
+
+    def test_a_compiler_with_it_says_nothing(self):
+        self.fake("able-clang++", "exit 0")
+        self.assertEqual(self.probe("able-clang++"), (0, ""))
+
+
 class TestRunner(Workplace):
     def run_googletests(self, no_cuda):
         loader = importlib.machinery.SourceFileLoader("run_tests", os.path.join(ROOT, "tests", "run"))

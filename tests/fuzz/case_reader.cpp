@@ -1,0 +1,186 @@
+// Any bytes as an input file: refused in one line, or read in any way with the same floats. Nothing else.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "../../src/case_file.h"
+#include "../../src/domain.h"
+#include "../../src/error.h"
+#include "../../src/file_descriptor.h"
+#include "../../src/pipeline/staging_plan.h"
+#include "targets.h"
+
+namespace hw4::fuzz {
+namespace {
+
+constexpr size_t kHeaderBytes = 12;
+constexpr size_t kLongestMessage = 400;
+
+// What the system refuses is no finding.
+int checked(int result, const char* call) {
+    if (result < 0) throw std::runtime_error(with_errno(call));
+    return result;
+}
+
+std::string name_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+void write_all(int fd, const std::string& bytes) {
+    for (size_t done = 0; done < bytes.size();) {
+        const ssize_t step = ::write(fd, bytes.data() + done, bytes.size() - done);
+        checked(step < 0 ? -1 : 0, "write");
+        done += static_cast<size_t>(step);
+    }
+}
+
+// A regular file that is only in memory.
+FileDescriptor file_of(const std::string& bytes) {
+    FileDescriptor file(checked(::memfd_create("fuzz", MFD_CLOEXEC), "memfd_create"));
+    write_all(file.get(), bytes);
+    return file;
+}
+
+// The end of a pipe in which the bytes wait and whose other end is closed; not valid where they do not fit.
+FileDescriptor pipe_of(const std::string& bytes) {
+    int ends[2];
+    checked(::pipe2(ends, O_CLOEXEC), "pipe2");
+    FileDescriptor from(ends[0]);
+    const FileDescriptor to(ends[1]);
+    if (bytes.size() > static_cast<size_t>(checked(::fcntl(to.get(), F_GETPIPE_SZ), "F_GETPIPE_SZ"))) return {};
+    write_all(to.get(), bytes);
+    return from;
+}
+
+// Room for the longest row that a header can claim, of which only what is read becomes memory.
+float* room() {
+    static void* const memory = [] {
+        constexpr size_t kBytes = size_t{9} << 30;
+        void* mapped =
+            ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapped == MAP_FAILED) throw std::bad_alloc();
+        return mapped;
+    }();
+    return static_cast<float*>(memory);
+}
+
+struct Outcome {
+    bool accepted = false;
+    bool plain_file = false;
+    std::string message; // why not
+    Shape shape;
+    std::string data; // everything after the header
+
+    bool same_case(const Outcome& other) const {
+        return accepted == other.accepted && shape.batches == other.shape.batches &&
+               shape.tokens == other.shape.tokens && shape.dim == other.shape.dim && data == other.data;
+    }
+};
+
+// As the pipeline reads: in pieces of whole rows, each examined by itself, what was found joined in their order. A
+// plain file may be read from its end.
+void read_pieces(CaseReader& reader, const StagingLimits& limits, bool backwards, Outcome& outcome) {
+    const Shape& shape = outcome.shape = reader.shape();
+    const StagingPlan plan = plan_staging(shape, reader.random_access(), true, limits);
+    DomainCheck domain(reader.path(), shape);
+    const int64_t pieces = (shape.input_rows() + plan.piece_rows - 1) / plan.piece_rows;
+    const auto read = [&](int64_t piece) {
+        const int64_t first = piece * plan.piece_rows;
+        const int64_t rows = std::min(plan.piece_rows, shape.input_rows() - first);
+        const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
+        reader.read_rows(first, rows, room());
+        const size_t at = static_cast<size_t>(first) * shape.row_bytes();
+        if (outcome.data.size() < at + bytes) outcome.data.resize(at + bytes);
+        std::memcpy(outcome.data.data() + at, room(), bytes);
+        return domain.examine(first, rows, room());
+    };
+    if (backwards && reader.random_access()) {
+        std::vector<Findings> found(static_cast<size_t>(pieces)); // the file holds them: its size was checked
+        for (int64_t piece = pieces; piece-- > 0;) found[static_cast<size_t>(piece)] = read(piece);
+        for (const Findings& findings : found) domain.join(findings);
+    } else {
+        for (int64_t piece = 0; piece < pieces; ++piece) domain.join(read(piece));
+    }
+    reader.expect_end();
+}
+
+void expect_refusal(const Error& error, const std::string& path) {
+    const std::string message = error.what();
+    expect(error.code() == ExitCode::bad_data,
+           "exit code " + std::to_string(static_cast<int>(error.code())) + " for bytes that do not change: " + message);
+    expect(message.rfind(path + ": ", 0) == 0, "a message that does not begin with the file: " + message);
+    expect(message.size() > path.size() + 2 && message.size() < kLongestMessage, "no message, or a very long one");
+    expect(std::none_of(message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
+           "a message that is not one plain line: " + message);
+}
+
+Outcome outcome_of(const std::string& path, const StagingLimits& limits, bool backwards) {
+    Outcome outcome;
+    try {
+        CaseReader reader(path);
+        outcome.plain_file = reader.random_access();
+        read_pieces(reader, limits, backwards, outcome);
+        outcome.accepted = true;
+    } catch (const Error& error) {
+        expect_refusal(error, path);
+        outcome.message = error.what();
+        outcome.shape = {};
+        outcome.data.clear();
+    }
+    return outcome;
+}
+
+bool all_finite(const std::string& data) {
+    for (size_t at = 0; at < data.size(); at += sizeof(float)) {
+        float x;
+        std::memcpy(&x, data.data() + at, sizeof x);
+        if (!std::isfinite(x)) return false;
+    }
+    return true;
+}
+
+std::string as_plain_file(const Outcome& outcome) {
+    const int32_t header[3] = {static_cast<int32_t>(outcome.shape.batches), static_cast<int32_t>(outcome.shape.tokens),
+                               static_cast<int32_t>(outcome.shape.dim)};
+    static_assert(sizeof header == kHeaderBytes);
+    std::string bytes(sizeof header, '\0');
+    std::memcpy(bytes.data(), header, sizeof header);
+    return bytes + outcome.data;
+}
+
+} // namespace
+
+void case_reader(const uint8_t* data, size_t size) {
+    constexpr StagingLimits kUsual;
+    constexpr StagingLimits kSmall = {3, 2, 64, 3 * 64}; // pieces of a few rows, or of one
+    const std::string bytes(data, data + size);
+
+    const FileDescriptor file = file_of(bytes);
+    const Outcome whole = outcome_of(name_of(file.get()), kUsual, false);
+    const Outcome cut = outcome_of(name_of(file.get()), kSmall, true);
+    expect(whole.same_case(cut), "the way a file is cut shows: '" + whole.message + "', '" + cut.message + "'");
+    // A gzip stream that breaks off, or a value before it that is refused: small pieces come upon the other first.
+    if (whole.plain_file) expect(whole.message == cut.message, whole.message + " or " + cut.message);
+    if (whole.accepted) expect(all_finite(whole.data), "NaN or Inf was accepted");
+    if (whole.accepted && whole.plain_file) expect(as_plain_file(whole) == bytes, "a plain file was read as another");
+
+    // What a gzip file holds is the same case as a plain file.
+    if (whole.accepted && !whole.plain_file) {
+        const FileDescriptor unpacked = file_of(as_plain_file(whole));
+        expect(outcome_of(name_of(unpacked.get()), kUsual, false).same_case(whole), "gzip and plain differ");
+    }
+
+    // A plain file may begin like gzip, which shows by its size; a pipe has none.
+    const bool marked = bytes.compare(0, 2, "\x1f\x8b") == 0;
+    if (whole.plain_file && marked) return;
+    const FileDescriptor pipe = pipe_of(bytes);
+    if (!pipe.valid()) return;
+    const Outcome piped = outcome_of(name_of(pipe.get()), kSmall, false);
+    expect(piped.same_case(whole), "a pipe and a file differ: '" + piped.message + "', '" + whole.message + "'");
+}
+
+} // namespace hw4::fuzz

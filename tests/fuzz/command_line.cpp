@@ -1,0 +1,129 @@
+// Any words as hw4's arguments: refused in one line, or options that mean the same when they are written out.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../../src/error.h"
+#include "../../src/numbers.h"
+#include "../../src/options.h"
+#include "targets.h"
+
+namespace hw4::fuzz {
+namespace {
+
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+// What whole_number() has to say, digit by digit.
+std::optional<int64_t> number_by_digits(const std::string& text, int64_t least, int64_t most) {
+    const bool negative = !text.empty() && text[0] == '-';
+    const std::string digits = text.substr(negative ? 1 : 0);
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+    const size_t leading_zeros = std::min(digits.find_first_not_of('0'), digits.size() - 1);
+    const std::string significant = digits.substr(leading_zeros);
+    const std::string magnitude = negative ? "9223372036854775808" : "9223372036854775807";
+    if (significant.size() > magnitude.size()) return std::nullopt;
+    if (significant.size() == magnitude.size() && significant > magnitude) return std::nullopt;
+    int64_t value = 0; // counted down, since there are more numbers below zero
+    for (const char digit : significant) value = 10 * value - (digit - '0');
+    if (!negative) value = -value;
+    if (value < least || value > most) return std::nullopt;
+    return value;
+}
+
+void check_numbers(const std::string& text) {
+    for (const auto& [least, most] : {std::pair{kLeast, kMost}, {int64_t{1}, int64_t{16}}, {int64_t{-7}, int64_t{0}}})
+        expect(whole_number(text, least, most) == number_by_digits(text, least, most), "as a number: '" + text + "'");
+}
+
+using Words = std::vector<std::string>;
+
+Words words_of(const std::string& bytes) {
+    Words words;
+    for (size_t at = 0; at < bytes.size();) {
+        const size_t end = std::min(bytes.find('\0', at), bytes.size());
+        words.push_back(bytes.substr(at, end - at));
+        at = end + 1;
+    }
+    return words;
+}
+
+bool is_one_line(const std::string& text) {
+    return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+struct Parsed {
+    std::optional<Options> options;
+    std::string message; // why there are none
+};
+
+Parsed parsed(Words words) {
+    words.insert(words.begin(), "hw4");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    try {
+        return {parse_options(static_cast<int>(words.size()), argv.data()), ""};
+    } catch (const Error& error) {
+        expect(error.code() == ExitCode::usage, "exit code " + std::to_string(static_cast<int>(error.code())));
+        expect(*error.what() != '\0' && is_one_line(error.what()), "not one plain line: " + std::string(error.what()));
+        return {std::nullopt, error.what()};
+    }
+}
+
+bool same(const Options& a, const Options& b) {
+    return a.action == b.action && a.device == b.device && a.engine.kernel == b.engine.kernel &&
+           a.engine.streams == b.engine.streams && a.engine.copies == b.engine.copies &&
+           a.engine.threads == b.engine.threads && a.time == b.time && a.sync == b.sync && a.json == b.json &&
+           a.trace == b.trace && a.input == b.input && a.output == b.output;
+}
+
+bool same(const Parsed& a, const Parsed& b) {
+    return a.message == b.message && a.options.has_value() == b.options.has_value() &&
+           (!a.options || same(*a.options, *b.options));
+}
+
+// The options as a user would write them out in full.
+Words written_out(const Options& options) {
+    constexpr const char* kDevices[] = {"auto", "gpu", "cpu"};
+    Words words = {"--device",
+                   kDevices[static_cast<int>(options.device)],
+                   "--streams",
+                   std::to_string(options.engine.streams),
+                   "--copies",
+                   name_of(options.engine.copies),
+                   "--kernel=" + options.engine.kernel,
+                   "--json=" + options.json,
+                   "--trace=" + options.trace};
+    if (options.engine.threads != 0) words.insert(words.end(), {"--threads", std::to_string(options.engine.threads)});
+    if (options.time) words.emplace_back("--time");
+    if (options.sync) words.emplace_back("--sync");
+    words.insert(words.end(), {"--", options.input, options.output});
+    return words;
+}
+
+void check_meaning(const Options& options, const Words& words) {
+    const auto given = [&](const std::string& name) { return std::count(words.begin(), words.end(), name) > 0; };
+    expect(options.engine.streams >= 1 && options.engine.streams <= 16, "streams out of range");
+    expect(options.engine.threads >= 0 && options.engine.threads <= 1024, "threads out of range");
+    if (options.action != Action::run) return;
+    expect(given(options.input) && given(options.output), "names that nobody gave");
+    const Parsed again = parsed(written_out(options));
+    expect(again.options.has_value() && same(*again.options, options), "written out they mean something else");
+}
+
+} // namespace
+
+void command_line(const uint8_t* data, size_t size) {
+    const std::string bytes(data, data + size);
+    check_numbers(bytes);
+    const Words words = words_of(bytes);
+    for (const std::string& word : words) check_numbers(word);
+    const Parsed first = parsed(words);
+    if (first.options) check_meaning(*first.options, words);
+    expect(same(first, parsed(words)), "parsed twice they mean two things");
+}
+
+} // namespace hw4::fuzz

@@ -1,0 +1,127 @@
+// Any bits as floats: outside the contract's domain they are refused, inside every CPU kernel prints the bytes of the
+// sequential reference, and they are numbers between the values they are a mean of.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "../../src/contract.h"
+#include "../../src/cpu/engine.h"
+#include "../../src/domain.h"
+#include "../../src/error.h"
+#include "../../src/sequential.h"
+#include "targets.h"
+
+namespace hw4::fuzz {
+namespace {
+
+constexpr size_t kHeadBytes = 4;
+
+// How a float is made of its bits, so that not most cases are outside the domain.
+enum class Bits {
+    as_they_are,
+    moderate,  // exponents from -16 to 15
+    integers,  // from -128 to 127
+    denormals, // and the smallest normal numbers
+};
+
+float value_of(uint32_t word, Bits how) {
+    switch (how) {
+    case Bits::as_they_are: break;
+    case Bits::moderate: return float_of((word & 0x807fffffu) | (127 - 16 + (word >> 23) % 32) << 23);
+    case Bits::integers: return static_cast<float>(static_cast<int8_t>(word));
+    case Bits::denormals: return float_of(word & 0x80ffffffu);
+    }
+    return float_of(word);
+}
+
+struct SmallCase {
+    Shape shape;
+    std::vector<float> qkv;
+
+    const float* batch(int64_t index) const {
+        return qkv.data() + static_cast<size_t>(index) * shape.batch_input_floats();
+    }
+};
+
+// Mostly small, for speed; sometimes beyond the tiles and segments of the contract.
+int64_t tokens_of(uint8_t byte) { return 1 + (byte < 128 ? byte % 20 : byte % 70); }
+int64_t dim_of(uint8_t byte) { return 1 + (byte < 192 ? byte % 5 : byte % 40); }
+
+// Four bytes for the shape and for how the matrices are made, then the floats, over again when there are too few.
+SmallCase small_case(const uint8_t* data, size_t size) {
+    uint8_t head[kHeadBytes] = {};
+    std::copy_n(data, std::min(size, kHeadBytes), head);
+    SmallCase made;
+    made.shape = {1 + head[3] / 64 % 2, tokens_of(head[0]), dim_of(head[1])};
+    made.qkv.resize(static_cast<size_t>(made.shape.batches) * made.shape.batch_input_floats());
+    const size_t words = size > kHeadBytes ? (size - kHeadBytes) / sizeof(uint32_t) : 0;
+    for (size_t i = 0; i < made.qkv.size() && words > 0; ++i) {
+        uint32_t word;
+        std::memcpy(&word, data + kHeadBytes + i % words * sizeof word, sizeof word);
+        const size_t matrix = i / made.shape.matrix_floats() % 3;
+        made.qkv[i] = value_of(word, static_cast<Bits>(head[2] >> 2 * matrix & 3));
+    }
+    return made;
+}
+
+bool in_domain(const SmallCase& test) {
+    try {
+        DomainCheck("fuzz", test.shape).check(0, test.shape.input_rows(), test.qkv.data());
+        return true;
+    } catch (const Error& error) {
+        expect(error.code() == ExitCode::bad_data, error.what());
+        return false;
+    }
+}
+
+std::vector<float> by_reference(const SmallCase& test) {
+    const size_t matrix = test.shape.matrix_floats();
+    std::vector<float> out(static_cast<size_t>(test.shape.batches) * matrix);
+    for (int64_t b = 0; b < test.shape.batches; ++b) {
+        const float* q = test.batch(b);
+        sequential_attention(q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
+                             test.shape.tokens, test.shape.dim);
+    }
+    return out;
+}
+
+// A weighted mean lies between its values, but for rounding: of each of N products, and of what sinks into the
+// denormals, before the division by a sum of weights that is at least 2^-9.
+void expect_means(const SmallCase& test, const std::vector<float>& out) {
+    const auto n = static_cast<size_t>(test.shape.tokens);
+    const auto d = static_cast<size_t>(test.shape.dim);
+    const double rounding = static_cast<double>(4 * n + 16) * 0x1p-24;
+    for (size_t i = 0; i < out.size(); ++i) {
+        const float* v = test.batch(static_cast<int64_t>(i / (n * d))) + 2 * n * d + i % d;
+        double least = v[0];
+        double most = v[0];
+        double largest = 0;
+        for (size_t j = 0; j < n; ++j) {
+            least = std::min<double>(least, v[j * d]);
+            most = std::max<double>(most, v[j * d]);
+            largest = std::max(largest, std::fabs(double{v[j * d]}));
+        }
+        const double slack = largest * rounding + 0x1p-130;
+        expect(out[i] >= least - slack && out[i] <= most + slack,
+               "value " + std::to_string(i) + " is no mean: " + std::to_string(out[i]));
+    }
+}
+
+} // namespace
+
+void kernels(const uint8_t* data, size_t size) {
+    const SmallCase test = small_case(data, size);
+    if (!in_domain(test)) return;
+    const std::vector<float> expected = by_reference(test);
+    expect_means(test, expected);
+    for (const cpu::Kernel* kernel : cpu::kernels()) {
+        if (!kernel->supported()) continue;
+        std::vector<float> out(expected.size(), NAN);
+        cpu::attend_batches(*kernel, test.shape, test.shape.batches, test.qkv.data(), out.data(), 1);
+        expect(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0,
+               std::string(kernel->name) + " gives other bytes than the reference");
+    }
+}
+
+} // namespace hw4::fuzz
