@@ -24,6 +24,7 @@ KERNEL ?= all
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
 FUZZ_CXX ?= clang++
+SOAK_SECONDS ?= 600
 CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
@@ -93,20 +94,23 @@ GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
+DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
+    $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/*_test.cu)
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
-HW4_OBJECTS := $(call objects,hw4.cu $(HW4_HOST) $(GPU_SOURCES))
+GPU_OBJECTS := $(call objects,$(GPU_SOURCES))
 COMPILE_CU := $(NVCC) $(HW4_NVCCFLAGS)
 LINK_CU := $(NVCC) $(HW4_NVCCFLAGS) $(NVCC_LDFLAGS)
 else
-HW4_OBJECTS := $(call objects,hw4.cu $(HW4_HOST) src/gpu/absent.cpp)
+GPU_OBJECTS := $(call objects,src/gpu/absent.cpp)
 COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
 LINK_CU := $(CXX) $(HW4_LDFLAGS)
 endif
+HW4_OBJECTS := $(call objects,hw4.cu $(HW4_HOST)) $(GPU_OBJECTS)
 COMPILE_CPP := $(CXX) $(HW4_CXXFLAGS)
 LINK_CPP := $(CXX) $(HW4_LDFLAGS)
 PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
@@ -174,7 +178,7 @@ test: | need-test
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so
+tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential
 tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
@@ -191,7 +195,10 @@ $(BUILD)/fault_shim.so: tests/fault_shim.cpp Makefile
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -U_FORTIFY_SOURCE $(WARN) -shared -fPIC $< -o $@ -ldl
 
-$(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) $(GPU_SOURCES) profile/row_tilings.cu) $(TEST_OBJECTS)
+$(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJECTS)
+	$(LINK_CU) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) $(TEST_OBJECTS)
 	$(LINK_CU) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
 
 ## time-kernels: build build/time_kernels, which times the GPU kernels alone
@@ -268,6 +275,12 @@ sanitize: | need-test
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --no-cuda --quick \
 	    $(TEST_ARGS)
 
+## soak: what takes long: the differential fuzzer for SOAK_SECONDS=600, with the GPU's kernels where there is one
+.PHONY: soak soak-differential
+soak: soak-differential
+soak-differential: $(BUILD)/differential
+	$(BUILD)/differential --seconds $(SOAK_SECONDS)
+
 # Crashes and what the fuzzers learn stay in build/fuzz.
 ## fuzz: the fuzzers of the case reader, the command line and the CPU kernels, FUZZ_SECONDS=60 each (needs clang)
 .PHONY: fuzz
@@ -309,5 +322,5 @@ help:
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
+    judge/compare.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
     $(wildcard report/reference/*.cu) src/gpu/absent.cpp))

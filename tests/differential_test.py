@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The differential fuzzer (fuzz/differential.cpp): a short run of it, and whether it would notice a difference.
+
+    python3 tests/differential_test.py [-v]
+
+HW4_BUILD names the folder with the program (default: build in the repository), HW4_BIN the one with hw4.
+"""
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parent.parent
+PROGRAM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "differential"
+HW4 = Path(os.environ.get("HW4_BIN") or REPO).resolve() / "hw4"
+SECONDS = 3
+OK, DIFFERENT, USAGE, NO_GPU = 0, 1, 64, 69
+
+
+def differential(*args):
+    return subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+
+
+def kernels(device):
+    lines = subprocess.run([HW4, "--list-kernels"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[1] for line in lines if line.startswith(device) and "(not on this processor)" not in line}
+
+
+class DifferentialTest(unittest.TestCase):
+    def assert_no_difference(self, done, device):
+        self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
+        counts = dict(re.findall(r"^  (\S+) +(\d+) cases$", done.stdout, re.MULTILINE))
+        self.assertLessEqual(kernels(device), set(counts))
+        self.assertGreater(min(map(int, counts.values())), 0)
+        self.assertRegex(done.stdout, r"\n\d+ cases in .* \(\d+ a minute\), \d+ comparisons, 0 differences\n\Z")
+        print(f"{device}: {done.stdout.splitlines()[-1]}", flush=True)
+
+    def test_every_cpu_kernel_gives_the_bytes_of_the_reference(self):
+        self.assert_no_difference(differential("--device", "cpu", "--seconds", str(SECONDS), "--seed", "1"), "cpu")
+
+    def test_every_gpu_kernel_gives_the_bytes_of_the_reference(self):
+        done = differential("--device", "gpu", "--seconds", str(SECONDS), "--seed", "1")
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr.strip())
+        self.assert_no_difference(done, "gpu")
+
+    def test_a_difference_is_noticed_and_can_be_had_again(self):
+        spoil = ("--device", "cpu", "--spoil", "generic")
+        done = differential(*spoil, "--seconds", "60", "--seed", "2")  # ends after some differences
+        self.assertEqual(done.returncode, DIFFERENT, done.stdout + done.stderr)
+        line, case = re.search(r"^(DIFFERS case (\d+): generic, .*)$", done.stdout, re.MULTILINE).groups()
+        self.assertIn(f"differential --case {case}\n", done.stdout)
+        again = differential(*spoil, "--case", case)
+        self.assertEqual(again.returncode, DIFFERENT)
+        self.assertIn(line, again.stdout)
+        self.assertEqual(differential("--device", "cpu", "--case", case).returncode, OK)
+
+    def test_a_case_is_the_same_on_every_machine(self):
+        for case, shape, values, output in PINNED:
+            done = differential("--device", "cpu", "--case", str(case))
+            self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
+            self.assertIn(f"\n{shape} (", done.stdout)
+            self.assertIn(f"\n  CRC-32 of Q, K, V {values}, of O {output}\n", done.stdout)
+
+    def test_wrong_usage(self):
+        for args in (("--seconds", "0"), ("--seed", "-1"), ("--device", "tpu"), ("--jobs",), ("--case", "x"), ("word",)):
+            done = differential(*args)
+            self.assertEqual((done.returncode, done.stdout), (USAGE, ""), args)
+            self.assertRegex(done.stderr, r"\Adifferential: .*; usage: .*\n\Z")
+
+
+# Case, shape, CRC-32 of Q, K, V and of O, written down on aarch64.
+PINNED = (
+    (3, "B 5, N 2, d 129", "3aaec105", "a378b7af"),
+    (4, "B 1, N 125, d 2", "0979a8eb", "5f8b31a1"),
+    (5, "B 1, N 96, d 128", "d96c3325", "08ee31d9"),
+    (8, "B 1, N 1, d 13", "7f22c1c0", "b52c50e3"),
+    (10, "B 2, N 32, d 15", "62cdfb97", "a0172549"),
+    (11, "B 1, N 256, d 10", "5ce066cf", "b6865ab8"),
+    (14, "B 4, N 68, d 128", "5afd0f4d", "f3b5ad5b"),
+    (16, "B 2, N 192, d 43", "9f47b539", "84447a85"),
+)
+
+if __name__ == "__main__":
+    unittest.main()

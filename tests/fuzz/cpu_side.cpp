@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <cstring>
+
+#include "../../src/contract.h"
+#include "../../src/cpu/engine.h"
+#include "side.h"
+
+namespace hw4::fuzz {
+namespace {
+
+// Floats with poison on both sides, which begin at any float of a cache line.
+class Guarded {
+public:
+    float* make(size_t count, size_t offset) {
+        memory_.assign(count + 2 * kGuard + offset, float_of(kPoison));
+        start_ = memory_.data() + kGuard + offset;
+        end_ = start_ + count;
+        return start_;
+    }
+
+    bool intact() const {
+        const auto poison = [](float x) { return bits_of(x) == kPoison; };
+        return std::all_of<const float*>(memory_.data(), start_, poison) &&
+               std::all_of<const float*>(end_, memory_.data() + memory_.size(), poison);
+    }
+
+private:
+    static constexpr size_t kGuard = 64;
+    std::vector<float> memory_;
+    float* start_ = nullptr;
+    float* end_ = nullptr;
+};
+
+class CpuSide : public Side {
+public:
+    void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
+        for (const cpu::Kernel* kernel : cpu::kernels()) {
+            if (!kernel->supported()) continue;
+            float* in = in_.make(test.qkv.size(), static_cast<size_t>(random.within(0, 15)));
+            float* out = out_.make(test.qkv.size() / 3, static_cast<size_t>(random.within(0, 15)));
+            std::copy(test.qkv.begin(), test.qkv.end(), in);
+            const std::string how = random.one_in(2) ? in_blocks(*kernel, test.shape, random, in, out)
+                                                     : whole(*kernel, test.shape, random, in, out);
+            const bool whole_input = std::memcmp(in, test.qkv.data(), test.qkv.size() * sizeof(float)) == 0;
+            const char* fault = !out_.intact()                  ? "wrote beside its output"
+                                : !in_.intact() || !whole_input ? "wrote to its input"
+                                                                : "";
+            take({kernel->name, how, out, static_cast<size_t>(test.shape.dim), fault});
+        }
+    }
+
+private:
+    static std::string whole(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* in,
+                             float* out) {
+        const int threads = random.one_in(8) ? static_cast<int>(random.within(2, 4)) : 1;
+        cpu::attend_batches(kernel, shape, shape.batches, in, out, threads);
+        return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+    }
+
+    // The rows of each batch cut anywhere, in a workspace full of poison.
+    std::string in_blocks(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* in, float* out) {
+        const size_t floats = kernel.workspace_floats(shape.dim);
+        workspace_.assign(floats + kLineFloats, float_of(kPoison));
+        const size_t misplaced = reinterpret_cast<uintptr_t>(workspace_.data()) / sizeof(float) % kLineFloats;
+        float* workspace = workspace_.data() + (kLineFloats - misplaced) % kLineFloats;
+        const int64_t most_rows = random.within(1, kernel.block_rows);
+        const size_t matrix = shape.matrix_floats();
+        for (int64_t b = 0; b < shape.batches; ++b) {
+            const float* q = in + static_cast<size_t>(b) * 3 * matrix;
+            float* o = out + static_cast<size_t>(b) * matrix;
+            for (int64_t row = 0; row < shape.tokens; row += most_rows) {
+                const int64_t rows = std::min(most_rows, shape.tokens - row);
+                kernel.attend({q + row * shape.dim, q + matrix, q + 2 * matrix, o + row * shape.dim, rows, shape.tokens,
+                               shape.dim, scale_for(shape.dim)},
+                              workspace);
+            }
+        }
+        return "blocks of " + std::to_string(most_rows) + " rows";
+    }
+
+    static constexpr size_t kLineFloats = 16;
+    Guarded in_;
+    Guarded out_;
+    std::vector<float> workspace_;
+};
+
+} // namespace
+
+std::unique_ptr<Side> make_cpu_side() { return std::make_unique<CpuSide>(); }
+
+} // namespace hw4::fuzz

@@ -1,0 +1,256 @@
+// differential: random cases, the sequential reference against every kernel of this machine, byte by byte.
+//
+//     differential [--seconds S] [--seed X] [--device cpu|gpu|all] [--jobs J]
+//     differential --case C [--device cpu|gpu|all]
+//
+// Case number n of seed X has a number C of its own, from which its shape, its values and the way each kernel is called
+// follow, on every machine; a difference is printed with it. Exit 0 no difference, 1 there was one, 64 wrong usage, 69
+// no GPU where one was asked for.
+#include <getopt.h>
+#include <zlib.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+
+#include "../../src/contract.h"
+#include "../../src/error.h"
+#include "../../src/gpu/engine.h"
+#include "../../src/numbers.h"
+#include "../../src/parallel.h"
+#include "../../src/sequential.h"
+#include "side.h"
+
+namespace hw4::fuzz {
+namespace {
+
+constexpr int64_t kMostSeed = std::numeric_limits<int64_t>::max();
+constexpr int kMostDifferences = 10; // after so many there is no need for more
+constexpr const char* kUsage = "usage: differential [--seconds S] [--seed X] [--device cpu|gpu|all] [--jobs J] "
+                               "[--case C] [--spoil KERNEL]";
+
+struct Request {
+    int64_t seconds = 10;
+    int64_t seed = static_cast<int64_t>(std::random_device{}());
+    std::optional<int64_t> only_case;
+    bool cpu = true;
+    bool gpu = true;
+    bool gpu_needed = false;
+    int jobs = available_processors();
+    std::string spoilt; // a kernel whose answers are taken for wrong, to see that a difference is noticed
+};
+
+[[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; " + kUsage); }
+
+int64_t number(const char* option, const char* text, int64_t least, int64_t most) {
+    const auto value = whole_number(text, least, most);
+    if (!value) usage_error("--" + std::string(option) + " '" + text + "'");
+    return *value;
+}
+
+Request parse(int argc, char** argv) {
+    constexpr option kOptions[] = {{"seconds", required_argument, nullptr, 's'},
+                                   {"seed", required_argument, nullptr, 'x'},
+                                   {"device", required_argument, nullptr, 'd'},
+                                   {"jobs", required_argument, nullptr, 'j'},
+                                   {"case", required_argument, nullptr, 'c'},
+                                   {"spoil", required_argument, nullptr, 'b'},
+                                   {nullptr, 0, nullptr, 0}};
+    Request request;
+    opterr = 0;
+    for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
+        const std::string text = optarg != nullptr ? optarg : "";
+        switch (code) {
+        case 's': request.seconds = number("seconds", optarg, 1, 1 << 30); break;
+        case 'x': request.seed = number("seed", optarg, 0, kMostSeed); break;
+        case 'j': request.jobs = static_cast<int>(number("jobs", optarg, 1, 1024)); break;
+        case 'c': request.only_case = number("case", optarg, 0, kMostSeed); break;
+        case 'b': request.spoilt = text; break;
+        case 'd':
+            if (text != "cpu" && text != "gpu" && text != "all") usage_error("--device '" + text + "'");
+            request.cpu = text != "gpu";
+            request.gpu = text != "cpu";
+            request.gpu_needed = text == "gpu";
+            break;
+        default: usage_error("unknown option, or one without its value");
+        }
+    }
+    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "'");
+    return request;
+}
+
+// The n-th case of a seed.
+int64_t case_number(int64_t seed, int64_t n) {
+    return static_cast<int64_t>(mixed(mixed(static_cast<uint64_t>(seed)) + static_cast<uint64_t>(n)) >> 1);
+}
+
+std::vector<float> by_reference(const DrawnCase& test) {
+    const size_t matrix = test.shape.matrix_floats();
+    std::vector<float> out(static_cast<size_t>(test.shape.batches) * matrix);
+    for (int64_t b = 0; b < test.shape.batches; ++b) {
+        const float* q = test.batch(b);
+        sequential_attention(q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
+                             test.shape.tokens, test.shape.dim);
+    }
+    return out;
+}
+
+unsigned long checksum(const std::vector<float>& values) {
+    return ::crc32_z(0, reinterpret_cast<const Bytef*>(values.data()), values.size() * sizeof(float));
+}
+
+// The first value that differs, in words; empty when none does.
+std::string difference(const Shape& shape, const std::vector<float>& expected, const Answer& answer) {
+    const auto dim = static_cast<size_t>(shape.dim);
+    for (size_t i = 0; i < expected.size(); ++i) {
+        const float got = answer.out[i / dim * answer.stride + i % dim];
+        if (bits_of(expected[i]) == bits_of(got)) continue;
+        const size_t row = i / dim;
+        const auto tokens = static_cast<size_t>(shape.tokens);
+        char text[200];
+        std::snprintf(text, sizeof text, "batch %zu, row %zu, column %zu: expected %.9g (%08x), got %.9g (%08x)",
+                      row / tokens, row % tokens, i % dim, double{expected[i]}, bits_of(expected[i]), double{got},
+                      bits_of(got));
+        return text;
+    }
+    return "";
+}
+
+// What all threads have found so far.
+class Tally {
+public:
+    void count(const std::string& kernel) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ++comparisons_[kernel];
+    }
+
+    void differs(const DrawnCase& test, const Answer& answer, const std::string& what) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ++differences_;
+        std::printf("DIFFERS case %lld: %s, %s: %s; %s\n  again with: differential --case %lld\n",
+                    static_cast<long long>(test.seed), answer.kernel.c_str(), answer.how.c_str(), what.c_str(),
+                    test.name().c_str(), static_cast<long long>(test.seed));
+    }
+
+    void fails(std::exception_ptr failure) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!failure_) failure_ = std::move(failure);
+    }
+
+    bool enough() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return failure_ || differences_ >= kMostDifferences;
+    }
+
+    // The closing lines. Throws what a thread threw.
+    int close(int64_t cases, double seconds) const {
+        if (failure_) std::rethrow_exception(failure_);
+        int64_t all = 0;
+        for (const auto& [kernel, comparisons] : comparisons_) {
+            std::printf("  %-16s %9lld cases\n", kernel.c_str(), static_cast<long long>(comparisons));
+            all += comparisons;
+        }
+        std::printf("%lld cases in %.1f s (%.0f a minute), %lld comparisons, %d differences\n",
+                    static_cast<long long>(cases), seconds, static_cast<double>(cases) * 60 / seconds,
+                    static_cast<long long>(all), differences_);
+        return differences_ > 0 ? 1 : 0;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::map<std::string, int64_t> comparisons_;
+    int differences_ = 0;
+    std::exception_ptr failure_;
+};
+
+class Worker {
+public:
+    Worker(const Request& request, bool gpu, Tally& tally) : request_(request), tally_(tally) {
+        if (request.cpu) sides_.push_back(make_cpu_side());
+        if (gpu) sides_.push_back(make_gpu_side());
+    }
+
+    void run(int64_t number, bool describe = false) {
+        const DrawnCase test(static_cast<uint64_t>(number));
+        const std::vector<float> expected = by_reference(test);
+        if (describe)
+            std::printf("%s\n  CRC-32 of Q, K, V %08lx, of O %08lx\n", test.name().c_str(), checksum(test.qkv),
+                        checksum(expected));
+        for (const std::unique_ptr<Side>& side : sides_) {
+            Random ways(~test.seed); // the same for each side, whichever others there are
+            side->answer(test, ways, [&](const Answer& answer) { judge(test, expected, answer); });
+        }
+    }
+
+private:
+    void judge(const DrawnCase& test, std::vector<float> expected, const Answer& answer) {
+        if (answer.kernel == request_.spoilt) expected.back() = float_of(bits_of(expected.back()) ^ 1u);
+        tally_.count(answer.kernel);
+        const std::string what = answer.fault.empty() ? difference(test.shape, expected, answer) : answer.fault;
+        if (!what.empty()) tally_.differs(test, answer, what);
+    }
+
+    const Request& request_;
+    Tally& tally_;
+    std::vector<std::unique_ptr<Side>> sides_;
+};
+
+bool gpu_is_there(const Request& request) {
+    if (!request.gpu) return false;
+    const std::string reason = gpu::unusable_reason();
+    if (reason.empty()) return true;
+    if (request.gpu_needed) throw Error(ExitCode::no_gpu, "no usable GPU: " + reason);
+    std::printf("GPU kernels skipped, no usable GPU: %s\n", reason.c_str());
+    return false;
+}
+
+int run(const Request& request) {
+    using Clock = std::chrono::steady_clock;
+    const bool gpu = gpu_is_there(request);
+    const int jobs = request.only_case ? 1 : request.jobs;
+    std::printf("differential: seed %lld, %d threads\n", static_cast<long long>(request.seed), jobs);
+    std::fflush(stdout);
+    Tally tally;
+    std::atomic<int64_t> next{0};
+    std::atomic<int64_t> done{0};
+    const Clock::time_point start = Clock::now();
+    const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+    on_threads(jobs, [&] {
+        try {
+            Worker worker(request, gpu, tally);
+            if (request.only_case) {
+                worker.run(*request.only_case, true);
+                ++done;
+                return;
+            }
+            while (seconds() < static_cast<double>(request.seconds) && !tally.enough()) {
+                worker.run(case_number(request.seed, next++));
+                ++done;
+            }
+        } catch (...) {
+            tally.fails(std::current_exception());
+        }
+    });
+    return tally.close(done, seconds());
+}
+
+} // namespace
+} // namespace hw4::fuzz
+
+int main(int argc, char** argv) {
+    try {
+        return hw4::fuzz::run(hw4::fuzz::parse(argc, argv));
+    } catch (const hw4::Error& error) {
+        std::fprintf(stderr, "differential: %s\n", error.what());
+        return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "differential: %s\n", error.what());
+        return static_cast<int>(hw4::ExitCode::internal);
+    }
+}

@@ -1,0 +1,319 @@
+#include "drawn_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "../../src/contract.h"
+#include "../../src/domain.h"
+#include "random.h"
+
+namespace hw4::fuzz {
+namespace {
+
+// ---- Shapes
+
+constexpr int64_t kMostDim = 256;                // of the GPU kernels
+constexpr int64_t kUsualWork = int64_t{1} << 22; // multiply-adds of each product, so that there are many cases
+constexpr int64_t kLargeWork = int64_t{1} << 27;
+
+int64_t draw_dim(Random& random) {
+    switch (random.within(0, 9)) {
+    case 0:
+    case 1:
+    case 2: return random.within(1, 16);
+    case 3:
+    case 4: return random.within(1, 64);
+    case 5: return random.within(65, kMostDim);
+    case 6: return 4 * random.within(1, kMostDim / 4);
+    case 7: return std::min(32 * random.within(1, 8) + random.within(-1, 1), kMostDim);
+    default: return random.pick<int64_t>({32, 64, 128, 256});
+    }
+}
+
+int64_t draw_tokens(Random& random) {
+    switch (random.within(0, 9)) {
+    case 0: return random.within(1, 4);
+    case 1:
+    case 2:
+    case 3: return random.within(1, 40);
+    case 4:
+    case 5: return random.within(1, 140);
+    case 6: return random.within(140, 800);
+    default: return std::max<int64_t>(32 * random.within(0, 9) + random.within(-1, 1), 1);
+    }
+}
+
+// Fewer batches, then columns, until it is no more work than that.
+Shape bounded(Shape shape, int64_t most) {
+    const int64_t squares = shape.tokens * shape.tokens;
+    shape.batches = std::clamp<int64_t>(most / (squares * shape.dim), 1, shape.batches);
+    shape.dim = std::clamp<int64_t>(most / (squares * shape.batches), 1, shape.dim);
+    return shape;
+}
+
+Shape draw_shape(Random& random) {
+    if (random.one_in(80)) // query rows in slices
+        return bounded({random.within(1, 2), random.within(1025, 3300), draw_dim(random)}, kLargeWork);
+    if (random.one_in(120)) // enough batches to fill a GPU
+        return bounded({random.within(60, 300), random.within(33, 200), draw_dim(random)}, kLargeWork);
+    if (random.one_in(20)) return bounded({random.within(1, 500), random.within(1, 20), draw_dim(random)}, kUsualWork);
+    return bounded({random.one_in(2) ? 1 : random.within(1, 5), draw_tokens(random), draw_dim(random)}, kUsualWork);
+}
+
+// ---- Values of a matrix
+
+enum class Kind { uniform, normal, heavy, integers, powers, denormals, equal, few, zeros, one_huge, any_exponent };
+constexpr int kKinds = 11;
+constexpr const char* kKindNames[kKinds] = {"uniform",       "normal",    "heavy-tailed", "integers",
+                                            "powers of two", "denormals", "equal",        "few",
+                                            "zeros",         "one huge",  "any exponent"};
+
+Kind draw_kind(Random& random) { return static_cast<Kind>(random.within(0, kKinds - 1)); }
+
+float with_sign(Random& random, float magnitude) { return random.one_in(2) ? magnitude : -magnitude; }
+
+float draw_normal(Random& random) { // about: the sum of twelve uniform ones
+    int64_t sum = 0;
+    for (int i = 0; i < 3; ++i) {
+        const uint64_t word = random.next();
+        for (int piece = 0; piece < 64; piece += 16) sum += static_cast<int64_t>(word >> piece & 0xffff);
+    }
+    return static_cast<float>(sum - 6 * 65535) * 0x1p-16f;
+}
+
+// Twice as large half as often, without a mean.
+float draw_heavy(Random& random) {
+    const int exponent = __builtin_ctzll(random.next() | uint64_t{1} << 40) - 1;
+    return std::ldexp(random.signed_unit(), exponent);
+}
+
+float draw_any_exponent(Random& random) {
+    const int exponent = static_cast<int>(random.within(-149, 60)); // first: arguments have no order
+    return std::ldexp(random.signed_unit(), exponent);
+}
+
+float draw_value(Kind kind, Random& random) {
+    switch (kind) {
+    case Kind::normal: return draw_normal(random);
+    case Kind::heavy: return draw_heavy(random);
+    case Kind::integers: return static_cast<float>(random.within(-8, 8));
+    case Kind::powers: return with_sign(random, std::ldexp(1.0f, static_cast<int>(random.within(-12, 12))));
+    case Kind::denormals: return with_sign(random, float_of(static_cast<uint32_t>(random.within(0, (1 << 23) - 1))));
+    case Kind::zeros: return random.one_in(4) ? random.signed_unit() : with_sign(random, 0.0f);
+    case Kind::one_huge: return random.signed_unit();
+    case Kind::any_exponent: return draw_any_exponent(random);
+    default: return 3.0f * random.signed_unit();
+    }
+}
+
+using Matrix = std::vector<float>;
+
+Matrix draw_matrix(Kind kind, size_t count, Random& random) {
+    Matrix matrix(count);
+    for (float& x : matrix) x = draw_value(kind, random);
+    if (kind == Kind::equal) std::fill(matrix.begin(), matrix.end(), matrix[0]);
+    if (kind == Kind::few)
+        for (float& x : matrix)
+            x = matrix[static_cast<size_t>(random.within(0, std::min<int64_t>(3, static_cast<int64_t>(count)) - 1))];
+    if (kind == Kind::one_huge)
+        matrix[static_cast<size_t>(random.within(0, static_cast<int64_t>(count) - 1))] =
+            with_sign(random, std::ldexp(1.0f, static_cast<int>(random.within(8, 60))));
+    return matrix;
+}
+
+// One kind, or two of which each element takes one.
+Matrix draw_values(size_t count, Random& random, std::string& name) {
+    const Kind kind = draw_kind(random);
+    name += kKindNames[static_cast<int>(kind)];
+    Matrix matrix = draw_matrix(kind, count, random);
+    if (!random.one_in(5)) return matrix;
+    const Kind other = draw_kind(random);
+    name += std::string(" and ") + kKindNames[static_cast<int>(other)];
+    const Matrix others = draw_matrix(other, count, random);
+    const int64_t rarity = random.pick<int64_t>({2, 10, 100});
+    for (size_t i = 0; i < count; ++i)
+        if (random.one_in(rarity)) matrix[i] = others[i];
+    return matrix;
+}
+
+// ---- One batch
+
+class Batch {
+public:
+    Batch(const Shape& shape, Random& random, std::string& name)
+        : shape_(shape), random_(random), name_(name), q_((name += "Q ", draw_values(count(), random, name))),
+          k_((name += ", K ", draw_values(count(), random, name))),
+          v_((name += ", V ", draw_values(count(), random, name))) {
+        order_scores();
+        aim_scores();
+        move_values();
+        fit_scores();
+        fit_values();
+    }
+
+    void write(float* to) const {
+        for (const Matrix* matrix : {&q_, &k_, &v_}) to = std::copy(matrix->begin(), matrix->end(), to);
+    }
+
+private:
+    size_t count() const { return shape_.matrix_floats(); }
+
+    // Scores that rise or fall with the key, in a straight line or by leaps, so that a row's reference moves; scores of
+    // one sign; scores of a single product.
+    void order_scores() {
+        const auto n = shape_.tokens;
+        const auto d = shape_.dim;
+        switch (random_.within(0, 7)) {
+        case 0: {
+            name_ += ", rising";
+            const float step = static_cast<float>(random_.pick<int64_t>({1, 8, 64})) / static_cast<float>(n);
+            for (int64_t j = 0; j < n; ++j)
+                for (int64_t t = 0; t < d; ++t) at(k_, j, t) += step * static_cast<float>(2 * j - n);
+            for (float& x : q_) x = std::fabs(x);
+            break;
+        }
+        case 1: {
+            name_ += ", leaping";
+            const int64_t every = random_.pick<int64_t>({5, 31, 32, 33, 64, 100});
+            int exponent = static_cast<int>(random_.within(-4, 0));
+            for (int64_t j = 0; j < n; ++j) {
+                if (j % every == every - 1) exponent += static_cast<int>(random_.within(-1, 3));
+                for (int64_t t = 0; t < d; ++t) at(k_, j, t) = std::ldexp(at(k_, j, t), exponent);
+            }
+            break;
+        }
+        case 2:
+            name_ += ", one sign";
+            for (float& x : q_) x = std::fabs(x);
+            for (float& x : k_) x = -std::fabs(x);
+            break;
+        case 3:
+            name_ += ", one column";
+            for (int64_t j = 0; j < n; ++j)
+                for (int64_t t = 1; t < d; ++t) at(k_, j, t) = 0.0f;
+            break;
+        default: break;
+        }
+    }
+
+    // The largest score of some rows becomes about a number from both sides of each border of the contract, in its
+    // base-2 units.
+    void aim_scores() {
+        if (random_.one_in(4)) return;
+        const double target = random_.pick({0.01, 1.0,         6.0,    7.5,         8.5,   20.0,  60.0,   70.5,  71.5,
+                                            72.5, 73.5,        100.0,  119.0,       121.0, 125.0, 145.0,  200.0, 1000.0,
+                                            1e5,  0x1p21 - 60, 0x1p21, 0x1p21 + 60, 1e7,   1e12,  0x1p100});
+        double largest = 0;
+        for (int i = 0; i < 3; ++i) {
+            const int64_t row = random_.within(0, shape_.tokens - 1);
+            for (int64_t j = 0; j < shape_.tokens; ++j) largest = std::max(largest, std::fabs(score(row, j)));
+        }
+        if (largest == 0) return;
+        char text[40];
+        std::snprintf(text, sizeof text, ", scores to %.10g", target);
+        name_ += text;
+        int exponent = 0;
+        const double factor = std::frexp(target / (largest * double{scale_for(shape_.dim).c}), &exponent);
+        const int of_q = exponent / 2;
+        for (float& x : q_) x = bounded_float(std::ldexp(double{x} * factor, of_q));
+        for (float& x : k_) x = bounded_float(std::ldexp(double{x}, exponent - of_q));
+    }
+
+    double score(int64_t row, int64_t key) {
+        double sum = 0;
+        for (int64_t t = 0; t < shape_.dim; ++t) sum += double{at(q_, row, t)} * double{at(k_, key, t)};
+        return sum;
+    }
+
+    // V far from one, where sums sink into the denormals.
+    void move_values() {
+        if (random_.one_in(2)) return;
+        const int exponent = static_cast<int>(random_.pick<int64_t>({-140, -126, -100, -60, -48, -20, 20, 45}));
+        name_ += ", V by 2^" + std::to_string(exponent);
+        for (float& x : v_) x = bounded_float(std::ldexp(double{x}, exponent));
+    }
+
+    // Into the domain by powers of two; now and then right below its limit.
+    void fit_scores() {
+        for (float& x : q_) x = bounded_float(x);
+        for (float& x : k_) x = bounded_float(x);
+        double row_sum = 0;
+        for (int64_t row = 0; row < shape_.tokens; ++row) {
+            double sum = 0;
+            for (int64_t t = 0; t < shape_.dim; ++t) sum += std::fabs(double{at(q_, row, t)});
+            row_sum = std::max(row_sum, sum);
+        }
+        const int over = std::max(exponent_above(row_sum * largest(k_), kScoreLimit),
+                                  exponent_above(largest(k_), 0x1p126)); // K itself has to stay finite
+        const bool to_the_limit = over < 0 && random_.one_in(12);
+        if (to_the_limit) name_ += ", scores to the limit";
+        if (over > 0 || to_the_limit)
+            for (float& x : k_) x = std::ldexp(x, -over);
+    }
+
+    void fit_values() {
+        for (float& x : v_) x = bounded_float(x);
+        const int over = exponent_above(static_cast<double>(shape_.tokens) * largest(v_), kValueLimit);
+        const bool to_the_limit = over < 0 && random_.one_in(12);
+        if (to_the_limit) name_ += ", values to the limit";
+        if (over > 0 || to_the_limit)
+            for (float& x : v_) x = std::ldexp(x, -over);
+    }
+
+    // The least e with x * 2^-e <= limit, a power of two; 0 for 0.
+    static int exponent_above(double x, double limit) {
+        if (x == 0) return 0;
+        int exponent = 0;
+        const double fraction = std::frexp(x / limit, &exponent);
+        return fraction == 0.5 ? exponent - 1 : exponent;
+    }
+
+    static float bounded_float(double x) { return static_cast<float>(std::clamp(x, -0x1p110, 0x1p110)); }
+
+    static double largest(const Matrix& matrix) {
+        double most = 0;
+        for (const float x : matrix) most = std::max(most, std::fabs(double{x}));
+        return most;
+    }
+
+    float& at(Matrix& matrix, int64_t row, int64_t column) const {
+        return matrix[static_cast<size_t>(row * shape_.dim + column)];
+    }
+
+    const Shape& shape_;
+    Random& random_;
+    std::string& name_;
+    Matrix q_;
+    Matrix k_;
+    Matrix v_;
+};
+
+} // namespace
+
+DrawnCase::DrawnCase(uint64_t s) : seed(s) {
+    Random random(seed);
+    shape = draw_shape(random);
+    qkv.resize(static_cast<size_t>(shape.batches) * shape.batch_input_floats());
+    const int64_t different = std::min(shape.batches, random.pick<int64_t>({1, 3, 7}));
+    for (int64_t b = 0; b < different; ++b) {
+        values += b == 0 ? "" : "; ";
+        Batch(shape, random, values).write(batch(b));
+    }
+    // The others have the same values, with the rows of V turned.
+    for (int64_t b = different; b < shape.batches; ++b) {
+        const float* from = batch(b % different);
+        const float* v = from + 2 * shape.matrix_floats();
+        const float* middle = v + b % shape.tokens * shape.dim;
+        float* to = std::copy(from, v, batch(b));
+        std::rotate_copy(v, middle, v + shape.matrix_floats(), to);
+    }
+    DomainCheck(name(), shape).check(0, shape.input_rows(), qkv.data());
+}
+
+std::string DrawnCase::name() const {
+    return "B " + std::to_string(shape.batches) + ", N " + std::to_string(shape.tokens) + ", d " +
+           std::to_string(shape.dim) + " (" + values + ")";
+}
+
+} // namespace hw4::fuzz

@@ -1,0 +1,155 @@
+// Every kernel of the table, on memory that is kept from case to case: one copy in, all kernels, one copy out.
+#include <algorithm>
+#include <cstring>
+
+#include "../../src/gpu/check.h"
+#include "../../src/gpu/exact/exact_kernels.h"
+#include "../../src/gpu/kernels.h"
+#include "../../src/gpu/memory.h"
+#include "side.h"
+
+namespace hw4::fuzz {
+namespace {
+
+using namespace hw4::gpu;
+
+// Device memory that grows.
+class Room {
+public:
+    void* of(size_t bytes) {
+        if (bytes > bytes_) {
+            memory_ = Scratch(); // first, so that there is never twice as much
+            bytes_ = 0;
+            memory_ = make_scratch(2 * bytes);
+            bytes_ = 2 * bytes;
+        }
+        return memory_.get();
+    }
+
+private:
+    Scratch memory_;
+    size_t bytes_ = 0;
+};
+
+struct Attempt {
+    std::string kernel;
+    size_t scratch_bytes;
+    std::function<void(const KernelArgs&, cudaStream_t)> launch;
+};
+
+class GpuSide : public Side {
+public:
+    GpuSide() : card_(current_device()), stream_(make_stream()) {}
+
+    void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
+        const std::vector<Attempt> attempts = attempts_at(test.shape);
+        const auto out_rows = static_cast<size_t>(test.shape.output_rows());
+        const size_t in_stride = draw_stride(test.shape.dim, random);
+        const size_t out_stride = draw_stride(test.shape.dim, random);
+        const size_t out_floats = (out_rows * out_stride + 3) / 4 * 4; // each begins at a boundary of 16 bytes
+        const std::vector<int64_t> cuts = draw_cuts(test.shape.tokens, random);
+
+        auto* in = static_cast<float*>(in_.of(copy_in_bytes(test, in_stride)));
+        auto* out = static_cast<float*>(out_.of(attempts.size() * out_floats * sizeof(float)));
+        HW4_CUDA(
+            cudaMemcpyAsync(in, host_.data(), host_.size() * sizeof(float), cudaMemcpyHostToDevice, stream_.get()));
+        HW4_CUDA(cudaMemsetAsync(out, 0xff, attempts.size() * out_floats * sizeof(float), stream_.get()));
+        for (size_t i = 0; i < attempts.size(); ++i)
+            launch(attempts[i], test.shape, in, in_stride, out + i * out_floats, out_stride, cuts);
+        host_.resize(attempts.size() * out_floats);
+        HW4_CUDA(
+            cudaMemcpyAsync(host_.data(), out, host_.size() * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
+        HW4_CUDA(cudaStreamSynchronize(stream_.get()));
+
+        const std::string how = "rows " + std::to_string(in_stride) + " and " + std::to_string(out_stride) +
+                                " floats apart, " + std::to_string(cuts.size() - 1) + " slices";
+        for (size_t i = 0; i < attempts.size(); ++i) {
+            const float* result = host_.data() + i * out_floats;
+            const bool clean = keeps_padding(result, out_rows, out_stride, test.shape.dim);
+            take({attempts[i].kernel, how, result, out_stride, clean ? "" : "wrote beside its output"});
+        }
+    }
+
+private:
+    // The table, and drawn_tiles as on cards so small that these shapes make a queue.
+    std::vector<Attempt> attempts_at(const Shape& shape) const {
+        std::vector<Attempt> attempts;
+        for (const Kernel& kernel : hw4::gpu::kernels())
+            if (why_not(kernel, shape, card_).empty())
+                attempts.push_back({kernel.name, kernel.scratch_bytes(shape, card_), kernel.launch});
+        for (const int multiprocessors : {1, 2, 5}) {
+            Device small = card_;
+            small.multiprocessors = multiprocessors;
+            const size_t bytes = scratch_bytes_of_drawn_tiles(shape, small);
+            if (bytes == 0 || !why_not(*find_kernel("drawn_tiles"), shape, card_).empty()) continue;
+            attempts.push_back({"drawn_tiles/" + std::to_string(multiprocessors), bytes,
+                                [small](const KernelArgs& args, cudaStream_t stream) {
+                                    launch_drawn_tiles_on(small, args, stream);
+                                    HW4_CUDA_LAUNCHED("drawn_tiles");
+                                }});
+        }
+        return attempts;
+    }
+
+    // Packed, padded to 512 bytes, or any stride that kernels have to take: of whole float4 where the columns are.
+    static size_t draw_stride(int64_t dim, Random& random) {
+        switch (random.within(0, 2)) {
+        case 0: return static_cast<size_t>(dim);
+        case 1: return static_cast<size_t>((dim + 127) / 128 * 128);
+        default: return static_cast<size_t>(dim % 4 == 0 ? dim + 4 * random.within(0, 9) : dim + random.within(0, 9));
+        }
+    }
+
+    // Where the query rows of a batch are cut, both ends included.
+    static std::vector<int64_t> draw_cuts(int64_t tokens, Random& random) {
+        std::vector<int64_t> cuts = {0};
+        const bool sliced = random.one_in(2);
+        for (int64_t at = kQueryStep; sliced && at < tokens; at += kQueryStep)
+            if (!random.one_in(3)) cuts.push_back(at);
+        cuts.push_back(tokens);
+        return cuts;
+    }
+
+    // The input as it will lie on the GPU, poison between the rows; returns its size.
+    size_t copy_in_bytes(const DrawnCase& test, size_t stride) {
+        const auto dim = static_cast<size_t>(test.shape.dim);
+        const auto rows = static_cast<size_t>(test.shape.input_rows());
+        host_.assign(rows * stride, float_of(kPoison));
+        for (size_t row = 0; row < rows; ++row)
+            std::copy_n(test.qkv.data() + row * dim, dim, host_.data() + row * stride);
+        return host_.size() * sizeof(float);
+    }
+
+    // The last slice first: nothing may depend on their order.
+    void launch(const Attempt& attempt, const Shape& shape, const float* in, size_t in_stride, float* out,
+                size_t out_stride, const std::vector<int64_t>& cuts) {
+        void* scratch = attempt.scratch_bytes > 0 ? scratch_.of(attempt.scratch_bytes) : nullptr;
+        if (scratch != nullptr) HW4_CUDA(cudaMemsetAsync(scratch, 0xff, attempt.scratch_bytes, stream_.get()));
+        KernelArgs args = args_of(shape, in, in_stride, out, out_stride, scratch);
+        for (size_t slice = cuts.size() - 1; slice-- > 0;) {
+            args.first_query = cuts[slice];
+            args.end_query = cuts[slice + 1];
+            attempt.launch(args, stream_.get());
+        }
+    }
+
+    static bool keeps_padding(const float* out, size_t rows, size_t stride, int64_t dim) {
+        for (size_t row = 0; row < rows; ++row)
+            for (size_t x = static_cast<size_t>(dim); x < stride; ++x)
+                if (bits_of(out[row * stride + x]) != kPoison) return false;
+        return true;
+    }
+
+    const Device card_;
+    const Stream stream_;
+    Room in_;
+    Room out_;
+    Room scratch_;
+    std::vector<float> host_;
+};
+
+} // namespace
+
+std::unique_ptr<Side> make_gpu_side() { return std::make_unique<GpuSide>(); }
+
+} // namespace hw4::fuzz

@@ -1,0 +1,39 @@
+// Who computes the drawn cases in the differential fuzzer: the CPU's kernels or the GPU's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drawn_case.h"
+#include "random.h"
+
+namespace hw4::fuzz {
+
+// One kernel's answer to a case.
+struct Answer {
+    std::string kernel;
+    std::string how;  // in which way it was called
+    const float* out; // [batches][tokens][dim], rows `stride` floats apart
+    size_t stride;
+    std::string fault; // something wrong beside the values; empty: nothing
+};
+
+// Used by one thread. May keep memory from case to case.
+class Side {
+public:
+    virtual ~Side() = default;
+    // Every kernel that takes the shape, each in a way that `random` decides.
+    virtual void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) = 0;
+};
+
+std::unique_ptr<Side> make_cpu_side();
+// The GPU must be usable.
+std::unique_ptr<Side> make_gpu_side();
+
+// What memory is filled with that a kernel must not read or must write: a NaN that no arithmetic makes.
+constexpr uint32_t kPoison = 0xffffffffu;
+
+} // namespace hw4::fuzz
