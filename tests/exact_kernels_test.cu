@@ -12,7 +12,6 @@
 
 #include "../src/gpu/exact/tile_launch.cuh"
 #include "../src/gpu/kernels.h"
-#include "../src/gpu/memory.h"
 #include "attend.h"
 #include "attention_case.h"
 #include "need_gpu.h"

@@ -1,0 +1,57 @@
+// The properties of attention, of every GPU kernel.
+#include "../src/gpu/engine.h"
+#include "gpu_attend.h"
+#include "need_gpu.h"
+#include "properties.h"
+
+namespace hw4::gpu {
+namespace {
+
+Subject gpu_kernel(const Kernel& kernel) {
+    const auto why_no_kernel = [kernel](const Shape& shape) {
+        static const std::string no_gpu = unusable_reason();
+        return no_gpu.empty() ? why_not(kernel, shape, current_device()) : "no usable GPU: " + no_gpu;
+    };
+    const auto attend = [kernel](const Shape& shape, const std::vector<float>& qkv) {
+        return attend_poisoned(shape, qkv, kernel.scratch_bytes(shape, current_device()), kernel.launch);
+    };
+    return {kernel.name, why_no_kernel, attend};
+}
+
+std::vector<Subject> subjects() {
+    std::vector<Subject> list;
+    for (const Kernel& kernel : kernels()) list.push_back(gpu_kernel(kernel));
+    return list;
+}
+
+} // namespace
+} // namespace hw4::gpu
+
+namespace hw4 {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::subjects()),
+                         [](const auto& instance) { return instance.param.name; });
+
+// However a run is cut into chunks, streams and pieces, and whichever way its rows are copied.
+TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
+    HW4_SKIP_WITHOUT_GPU();
+    const AttentionCase test({11, 70, 20}, CaseKind::spread, 4);
+    const std::string expected = test::bytes_of(test.expected.data(), test.expected.size());
+    constexpr StagingLimits kLimits[] = {{1, 1, 80, 160}, {3, 2, 4096, 3 * 4096}, {}};
+    for (const int streams : {1, 3, 16})
+        for (const int64_t chunk : {1, 4, 11})
+            for (const Copies copies : {Copies::two_d, Copies::linear})
+                for (const StagingLimits& limits : kLimits) {
+                    EngineOptions options;
+                    options.streams = streams;
+                    options.chunk_batches = chunk;
+                    options.copies = copies;
+                    EXPECT_TRUE(from_file_to_file(test, options, limits, gpu::make_engine) == expected)
+                        << streams << " streams, " << chunk << " batches, " << name_of(copies) << ", "
+                        << limits.piece_bytes;
+                }
+}
+
+} // namespace
+} // namespace hw4
