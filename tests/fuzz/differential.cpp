@@ -184,7 +184,11 @@ public:
                         checksum(expected));
         for (const std::unique_ptr<Side>& side : sides_) {
             Random ways(~test.seed); // the same for each side, whichever others there are
-            side->answer(test, ways, [&](const Answer& answer) { judge(test, expected, answer); });
+            try {
+                side->answer(test, ways, [&](const Answer& answer) { judge(test, expected, answer); });
+            } catch (const Error& error) { // of a CUDA call
+                throw Error(error.code(), "case " + std::to_string(number) + ": " + error.what());
+            }
         }
     }
 

@@ -20,8 +20,8 @@ public:
         if (bytes > bytes_) {
             memory_ = Scratch(); // first, so that there is never twice as much
             bytes_ = 0;
-            memory_ = make_scratch(2 * bytes);
-            bytes_ = 2 * bytes;
+            memory_ = make_scratch(bytes);
+            bytes_ = bytes;
         }
         return memory_.get();
     }
