@@ -266,15 +266,6 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-# LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
-## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
-.PHONY: sanitize
-sanitize: | need-test
-	@$(MAKE) --no-print-directory all
-	@$(MAKE) --no-print-directory BUILD=build/sanitize BIN=build/sanitize/bin CUDA=no SANITIZE=1 all tests
-	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --no-cuda --quick \
-	    $(TEST_ARGS)
-
 ## soak: what takes long: the differential fuzzer for SOAK_SECONDS=600, with the GPU's kernels where there is one
 .PHONY: soak soak-differential
 soak: soak-differential
@@ -292,6 +283,15 @@ fuzz:
 
 $(FUZZ_TARGETS:%=$(BUILD)/%): $(BUILD)/%: tests/fuzz/driver.cpp $(BUILD)/tests/fuzz/%.cpp.o $(TEST_OBJECTS)
 	$(COMPILE_CPP) -fsanitize=fuzzer -DHW4_FUZZ_TARGET=$* $^ -o $@ $(LDLIBS)
+
+# LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
+## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
+.PHONY: sanitize
+sanitize: | need-test
+	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory BUILD=build/sanitize BIN=build/sanitize/bin CUDA=no SANITIZE=1 all tests
+	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --no-cuda --quick \
+	    $(TEST_ARGS)
 
 ## gpu-check: compute-sanitizer's four tools over the GPU tests (needs a GPU)
 .PHONY: gpu-check
