@@ -48,6 +48,8 @@ def setUpModule():
     # Copies, in a place that everybody may read: some tests run hw4 as another user, and generate looks for
     # cases.tsv beside itself.
     global WORK, PROGRAMS
+    for made in (generated, by_seq):
+        made.cache_clear()  # what another module's tests had made is gone with their folder
     WORK = Path(tempfile.mkdtemp(prefix="hw4-cli-"))
     WORK.chmod(0o755)
     unittest.addModuleCleanup(shutil.rmtree, WORK)

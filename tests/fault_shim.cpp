@@ -1,19 +1,44 @@
-// Loaded before the C library (LD_PRELOAD), it makes reading and writing go wrong as a disk or a signal would. What
-// goes wrong is in the environment:
+// Loaded before the C library (LD_PRELOAD), it makes calls go wrong as a disk, a signal or a machine without memory
+// would. What goes wrong is in the environment. At a place:
 //
 //     FAULT_FILE=PATH         the file whose reading goes wrong
 //     FAULT_SHORT_READS=N     at most N bytes a call, and every third call is interrupted (EINTR)
 //     FAULT_READ_ERROR_AT=N   EIO for every call that would reach byte N
 //     FAULT_NO_ROOM_AT=N      ENOSPC for every call that would write byte N of a file; no room is promised before
+//
+// Or at a call, whatever it is about:
+//
+//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, unlink, stat, fstat, fchmod,
+//                       fallocate, flock, poll, mmap, malloc (and its kin) or pthread_create
+//     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
+//     FAULT_STAYS=1     and every one after it
+//     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all
+//     FAULT_FIRED=PATH  a file that is made when it did
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdlib>
+#include <cstring>
+
+// The C library's own, under the names that are left when malloc is taken.
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+}
 
 namespace {
 
@@ -23,58 +48,230 @@ off_t setting(const char* name) {
     return text == nullptr ? -1 : static_cast<off_t>(std::atoll(text));
 }
 
-bool is_chosen(int fd) {
-    struct stat open {};
-    struct stat chosen {};
-    const char* path = std::getenv("FAULT_FILE");
-    return path != nullptr && ::fstat(fd, &open) == 0 && ::stat(path, &chosen) == 0 && open.st_ino == chosen.st_ino &&
-           open.st_dev == chosen.st_dev;
-}
-
-ssize_t fail(int error) {
-    errno = error;
-    return -1;
-}
-
-bool reaches(off_t at, off_t from, size_t size) { return at >= from && at < from + static_cast<off_t>(size); }
-
 template <class Function>
 Function* next(const char* name) {
     return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
+template <class Result = int>
+Result fail(int error) {
+    errno = error;
+    return static_cast<Result>(-1);
+}
+
+// ---- At a call
+
+enum class How { none, error, part, nothing };
+
+struct Plan {
+    const char* call = nullptr; // null: nothing is to go wrong, or it is too early
+    const char* fired = nullptr;
+    long at = 0;
+    bool stays = false;
+    How how = How::none;
+    int error = 0;
+    uintptr_t program_begin = 0; // where the program's own code is
+    uintptr_t program_end = 0;
+};
+
+Plan plan;
+std::atomic<long> calls{0};
+
+int find_program(dl_phdr_info* info, size_t, void*) { // the first one listed is the program
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const auto& part = info->dlpi_phdr[i];
+        if (part.p_type != PT_LOAD) continue;
+        const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+        plan.program_begin = plan.program_begin == 0 ? begin : std::min<uintptr_t>(plan.program_begin, begin);
+        plan.program_end = std::max<uintptr_t>(plan.program_end, begin + part.p_memsz);
+    }
+    return 1;
+}
+
+// Counting starts here: what the loader does before is not the program's.
+__attribute__((constructor)) void read_plan() {
+    ::dl_iterate_phdr(find_program, nullptr);
+    const char* how = std::getenv("FAULT_HOW");
+    if (how == nullptr) return;
+    plan.how = std::strcmp(how, "short") == 0 ? How::part : std::strcmp(how, "none") == 0 ? How::nothing : How::error;
+    plan.error = std::atoi(how);
+    plan.at = setting("FAULT_AT");
+    plan.stays = setting("FAULT_STAYS") == 1;
+    plan.fired = std::getenv("FAULT_FIRED");
+    plan.call = std::getenv("FAULT_CALL");
+}
+
+void leave_sign() { // by the bare system calls, which nothing here counts
+    if (plan.fired == nullptr) return;
+    const long fd = ::syscall(SYS_openat, AT_FDCWD, plan.fired, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0) ::syscall(SYS_close, fd);
+}
+
+// What this call is to do.
+How due(const char* call) {
+    if (plan.call == nullptr || std::strcmp(call, plan.call) != 0) return How::none;
+    const long number = ++calls;
+    if (plan.stays ? number < plan.at : number != plan.at) return How::none;
+    if (number == plan.at) leave_sign();
+    errno = plan.error;
+    return plan.how;
+}
+
+// The same, for calls that libraries make too.
+How due_in_program(const char* call, const void* caller) {
+    const auto address = reinterpret_cast<uintptr_t>(caller);
+    return address >= plan.program_begin && address < plan.program_end ? due(call) : How::none;
+}
+
+// One that moves bytes: `work(size)` is the call.
+template <class Work>
+ssize_t move_badly(How how, size_t size, const Work& work) {
+    switch (how) {
+    case How::error: return -1;
+    case How::nothing: return 0;
+    case How::part: return work(std::max<size_t>(size / 2, std::min<size_t>(size, 1)));
+    case How::none: break;
+    }
+    return work(size);
+}
+
+// ---- At a place
+
+bool is_chosen(int fd) {
+    struct stat open {};
+    struct stat chosen {};
+    static auto* real_fstat = next<int(int, struct stat*)>("fstat");
+    static auto* real_stat = next<int(const char*, struct stat*)>("stat");
+    const char* path = std::getenv("FAULT_FILE");
+    return path != nullptr && real_fstat(fd, &open) == 0 && real_stat(path, &chosen) == 0 &&
+           open.st_ino == chosen.st_ino && open.st_dev == chosen.st_dev;
+}
+
+bool reaches(off_t at, off_t from, size_t size) { return at >= from && at < from + static_cast<off_t>(size); }
+
 ssize_t read_badly(int fd, void* to, size_t size, off_t offset) {
     static auto* real = next<ssize_t(int, void*, size_t, off_t)>("pread64");
     if (!is_chosen(fd)) return real(fd, to, size, offset);
     const off_t error_at = setting("FAULT_READ_ERROR_AT");
-    if (error_at >= 0 && reaches(error_at, offset, size)) return fail(EIO);
+    if (error_at >= 0 && reaches(error_at, offset, size)) return fail<ssize_t>(EIO);
     const off_t most = setting("FAULT_SHORT_READS");
     if (most < 0) return real(fd, to, size, offset);
-    static std::atomic<unsigned> calls{0};
-    if (++calls % 3 == 0) return fail(EINTR);
+    static std::atomic<unsigned> reads{0};
+    if (++reads % 3 == 0) return fail<ssize_t>(EINTR);
     return real(fd, to, std::min(size, static_cast<size_t>(most)), offset);
 }
 
 ssize_t write_badly(int fd, const void* from, size_t size, off_t offset) {
     static auto* real = next<ssize_t(int, const void*, size_t, off_t)>("pwrite64");
     const off_t full_at = setting("FAULT_NO_ROOM_AT");
-    if (full_at >= 0 && reaches(full_at, offset, size)) return fail(ENOSPC);
+    if (full_at >= 0 && reaches(full_at, offset, size)) return fail<ssize_t>(ENOSPC);
     return real(fd, from, size, offset);
 }
 
 int reserve_badly(int fd, int mode, off_t offset, off_t size) {
     static auto* real = next<int(int, int, off_t, off_t)>("fallocate64");
-    if (setting("FAULT_NO_ROOM_AT") >= 0) return static_cast<int>(fail(EOPNOTSUPP));
+    if (setting("FAULT_NO_ROOM_AT") >= 0) return fail(EOPNOTSUPP);
     return real(fd, mode, offset, size);
 }
 
 } // namespace
 
+#define CALLER __builtin_return_address(0)
+
 extern "C" {
-ssize_t pread(int fd, void* to, size_t size, off_t offset) { return read_badly(fd, to, size, offset); }
-ssize_t pread64(int fd, void* to, size_t size, off64_t offset) { return read_badly(fd, to, size, offset); }
-ssize_t pwrite(int fd, const void* from, size_t size, off_t offset) { return write_badly(fd, from, size, offset); }
-ssize_t pwrite64(int fd, const void* from, size_t size, off64_t offset) { return write_badly(fd, from, size, offset); }
-int fallocate(int fd, int mode, off_t offset, off_t size) { return reserve_badly(fd, mode, offset, size); }
-int fallocate64(int fd, int mode, off64_t offset, off64_t size) { return reserve_badly(fd, mode, offset, size); }
+
+ssize_t pread(int fd, void* to, size_t size, off_t offset) {
+    return move_badly(due_in_program("pread", CALLER), size,
+                      [&](size_t part) { return read_badly(fd, to, part, offset); });
+}
+ssize_t pwrite(int fd, const void* from, size_t size, off_t offset) {
+    return move_badly(due_in_program("pwrite", CALLER), size,
+                      [&](size_t part) { return write_badly(fd, from, part, offset); });
+}
+ssize_t read(int fd, void* to, size_t size) {
+    static auto* real = next<ssize_t(int, void*, size_t)>("read");
+    return move_badly(due_in_program("read", CALLER), size, [&](size_t part) { return real(fd, to, part); });
+}
+ssize_t write(int fd, const void* from, size_t size) {
+    static auto* real = next<ssize_t(int, const void*, size_t)>("write");
+    return move_badly(due_in_program("write", CALLER), size, [&](size_t part) { return real(fd, from, part); });
+}
+int fallocate(int fd, int mode, off_t offset, off_t size) {
+    return due_in_program("fallocate", CALLER) == How::error ? -1 : reserve_badly(fd, mode, offset, size);
+}
+
+int open(const char* path, int flags, ...) {
+    static auto* real = next<int(const char*, int, mode_t)>("open");
+    va_list more;
+    va_start(more, flags);
+    const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    return due_in_program("open", CALLER) == How::error ? -1 : real(path, flags, mode);
+}
+int close(int fd) { // what fails to be closed is closed all the same, as Linux does it
+    static auto* real = next<int(int)>("close");
+    const bool fails = due_in_program("close", CALLER) == How::error;
+    const int error = errno;
+    const int closed = real(fd);
+    return fails ? fail(error) : closed;
+}
+int fsync(int fd) {
+    static auto* real = next<int(int)>("fsync");
+    return due_in_program("fsync", CALLER) == How::error ? -1 : real(fd);
+}
+int rename(const char* from, const char* to) {
+    static auto* real = next<int(const char*, const char*)>("rename");
+    return due_in_program("rename", CALLER) == How::error ? -1 : real(from, to);
+}
+int unlink(const char* path) {
+    static auto* real = next<int(const char*)>("unlink");
+    return due_in_program("unlink", CALLER) == How::error ? -1 : real(path);
+}
+int stat(const char* path, struct stat* status) {
+    static auto* real = next<int(const char*, struct stat*)>("stat");
+    return due_in_program("stat", CALLER) == How::error ? -1 : real(path, status);
+}
+int fstat(int fd, struct stat* status) {
+    static auto* real = next<int(int, struct stat*)>("fstat");
+    return due_in_program("fstat", CALLER) == How::error ? -1 : real(fd, status);
+}
+int fchmod(int fd, mode_t mode) {
+    static auto* real = next<int(int, mode_t)>("fchmod");
+    return due_in_program("fchmod", CALLER) == How::error ? -1 : real(fd, mode);
+}
+int flock(int fd, int operation) {
+    static auto* real = next<int(int, int)>("flock");
+    return due_in_program("flock", CALLER) == How::error ? -1 : real(fd, operation);
+}
+int poll(pollfd* waited, nfds_t count, int milliseconds) {
+    static auto* real = next<int(pollfd*, nfds_t, int)>("poll");
+    return due_in_program("poll", CALLER) == How::error ? -1 : real(waited, count, milliseconds);
+}
+void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) {
+    static auto* real = next<void*(void*, size_t, int, int, int, off_t)>("mmap");
+    const How how = due_in_program("mmap", CALLER);
+    return how == How::error ? MAP_FAILED : real(at, size, protection, flags, fd, offset);
+}
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
+    static auto* real = next<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+    return due("pthread_create") == How::error ? plan.error : real(thread, attributes, body, argument);
+}
+
+void* malloc(size_t size) { return due("malloc") == How::error ? nullptr : __libc_malloc(size); }
+void* calloc(size_t count, size_t size) { return due("malloc") == How::error ? nullptr : __libc_calloc(count, size); }
+void* realloc(void* old, size_t size) { return due("malloc") == How::error ? nullptr : __libc_realloc(old, size); }
+void* aligned_alloc(size_t alignment, size_t size) {
+    return due("malloc") == How::error ? nullptr : __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, size_t alignment, size_t size) {
+    *memory = aligned_alloc(alignment, size);
+    return *memory == nullptr ? ENOMEM : 0;
+}
+
+// The same under the names that some headers choose.
+ssize_t pread64(int, void*, size_t, off64_t) __attribute__((alias("pread")));
+ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite")));
+int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
+int open64(const char*, int, ...) __attribute__((alias("open")));
+void* mmap64(void*, size_t, int, int, int, off64_t) __attribute__((alias("mmap")));
 }

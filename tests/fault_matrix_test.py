@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Every call that can go wrong does, one at a time: the first open() of a run fails, in the next run the second, and so
+on until a run ends in which nothing was left to fail; the same for reading, writing, flushing, renaming and the others.
+Whatever fails, the run must end in the documented exit code and one line, with an old output as it was and no file that
+is not whole.
+
+    python3 tests/fault_matrix_test.py [-v] [TestClass[.test_name]]
+
+HW4_SOAK=1 sweeps every way of running hw4, not only the first, and seq. HW4_BIN names the folder with the programs,
+HW4_BUILD the one with fault_shim.so.
+"""
+import errno
+import gzip
+import os
+import subprocess
+import unittest
+from typing import NamedTuple, Tuple, Union
+
+import cli_test
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NOTE, OK, OLD_OUTPUT, SANITIZED, by_seq, generated)
+from fault_test import NeedsGpu, PRELOAD_AND_ASAN, SHIM
+
+SOAK = os.environ.get("HW4_SOAK") == "1"
+HANGING = 20  # seconds; a run takes hundredths of one
+
+
+class Row(NamedTuple):
+    """A kind of fault and what it may do to a run."""
+    call: str
+    how: Union[int, str]  # errno, or as fault_shim.cpp names it
+    ends: Tuple[int, ...]  # exit codes; without OK, a fault that is passed over is a failure
+    says: str = "never said"
+    stays: bool = False  # every later call fails too
+
+
+class Way(NamedTuple):
+    """A way to run a program."""
+    name: str
+    program: str = "hw4"
+    options: Tuple[str, ...] = ()
+    form: str = "plain"  # of the input: plain, gzip or pipe
+
+
+UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
+UNWRITABLE = r"(case\.out|run\.json|run\.trace): cannot write: "
+FILE_ROWS = (
+    Row("open", errno.EMFILE, (NO_INPUT, CANNOT_CREATE, IO_ERROR),
+        r": cannot open: Too many|: cannot create a file in .*: Too many|is written, but its directory cannot be"),
+    Row("open", errno.EROFS, (NO_INPUT, CANNOT_CREATE, IO_ERROR),
+        r": cannot open: Read-only|: cannot create a file in .*: Read-only|is written, but its directory cannot be"),
+    Row("read", errno.EIO, (IO_ERROR,), UNREADABLE),
+    Row("read", errno.EINTR, (OK,)),
+    Row("read", "short", (OK,)),
+    Row("read", "none", (OK, BAD_DATA), r"is empty|gzip stream corrupt|ends in batch|no memory for gzip"),
+    Row("pread", errno.EIO, (IO_ERROR,), UNREADABLE),
+    Row("pread", errno.EINTR, (OK,)),
+    Row("pread", "short", (OK,)),
+    Row("pread", "none", (OK, IO_ERROR), r"file changed during read: .*ends in batch"),
+    Row("pwrite", errno.ENOSPC, (IO_ERROR,), UNWRITABLE + "No space left"),
+    Row("pwrite", errno.EDQUOT, (IO_ERROR,), UNWRITABLE + "Disk quota exceeded"),
+    Row("pwrite", errno.EINTR, (OK,)),
+    Row("pwrite", "short", (OK,)),
+    Row("write", errno.EIO, (IO_ERROR,), UNWRITABLE + "Input/output error"),
+    Row("write", errno.EINTR, (OK,)),
+    Row("write", "short", (OK,)),
+    Row("fallocate", errno.ENOSPC, (IO_ERROR,), UNWRITABLE + "No space left"),
+    Row("fallocate", errno.EOPNOTSUPP, (OK,)),
+    Row("fallocate", errno.EINTR, (OK,)),
+    Row("fsync", errno.EIO, (IO_ERROR,), r": cannot flush to disk|is written, but its directory cannot be flushed"),
+    Row("close", errno.EIO, (OK, IO_ERROR), r": cannot close: Input/output error"),
+    Row("rename", errno.EACCES, (IO_ERROR,), r": cannot rename .*: Permission denied"),
+    Row("fstat", errno.EIO, (IO_ERROR,), UNREADABLE),
+    Row("fchmod", errno.EIO, (CANNOT_CREATE,), r"cannot set the old file's mode: Input/output error"),
+    Row("fchmod", errno.EPERM, (OK,)),
+    Row("poll", errno.EINTR, (OK,)),
+    Row("poll", errno.EINVAL, (OK,)),
+)
+
+# The reports and --sync are there for their calls.
+FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace", "run.trace"))
+PIPE_WAY = Way("a pipe", form="pipe")
+GZIP_WAY = Way("gzip", form="gzip")
+OTHER_WAYS = (Way("plain"), Way("one thread", options=("--threads", "1")), Way("seq", program="seq"))
+
+counts = {"injected": 0, "survived": 0}
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def tearDownModule():
+    print(f"fault matrix: {counts['injected']} faults injected, {counts['survived']} survived")
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_ASAN)
+class MatrixTest(cli_test.CliTest):
+    device = "cpu"
+    rows = FILE_ROWS
+
+    def setUp(self):
+        super().setUp()
+        if not SHIM.exists():
+            self.skipTest(f"{SHIM} is not there; make tests builds it")
+        # Named as the messages do; all input in one gzip or pipe takes several reads.
+        case = generated(20, 64, 32)
+        self.content = case.read_bytes()
+        self.want = by_seq(case)
+        self.file(self.content)
+        self.file(gzip.compress(self.content, 1), "case.in.gz")
+        self.inputs = {"plain": "case.in", "gzip": "case.in.gz", "pipe": "/dev/stdin"}
+        self.fired = cli_test.WORK / "fired"
+
+    def run_with(self, way, row, number):
+        """The k-th call goes wrong. Returns the finished process and whether there was such a call."""
+        for path in self.dir.iterdir():
+            if path.name not in ("case.in", "case.in.gz"):
+                path.unlink()
+        self.fired.unlink(missing_ok=True)
+        self.out.write_bytes(OLD_OUTPUT)
+        env = {"LD_PRELOAD": str(SHIM), "FAULT_CALL": row.call, "FAULT_AT": str(number), "FAULT_HOW": str(row.how),
+               "FAULT_STAYS": str(int(row.stays)), "FAULT_FIRED": str(self.fired)}
+        device = ("--device", self.device) if way.program == "hw4" else ()
+        done = subprocess.run([cli_test.PROGRAMS / way.program, *device, *way.options, self.inputs[way.form], "case.out"],
+                              cwd=self.dir, env={**os.environ, **env}, capture_output=True, timeout=HANGING,
+                              input=self.content if way.form == "pipe" else None)
+        return done, self.fired.exists()
+
+    def check(self, way, row, done):
+        messages = [line for line in done.stderr.decode().splitlines() if NOTE not in line]
+        self.assertIn(done.returncode, row.ends, messages)
+        output = self.out.read_bytes()
+        if done.returncode == OK:
+            self.assertEqual(messages, [])
+            self.assert_same_bytes(output, self.want)
+        else:
+            self.assertEqual(len(messages), 1, messages)
+            self.assertTrue(messages[0].startswith(f"{way.program}: "), messages[0])
+            self.assertRegex(messages[0], row.says)
+            # What fails when the output has its name already, fails the reports or the flushing of names.
+            late = output == self.want and ("is written, but" in messages[0] or "case.out:" not in messages[0])
+            self.assertTrue(output == OLD_OUTPUT or late, "the output is neither the old one nor whole")
+        self.assertEqual(self.temporaries(), [])
+        allowed = {"case.in", "case.in.gz", "case.out", "run.json", "run.trace"}
+        self.assertLessEqual({path.name for path in self.dir.iterdir()}, allowed)
+
+    def sweep(self, way, row):
+        """Every k until none is left; the exit codes that were seen."""
+        number = 1
+        codes = []
+        while True:
+            with self.subTest(way=way.name, call=row.call, how=row.how, stays=row.stays, number=number):
+                done, fired = self.run_with(way, row, number)
+                if not fired:
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.check(way, row._replace(ends=(OK,)), done)
+                    return codes
+                counts["injected"] += 1
+                codes.append(done.returncode)
+                self.check(way, row, done)
+                counts["survived"] += 1
+            number += 1
+
+    def sweep_all(self, way, calls=None, least=1):
+        for row in self.rows:
+            if calls is None or row.call in calls:
+                codes = self.sweep(way, row)
+                self.assertGreaterEqual(len(codes), least, f"{way.name}: no {row.call} was met; does the shim see it?")
+
+    def test_files(self):
+        for row in self.rows:
+            if row.call == "poll":  # that is only for pipes
+                continue
+            codes = self.sweep(FIRST_WAY, row)
+            self.assertLessEqual({code for code in row.ends if code != OK or row.ends == (OK,)}, set(codes),
+                                 f"{row.call}, {row.how}: some fault was passed over, or the shim does not see the call")
+
+    def test_pipe(self):
+        self.sweep_all(PIPE_WAY, {"read", "poll"}, least=2)
+
+    def test_gzip(self):
+        self.sweep_all(GZIP_WAY, {"read"}, least=2)
+
+    @unittest.skipUnless(SOAK, "takes minutes: make soak")
+    def test_other_ways(self):
+        for way in (PIPE_WAY, GZIP_WAY, *OTHER_WAYS):
+            self.sweep_all(way, least=0)
+
+
+class GpuMatrixTest(NeedsGpu, MatrixTest):
+    device = "gpu"
+
+
+if __name__ == "__main__":
+    unittest.main()
