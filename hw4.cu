@@ -18,6 +18,7 @@
 #include "src/parallel.h"
 #include "src/pipeline/pipeline.h"
 #include "src/run_report.h"
+#include "src/standard_streams.h"
 
 namespace hw4 {
 namespace {
@@ -159,6 +160,7 @@ int fail(ExitCode code, const char* message) {
 } // namespace hw4
 
 int main(int argc, char** argv) {
+    hw4::occupy_closed_streams();
     try {
         hw4::act(hw4::parse_options(argc, argv));
         return 0;

@@ -21,6 +21,7 @@
 #include "src/interrupt.h"
 #include "src/output_file.h"
 #include "src/sequential.h"
+#include "src/standard_streams.h"
 
 namespace hw4 {
 namespace {
@@ -147,6 +148,7 @@ void run(const char* input, const char* output, bool print_time) {
 } // namespace
 
 int main(int argc, char** argv) {
+    hw4::occupy_closed_streams();
     const bool print_time = argc == 4 && std::strcmp(argv[1], "--time") == 0;
     if (argc != 3 && !print_time) {
         std::fprintf(stderr, "usage: seq [--time] INPUT OUTPUT\n");

@@ -23,6 +23,7 @@
 #include "../src/numbers.h"
 #include "../src/output_file.h"
 #include "../src/parallel.h"
+#include "../src/standard_streams.h"
 
 namespace hw4 {
 namespace {
@@ -186,6 +187,7 @@ int run(int argc, char** argv) {
 } // namespace hw4
 
 int main(int argc, char** argv) {
+    hw4::occupy_closed_streams();
     try {
         return hw4::run(argc, argv);
     } catch (const hw4::Error& error) {

@@ -869,6 +869,26 @@ class OutputTest(CliTest):
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
         self.assertEqual(self.temporaries(), [])
 
+    def test_closed_standard_descriptors(self):
+        # The numbers 0, 1 and 2 go to whatever is opened first; no message may end up in the output.
+        path = self.file(counting(1, 1, 1))  # an output shorter than any message
+        want = by_seq(path)
+        for closed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+            for options in ((), ("--time", "--json", self.dir / "run.json")):
+                with self.subTest(closed=closed, options=options):
+                    done = hw4(*options, path, self.out, preexec_fn=lambda: [os.close(fd) for fd in closed])
+                    self.assertEqual(done.returncode, IO_ERROR if 1 in closed else OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), want)
+            self.assertEqual(json.loads((self.dir / "run.json").read_text())["tokens"], 1)
+
+    def test_closed_standard_streams_as_files(self):
+        path = self.file(counting(1, 1, 1))
+        for closed, args, code in ((0, ("/dev/stdin", self.out), NO_INPUT), (1, (path, "/dev/stdout"), CANNOT_CREATE)):
+            with self.subTest(closed=closed):
+                done = hw4(*args, preexec_fn=lambda: os.close(closed))
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertFalse(self.out.exists())
+
     def test_json_on_standard_output_is_only_json(self):
         path = generated(2, 33, 7)
         process = self.start("--json", "/dev/stdout", path, self.out, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
