@@ -3,6 +3,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <system_error>
+
+#include "error.h"
+
 namespace hw4 {
 namespace {
 constexpr int kStopWaiting = SIGUSR2; // sent by the destructor to its own thread
@@ -23,7 +27,11 @@ InterruptGuard::InterruptGuard() {
         if (!ignored(signal)) sigaddset(&signals_, signal);
     sigaddset(&signals_, kStopWaiting);
     pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-    waiter_ = std::thread([this] { wait_for_signal(); });
+    try {
+        waiter_ = std::thread([this] { wait_for_signal(); });
+    } catch (const std::system_error&) {
+        throw Error(ExitCode::out_of_memory, "no thread can be started");
+    }
 }
 
 InterruptGuard::~InterruptGuard() {

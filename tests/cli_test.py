@@ -631,6 +631,28 @@ class BadInputTest(CliTest):
         self.assert_refused(NO_MEMORY, r"needs? (about )?\d+", path, self.out, "--threads", "1", names=path,
                             **limited(resource.RLIMIT_AS, 1 << 30))
 
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_bad_29_any_address_space(self):
+        # From just so much that the program can be loaded to enough.
+        path = generated(20, 64, 32)
+        codes = set()
+        for megabytes in (*range(4, 64, 3), *range(64, 400, 48)):
+            with self.subTest(megabytes=megabytes):
+                self.out.write_bytes(OLD_OUTPUT)
+                limit = limited(resource.RLIMIT_AS, megabytes << 20)
+                if run("hw4", "--version", **limit).returncode != OK:
+                    continue
+                done = hw4(path, self.out, **limit)
+                codes.add(done.returncode)
+                if done.returncode == OK:
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                    continue
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+                self.assertEqual(self.temporaries(), [])
+                self.assertEqual(done.returncode, NO_MEMORY, done.stderr)
+                self.assert_one_message(done.stderr, None, r"memory|no thread can be started")
+        self.assertLessEqual({OK, NO_MEMORY}, codes)
+
     def test_bad_30_interrupted(self):
         path = self.dir / "case.in"
         # 200 chunks of 8 MiB: what is written shows that computing is under way.

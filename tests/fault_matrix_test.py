@@ -17,7 +17,7 @@ import unittest
 from typing import NamedTuple, Tuple, Union
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NOTE, OK, OLD_OUTPUT, SANITIZED, by_seq, generated)
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, by_seq, generated)
 from fault_test import NeedsGpu, PRELOAD_AND_ASAN, SHIM
 
 SOAK = os.environ.get("HW4_SOAK") == "1"
@@ -76,6 +76,12 @@ FILE_ROWS = (
     Row("poll", errno.EINVAL, (OK,)),
 )
 
+MEMORY_ROWS = (
+    Row("mmap", errno.ENOMEM, (NO_MEMORY,), r"out of host memory"),
+    Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started"),
+    Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started", stays=True),
+)
+
 # The reports and --sync are there for their calls.
 FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace", "run.trace"))
 PIPE_WAY = Way("a pipe", form="pipe")
@@ -96,7 +102,7 @@ def tearDownModule():
 @unittest.skipIf(SANITIZED, PRELOAD_AND_ASAN)
 class MatrixTest(cli_test.CliTest):
     device = "cpu"
-    rows = FILE_ROWS
+    rows = (*FILE_ROWS, *MEMORY_ROWS)
 
     def setUp(self):
         super().setUp()
@@ -189,6 +195,7 @@ class MatrixTest(cli_test.CliTest):
 
 class GpuMatrixTest(NeedsGpu, MatrixTest):
     device = "gpu"
+    rows = FILE_ROWS  # most memory is the driver's there, which does not say in one line what it lacks
 
 
 if __name__ == "__main__":
