@@ -113,27 +113,27 @@ std::string OutputFile::open_temporary() {
 
 void OutputFile::fail_to_write() const { throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot write")); }
 
-void OutputFile::write(const void* data, size_t size) {
+// `write_some(from, step, done)` is one system call.
+template <class WriteSome>
+void OutputFile::write_all(const void* data, size_t size, const WriteSome& write_some) {
     const auto* bytes = static_cast<const unsigned char*>(data);
-    while (size > 0) {
-        const ssize_t wrote = ::write(fd_.get(), bytes, std::min(size, kWriteStep));
+    for (size_t done = 0; done < size;) {
+        const ssize_t wrote = write_some(bytes + done, std::min(size - done, kWriteStep), done);
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) fail_to_write();
-        bytes += wrote;
-        size -= static_cast<size_t>(wrote);
+        if (wrote == 0) errno = ENOSPC; // or it would be tried for ever
+        if (wrote <= 0) fail_to_write();
+        done += static_cast<size_t>(wrote);
     }
 }
 
+void OutputFile::write(const void* data, size_t size) {
+    write_all(data, size, [this](const void* from, size_t step, size_t) { return ::write(fd_.get(), from, step); });
+}
+
 void OutputFile::write_at(uint64_t offset, const void* data, size_t size) {
-    const auto* bytes = static_cast<const unsigned char*>(data);
-    while (size > 0) {
-        const ssize_t wrote = ::pwrite(fd_.get(), bytes, std::min(size, kWriteStep), static_cast<off_t>(offset));
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) fail_to_write();
-        bytes += wrote;
-        offset += static_cast<uint64_t>(wrote);
-        size -= static_cast<size_t>(wrote);
-    }
+    write_all(data, size, [this, offset](const void* from, size_t step, size_t done) {
+        return ::pwrite(fd_.get(), from, step, static_cast<off_t>(offset + done));
+    });
 }
 
 void OutputFile::reserve(uint64_t size) {

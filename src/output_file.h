@@ -52,6 +52,8 @@ public:
     bool writes_to(int fd) const;
 
 private:
+    template <class WriteSome>
+    void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail_to_write() const;
     void open_direct(const std::string& path);
     std::string open_temporary();
