@@ -85,7 +85,8 @@ NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_L
 endif
 
 # ---- Files
-COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp
+COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp \
+    src/temporary_file.cpp
 CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
     $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
 HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \

@@ -41,6 +41,13 @@ InterruptGuard::~InterruptGuard() {
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
+// Leaves errno as it is: the caller's call may have failed.
+void InterruptGuard::forget(std::multiset<std::string>::const_iterator kept) {
+    const int error = errno;
+    paths_.erase(kept);
+    errno = error;
+}
+
 void InterruptGuard::wait_for_signal() {
     int signal = 0;
     do {

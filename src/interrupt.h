@@ -20,28 +20,35 @@ public:
     InterruptGuard(const InterruptGuard&) = delete;
     InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-    // Runs `create`, which makes a file and returns its path; from then on a signal removes that file. No
-    // signal is acted on in between.
+    // Runs `create`, which tells whether it has made the file `path`; if so, a signal removes the file from then on. No
+    // signal is acted on in between. Neither this nor `create` may fail once the file is there, so the path is kept
+    // first.
     template <class Create>
-    void guard(Create&& create) {
+    bool guard(const std::string& path, const Create& create) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        paths_.insert(create());
+        const auto kept = paths_.insert(path); // beside one of another file that is there by that name, if any
+        if (create()) return true;
+        forget(kept);
+        return false;
     }
 
-    // Runs `settle`, which gives the guarded file its final name or removes it; a signal leaves `path` alone after.
+    // Runs `settle`, which tells whether it has given the guarded file its final name or removed it; if so, a signal
+    // leaves `path` alone after.
     template <class Settle>
-    void release(const std::string& path, Settle&& settle) {
+    bool release(const std::string& path, const Settle& settle) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        settle();
-        paths_.erase(path);
+        if (!settle()) return false;
+        forget(paths_.find(path));
+        return true;
     }
 
 private:
     void wait_for_signal();
+    void forget(std::multiset<std::string>::const_iterator kept);
 
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
-    std::set<std::string> paths_;
+    std::multiset<std::string> paths_;
     sigset_t signals_;
     sigset_t before_;
     std::thread waiter_;

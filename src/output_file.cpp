@@ -12,9 +12,7 @@ namespace hw4 {
 namespace {
 
 constexpr size_t kWriteStep = size_t{1} << 30;
-constexpr int kNameAttempts = 100;
-constexpr int kMaxLinks = 40;          // as many as Linux follows
-constexpr size_t kNameBytesKept = 200; // of the output in the temporary name, which must stay under 255
+constexpr int kMaxLinks = 40; // as many as Linux follows
 
 [[noreturn]] void cannot_create(const std::string& path, const std::string& why) {
     throw Error(ExitCode::cannot_create, path + ": " + why);
@@ -37,11 +35,6 @@ std::string behind_links(const std::string& path) {
     return end.string();
 }
 
-std::string directory_of(const std::string& path) {
-    const std::string parent = std::filesystem::path(path).parent_path().string();
-    return parent.empty() ? "." : parent;
-}
-
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
@@ -61,54 +54,25 @@ void refuse_same_output(const std::string& a, const std::string& b) {
         throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
 }
 
-OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts)
-    : path_(path), target_(behind_links(path)), interrupts_(interrupts) {
+OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts) : path_(path), target_(behind_links(path)) {
     if (path_.empty()) cannot_create("''", "the output needs a name");
     struct stat existing {};
     const bool exists = ::stat(target_.c_str(), &existing) == 0;
     if (exists && S_ISDIR(existing.st_mode)) cannot_create(path_, "is a directory, need a file name");
     if (exists && ::access(target_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
     if (exists && !S_ISREG(existing.st_mode)) {
-        open_direct(path);
+        direct_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+        if (!direct_.valid()) cannot_create(path_, with_errno("cannot open"));
         return;
     }
-    interrupts_.guard([this] { return open_temporary(); });
-    // Set-user-id and its kin are not carried over: the new file may have another owner.
-    if (exists && ::fchmod(fd_.get(), existing.st_mode & 0777) != 0 && errno != EPERM) {
-        const std::string why = with_errno("cannot set the old file's mode");
-        remove_temporary(); // a constructor that throws has no destructor to do it
-        cannot_create(path_, why);
-    }
+    temporary_.emplace(target_, path_, interrupts);
+    if (exists) keep_mode(existing.st_mode);
 }
 
-OutputFile::~OutputFile() {
-    if (!published_ && !temporary_.empty()) remove_temporary();
-}
-
-void OutputFile::remove_temporary() {
-    interrupts_.release(temporary_, [this] { ::unlink(temporary_.c_str()); });
-}
-
-void OutputFile::open_direct(const std::string& path) {
-    fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!fd_.valid()) cannot_create(path_, with_errno("cannot open"));
-}
-
-std::string OutputFile::open_temporary() {
-    const std::string name = std::filesystem::path(target_).filename().string().substr(0, kNameBytesKept);
-    for (int attempt = 0; attempt < kNameAttempts && !fd_.valid(); ++attempt) {
-        temporary_ = directory_of(target_) + "/" + name + ".hw4-" + std::to_string(::getpid()) + "-" +
-                     std::to_string(attempt) + ".tmp";
-        // O_EXCL: never an existing file, never through somebody's link. 0666 leaves the mode to the umask.
-        fd_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-        if (!fd_.valid() && errno != EEXIST) break;
-    }
-    if (!fd_.valid()) {
-        const std::string why = with_errno("cannot create a file in " + directory_of(target_));
-        temporary_.clear();
-        cannot_create(path_, why);
-    }
-    return temporary_;
+// Set-user-id and its kin are not carried over: the new file may have another owner.
+void OutputFile::keep_mode(mode_t mode) {
+    if (::fchmod(fd(), mode & 0777) != 0 && errno != EPERM)
+        cannot_create(path_, with_errno("cannot set the old file's mode"));
 }
 
 void OutputFile::fail_to_write() const { throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot write")); }
@@ -127,18 +91,18 @@ void OutputFile::write_all(const void* data, size_t size, const WriteSome& write
 }
 
 void OutputFile::write(const void* data, size_t size) {
-    write_all(data, size, [this](const void* from, size_t step, size_t) { return ::write(fd_.get(), from, step); });
+    write_all(data, size, [this](const void* from, size_t step, size_t) { return ::write(fd(), from, step); });
 }
 
 void OutputFile::write_at(uint64_t offset, const void* data, size_t size) {
     write_all(data, size, [this, offset](const void* from, size_t step, size_t done) {
-        return ::pwrite(fd_.get(), from, step, static_cast<off_t>(offset + done));
+        return ::pwrite(fd(), from, step, static_cast<off_t>(offset + done));
     });
 }
 
 void OutputFile::reserve(uint64_t size) {
     if (!random_access()) return;
-    while (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size)) != 0) {
+    while (::fallocate(fd(), 0, 0, static_cast<off_t>(size)) != 0) {
         if (errno == EINTR) continue;
         if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) fail_to_write();
         return;
@@ -147,30 +111,24 @@ void OutputFile::reserve(uint64_t size) {
 
 void OutputFile::finish(bool sync) {
     // A device has no disk to reach: EINVAL (pipes) and ENOTSUP are its way to say so.
-    if (sync && ::fsync(fd_.get()) != 0 && !(temporary_.empty() && (errno == EINVAL || errno == ENOTSUP)))
+    if (sync && ::fsync(fd()) != 0 && !(!temporary_ && (errno == EINVAL || errno == ENOTSUP)))
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot flush to disk"));
-    if (fd_.close_checked() != 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));
+    if ((temporary_ ? temporary_->close() : direct_.close_checked()) != 0)
+        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));
 }
 
 void OutputFile::publish(bool sync) {
-    if (!temporary_.empty()) {
-        interrupts_.release(temporary_, [this] { rename_to_final(); });
-        if (sync) sync_directory();
-    }
-    published_ = true;
+    if (!temporary_) return;
+    if (!temporary_->rename_to(target_))
+        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot rename " + temporary_->path()));
+    if (sync) sync_directory();
 }
 
-bool OutputFile::writes_to(int fd) const {
+bool OutputFile::writes_to(int other) const {
     struct stat ours {};
     struct stat theirs {};
-    return temporary_.empty() && ::fstat(fd_.get(), &ours) == 0 && ::fstat(fd, &theirs) == 0 &&
-           ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
-}
-
-void OutputFile::rename_to_final() {
-    if (::rename(temporary_.c_str(), target_.c_str()) != 0)
-        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot rename " + temporary_));
-    published_ = true; // from here on the temporary name is not ours
+    return !temporary_ && ::fstat(fd(), &ours) == 0 && ::fstat(other, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+           ours.st_ino == theirs.st_ino;
 }
 
 // The new name itself is on the disk once its directory is.

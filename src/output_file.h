@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "case_file.h"
 #include "file_descriptor.h"
 #include "interrupt.h"
+#include "temporary_file.h"
 
 namespace hw4 {
 
@@ -22,14 +24,10 @@ public:
     // Creates the temporary file, so that a missing or unwritable directory shows before any work is done.
     // A device or a FIFO is written directly.
     OutputFile(const std::string& path, InterruptGuard& interrupts);
-    ~OutputFile();
-    OutputFile(const OutputFile&) = delete;
-    OutputFile& operator=(const OutputFile&) = delete;
-
     void write(const void* data, size_t size);
 
     // Whether write_at() works: a device or a FIFO takes bytes only one after the other.
-    bool random_access() const { return !temporary_.empty(); }
+    bool random_access() const { return temporary_.has_value(); }
     // By any number of threads at once.
     void write_at(uint64_t offset, const void* data, size_t size);
     // Room for the whole output, so that a full disk shows early. Where the file system cannot promise any, or for a
@@ -49,24 +47,21 @@ public:
     }
 
     // Whether an open descriptor (standard output, say) leads to the same device or pipe.
-    bool writes_to(int fd) const;
+    bool writes_to(int other) const;
 
 private:
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail_to_write() const;
-    void open_direct(const std::string& path);
-    std::string open_temporary();
-    void remove_temporary();
-    void rename_to_final();
+    void keep_mode(mode_t mode);
     void sync_directory() const;
 
-    std::string path_;      // as the user wrote it, for messages
-    std::string target_;    // the file behind it (symbolic links followed)
-    std::string temporary_; // empty for a device or a FIFO
-    FileDescriptor fd_;
-    InterruptGuard& interrupts_;
-    bool published_ = false;
+    int fd() const { return temporary_ ? temporary_->fd() : direct_.get(); }
+
+    std::string path_;                       // as the user wrote it, for messages
+    std::string target_;                     // the file behind it (symbolic links followed)
+    FileDescriptor direct_;                  // a device or a FIFO
+    std::optional<TemporaryFile> temporary_; // or else this
 };
 
 } // namespace hw4

@@ -1,6 +1,5 @@
 #include "../src/interrupt.h"
 
-#include <stdexcept>
 #include <utility>
 
 #include "temporary_folder.h"
@@ -37,9 +36,12 @@ class InterruptDeath : public ::testing::Test {
 protected:
     void SetUp() override { restore_defaults(); }
 
-    std::string make(const std::string& name) {
+    bool make(const std::string& name) {
         write_file(folder_ / name, "text");
-        return folder_ / name;
+        return true;
+    }
+    void make_guarded(InterruptGuard& interrupts, const std::string& name) {
+        interrupts.guard(folder_ / name, [&] { return make(name); });
     }
 
     bool there(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
@@ -53,7 +55,7 @@ TEST_F(InterruptDeath, SignalRemovesTheGuardedFile) {
         EXPECT_EXIT(
             {
                 InterruptGuard interrupts;
-                interrupts.guard([&] { return make("guarded"); });
+                make_guarded(interrupts, "guarded");
                 ::kill(::getpid(), signal);
                 wait_for_the_end();
             },
@@ -77,7 +79,7 @@ TEST_F(InterruptDeath, SignalWhileTheFileIsMadeRemovesIt) {
     EXPECT_EXIT(
         {
             InterruptGuard interrupts;
-            interrupts.guard([&] {
+            interrupts.guard(folder_ / "guarded", [&] {
                 ::kill(::getpid(), SIGTERM);
                 return make("guarded");
             });
@@ -91,10 +93,11 @@ TEST_F(InterruptDeath, ReleasedFileStays) {
     EXPECT_EXIT(
         {
             InterruptGuard interrupts;
-            interrupts.guard([&] { return make("guarded"); });
+            make_guarded(interrupts, "guarded");
             interrupts.release(folder_ / "guarded", [&] {
                 ::kill(::getpid(), SIGTERM);
                 std::filesystem::rename(folder_ / "guarded", folder_ / "final");
+                return true;
             });
             make("guarded"); // by that name no longer ours
             wait_for_the_end();
@@ -107,26 +110,36 @@ TEST_F(InterruptDeath, FileWhoseSettlingFailedIsStillGuarded) {
     EXPECT_EXIT(
         {
             InterruptGuard interrupts;
-            interrupts.guard([&] { return make("guarded"); });
-            try {
-                interrupts.release(folder_ / "guarded", [] { throw std::runtime_error("no"); });
-            } catch (const std::runtime_error&) {
-                ::kill(::getpid(), SIGTERM);
-            }
+            make_guarded(interrupts, "guarded");
+            const bool settled = interrupts.release(folder_ / "guarded", [] { return false; });
+            if (!settled) ::kill(::getpid(), SIGTERM);
             wait_for_the_end();
         },
         ExitedWithCode(143), "");
     EXPECT_FALSE(there("guarded"));
 }
 
+TEST_F(InterruptDeath, FileThatWasNotMadeIsSomebodyElses) {
+    make("taken");
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            const bool made = interrupts.guard(folder_ / "taken", [] { return false; });
+            if (!made) ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_TRUE(there("taken"));
+}
+
 TEST_F(InterruptDeath, EveryGuardedFileIsRemovedAndNoOther) {
     EXPECT_EXIT(
         {
             InterruptGuard interrupts;
-            interrupts.guard([&] { return make("first"); });
-            interrupts.guard([&] { return make("second"); });
-            interrupts.guard([&] { return make("third"); });
-            interrupts.release(folder_ / "second", [] {});
+            make_guarded(interrupts, "first");
+            make_guarded(interrupts, "second");
+            make_guarded(interrupts, "third");
+            interrupts.release(folder_ / "second", [] { return true; });
             ::kill(::getpid(), SIGTERM);
             wait_for_the_end();
         },
@@ -141,8 +154,8 @@ TEST_F(InterruptDeath, AfterItsEndSignalsActAsBefore) {
         {
             {
                 InterruptGuard interrupts;
-                interrupts.guard([&] { return make("guarded"); });
-                interrupts.release(folder_ / "guarded", [] {});
+                make_guarded(interrupts, "guarded");
+                interrupts.release(folder_ / "guarded", [] { return true; });
             }
             ::kill(::getpid(), SIGTERM);
             wait_for_the_end();
@@ -158,7 +171,7 @@ TEST_F(InterruptDeath, IgnoredSignalsStayIgnored) {
             {
                 std::signal(signal, SIG_IGN);
                 InterruptGuard interrupts;
-                interrupts.guard([&] { return make("guarded"); });
+                make_guarded(interrupts, "guarded");
                 ::kill(::getpid(), signal); // would be taken first
                 ::kill(::getpid(), SIGTERM);
                 wait_for_the_end();
@@ -171,7 +184,7 @@ TEST_F(InterruptDeath, SignalsOfOthersDoNotDisarmIt) {
         {
             std::signal(SIGUSR2, SIG_IGN);
             InterruptGuard interrupts;
-            interrupts.guard([&] { return make("guarded"); });
+            make_guarded(interrupts, "guarded");
             ::kill(::getpid(), SIGUSR2);
             ::kill(::getpid(), SIGTERM);
             wait_for_the_end();

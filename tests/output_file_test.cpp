@@ -128,6 +128,20 @@ TEST_F(Output, LeavesStrangersWithItsTemporaryName) {
     EXPECT_EQ(read_file(taken), "not ours");
 }
 
+TEST_F(Output, TwoOfOneName) {
+    {
+        OutputFile first(path_, interrupts_);
+        OutputFile second(path_, interrupts_);
+        EXPECT_EQ(folder_.names().size(), 2u);
+        first.write("first", 5);
+        second.write("second", 6);
+        first.commit(false);
+        second.commit(false);
+    }
+    EXPECT_EQ(read_file(path_), "second");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
 TEST_F(Output, NewFileFollowsTheUmask) {
     const mode_t before = ::umask(027);
     put(path_, "new");
