@@ -80,6 +80,7 @@ FILE_ROWS = (
 
 MEMORY_ROWS = (
     Row("malloc", errno.ENOMEM, (OK, NO_MEMORY), r"memory|no thread can be started"),
+    Row("malloc", errno.ENOMEM, (OK, NO_MEMORY), r"memory|no thread can be started", stays=True),
     Row("mmap", errno.ENOMEM, (NO_MEMORY,), r"out of host memory"),
     Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started"),
     Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started", stays=True),

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <future>
 #include <mutex>
 
 #include "../domain.h"
 #include "first_failure.h"
+#include "gate.h"
 #include "part_queue.h"
 #include "staging_memory.h"
 #include "staging_ring.h"
@@ -38,17 +38,15 @@ public:
             WorkerThreads threads;
             failure_.guard([&] {
                 // Nobody works before all have started: the first touch of memory holds up the starting of a thread.
-                std::promise<void> all_started;
-                const std::shared_future<void> start = all_started.get_future().share();
-                threads.start(plan_.readers, [this, start](int reader) {
-                    start.wait();
+                threads.start(plan_.readers, [this](int reader) {
+                    start_.wait();
                     failure_.guard([&] { read_pieces(reader); });
                 });
-                threads.start(plan_.writers, [this, start](int writer) {
-                    start.wait();
+                threads.start(plan_.writers, [this](int writer) {
+                    start_.wait();
                     failure_.guard([&] { write_parts(writer); });
                 });
-                all_started.set_value();
+                start_.open();
                 engine_ = make_engine(request(options));
                 waiting_for_engine_ = false;
                 feed();
@@ -62,6 +60,7 @@ public:
 
 private:
     void stop() {
+        start_.open();
         waiting_for_engine_ = false;
         ring_.stop();
         parts_.stop();
@@ -190,6 +189,7 @@ private:
     const Pen pen_; // of the calling thread
     StagingMemory memory_;
     StagingRing ring_;
+    Gate start_;
     PartQueue parts_;
     DomainCheck domain_;
     FirstFailure failure_;
