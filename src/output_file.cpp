@@ -18,30 +18,41 @@ constexpr int kMaxLinks = 40; // as many as Linux follows
     throw Error(ExitCode::cannot_create, path + ": " + why);
 }
 
+bool is_missing(const std::error_code& error) {
+    return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
+// What is there by this name; nothing where there is none. One that cannot be looked at might be the input itself.
+std::optional<struct stat> status_of(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) return status;
+    if (!is_missing({errno, std::generic_category()})) cannot_create(path, with_errno("cannot stat"));
+    return std::nullopt;
+}
+
 // The directory entry that rename() should replace: the end of a chain of symbolic links.
 std::string behind_links(const std::string& path) {
     namespace fs = std::filesystem;
     // Anything but a plain file is opened by the user's own name; /dev/stdout may lead to pipe:[1], in no directory.
-    struct stat existing {};
-    if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) return path;
-    std::error_code error;
+    const auto existing = status_of(path);
+    if (existing && !S_ISREG(existing->st_mode)) return path;
     fs::path end = path;
-    for (int links = 0; fs::is_symlink(end, error); ++links) {
-        if (links == kMaxLinks) cannot_create(path, "too many levels of symbolic links");
+    for (int links = 0; links <= kMaxLinks; ++links) {
+        std::error_code error;
         const fs::path target = fs::read_symlink(end, error);
+        if (error == std::errc::invalid_argument || is_missing(error)) return end.string(); // no link
         if (error) cannot_create(path, "cannot follow the symbolic link: " + error.message());
         end = target.is_absolute() ? target : end.parent_path() / target;
     }
-    return end.string();
+    cannot_create(path, "too many levels of symbolic links");
 }
 
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
-    struct stat existing {};
-    if (::stat(output.c_str(), &existing) != 0) return;
+    const auto existing = status_of(output);
     const FileIdentity in = input.identity();
-    if (existing.st_dev == in.device && existing.st_ino == in.inode)
+    if (existing && existing->st_dev == in.device && existing->st_ino == in.inode)
         throw Error(ExitCode::usage, output + ": output is the same file as input " + input.path());
 }
 
@@ -56,17 +67,16 @@ void refuse_same_output(const std::string& a, const std::string& b) {
 
 OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts) : path_(path), target_(behind_links(path)) {
     if (path_.empty()) cannot_create("''", "the output needs a name");
-    struct stat existing {};
-    const bool exists = ::stat(target_.c_str(), &existing) == 0;
-    if (exists && S_ISDIR(existing.st_mode)) cannot_create(path_, "is a directory, need a file name");
-    if (exists && ::access(target_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
-    if (exists && !S_ISREG(existing.st_mode)) {
+    const auto existing = status_of(target_);
+    if (existing && S_ISDIR(existing->st_mode)) cannot_create(path_, "is a directory, need a file name");
+    if (existing && ::access(target_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
+    if (existing && !S_ISREG(existing->st_mode)) {
         direct_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
         if (!direct_.valid()) cannot_create(path_, with_errno("cannot open"));
         return;
     }
     temporary_.emplace(target_, path_, interrupts);
-    if (exists) keep_mode(existing.st_mode);
+    if (existing) keep_mode(existing->st_mode);
 }
 
 // Set-user-id and its kin are not carried over: the new file may have another owner.

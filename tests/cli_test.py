@@ -517,6 +517,12 @@ class BadInputTest(CliTest):
         self.assert_refused(CANNOT_CREATE, r"is a directory, need a file name", path, self.dir, names=self.dir)
         self.assert_refused(CANNOT_CREATE, r"needs a name", path, "", cwd=self.dir)
 
+    def test_bad_24_name_too_long(self):
+        # Found when the output is opened, not when it gets its name after hours of work.
+        path = self.file(spoiled(1, 2, 2, 0, "Q", 0, 0, math.nan))
+        out = self.dir / ("x" * (os.pathconf(self.dir, "PC_NAME_MAX") + 1))
+        self.assert_refused(CANNOT_CREATE, r"cannot stat: File name too long", path, out, names=out)
+
     def test_bad_24_output_not_writable(self):
         user = other_user()
         path = self.file(spoiled(1, 2, 2, 0, "Q", 0, 0, math.nan))

@@ -17,7 +17,7 @@ import unittest
 from typing import NamedTuple, Tuple, Union
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, by_seq, generated)
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, USAGE, by_seq, generated)
 from fault_test import NeedsGpu, PRELOAD_AND_ASAN, SHIM
 
 SOAK = os.environ.get("HW4_SOAK") == "1"
@@ -71,6 +71,7 @@ FILE_ROWS = (
     Row("fsync", errno.EIO, (IO_ERROR,), r": cannot flush to disk|is written, but its directory cannot be flushed"),
     Row("close", errno.EIO, (OK, IO_ERROR), r": cannot close: Input/output error"),
     Row("rename", errno.EACCES, (IO_ERROR,), r": cannot rename .*: Permission denied"),
+    Row("stat", errno.EIO, (CANNOT_CREATE,), r": cannot stat: Input/output error"),
     Row("fstat", errno.EIO, (IO_ERROR,), UNREADABLE),
     Row("fchmod", errno.EIO, (CANNOT_CREATE,), r"cannot set the old file's mode: Input/output error"),
     Row("fchmod", errno.EPERM, (OK,)),
@@ -128,13 +129,16 @@ class MatrixTest(cli_test.CliTest):
                 path.unlink()
         self.fired.unlink(missing_ok=True)
         self.out.write_bytes(OLD_OUTPUT)
+        done = self.start_shim(way.program, row, number, *way.options, self.inputs[way.form], "case.out",
+                               input=self.content if way.form == "pipe" else None)
+        return done, self.fired.exists()
+
+    def start_shim(self, program, row, number, *args, **more):
         env = {"LD_PRELOAD": str(SHIM), "FAULT_CALL": row.call, "FAULT_AT": str(number), "FAULT_HOW": str(row.how),
                "FAULT_STAYS": str(int(row.stays)), "FAULT_FIRED": str(self.fired)}
-        device = ("--device", self.device) if way.program == "hw4" else ()
-        done = subprocess.run([cli_test.PROGRAMS / way.program, *device, *way.options, self.inputs[way.form], "case.out"],
-                              cwd=self.dir, env={**os.environ, **env}, capture_output=True, timeout=HANGING,
-                              input=self.content if way.form == "pipe" else None)
-        return done, self.fired.exists()
+        device = ("--device", self.device) if program == "hw4" else ()
+        return subprocess.run([cli_test.PROGRAMS / program, *device, *args], cwd=self.dir, env={**os.environ, **env},
+                              capture_output=True, timeout=HANGING, **more)
 
     def check(self, way, row, done):
         messages = [line for line in done.stderr.decode().splitlines() if NOTE not in line]
@@ -190,6 +194,35 @@ class MatrixTest(cli_test.CliTest):
 
     def test_gzip(self):
         self.sweep_all(GZIP_WAY, {"read"}, least=2)
+
+    def test_output_is_the_input(self):
+        """Whatever fails, the input stays what it is, by any of its names."""
+        names = {"path": "case.in", "symlink": "symlink", "hard link": "hardlink"}
+        for name, output in names.items():
+            for row in self.rows:
+                if row.call not in ("open", "stat", "fstat", "fchmod", "flock"):
+                    continue
+                self.sweep_onto_input(name, output, row)
+
+    def sweep_onto_input(self, name, output, row):
+        number = 0
+        fired = True
+        while fired:
+            number += 1
+            with self.subTest(output=name, call=row.call, how=row.how, number=number):
+                for path in self.dir.iterdir():
+                    path.unlink()
+                self.fired.unlink(missing_ok=True)
+                case = self.file(self.content)
+                (self.dir / "symlink").symlink_to("case.in")
+                os.link(case, self.dir / "hardlink")
+                done = self.start_shim("hw4", row, number, "case.in", output)
+                fired = self.fired.exists()
+                counts["injected"] += fired
+                self.assertIn(done.returncode, (USAGE, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (USAGE,))
+                self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
+                self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["case.in", "hardlink", "symlink"])
+                counts["survived"] += fired
 
     @unittest.skipUnless(SOAK, "takes minutes: make soak")
     def test_other_ways(self):
