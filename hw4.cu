@@ -85,7 +85,9 @@ std::unique_ptr<OutputFile> open_report(const std::string& path, const Options& 
     if (path.empty()) return nullptr;
     refuse_overwriting(input, path);
     refuse_same_output(options.output, path);
-    return std::make_unique<OutputFile>(path, interrupts);
+    auto file = std::make_unique<OutputFile>(path, interrupts);
+    remark_leftovers("hw4", *file);
+    return file;
 }
 
 void finish_report(OutputFile& file, const std::string& text, bool sync) {
@@ -102,6 +104,7 @@ void compute(const Options& options) {
     CaseReader input(options.input);
     refuse_overwriting(input, options.output);
     OutputFile output(options.output, interrupts);
+    remark_leftovers("hw4", output);
     const std::unique_ptr<OutputFile> json = open_report(options.json, options, input, interrupts);
     const std::unique_ptr<OutputFile> trace = open_report(options.trace, options, input, interrupts);
     if (json && trace) refuse_same_output(options.json, options.trace);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 #include "error.h"
@@ -85,6 +86,10 @@ void OutputFile::keep_mode(mode_t mode) {
         cannot_create(path_, with_errno("cannot set the old file's mode"));
 }
 
+std::vector<std::string> OutputFile::leftovers() const {
+    return temporary_ ? temporary_->leftovers() : std::vector<std::string>();
+}
+
 void OutputFile::fail_to_write() const { throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot write")); }
 
 // `write_some(from, step, done)` is one system call.
@@ -147,6 +152,11 @@ void OutputFile::sync_directory() const {
     if (!directory.valid() || ::fsync(directory.get()) != 0)
         throw Error(ExitCode::io_error,
                     path_ + ": is written, but " + with_errno("its directory cannot be flushed to disk"));
+}
+
+void remark_leftovers(const char* program, const OutputFile& file) {
+    for (const std::string& path : file.leftovers())
+        std::fprintf(stderr, "%s: note: removed %s, left by a run that was killed\n", program, path.c_str());
 }
 
 } // namespace hw4

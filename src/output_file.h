@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "case_file.h"
 #include "file_descriptor.h"
@@ -24,6 +25,9 @@ public:
     // Creates the temporary file, so that a missing or unwritable directory shows before any work is done.
     // A device or a FIFO is written directly.
     OutputFile(const std::string& path, InterruptGuard& interrupts);
+    // Temporary files of earlier runs for the same output that were killed; they have been removed.
+    std::vector<std::string> leftovers() const;
+
     void write(const void* data, size_t size);
 
     // Whether write_at() works: a device or a FIFO takes bytes only one after the other.
@@ -63,5 +67,8 @@ private:
     FileDescriptor direct_;                  // a device or a FIFO
     std::optional<TemporaryFile> temporary_; // or else this
 };
+
+// Names on stderr what killed runs had left and was removed.
+void remark_leftovers(const char* program, const OutputFile& file);
 
 } // namespace hw4

@@ -1,8 +1,14 @@
 // A new file, beside the one that it may replace. It goes with its owner, or with the process when a signal ends that,
 // unless it was renamed.
+//
+// A process that is killed outright (SIGKILL, no more memory) leaves its file behind. So that those do not pile up, the
+// next one for the same target removes them. Which ones they are is told by a lock that every process holds on its
+// temporary file and that goes with the process, on whatever machine it was: one that can be had is a leftover's. Only
+// who holds the lock of a temporary file may remove or rename it.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "file_descriptor.h"
 #include "interrupt.h"
@@ -19,16 +25,22 @@ public:
 
     const std::string& path() const { return path_; }
     int fd() const { return fd_.get(); }
-    // close()'s own result.
+    // close()'s own result. The lock stays.
     int close() { return fd_.close_checked(); }
     // Takes the place of `target`. Where that fails, false and errno.
     bool rename_to(const std::string& target);
 
+    // What killed processes had left behind, and was removed.
+    const std::vector<std::string>& leftovers() const { return leftovers_; }
+
 private:
     bool create();
+    int lock();
 
+    std::vector<std::string> leftovers_;
     std::string path_; // empty: there is none
     FileDescriptor fd_;
+    FileDescriptor lock_; // the same open file, so that the lock outlives close()
     InterruptGuard& interrupts_;
 };
 

@@ -133,6 +133,7 @@ void fill_in_parallel(const CaseRecipe& recipe, size_t first, size_t count, floa
 void write_case(const CaseRecipe& recipe, const std::string& path) {
     InterruptGuard interrupts;
     OutputFile file(path, interrupts);
+    remark_leftovers("generate", file);
     const std::array<int32_t, 3> header = {static_cast<int32_t>(recipe.shape.batches),
                                            static_cast<int32_t>(recipe.shape.tokens),
                                            static_cast<int32_t>(recipe.shape.dim)};

@@ -120,12 +120,16 @@ TEST_F(Output, WithoutCommitNothingHappened) {
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
-TEST_F(Output, LeavesStrangersWithItsTemporaryName) {
-    const std::string taken = path_ + ".hw4-" + std::to_string(::getpid()) + "-0.tmp";
-    write_file(taken, "not ours");
-    put(path_, "new");
-    EXPECT_EQ(read_file(path_), "new");
-    EXPECT_EQ(read_file(taken), "not ours");
+TEST_F(Output, NamesWhatAKilledRunHasLeft) {
+    const std::string left = path_ + ".hw4-1-0.tmp";
+    write_file(left, "half of");
+    {
+        OutputFile file(path_, interrupts_);
+        EXPECT_EQ(file.leftovers(), Names{left});
+        file.commit(false);
+    }
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+    EXPECT_EQ(OutputFile("/dev/null", interrupts_).leftovers(), Names{});
 }
 
 TEST_F(Output, TwoOfOneName) {

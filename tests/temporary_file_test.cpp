@@ -1,0 +1,139 @@
+#include "../src/temporary_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+namespace fs = std::filesystem;
+using test::failure_of;
+using test::read_file;
+using test::write_file;
+using Names = std::vector<std::string>;
+
+class Temporary : public ::testing::Test {
+protected:
+    Names leftovers() { return TemporaryFile(target_, target_, interrupts_).leftovers(); }
+
+    InterruptGuard interrupts_;
+    test::TemporaryFolder folder_;
+    std::string target_ = folder_ / "a.out";
+};
+
+TEST_F(Temporary, GoesWithItsOwner) {
+    {
+        const TemporaryFile file(target_, target_, interrupts_);
+        EXPECT_EQ(folder_.names(), Names{"a.out.hw4-" + std::to_string(::getpid()) + "-0.tmp"});
+    }
+    EXPECT_EQ(folder_.names(), Names{});
+}
+
+TEST_F(Temporary, StaysUnderItsNewName) {
+    {
+        TemporaryFile file(target_, target_, interrupts_);
+        ASSERT_EQ(::write(file.fd(), "text", 4), 4);
+        EXPECT_EQ(file.close(), 0);
+        EXPECT_TRUE(file.rename_to(target_));
+    }
+    EXPECT_EQ(read_file(target_), "text");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(Temporary, RemovesWhatKilledProcessesHaveLeft) {
+    const Names left = {target_ + ".hw4-1-0.tmp", target_ + ".hw4-99999999-12.tmp"};
+    for (const std::string& path : left) write_file(path, "half of");
+    Names removed = leftovers();
+    std::sort(removed.begin(), removed.end());
+    EXPECT_EQ(removed, left);
+    EXPECT_EQ(folder_.names(), Names{});
+}
+
+TEST_F(Temporary, LeavesWhatIsInUse) {
+    const std::string used = target_ + ".hw4-" + std::to_string(::getpid()) + "-0.tmp";
+    write_file(used, "not ours");
+    {
+        const FileDescriptor owner(::open(used.c_str(), O_WRONLY));
+        ASSERT_EQ(::flock(owner.get(), LOCK_EX | LOCK_NB), 0);
+        EXPECT_EQ(leftovers(), Names{});
+        EXPECT_EQ(read_file(used), "not ours");
+    }
+    EXPECT_EQ(leftovers(), Names{used}) << "the lock goes with who had it";
+}
+
+TEST_F(Temporary, IsInUseUntilItIsRenamed) {
+    TemporaryFile file(target_, target_, interrupts_);
+    EXPECT_EQ(leftovers(), Names{});
+    ASSERT_EQ(file.close(), 0);
+    EXPECT_EQ(leftovers(), Names{});
+    EXPECT_TRUE(file.rename_to(target_));
+}
+
+TEST_F(Temporary, LeavesNamesThatOnlyLookLikeIt) {
+    const Names strangers = {"a.out.hw4-.tmp",        "a.out.hw4-1-.tmp",        "a.out.hw4--1.tmp",
+                             "a.out.hw4-1-0.tmp.bak", "a.out.hw4-1-0.temp",      "a.out.hw4-1.tmp",
+                             "a.out.hw4-x-0.tmp",     "a.out.hw4-1-x.tmp",       "b.a.out.hw4-1-0.tmp",
+                             "a.outhw4-1-0.tmp",      "a.out.hw4-1-2.tmp-3.tmp", "a.out.hw4-1-0"};
+    for (const std::string& name : strangers) write_file(folder_ / name, "not ours");
+    EXPECT_EQ(leftovers(), Names{});
+    EXPECT_EQ(folder_.names().size(), strangers.size());
+}
+
+TEST_F(Temporary, LeavesWhatIsNoPlainFile) {
+    write_file(folder_ / "precious", "not ours");
+    fs::create_symlink("precious", target_ + ".hw4-1-0.tmp");
+    fs::create_directory(target_ + ".hw4-2-0.tmp");
+    ASSERT_EQ(::mkfifo((target_ + ".hw4-3-0.tmp").c_str(), 0600), 0);
+    EXPECT_EQ(leftovers(), Names{});
+    EXPECT_EQ(folder_.names().size(), 4u);
+    EXPECT_EQ(read_file(folder_ / "precious"), "not ours");
+}
+
+TEST_F(Temporary, LeavesOtherUsersFiles) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of another user";
+    const std::string path = target_ + ".hw4-1-0.tmp";
+    write_file(path, "not ours");
+    ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    EXPECT_EQ(leftovers(), Names{});
+    EXPECT_TRUE(fs::exists(path));
+}
+
+// In a child process: the target again and again, each time with its own text. 0 if no file ever got lost.
+int write_often(const std::string& target, int times) {
+    InterruptGuard interrupts;
+    const std::string text = std::to_string(::getpid());
+    for (int i = 0; i < times; ++i) {
+        TemporaryFile file(target, target, interrupts);
+        if (::write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return 1;
+        if (file.close() != 0 || !file.rename_to(target)) return 2;
+    }
+    return 0;
+}
+
+TEST_F(Temporary, ManyProcessesAtOnceNeverTakeEachOthers) {
+    std::vector<pid_t> children;
+    for (int i = 0; i < 8; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) ::_exit(write_often(target_, 100));
+        ASSERT_GT(child, 0);
+        children.push_back(child);
+    }
+    for (const pid_t child : children) {
+        int status = -1;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0) << "exit " << WEXITSTATUS(status);
+    }
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(Temporary, SaysWhyThereIsNone) {
+    const std::string target = folder_ / "none/a.out";
+    EXPECT_EQ(failure_of([&] { TemporaryFile(target, "shown", interrupts_); }),
+              (test::Failure{ExitCode::cannot_create,
+                             "shown: cannot create a file in " + (folder_ / "none") + ": No such file or directory"}));
+}
+
+} // namespace
+} // namespace hw4
