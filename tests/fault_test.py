@@ -7,27 +7,55 @@ code, without a hang, without a file that is not whole.
 HW4_BIN names the folder with the programs, HW4_BUILD the one with fault_shim.so (default: build in the repository).
 HW4_SOAK=1 kills it hundreds of times.
 """
+import contextlib
 import gzip
 import json
 import os
 import random
+import resource
 import signal
+import struct
 import subprocess
 import time
 import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED,
-                      by_seq, case_bytes, floats, generated, hw4, write_zeros)
+from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, NO_INPUT, OK,
+                      OLD_OUTPUT, PATIENCE, REPO, SANITIZED, by_seq, case_bytes, floats, generated, hw4, limited,
+                      write_zeros)
 
 SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
 SOAK = os.environ.get("HW4_SOAK") == "1"
 PRELOAD_AND_ASAN = "AddressSanitizer must be the first library, so no other can be loaded before the program"
 
 
+
+class Count:
+    """How many faults there were, and how many a run got over as it should."""
+    def __init__(self):
+        self.injected = 0
+        self.survived = 0
+
+    @contextlib.contextmanager
+    def fault(self):
+        self.injected += 1
+        yield
+        self.survived += 1
+
+    def __str__(self):
+        return f"{self.injected} faults injected, {self.survived} survived"
+
+
+count = Count()
+
+
 def setUpModule():
     cli_test.setUpModule()
+
+
+def tearDownModule():
+    print(f"faults: {count}")
 
 
 def no_gpu():
@@ -70,14 +98,14 @@ class FileFaultTest(FaultTest):
 
     def test_unreadable_place(self):
         for place in (12, self.size // 2, self.size - 1):
-            with self.subTest(place=place):
+            with self.subTest(place=place), count.fault():
                 done = self.faulty(self.case, device=self.device, FAULT_READ_ERROR_AT=place)
                 self.assert_fails(done, IO_ERROR, r"cannot read: Input/output error", self.case)
 
     def test_disk_full_while_writing(self):
         output_bytes = 60 * 256 * 64 * 4
         for place in (0, output_bytes // 2, output_bytes - 1):
-            with self.subTest(place=place):
+            with self.subTest(place=place), count.fault():
                 done = self.faulty(self.case, device=self.device, FAULT_NO_ROOM_AT=place)
                 self.assert_fails(done, IO_ERROR, r"cannot write: No space left", self.out)
 
@@ -88,6 +116,91 @@ class FileFaultTest(FaultTest):
     def test_gzip_that_ends_early(self):
         zipped = self.file(gzip.compress(self.case.read_bytes(), 1)[:-100000], "case.in.gz")
         self.assert_fails(hw4(zipped, self.out, device=self.device), cli_test.BAD_DATA, r"gzip stream corrupt", zipped)
+
+
+class LimitTest(FaultTest):
+    device = "cpu"
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(20, 64, 32)
+        self.out.write_bytes(OLD_OUTPUT)
+
+    def test_any_file_size_limit(self):
+        size = 20 * 64 * 32 * 4
+        for limit in (0, 1, 4095, 4096, 4097, *range(10_000, size, 10_007), size - 1):
+            with self.subTest(limit=limit), count.fault():
+                done = hw4(self.case, self.out, device=self.device, **limited(resource.RLIMIT_FSIZE, limit))
+                self.assert_fails(done, IO_ERROR, r"cannot write: File too large", self.out)
+        done = hw4(self.case, self.out, device=self.device, **limited(resource.RLIMIT_FSIZE, size))
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+
+    def test_any_number_of_descriptors(self):
+        report = self.dir / "run.json"
+        codes = []
+        for limit in range(3, 16):
+            with self.subTest(limit=limit), count.fault():
+                self.out.write_bytes(OLD_OUTPUT)
+                done = hw4("--sync", "--json", report, self.case, self.out, device="cpu",
+                           **limited(resource.RLIMIT_NOFILE, limit))
+                if "error while loading shared libraries" in done.stderr:
+                    continue
+                codes.append(done.returncode)
+                if done.returncode != OK:
+                    self.assertIn(done.returncode, (NO_INPUT, CANNOT_CREATE))
+                    self.assert_fails(done, done.returncode, r": Too many open files$", None)
+        self.assertEqual(codes[-1], OK)
+        self.assertLessEqual({CANNOT_CREATE, OK}, set(codes))
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+
+
+class ChangingInputTest(FaultTest):
+    """The input is written to at some moment of a run. The result is that of the file before or after, or none."""
+    device = "cpu"
+
+    def truncate(self):
+        os.truncate(self.case, self.size // 2)
+
+    def append(self):
+        with open(self.case, "ab") as file:
+            file.write(b"more")
+
+    def change_last_number(self):
+        with open(self.case, "r+b") as file:
+            file.seek(self.size - 4)
+            file.write(struct.pack("<f", 1.5))
+
+    def test_change_at_a_random_moment(self):
+        original = generated(60, 256, 64)
+        content = original.read_bytes()
+        self.size = len(content)
+        changed = self.file(content[:-4] + struct.pack("<f", 1.5), "changed.in")
+        results = {by_seq(original): "before", by_seq(changed): "after"}
+        self.case = self.file(content)
+        started = time.monotonic()
+        self.assertEqual(hw4(self.case, self.out, device=self.device).returncode, OK)
+        whole_run = time.monotonic() - started
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        for change in (self.truncate, self.append, self.change_last_number) * (100 if SOAK else 6):
+            self.case.write_bytes(content)
+            os.utime(self.case, (1, 1))  # no clock is so coarse that the change does not show
+            self.out.write_bytes(OLD_OUTPUT)
+            moment = chance.uniform(0, whole_run)
+            with self.subTest(change.__name__, seed=seed, moment=moment), count.fault():
+                process = subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, self.case, self.out],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                time.sleep(moment)
+                change()
+                stderr = process.communicate(timeout=PATIENCE)[1]
+                self.assertEqual(self.temporaries(), [])
+                if process.returncode == OK:
+                    self.assertIn(results.get(self.out.read_bytes()), ("before", "after"))
+                    continue
+                self.assertIn(process.returncode, (BAD_DATA, IO_ERROR), stderr)  # 65: changed before it was opened
+                self.assert_one_message(stderr, self.case, r"file changed during read|expected \d+ bytes")
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
 
 
 class KillTest(FaultTest):
@@ -113,7 +226,7 @@ class KillTest(FaultTest):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL) * (200 if SOAK else 6):
             self.out.write_bytes(OLD_OUTPUT)
             moment = chance.uniform(0, whole_run)
-            with self.subTest(number.name, seed=seed, moment=moment):
+            with self.subTest(number.name, seed=seed, moment=moment), count.fault():
                 process = self.start_on(self.case, self.out)
                 time.sleep(moment)
                 process.send_signal(number)
@@ -166,6 +279,10 @@ class GpuFileFaultTest(NeedsGpu, FileFaultTest):
     device = "gpu"
 
 
+class GpuChangingInputTest(NeedsGpu, ChangingInputTest):
+    device = "gpu"
+
+
 class GpuKillTest(NeedsGpu, KillTest):
     device = "gpu"
 
@@ -208,8 +325,9 @@ class CudaFaultTest(NeedsGpu, FaultTest):
                     self.assertGreater(call, 30, "too few calls were checked")
                     self.assert_same_bytes(self.out.read_bytes(), by_seq(case))
                     return
-                self.assert_fails(done, INTERNAL, r"cudaErrorUnknown .* from .* at src/gpu/", None)
-            call += 1 if call < 25 else chance.randrange(1, 8)
+                with count.fault():
+                    self.assert_fails(done, INTERNAL, r"cudaErrorUnknown .* from .* at src/gpu/", None)
+            call += 1 if SOAK or call < 25 else chance.randrange(1, 8)
 
 
 if __name__ == "__main__":
