@@ -88,8 +88,7 @@ int find_program(dl_phdr_info* info, size_t, void*) { // the first one listed is
     return 1;
 }
 
-// Counting starts here: what the loader does before is not the program's.
-__attribute__((constructor)) void read_plan() {
+void read_plan() {
     ::dl_iterate_phdr(find_program, nullptr);
     const char* how = std::getenv("FAULT_HOW");
     if (how == nullptr) return;
@@ -174,11 +173,27 @@ int reserve_badly(int fd, int mode, off_t offset, off_t size) {
     return real(fd, mode, offset, size);
 }
 
+// Faults are for main() alone: what happens before and after it is that of libraries.
+int (*real_main)(int, char**, char**) = nullptr;
+int faulty_main(int argc, char** argv, char** environment) {
+    read_plan();
+    const int code = real_main(argc, argv, environment);
+    plan.call = nullptr;
+    return code;
+}
+
 } // namespace
 
 #define CALLER __builtin_return_address(0)
 
 extern "C" {
+
+int __libc_start_main(int (*program)(int, char**, char**), int argc, char** argv, void (*init)(), void (*fini)(),
+                      void (*loader_fini)(), void* stack_end) {
+    using Start = int(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
+    real_main = program;
+    return next<Start>("__libc_start_main")(faulty_main, argc, argv, init, fini, loader_fini, stack_end);
+}
 
 ssize_t pread(int fd, void* to, size_t size, off_t offset) {
     return move_badly(due_in_program("pread", CALLER), size,
