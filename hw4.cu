@@ -53,16 +53,17 @@ Device device_of_kernel(const std::string& name, Device asked) {
 // Whether the GPU computes, and says so on stderr where it was left to choose and the CPU has to.
 bool choose_gpu(const Options& options, Device device, const EngineRequest& request) {
     if (device == Device::cpu) return false;
-    const std::string no_gpu = gpu::unusable_reason(request.pen);
-    const std::string no_kernel = no_gpu.empty() ? gpu::unsupported_reason(request.shape, request.options.kernel) : "";
-    if (no_gpu.empty() && no_kernel.empty()) return true;
-    if (device == Device::gpu && !no_gpu.empty()) throw Error(ExitCode::no_gpu, "no usable GPU: " + no_gpu);
+    const gpu::Unusable no_gpu = gpu::unusable(request.pen);
+    const std::string no_kernel =
+        no_gpu.reason.empty() ? gpu::unsupported_reason(request.shape, request.options.kernel) : "";
+    if (no_gpu.reason.empty() && no_kernel.empty()) return true;
+    if (device == Device::gpu && !no_gpu.reason.empty()) throw Error(no_gpu.code, "no usable GPU: " + no_gpu.reason);
     if (device == Device::gpu) {
         const char* way_out =
             options.engine.kernel.empty() ? "; --device cpu can" : "; without --kernel another is taken";
         throw Error(ExitCode::bad_data, options.input + ": " + no_kernel + way_out);
     }
-    std::fprintf(stderr, "hw4: using the CPU: %s\n", no_gpu.empty() ? no_kernel.c_str() : no_gpu.c_str());
+    std::fprintf(stderr, "hw4: using the CPU: %s\n", (no_gpu.reason.empty() ? no_kernel : no_gpu.reason).c_str());
     return false;
 }
 

@@ -21,7 +21,7 @@ import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, NO_INPUT, OK,
+from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, NO_INPUT, NO_MEMORY, OK,
                       OLD_OUTPUT, PATIENCE, REPO, SANITIZED, by_seq, case_bytes, floats, generated, hw4, limited,
                       write_zeros)
 
@@ -309,25 +309,81 @@ class GpuLargeFileTest(NeedsGpu, LargeFileTest):
         self.assertTrue(self.out.read_bytes() == b"".join(outputs))
 
 
+UNKNOWN, OUT_OF_MEMORY = 999, 2  # cudaErrorUnknown, cudaErrorMemoryAllocation
+WITHOUT_CONTEXT = ((UNKNOWN, NO_GPU, r"no usable GPU: unknown error"),
+                   (OUT_OF_MEMORY, NO_MEMORY, r"no usable GPU: out of memory"))
+
+
+def failing_call(number, error):
+    return {"HW4_FAIL_CUDA_CALL": f"{number}:{error}"}
+
+
 class CudaFaultTest(NeedsGpu, FaultTest):
-    def test_every_failing_call(self):
-        """The k-th checked CUDA call fails, for every k of a run with several chunks, or a sample of them."""
-        case = generated(60, 256, 64)
-        options = ("--streams", "2")
+    """The k-th checked CUDA call fails, for every k of a run with several chunks, or a sample of them."""
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(60, 256, 64)
+
+    def run_with(self, number, error):
         self.out.write_bytes(OLD_OUTPUT)
+        done = hw4("--streams", "2", self.case, self.out, device="gpu", env=failing_call(number, error))
+        if done.returncode == OK:
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+        return done
+
+    def number_of_calls(self):
+        """Of a run; give or take some that waiting threads make."""
+        least, most = 1, 2
+        while self.run_with(most, UNKNOWN).returncode != OK:
+            least, most = most, 2 * most
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (least, middle) if self.run_with(middle, UNKNOWN).returncode == OK else (middle, most)
+        self.assertGreater(least, 30, "too few calls were checked")
+        return least
+
+    def sweep(self, error, codes, wanted):
         seed = random.randrange(1 << 30)
         chance = random.Random(seed)
-        call = 1
-        while True:
-            with self.subTest(call=call, seed=seed):
-                done = hw4(*options, case, self.out, device="gpu", env={"HW4_FAIL_CUDA_CALL": str(call)})
-                if done.returncode == OK:
-                    self.assertGreater(call, 30, "too few calls were checked")
-                    self.assert_same_bytes(self.out.read_bytes(), by_seq(case))
-                    return
-                with count.fault():
-                    self.assert_fails(done, INTERNAL, r"cudaErrorUnknown .* from .* at src/gpu/", None)
-            call += 1 if SOAK or call < 25 else chance.randrange(1, 8)
+        calls = self.number_of_calls()
+        number = 3  # the first two are made before there is a context
+        while number <= calls:
+            with self.subTest(number=number, of=calls, error=error, seed=seed), count.fault():
+                done = self.run_with(number, error)
+                late = number > calls - 5  # a run may have made fewer
+                self.assertIn(done.returncode, (OK, *codes) if late else codes, done.stderr)
+                if done.returncode != OK:
+                    self.assert_fails(done, done.returncode, wanted, None)
+            number += 1 if SOAK or number < 25 else chance.randrange(1, 8)
+
+    def test_no_context(self):
+        for error, code, wanted in WITHOUT_CONTEXT:
+            with self.subTest(error=error), count.fault():
+                self.assert_fails(self.run_with(2, error), code, wanted, None)
+
+    def test_every_failing_call(self):
+        self.sweep(UNKNOWN, (INTERNAL,), r"cudaErrorUnknown .* from .* at src/gpu/")
+
+    def test_every_call_out_of_memory(self):
+        # Where it is the slots that do not fit, smaller ones are tried.
+        self.sweep(OUT_OF_MEMORY, (OK, NO_MEMORY), r"cudaErrorMemoryAllocation .* from .* at src/gpu/")
+
+
+class CudaStartTest(FaultTest):
+    """The first call of all: needs a build with CUDA, but no GPU."""
+
+    def test_no_driver(self):
+        if not cli_test.kernels("gpu"):
+            self.skipTest("hw4 was built without CUDA")
+        case = generated(2, 128, 32)
+        for error, code, wanted in WITHOUT_CONTEXT:
+            with self.subTest(error=error), count.fault():
+                self.out.write_bytes(OLD_OUTPUT)
+                self.assert_fails(hw4(case, self.out, device="gpu", env=failing_call(1, error)), code, wanted, None)
+                done = hw4(case, self.out, device="auto", env=failing_call(1, error))
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(case))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,6 @@
 
 #define HW4_SKIP_WITHOUT_GPU()                                                                                         \
     do {                                                                                                               \
-        const std::string hw4_reason = hw4::gpu::unusable_reason();                                                    \
+        const std::string hw4_reason = hw4::gpu::unusable().reason;                                                    \
         if (!hw4_reason.empty()) GTEST_SKIP() << "no usable GPU: " << hw4_reason;                                      \
     } while (false)

@@ -1,5 +1,4 @@
 // The GPU engine of a build without nvcc: it says that it is not there.
-#include "../error.h"
 #include "engine.h"
 
 namespace hw4::gpu {
@@ -8,7 +7,7 @@ constexpr const char* kAbsent = "hw4 was built without CUDA";
 }
 
 std::vector<KernelInfo> kernel_list() { return {}; }
-std::string unusable_reason(const Pen&) { return kAbsent; }
+Unusable unusable(const Pen&) { return {kAbsent, ExitCode::no_gpu}; }
 std::string unsupported_reason(const Shape&, const std::string&) { return kAbsent; }
 std::string build_description() { return "built without CUDA"; }
 std::unique_ptr<Engine> make_engine(const EngineRequest&) { throw Error(ExitCode::no_gpu, kAbsent); }

@@ -41,9 +41,11 @@ inline void report(cudaError_t status, const char* call, const char* file, int l
 
 } // namespace hw4::gpu
 
-#define HW4_CUDA(call) ::hw4::gpu::check(::hw4::gpu::fault_due() ? cudaErrorUnknown : (call), #call, __FILE__, __LINE__)
+// The call's status, or that of a fault in its place.
+#define HW4_CUDA_STATUS(call)                                                                                          \
+    (::hw4::gpu::fault_due() ? static_cast<cudaError_t>(::hw4::gpu::planned_fault().error) : (call))
+#define HW4_CUDA(call) ::hw4::gpu::check(HW4_CUDA_STATUS(call), #call, __FILE__, __LINE__)
 #define HW4_CUDA_NOEXCEPT(call) ::hw4::gpu::report((call), #call, __FILE__, __LINE__)
 // Straight after <<<...>>>: a launch returns its error only when asked.
 #define HW4_CUDA_LAUNCHED(kernel)                                                                                      \
-    ::hw4::gpu::check(::hw4::gpu::fault_due() ? cudaErrorUnknown : cudaGetLastError(), "launch of " kernel, __FILE__,  \
-                      __LINE__)
+    ::hw4::gpu::check(HW4_CUDA_STATUS(cudaGetLastError()), "launch of " kernel, __FILE__, __LINE__)

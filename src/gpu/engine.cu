@@ -83,6 +83,13 @@ std::string arch_list() {
     return list;
 }
 
+// Before there is a context no call has an error of its own: whatever is wrong, the GPU is not to be had. But that it
+// is full, of other processes' memory, passes.
+Unusable without_context(cudaError_t status) {
+    const bool full = status == cudaErrorMemoryAllocation;
+    return {cudaGetErrorString(status), full ? ExitCode::out_of_memory : ExitCode::no_gpu};
+}
+
 class GpuEngine : public Engine {
 public:
     explicit GpuEngine(const EngineRequest& request)
@@ -250,19 +257,21 @@ std::string build_description() {
            arch_list();
 }
 
-std::string unusable_reason(const Pen& pen) {
+Unusable unusable(const Pen& pen) {
+    const auto none = [](const std::string& reason) { return Unusable{reason, ExitCode::no_gpu}; };
     int count = 0;
-    const cudaError_t status = pen.time(Stage::driver, 0, [&] { return cudaGetDeviceCount(&count); });
-    if (status == cudaErrorInsufficientDriver) return "no NVIDIA driver, or one older than " + build_description();
-    if (status != cudaSuccess) return std::string(cudaGetErrorString(status));
-    if (count == 0) return "no CUDA device";
-    // Makes the context, which fails where the card is there but taken or broken.
-    const cudaError_t context = pen.time(Stage::context, 0, [] { return cudaFree(nullptr); });
-    if (context != cudaSuccess) return std::string(cudaGetErrorString(context));
+    const cudaError_t status = pen.time(Stage::driver, 0, [&] { return HW4_CUDA_STATUS(cudaGetDeviceCount(&count)); });
+    if (status == cudaErrorInsufficientDriver)
+        return none("no NVIDIA driver, or one older than " + build_description());
+    if (status != cudaSuccess) return without_context(status);
+    if (count == 0) return none("no CUDA device");
+    // Makes the context, which fails where the card is there but taken, full or broken.
+    const cudaError_t context = pen.time(Stage::context, 0, [] { return HW4_CUDA_STATUS(cudaFree(nullptr)); });
+    if (context != cudaSuccess) return without_context(context);
     const int arch = current_device().arch;
-    if (code_arch(arch, built_archs()) > 0) return "";
-    return device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
-           "; make ARCHS=" + std::to_string(arch) + " makes one for it";
+    if (code_arch(arch, built_archs()) > 0) return none("");
+    return none(device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
+                "; make ARCHS=" + std::to_string(arch) + " makes one for it");
 }
 
 std::string unsupported_reason(const Shape& shape, const std::string& name) {

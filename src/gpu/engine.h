@@ -7,15 +7,21 @@
 #include <vector>
 
 #include "../engine.h"
+#include "../error.h"
 
 namespace hw4::gpu {
 
 // Every GPU kernel of this build, in ladder order.
 std::vector<KernelInfo> kernel_list();
 
-// Why the GPU cannot be used, for a sentence that starts "no usable GPU: "; empty when it can. The first call starts
-// the driver and makes the context, which `pen` writes down.
-std::string unusable_reason(const Pen& pen = {});
+// Why the GPU cannot be used.
+struct Unusable {
+    std::string reason; // for a sentence that starts "no usable GPU: "; empty when it can be used
+    ExitCode code = ExitCode::no_gpu;
+};
+
+// The first call starts the driver and makes the context, which `pen` writes down.
+Unusable unusable(const Pen& pen = {});
 
 // Why the kernel of that name, or any kernel when `name` is empty, cannot take this shape here; empty when it can.
 std::string unsupported_reason(const Shape& shape, const std::string& name);
