@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "error.h"
 
@@ -13,39 +16,64 @@ namespace hw4 {
 namespace {
 
 constexpr size_t kWriteStep = size_t{1} << 30;
-constexpr int kMaxLinks = 40; // as many as Linux follows
+constexpr int kMaxLinks = 40;         // as many as Linux follows
+constexpr mode_t kNewFileMode = 0666; // the rest is the umask's
 
 [[noreturn]] void cannot_create(const std::string& path, const std::string& why) {
     throw Error(ExitCode::cannot_create, path + ": " + why);
 }
 
-bool is_missing(const std::error_code& error) {
-    return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-}
+bool is_missing(int error) { return error == ENOENT || error == ENOTDIR; }
 
 // What is there by this name; nothing where there is none. One that cannot be looked at might be the input itself.
 std::optional<struct stat> status_of(const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) == 0) return status;
-    if (!is_missing({errno, std::generic_category()})) cannot_create(path, with_errno("cannot stat"));
+    if (!is_missing(errno)) cannot_create(path, with_errno("cannot stat"));
     return std::nullopt;
+}
+
+// Where everybody may make files but remove only their own, as in /tmp, a stranger's link could send our output over a
+// file of ours, and a stranger's FIFO could take it. Linux refuses to follow such links too (protected_symlinks), but
+// not to read them.
+bool planted(const std::string& path, uid_t owner) {
+    constexpr mode_t kShared = S_ISVTX | S_IWOTH;
+    struct stat directory {};
+    return ::stat(directory_of(path).c_str(), &directory) == 0 && (directory.st_mode & kShared) == kShared &&
+           owner != ::geteuid() && owner != directory.st_uid;
+}
+
+// Where such a directory leaves a file to its owner, rename() would fail, after all the work.
+bool may_replace(const std::string& path, uid_t owner) {
+    const uid_t user = ::geteuid();
+    struct stat directory {};
+    return user == 0 || user == owner || ::stat(directory_of(path).c_str(), &directory) != 0 ||
+           (directory.st_mode & S_ISVTX) == 0 || user == directory.st_uid;
+}
+
+// Where a symbolic link leads; nothing for any other file, or none. One look at the link answers both questions, whose
+// it is and what it says.
+std::optional<std::filesystem::path> link_target(const std::string& path) {
+    const FileDescriptor link(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!link.valid() && is_missing(errno)) return std::nullopt;
+    struct stat status {};
+    if (!link.valid() || ::fstat(link.get(), &status) != 0) cannot_create(path, with_errno("cannot stat"));
+    if (!S_ISLNK(status.st_mode)) return std::nullopt;
+    if (planted(path, status.st_uid)) cannot_create(path, "is another user's symbolic link in a shared directory");
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = ::readlinkat(link.get(), "", target.data(), target.size());
+    if (length < 0) cannot_create(path, with_errno("cannot follow the symbolic link"));
+    return std::string(target.data(), static_cast<size_t>(length));
 }
 
 // The directory entry that rename() should replace: the end of a chain of symbolic links.
 std::string behind_links(const std::string& path) {
-    namespace fs = std::filesystem;
-    // Anything but a plain file is opened by the user's own name; /dev/stdout may lead to pipe:[1], in no directory.
-    const auto existing = status_of(path);
-    if (existing && !S_ISREG(existing->st_mode)) return path;
-    fs::path end = path;
-    for (int links = 0; links <= kMaxLinks; ++links) {
-        std::error_code error;
-        const fs::path target = fs::read_symlink(end, error);
-        if (error == std::errc::invalid_argument || is_missing(error)) return end.string(); // no link
-        if (error) cannot_create(path, "cannot follow the symbolic link: " + error.message());
-        end = target.is_absolute() ? target : end.parent_path() / target;
+    std::filesystem::path end = path;
+    for (int links = 0; const auto target = link_target(end.string()); ++links) {
+        if (links == kMaxLinks) cannot_create(path, "too many levels of symbolic links");
+        end = end.parent_path() / *target; // an absolute one replaces it all
     }
-    cannot_create(path, "too many levels of symbolic links");
+    return end.string();
 }
 
 } // namespace
@@ -68,22 +96,44 @@ void refuse_same_output(const std::string& a, const std::string& b) {
 
 OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts) : path_(path), target_(behind_links(path)) {
     if (path_.empty()) cannot_create("''", "the output needs a name");
-    const auto existing = status_of(target_);
-    if (existing && S_ISDIR(existing->st_mode)) cannot_create(path_, "is a directory, need a file name");
-    if (existing && ::access(target_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
-    if (existing && !S_ISREG(existing->st_mode)) {
-        direct_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-        if (!direct_.valid()) cannot_create(path_, with_errno("cannot open"));
-        return;
-    }
-    temporary_.emplace(target_, path_, interrupts);
-    if (existing) keep_mode(existing->st_mode);
+    if (const auto existing = status_of(path_))
+        open_to_replace(*existing, interrupts);
+    else
+        temporary_.emplace(target_, path_, kNewFileMode, interrupts);
 }
 
-// Set-user-id and its kin are not carried over: the new file may have another owner.
-void OutputFile::keep_mode(mode_t mode) {
-    if (::fchmod(fd(), mode & 0777) != 0 && errno != EPERM)
-        cannot_create(path_, with_errno("cannot set the old file's mode"));
+void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& interrupts) {
+    if (S_ISDIR(existing.st_mode)) cannot_create(path_, "is a directory, need a file name");
+    if (::access(path_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
+    if (!S_ISREG(existing.st_mode)) return open_direct();
+    if (!may_replace(target_, existing.st_uid)) cannot_create(path_, "is another user's file in a shared directory");
+    // A mode that a stranger chose is narrowed by the umask. Our own file's is taken over, and until then nobody else
+    // may open what is perhaps to be private.
+    const bool ours = existing.st_uid == ::geteuid();
+    temporary_.emplace(target_, path_, existing.st_mode & (ours ? 0700 : 0777), interrupts);
+    if (ours) take_over_rights(existing);
+}
+
+void OutputFile::open_direct() {
+    direct_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    struct stat opened {};
+    if (!direct_.valid() || ::fstat(direct_.get(), &opened) != 0) cannot_create(path_, with_errno("cannot open"));
+    // A file that has taken its place meanwhile must not be written over.
+    if (S_ISREG(opened.st_mode)) cannot_create(path_, "has just become a regular file");
+    if (S_ISFIFO(opened.st_mode) && planted(target_, opened.st_uid))
+        cannot_create(path_, "is another user's FIFO in a shared directory");
+}
+
+// Of the old file. Set-user-id and its kin are not carried over.
+void OutputFile::take_over_rights(const struct stat& old) {
+    mode_t mode = old.st_mode & 0777;
+    struct stat ours {};
+    const bool same_group = ::fstat(fd(), &ours) == 0 && ours.st_gid == old.st_gid;
+    if (!same_group && ::fchown(fd(), static_cast<uid_t>(-1), old.st_gid) != 0) {
+        const mode_t others = mode & 07;
+        mode &= 0707 | others << 3; // what the old group might do is not for another
+    }
+    if (::fchmod(fd(), mode) != 0 && errno != EPERM) cannot_create(path_, with_errno("cannot set the old file's mode"));
 }
 
 std::vector<std::string> OutputFile::leftovers() const {

@@ -2,6 +2,8 @@
 // output's name only when it is complete. Until then an existing output stands untouched.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,7 +59,9 @@ private:
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail_to_write() const;
-    void keep_mode(mode_t mode);
+    void open_to_replace(const struct stat& existing, InterruptGuard& interrupts);
+    void open_direct();
+    void take_over_rights(const struct stat& old);
     void sync_directory() const;
 
     int fd() const { return temporary_ ? temporary_->fd() : direct_.get(); }

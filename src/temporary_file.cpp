@@ -84,13 +84,14 @@ std::string directory_of(const std::string& path) {
     return parent.empty() ? "." : parent;
 }
 
-TemporaryFile::TemporaryFile(const std::string& target, const std::string& shown, InterruptGuard& interrupts)
+TemporaryFile::TemporaryFile(const std::string& target, const std::string& shown, mode_t mode,
+                             InterruptGuard& interrupts)
     : leftovers_(remove_leftovers(target)), interrupts_(interrupts) {
     const std::string start = directory_of(target) + "/" + start_of_names(target) + std::to_string(::getpid()) + "-";
     bool made = false;
     for (int attempt = 0; attempt < kNameAttempts && !made; ++attempt) {
         path_ = start + std::to_string(attempt) + kEnd;
-        made = create();
+        made = create(mode);
         if (!made && errno != EEXIST) break;
     }
     if (!made)
@@ -102,10 +103,10 @@ TemporaryFile::~TemporaryFile() {
     if (!path_.empty()) interrupts_.release(path_, [this] { return ::unlink(path_.c_str()) == 0; });
 }
 
-bool TemporaryFile::create() {
-    return interrupts_.guard(path_, [this] {
-        // O_EXCL: never an existing file, never through somebody's link. 0666 leaves the mode to the umask.
-        fd_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+bool TemporaryFile::create(mode_t mode) {
+    return interrupts_.guard(path_, [this, mode] {
+        // O_EXCL: never an existing file, never through somebody's link.
+        fd_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
         if (!fd_.valid()) return false;
         const int error = lock();
         if (error != 0 && error != EEXIST) ::unlink(path_.c_str());

@@ -7,6 +7,8 @@
 // who holds the lock of a temporary file may remove or rename it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -17,8 +19,9 @@ namespace hw4 {
 
 class TemporaryFile {
 public:
-    // In the folder of `target`. Throws Error (cannot_create), in which `shown` is the target's name.
-    TemporaryFile(const std::string& target, const std::string& shown, InterruptGuard& interrupts);
+    // In the folder of `target`, with the mode less what the umask takes. Throws Error (cannot_create), in which
+    // `shown` is the target's name.
+    TemporaryFile(const std::string& target, const std::string& shown, mode_t mode, InterruptGuard& interrupts);
     ~TemporaryFile();
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -34,7 +37,7 @@ public:
     const std::vector<std::string>& leftovers() const { return leftovers_; }
 
 private:
-    bool create();
+    bool create(mode_t mode);
     int lock();
 
     std::vector<std::string> leftovers_;

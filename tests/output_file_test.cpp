@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <thread>
 
 #include "temporary_folder.h"
@@ -17,6 +18,11 @@ using test::mode_of;
 using test::read_file;
 using test::write_file;
 using Names = std::vector<std::string>;
+
+// Of the file that this process writes to meanwhile.
+std::string temporary_ending(int attempt) {
+    return ".hw4-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+}
 
 class Output : public ::testing::Test {
 protected:
@@ -146,6 +152,57 @@ TEST_F(Output, TwoOfOneName) {
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
+// Links under every name it would take, as somebody would plant who knows them.
+TEST_F(Output, DoesNotFollowLinksUnderItsTemporaryNames) {
+    write_file(folder_ / "victim", "precious");
+    const auto plant = [&](int attempt) { fs::create_symlink("victim", path_ + temporary_ending(attempt)); };
+    plant(0);
+    put(path_, "new");
+    EXPECT_EQ(read_file(path_), "new");
+    for (int attempt = 1; attempt < 100; ++attempt) plant(attempt);
+    EXPECT_EQ(open_failure(path_), (Failure{ExitCode::cannot_create,
+                                            path_ + ": cannot create a file in " + folder_.path() + ": File exists"}));
+    EXPECT_EQ(read_file(folder_ / "victim"), "precious");
+    EXPECT_EQ(read_file(path_), "new");
+}
+
+// Somebody who opens it in between could read all that is written later. Looked at by another thread meanwhile.
+TEST_F(Output, IsNeverOpenToMoreThanTheOldFileWas) {
+    const mode_t before = ::umask(0);
+    write_file(path_, "old");
+    ASSERT_EQ(::chmod(path_.c_str(), 0600), 0);
+    const std::string temporary = path_ + temporary_ending(0);
+    std::atomic<bool> over{false};
+    mode_t seen = 0;
+    std::thread observer([&] {
+        while (!over) {
+            struct stat status {};
+            if (::stat(temporary.c_str(), &status) == 0) seen |= status.st_mode & 0777;
+        }
+    });
+    for (int i = 0; i < 3000; ++i) OutputFile file(path_, interrupts_);
+    over = true;
+    observer.join();
+    ::umask(before);
+    EXPECT_EQ(seen, 0600u);
+}
+
+// What was a device a moment ago may be a link to a file now, which is never written in place.
+TEST_F(Output, IsNotFooledByALinkThatChanges) {
+    write_file(folder_ / "file", "old");
+    fs::create_symlink("/dev/null", path_);
+    fs::create_symlink("file", folder_ / "other");
+    std::atomic<bool> over{false};
+    std::thread changer([&] {
+        const std::string other = folder_ / "other";
+        while (!over) ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+    });
+    for (int i = 0; i < 5000; ++i) failure_of([&] { OutputFile(path_, interrupts_).write("new", 3); });
+    over = true;
+    changer.join();
+    EXPECT_EQ(read_file(folder_ / "file"), "old");
+}
+
 TEST_F(Output, NewFileFollowsTheUmask) {
     const mode_t before = ::umask(027);
     put(path_, "new");
@@ -194,6 +251,12 @@ TEST_F(Output, RefusesADirectory) {
     EXPECT_EQ(open_failure(folder_.path()),
               (Failure{ExitCode::cannot_create, folder_.path() + ": is a directory, need a file name"}));
     EXPECT_EQ(folder_.names(), Names{});
+}
+
+TEST_F(Output, RefusesALinkToADirectory) {
+    fs::create_symlink(folder_.path(), path_);
+    EXPECT_EQ(open_failure(path_), (Failure{ExitCode::cannot_create, path_ + ": is a directory, need a file name"}));
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
 TEST_F(Output, RefusesAMissingDirectoryAtOnce) {
@@ -303,6 +366,138 @@ TEST(OutputDeath, RefusesWhatItMayNotWrite) {
     ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
     EXPECT_EQ(read_file(path), "old");
     EXPECT_EQ(folder.names(), Names{"a.out"});
+}
+
+// A directory like /tmp, in which a stranger, user 1, and the directory's owner, user 2, have been before us.
+class SharedDirectory : public ::testing::Test {
+protected:
+    static constexpr uid_t kStranger = 1;
+    static constexpr uid_t kOwner = 2;
+    static constexpr uid_t kOrdinary = 65534; // see become_ordinary_user()
+
+    void SetUp() override {
+        if (::geteuid() != 0) GTEST_SKIP() << "only root can give files to others";
+        if (!test::can_be_ordinary_user()) GTEST_SKIP() << "root here cannot become another user";
+        ASSERT_EQ(::chown(folder_.path().c_str(), kOwner, kOwner), 0);
+        ASSERT_EQ(::chmod(folder_.path().c_str(), 01777), 0);
+        write_file(folder_ / "victim", "precious");
+    }
+
+    void plant_link(uid_t owner) {
+        fs::remove(path_);
+        fs::create_symlink("victim", path_);
+        ASSERT_EQ(::lchown(path_.c_str(), owner, owner), 0);
+    }
+    void plant_file(uid_t owner, gid_t group, mode_t mode) {
+        fs::remove(path_);
+        write_file(path_, "old");
+        ASSERT_EQ(::chown(path_.c_str(), owner, group), 0);
+        ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
+    }
+
+    static Failure failure_to_put(const std::string& path, const std::string& text) {
+        InterruptGuard interrupts;
+        return failure_of([&] {
+            OutputFile file(path, interrupts);
+            file.write(text.data(), text.size());
+            file.commit(false);
+        });
+    }
+    // In a child process that is not root.
+    static void put_as_ordinary_user(const std::string& path) {
+        test::become_ordinary_user();
+        const Failure failure = failure_to_put(path, "new");
+        std::fputs(failure.message.c_str(), stderr);
+        ::_exit(static_cast<int>(failure.code));
+    }
+
+    test::TemporaryFolder folder_;
+    const std::string path_ = folder_ / "a.out";
+};
+
+TEST_F(SharedDirectory, DoesNotFollowAStrangersLink) {
+    const Failure planted = {ExitCode::cannot_create,
+                             path_ + ": is another user's symbolic link in a shared directory"};
+    plant_link(kStranger);
+    EXPECT_EQ(failure_to_put(path_, "new"), planted);
+    EXPECT_EQ(read_file(folder_ / "victim"), "precious");
+    fs::remove(folder_ / "victim"); // nor does it make the file that the link names
+    EXPECT_EQ(failure_to_put(path_, "new"), planted);
+    fs::create_symlink(path_, folder_ / "ours");
+    EXPECT_EQ(failure_to_put(folder_ / "ours", "new"), planted);
+    EXPECT_EQ(folder_.names(), (Names{"a.out", "ours"}));
+}
+
+TEST_F(SharedDirectory, FollowsOurLinksAndThoseOfTheDirectorysOwner) {
+    for (const uid_t owner : {uid_t{0}, kOwner}) {
+        plant_link(owner);
+        EXPECT_EQ(failure_to_put(path_, "new from " + std::to_string(owner)), Failure{});
+        EXPECT_EQ(read_file(folder_ / "victim"), "new from " + std::to_string(owner));
+    }
+}
+
+TEST_F(SharedDirectory, FollowsAStrangersLinkInAnOrdinaryDirectory) {
+    ASSERT_EQ(::chmod(folder_.path().c_str(), 0777), 0); // who can change all names there needs no link
+    plant_link(kStranger);
+    EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+    EXPECT_EQ(read_file(folder_ / "victim"), "new");
+}
+
+TEST_F(SharedDirectory, DoesNotWriteToAStrangersFifo) {
+    ASSERT_EQ(::mkfifo(path_.c_str(), 0666), 0);
+    ASSERT_EQ(::chown(path_.c_str(), kStranger, kStranger), 0);
+    const FileDescriptor reader(::open(path_.c_str(), O_RDONLY | O_NONBLOCK));
+    EXPECT_EQ(failure_to_put(path_, "new"),
+              (Failure{ExitCode::cannot_create, path_ + ": is another user's FIFO in a shared directory"}));
+    ASSERT_EQ(::chown(path_.c_str(), 0, 0), 0);
+    EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+}
+
+// The name of a stranger's file is not to be had there: rename() would say so when all is computed.
+TEST_F(SharedDirectory, RefusesAStrangersFileAtOnce) {
+    plant_file(kStranger, kStranger, 0666);
+    EXPECT_EXIT(try_as_ordinary_user(path_), ::testing::ExitedWithCode(73),
+                "a.out: is another user's file in a shared directory$");
+    EXPECT_EQ(read_file(path_), "old");
+    EXPECT_EQ(folder_.names(), (Names{"a.out", "victim"}));
+}
+
+TEST_F(SharedDirectory, ReplacesAStrangersFileWhereItMay) {
+    plant_file(kStranger, kStranger, 0666);
+    ASSERT_EQ(::chmod(folder_.path().c_str(), 0777), 0);
+    EXPECT_EXIT(put_as_ordinary_user(path_), ::testing::ExitedWithCode(0), "");
+    EXPECT_EQ(read_file(path_), "new");
+}
+
+TEST_F(SharedDirectory, AModeThatAStrangerChoseIsNarrowedByTheUmask) {
+    plant_file(kStranger, kStranger, 0666);
+    const mode_t before = ::umask(022);
+    EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+    ::umask(before);
+    EXPECT_EQ(mode_of(path_), 0644u);
+}
+
+gid_t group_of(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) throw std::runtime_error(with_errno(path));
+    return status.st_gid;
+}
+
+TEST_F(SharedDirectory, KeepsTheGroupOfTheOldFile) {
+    plant_file(0, kStranger, 0660);
+    EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+    EXPECT_EQ(group_of(path_), gid_t{kStranger});
+    EXPECT_EQ(mode_of(path_), 0660u);
+}
+
+TEST_F(SharedDirectory, GivesTheRightsOfTheOldGroupToNoOther) {
+    for (const auto& [old_mode, new_mode] :
+         {std::pair(0660u, 0600u), std::pair(0664u, 0644u), std::pair(0606u, 0606u)}) {
+        plant_file(kOrdinary, kStranger, old_mode);
+        EXPECT_EXIT(put_as_ordinary_user(path_), ::testing::ExitedWithCode(0), "");
+        EXPECT_EQ(group_of(path_), gid_t{kOrdinary});
+        EXPECT_EQ(mode_of(path_), new_mode) << std::oct << old_mode;
+    }
 }
 
 class RefuseOverwriting : public Output {

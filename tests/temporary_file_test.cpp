@@ -16,7 +16,7 @@ using Names = std::vector<std::string>;
 
 class Temporary : public ::testing::Test {
 protected:
-    Names leftovers() { return TemporaryFile(target_, target_, interrupts_).leftovers(); }
+    Names leftovers() { return TemporaryFile(target_, target_, 0666, interrupts_).leftovers(); }
 
     InterruptGuard interrupts_;
     test::TemporaryFolder folder_;
@@ -25,7 +25,7 @@ protected:
 
 TEST_F(Temporary, GoesWithItsOwner) {
     {
-        const TemporaryFile file(target_, target_, interrupts_);
+        const TemporaryFile file(target_, target_, 0666, interrupts_);
         EXPECT_EQ(folder_.names(), Names{"a.out.hw4-" + std::to_string(::getpid()) + "-0.tmp"});
     }
     EXPECT_EQ(folder_.names(), Names{});
@@ -33,7 +33,7 @@ TEST_F(Temporary, GoesWithItsOwner) {
 
 TEST_F(Temporary, StaysUnderItsNewName) {
     {
-        TemporaryFile file(target_, target_, interrupts_);
+        TemporaryFile file(target_, target_, 0666, interrupts_);
         ASSERT_EQ(::write(file.fd(), "text", 4), 4);
         EXPECT_EQ(file.close(), 0);
         EXPECT_TRUE(file.rename_to(target_));
@@ -64,7 +64,7 @@ TEST_F(Temporary, LeavesWhatIsInUse) {
 }
 
 TEST_F(Temporary, IsInUseUntilItIsRenamed) {
-    TemporaryFile file(target_, target_, interrupts_);
+    TemporaryFile file(target_, target_, 0666, interrupts_);
     EXPECT_EQ(leftovers(), Names{});
     ASSERT_EQ(file.close(), 0);
     EXPECT_EQ(leftovers(), Names{});
@@ -105,7 +105,7 @@ int write_often(const std::string& target, int times) {
     InterruptGuard interrupts;
     const std::string text = std::to_string(::getpid());
     for (int i = 0; i < times; ++i) {
-        TemporaryFile file(target, target, interrupts);
+        TemporaryFile file(target, target, 0666, interrupts);
         if (::write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return 1;
         if (file.close() != 0 || !file.rename_to(target)) return 2;
     }
@@ -130,7 +130,7 @@ TEST_F(Temporary, ManyProcessesAtOnceNeverTakeEachOthers) {
 
 TEST_F(Temporary, SaysWhyThereIsNone) {
     const std::string target = folder_ / "none/a.out";
-    EXPECT_EQ(failure_of([&] { TemporaryFile(target, "shown", interrupts_); }),
+    EXPECT_EQ(failure_of([&] { TemporaryFile(target, "shown", 0666, interrupts_); }),
               (test::Failure{ExitCode::cannot_create,
                              "shown: cannot create a file in " + (folder_ / "none") + ": No such file or directory"}));
 }
