@@ -37,11 +37,12 @@ MACHINE := $(shell uname -m)
 EXACT := -ffp-contract=off
 EXACT_DEVICE := -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 WARN := -Wall -Wextra -Wshadow -Wconversion -Werror
-HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fPIE
+HARDEN_LINK := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 SANITIZER_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE := $(if $(SANITIZE),-O1 $(SANITIZER_FLAGS),-O3 $(HARDEN))
 HW4_CXXFLAGS := -std=c++17 -g $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
-HW4_LDFLAGS := $(if $(SANITIZE),$(SANITIZER_FLAGS)) $(LDFLAGS)
+HW4_LDFLAGS := $(if $(SANITIZE),$(SANITIZER_FLAGS),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread
 VECTOR_FLAGS :=
 
@@ -74,12 +75,13 @@ endif
 NEWEST_ARCH := $(lastword $(call ascending,$(ARCHS)))
 GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
     -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
-HOST_WARN := -Wall,-Wextra,-Wshadow,-Werror
-HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
-    -Wno-deprecated-gpu-targets -Xcompiler $(EXACT),$(HOST_WARN) $(GENCODE) \
-    -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS) $(EXACT_DEVICE)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 comma := ,
+empty :=
+HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(EXACT) $(HARDEN) -Wall -Wextra -Wshadow -Werror)
+HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
+    -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) $(GENCODE) \
+    -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
 endif

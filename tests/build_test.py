@@ -113,6 +113,16 @@ class Flags(Workplace):
         shutil.copy(os.path.join(self.tools, "c++-fake"), os.path.join(self.tools, "c++-other"))
         self.assertIn("c++-other ", self.compiled("CXX=c++-other", "LDFLAGS=-Wl,-z,now"))
 
+    def test_hardening_goes_through_nvcc(self):
+        """What readelf finds in the finished programs (hardening_test.py), for an nvcc that is not there too."""
+        done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "all")
+        compiling = next(line for line in done.stdout.splitlines() if "-c hw4.cu" in line)
+        linking = next(line for line in done.stdout.splitlines() if f"-o {self.folder}/bin/hw4" in line)
+        passed_on = re.search(r"-Xcompiler (\S+)", compiling)[1].split(",")
+        self.assertLessEqual({"-fstack-protector-strong", "-D_FORTIFY_SOURCE=2", "-fPIE"}, set(passed_on))
+        for flag in ("-Xcompiler -pie", "-Xlinker -z,relro", "-Xlinker -z,now", "-Xlinker -z,noexecstack"):
+            self.assertIn(f" {flag} ", linking)
+
     def test_the_table_is_put_beside_generate(self):
         done = self.make("-n", "CUDA=no", "all")
         self.assertIn(f"cp testcases/cases.tsv {self.folder}/bin/testcases/cases.tsv\n", done.stdout)
