@@ -60,6 +60,13 @@ def _column_places(header: str) -> dict[str, int]:
     return {column: names.index(column) for column in COLUMNS}
 
 
+def _name(fields: dict[str, str]) -> str:
+    """Files are named after it, so it must not lead out of their folder."""
+    if not re.fullmatch(r"\w[\w.-]*", fields["name"], re.ASCII):
+        raise TableError(f"the name '{fields['name']}', need letters, digits, '_', '-' and '.'")
+    return fields["name"]
+
+
 def _whole(fields: dict[str, str], column: str, least: int) -> int:
     if not re.fullmatch("[0-9]+", fields[column]) or int(fields[column]) < least:
         raise TableError(f"{fields['name']}: {column} is '{fields[column]}', need a whole number from {least}")
@@ -87,7 +94,7 @@ def _case_of(line: str, places: dict[str, int]) -> Case:
     if len(values) <= max(places.values()):
         raise TableError(f"short row: {line.strip()}")
     fields = {column: values[place] for column, place in places.items()}
-    return Case(name=fields["name"], batches=_whole(fields, "B", 1), tokens=_whole(fields, "N", 1),
+    return Case(name=_name(fields), batches=_whole(fields, "B", 1), tokens=_whole(fields, "N", 1),
                 dim=_whole(fields, "d", 1), kind=fields["kind"], seed=_whole(fields, "seed", 0),
                 limit_s=_seconds(fields, "limit_s"), crc32_in=_crc(fields, "crc32_in"),
                 crc32_out=_crc(fields, "crc32_out_f32"))

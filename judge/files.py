@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 import zlib
 
 READ_STEP = 1 << 20
@@ -22,17 +23,24 @@ def can_replace(path: str) -> bool:
 
 
 def replace_file(path: str, text: str) -> None:
-    """Writes the file so that it is never seen half written."""
-    target = os.path.realpath(path)
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe takes the text, its name stays its own
+    """Writes the file so that it is never seen half written. A new one is as open as the umask lets it be, an old one
+    as it was."""
+    try:
+        old = os.stat(path)  # may refuse to follow a link, as for a stranger's in /tmp; realpath() never does
+    except FileNotFoundError:
+        old = None
+    if old and not stat.S_ISREG(old.st_mode):  # a device or a pipe takes the text, its name stays its own
         with open(path, "w", encoding="utf-8", newline="") as special:
             special.write(text)
         return
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=os.path.basename(target))
+    target = os.path.realpath(path)
+    temporary = f"{target}.{secrets.token_hex(4)}.tmp"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if old else 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
-        os.chmod(temporary, os.stat(target).st_mode & 0o7777 if os.path.exists(target) else 0o644)
+            if old:
+                os.fchmod(handle, old.st_mode & 0o777)
         os.replace(temporary, target)
     except BaseException:
         os.remove(temporary)

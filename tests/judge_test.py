@@ -10,6 +10,7 @@ import pty
 import re
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -141,8 +142,8 @@ class Workplace(unittest.TestCase):
         return [sys.executable, JUDGE, "--bin", BIN, "--table", self.table, "--dir", self.cases,
                 "--hw4", self.fake_hw4(hw4), *arguments]
 
-    def run_judge(self, *arguments, hw4="put(GOOD)"):
-        done = subprocess.run(self.command(*arguments, hw4=hw4), capture_output=True, text=True, check=False)
+    def run_judge(self, *arguments, hw4="put(GOOD)", **more):
+        done = subprocess.run(self.command(*arguments, hw4=hw4), capture_output=True, text=True, check=False, **more)
         self.assertNotIn("Traceback", done.stderr)
         return done
 
@@ -335,6 +336,10 @@ class Tables(Workplace):
                 ([good.rsplit("\t", 1)[0]], HEADER, "short row"),
                 ([good.replace("\t2\t", "\tx\t", 1)], HEADER, "B is 'x'"),
                 ([good[:-1]], HEADER, "crc32_out_f32 is"),
+                (["../" + good], HEADER, "the name '../a1', need letters"),
+                (["/tmp/" + good], HEADER, "the name '/tmp/a1', need letters"),
+                (["-" + good], HEADER, "the name '-a1', need letters"),
+                ([good[2:]], HEADER, "the name '', need letters"),
                 ([good.replace("\t5\t", "\t0\t", 1)], HEADER, "limit_s is '0'"),
                 ([], HEADER, "no cases")):
             with self.subTest(message):
@@ -551,6 +556,18 @@ class Reports(Workplace):
         self.run_judge("--json", fifo, "a1")
         self.assertEqual(json.loads(reader.communicate(timeout=PATIENCE_S)[0])["summary"]["passed"], 1)
         self.assertFalse(os.path.isfile(fifo))
+
+    def test_json_has_the_mode_of_the_old_file_or_that_of_the_umask(self):
+        path = self.path("run.json")
+        for umask, old, wanted in ((0o077, None, 0o600), (0o022, None, 0o644), (0o022, 0o600, 0o600),
+                                   (0o077, 0o664, 0o664), (0o022, 0o4755, 0o755)):
+            with self.subTest(umask=oct(umask), old=old and oct(old)):
+                if old:
+                    os.chmod(write(path, b"old"), old)
+                self.run_judge("--json", path, "a1", umask=umask)
+                self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), wanted)
+                self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("run")], ["run.json"])
+                os.remove(path)
 
     def test_junit(self):
         self.write_table(ROWS["a1"], ROWS["a2"], row("b1", "-", "-"))
