@@ -6,7 +6,7 @@
 #include <cmath> // defines __GLIBC__, whose loader the attribute needs
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(__FMA__) &&      \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define HW4_FMA_CLONES __attribute__((target_clones("fma", "default")))
 #else
 #define HW4_FMA_CLONES

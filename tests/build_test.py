@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The Makefile, .ci/need and tests/run, tried with fake tools; nothing is compiled but one object."""
+import argparse
 import importlib.machinery
 import importlib.util
 import io
@@ -209,7 +210,7 @@ class Fuzzers(Workplace):
 
 
 class TestRunner(Workplace):
-    def run_googletests(self, no_cuda):
+    def run_programs(self, no_cuda):
         loader = importlib.machinery.SourceFileLoader("run_tests", os.path.join(ROOT, "tests", "run"))
         runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_tests", loader))
         written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -218,17 +219,26 @@ class TestRunner(Workplace):
         finally:
             sys.dont_write_bytecode = written
         tally = runner.Tally()
+        args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, filter="*")
         with redirect_stdout(io.StringIO()):
-            runner.run_googletests(pathlib.Path(self.tools), no_cuda, False, tally)
+            for program in ("unit_tests", "gpu_tests"):
+                runner.run_program(program, args, tally)
         return tally
 
     def test_what_was_not_built_fails(self):
-        tally = self.run_googletests(no_cuda=False)
+        tally = self.run_programs(no_cuda=False)
         self.assertEqual((tally.passed, tally.failed), (0, ["unit_tests", "gpu_tests"]))
+
+    def test_steps_are_chosen_by_name(self):
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--no-cuda", "gpu_tests")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "0 passed, 0 failed, 1 skipped"))
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "gpu_test")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, "no step gpu_test; there are unit_tests, gpu_tests, .*cli_test, .*layout")
 
     def test_without_cuda_an_old_gpu_tests_is_not_run(self):
         self.fake("gpu_tests", f"touch {self.folder}/ran")
-        tally = self.run_googletests(no_cuda=True)
+        tally = self.run_programs(no_cuda=True)
         self.assertEqual((tally.failed, [name for name, _ in tally.skipped]), (["unit_tests"], ["gpu_tests"]))
         self.assertNotIn("ran", os.listdir(self.folder))
 

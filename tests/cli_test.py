@@ -28,8 +28,11 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("HW4_BIN") or REPO).resolve()
-SANITIZED = b"__asan_init" in (BIN / "hw4").read_bytes()
-NEEDS_ADDRESS_SPACE = "AddressSanitizer reserves terabytes of address space, so RLIMIT_AS cannot be lowered"
+ADDRESS_SANITIZED = b"__asan_init" in (BIN / "hw4").read_bytes()
+THREAD_SANITIZED = b"__tsan_init" in (BIN / "hw4").read_bytes()
+SANITIZED = ADDRESS_SANITIZED or THREAD_SANITIZED
+NEEDS_ADDRESS_SPACE = "sanitizers reserve terabytes of address space, so RLIMIT_AS cannot be lowered"
+NEEDS_LARGE_FILES = "ThreadSanitizer does not start under a file-size limit"
 PATIENCE = 60  # seconds after which something that should have happened counts as hanging
 
 OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ERROR = 0, 64, 65, 66, 69, 70, 71, 73, 74
@@ -540,8 +543,12 @@ class BadInputTest(CliTest):
         self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
 
     def test_bad_25_disk_full(self):
+        self.assert_refused(IO_ERROR, r"cannot write: No space left", generated(2, 512, 64), "/dev/full",
+                            names="/dev/full")
+
+    @unittest.skipIf(THREAD_SANITIZED, NEEDS_LARGE_FILES)
+    def test_bad_25_file_size_limit(self):
         path = generated(2, 512, 64)  # 256 KiB of output
-        self.assert_refused(IO_ERROR, r"cannot write: No space left", path, "/dev/full", names="/dev/full")
         for limit in (0, 4096, 200_000):
             self.assert_refused(IO_ERROR, r"cannot write: File too large", path, self.out, names=self.out,
                                 **limited(resource.RLIMIT_FSIZE, limit))
@@ -815,7 +822,7 @@ class InputTest(CliTest):
         done = hw4(f"--{name}", "in", "out")
         self.assertEqual(done.stderr, f"hw4: unknown or ambiguous option '--{shown}'; see --help\n")
 
-    @unittest.skipUnless(SANITIZED, "not a build with AddressSanitizer")
+    @unittest.skipUnless(ADDRESS_SANITIZED, "not a build with AddressSanitizer")
     def test_leaks(self):
         report = self.dir / "run.json"
         bad = bad_files()
@@ -1212,6 +1219,7 @@ class SeqTest(CliTest):
                 self.assertEqual(len(done.stderr.splitlines()), 1)
                 self.assertEqual(self.folder(), before)
 
+    @unittest.skipIf(THREAD_SANITIZED, NEEDS_LARGE_FILES)
     def test_file_size_limit(self):
         done = run("seq", generated(2, 512, 64), self.out, **limited(resource.RLIMIT_FSIZE, 4096))
         self.assertEqual(done.returncode, IO_ERROR, done.stderr)
@@ -1306,6 +1314,10 @@ class GenerateTest(CliTest):
     def test_output_that_cannot_be_written(self):
         self.assertEqual(run("generate", "e01", self.dir / "missing" / "x").returncode, CANNOT_CREATE)
         self.assertEqual(run("generate", "--shape", "2,40,8", "/dev/full").returncode, IO_ERROR)
+        self.assertEqual(os.listdir(self.dir), [])
+
+    @unittest.skipIf(THREAD_SANITIZED, NEEDS_LARGE_FILES)
+    def test_file_size_limit(self):
         done = run("generate", "--shape", "2,40,8", self.dir / "x", **limited(resource.RLIMIT_FSIZE, 4))
         self.assertEqual(done.returncode, IO_ERROR, done.stderr)
         self.assertEqual(os.listdir(self.dir), [])

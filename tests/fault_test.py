@@ -21,9 +21,9 @@ import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU, NO_INPUT, NO_MEMORY, OK,
-                      OLD_OUTPUT, PATIENCE, REPO, SANITIZED, by_seq, case_bytes, floats, generated, hw4, limited,
-                      write_zeros)
+from cli_test import (ADDRESS_SANITIZED, BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU,
+                      NO_INPUT, NO_MEMORY, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED, by_seq, case_bytes, floats,
+                      generated, hw4, limited, write_zeros)
 
 SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
 SOAK = os.environ.get("HW4_SOAK") == "1"
@@ -80,7 +80,7 @@ class FaultTest(cli_test.CliTest):
         self.assertEqual(self.temporaries(), [])
 
 
-@unittest.skipIf(SANITIZED, PRELOAD_AND_ASAN)
+@unittest.skipIf(ADDRESS_SANITIZED, PRELOAD_AND_ASAN)
 class FileFaultTest(FaultTest):
     """On the CPU; GpuFileFaultTest repeats it on the GPU."""
     device = "cpu"
