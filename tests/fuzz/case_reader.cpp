@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 12;
 constexpr size_t kLongestMessage = 400;
+constexpr size_t kMuch = size_t{64} << 10; // unpacked, which takes long: once is enough
 
 // What the system refuses is no finding.
 int checked(int result, const char* call) {
@@ -73,7 +74,9 @@ struct Outcome {
     bool plain_file = false;
     std::string message; // why not
     Shape shape;
-    std::string data; // everything after the header
+    std::string data;      // everything after the header
+    size_t bytes_read = 0; // also of a case that was refused
+    size_t claimed = 0;    // by its header
 
     bool same_case(const Outcome& other) const {
         return accepted == other.accepted && shape.batches == other.shape.batches &&
@@ -93,6 +96,7 @@ void read_pieces(CaseReader& reader, const StagingLimits& limits, bool backwards
         const int64_t rows = std::min(plan.piece_rows, shape.input_rows() - first);
         const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
         reader.read_rows(first, rows, room());
+        outcome.bytes_read += bytes;
         const size_t at = static_cast<size_t>(first) * shape.row_bytes();
         if (outcome.data.size() < at + bytes) outcome.data.resize(at + bytes);
         std::memcpy(outcome.data.data() + at, room(), bytes);
@@ -123,6 +127,7 @@ Outcome outcome_of(const std::string& path, const StagingLimits& limits, bool ba
     try {
         CaseReader reader(path);
         outcome.plain_file = reader.random_access();
+        outcome.claimed = reader.shape().input_bytes();
         read_pieces(reader, limits, backwards, outcome);
         outcome.accepted = true;
     } catch (const Error& error) {
@@ -156,12 +161,14 @@ std::string as_plain_file(const Outcome& outcome) {
 
 void case_reader(const uint8_t* data, size_t size) {
     constexpr StagingLimits kUsual;
-    constexpr StagingLimits kSmall = {3, 2, 64, 3 * 64}; // pieces of a few rows, or of one
     const std::string bytes(data, data + size);
 
     const FileDescriptor file = file_of(bytes);
     const Outcome whole = outcome_of(name_of(file.get()), kUsual, false);
-    const Outcome cut = outcome_of(name_of(file.get()), kSmall, true);
+    if (whole.bytes_read > kMuch) return;
+    const size_t piece = whole.claimed > kMuch ? 4096 : 64; // a few rows, or one
+    const StagingLimits small = {3, 2, piece, 3 * piece};
+    const Outcome cut = outcome_of(name_of(file.get()), small, true);
     expect(whole.same_case(cut), "the way a file is cut shows: '" + whole.message + "', '" + cut.message + "'");
     // A gzip stream that breaks off, or a value before it that is refused: small pieces come upon the other first.
     if (whole.plain_file) expect(whole.message == cut.message, whole.message + " or " + cut.message);
@@ -179,7 +186,7 @@ void case_reader(const uint8_t* data, size_t size) {
     if (whole.plain_file && marked) return;
     const FileDescriptor pipe = pipe_of(bytes);
     if (!pipe.valid()) return;
-    const Outcome piped = outcome_of(name_of(pipe.get()), kSmall, false);
+    const Outcome piped = outcome_of(name_of(pipe.get()), small, false);
     expect(piped.same_case(whole), "a pipe and a file differ: '" + piped.message + "', '" + whole.message + "'");
 }
 
