@@ -195,6 +195,11 @@ def bad_files():
         "zip": (b"PK\x03\x04" + bytes(200), r"zip archive .*\.pt.*; need int32 B, N, d"),
         "needs 2^97 bytes": (header(*LARGEST) + bytes(88), rf"needs {case_bytes(*LARGEST)} bytes, file has 100$"),
         "needs 2^35 bytes": (header(65536, 65536, 1), r"expected 51539607564 bytes .* got 12: ends in batch 0, Q"),
+        # Sizes that are right in so many bits: 12 * B * N * d is 2^32 * 12 + 786432 and 2^64 * 3 + 12.
+        "as long as 32 bits say": (header(65536, 65537, 1) + bytes(786432), r"expected 51540393996 bytes .* got 786444"),
+        "as long as 64 bits say": (header(2147418113, 429509837, 5) + bytes(12),
+                                   r"B = 2147418113, N = 429509837, d = 5 needs 55340232221128654872 bytes, file has 24"),
+        "needs 2^46 bytes": (header(2**31 - 1, 64, 64) + bytes(1000), r"expected 105553116217356 bytes"),
         "gzip bad CRC": (bytes(wrong_crc), r"gzip stream corrupt at byte \d+"),
         "gzip bad data": (bytes(wrong_data), r"gzip stream corrupt at byte \d+"),
         "gzip bad length": (bytes(wrong_length), r"gzip stream corrupt at byte \d+"),
@@ -393,6 +398,10 @@ class BadInputTest(CliTest):
             path = self.file(header(*fields))
             self.assert_refused(BAD_DATA, rf"(needs|expected) {case_bytes(*fields)} bytes.*(file has|got) 12\b",
                                 path, self.out, names=path, **limit)
+
+    def test_bad_10_size_right_in_fewer_bits(self):
+        for name in ("as long as 32 bits say", "as long as 64 bits say", "needs 2^46 bytes"):
+            self.assert_refuses_input(*bad_files()[name])
 
     def test_bad_11_file_too_short(self):
         for name in ("header only", "one byte short", "ends in K"):
