@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "../src/file_descriptor.h"
@@ -261,6 +262,24 @@ TEST_F(CaseFile, GivesTheRowsOfAPlainFileInAnyOrder) {
     reader.expect_end();
     write_file(path_, gzipped(counting_case(2, 3, 2)));
     EXPECT_FALSE(CaseReader(path_).random_access());
+}
+
+// B*N*d is 3*2^30, the data 36 GiB in rows of 4 bytes: places whose bytes, floats and rows pass 2^31, 2^32 and 2^33.
+TEST_F(CaseFile, FindsRowsBeyond32Bits) {
+    const std::array<int32_t, 3> shape = {6, 1 << 29, 1};
+    std::vector<std::pair<uint64_t, float>> marks;
+    for (const uint64_t place : {uint64_t{1} << 29, uint64_t{1} << 30, uint64_t{1} << 31, uint64_t{1} << 32,
+                                 uint64_t{1} << 33, uint64_t{9} << 30})
+        marks.emplace_back(place - 1, static_cast<float>(marks.size() + 1));
+    if (!test::write_sparse_case(path_, shape, marks)) GTEST_SKIP() << with_errno("no file of 36 GiB, even of holes");
+    CaseReader reader(path_);
+    for (const auto& [row, value] : marks) {
+        float found[2] = {NAN, NAN};
+        reader.read_rows(static_cast<int64_t>(row) - 1, 2, found);
+        EXPECT_EQ(found[0], 0.0f) << row;
+        EXPECT_EQ(found[1], value) << row;
+    }
+    reader.expect_end();
 }
 
 TEST_F(CaseFile, GivesUpWaitingForAPipe) {

@@ -10,6 +10,7 @@
 
 #include "../src/error.h"
 #include "attention_case.h"
+#include "long_sequence.h"
 
 namespace hw4::cpu {
 namespace {
@@ -47,6 +48,16 @@ TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
         const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
                                  static_cast<uint64_t>(pick(0, 1 << 30)));
         EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, pick(1, 5)))) << test.name;
+    }
+}
+
+TEST_P(EachKernel, TakesALongSequence) {
+    const LongSequence test(8);
+    for (const int64_t row : {int64_t{0}, test.shape.tokens - 1}) {
+        const std::vector<float> out = test.rows_by(*GetParam(), row, 1);
+        EXPECT_TRUE(same_bytes(test.rows_by(*kernels().back(), row, 1), out)) << row;
+        const std::vector<double> wanted = test.row_by_definition(row);
+        for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], wanted[i], 1e-6) << row << ", column " << i;
     }
 }
 

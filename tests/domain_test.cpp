@@ -180,5 +180,13 @@ TEST_F(Domain, AcceptsDenormalsAndZerosOfBothSigns) {
     EXPECT_EQ(failure(), Failure{});
 }
 
+TEST(DomainOfALargeCase, NamesPlacesBeyond32Bits) {
+    const Shape shape{6, 1 << 29, 1};
+    const int64_t values_of_last_batch = 17 * shape.tokens; // row 9126805504 of the file
+    const int64_t row = 500000000;
+    EXPECT_EQ(failure_of([&] { DomainCheck("a.in", shape).check(values_of_last_batch + row, 1, &kNan); }),
+              (Failure{ExitCode::bad_data, "a.in: batch 5, V, row 500000000, column 0: nan, need a finite number"}));
+}
+
 } // namespace
 } // namespace hw4

@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <map>
 
+#include "../src/cpu/engine.h"
 #include "../src/error.h"
 #include "../src/gpu/memory.h"
 #include "../src/pipeline/pipeline.h"
 #include "attention_case.h"
+#include "long_sequence.h"
 #include "need_gpu.h"
 #include "temporary_folder.h"
 
@@ -109,6 +111,30 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
             EXPECT_EQ(report.queries_at_once, 1024);
         }
     }
+}
+
+// One batch of 262144 tokens, 512 MiB on the GPU, in eight slices: the CPU's bytes where slices begin and end.
+TEST(GpuEngine, GivesTheReferenceBytesOfALongSequence) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    const LongSequence test(64);
+    hw4::test::write_file(folder / "a.in", hw4::test::header_bytes(1, static_cast<int32_t>(test.shape.tokens), 64) +
+                                               hw4::test::bytes_of(test.qkv.data(), test.qkv.size()));
+    InterruptGuard interrupts;
+    CaseReader input(folder / "a.in");
+    OutputFile output(folder / "a.out", interrupts);
+    const EngineFacts report = run_pipeline(input, output, {}, {}, make_engine, nullptr).engine;
+    output.commit(false);
+    EXPECT_EQ(report.queries_at_once, 32768);
+    const std::string out = hw4::test::read_file(folder / "a.out");
+    ASSERT_EQ(out.size(), test.shape.output_bytes());
+    for (int64_t slice = 0; slice < test.shape.tokens; slice += report.queries_at_once)
+        for (const int64_t row : {slice, slice + report.queries_at_once - 1}) {
+            const std::vector<float> wanted = test.rows_by(cpu::choose_kernel(""), row, 1);
+            EXPECT_TRUE(out.substr(static_cast<size_t>(row) * test.shape.row_bytes(), test.shape.row_bytes()) ==
+                        hw4::test::bytes_of(wanted.data(), wanted.size()))
+                << "row " << row;
+        }
 }
 
 // Small enough for compute-sanitizer (tests/gpu-check): five chunks through two slots, the last one short.

@@ -74,6 +74,25 @@ TEST_F(Output, TakesItsPartsInAnyOrder) {
     EXPECT_EQ(read_file(path_), "one two");
 }
 
+TEST_F(Output, TakesPartsBeyond4GiB) {
+    constexpr uint64_t kPlace = (uint64_t{1} << 33) + 3;
+    {
+        OutputFile file(path_, interrupts_);
+        const Failure failure = failure_of([&] { file.write_at(kPlace, "end", 3); });
+        if (failure.code == ExitCode::io_error) GTEST_SKIP() << "no file of 8 GiB, even of holes: " << failure.message;
+        file.write_at(0, "start", 5);
+        file.commit(false);
+    }
+    EXPECT_EQ(fs::file_size(path_), kPlace + 3);
+    std::ifstream file(path_, std::ios::binary);
+    char text[6] = {};
+    file.read(text, 5);
+    EXPECT_STREQ(text, "start");
+    file.seekg(static_cast<std::streamoff>(kPlace));
+    file.read(text, 3);
+    EXPECT_EQ(std::string(text, 3), "end");
+}
+
 TEST_F(Output, DevicesTakeTheirPartsInOrder) {
     OutputFile file("/dev/null", interrupts_);
     EXPECT_FALSE(file.random_access());

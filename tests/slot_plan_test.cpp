@@ -57,6 +57,12 @@ TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
         EXPECT_EQ(plan_queries(shape, {}, plan_slots(shape, {}).batches), shape.tokens);
 }
 
+TEST(SlotPlanTest, TakesALongSequenceInEightSlices) {
+    const Shape shape{1, 1 << 18, 64};
+    EXPECT_EQ(plan_slots(shape, {}), kSmallestPlan);
+    EXPECT_EQ(plan_queries(shape, {}, 1), shape.tokens / 8);
+}
+
 TEST(SlotPlanTest, ObeysAnExplicitSliceOfASingleBatch) {
     EngineOptions options;
     options.queries_at_once = 1;
