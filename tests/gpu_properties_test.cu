@@ -9,7 +9,7 @@ namespace {
 
 Subject gpu_kernel(const Kernel& kernel) {
     const auto why_no_kernel = [kernel](const Shape& shape) {
-        static const std::string no_gpu = unusable_reason();
+        static const std::string no_gpu = unusable().reason;
         return no_gpu.empty() ? why_not(kernel, shape, current_device()) : "no usable GPU: " + no_gpu;
     };
     const auto attend = [kernel](const Shape& shape, const std::vector<float>& qkv) {

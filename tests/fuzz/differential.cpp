@@ -207,10 +207,10 @@ private:
 
 bool gpu_is_there(const Request& request) {
     if (!request.gpu) return false;
-    const std::string reason = gpu::unusable_reason();
-    if (reason.empty()) return true;
-    if (request.gpu_needed) throw Error(ExitCode::no_gpu, "no usable GPU: " + reason);
-    std::printf("GPU kernels skipped, no usable GPU: %s\n", reason.c_str());
+    const gpu::Unusable no_gpu = gpu::unusable();
+    if (no_gpu.reason.empty()) return true;
+    if (request.gpu_needed) throw Error(no_gpu.code, "no usable GPU: " + no_gpu.reason);
+    std::printf("GPU kernels skipped, no usable GPU: %s\n", no_gpu.reason.c_str());
     return false;
 }
 
