@@ -86,10 +86,10 @@ protected:
 
     // Every one up to d = 256 where the card is able to; at least one always.
     std::vector<Shape> shapes() const {
-        std::vector<Shape> found = telling_shapes();
-        const auto refused = [](const Shape& shape) { return !GetParam().why_not(shape).empty(); };
-        found.erase(std::remove_if(found.begin(), found.end(), refused), found.end());
-        return found;
+        std::vector<Shape> taken;
+        for (const Shape& shape : telling_shapes())
+            if (GetParam().why_not(shape).empty()) taken.push_back(shape);
+        return taken;
     }
 
     static std::vector<float> attend(const Matrices& test) { return GetParam().attend(test.shape, test.qkv); }
