@@ -244,7 +244,8 @@ private:
             for (int64_t t = 0; t < shape_.dim; ++t) sum += std::fabs(double{at(q_, row, t)});
             row_sum = std::max(row_sum, sum);
         }
-        const int over = std::max(exponent_above(row_sum * largest(k_), kScoreLimit),
+        const double order = 1 + 0x1p-40; // of the sum: the domain check adds in another one
+        const int over = std::max(exponent_above(row_sum * largest(k_) * order, kScoreLimit),
                                   exponent_above(largest(k_), 0x1p126)); // K itself has to stay finite
         const bool to_the_limit = over < 0 && random_.one_in(12);
         if (to_the_limit) name_ += ", scores to the limit";
