@@ -59,7 +59,7 @@ def setUpModule():
     PROGRAMS = WORK / "bin"
     PROGRAMS.mkdir(mode=0o755)
     (WORK / "cases").mkdir()
-    for program in ("hw4", "seq", "testcases/generate"):
+    for program in ("hw4", "seq", "testcases/generate", "judge/compare"):
         shutil.copy(BIN / program, PROGRAMS / Path(program).name)
     shutil.copy(REPO / "testcases" / "cases.tsv", PROGRAMS)
     # Looking for leaks takes seconds a process on some machines; test_leaks does it for all.
@@ -69,11 +69,11 @@ def setUpModule():
 # ---- Running programs
 
 
-def run(program, *args, env=None, **more):
+def run(program, *args, env=None, patience=PATIENCE, **more):
     """The finished process, with text in stdout and stderr."""
     more.setdefault("stdout", subprocess.PIPE)
     more.setdefault("stderr", subprocess.PIPE)
-    return subprocess.run([PROGRAMS / program, *args], env={**os.environ, **(env or {})}, timeout=PATIENCE,
+    return subprocess.run([PROGRAMS / program, *args], env={**os.environ, **(env or {})}, timeout=patience,
                           text=True, errors="replace", **more)
 
 
