@@ -272,9 +272,9 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: what takes long: the differential fuzzer for SOAK_SECONDS=600, with the GPU's kernels where there is one
+## soak: all that takes long: soak-faults, soak-sizes, soak-load, and the differential fuzzer for SOAK_SECONDS=600
 .PHONY: soak soak-differential
-soak: soak-differential
+soak: soak-differential soak-faults soak-sizes soak-load
 soak-differential: $(BUILD)/differential
 	$(BUILD)/differential --seconds $(SOAK_SECONDS)
 
@@ -289,6 +289,21 @@ fuzz:
 
 $(FUZZ_TARGETS:%=$(BUILD)/%): $(BUILD)/%: tests/fuzz/driver.cpp $(BUILD)/tests/fuzz/%.cpp.o $(TEST_OBJECTS)
 	$(COMPILE_CPP) -fsanitize=fuzzer -DHW4_FUZZ_TARGET=$* $^ -o $@ $(LDLIBS)
+
+# What make test leaves out of these tests because it takes minutes. Each prints what it counted.
+SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON)
+## soak-faults: every way of running hw4 with every call failing in turn, limits, changing input, hundreds of kills
+## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
+## soak-load: sixteen runs at once, again and again; the GPU's too where there is one
+.PHONY: soak-faults soak-sizes soak-load
+soak-faults soak-sizes soak-load: all tests
+soak-faults:
+	$(SOAK_TESTS) tests/fault_matrix_test.py -v
+	$(SOAK_TESTS) tests/fault_test.py -v
+soak-sizes:
+	$(SOAK_TESTS) tests/size_test.py -v
+soak-load:
+	$(SOAK_TESTS) tests/load_test.py
 
 # LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
 ## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
