@@ -1,6 +1,7 @@
 // hw4: attention from file to file. Arguments -> open the case -> choose the engine -> run -> rename the output.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "src/parallel.h"
 #include "src/pipeline/pipeline.h"
 #include "src/run_report.h"
+#include "src/standard_output.h"
 #include "src/standard_streams.h"
 
 namespace hw4 {
@@ -25,9 +27,7 @@ namespace {
 
 template <class List>
 bool names_kernel(const List& list, const std::string& name) {
-    for (const auto& kernel : list)
-        if (name == kernel.name) return true;
-    return false;
+    return std::any_of(list.begin(), list.end(), [&](const auto& kernel) { return name == kernel.name; });
 }
 
 std::vector<KernelInfo> cpu_kernel_list() {
@@ -151,7 +151,7 @@ void act(const Options& options) {
     case Action::list_kernels: list_kernels(); break;
     case Action::run: compute(options); break;
     }
-    if (std::fflush(stdout) != 0) throw Error(ExitCode::io_error, with_errno("cannot write to standard output"));
+    flush_standard_output();
 }
 
 int fail(ExitCode code, const char* message) {

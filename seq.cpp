@@ -21,6 +21,7 @@
 #include "src/interrupt.h"
 #include "src/output_file.h"
 #include "src/sequential.h"
+#include "src/standard_output.h"
 #include "src/standard_streams.h"
 
 namespace hw4 {
@@ -71,7 +72,7 @@ HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const
     float p[kKeyTile];
     for (int j = 0; j < kKeyTile; ++j) p[j] = row.reference.weight(s[j], scale);
     std::fill(p + keys, p + kKeyTile, 0.0f);
-    for (int g = 0; g < kSumLanes; ++g) row.lanes[g] += lane_share(p + g * kLaneKeys);
+    for (ptrdiff_t g = 0; g < kSumLanes; ++g) row.lanes[g] += lane_share(p + g * kLaneKeys);
     float* o = row.o.data();
     for (int j = 0; j < keys; ++j)
         for (int64_t x = 0; x < d; ++x) o[x] = fused(p[j], v[j * d + x], o[x]);
@@ -157,6 +158,7 @@ int main(int argc, char** argv) {
     }
     try {
         run(argv[argc - 2], argv[argc - 1], print_time);
+        hw4::flush_standard_output();
     } catch (const hw4::Error& error) {
         std::fprintf(stderr, "seq: %s\n", error.what());
         return static_cast<int>(error.code());

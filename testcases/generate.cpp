@@ -23,6 +23,7 @@
 #include "../src/numbers.h"
 #include "../src/output_file.h"
 #include "../src/parallel.h"
+#include "../src/standard_output.h"
 #include "../src/standard_streams.h"
 
 namespace hw4 {
@@ -123,7 +124,7 @@ void fill_in_parallel(const CaseRecipe& recipe, size_t first, size_t count, floa
     const size_t workers = std::min<size_t>(pieces, std::max(1u, std::thread::hardware_concurrency()));
     std::atomic<size_t> next_piece{0};
     on_threads(static_cast<int>(workers), [&] {
-        for (size_t piece; (piece = next_piece.fetch_add(1)) < pieces;) {
+        for (size_t piece = 0; (piece = next_piece.fetch_add(1)) < pieces;) {
             const size_t begin = piece * kPieceFloats;
             fill_case_values(recipe, first + begin, std::min(kPieceFloats, count - begin), to + begin);
         }
@@ -157,7 +158,8 @@ int run(int argc, char** argv) {
     recipe.seed = 1;
     bool shaped = false;
     bool varied = false;
-    for (int opt; (opt = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet
+    for (int opt = 0; (opt = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (opt) {
         case 's':
             recipe.shape = parse_shape(split(optarg, ','), optarg);
@@ -190,7 +192,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
     hw4::occupy_closed_streams();
     try {
-        return hw4::run(argc, argv);
+        const int code = hw4::run(argc, argv);
+        hw4::flush_standard_output();
+        return code;
     } catch (const hw4::Error& error) {
         std::fprintf(stderr, "generate: %s\n", error.what());
         return static_cast<int>(error.code());

@@ -93,9 +93,12 @@ def other_user():
         return {}
     nobody = {"user": 65534, "group": 65534, "extra_groups": []}
     try:
-        run("hw4", "--version", **nobody).check_returncode()
+        done = run("hw4", "--version", **nobody)
+        done.check_returncode()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise unittest.SkipTest(f"is root and cannot run hw4 as another user: {error}") from error
+    if done.stderr:  # a build for coverage in a place that others cannot write to
+        raise unittest.SkipTest(f"hw4 as another user says: {done.stderr.splitlines()[0]}")
     return nobody
 
 
@@ -1257,6 +1260,15 @@ class SeqTest(CliTest):
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
 
 
+    def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
+        path = generated(2, 33, 7)
+        with open("/dev/full", "w") as full:
+            done = run("seq", path, self.out, stdout=full)
+        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
+        self.assert_one_message(done.stderr, None, r"standard output: No space left", program="seq")
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+
+
 class GenerateTest(CliTest):
     def generate(self, *args, name="case.in"):
         done = run("generate", *args, self.dir / name)
@@ -1297,6 +1309,13 @@ class GenerateTest(CliTest):
         self.assertEqual([line.split("\t")[0] for line in lines[:30]], [f"t{i:02}" for i in range(1, 31)])
         self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS))
 
+    def test_help(self):
+        for option in ("--help", "-h"):
+            done = run("generate", option)
+            self.assertEqual((done.returncode, done.stderr), (OK, ""))
+            for word in ("NAME FILE", "--shape", "--seed", "--kind", "--list"):
+                self.assertIn(word, done.stdout)
+
     def test_refusals(self):
         out = self.dir / "case.in"
         shaped = ("--shape", "2,4,3")
@@ -1319,6 +1338,13 @@ class GenerateTest(CliTest):
                 self.assertRegex(done.stderr, wanted)
                 self.assertEqual(out.read_bytes(), OLD_OUTPUT)
                 self.assertEqual(os.listdir(self.dir), ["case.in"])
+
+    def test_standard_output_full(self):
+        for option in ("--list", "--help"):
+            with self.subTest(option), open("/dev/full", "wb") as full:
+                done = run("generate", option, stdout=full)
+                self.assertEqual(done.returncode, IO_ERROR)
+                self.assert_one_message(done.stderr, None, r"standard output: No space left", program="generate")
 
     def test_output_that_cannot_be_written(self):
         self.assertEqual(run("generate", "e01", self.dir / "missing" / "x").returncode, CANNOT_CREATE)
