@@ -1,6 +1,7 @@
 // How a run fails: one line for the user and one of the exit codes that --help lists.
 #pragma once
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -45,6 +46,9 @@ private:
 };
 
 // "what: No such file or directory", for a failed system call.
-inline std::string with_errno(const std::string& what) { return what + ": " + std::strerror(errno); }
+inline std::string with_errno(const std::string& what) {
+    std::array<char, 128> text{}; // of its own: strerror()'s is shared by all threads
+    return what + ": " + ::strerror_r(errno, text.data(), text.size());
+}
 
 } // namespace hw4
