@@ -31,19 +31,19 @@ using Header = std::array<int32_t, 3>;
 }
 
 // Any file as it is; also a pipe.
-class PlainSource : public ByteSource {
+class PlainSource : public ByteSource, public RandomAccess {
 public:
     PlainSource(std::string path, FileDescriptor fd, const struct stat& opened)
         : path_(std::move(path)), fd_(std::move(fd)), opened_(opened) {}
 
     size_t read(void* to, size_t size) override {
         return read_all(to, size, [this](void* at, size_t step, size_t) {
-            if (!random_access()) wait_for_data();
+            if (random_access() == nullptr) wait_for_data();
             return ::read(fd_.get(), at, step);
         });
     }
 
-    bool random_access() const override { return S_ISREG(opened_.st_mode); }
+    const RandomAccess* random_access() const override { return S_ISREG(opened_.st_mode) ? this : nullptr; }
 
     size_t read_at(uint64_t offset, void* to, size_t size) const override {
         return read_all(to, size, [this, offset](void* at, size_t step, size_t done) {
@@ -206,9 +206,12 @@ void refuse_wrong_size(const std::string& path, const Header& h, StoredSize stor
     if (expected > std::numeric_limits<int64_t>::max())
         bad_data(path, needs + (stored.known ? ", file has " + std::to_string(stored.bytes) : ""));
     if (!stored.known) return;
-    if (gzip && expected > __int128{stored.bytes} * kMaxDeflateRatio + kHeaderBytes)
-        bad_data(path, needs + ", a gzip file of " + std::to_string(stored.bytes) + " bytes cannot hold them");
-    if (gzip || expected == stored.bytes) return;
+    if (gzip) {
+        if (expected > __int128{stored.bytes} * kMaxDeflateRatio + kHeaderBytes)
+            bad_data(path, needs + ", a gzip file of " + std::to_string(stored.bytes) + " bytes cannot hold them");
+        return;
+    }
+    if (expected == stored.bytes) return;
     const std::string sizes =
         "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + std::to_string(stored.bytes);
     if (expected < stored.bytes) bad_data(path, sizes);
@@ -240,7 +243,8 @@ CaseReader::CaseReader(const std::string& path) : path_(path) {
 }
 
 size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
-    return random_access() ? source_->read_at(kHeaderBytes + data_offset, to, size) : source_->read(to, size);
+    const RandomAccess* anywhere = source_->random_access();
+    return anywhere != nullptr ? anywhere->read_at(kHeaderBytes + data_offset, to, size) : source_->read(to, size);
 }
 
 void CaseReader::read_rows(int64_t first, int64_t count, float* to) {
@@ -262,7 +266,7 @@ void CaseReader::fail_changed(const std::string& how) const {
 }
 
 void CaseReader::expect_end() {
-    unsigned char extra;
+    unsigned char extra = 0;
     if (read_from(shape_.input_bytes(), &extra, 1) > 0) {
         const std::string what = "data goes on after the last batch, expected " +
                                  std::to_string(kHeaderBytes + shape_.input_bytes()) + " bytes";

@@ -33,7 +33,7 @@ public:
     // Rows of d floats, counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on. Any rows, by
     // any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the other.
     void read_rows(int64_t first, int64_t count, float* to);
-    bool random_access() const { return source_->random_access(); }
+    bool random_access() const { return source_->random_access() != nullptr; }
 
     // After the last row: the file must end here, and must not have been written to meanwhile.
     void expect_end();

@@ -56,10 +56,6 @@ void GzipSource::inflate_some() {
     if (status != Z_OK && status != Z_BUF_ERROR) fail(stream_.msg != nullptr ? stream_.msg : "not gzip");
 }
 
-size_t GzipSource::read_at(uint64_t, void*, size_t) const {
-    throw Error(ExitCode::internal, path_ + ": a gzip stream can only be read from its start to its end");
-}
-
 size_t GzipSource::read(void* to, size_t size) {
     auto* bytes = static_cast<unsigned char*>(to);
     size_t done = 0;

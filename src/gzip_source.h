@@ -22,8 +22,6 @@ public:
     GzipSource& operator=(const GzipSource&) = delete;
 
     size_t read(void* to, size_t size) override;
-    bool random_access() const override { return false; }
-    size_t read_at(uint64_t offset, void* to, size_t size) const override;
     void give_up() override { compressed_->give_up(); }
     bool changed() const override { return compressed_->changed(); }
 
