@@ -61,8 +61,30 @@ float progress(const Shape& shape, int64_t row) {
 // one tile of 32 keys to the next, past 2^21 in the middle of the sequence.
 float brink_key(const Shape& shape, int64_t row, uint64_t word) {
     const Scale scale = scale_for(shape.dim);
-    const float units = static_cast<float>(row - shape.tokens / 2) * 0.1f + within(2.0f, word);
+    const int64_t middle = shape.tokens / 2;
+    const float units = static_cast<float>(row - middle) * 0.1f + within(2.0f, word);
     return (kIntegerReach + units) * scale.inv_c * 0x1p-12f;
+}
+
+float brink_value(const Shape& shape, const Position& at, float plain, uint64_t word) {
+    if (at.matrix == 'V') return plain;
+    if (at.column > 0) return 0.0f;
+    if (at.matrix == 'Q') return 0x1p12f + within(0.0625f, word); // moves the scores by up to 32 units
+    // In odd batches the sequence runs up to -2^21 from below: the mirror image, backwards.
+    if (at.batch % 2 == 0) return brink_key(shape, at.row, word);
+    return -brink_key(shape, shape.tokens - 1 - at.row, word);
+}
+
+float dominant_value(const Shape& shape, const Position& at, float plain) {
+    if (at.matrix == 'Q') return magnitude(plain);
+    if (at.matrix == 'K') return at.row == shape.tokens / 2 ? 3.0f : 0.125f * plain;
+    return plain;
+}
+
+float fading_value(const Shape& shape, const Position& at, float plain) {
+    if (at.matrix == 'Q') return magnitude(plain);
+    if (at.matrix == 'K') return 7.0f * progress(shape, at.row) + 0.25f * plain;
+    return at.row < shape.tokens / 2 ? plain * 0x1p-48f : 0.0f;
 }
 
 float special_value(const CaseRecipe& recipe, size_t index) {
@@ -85,20 +107,14 @@ float special_value(const CaseRecipe& recipe, size_t index) {
         if (at.matrix != 'K')
             return float_of(static_cast<uint32_t>(word >> 41) | static_cast<uint32_t>(word & 1) << 31);
         break;
-    case CaseKind::dominant:
-        if (at.matrix == 'Q') return magnitude(plain);
-        if (at.matrix == 'K') return at.row == recipe.shape.tokens / 2 ? 3.0f : 0.125f * plain;
-        break;
+    case CaseKind::dominant: return dominant_value(recipe.shape, at, plain);
     case CaseKind::vzero:
         if (at.matrix == 'V' && word % 3 != 0) return word % 3 == 1 ? 0.0f : -0.0f;
         break;
     case CaseKind::huge:
         if (at.matrix != 'V') return within(1e4f, word);
         break;
-    case CaseKind::fading:
-        if (at.matrix == 'Q') return magnitude(plain);
-        if (at.matrix == 'K') return 7.0f * progress(recipe.shape, at.row) + 0.25f * plain;
-        return at.row < recipe.shape.tokens / 2 ? plain * 0x1p-48f : 0.0f;
+    case CaseKind::fading: return fading_value(recipe.shape, at, plain);
     case CaseKind::climb:
         if (at.matrix == 'Q') return 1e3f + plain;
         if (at.matrix == 'K') {
@@ -106,13 +122,7 @@ float special_value(const CaseRecipe& recipe, size_t index) {
             return x * x * x * 1e4f + plain;
         }
         break;
-    case CaseKind::brink:
-        if (at.matrix == 'V') break;
-        if (at.column > 0) return 0.0f;
-        if (at.matrix == 'Q') return 0x1p12f + within(0.0625f, word); // moves the scores by up to 32 units
-        // In odd batches the sequence runs up to -2^21 from below: the mirror image, backwards.
-        if (at.batch % 2 == 0) return brink_key(recipe.shape, at.row, word);
-        return -brink_key(recipe.shape, recipe.shape.tokens - 1 - at.row, word);
+    case CaseKind::brink: return brink_value(recipe.shape, at, plain, word);
     }
     return plain;
 }
@@ -127,6 +137,7 @@ std::optional<CaseKind> case_kind(const std::string& name) {
 
 std::vector<std::string> case_kind_names() {
     std::vector<std::string> names;
+    names.reserve(kKinds.size());
     for (const auto& [name, kind] : kKinds) names.emplace_back(name);
     return names;
 }
