@@ -25,9 +25,9 @@ constexpr int kColumnPad = 8;        // every kColumns divides it, and it divide
 
 template <class V>
 struct Attention {
-    static constexpr int kRows = V::kRowVectors * V::kWidth; // of a group
-    static constexpr int kGroups = kBlockRowsAbout / kRows;
-    static constexpr int64_t kBlockRows = int64_t{kGroups} * kRows;
+    static constexpr int64_t kRows = V::kRowVectors * V::kWidth; // of a group
+    static constexpr int64_t kGroups = kBlockRowsAbout / kRows;
+    static constexpr int64_t kBlockRows = kGroups * kRows;
     static_assert(kColumnPad % V::kColumns == 0 && kKeyTile % kColumnPad == 0, "panels must cover tiles exactly");
     static_assert(V::kColumns % 4 == 0, "b is broadcast four values at a time");
     static_assert(kRows * sizeof(float) % V::kAlign == 0, "rows of a panel must stay aligned");
@@ -66,14 +66,14 @@ struct Attention {
         Workspace(float* base, int64_t dim) {
             size_t used = 0;
             const auto take = [&](size_t count) {
-                float* part = base ? base + used : nullptr;
+                float* part = base != nullptr ? base + used : nullptr;
                 used += lines(count);
                 return part;
             };
             const auto d = static_cast<size_t>(dim);
             const auto padded = static_cast<size_t>(padded_dim(dim));
             float* const group_floats = take(kGroups * sizeof(Group) / sizeof(float));
-            groups = group_floats ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
+            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
             qt = take(kGroups * d * kRows);
             o = take(kGroups * padded * kRows);
             total = take(kGroups * padded * kRows);
@@ -98,26 +98,26 @@ struct Attention {
 
     // What a panel's chains start from, at place `at` of [kColumns][kRows].
     struct Zero {
-        HW4_INLINE V operator()(int) const { return V(0.0f); }
+        HW4_INLINE V operator()(int64_t) const { return V(0.0f); }
     };
     struct From {
         const float* c;
-        HW4_INLINE V operator()(int at) const { return V::load(c + at); }
+        HW4_INLINE V operator()(int64_t at) const { return V::load(c + at); }
     };
 
     // What becomes of a chain's result x.
     struct StoreTo {
         float* c;
-        HW4_INLINE void operator()(int at, V x) const { x.store(c + at); }
+        HW4_INLINE void operator()(int64_t at, V x) const { x.store(c + at); }
     };
     struct AddTo {
         float* c;
-        HW4_INLINE void operator()(int at, V x) const { (V::load(c + at) + x).store(c + at); }
+        HW4_INLINE void operator()(int64_t at, V x) const { (V::load(c + at) + x).store(c + at); }
     };
     struct FoldInto {
         float* total;
         const float* factors; // [kRows]
-        HW4_INLINE void operator()(int at, V x) const {
+        HW4_INLINE void operator()(int64_t at, V x) const {
             fused(V::load(total + at), V::load(factors + at % kRows), x).store(total + at);
         }
     };
@@ -263,7 +263,7 @@ struct Attention {
     static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale) {
         static_assert(kLaneKeys == 4, "a last lane has one, two or three keys");
         const V c(scale.c);
-        int g = 0;
+        int64_t g = 0;
         for (; (g + 1) * kLaneKeys <= keys; ++g)
             weigh_lane<kLaneKeys>(group, p + g * kLaneKeys * kRows, group.lanes[g], c);
         float* last = p + g * kLaneKeys * kRows;
@@ -341,9 +341,7 @@ struct Attention {
         const Workspace w(workspace, block.dim);
         const int64_t padded = padded_dim(block.dim);
         const int64_t groups = (block.rows + kRows - 1) / kRows;
-        const auto rows_of = [&](int64_t g) {
-            return block.rows - g * kRows < kRows ? block.rows - g * kRows : int64_t{kRows};
-        };
+        const auto rows_of = [&](int64_t g) { return block.rows - g * kRows < kRows ? block.rows - g * kRows : kRows; };
         for (int64_t g = 0; g < groups; ++g) {
             start_group(w.groups[g], w.total + g * padded * kRows, padded);
             pack_transposed(block.q + g * kRows * block.dim, rows_of(g), block.dim, w.qt + g * block.dim * kRows,
