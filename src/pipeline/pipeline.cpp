@@ -53,7 +53,7 @@ public:
             });
         }
         failure_.rethrow();
-        const RunReport report{engine_->finish(), plan_.readers, plan_.writers, plan_.bytes()};
+        RunReport report{engine_->finish(), plan_.readers, plan_.writers, plan_.bytes()};
         pen_.time(Stage::release, 0, [&] { engine_.reset(); });
         return report;
     }
@@ -115,11 +115,11 @@ private:
         for (int64_t row = first; row < end;) {
             const int64_t chunk = row / chunk_rows;
             const int64_t chunk_end = std::min((chunk + 1) * chunk_rows, shape_.input_rows());
-            const int64_t stop = std::min(end, chunk_end);
+            const int64_t next = std::min(end, chunk_end);
             const float* from = memory_.ring_buffer(buffer) + (row - first) * shape_.dim;
-            engine_->copy_in({slot_of(chunk), row - chunk * chunk_rows, stop - row, from, buffer});
-            if (stop == chunk_end) compute(chunk);
-            row = stop;
+            engine_->copy_in({slot_of(chunk), row - chunk * chunk_rows, next - row, from, buffer});
+            if (next == chunk_end) compute(chunk);
+            row = next;
         }
     }
 
