@@ -14,11 +14,9 @@ namespace hw4 {
 
 class StagingMemory {
 public:
-    explicit StagingMemory(const StagingPlan& plan) : plan_(plan), mapped_bytes_(plan.bytes() + kHugePage) {
-        mapped_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (mapped_ == MAP_FAILED) throw std::bad_alloc();
-        const auto address = reinterpret_cast<uintptr_t>(mapped_);
-        start_ = static_cast<unsigned char*>(mapped_) + (kHugePage - address % kHugePage) % kHugePage;
+    explicit StagingMemory(const StagingPlan& plan)
+        : plan_(plan), mapped_bytes_(plan.bytes() + kHugePage), mapped_(map(mapped_bytes_)),
+          start_(first_huge_page(mapped_)) {
         (void)::madvise(start_, plan.bytes(), MADV_HUGEPAGE); // a wish: small pages do as well, only slower
     }
     ~StagingMemory() { ::munmap(mapped_, mapped_bytes_); }
@@ -40,6 +38,16 @@ public:
 
 private:
     static constexpr size_t kHugePage = size_t{2} << 20;
+
+    static void* map(size_t bytes) {
+        void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) throw std::bad_alloc();
+        return memory;
+    }
+    static unsigned char* first_huge_page(void* memory) {
+        const auto address = reinterpret_cast<uintptr_t>(memory);
+        return static_cast<unsigned char*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
+    }
 
     StagingPlan plan_;
     size_t mapped_bytes_;
