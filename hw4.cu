@@ -69,8 +69,8 @@ bool choose_gpu(const Options& options, Device device, const EngineRequest& requ
 
 // The ranges the course states, as a remark and no more: its own cases t12 and t22 break the one for B*N*d.
 void remark_unusual(const std::string& input, const Shape& shape) {
-    const bool power_of_two = (shape.tokens & (shape.tokens - 1)) == 0;
-    const bool usual = shape.batches >= 2 && shape.batches <= 14000 && power_of_two && shape.tokens >= 128 &&
+    const bool is_power_of_two = (shape.tokens & (shape.tokens - 1)) == 0;
+    const bool usual = shape.batches >= 2 && shape.batches <= 14000 && is_power_of_two && shape.tokens >= 128 &&
                        shape.tokens <= 32768 && (shape.dim == 32 || shape.dim == 64) &&
                        shape.output_bytes() / sizeof(float) < 56000000;
     if (!usual)

@@ -108,16 +108,16 @@ void DomainCheck::join(const SeenInPart& part) {
 BatchExtremes DomainCheck::extremes_of(int64_t batch, int64_t from, int64_t to, const float* data) const {
     BatchExtremes seen;
     const int64_t n = shape_.tokens;
-    const auto within = [&](int64_t matrix, auto look) {
+    const auto in_matrix = [&](int64_t matrix, auto look) {
         const int64_t first = std::max(from, matrix * n);
         const int64_t last = std::min(to, (matrix + 1) * n);
         if (first < last) look(first - matrix * n, last - matrix * n, data + (first - from) * shape_.dim);
     };
-    within(0, [&](int64_t first, int64_t last, const float* q) { look_at_queries(batch, first, last, q, seen); });
-    within(1, [&](int64_t first, int64_t last, const float* k) {
+    in_matrix(0, [&](int64_t first, int64_t last, const float* q) { look_at_queries(batch, first, last, q, seen); });
+    in_matrix(1, [&](int64_t first, int64_t last, const float* k) {
         seen.k = largest_magnitude(batch, "K", first, last, k);
     });
-    within(2, [&](int64_t first, int64_t last, const float* v) {
+    in_matrix(2, [&](int64_t first, int64_t last, const float* v) {
         seen.v = largest_magnitude(batch, "V", first, last, v);
     });
     return seen;

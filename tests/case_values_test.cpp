@@ -36,11 +36,11 @@ public:
 
     // Base-2 exponents of query i against every key of the first batch.
     std::vector<double> exponents(int64_t i) const {
-        std::vector<double> result;
+        std::vector<double> found;
         for (int64_t j = 0; j < shape_.tokens; ++j)
-            result.push_back(std::inner_product(row(0, i), row(0, i) + shape_.dim, row(1, j), 0.0) * kLog2E /
-                             std::sqrt(static_cast<double>(shape_.dim)));
-        return result;
+            found.push_back(std::inner_product(row(0, i), row(0, i) + shape_.dim, row(1, j), 0.0) * kLog2E /
+                            std::sqrt(static_cast<double>(shape_.dim)));
+        return found;
     }
 
 private:

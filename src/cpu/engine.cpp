@@ -64,7 +64,7 @@ public:
           chunk_batches_(planned_batches(request)), pen_(request.pen),
           progress_("rows", static_cast<double>(shape_.output_rows())) {
         const auto chunk = static_cast<size_t>(chunk_batches_);
-        for (int slot = 0; slot < slot_count(shape_, chunk_batches_); ++slot)
+        for (int i = 0; i < slot_count(shape_, chunk_batches_); ++i)
             slots_.push_back({chunk_buffer(request.input, chunk * shape_.batch_input_floats()),
                               chunk_buffer(request.input, chunk * shape_.matrix_floats())});
     }

@@ -204,17 +204,17 @@ private:
         const double target = random_.pick({0.01, 1.0,         6.0,    7.5,         8.5,   20.0,  60.0,   70.5,  71.5,
                                             72.5, 73.5,        100.0,  119.0,       121.0, 125.0, 145.0,  200.0, 1000.0,
                                             1e5,  0x1p21 - 60, 0x1p21, 0x1p21 + 60, 1e7,   1e12,  0x1p100});
-        double largest = 0;
+        double highest = 0;
         for (int i = 0; i < 3; ++i) {
             const int64_t row = random_.within(0, shape_.tokens - 1);
-            for (int64_t j = 0; j < shape_.tokens; ++j) largest = std::max(largest, std::fabs(score(row, j)));
+            for (int64_t j = 0; j < shape_.tokens; ++j) highest = std::max(highest, std::fabs(score(row, j)));
         }
-        if (largest == 0) return;
+        if (highest == 0) return;
         char text[40];
         std::snprintf(text, sizeof text, ", scores to %.10g", target);
         name_ += text;
         int exponent = 0;
-        const double factor = std::frexp(target / (largest * double{scale_for(shape_.dim).c}), &exponent);
+        const double factor = std::frexp(target / (highest * double{scale_for(shape_.dim).c}), &exponent);
         const int of_q = exponent / 2;
         for (float& x : q_) x = bounded_float(std::ldexp(double{x} * factor, of_q));
         for (float& x : k_) x = bounded_float(std::ldexp(double{x}, exponent - of_q));
