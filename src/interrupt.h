@@ -49,8 +49,8 @@ private:
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
     std::multiset<std::string> paths_;
-    sigset_t signals_;
-    sigset_t before_;
+    sigset_t signals_{};
+    sigset_t before_{};
     std::thread waiter_;
 };
 

@@ -142,7 +142,7 @@ void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, con
 
     on_threads(workers, [&] {
         float* workspace = workspaces.get() + workspace_floats * static_cast<size_t>(next_worker.fetch_add(1));
-        for (int64_t block; (block = next_block.fetch_add(1)) < blocks;) {
+        for (int64_t block = 0; (block = next_block.fetch_add(1)) < blocks;) {
             const int64_t batch = block / blocks_per_batch;
             const int64_t first_row = block % blocks_per_batch * kernel.block_rows;
             const int64_t rows = std::min(kernel.block_rows, shape.tokens - first_row);
