@@ -145,9 +145,9 @@ std::string trace_text(const Timeline& timeline) {
     for (const Span& span : timeline.spans())
         text += R"(,
 {"ph": "X", "name": ")" +
-                std::string(name_of(span.stage)) + "\", " + place(span.track) + ", \"ts\": " + number(span.from * 1e6) +
-                ", \"dur\": " + number((span.to - span.from) * 1e6) +
-                ", \"args\": {\"bytes\": " + std::to_string(span.bytes) + "}}";
+                std::string(name_of(span.stage)) + "\", " + place(span.track) + R"(, "ts": )" +
+                number(span.from * 1e6) + R"(, "dur": )" + number((span.to - span.from) * 1e6) +
+                R"(, "args": {"bytes": )" + std::to_string(span.bytes) + "}}";
     return text + "\n]}\n";
 }
 

@@ -66,12 +66,12 @@ struct CloseFolder {
 std::vector<std::string> remove_leftovers(const std::string& target) {
     std::vector<std::string> removed;
     const std::string start = start_of_names(target);
-    const std::string folder = directory_of(target);
+    const std::string folder = directory_of(target) + "/";
     const std::unique_ptr<DIR, CloseFolder> open(::opendir(folder.c_str()));
     while (const dirent* entry = open ? ::readdir(open.get()) : nullptr) {
         const std::string name = entry->d_name;
         if (!is_temporary_name(name, start)) continue;
-        const std::string path = folder + "/" + name;
+        const std::string path = folder + name;
         if (remove_if_left(path)) removed.push_back(path);
     }
     return removed;
