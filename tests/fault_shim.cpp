@@ -33,19 +33,21 @@
 #include <cstring>
 
 // The C library's own, under the names that are left when malloc is taken.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace {
 
 // The number in the environment; -1: none.
 off_t setting(const char* name) {
     const char* text = std::getenv(name);
-    return text == nullptr ? -1 : static_cast<off_t>(std::atoll(text));
+    return text == nullptr ? -1 : static_cast<off_t>(std::strtoll(text, nullptr, 10));
 }
 
 template <class Function>
@@ -93,7 +95,7 @@ void read_plan() {
     const char* how = std::getenv("FAULT_HOW");
     if (how == nullptr) return;
     plan.how = std::strcmp(how, "short") == 0 ? How::part : std::strcmp(how, "none") == 0 ? How::nothing : How::error;
-    plan.error = std::atoi(how);
+    plan.error = static_cast<int>(std::strtol(how, nullptr, 10)); // 0 of a word
     plan.at = setting("FAULT_AT");
     plan.stays = setting("FAULT_STAYS") == 1;
     plan.fired = std::getenv("FAULT_FIRED");
@@ -137,13 +139,13 @@ ssize_t move_badly(How how, size_t size, const Work& work) {
 // ---- At a place
 
 bool is_chosen(int fd) {
-    struct stat open {};
+    struct stat opened {};
     struct stat chosen {};
     static auto* real_fstat = next<int(int, struct stat*)>("fstat");
     static auto* real_stat = next<int(const char*, struct stat*)>("stat");
     const char* path = std::getenv("FAULT_FILE");
-    return path != nullptr && real_fstat(fd, &open) == 0 && real_stat(path, &chosen) == 0 &&
-           open.st_ino == chosen.st_ino && open.st_dev == chosen.st_dev;
+    return path != nullptr && real_fstat(fd, &opened) == 0 && real_stat(path, &chosen) == 0 &&
+           opened.st_ino == chosen.st_ino && opened.st_dev == chosen.st_dev;
 }
 
 bool reaches(off_t at, off_t from, size_t size) { return at >= from && at < from + static_cast<off_t>(size); }
@@ -188,6 +190,7 @@ int faulty_main(int argc, char** argv, char** environment) {
 
 extern "C" {
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the C library's, which is to be replaced
 int __libc_start_main(int (*program)(int, char**, char**), int argc, char** argv, void (*init)(), void (*fini)(),
                       void (*loader_fini)(), void* stack_end) {
     using Start = int(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
