@@ -119,8 +119,8 @@ bool breaks_rule(const Difference& difference, const std::optional<double>& atol
 
 void note_difference(Findings& findings, const Difference& difference, const std::optional<double>& atol) {
     ++findings.differing;
-    findings.expected_nan += std::isnan(difference.expected);
-    findings.got_nan += std::isnan(difference.got);
+    if (std::isnan(difference.expected)) ++findings.expected_nan;
+    if (std::isnan(difference.got)) ++findings.got_nan;
     if (!difference.has_nan() && (!findings.largest || difference.absolute > findings.largest->absolute))
         findings.largest = difference;
     if (!breaks_rule(difference, atol)) return;
@@ -244,7 +244,8 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
     static constexpr option kOptions[] = {
         {"atol", required_argument, nullptr, 'a'}, {"help", no_argument, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
     Arguments arguments;
-    for (int code; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
+    for (int code = 0; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (code) {
         case 'a': arguments.atol = parse_atol(optarg); break;
         case 'h': std::fputs(kUsage, stdout); return std::nullopt;

@@ -118,7 +118,8 @@ Options parse_options(int argc, char** argv) {
     Options options;
     opterr = 0; // one line of our own instead of getopt's
     optind = 0; // start over, also when a test parses twice
-    for (int code; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
+    for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
         switch (code) {
         case kDevice: options.device = parse_device(optarg); break;
         case kKernel: options.engine.kernel = optarg; break;

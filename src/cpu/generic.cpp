@@ -11,7 +11,7 @@ struct Generic {
     static constexpr size_t kAlign = 16;
     using Quad = const float*;
 
-    float x[kWidth];
+    float x[kWidth]; // not zero first: the compiler would not take all of that out again
 
     Generic() = default;
     HW4_INLINE explicit Generic(float value) {
@@ -35,9 +35,9 @@ struct Generic {
 
     template <class Value>
     static HW4_INLINE Generic each(Value value) {
-        Generic result;
-        for (int i = 0; i < kWidth; ++i) result.x[i] = value(i);
-        return result;
+        Generic lanes; // NOLINT(cppcoreguidelines-pro-type-member-init): filled at once
+        for (int i = 0; i < kWidth; ++i) lanes.x[i] = value(i);
+        return lanes;
     }
 };
 

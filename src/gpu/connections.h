@@ -15,7 +15,7 @@ constexpr const char* kCopy = "CUDA_DEVICE_MAX_COPY_CONNECTIONS";
 
 inline void set_where_unset(const char* name, const char* value) {
     constexpr int kOverwrite = 0;
-    if (::setenv(name, value, kOverwrite) != 0)
+    if (::setenv(name, value, kOverwrite) != 0) // NOLINT(concurrency-mt-unsafe): there are no other threads yet
         throw Error(ExitCode::out_of_memory, with_errno(std::string("cannot set ") + name));
 }
 
