@@ -22,6 +22,7 @@ TEST_ARGS ?=
 CASES ?=
 KERNEL ?= all
 BENCH_ARGS ?=
+LINT_FILES ?=
 FUZZ_SECONDS ?= 60
 FUZZ_CXX ?= clang++
 SOAK_SECONDS ?= 600
@@ -329,6 +330,11 @@ tsan: | need-test
 .PHONY: gpu-check
 gpu-check: all tests
 	tests/gpu-check --build $(BUILD)
+
+## lint: clang-tidy and cppcheck over the host code and the tests' C++; LINT_FILES="seq.cpp hw4.cu" for some
+.PHONY: lint
+lint: | need-test
+	@tests/lint --flags "-std=c++17 $(WARN) $(CXXFLAGS) $(EXACT)" $(LINT_FILES)
 
 ## format: lay the sources out with clang-format; format-check only looks
 .PHONY: format format-check
