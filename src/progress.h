@@ -41,7 +41,7 @@ private:
     bool shown_ = false;
     double done_ = 0;
     Clock::time_point start_ = Clock::now();
-    Clock::time_point last_shown_{};
+    Clock::time_point last_shown_;
     std::mutex mutex_;
 };
 

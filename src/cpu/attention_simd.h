@@ -271,6 +271,7 @@ struct Attention {
         case 1: weigh_lane<1>(group, last, group.lanes[g], c); break;
         case 2: weigh_lane<2>(group, last, group.lanes[g], c); break;
         case 3: weigh_lane<3>(group, last, group.lanes[g], c); break;
+        default: break;
         }
         clear(p + keys * kRows, (kKeyTile - keys) * kRows);
     }
