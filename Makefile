@@ -334,7 +334,7 @@ gpu-check: all tests
 ## lint: clang-tidy and cppcheck over the host code and the tests' C++; LINT_FILES="seq.cpp hw4.cu" for some
 .PHONY: lint
 lint: | need-test
-	@tests/lint --flags "-std=c++17 $(WARN) $(CXXFLAGS) $(EXACT)" $(LINT_FILES)
+	@tests/lint --flags "-std=c++17 $(filter-out -Werror,$(WARN)) $(CXXFLAGS) $(EXACT)" $(LINT_FILES)
 
 ## format: lay the sources out with clang-format; format-check only looks
 .PHONY: format format-check
