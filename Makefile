@@ -93,7 +93,7 @@ endif
 # ---- Files
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp \
     src/temporary_file.cpp
-CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
+CPU_KERNELS := src/cpu/generic.cpp src/cpu/fixed_generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
     $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
 HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \
     $(wildcard src/pipeline/*.cpp) src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
@@ -140,7 +140,7 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	cp $< $@
 endif
 
-$(BIN)/seq: $(call objects,seq.cpp $(COMMON))
+$(BIN)/seq: $(call objects,seq.cpp src/sequential_fixed.cpp $(COMMON))
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON) src/case_values.cpp)
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
@@ -188,7 +188,7 @@ test: | need-test
 tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential
 tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
 
-TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp) $(BUILD)/tests/seq_library.o
+TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp src/sequential_fixed.cpp) $(BUILD)/tests/seq_library.o
 $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
 	$(COMPILE_CPP) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@

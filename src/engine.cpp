@@ -2,9 +2,17 @@
 
 #include <algorithm>
 
+#include "error.h"
+
 namespace hw4 {
 namespace {
 constexpr size_t kChunkInputBytes = size_t{8} << 20;
+}
+
+void refuse_other_arithmetic(const std::string& kernel, Arithmetic of_kernel, Arithmetic asked) {
+    if (of_kernel != asked)
+        throw Error(ExitCode::usage,
+                    "kernel '" + kernel + "' computes " + name_of(of_kernel) + ", not " + name_of(asked));
 }
 
 int64_t chunk_batches_for(const Shape& shape, int parts) {

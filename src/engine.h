@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "arithmetic.h"
 #include "copies.h"
 #include "shape.h"
 #include "timeline.h"
@@ -15,9 +16,14 @@ namespace hw4 {
 struct KernelInfo {
     std::string name;
     std::string idea;
+    Arithmetic arithmetic = Arithmetic::f32;
 };
 
+// Throws Error (usage): a kernel of one contract is asked for and another contract too.
+void refuse_other_arithmetic(const std::string& kernel, Arithmetic of_kernel, Arithmetic asked);
+
 struct EngineOptions {
+    Arithmetic arithmetic = Arithmetic::f32;
     std::string kernel; // empty: the engine chooses
     int streams = 4;
     Copies copies = Copies::two_d;
@@ -43,6 +49,7 @@ struct EngineFacts {
     std::string device;      // "gpu" or "cpu"
     std::string device_name; // "NVIDIA H200", "2 threads"
     std::string kernel;
+    Arithmetic arithmetic = Arithmetic::f32;
     int streams = 0;             // 0 on the CPU
     std::string copies = "none"; // "2d" or "linear"; "none" on the CPU
     int threads = 0;             // 0 on the GPU

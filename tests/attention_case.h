@@ -18,21 +18,22 @@ namespace hw4 {
 
 struct AttentionCase {
     Shape shape;
+    Arithmetic arithmetic;
     std::string name;
     std::vector<float> qkv;
     std::vector<float> expected; // by the sequential reference
 
-    AttentionCase(const Shape& s, CaseKind kind, uint64_t seed)
-        : AttentionCase(s, case_kind_names()[static_cast<size_t>(kind)] + ", seed " + std::to_string(seed)) {
+    AttentionCase(const Shape& s, CaseKind kind, uint64_t seed, Arithmetic contract = Arithmetic::f32)
+        : AttentionCase(s, case_kind_names()[static_cast<size_t>(kind)] + ", seed " + std::to_string(seed), contract) {
         fill_case_values({s, kind, seed}, 0, qkv.size(), qkv.data());
         compute_expected();
     }
 
     // A running sum that ends as -0, on top of a total that is -0, before a tile that has to be padded: the padding
     // turns one of the two into +0.
-    static AttentionCase with_negative_zeros() {
+    static AttentionCase with_negative_zeros(Arithmetic contract = Arithmetic::f32) {
         constexpr int64_t n = 2 * kSegmentKeys + 1;
-        AttentionCase test({1, n, 1}, "negative zeros");
+        AttentionCase test({1, n, 1}, "negative zeros", contract);
         float* q = test.qkv.data();
         float* k = q + n;
         float* v = k + n;
@@ -45,8 +46,9 @@ struct AttentionCase {
 
     // fill_batch(qkv, batch) writes the batch's three matrices; what it leaves is zero.
     template <class FillBatch>
-    static AttentionCase filled(const Shape& s, const std::string& values, FillBatch fill_batch) {
-        AttentionCase test(s, values);
+    static AttentionCase filled(const Shape& s, const std::string& values, FillBatch fill_batch,
+                                Arithmetic contract = Arithmetic::f32) {
+        AttentionCase test(s, values, contract);
         for (int64_t b = 0; b < s.batches; ++b)
             fill_batch(test.qkv.data() + static_cast<size_t>(b) * s.batch_input_floats(), b);
         test.compute_expected();
@@ -54,16 +56,16 @@ struct AttentionCase {
     }
 
 private:
-    AttentionCase(const Shape& s, const std::string& values)
-        : shape(s), name("B " + std::to_string(s.batches) + ", N " + std::to_string(s.tokens) + ", d " +
-                         std::to_string(s.dim) + ", " + values),
+    AttentionCase(const Shape& s, const std::string& values, Arithmetic contract)
+        : shape(s), arithmetic(contract), name("B " + std::to_string(s.batches) + ", N " + std::to_string(s.tokens) +
+                                               ", d " + std::to_string(s.dim) + ", " + values),
           qkv(static_cast<size_t>(s.batches) * s.batch_input_floats()),
           expected(static_cast<size_t>(s.batches) * s.matrix_floats()) {}
 
     void compute_expected() {
         for (int64_t b = 0; b < shape.batches; ++b) {
             const float* q = qkv.data() + static_cast<size_t>(b) * shape.batch_input_floats();
-            sequential_attention(q, q + shape.matrix_floats(), q + 2 * shape.matrix_floats(),
+            sequential_attention(arithmetic, q, q + shape.matrix_floats(), q + 2 * shape.matrix_floats(),
                                  expected.data() + static_cast<size_t>(b) * shape.matrix_floats(), shape.tokens,
                                  shape.dim);
         }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <system_error>
@@ -26,12 +27,20 @@ protected:
     void SetUp() override {
         if (!GetParam()->supported()) GTEST_SKIP() << "this processor has no " << GetParam()->name;
     }
+
+    static Arithmetic arithmetic() { return GetParam()->arithmetic; }
+
+    // The last one of the contract's, which runs anywhere.
+    static const Kernel& plainest() {
+        const auto of_contract = [](const Kernel* kernel) { return kernel->arithmetic == arithmetic(); };
+        return **std::find_if(kernels().rbegin(), kernels().rend(), of_contract);
+    }
 };
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
     for (const Shape& shape : corner_shapes())
         for (const CaseKind kind : kAllKinds) {
-            const AttentionCase test(shape, kind, 11);
+            const AttentionCase test(shape, kind, 11, arithmetic());
             EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 2))) << test.name;
         }
 }
@@ -46,7 +55,7 @@ TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
         const Shape shape =
             i % 4 == 0 ? Shape{1, pick(1000, 3200), pick(1, 8)} : Shape{pick(1, 4), pick(1, 300), pick(1, 100)};
         const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
-                                 static_cast<uint64_t>(pick(0, 1 << 30)));
+                                 static_cast<uint64_t>(pick(0, 1 << 30)), arithmetic());
         EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, pick(1, 5)))) << test.name;
     }
 }
@@ -55,25 +64,35 @@ TEST_P(EachKernel, TakesALongSequence) {
     const LongSequence test(8);
     for (const int64_t row : {int64_t{0}, test.shape.tokens - 1}) {
         const std::vector<float> out = test.rows_by(*GetParam(), row, 1);
-        EXPECT_TRUE(same_bytes(test.rows_by(*kernels().back(), row, 1), out)) << row;
+        EXPECT_TRUE(same_bytes(test.rows_by(plainest(), row, 1), out)) << row;
         const std::vector<double> wanted = test.row_by_definition(row);
         for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], wanted[i], 1e-6) << row << ", column " << i;
     }
 }
 
 TEST_P(EachKernel, DoesNotDependOnTheNumberOfThreads) {
-    const AttentionCase test({7, 450, 24}, CaseKind::spread, 5);
+    const AttentionCase test({7, 450, 24}, CaseKind::spread, 5, arithmetic());
     for (const int threads : {1, 2, 3, 16, 100})
         EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, threads))) << threads;
 }
 
-TEST_P(EachKernel, TakesDimensionsBeyondTheGpuKernels) {
-    const AttentionCase test({1, 40, 1000}, CaseKind::uniform, 2);
+// As many as make each thread take whole ones where there is something to prepare, one less, and many more.
+TEST_P(EachKernel, TakesAnyNumberOfBatches) {
+    for (const Shape& shape : {Shape{15, 130, 5}, Shape{16, 130, 5}, Shape{1, 3, 2}, Shape{14000, 8, 4}}) {
+        const AttentionCase test(shape, CaseKind::uniform, 8, arithmetic());
+        for (const int threads : {1, 2, 5})
+            EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, threads))) << test.name << ", " << threads;
+    }
+}
+
+TEST_P(EachKernel, TakesLargeDimensions) {
+    const int64_t dim = arithmetic() == Arithmetic::f32 ? 1000 : fixed::kMostColumns;
+    const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, arithmetic());
     EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
 }
 
 TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
-    const AttentionCase test = AttentionCase::with_negative_zeros();
+    const AttentionCase test = AttentionCase::with_negative_zeros(arithmetic());
     EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
 }
 
@@ -104,25 +123,44 @@ private:
 };
 
 TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
-    const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6);
-    const NoNewThreads none;
-    ASSERT_THROW(std::thread([] {}).join(), std::system_error);
-    EXPECT_TRUE(same_bytes(test.expected, attend(choose_kernel(""), test, 4)));
+    for (const Arithmetic arithmetic : kArithmetics) {
+        const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6, arithmetic);
+        const NoNewThreads none;
+        ASSERT_THROW(std::thread([] {}).join(), std::system_error);
+        EXPECT_TRUE(same_bytes(test.expected, attend(choose_kernel("", arithmetic), test, 4))) << name_of(arithmetic);
+    }
 }
 
-TEST(ChooseCpuKernel, TakesTheFirstSupportedOne) {
-    const Kernel* best = &choose_kernel("");
-    EXPECT_TRUE(best->supported());
-    for (const Kernel* kernel : kernels()) {
-        if (kernel == best) break;
-        EXPECT_FALSE(kernel->supported()) << kernel->name;
+TEST(ChooseCpuKernel, TakesTheFirstSupportedOneOfTheContract) {
+    for (const Arithmetic arithmetic : kArithmetics) {
+        const Kernel* best = &choose_kernel("", arithmetic);
+        EXPECT_TRUE(best->supported());
+        EXPECT_EQ(best->arithmetic, arithmetic);
+        for (const Kernel* kernel : kernels()) {
+            if (kernel == best) break;
+            EXPECT_FALSE(kernel->supported() && kernel->arithmetic == arithmetic) << kernel->name;
+        }
     }
+}
+
+TEST(ChooseCpuKernel, RefusesOneOfAnotherContract) {
+    const auto refusal = [](const std::string& name, Arithmetic arithmetic) -> std::string {
+        try {
+            choose_kernel(name, arithmetic);
+            return "none";
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ExitCode::usage);
+            return error.what();
+        }
+    };
+    EXPECT_EQ(refusal("generic", Arithmetic::fixed), "kernel 'generic' computes f32, not fixed");
+    EXPECT_EQ(refusal("fixed_generic", Arithmetic::f32), "kernel 'fixed_generic' computes fixed, not f32");
 }
 
 TEST(ChooseCpuKernel, FindsEachByNameAndRefusesOthers) {
     for (const Kernel* kernel : kernels())
         if (kernel->supported()) {
-            EXPECT_EQ(&choose_kernel(kernel->name), kernel);
+            EXPECT_EQ(&choose_kernel(kernel->name, kernel->arithmetic), kernel);
         }
     try {
         choose_kernel("mmx");

@@ -22,12 +22,11 @@ struct LongSequence {
     // Output rows from `first` on, so many as one block of the kernel's may have.
     std::vector<float> rows_by(const cpu::Kernel& kernel, int64_t first, int64_t rows) const {
         std::vector<float> out(static_cast<size_t>(rows * shape.dim), NAN);
-        const size_t floats = (kernel.workspace_floats(shape.dim) + 15) / 16 * 16;
-        const std::unique_ptr<float[], void (*)(void*)> workspace(
-            static_cast<float*>(std::aligned_alloc(64, floats * sizeof(float))), std::free);
-        kernel.attend(
-            {q() + first * shape.dim, k(), v(), out.data(), rows, shape.tokens, shape.dim, scale_for(shape.dim)},
-            workspace.get());
+        const Memory workspace = allocate(kernel.workspace_floats(shape.dim) * sizeof(float));
+        const Memory prepared = prepared_by(kernel);
+        kernel.attend({q() + first * shape.dim, k(), v(), out.data(), rows, shape.tokens, shape.dim,
+                       scale_for(shape.dim), prepared.get()},
+                      static_cast<float*>(workspace.get()));
         return out;
     }
 
@@ -49,6 +48,18 @@ struct LongSequence {
     }
 
 private:
+    using Memory = std::unique_ptr<void, void (*)(void*)>;
+
+    static Memory allocate(size_t bytes) { return {std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free}; }
+
+    // K and V as the kernel wants them; nothing where it takes them as they are.
+    Memory prepared_by(const cpu::Kernel& kernel) const {
+        if (kernel.prepare == nullptr) return {nullptr, std::free};
+        Memory prepared = allocate(kernel.prepared_bytes(shape.tokens, shape.dim));
+        kernel.prepare({k(), v(), shape.tokens, shape.dim, 0, shape.tokens / cpu::kPreparedKeys}, prepared.get());
+        return prepared;
+    }
+
     const float* q() const { return qkv.data(); }
     const float* k() const { return q() + shape.matrix_floats(); }
     const float* v() const { return k() + shape.matrix_floats(); }

@@ -10,6 +10,7 @@
 
 #include "../error.h"
 #include "../parallel.h"
+#include "../pipeline/gate.h"
 #include "../progress.h"
 
 namespace hw4::cpu {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr size_t kCacheLine = 64;
 constexpr size_t kLargeChunkBytes = size_t{64} << 20;
+constexpr int64_t kManyBatches = 8; // a thread
 
 struct Free {
     void operator()(float* p) const { std::free(p); }
@@ -30,9 +32,10 @@ AlignedFloats allocate_aligned(size_t floats) {
     return AlignedFloats(static_cast<float*>(memory));
 }
 
-std::string name_list() {
+std::string name_list(Arithmetic arithmetic) {
     std::string names;
-    for (const Kernel* kernel : kernels()) names += (names.empty() ? "" : ", ") + std::string(kernel->name);
+    for (const Kernel* kernel : kernels())
+        if (kernel->arithmetic == arithmetic) names += (names.empty() ? "" : ", ") + std::string(kernel->name);
     return names;
 }
 
@@ -56,10 +59,69 @@ int slot_count(const Shape& shape, int64_t batches) {
     return batches < shape.batches && chunk_bytes <= kLargeChunkBytes ? 2 : 1;
 }
 
+// The batches of one call and how they are cut.
+class BatchWork {
+public:
+    BatchWork(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out)
+        : kernel_(kernel), shape_(shape), scale_(scale_for(shape.dim)), count_(count), qkv_(qkv), out_(out),
+          tiles_(parts(shape.tokens, kPreparedKeys)), blocks_(parts(shape.tokens, kernel.block_rows)) {}
+
+    int64_t tiles() const { return count_ * tiles_; }
+    int64_t blocks() const { return count_ * blocks_; }
+    int64_t blocks_per_batch() const { return blocks_; }
+    int64_t batch_of_tile(int64_t tile) const { return tile / tiles_; }
+    int64_t batch_of_block(int64_t block) const { return block / blocks_; }
+
+    void prepare_tile(int64_t tile, void* prepared) const {
+        prepare(tile / tiles_, tile % tiles_, tile % tiles_ + 1, prepared);
+    }
+    void prepare_batch(int64_t batch, void* prepared) const { prepare(batch, 0, tiles_, prepared); }
+
+    // Returns how many rows it has.
+    int64_t attend_block(int64_t block, const void* prepared, float* workspace) const {
+        const int64_t batch = block / blocks_;
+        const int64_t first_row = block % blocks_ * kernel_.block_rows;
+        const int64_t rows = std::min(kernel_.block_rows, shape_.tokens - first_row);
+        float* o = out_ + static_cast<size_t>(batch) * shape_.matrix_floats();
+        kernel_.attend({matrix(batch, 0) + first_row * shape_.dim, matrix(batch, 1), matrix(batch, 2),
+                        o + first_row * shape_.dim, rows, shape_.tokens, shape_.dim, scale_, prepared},
+                       workspace);
+        return rows;
+    }
+
+private:
+    static int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+
+    // 0, 1, 2: Q, K, V.
+    const float* matrix(int64_t batch, size_t which) const {
+        return qkv_ + static_cast<size_t>(batch) * shape_.batch_input_floats() + which * shape_.matrix_floats();
+    }
+
+    void prepare(int64_t batch, int64_t first_tile, int64_t end_tile, void* prepared) const {
+        kernel_.prepare({matrix(batch, 1), matrix(batch, 2), shape_.tokens, shape_.dim, first_tile, end_tile},
+                        prepared);
+    }
+
+    const Kernel& kernel_;
+    const Shape shape_;
+    const Scale scale_;
+    const int64_t count_;
+    const float* const qkv_;
+    float* const out_;
+    const int64_t tiles_;  // of a batch
+    const int64_t blocks_; // likewise
+};
+
+// What is prepared of one batch, for one after the other in the same memory.
+size_t prepared_stride(const Kernel& kernel, const Shape& shape) {
+    if (kernel.prepare == nullptr) return 0;
+    return (kernel.prepared_bytes(shape.tokens, shape.dim) + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
 class CpuEngine : public Engine {
 public:
     explicit CpuEngine(const EngineRequest& request)
-        : shape_(request.shape), kernel_(choose_kernel(request.options.kernel)),
+        : shape_(request.shape), kernel_(choose_kernel(request.options.kernel, request.options.arithmetic)),
           threads_(request.options.threads > 0 ? request.options.threads : available_processors()),
           chunk_batches_(planned_batches(request)), pen_(request.pen),
           progress_("rows", static_cast<double>(shape_.output_rows())) {
@@ -67,6 +129,8 @@ public:
         for (int i = 0; i < slot_count(shape_, chunk_batches_); ++i)
             slots_.push_back({chunk_buffer(request.input, chunk * shape_.batch_input_floats()),
                               chunk_buffer(request.input, chunk * shape_.matrix_floats())});
+        const size_t room = prepared_room(kernel_, shape_, chunk_batches_, threads_);
+        if (room > 0) prepared_ = chunk_buffer(request.input, room / sizeof(float));
     }
 
     int slots() const override { return static_cast<int>(slots_.size()); }
@@ -83,7 +147,7 @@ public:
     void compute(const Work& work) override {
         pen_.time(Stage::kernel, 0, [&] {
             attend_batches(kernel_, shape_, work.batches, slot(work.slot).qkv.get(), slot(work.slot).out.get(),
-                           threads_, [&](int64_t rows) { progress_.add(static_cast<double>(rows)); });
+                           prepared_.get(), threads_, [&](int64_t rows) { progress_.add(static_cast<double>(rows)); });
         });
     }
 
@@ -94,6 +158,7 @@ public:
         facts.device = "cpu";
         facts.device_name = std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
         facts.kernel = kernel_.name;
+        facts.arithmetic = kernel_.arithmetic;
         facts.threads = threads_;
         facts.chunk_batches = chunk_batches_;
         facts.queries_at_once = shape_.tokens;
@@ -114,48 +179,79 @@ private:
     const Pen pen_;
     Progress progress_;
     std::vector<Slot> slots_;
+    AlignedFloats prepared_; // of the chunk that is computed; none where the kernel prepares nothing
 };
 
 } // namespace
 
-const Kernel& choose_kernel(const std::string& name) {
+const Kernel& choose_kernel(const std::string& name, Arithmetic arithmetic) {
     for (const Kernel* kernel : kernels()) {
-        if (name.empty() && kernel->supported()) return *kernel;
-        if (name != kernel->name) continue;
+        const bool best = name.empty() && kernel->arithmetic == arithmetic && kernel->supported();
+        if (!best && name != kernel->name) continue;
+        refuse_other_arithmetic(name, kernel->arithmetic, arithmetic);
         if (!kernel->supported())
             throw Error(ExitCode::usage, "kernel '" + name + "': this processor does not support it");
         return *kernel;
     }
-    throw Error(ExitCode::usage, "no CPU kernel '" + name + "', there are: " + name_list());
+    throw Error(ExitCode::usage, "no CPU kernel '" + name + "', there are: " + name_list(arithmetic));
 }
 
-void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out, int threads,
-                    const std::function<void(int64_t rows)>& done) {
-    const Scale scale = scale_for(shape.dim);
-    const int64_t blocks_per_batch = (shape.tokens + kernel.block_rows - 1) / kernel.block_rows;
-    const int64_t blocks = count * blocks_per_batch;
-    const int workers = static_cast<int>(std::min<int64_t>(threads, blocks));
+size_t prepared_room(const Kernel& kernel, const Shape& shape, int64_t most, int threads) {
+    return static_cast<size_t>(std::min(most, kManyBatches * threads)) * prepared_stride(kernel, shape);
+}
+
+// A kernel that prepares: with many batches, or such small ones that a block is all of one, each thread takes whole
+// batches and prepares them one after the other in the same memory, which stays in its cache. With few, all threads
+// prepare all of them first, tile by tile, so that a single batch keeps all threads busy too.
+void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out,
+                    void* prepared, int threads, const std::function<void(int64_t rows)>& done) {
+    const BatchWork work(kernel, shape, count, qkv, out);
+    const bool whole_batches =
+        kernel.prepare != nullptr && (work.blocks_per_batch() == 1 || count >= kManyBatches * threads);
+    const int workers = static_cast<int>(std::min<int64_t>(threads, work.blocks()));
     const size_t workspace_floats = (kernel.workspace_floats(shape.dim) + 15) / 16 * 16;
     const AlignedFloats workspaces = allocate_aligned(workspace_floats * static_cast<size_t>(workers));
+    const size_t stride = prepared_stride(kernel, shape);
+    const auto room = [&](int64_t index) { // null where nothing is prepared
+        return stride == 0 ? nullptr : static_cast<char*>(prepared) + static_cast<size_t>(index) * stride;
+    };
     std::atomic<int> next_worker{0};
+    std::atomic<int64_t> next_batch{0};
+    std::atomic<int64_t> next_tile{0};
+    std::atomic<int64_t> tiles_left{work.tiles()};
     std::atomic<int64_t> next_block{0};
+    Gate all_prepared;
 
-    on_threads(workers, [&] {
-        float* workspace = workspaces.get() + workspace_floats * static_cast<size_t>(next_worker.fetch_add(1));
-        for (int64_t block = 0; (block = next_block.fetch_add(1)) < blocks;) {
-            const int64_t batch = block / blocks_per_batch;
-            const int64_t first_row = block % blocks_per_batch * kernel.block_rows;
-            const int64_t rows = std::min(kernel.block_rows, shape.tokens - first_row);
-            const float* q = qkv + static_cast<size_t>(batch) * shape.batch_input_floats();
-            const float* k = q + shape.matrix_floats();
-            const float* v = k + shape.matrix_floats();
-            float* o = out + static_cast<size_t>(batch) * shape.matrix_floats();
-            kernel.attend(
-                {q + first_row * shape.dim, k, v, o + first_row * shape.dim, rows, shape.tokens, shape.dim, scale},
-                workspace);
-            done(rows);
+    const auto prepare_tiles = [&] {
+        for (int64_t tile; (tile = next_tile.fetch_add(1)) < work.tiles();) {
+            work.prepare_tile(tile, room(work.batch_of_tile(tile)));
+            if (tiles_left.fetch_sub(1) == 1) all_prepared.open();
         }
+        all_prepared.wait();
+    };
+    const auto take_batches = [&](void* own, float* workspace) {
+        for (int64_t batch; (batch = next_batch.fetch_add(1)) < count;) {
+            work.prepare_batch(batch, own);
+            const int64_t first = batch * work.blocks_per_batch();
+            for (int64_t block = first; block < first + work.blocks_per_batch(); ++block)
+                done(work.attend_block(block, own, workspace));
+        }
+    };
+    on_threads(workers, [&] {
+        const int worker = next_worker.fetch_add(1);
+        float* workspace = workspaces.get() + workspace_floats * static_cast<size_t>(worker);
+        if (whole_batches) return take_batches(room(worker), workspace);
+        if (kernel.prepare != nullptr) prepare_tiles();
+        for (int64_t block; (block = next_block.fetch_add(1)) < work.blocks();)
+            done(work.attend_block(block, room(work.batch_of_block(block)), workspace));
     });
+}
+
+void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out,
+                    int threads) {
+    const size_t room = prepared_room(kernel, shape, count, threads);
+    const AlignedFloats prepared = room == 0 ? nullptr : allocate_aligned(room / sizeof(float));
+    attend_batches(kernel, shape, count, qkv, out, prepared.get(), threads, [](int64_t) {});
 }
 
 std::unique_ptr<Engine> make_engine(const EngineRequest& request) { return std::make_unique<CpuEngine>(request); }

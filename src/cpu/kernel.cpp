@@ -9,6 +9,7 @@ const Kernel& avx512_kernel();
 const Kernel& avx2_kernel();
 #endif
 const Kernel& generic_kernel();
+const Kernel& fixed_generic_kernel();
 
 const std::vector<const Kernel*>& kernels() {
     static const std::vector<const Kernel*> list = {
@@ -19,6 +20,7 @@ const std::vector<const Kernel*>& kernels() {
         &avx2_kernel(),
 #endif
         &generic_kernel(),
+        &fixed_generic_kernel(),
     };
     return list;
 }

@@ -1,11 +1,11 @@
-// The CPU kernels: one algorithm (attention_simd.h), compiled once for each kind of vector unit.
+// The CPU kernels: for each contract one algorithm, compiled once for each kind of vector unit.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "../contract.h"
+#include "../arithmetic.h"
 
 namespace hw4::cpu {
 
@@ -19,6 +19,19 @@ struct RowBlock {
     int64_t tokens;
     int64_t dim;
     Scale scale;
+    const void* prepared = nullptr; // what prepare() has made of all the batch's keys; null for kernels without one
+};
+
+constexpr int64_t kPreparedKeys = fixed::kTileKeys; // a tile of K and V, the least piece that is prepared
+
+// Some tiles of keys of one batch.
+struct KeyTiles {
+    const float* k; // [tokens][dim], of the whole batch
+    const float* v; // likewise
+    int64_t tokens;
+    int64_t dim;
+    int64_t first; // tile; its first key is kPreparedKeys * first
+    int64_t end;   // the tile after the last
 };
 
 struct Kernel {
@@ -29,9 +42,17 @@ struct Kernel {
     size_t (*workspace_floats)(int64_t dim);
     // `workspace` is aligned to 64 bytes and holds workspace_floats(dim); its content does not matter.
     void (*attend)(const RowBlock& block, float* workspace);
+
+    Arithmetic arithmetic = Arithmetic::f32;
+    // For kernels that want K and V of a whole batch in another form, made once a batch; null for the others.
+    size_t (*prepared_bytes)(int64_t tokens, int64_t dim) = nullptr;
+    // Makes that form of some tiles in `prepared`, which is aligned to 64 bytes, holds prepared_bytes(tokens, dim) and
+    // starts with any content. Called for every tile once, by several threads at the same time, in any order, and
+    // returned from for all of them before attend() sees the batch. Like attend(), it must not throw.
+    void (*prepare)(const KeyTiles& tiles, void* prepared) = nullptr;
 };
 
-// Every kernel of this build, fastest first; the last one runs anywhere.
+// Every kernel of this build, those of one contract together, fastest first; the last one of each runs anywhere.
 const std::vector<const Kernel*>& kernels();
 
 } // namespace hw4::cpu
