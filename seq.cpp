@@ -1,20 +1,23 @@
 // seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, one thread, plain loops, in the order that
-// src/contract.h states. Every other engine of this project must print the bytes that this program prints.
+// src/contract.h states, or with --arith fixed src/fixed.h. Every other engine of this project must print the bytes
+// that this program prints.
 //
-//     seq [--time] INPUT OUTPUT
+//     seq [--time] [--arith f32|fixed] INPUT OUTPUT
 //
 // --time prints the seconds of the arithmetic alone, without reading, checking and writing: "arithmetic_seconds 1.25".
+#include <getopt.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
+#include <string>
 #include <vector>
 
+#include "src/arithmetic.h"
 #include "src/case_file.h"
-#include "src/contract.h"
 #include "src/domain.h"
 #include "src/error.h"
 #include "src/fma_clones.h"
@@ -115,12 +118,50 @@ void sequential_attention(const float* q, const float* k, const float* v, float*
 
 namespace {
 
-void run(const char* input, const char* output, bool print_time) {
+constexpr const char* kUsage = "usage: seq [--time] [--arith f32|fixed] INPUT OUTPUT";
+
+struct Request {
+    hw4::Arithmetic arithmetic = hw4::Arithmetic::f32;
+    bool print_time = false;
+    std::string input;
+    std::string output;
+};
+
+[[noreturn]] void usage_error(const std::string& what) { throw hw4::Error(hw4::ExitCode::usage, what + "; " + kUsage); }
+
+// Throws Error (usage).
+Request parse(int argc, char** argv) {
+    static constexpr option kOptions[] = {
+        {"time", no_argument, nullptr, 't'}, {"arith", required_argument, nullptr, 'a'}, {nullptr, 0, nullptr, 0}};
+    Request request;
+    opterr = 0; // one line of our own instead of getopt's
+    for (int code; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
+        const std::string word = argv[optind - 1];
+        switch (code) {
+        case 't': request.print_time = true; break;
+        case 'a':
+            if (!hw4::parse_arithmetic(optarg, request.arithmetic))
+                usage_error("--arith '" + std::string(optarg) + "': need f32 or fixed");
+            break;
+        case ':': usage_error("option '" + word + "' needs a value");
+        default: usage_error("option '" + word + "' is not known, or takes no value");
+        }
+    }
+    const int names = argc - optind;
+    if (names != 2)
+        usage_error("need INPUT and OUTPUT, got " + std::to_string(names) + (names == 1 ? " name" : " names"));
+    request.input = argv[optind];
+    request.output = argv[optind + 1];
+    return request;
+}
+
+void run(const Request& request) {
     using Clock = std::chrono::steady_clock;
     hw4::InterruptGuard interrupts;
-    hw4::CaseReader reader(input);
-    hw4::refuse_overwriting(reader, output);
-    hw4::OutputFile writer(output, interrupts);
+    hw4::CaseReader reader(request.input);
+    hw4::refuse_many_columns(request.input, reader.shape(), request.arithmetic);
+    hw4::refuse_overwriting(reader, request.output);
+    hw4::OutputFile writer(request.output, interrupts);
     hw4::remark_leftovers("seq", writer);
     const hw4::Shape& shape = reader.shape();
     std::printf("(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),
@@ -128,7 +169,7 @@ void run(const char* input, const char* output, bool print_time) {
     // Not vectors, which fill their memory at once: so it becomes memory only as data comes.
     const std::unique_ptr<float[]> qkv(new float[shape.batch_input_floats()]);
     const std::unique_ptr<float[]> out(new float[shape.matrix_floats()]);
-    hw4::DomainCheck domain(input, shape);
+    hw4::DomainCheck domain(request.input, shape);
     Clock::duration arithmetic{};
     for (int64_t b = 0; b < shape.batches; ++b) {
         const int64_t first_row = b * shape.batch_input_rows();
@@ -138,26 +179,21 @@ void run(const char* input, const char* output, bool print_time) {
         const float* k = q + shape.matrix_floats();
         const float* v = k + shape.matrix_floats();
         const Clock::time_point start = Clock::now();
-        hw4::sequential_attention(q, k, v, out.get(), shape.tokens, shape.dim);
+        hw4::sequential_attention(request.arithmetic, q, k, v, out.get(), shape.tokens, shape.dim);
         arithmetic += Clock::now() - start;
         writer.write(out.get(), shape.batch_output_bytes());
     }
     reader.expect_end();
     writer.commit(false);
-    if (print_time) std::printf("arithmetic_seconds %.9g\n", std::chrono::duration<double>(arithmetic).count());
+    if (request.print_time) std::printf("arithmetic_seconds %.9g\n", std::chrono::duration<double>(arithmetic).count());
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
     hw4::occupy_closed_streams();
-    const bool print_time = argc == 4 && std::strcmp(argv[1], "--time") == 0;
-    if (argc != 3 && !print_time) {
-        std::fprintf(stderr, "usage: seq [--time] INPUT OUTPUT\n");
-        return static_cast<int>(hw4::ExitCode::usage);
-    }
     try {
-        run(argv[argc - 2], argv[argc - 1], print_time);
+        run(parse(argc, argv));
         hw4::flush_standard_output();
     } catch (const hw4::Error& error) {
         std::fprintf(stderr, "seq: %s\n", error.what());

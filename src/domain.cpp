@@ -47,6 +47,13 @@ double sum_of_magnitudes(const float* x, int64_t count) {
 
 } // namespace
 
+void refuse_many_columns(const std::string& path, const Shape& shape, Arithmetic arithmetic) {
+    if (arithmetic == Arithmetic::fixed && shape.dim > fixed::kMostColumns)
+        throw Error(ExitCode::bad_data, path + ": d is " + std::to_string(shape.dim) + ", the contract " +
+                                            name_of(arithmetic) + " needs at most " +
+                                            std::to_string(fixed::kMostColumns));
+}
+
 void BatchExtremes::merge(const BatchExtremes& later) {
     if (later.row_sum > row_sum) {
         row_sum = later.row_sum;

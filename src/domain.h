@@ -1,5 +1,6 @@
-// Which numbers the contract is defined for: finite ones whose scores and sums cannot overflow fp32. One pass over the
-// data, which may come in stretches of rows: any number of threads examine them, one joins what they found.
+// Which cases the contracts are defined for: fixed for up to 256 columns, both for the same numbers, finite ones whose
+// scores and sums cannot overflow fp32. One pass over the data, which may come in stretches of rows: any number of
+// threads examine them, one joins what they found.
 //
 // Rows are counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on.
 #pragma once
@@ -7,9 +8,13 @@
 #include <exception>
 #include <string>
 
+#include "arithmetic.h"
 #include "shape.h"
 
 namespace hw4 {
+
+// Throws Error (bad_data) where the contract is not defined for so many columns. `path` is for the message.
+void refuse_many_columns(const std::string& path, const Shape& shape, Arithmetic arithmetic);
 
 // What decides about a batch.
 struct BatchExtremes {

@@ -53,6 +53,16 @@ protected:
     static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
 };
 
+TEST(Columns, AreLimitedUnderFixedAlone) {
+    const auto refusal = [](int64_t dim, Arithmetic arithmetic) {
+        return failure_of([&] { refuse_many_columns("a.in", {1, 1, dim}, arithmetic); });
+    };
+    EXPECT_EQ(refusal(256, Arithmetic::fixed), Failure{});
+    EXPECT_EQ(refusal(257, Arithmetic::fixed),
+              (Failure{ExitCode::bad_data, "a.in: d is 257, the contract fixed needs at most 256"}));
+    EXPECT_EQ(refusal(257, Arithmetic::f32), Failure{});
+}
+
 TEST_F(Domain, AcceptsOrdinaryNumbers) { EXPECT_EQ(failure(), Failure{}); }
 
 TEST_F(Domain, NamesEveryPlaceOfANumberThatIsNotFinite) {
