@@ -1,15 +1,15 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
-//     time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
-//     time_kernels [--kernel NAME | --chosen] --once B,N,d [B,N,d ...]
-//     time_kernels --list
+//     time_kernels [--arith f32|fixed] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
+//     time_kernels [--arith f32|fixed] [--kernel NAME | --chosen] --once B,N,d [B,N,d ...]
+//     time_kernels [--arith f32|fixed] --list
 //
-// Each kernel of the table, or the named one, or the one that hw4 chooses, on each shape: launches for 0.1 s to warm
-// up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50 ms). A sample is the time
-// between two events over the K launches between them, back to back in one stream; default 1, and auto takes as many as
-// last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in hw4. With --once each
-// kernel is launched a single time, the first, for a profiler: the n-th launch is that of the n-th line. --list prints
-// the kernels' names, a line each, and needs no GPU.
+// Each kernel of the contract (default f32) in the table, or the named one, or the one that hw4 chooses, on each shape:
+// launches for 0.1 s to warm up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50
+// ms). A sample is the time between two events over the K launches between them, back to back in one stream; default 1,
+// and auto takes as many as last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in
+// hw4. With --once each kernel is launched a single time, the first, for a profiler: the n-th launch is that of the
+// n-th line. --list prints the kernels' names, a line each, and needs no GPU.
 //
 // Prints a JSON object in a line of its own for each kernel and shape, with the fields
 //
@@ -37,10 +37,12 @@ namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: time_kernels [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d ... | --list";
+    "usage: time_kernels [--arith f32|fixed] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d "
+    "... | --list";
 
 struct Request {
-    std::string kernel; // empty: every one
+    Arithmetic arithmetic = Arithmetic::f32;
+    std::string kernel; // empty: every one of the contract
     bool chosen = false;
     bool once = false; // no warm-up, one sample of one launch
     bool list = false; // nothing else
@@ -60,18 +62,34 @@ void print_line(const Kernel& kernel, bool chosen, const Shape& shape, const Tim
     std::fflush(stdout);
 }
 
+void require_kernel(const std::string& name, Arithmetic arithmetic) {
+    const Kernel* const kernel = find_kernel(name);
+    if (kernel == nullptr) usage_error("no kernel '" + name + "'");
+    if (kernel->arithmetic != arithmetic)
+        usage_error("kernel '" + name + "' computes " + name_of(kernel->arithmetic) + ", not " + name_of(arithmetic));
+}
+
+std::vector<Kernel> kernels_of(Arithmetic arithmetic) {
+    std::vector<Kernel> list;
+    for (const Kernel& kernel : kernels())
+        if (kernel.arithmetic == arithmetic) list.push_back(kernel);
+    return list;
+}
+
 Request parse_request(int argc, char** argv) {
-    static constexpr option kOptions[] = {{"kernel", required_argument, nullptr, 'k'},
-                                          {"chosen", no_argument, nullptr, 'c'},
-                                          {"once", no_argument, nullptr, 'o'},
-                                          {"list", no_argument, nullptr, 'n'},
-                                          {"runs", required_argument, nullptr, 'r'},
-                                          {"launches", required_argument, nullptr, 'l'},
-                                          {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {
+        {"arith", required_argument, nullptr, 'a'},    {"kernel", required_argument, nullptr, 'k'},
+        {"chosen", no_argument, nullptr, 'c'},         {"once", no_argument, nullptr, 'o'},
+        {"list", no_argument, nullptr, 'n'},           {"runs", required_argument, nullptr, 'r'},
+        {"launches", required_argument, nullptr, 'l'}, {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
     for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
         switch (code) {
+        case 'a':
+            if (!parse_arithmetic(optarg, request.arithmetic))
+                usage_error("--arith '" + std::string(optarg) + "': need f32 or fixed");
+            break;
         case 'k': request.kernel = optarg; break;
         case 'c': request.chosen = true; break;
         case 'o': request.once = true; break;
@@ -83,8 +101,7 @@ Request parse_request(int argc, char** argv) {
     }
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
-    if (!request.kernel.empty() && find_kernel(request.kernel) == nullptr)
-        usage_error("no kernel '" + request.kernel + "'");
+    if (!request.kernel.empty()) require_kernel(request.kernel, request.arithmetic);
     if (optind == argc) usage_error("need at least one shape B,N,d");
     for (int i = optind; i < argc; ++i) request.shapes.push_back(parse_shape(argv[i]));
     return request;
@@ -92,18 +109,21 @@ Request parse_request(int argc, char** argv) {
 
 void time_shape(const Request& request, const Shape& shape) {
     const Device device = current_device();
-    const Kernel* const chosen = choose_kernel(shape, device);
-    if (request.chosen && chosen == nullptr) {
-        std::fprintf(stderr, "time_kernels: left out: %s\n", why_not(kernels().front(), shape, device).c_str());
+    const Kernel* const best = choose_kernel(shape, device, request.arithmetic);
+    const std::string chosen = best == nullptr ? "" : best->name;
+    const std::vector<Kernel> list = kernels_of(request.arithmetic);
+    if (list.empty()) usage_error("no kernel computes " + std::string(name_of(request.arithmetic)));
+    if (request.chosen && chosen.empty()) {
+        std::fprintf(stderr, "time_kernels: left out: %s\n", why_not(list.front(), shape, device).c_str());
         return;
     }
     const Problem problem(shape);
-    for (const Kernel& kernel : kernels()) {
-        if (request.chosen && &kernel != chosen) continue;
+    for (const Kernel& kernel : list) {
+        if (request.chosen && kernel.name != chosen) continue;
         if (!request.kernel.empty() && request.kernel != kernel.name) continue;
         const std::string unsupported = why_not(kernel, shape, device);
         if (unsupported.empty())
-            print_line(kernel, &kernel == chosen, shape, time_kernel(kernel, problem, request));
+            print_line(kernel, kernel.name == chosen, shape, time_kernel(kernel, problem, request));
         else
             std::fprintf(stderr, "time_kernels: left out: %s\n", unsupported.c_str());
     }
@@ -112,7 +132,7 @@ void time_shape(const Request& request, const Shape& shape) {
 void run(int argc, char** argv) {
     const Request request = parse_request(argc, argv);
     if (request.list)
-        for (const Kernel& kernel : kernels()) std::printf("%s\n", kernel.name);
+        for (const Kernel& kernel : kernels_of(request.arithmetic)) std::printf("%s\n", kernel.name);
     for (const Shape& shape : request.shapes) time_shape(request, shape);
 }
 

@@ -15,7 +15,8 @@ KERNELS = ("plain_rows", "padded_tiles", "drawn_tiles")
 # Leaves what it is asked for in the file `calls` and computes on the CPU.
 HW4 = """
 if [ "$1" = --list-kernels ]; then
-    for kernel in {kernels}; do echo "gpu  $kernel   an idea"; done
+    for kernel in {kernels}; do echo "gpu  $kernel   f32    an idea"; done
+    echo "gpu  of_fixed   fixed  not of this ladder"
     echo "cpu  neon   another"
     exit
 fi
