@@ -1,15 +1,16 @@
 // hw4: attention from file to file. Arguments -> open the case -> choose the engine -> run -> rename the output.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/cpu/engine.h"
+#include "src/domain.h"
 #include "src/error.h"
 #include "src/gpu/connections.h"
 #include "src/gpu/engine.h"
@@ -25,24 +26,27 @@
 namespace hw4 {
 namespace {
 
-template <class List>
-bool names_kernel(const List& list, const std::string& name) {
-    return std::any_of(list.begin(), list.end(), [&](const auto& kernel) { return name == kernel.name; });
+std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const std::string& name) {
+    for (const KernelInfo& kernel : list)
+        if (kernel.name == name) return kernel;
+    return std::nullopt;
 }
 
 std::vector<KernelInfo> cpu_kernel_list() {
     std::vector<KernelInfo> list;
     for (const cpu::Kernel* kernel : cpu::kernels())
-        list.push_back(
-            {kernel->name, std::string(kernel->idea) + (kernel->supported() ? "" : " (not on this processor)")});
+        list.push_back({kernel->name,
+                        std::string(kernel->idea) + (kernel->supported() ? "" : " (not on this processor)"),
+                        kernel->arithmetic});
     return list;
 }
 
 // A kernel named on the command line settles the engine.
-Device device_of_kernel(const std::string& name, Device asked) {
-    const bool on_gpu = names_kernel(gpu::kernel_list(), name);
-    const bool on_cpu = names_kernel(cpu_kernel_list(), name);
-    if (!on_gpu && !on_cpu) throw Error(ExitCode::usage, "no kernel '" + name + "'; --list-kernels names them");
+Device device_of_kernel(const std::string& name, Device asked, Arithmetic arithmetic) {
+    const std::optional<KernelInfo> on_gpu = find_kernel(gpu::kernel_list(), name);
+    const std::optional<KernelInfo> kernel = on_gpu ? on_gpu : find_kernel(cpu_kernel_list(), name);
+    if (!kernel) throw Error(ExitCode::usage, "no kernel '" + name + "'; --list-kernels names them");
+    refuse_other_arithmetic(name, kernel->arithmetic, arithmetic);
     const Device needed = on_gpu ? Device::gpu : Device::cpu;
     if (asked != Device::automatic && asked != needed)
         throw Error(ExitCode::usage, "kernel '" + name + "' is a " + (on_gpu ? "GPU" : "CPU") +
@@ -54,8 +58,9 @@ Device device_of_kernel(const std::string& name, Device asked) {
 bool choose_gpu(const Options& options, Device device, const EngineRequest& request) {
     if (device == Device::cpu) return false;
     const gpu::Unusable no_gpu = gpu::unusable(request.pen);
-    const std::string no_kernel =
-        no_gpu.reason.empty() ? gpu::unsupported_reason(request.shape, request.options.kernel) : "";
+    const std::string no_kernel = no_gpu.reason.empty() ? gpu::unsupported_reason(request.shape, request.options.kernel,
+                                                                                  request.options.arithmetic)
+                                                        : "";
     if (no_gpu.reason.empty() && no_kernel.empty()) return true;
     if (device == Device::gpu && !no_gpu.reason.empty()) throw Error(no_gpu.code, "no usable GPU: " + no_gpu.reason);
     if (device == Device::gpu) {
@@ -99,10 +104,12 @@ void finish_report(OutputFile& file, const std::string& text, bool sync) {
 void compute(const Options& options) {
     Timeline timeline;
     const std::string& kernel = options.engine.kernel;
-    const Device device = kernel.empty() ? options.device : device_of_kernel(kernel, options.device);
+    const Device device =
+        kernel.empty() ? options.device : device_of_kernel(kernel, options.device, options.engine.arithmetic);
     if (device != Device::cpu) gpu::ask_for_few_connections();
     InterruptGuard interrupts;
     CaseReader input(options.input);
+    refuse_many_columns(options.input, input.shape(), options.engine.arithmetic);
     refuse_overwriting(input, options.output);
     OutputFile output(options.output, interrupts);
     remark_leftovers("hw4", output);
@@ -136,17 +143,21 @@ void compute(const Options& options) {
 }
 
 void list_kernels() {
-    for (const auto& kernel : gpu::kernel_list())
-        std::printf("gpu  %-16s %s\n", kernel.name.c_str(), kernel.idea.c_str());
-    for (const auto& kernel : cpu_kernel_list())
-        std::printf("cpu  %-16s %s\n", kernel.name.c_str(), kernel.idea.c_str());
+    const auto print = [](const char* device, const std::vector<KernelInfo>& list) {
+        for (const KernelInfo& kernel : list)
+            std::printf("%s  %-16s %-5s  %s\n", device, kernel.name.c_str(), name_of(kernel.arithmetic),
+                        kernel.idea.c_str());
+    };
+    print("gpu", gpu::kernel_list());
+    print("cpu", cpu_kernel_list());
 }
 
 void act(const Options& options) {
     switch (options.action) {
     case Action::help: std::fputs(kHelpText, stdout); break;
     case Action::version:
-        std::printf("hw4 %s, contract %s, %s\n", kVersion, kContractName, gpu::build_description().c_str());
+        std::printf("hw4 %s, contracts %s and %s, %s\n", kVersion, name_of(Arithmetic::f32), name_of(Arithmetic::fixed),
+                    gpu::build_description().c_str());
         break;
     case Action::list_kernels: list_kernels(); break;
     case Action::run: compute(options); break;

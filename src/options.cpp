@@ -25,9 +25,10 @@ const char* const kHelpText =
     "OUTPUT.hw4-*.tmp, is removed by the next run for the same OUTPUT.\n"
     "\n"
     "options:\n"
+    "  --arith f32|fixed       the arithmetic: float32 (the default), or integers, for d up to 256; the bytes differ\n"
     "  --device auto|gpu|cpu   where to compute; auto (the default) says why when it takes the CPU\n"
     "  --kernel NAME           a certain kernel, GPU or CPU; default: the best for the case\n"
-    "  --list-kernels          the kernels of this build\n"
+    "  --list-kernels          the kernels of this build and the arithmetic of each\n"
     "  --streams N             chunks on the GPU at once, each in a CUDA stream, 1 to 16, default 4\n"
     "  --copies 2d|linear      padded rows and 2-D copies, or packed rows and flat copies; default 2d\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors\n"
@@ -40,7 +41,7 @@ const char* const kHelpText =
     "exit codes:\n"
     "   0  done\n"
     "  64  wrong usage, or OUTPUT is the INPUT file\n"
-    "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow\n"
+    "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow, d too large\n"
     "  66  INPUT cannot be opened\n"
     "  69  no usable GPU (with --device gpu, or a GPU kernel of this build asked for)\n"
     "  70  internal error: a CUDA call failed\n"
@@ -68,6 +69,12 @@ Device parse_device(const std::string& name) {
     usage_error("--device '" + name + "': need auto, gpu or cpu");
 }
 
+Arithmetic parse_arithmetic_option(const std::string& name) {
+    Arithmetic arithmetic{};
+    if (!parse_arithmetic(name.c_str(), arithmetic)) usage_error("--arith '" + name + "': need f32 or fixed");
+    return arithmetic;
+}
+
 Copies parse_copies(const std::string& name) {
     for (const Copies copies : {Copies::two_d, Copies::linear})
         if (name == name_of(copies)) return copies;
@@ -75,7 +82,8 @@ Copies parse_copies(const std::string& name) {
 }
 
 enum Option : int {
-    kDevice = 256,
+    kDevice = 256, // the least
+    kArith,
     kKernel,
     kListKernels,
     kStreams,
@@ -89,7 +97,8 @@ enum Option : int {
     kVersionOption
 };
 
-constexpr option kOptions[] = {{"device", required_argument, nullptr, kDevice},
+constexpr option kOptions[] = {{"arith", required_argument, nullptr, kArith},
+                               {"device", required_argument, nullptr, kDevice},
                                {"kernel", required_argument, nullptr, kKernel},
                                {"list-kernels", no_argument, nullptr, kListKernels},
                                {"streams", required_argument, nullptr, kStreams},
@@ -121,6 +130,7 @@ Options parse_options(int argc, char** argv) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
     for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
         switch (code) {
+        case kArith: options.engine.arithmetic = parse_arithmetic_option(optarg); break;
         case kDevice: options.device = parse_device(optarg); break;
         case kKernel: options.engine.kernel = optarg; break;
         case kListKernels: options.action = Action::list_kernels; break;

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "contract.h"
+#include "arithmetic.h"
 #include "options.h"
 
 namespace hw4 {
@@ -83,8 +83,8 @@ std::string time_table(const RunReport& report, const RunFigures& figures) {
     const EngineFacts& engine = report.engine;
     return table + line + "  memory: " + megabytes(figures.host_peak_bytes) + " on the host, of which " +
            megabytes(report.staging_bytes) + " staging buffers; " + megabytes(engine.device_bytes) + " on the GPU\n" +
-           "  on " + engine.device + " (" + engine.device_name + "), kernel " + engine.kernel + ", " +
-           std::to_string(engine.chunk_batches) + " batches at a time\n";
+           "  on " + engine.device + " (" + engine.device_name + "), contract " + name_of(engine.arithmetic) +
+           ", kernel " + engine.kernel + ", " + std::to_string(engine.chunk_batches) + " batches at a time\n";
 }
 
 std::string json_text(const std::string& input, const Shape& shape, const RunReport& report,
@@ -95,7 +95,7 @@ std::string json_text(const std::string& input, const Shape& shape, const RunRep
     };
     const EngineFacts& engine = report.engine;
     field("hw4_version", quoted(kVersion));
-    field("contract", quoted(kContractName));
+    field("contract", quoted(name_of(engine.arithmetic)));
     field("input", quoted(input));
     field("batches", std::to_string(shape.batches));
     field("tokens", std::to_string(shape.tokens));

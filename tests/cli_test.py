@@ -41,8 +41,9 @@ OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
-OPTIONS = ("device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "trace", "sync", "help",
-           "version")
+OPTIONS = ("arith", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "trace", "sync",
+           "help", "version")
+ARITHMETICS = ("f32", "fixed")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink")
 
@@ -116,9 +117,10 @@ def bytes_written(process):
 
 
 @functools.lru_cache(maxsize=None)
-def kernels(device):
+def kernels(device, arith="f32"):
     lines = run("hw4", "--list-kernels").stdout.splitlines()
-    return [line.split()[1] for line in lines if line.startswith(device) and "(not on this processor)" not in line]
+    usable = [line.split() for line in lines if "(not on this processor)" not in line]
+    return [words[1] for words in usable if (words[0], words[2]) == (device, arith)]
 
 
 # ---- Cases
@@ -166,10 +168,10 @@ def generated(B, N, d, kind="uniform", seed=1):
 
 
 @functools.lru_cache(maxsize=None)
-def by_seq(path):
+def by_seq(path, arith="f32"):
     """What seq makes of a case."""
-    out = path.with_suffix(".seq")
-    made = run("seq", path, out)
+    out = path.with_suffix(f".seq-{arith}")
+    made = run("seq", "--arith", arith, path, out)
     if made.returncode != OK:
         raise AssertionError(made.stderr)
     return out.read_bytes()
@@ -269,11 +271,11 @@ class CliTest(unittest.TestCase):
         path = self.file(content)
         self.assert_refused(code, wanted, path, self.out, names=path)
 
-    def assert_computes(self, path, *options, note=None, **more):
+    def assert_computes(self, path, *options, note=None, arith=None, **more):
         """hw4 gives seq's bytes; note: whether the remark on the shape is due (None: either way)."""
-        done = hw4(*options, path, self.out, **more)
+        done = hw4(*(("--arith", arith) if arith else ()), *options, path, self.out, **more)
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, arith or "f32"))
         if note is not None:
             self.assertEqual([NOTE in line for line in done.stderr.splitlines()], [True] if note else [])
         return done
@@ -1003,7 +1005,10 @@ class ReportTest(CliTest):
                 self.assertRegex(rest, r"\A +\d+\.\d MB +\d+\.\d\d GB/s\Z")
         self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, "
                                       r"of which \d+\.\d MB staging buffers; 0.0 MB on the GPU\n")
-        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), kernel \w+, 3 batches at a time\n\Z")
+        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract f32, kernel \w+, "
+                                      r"3 batches at a time\n\Z")
+        done = self.assert_computes(generated(3, 256, 64), "--time", arith="fixed")
+        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract fixed, kernel fixed_\w+, ")
 
     def test_json(self):
         B, N, d = 3, 256, 64
@@ -1013,10 +1018,10 @@ class ReportTest(CliTest):
         seconds = {f"{stage}_seconds" for stage in STAGES}
         measured = seconds | {f"{stage}_gb_per_second" for stage in BYTE_STAGES} | {
             "total_seconds", "overlap", "host_peak_bytes", "staging_bytes", "readers", "writers"}
-        version, contract = re.match(r"hw4 (\S+), contract (\w+), ", run("hw4", "--version").stdout).groups()
+        version = re.match(r"hw4 (\S+), ", run("hw4", "--version").stdout)[1]
         self.assertEqual(
             {name: value for name, value in told.items() if name not in measured},
-            {"hw4_version": version, "contract": contract, "input": str(generated(B, N, d)), "batches": B,
+            {"hw4_version": version, "contract": "f32", "input": str(generated(B, N, d)), "batches": B,
              "tokens": N, "dim": d, "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
              "copies": "none", "threads": 3, "chunk_batches": 3, "queries_at_once": N, "device_peak_bytes": 0,
              "read_bytes": 12 * B * N * d, "check_bytes": 12 * B * N * d, "copy_in_bytes": 12 * B * N * d,
@@ -1027,6 +1032,12 @@ class ReportTest(CliTest):
         for name in measured:
             self.assertGreaterEqual(told[name], 0, name)
         self.assertGreater(told["host_peak_bytes"], told["staging_bytes"])
+
+    def test_json_names_the_contract(self):
+        report = self.dir / "run.json"
+        self.assert_computes(generated(2, 33, 7), "--json", report, arith="fixed")
+        told = json.loads(report.read_text())
+        self.assertEqual((told["contract"], told["kernel"]), ("fixed", kernels("cpu", "fixed")[0]))
 
     def test_trace(self):
         trace = self.dir / "run.trace"
@@ -1077,15 +1088,16 @@ class ReportTest(CliTest):
         done = run("hw4", "--list-kernels")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         for line in done.stdout.splitlines():
-            self.assertRegex(line, r"\A(gpu|cpu)  \w+ +\S.*\Z")
+            self.assertRegex(line, r"\A(gpu|cpu)  \w+ +(f32|fixed) +\S.*\Z")
         names = [line.split()[1] for line in done.stdout.splitlines()]
         self.assertEqual(len(names), len(set(names)))
         self.assertIn("generic", kernels("cpu"))
+        self.assertIn("fixed_generic", kernels("cpu", "fixed"))
 
     def test_version(self):
         done = run("hw4", "--version")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        self.assertRegex(done.stdout, r"\Ahw4 \d+\.\d+\.\d+, contract \w+, "
+        self.assertRegex(done.stdout, r"\Ahw4 \d+\.\d+\.\d+, contracts f32 and fixed, "
                                       r"(CUDA \d+\.\d+ for( sm_\d+)+|built without CUDA)\n\Z")
 
     def test_help(self):
@@ -1143,12 +1155,23 @@ class UsageTest(CliTest):
         self.assert_computes(self.source, "--thr", "2", "--sy")
 
     def test_missing_value(self):
-        for option in ("--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"):
+        for option in ("--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"):
             self.assert_refused(USAGE, rf"'{option}' needs a value", self.source, self.out, option, device=None)
 
     def test_bad_device(self):
         for name in ("tpu", "", "CPU", "0"):
             self.refused(rf"--device '{name}': need auto, gpu or cpu", "--device", name)
+
+    def test_bad_arithmetic(self):
+        for name in ("f64", "", "F32", "fixed "):
+            self.refused(rf"--arith '{name}': need f32 or fixed", "--arith", name)
+
+    def test_kernel_of_the_other_arithmetic(self):
+        for device in ("cpu", "gpu"):
+            for of_kernel, asked in (ARITHMETICS, ARITHMETICS[::-1]):
+                for kernel in kernels(device, of_kernel):
+                    self.refused(rf"kernel '{kernel}' computes {of_kernel}, not {asked}", "--arith", asked,
+                                 "--kernel", kernel)
 
     def test_bad_copies(self):
         for name in ("1d", "", "2D"):
@@ -1159,10 +1182,13 @@ class UsageTest(CliTest):
             self.refused(r"no kernel 'bogus'; --list-kernels", "--device", device, "--kernel", "bogus")
 
     def test_kernel_of_the_other_device(self):
-        for kernel in kernels("cpu"):
-            self.refused(rf"kernel '{kernel}' is a CPU kernel", "--device", "gpu", "--kernel", kernel)
-        for kernel in kernels("gpu"):
-            self.refused(rf"kernel '{kernel}' is a GPU kernel", "--device", "cpu", "--kernel", kernel)
+        for arith in ARITHMETICS:
+            for kernel in kernels("cpu", arith):
+                self.refused(rf"kernel '{kernel}' is a CPU kernel", "--device", "gpu", "--kernel", kernel,
+                             "--arith", arith)
+            for kernel in kernels("gpu", arith):
+                self.refused(rf"kernel '{kernel}' is a GPU kernel", "--device", "cpu", "--kernel", kernel,
+                             "--arith", arith)
 
     def test_named_cpu_kernel_needs_no_device(self):
         self.assert_computes(self.source, "--kernel", "generic", device=None)
@@ -1177,25 +1203,39 @@ class BytesTest(CliTest):
         thread_counts = ("1", "7") if SANITIZED else ("1", "2", "3", "7")  # the sanitizers are 20 times slower
         for shape, kind in cases:
             path = generated(*shape, kind)
-            for kernel in kernels("cpu"):
-                for threads in thread_counts:
-                    with self.subTest(shape=shape, kind=kind, kernel=kernel, threads=threads):
-                        self.assert_computes(path, "--kernel", kernel, "--threads", threads)
+            for arith in ARITHMETICS:
+                for kernel in kernels("cpu", arith):
+                    for threads in thread_counts:
+                        with self.subTest(shape=shape, kind=kind, kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, arith=arith)
+
+    def test_fixed_on_odd_shapes(self):
+        shapes = [(1, N, d) for N in (1, 63, 64, 65) for d in (1, 33, 256)]
+        for shape in [*shapes, (14000, 3, 1), (14000, 8, 4), (3, 200, 20)]:
+            with self.subTest(shape=shape):
+                self.assert_computes(generated(*shape), arith="fixed")
+
+    def test_the_contracts_differ(self):
+        path = generated(2, 130, 64)
+        self.assertNotEqual(by_seq(path, "f32"), by_seq(path, "fixed"))
+        self.assert_computes(path, arith="f32")
+        self.assert_computes(path)
 
     def test_any_device(self):
         for shape, kind in (((2, 128, 32), "uniform"), ((3, 256, 64), "huge"), ((2, 100, 7), "denormal")):
             path = generated(*shape, kind)
             for device in ("auto", None):
-                with self.subTest(shape=shape, kind=kind, device=device):
-                    self.assert_computes(path, device=device)
+                for arith in ARITHMETICS:
+                    with self.subTest(shape=shape, kind=kind, device=device, arith=arith):
+                        self.assert_computes(path, device=device, arith=arith)
 
     def test_against_the_definition(self):
         # seq itself, so that a mistake common to all programs shows too.
         B, N, d = 2, 37, 5
         data = generated(B, N, d).read_bytes()
         numbers = array.array("f", data[12:])
-        got = array.array("f", by_seq(generated(B, N, d)))
-        self.assertEqual(len(got), B * N * d)
+        outputs = [array.array("f", by_seq(generated(B, N, d), arith)) for arith in ARITHMETICS]
+        self.assertEqual([len(got) for got in outputs], [B * N * d] * len(outputs))
         for b in range(B):
             q, k, v = ([numbers[((3 * b + m) * N + i) * d:][:d] for i in range(N)] for m in range(3))
             for i in range(N):
@@ -1203,7 +1243,8 @@ class BytesTest(CliTest):
                 weights = [math.exp(s - max(scores)) for s in scores]
                 for x in range(d):
                     want = sum(w * row[x] for w, row in zip(weights, v)) / sum(weights)
-                    self.assertLess(abs(got[(b * N + i) * d + x] - want), 1e-5)
+                    for got in outputs:
+                        self.assertLess(abs(got[(b * N + i) * d + x] - want), 1e-5)
 
 
 class SeqTest(CliTest):
@@ -1221,7 +1262,9 @@ class SeqTest(CliTest):
     def test_exit_codes(self):
         path = self.file(counting(1, 4, 3))
         for args, code in (((), USAGE), ((path,), USAGE), ((path, self.out, "more"), USAGE),
-                           (("--tim", path, self.out), USAGE), ((path, path), USAGE), ((self.dir / "missing", self.out), NO_INPUT),
+                           (("--tome", path, self.out), USAGE), (("--time=5", path, self.out), USAGE),
+                           ((path, self.out, "--arith"), USAGE), (("--arith", "f64", path, self.out), USAGE),
+                           ((path, path), USAGE), ((self.dir / "missing", self.out), NO_INPUT),
                            ((self.dir, self.out), NO_INPUT), ((path, self.dir / "missing" / "x"), CANNOT_CREATE),
                            ((path, self.dir), CANNOT_CREATE), ((path, "/dev/full"), IO_ERROR)):
             with self.subTest(args=args):
@@ -1259,6 +1302,27 @@ class SeqTest(CliTest):
         self.assertTrue(0 < float(line[1]) < whole, done.stdout)
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
 
+    def test_arithmetic(self):
+        path = generated(2, 130, 33)
+        for options in (("--arith", "fixed", "--time"), ("--time", "--arith=fixed")):
+            self.assertEqual(run("seq", *options, path, self.out).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
+        self.assertEqual(run("seq", path, self.out, "--arith", "fixed").returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
+        self.assertEqual(run("seq", path, self.out).returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "f32"))
+        done = run("seq", "--arith", "f64", path, self.out)
+        self.assertEqual(done.returncode, USAGE)
+        self.assert_one_message(done.stderr, None, r"--arith 'f64': need f32 or fixed; usage: seq ", program="seq")
+
+    def test_fixed_takes_up_to_256_columns(self):
+        path = generated(1, 3, 257)
+        wanted = r"d is 257, the contract fixed needs at most 256"
+        self.assert_refused(BAD_DATA, wanted, "--arith", "fixed", path, self.out, names=path)
+        done = run("seq", "--arith", "fixed", path, self.out)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assert_one_message(done.stderr, path, wanted, program="seq")
+        self.assertEqual(self.folder(), {})
 
     def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
         path = generated(2, 33, 7)

@@ -32,6 +32,7 @@ TEST_F(CommandLine, Defaults) {
     const Options options = parse({"in", "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::automatic);
+    EXPECT_EQ(options.engine.arithmetic, Arithmetic::f32);
     EXPECT_EQ(options.engine.kernel, "");
     EXPECT_EQ(options.engine.streams, 4);
     EXPECT_EQ(options.engine.copies, Copies::two_d);
@@ -46,10 +47,11 @@ TEST_F(CommandLine, Defaults) {
 
 TEST_F(CommandLine, EveryOption) {
     const Options options =
-        parse({"--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear", "--threads=1024", "--time",
-               "--json", "run.json", "--trace=run.trace", "--sync", "in", "out"});
+        parse({"--arith", "fixed", "--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear",
+               "--threads=1024", "--time", "--json", "run.json", "--trace=run.trace", "--sync", "in", "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::cpu);
+    EXPECT_EQ(options.engine.arithmetic, Arithmetic::fixed);
     EXPECT_EQ(options.engine.kernel, "neon");
     EXPECT_EQ(options.engine.streams, 16);
     EXPECT_EQ(options.engine.copies, Copies::linear);
@@ -69,6 +71,13 @@ TEST_F(CommandLine, Devices) {
     for (const char* name : {"", "GPU", "cuda", "cpu "})
         EXPECT_EQ(failure({"--device", name, "in", "out"}),
                   wrong("--device '" + std::string(name) + "': need auto, gpu or cpu"));
+}
+
+TEST_F(CommandLine, Arithmetics) {
+    EXPECT_EQ(parse({"--arith", "f32", "in", "out"}).engine.arithmetic, Arithmetic::f32);
+    EXPECT_EQ(parse({"--arith=fixed", "in", "out"}).engine.arithmetic, Arithmetic::fixed);
+    for (const std::string name : {"", "F32", "float", "fixed "})
+        EXPECT_EQ(failure({"--arith", name, "in", "out"}), wrong("--arith '" + name + "': need f32 or fixed"));
 }
 
 TEST_F(CommandLine, KindsOfCopies) {
@@ -131,7 +140,8 @@ TEST_F(CommandLine, NamesTheUnknownLetter) {
 }
 
 TEST_F(CommandLine, NamesTheOptionWithoutItsValue) {
-    for (const std::string name : {"--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"})
+    for (const std::string name :
+         {"--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"})
         EXPECT_EQ(failure({"in", "out", name}), wrong("option '" + name + "' needs a value"));
 }
 
@@ -164,8 +174,8 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
     const std::string help = kHelpText;
-    for (const char* option : {"--device", "--kernel", "--list-kernels", "--streams", "--copies", "--threads", "--time",
-                               "--json", "--trace", "--sync", "--help", "--version"})
+    for (const char* option : {"--arith", "--device", "--kernel", "--list-kernels", "--streams", "--copies",
+                               "--threads", "--time", "--json", "--trace", "--sync", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,

@@ -6,7 +6,6 @@
 #include <map>
 #include <stdexcept>
 
-#include "../src/contract.h"
 #include "../src/options.h"
 
 namespace hw4 {
@@ -121,15 +120,16 @@ TEST(TimeTable, HasALineForEachStage) {
               "  release       0.000 ms\n"
               "  total     12500.000 ms  1.75 stages at once\n"
               "  memory: 123.5 MB on the host, of which 48.0 MB staging buffers; 170.0 MB on the GPU\n"
-              "  on gpu (NVIDIA H200), kernel tiled, 341 batches at a time\n");
+              "  on gpu (NVIDIA H200), contract f32, kernel tiled, 341 batches at a time\n");
 }
 
 TEST(TimeTable, KeepsLongNamesWhole) {
     RunReport report = example();
     report.engine.device_name = std::string(200, 'x');
     const std::string table = time_table(report, figures());
-    EXPECT_NE(table.find("  on gpu (" + report.engine.device_name + "), kernel tiled, 341 batches at a time\n"),
-              std::string::npos)
+    EXPECT_NE(
+        table.find("  on gpu (" + report.engine.device_name + "), contract f32, kernel tiled, 341 batches at a time\n"),
+        std::string::npos)
         << table;
 }
 
@@ -158,7 +158,7 @@ TEST(TraceText, HasEveryTrackAndSpan) {
 TEST(JsonText, HasEveryField) {
     const FlatJson json(json_text("a.in", {13600, 128, 32}, example(), figures()));
     EXPECT_EQ(json["hw4_version"], '"' + std::string(kVersion) + '"');
-    EXPECT_EQ(json["contract"], '"' + std::string(kContractName) + '"');
+    EXPECT_EQ(json["contract"], "\"f32\"");
     EXPECT_EQ(json["input"], "\"a.in\"");
     EXPECT_EQ(json["batches"], "13600");
     EXPECT_EQ(json["tokens"], "128");
@@ -190,6 +190,13 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["flop"], "2.85212672e+10");
     EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
     EXPECT_EQ(json.size(), 46u);
+}
+
+TEST(JsonText, NamesTheContractOfTheKernel) {
+    RunReport report = example();
+    report.engine.arithmetic = Arithmetic::fixed;
+    EXPECT_EQ(FlatJson(json_text("a.in", {1, 1, 1}, report, figures()))["contract"], "\"fixed\"");
+    EXPECT_NE(time_table(report, figures()).find("contract fixed"), std::string::npos);
 }
 
 TEST(JsonText, NoKernelTimeIsNoInfiniteSpeed) {

@@ -15,10 +15,22 @@
 namespace hw4::gpu {
 namespace {
 
-const Kernel& kernel_for(const std::string& path, const Shape& shape, const std::string& name) {
-    const std::string unsupported = unsupported_reason(shape, name);
-    if (!unsupported.empty()) throw Error(ExitCode::bad_data, path + ": " + unsupported);
-    return name.empty() ? *choose_kernel(shape, current_device()) : *find_kernel(name);
+const Kernel& kernel_for(const EngineRequest& request) {
+    const std::string& name = request.options.kernel;
+    const Arithmetic arithmetic = request.options.arithmetic;
+    const std::string unsupported = unsupported_reason(request.shape, name, arithmetic);
+    if (!unsupported.empty()) throw Error(ExitCode::bad_data, request.input + ": " + unsupported);
+    const Kernel& kernel =
+        name.empty() ? *choose_kernel(request.shape, current_device(), arithmetic) : *find_kernel(name);
+    refuse_other_arithmetic(name, kernel.arithmetic, arithmetic);
+    return kernel;
+}
+
+// The plainest of the contract, which says why no other can either; null when this build has none.
+const Kernel* first_kernel(Arithmetic arithmetic) {
+    for (const Kernel& kernel : kernels())
+        if (kernel.arithmetic == arithmetic) return &kernel;
+    return nullptr;
 }
 
 // The kernel's scratch memory, for each stream its own.
@@ -93,8 +105,7 @@ Unusable without_context(cudaError_t status) {
 class GpuEngine : public Engine {
 public:
     explicit GpuEngine(const EngineRequest& request)
-        : shape_(request.shape), copies_(request.options.copies), pen_(request.pen),
-          kernel_(kernel_for(request.input, shape_, request.options.kernel)),
+        : shape_(request.shape), copies_(request.options.copies), pen_(request.pen), kernel_(kernel_for(request)),
           pinned_(pen_.time(Stage::pin, request.staging_bytes,
                             [&] { return pin(request.staging, request.staging_bytes); })),
           memory_(pen_.time(Stage::allocate, 0, [&] { return make_memory(kernel_, shape_, request.options); })),
@@ -168,6 +179,7 @@ public:
         facts.device = "gpu";
         facts.device_name = times_.wanted() ? device_name() : ""; // a slow question
         facts.kernel = kernel_.name;
+        facts.arithmetic = kernel_.arithmetic;
         facts.streams = static_cast<int>(streams_.size());
         facts.copies = name_of(copies_);
         facts.chunk_batches = memory_.slots.batches();
@@ -248,7 +260,7 @@ private:
 
 std::vector<KernelInfo> kernel_list() {
     std::vector<KernelInfo> list;
-    for (const Kernel& kernel : kernels()) list.push_back({kernel.name, kernel.idea});
+    for (const Kernel& kernel : kernels()) list.push_back({kernel.name, kernel.idea, kernel.arithmetic});
     return list;
 }
 
@@ -274,11 +286,13 @@ Unusable unusable(const Pen& pen) {
                 "; make ARCHS=" + std::to_string(arch) + " makes one for it");
 }
 
-std::string unsupported_reason(const Shape& shape, const std::string& name) {
+std::string unsupported_reason(const Shape& shape, const std::string& name, Arithmetic arithmetic) {
     const Device device = current_device();
-    if (name.empty() && choose_kernel(shape, device) != nullptr) return "";
-    const Kernel* kernel = name.empty() ? &kernels().front() : find_kernel(name);
-    return kernel == nullptr ? "there is no kernel '" + name + "'" : why_not(*kernel, shape, device);
+    if (name.empty() && choose_kernel(shape, device, arithmetic) != nullptr) return "";
+    const Kernel* kernel = name.empty() ? first_kernel(arithmetic) : find_kernel(name);
+    if (kernel != nullptr) return why_not(*kernel, shape, device);
+    return name.empty() ? "no GPU kernel of this build computes " + std::string(name_of(arithmetic))
+                        : "there is no kernel '" + name + "'";
 }
 
 std::unique_ptr<Engine> make_engine(const EngineRequest& request) { return std::make_unique<GpuEngine>(request); }

@@ -32,7 +32,7 @@ std::string capability(int arch) { return std::to_string(arch / 10) + "." + std:
 } // namespace
 
 const std::vector<Kernel>& kernels() {
-    // In ladder order: each row one idea after the one above, the fastest last.
+    // In ladder order, one contract after the other: each row one idea after the one above, the fastest last.
     static const std::vector<Kernel> table = {
         {"plain_rows", "the baseline: a warp for each query row, straight from global memory", 75, within_48_kib,
          launch_plain_rows, no_scratch},
@@ -116,10 +116,10 @@ std::string why_not(const Kernel& kernel, const Shape& shape, const Device& devi
     return "";
 }
 
-const Kernel* choose_kernel(const Shape& shape, const Device& device) {
+const Kernel* choose_kernel(const Shape& shape, const Device& device, Arithmetic arithmetic) {
     const Kernel* best = nullptr;
     for (const Kernel& kernel : kernels())
-        if (why_not(kernel, shape, device).empty()) best = &kernel;
+        if (kernel.arithmetic == arithmetic && why_not(kernel, shape, device).empty()) best = &kernel;
     return best;
 }
 

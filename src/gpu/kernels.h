@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../contract.h"
+#include "../arithmetic.h"
 #include "../shape.h"
 #include "query_step.h"
 
@@ -71,6 +71,7 @@ struct Kernel {
     size_t (*shared_bytes)(int dim); // of a block
     void (*launch)(const KernelArgs& args, cudaStream_t stream);
     size_t (*scratch_bytes)(const Shape& shape, const Device& device); // for launches of such a shape or a part of it
+    Arithmetic arithmetic = Arithmetic::f32;
 };
 
 // The architectures this build has code for, ascending.
@@ -92,7 +93,7 @@ const std::vector<Kernel>& kernels();
 // The kernel of that name; null when there is none.
 const Kernel* find_kernel(const std::string& name);
 
-// The fastest kernel for the shape on the card; null when none can take it.
-const Kernel* choose_kernel(const Shape& shape, const Device& device);
+// The contract's fastest kernel for the shape on the card; null when none can take it.
+const Kernel* choose_kernel(const Shape& shape, const Device& device, Arithmetic arithmetic = Arithmetic::f32);
 
 } // namespace hw4::gpu

@@ -74,10 +74,10 @@ Parsed parsed(Words words) {
 }
 
 bool same(const Options& a, const Options& b) {
-    return a.action == b.action && a.device == b.device && a.engine.kernel == b.engine.kernel &&
-           a.engine.streams == b.engine.streams && a.engine.copies == b.engine.copies &&
-           a.engine.threads == b.engine.threads && a.time == b.time && a.sync == b.sync && a.json == b.json &&
-           a.trace == b.trace && a.input == b.input && a.output == b.output;
+    return a.action == b.action && a.device == b.device && a.engine.arithmetic == b.engine.arithmetic &&
+           a.engine.kernel == b.engine.kernel && a.engine.streams == b.engine.streams &&
+           a.engine.copies == b.engine.copies && a.engine.threads == b.engine.threads && a.time == b.time &&
+           a.sync == b.sync && a.json == b.json && a.trace == b.trace && a.input == b.input && a.output == b.output;
 }
 
 bool same(const Parsed& a, const Parsed& b) {
@@ -88,7 +88,9 @@ bool same(const Parsed& a, const Parsed& b) {
 // The options as a user would write them out in full.
 Words written_out(const Options& options) {
     constexpr const char* kDevices[] = {"auto", "gpu", "cpu"};
-    Words words = {"--device",
+    Words words = {"--arith",
+                   name_of(options.engine.arithmetic),
+                   "--device",
                    kDevices[static_cast<int>(options.device)],
                    "--streams",
                    std::to_string(options.engine.streams),
