@@ -6,8 +6,12 @@ import fnmatch
 import math
 import re
 
-COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in", "crc32_out_f32")
+ARITHMETICS = ("f32", "fixed")  # the contracts; an output column for each
+OUT_COLUMNS = {arith: f"crc32_out_{arith}" for arith in ARITHMETICS}
+NEEDED_COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in", OUT_COLUMNS["f32"])
+COLUMNS = (*NEEDED_COLUMNS, OUT_COLUMNS["fixed"])  # a table may know nothing of fixed
 UNKNOWN_CRC = "-"
+FIXED_MOST_COLUMNS = 256  # of Q, K and V
 
 
 class TableError(Exception):
@@ -24,7 +28,13 @@ class Case:
     seed: int
     limit_s: float
     crc32_in: str  # eight hexadecimal digits, or UNKNOWN_CRC
-    crc32_out: str
+    crc32_outs: dict[str, str]  # by contract
+
+    def crc32_out(self, arith: str) -> str:
+        return self.crc32_outs.get(arith, UNKNOWN_CRC)
+
+    def is_defined_under(self, arith: str) -> bool:
+        return arith != "fixed" or self.dim <= FIXED_MOST_COLUMNS
 
     @property
     def shape(self) -> str:
@@ -54,10 +64,10 @@ def _is_row(line: str) -> bool:
 
 def _column_places(header: str) -> dict[str, int]:
     names = header.rstrip("\r\n").split("\t")
-    missing = [column for column in COLUMNS if column not in names]
+    missing = [column for column in NEEDED_COLUMNS if column not in names]
     if missing:
         raise TableError(f"the header row has no column {', '.join(missing)}")
-    return {column: names.index(column) for column in COLUMNS}
+    return {column: names.index(column) for column in COLUMNS if column in names}
 
 
 def _name(fields: dict[str, str]) -> str:
@@ -97,7 +107,7 @@ def _case_of(line: str, places: dict[str, int]) -> Case:
     return Case(name=_name(fields), batches=_whole(fields, "B", 1), tokens=_whole(fields, "N", 1),
                 dim=_whole(fields, "d", 1), kind=fields["kind"], seed=_whole(fields, "seed", 0),
                 limit_s=_seconds(fields, "limit_s"), crc32_in=_crc(fields, "crc32_in"),
-                crc32_out=_crc(fields, "crc32_out_f32"))
+                crc32_outs={arith: _crc(fields, column) for arith, column in OUT_COLUMNS.items() if column in fields})
 
 
 def read_text(path: str) -> str:
@@ -135,8 +145,8 @@ def select(cases: list[Case], patterns: list[str]) -> list[Case]:
     return [case for case in cases if not patterns or case.name in chosen]
 
 
-def with_crcs(text: str, name: str, crc32_in: str, crc32_out: str) -> str:
-    """The table's text with the two columns of one row replaced and everything else as it was."""
+def with_crcs(text: str, name: str, crcs: dict[str, str]) -> str:
+    """The table's text with some columns of one row, {column: CRC-32}, replaced and everything else as it was."""
     lines = text.splitlines(keepends=True)
     rows = [number for number, line in enumerate(lines) if _is_row(line)]
     places = _column_places(lines[rows[0]])
@@ -145,8 +155,8 @@ def with_crcs(text: str, name: str, crc32_in: str, crc32_out: str) -> str:
         fields = content.split("\t")
         if fields[places["name"]] != name:
             continue
-        fields[places["crc32_in"]] = crc32_in
-        fields[places["crc32_out_f32"]] = crc32_out
+        for column, crc in crcs.items():
+            fields[places[column]] = crc
         lines[number] = "\t".join(fields) + lines[number][len(content):]
         return "".join(lines)
     raise TableError(f"the row {name} has left the table")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 
 import child
-from case_table import UNKNOWN_CRC, Case
+from case_table import OUT_COLUMNS, UNKNOWN_CRC, Case
 from files import crc32_of
 
 EXIT_OUT_OF_MEMORY = 71
@@ -32,6 +32,7 @@ class Settings:
     launcher: list[str]
     hw4: str
     hw4_options: list[str]
+    asked_arith: str | None  # None: hw4 is not told, and f32 is expected
     seq: str
     generate: str
     compare: str
@@ -43,7 +44,22 @@ class Settings:
     keep: bool
 
     def hw4_command(self, case_input: str, output: str) -> list[str]:
-        return [*self.launcher, self.hw4, *self.hw4_options, case_input, output]
+        return [*self.launcher, self.hw4, *self._arith_options, *self.hw4_options, case_input, output]
+
+    def seq_command(self, case_input: str, output: str) -> list[str]:
+        return [self.seq, *self._arith_options, case_input, output]
+
+    @property
+    def arith(self) -> str:
+        return self.asked_arith or "f32"
+
+    @property
+    def _arith_options(self) -> list[str]:
+        return [] if self.asked_arith is None else ["--arith", self.asked_arith]
+
+    def file_name(self, case: Case, suffix: str) -> str:
+        """Of an output: t01.out, t01.fixed.out."""
+        return case.name + ("" if self.arith == "f32" else "." + self.arith) + suffix
 
     @property
     def rule(self) -> str:
@@ -69,6 +85,7 @@ class Sample:
 @dataclasses.dataclass
 class Result:
     case: Case
+    arith: str
     verdict: str
     rule: str
     limit_s: float | None
@@ -90,7 +107,7 @@ class Result:
 
 
 @contextlib.contextmanager
-def _case_folder(settings: Settings) -> Iterator[str]:
+def case_folder(settings: Settings) -> Iterator[str]:
     """Where the judge makes files: the cases folder when they are to stay, else one of its own inside it (large
     files do not belong in /tmp, and a launcher's machine may not share that)."""
     if settings.keep:
@@ -108,12 +125,13 @@ class CaseJudge:
         self.settings = settings
         self.folder = folder
         self.input = os.path.join(settings.cases_dir, case.name + ".in")
-        self.output = os.path.join(folder, case.name + ".out")
+        self.output = os.path.join(folder, settings.file_name(case, ".out"))
+        self.crc32_out = case.crc32_out(settings.arith)
         self.limit_s = settings.limit_of(case)
         self._expected: str | None = None
 
     def judge(self) -> Result:
-        result = Result(self.case, PASSED, self.settings.rule, self.limit_s, "")
+        result = Result(self.case, self.settings.arith, PASSED, self.settings.rule, self.limit_s, "")
         try:
             self._prepare_input()
             for _ in range(self.settings.runs):
@@ -130,13 +148,14 @@ class CaseJudge:
         return result
 
     def _prepare_input(self) -> None:
-        unknown = [column for column, crc in (("crc32_in", self.case.crc32_in), ("crc32_out_f32", self.case.crc32_out))
-                   if crc == UNKNOWN_CRC]
+        crcs = {"crc32_in": self.case.crc32_in, OUT_COLUMNS[self.settings.arith]: self.crc32_out}
+        unknown = [column for column, crc in crcs.items() if crc == UNKNOWN_CRC]
         if unknown:
             raise CaseError(f"the table has no {' and no '.join(unknown)}; "
                             f"testcases/update {self.case.name} makes them")
         if not os.path.exists(self.input):
             self.input = os.path.join(self.folder, self.case.name + ".in")
+        if not os.path.exists(self.input):  # it is there when the case was judged under another contract before
             ended = child.run(self._generate_command(self.input))
             if not ended.ok:
                 raise CaseError(f"cannot generate the input: {ended.failure()}")
@@ -195,16 +214,16 @@ class CaseJudge:
             self._decide_by_atol(sample)
 
     def _decide_by_bytes(self, sample: Sample) -> None:
-        if sample.crc32_out == self.case.crc32_out:
+        if sample.crc32_out == self.crc32_out:
             sample.detail = f"bytes: CRC-32 {sample.crc32_out}"
             return
         sample.verdict = "WA"
-        sample.detail = f"bytes: CRC-32 {sample.crc32_out}, expected {self.case.crc32_out}"
+        sample.detail = f"bytes: CRC-32 {sample.crc32_out}, expected {self.crc32_out}"
         sample.explanation = self._explain_difference()
 
     def _decide_by_atol(self, sample: Sample) -> None:
         given = self._given_expected()
-        if given is None and sample.crc32_out == self.case.crc32_out:
+        if given is None and sample.crc32_out == self.crc32_out:
             sample.detail = f"{self.settings.rule}: the bytes are equal, CRC-32 {sample.crc32_out}"
             return
         same, lines = self._compare(given or self._made_expected(), ["--atol", repr(self.settings.atol)])
@@ -224,25 +243,26 @@ class CaseJudge:
 
     def _explaining_commands(self) -> str:
         name = self.case.name
-        made, output, expected = (name + suffix for suffix in (".in", ".out", ".expected"))
+        made = name + ".in"
+        output, expected = (self.settings.file_name(self.case, suffix) for suffix in (".out", ".expected"))
         kept = os.path.dirname(self.input) == self.settings.cases_dir
         case_input = self.input if kept else made
         commands = [] if kept else [self._generate_command(made)]
-        commands += [self.settings.hw4_command(case_input, output), [self.settings.seq, case_input, expected],
+        commands += [self.settings.hw4_command(case_input, output), self.settings.seq_command(case_input, expected),
                      [self.settings.compare, case_input, expected, output]]
         return " && ".join(map(shlex.join, commands))
 
     def _given_expected(self) -> str | None:
         if self.settings.expected_dir is None:
             return None
-        path = os.path.join(self.settings.expected_dir, self.case.name + ".out")
+        path = os.path.join(self.settings.expected_dir, self.settings.file_name(self.case, ".out"))
         return path if os.path.exists(path) else None
 
     def _made_expected(self) -> str:
         if self._expected is None:
-            path = os.path.join(self.folder, self.case.name + ".expected")
+            path = os.path.join(self.folder, self.settings.file_name(self.case, ".expected"))
             try:
-                ended = child.run([self.settings.seq, self.input, path])
+                ended = child.run(self.settings.seq_command(self.input, path))
             except OSError as error:
                 raise CaseError(f"cannot run seq: {error}") from error
             if not ended.ok:
@@ -257,9 +277,9 @@ class CaseJudge:
             crc = crc32_of(path)
         except OSError as error:
             raise CaseError(f"cannot read the expected output: {error}") from error
-        if crc != self.case.crc32_out:
+        if crc != self.crc32_out:
             raise CaseError(f"the expected output {os.path.basename(path)} has CRC-32 {crc}, "
-                            f"the table says {self.case.crc32_out}")
+                            f"the table says {self.crc32_out}")
 
     def _compare(self, expected: str, options: list[str]) -> tuple[bool, list[str]]:
         command = [self.settings.compare, *options, self.input, expected, self.output]
@@ -269,13 +289,9 @@ class CaseJudge:
         return done.returncode == 0, done.stdout.splitlines()
 
 
-def judge_case(case: Case, settings: Settings) -> Result:
-    with _case_folder(settings) as folder:
-        return CaseJudge(case, settings, folder).judge()
-
-
 def skipped(case: Case, settings: Settings) -> Result:
-    return Result(case, SKIPPED, settings.rule, settings.limit_of(case), "not run after a failure (--fail-fast)")
+    return Result(case, settings.arith, SKIPPED, settings.rule, settings.limit_of(case),
+                  "not run after a failure (--fail-fast)")
 
 
 def missing_programs(cases: list[Case], settings: Settings) -> list[str]:

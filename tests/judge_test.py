@@ -29,11 +29,13 @@ GENERATE = os.path.join(BIN, "testcases", "generate")
 SEQ = os.path.join(BIN, "seq")
 
 HEADER = "name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in\tcrc32_out_f32"
+BOTH_HEADER = HEADER + "\tcrc32_out_fixed"
 SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
 PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
 
-FIXTURES = None  # NAME.in and NAME.out of every case in SHAPES
+FIXTURES = None  # NAME.in, NAME.out and NAME.fixed.out of every case in SHAPES
 ROWS = {}  # and their rows of the table
+BOTH_ROWS = {}  # likewise, with the column of the contract fixed
 
 
 def setUpModule():
@@ -45,6 +47,9 @@ def setUpModule():
         subprocess.run([GENERATE, "--shape", f"{batches},{tokens},{dim}", "--seed", "7", case_input], check=True)
         subprocess.run([SEQ, case_input, output], check=True, stdout=subprocess.DEVNULL)
         ROWS[name] = row(name, crc_in=crc_of(read(case_input)), crc_out=crc_of(read(output)))
+        output = fixture(name, ".fixed.out")
+        subprocess.run([SEQ, "--arith", "fixed", case_input, output], check=True, stdout=subprocess.DEVNULL)
+        BOTH_ROWS[name] = f"{ROWS[name]}\t{crc_of(read(output))}"
 
 
 def fixture(name, suffix):
@@ -320,6 +325,82 @@ class JudgeErrors(Workplace):
         done = self.run_judge("--hw4", path)
         self.assertEqual(done.returncode, 2)
         self.assertIn("judge: ", done.stderr)
+
+
+class Arithmetics(Workplace):
+    # A program that computes under both, and one that has never heard of the option.
+    OBEDIENT = ("ARITH = sys.argv[sys.argv.index('--arith') + 1]\nmark(ARITH)\n"
+                "SUFFIX = '.out' if ARITH == 'f32' else '.fixed.out'\n"
+                "put(open(sys.argv[0][:-len('fake_hw4')] + 'good/' + NAME + SUFFIX, 'rb').read())")
+    IGNORANT = "mark(' '.join(sys.argv[1:-2]))\nput(GOOD)"
+
+    def setUp(self):
+        super().setUp()
+        os.symlink(FIXTURES, self.path("good"))
+        self.write_table(*BOTH_ROWS.values(), header=BOTH_HEADER)
+
+    def test_hw4_is_not_told_unless_it_was_asked_for(self):
+        self.expect("AC", hw4=self.IGNORANT, exit_code=0)
+        self.expect("AC", "--arith", "f32", hw4=self.IGNORANT, exit_code=0)
+        self.assertEqual(self.marks(), ["", "--arith f32"])
+
+    def test_fixed_is_decided_by_its_own_column(self):
+        said = self.expect("AC", "--arith", "fixed", hw4=self.OBEDIENT, exit_code=0)
+        self.assertRegex(said, r"\AAC +a1 +fixed +\(2, 3, 4\) .*CRC-32 " + BOTH_ROWS["a1"].split()[-1])
+        said = self.expect("WA", "--arith", "fixed", hw4="put(GOOD)")
+        expected, got = BOTH_ROWS["a1"].split()[-1], BOTH_ROWS["a1"].split()[-2]
+        self.assertIn(f"bytes: CRC-32 {got}, expected {expected}", said)
+        self.assertRegex(said, r"\n {4,}different \(rule: bytes\): \d+ of 24 values")
+
+    def test_both_judges_each_case_twice(self):
+        done = self.run_judge("--arith", "both", "a*", hw4=self.OBEDIENT)
+        self.assertEqual([line.split()[:3] for line in done.stdout.splitlines()[:4]],
+                         [["AC", name, arith] for name in ("a1", "a2") for arith in ("f32", "fixed")])
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "4 passed, 0 failed"))
+        self.assertEqual(self.marks(), ["f32", "fixed"] * 2)
+
+    def test_both_in_the_reports(self):
+        files = self.path("run.json"), self.path("run.xml")
+        self.run_judge("--arith", "both", "--json", files[0], "--junit", files[1], "a1", hw4=self.OBEDIENT)
+        with open(files[0], encoding="utf-8") as file:
+            cases = json.load(file)["cases"]
+        self.assertEqual([(case["contract"], case["crc32_out_expected"]) for case in cases],
+                         list(zip(("f32", "fixed"), BOTH_ROWS["a1"].split()[-2:])))
+        tests = ElementTree.parse(files[1]).getroot().iter("testcase")
+        self.assertEqual([(test.get("classname"), test.get("name")) for test in tests],
+                         [("hw4", "a1"), ("hw4.fixed", "a1")])
+
+    def test_both_keep_their_outputs_apart(self):
+        self.run_judge("--arith", "both", "--keep", "a1", hw4=self.OBEDIENT)
+        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.fixed.out", "a1.in", "a1.out"])
+        for name in ("a1.fixed.out", "a1.out"):
+            self.assertEqual(read(os.path.join(self.cases, name)), read(os.path.join(FIXTURES, name)))
+
+    def test_given_expected_outputs_are_the_contracts_own(self):
+        arguments = ["--arith", "fixed", "--expected", FIXTURES, "--bin", self.fake_bin(generate=True, compare=True)]
+        self.assertIn("first: batch 0", self.expect("WA", *arguments, hw4="put(bytes(96))"))
+        self.expect("AC", "--atol", "0", *arguments, hw4=self.OBEDIENT, exit_code=0)
+
+    def test_an_unknown_crc_is_an_error_of_its_contract_alone(self):
+        self.write_table(ROWS["a1"] + "\t-", header=BOTH_HEADER)
+        done = self.run_judge("--arith", "both", hw4=self.OBEDIENT)
+        self.assertRegex(done.stdout, r"\AAC +a1 +f32 .*\nJE +a1 +fixed .*the table has no crc32_out_fixed; "
+                                      r"testcases/update a1 makes them\n")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
+        self.assertEqual(self.marks(), ["f32"])
+
+    def test_a_table_may_know_nothing_of_fixed(self):
+        self.write_table(*ROWS.values())
+        said = self.expect("JE", "--arith", "fixed", hw4=self.OBEDIENT, exit_code=2)
+        self.assertIn("the table has no crc32_out_fixed;", said)
+
+    def test_fail_fast_ends_between_the_contracts(self):
+        done = self.run_judge("--arith", "both", "--fail-fast", "a1", hw4="put(GOOD[::-1])")
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines() if line[:1] in "WS"], ["WA", "SKIP"])
+
+    def test_real_hw4_passes_under_both(self):
+        done = self.run_judge("--hw4", os.path.join(BIN, "hw4"), "--device", "cpu", "--arith", "both")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"), done.stdout)
 
 
 class Tables(Workplace):
@@ -780,6 +861,23 @@ class Update(Workplace):
             self.assertIn("a1: ok\n", done.stdout)
             self.assertIn(f"a2: DIFFERENT: {message}\n", done.stdout)
             self.assertEqual(self.table_text(), before)
+
+    def test_makes_the_columns_of_both_contracts(self):
+        unknown = [self.unknown(name) + "\t-" for name in ("a1", "a2")]
+        self.write_table(*unknown, header=BOTH_HEADER)
+        self.assertEqual(self.run_update("a1").returncode, 0)
+        self.assertEqual(self.run_update("--arith", "fixed", "a2").returncode, 0)
+        fields = BOTH_ROWS["a2"].split("\t")
+        fields[-2] = "-"
+        self.assertEqual(self.table_text().splitlines()[2:], [BOTH_ROWS["a1"], "\t".join(fields)])
+        self.assertEqual(self.run_update("--check", "a1").returncode, 0)
+        self.assertEqual(self.run_update("--check", "--arith", "fixed").returncode, 0)
+        self.assertEqual(self.run_update("--check").returncode, 1)
+
+    def test_fixed_is_left_out_where_it_is_not_defined(self):
+        self.write_table(row("wide", "-", "-", shape=(1, 2, 257)) + "\t-", header=BOTH_HEADER)
+        self.assertEqual(self.run_update().returncode, 0)
+        self.assertRegex(self.table_text().splitlines()[-1], r"\t[0-9a-f]{8}\t[0-9a-f]{8}\t-\Z")
 
     def test_case_that_cannot_be_made_does_not_stop_the_others(self):
         self.write_table(row("a1", "-", "-", kind="nonsense"), self.unknown("a2"))
