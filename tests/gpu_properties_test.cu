@@ -15,12 +15,13 @@ Subject gpu_kernel(const Kernel& kernel) {
     const auto attend = [kernel](const Shape& shape, const std::vector<float>& qkv) {
         return attend_poisoned(shape, qkv, kernel.scratch_bytes(shape, current_device()), kernel.launch);
     };
-    return {kernel.name, why_no_kernel, attend};
+    return {kernel.name, kernel.arithmetic, why_no_kernel, attend};
 }
 
-std::vector<Subject> subjects() {
+std::vector<Subject> subjects(Arithmetic arithmetic) {
     std::vector<Subject> list;
-    for (const Kernel& kernel : kernels()) list.push_back(gpu_kernel(kernel));
+    for (const Kernel& kernel : kernels())
+        if (kernel.arithmetic == arithmetic) list.push_back(gpu_kernel(kernel));
     return list;
 }
 
@@ -30,27 +31,36 @@ std::vector<Subject> subjects() {
 namespace hw4 {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::subjects()),
-                         [](const auto& instance) { return instance.param.name; });
+std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::subjects(Arithmetic::f32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::subjects(Arithmetic::fixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::subjects(Arithmetic::fixed)),
+                         name_of_instance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
 
 // However a run is cut into chunks, streams and pieces, and whichever way its rows are copied.
 TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
     HW4_SKIP_WITHOUT_GPU();
-    const AttentionCase test({11, 70, 20}, CaseKind::spread, 4);
-    const std::string expected = test::bytes_of(test.expected.data(), test.expected.size());
     constexpr StagingLimits kLimits[] = {{1, 1, 80, 160}, {3, 2, 4096, 3 * 4096}, {}};
-    for (const int streams : {1, 3, 16})
-        for (const int64_t chunk : {1, 4, 11})
-            for (const Copies copies : {Copies::two_d, Copies::linear})
-                for (const StagingLimits& limits : kLimits) {
-                    EngineOptions options;
-                    options.streams = streams;
-                    options.chunk_batches = chunk;
-                    options.copies = copies;
-                    EXPECT_TRUE(from_file_to_file(test, options, limits, gpu::make_engine) == expected)
-                        << streams << " streams, " << chunk << " batches, " << name_of(copies) << ", "
-                        << limits.piece_bytes;
-                }
+    for (const Arithmetic arithmetic : kArithmetics) {
+        const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, arithmetic);
+        if (!gpu::unsupported_reason(test.shape, "", arithmetic).empty()) continue;
+        const std::string expected = test::bytes_of(test.expected.data(), test.expected.size());
+        for (const int streams : {1, 3, 16})
+            for (const int64_t chunk : {1, 4, 11})
+                for (const Copies copies : {Copies::two_d, Copies::linear})
+                    for (const StagingLimits& limits : kLimits) {
+                        EngineOptions options;
+                        options.arithmetic = arithmetic;
+                        options.streams = streams;
+                        options.chunk_batches = chunk;
+                        options.copies = copies;
+                        EXPECT_TRUE(from_file_to_file(test, options, limits, gpu::make_engine) == expected)
+                            << streams << " streams, " << chunk << " batches, " << name_of(copies) << ", "
+                            << limits.piece_bytes;
+                    }
+    }
 }
 
 } // namespace
