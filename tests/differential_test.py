@@ -46,22 +46,24 @@ class DifferentialTest(unittest.TestCase):
         self.assert_no_difference(done, "gpu")
 
     def test_a_difference_is_noticed_and_can_be_had_again(self):
-        spoil = ("--device", "cpu", "--spoil", "generic")
-        done = differential(*spoil, "--seconds", "60", "--seed", "2")  # ends after some differences
-        self.assertEqual(done.returncode, DIFFERENT, done.stdout + done.stderr)
-        line, case = re.search(r"^(DIFFERS case (\d+): generic, .*)$", done.stdout, re.MULTILINE).groups()
-        self.assertIn(f"differential --case {case}\n", done.stdout)
-        again = differential(*spoil, "--case", case)
-        self.assertEqual(again.returncode, DIFFERENT)
-        self.assertIn(line, again.stdout)
-        self.assertEqual(differential("--device", "cpu", "--case", case).returncode, OK)
+        for kernel in ("generic", "fixed_generic"):
+            spoil = ("--device", "cpu", "--spoil", kernel)
+            done = differential(*spoil, "--seconds", "60", "--seed", "2")  # ends after some differences
+            self.assertEqual(done.returncode, DIFFERENT, done.stdout + done.stderr)
+            line, case = re.search(rf"^(DIFFERS case (\d+): {kernel}, .*)$", done.stdout, re.MULTILINE).groups()
+            self.assertIn(f"differential --case {case}\n", done.stdout)
+            again = differential(*spoil, "--case", case)
+            self.assertEqual(again.returncode, DIFFERENT)
+            self.assertIn(line, again.stdout)
+            self.assertEqual(differential("--device", "cpu", "--case", case).returncode, OK)
 
     def test_a_case_is_the_same_on_every_machine(self):
-        for case, shape, values, output in PINNED:
+        for case, shape, values, f32, fixed in PINNED:
             done = differential("--device", "cpu", "--case", str(case))
             self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
             self.assertIn(f"\n{shape} (", done.stdout)
-            self.assertIn(f"\n  CRC-32 of Q, K, V {values}, of O {output}\n", done.stdout)
+            self.assertIn(f"\n  CRC-32 of Q, K, V {values}, of O under f32 {f32}, of O under fixed {fixed}\n",
+                          done.stdout)
 
     def test_wrong_usage(self):
         for args in (("--seconds", "0"), ("--seed", "-1"), ("--device", "tpu"), ("--jobs",), ("--case", "x"), ("word",)):
@@ -70,16 +72,16 @@ class DifferentialTest(unittest.TestCase):
             self.assertRegex(done.stderr, r"\Adifferential: .*; usage: .*\n\Z")
 
 
-# Case, shape, CRC-32 of Q, K, V and of O, written down on aarch64.
+# Case, shape, CRC-32 of Q, K, V and of O under f32 and under fixed, written down on aarch64.
 PINNED = (
-    (3, "B 5, N 2, d 129", "3aaec105", "a378b7af"),
-    (4, "B 1, N 125, d 2", "0979a8eb", "5f8b31a1"),
-    (5, "B 1, N 96, d 128", "d96c3325", "08ee31d9"),
-    (8, "B 1, N 1, d 13", "7f22c1c0", "b52c50e3"),
-    (10, "B 2, N 32, d 15", "62cdfb97", "a0172549"),
-    (11, "B 1, N 256, d 10", "5ce066cf", "b6865ab8"),
-    (14, "B 4, N 68, d 128", "5afd0f4d", "f3b5ad5b"),
-    (16, "B 2, N 192, d 43", "9f47b539", "84447a85"),
+    (3, "B 5, N 2, d 129", "3aaec105", "a378b7af", "77900da2"),
+    (4, "B 1, N 125, d 2", "0979a8eb", "5f8b31a1", "dbbd26fb"),
+    (5, "B 1, N 96, d 128", "d96c3325", "08ee31d9", "441953dd"),
+    (8, "B 1, N 1, d 13", "7f22c1c0", "b52c50e3", "fedb292f"),
+    (10, "B 2, N 32, d 15", "62cdfb97", "a0172549", "f12c9923"),
+    (11, "B 1, N 256, d 10", "5ce066cf", "b6865ab8", "47a70905"),
+    (14, "B 4, N 68, d 128", "5afd0f4d", "f3b5ad5b", "2482ba9b"),
+    (16, "B 2, N 192, d 43", "9f47b539", "84447a85", "c563076c"),
 )
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class CpuSide : public Side {
 public:
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
         for (const cpu::Kernel* kernel : cpu::kernels()) {
-            if (!kernel->supported() || kernel->arithmetic != Arithmetic::f32) continue;
+            if (!kernel->supported()) continue;
             float* in = in_.make(test.qkv.size(), static_cast<size_t>(random.within(0, 15)));
             float* out = out_.make(test.qkv.size() / 3, static_cast<size_t>(random.within(0, 15)));
             std::copy(test.qkv.begin(), test.qkv.end(), in);
@@ -45,7 +45,7 @@ public:
             const char* fault = !out_.intact()                  ? "wrote beside its output"
                                 : !in_.intact() || !whole_input ? "wrote to its input"
                                                                 : "";
-            take({kernel->name, how, out, static_cast<size_t>(test.shape.dim), fault});
+            take({kernel->name, kernel->arithmetic, how, out, static_cast<size_t>(test.shape.dim), fault});
         }
     }
 
@@ -57,21 +57,39 @@ private:
         return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
     }
 
+    // So many floats of poison that begin at a cache line.
+    static float* poisoned(std::vector<float>& memory, size_t floats) {
+        memory.assign(floats + kLineFloats, float_of(kPoison));
+        const size_t misplaced = reinterpret_cast<uintptr_t>(memory.data()) / sizeof(float) % kLineFloats;
+        return memory.data() + (kLineFloats - misplaced) % kLineFloats;
+    }
+
+    // The tiles of a batch the last first, some at a time; null for a kernel that prepares nothing.
+    const void* prepare(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* k) {
+        if (kernel.prepare == nullptr) return nullptr;
+        const size_t bytes = kernel.prepared_bytes(shape.tokens, shape.dim);
+        void* prepared = poisoned(prepared_, (bytes + sizeof(float) - 1) / sizeof(float));
+        for (int64_t end = (shape.tokens + cpu::kPreparedKeys - 1) / cpu::kPreparedKeys; end > 0;) {
+            const int64_t first = end - random.within(1, end);
+            kernel.prepare({k, k + shape.matrix_floats(), shape.tokens, shape.dim, first, end}, prepared);
+            end = first;
+        }
+        return prepared;
+    }
+
     // The rows of each batch cut anywhere, in a workspace full of poison.
     std::string in_blocks(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* in, float* out) {
-        const size_t floats = kernel.workspace_floats(shape.dim);
-        workspace_.assign(floats + kLineFloats, float_of(kPoison));
-        const size_t misplaced = reinterpret_cast<uintptr_t>(workspace_.data()) / sizeof(float) % kLineFloats;
-        float* workspace = workspace_.data() + (kLineFloats - misplaced) % kLineFloats;
+        float* workspace = poisoned(workspace_, kernel.workspace_floats(shape.dim));
         const int64_t most_rows = random.within(1, kernel.block_rows);
         const size_t matrix = shape.matrix_floats();
         for (int64_t b = 0; b < shape.batches; ++b) {
             const float* q = in + static_cast<size_t>(b) * 3 * matrix;
             float* o = out + static_cast<size_t>(b) * matrix;
+            const void* prepared = prepare(kernel, shape, random, q + matrix);
             for (int64_t row = 0; row < shape.tokens; row += most_rows) {
                 const int64_t rows = std::min(most_rows, shape.tokens - row);
                 kernel.attend({q + row * shape.dim, q + matrix, q + 2 * matrix, o + row * shape.dim, rows, shape.tokens,
-                               shape.dim, scale_for(shape.dim)},
+                               shape.dim, scale_for(shape.dim), prepared},
                               workspace);
             }
         }
@@ -82,6 +100,7 @@ private:
     Guarded in_;
     Guarded out_;
     std::vector<float> workspace_;
+    std::vector<float> prepared_;
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// differential: random cases, the sequential reference against every kernel of this machine, byte by byte.
+// differential: random cases, the sequential references against every kernel of this machine, byte by byte.
 //
 //     differential [--seconds S] [--seed X] [--device cpu|gpu|all] [--jobs J]
 //     differential --case C [--device cpu|gpu|all]
@@ -9,17 +9,20 @@
 #include <getopt.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <random>
 
-#include "../../src/contract.h"
+#include "../../src/arithmetic.h"
 #include "../../src/error.h"
 #include "../../src/gpu/engine.h"
 #include "../../src/numbers.h"
@@ -90,16 +93,27 @@ int64_t case_number(int64_t seed, int64_t n) {
     return static_cast<int64_t>(mixed(mixed(static_cast<uint64_t>(seed)) + static_cast<uint64_t>(n)) >> 1);
 }
 
-std::vector<float> by_reference(const DrawnCase& test) {
+std::vector<float> by_reference(const DrawnCase& test, Arithmetic arithmetic) {
     const size_t matrix = test.shape.matrix_floats();
     std::vector<float> out(static_cast<size_t>(test.shape.batches) * matrix);
     for (int64_t b = 0; b < test.shape.batches; ++b) {
         const float* q = test.batch(b);
-        sequential_attention(q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
+        sequential_attention(arithmetic, q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
                              test.shape.tokens, test.shape.dim);
     }
     return out;
 }
+
+// What each contract's kernels have to give.
+struct Expected {
+    std::vector<float> of[std::size(kArithmetics)];
+
+    explicit Expected(const DrawnCase& test) {
+        for (const Arithmetic arithmetic : kArithmetics)
+            of[static_cast<size_t>(arithmetic)] = by_reference(test, arithmetic);
+    }
+    const std::vector<float>& under(Arithmetic arithmetic) const { return of[static_cast<size_t>(arithmetic)]; }
+};
 
 unsigned long checksum(const std::vector<float>& values) {
     return ::crc32_z(0, reinterpret_cast<const Bytef*>(values.data()), values.size() * sizeof(float));
@@ -178,14 +192,14 @@ public:
 
     void run(int64_t number, bool describe = false) {
         const DrawnCase test(static_cast<uint64_t>(number));
-        const std::vector<float> expected = by_reference(test);
-        if (describe)
-            std::printf("%s\n  CRC-32 of Q, K, V %08lx, of O %08lx\n", test.name().c_str(), checksum(test.qkv),
-                        checksum(expected));
+        const Expected expected(test);
+        if (describe) print(test, expected);
+        for (const Arithmetic arithmetic : kArithmetics) require_numbers(test, arithmetic, expected.under(arithmetic));
         for (const std::unique_ptr<Side>& side : sides_) {
             Random ways(~test.seed); // the same for each side, whichever others there are
             try {
-                side->answer(test, ways, [&](const Answer& answer) { judge(test, expected, answer); });
+                side->answer(test, ways,
+                             [&](const Answer& answer) { judge(test, expected.under(answer.arithmetic), answer); });
             } catch (const Error& error) { // of a CUDA call
                 throw Error(error.code(), "case " + std::to_string(number) + ": " + error.what());
             }
@@ -193,6 +207,20 @@ public:
     }
 
 private:
+    static void print(const DrawnCase& test, const Expected& expected) {
+        std::printf("%s\n  CRC-32 of Q, K, V %08lx", test.name().c_str(), checksum(test.qkv));
+        for (const Arithmetic arithmetic : kArithmetics)
+            std::printf(", of O under %s %08lx", name_of(arithmetic), checksum(expected.under(arithmetic)));
+        std::printf("\n");
+    }
+
+    // Within the domain everything is finite.
+    void require_numbers(const DrawnCase& test, Arithmetic arithmetic, const std::vector<float>& expected) {
+        if (std::all_of(expected.begin(), expected.end(), [](float x) { return std::isfinite(x); })) return;
+        tally_.differs(test, {"the reference", arithmetic, name_of(arithmetic), nullptr, 0, ""},
+                       "a value is not finite");
+    }
+
     void judge(const DrawnCase& test, std::vector<float> expected, const Answer& answer) {
         if (answer.kernel == request_.spoilt) expected.back() = float_of(bits_of(expected.back()) ^ 1u);
         tally_.count(answer.kernel);

@@ -13,7 +13,7 @@ namespace {
 
 // ---- Shapes
 
-constexpr int64_t kMostDim = 256;                // of the GPU kernels
+constexpr int64_t kMostDim = 256;                // of the GPU kernels and of the contract fixed
 constexpr int64_t kUsualWork = int64_t{1} << 22; // multiply-adds of each product, so that there are many cases
 constexpr int64_t kLargeWork = int64_t{1} << 27;
 

@@ -33,6 +33,7 @@ private:
 
 struct Attempt {
     std::string kernel;
+    Arithmetic arithmetic;
     size_t scratch_bytes;
     std::function<void(const KernelArgs&, cudaStream_t)> launch;
 };
@@ -66,7 +67,8 @@ public:
         for (size_t i = 0; i < attempts.size(); ++i) {
             const float* result = host_.data() + i * out_floats;
             const bool clean = keeps_padding(result, out_rows, out_stride, test.shape.dim);
-            take({attempts[i].kernel, how, result, out_stride, clean ? "" : "wrote beside its output"});
+            take({attempts[i].kernel, attempts[i].arithmetic, how, result, out_stride,
+                  clean ? "" : "wrote beside its output"});
         }
     }
 
@@ -76,13 +78,13 @@ private:
         std::vector<Attempt> attempts;
         for (const Kernel& kernel : hw4::gpu::kernels())
             if (why_not(kernel, shape, card_).empty())
-                attempts.push_back({kernel.name, kernel.scratch_bytes(shape, card_), kernel.launch});
+                attempts.push_back({kernel.name, kernel.arithmetic, kernel.scratch_bytes(shape, card_), kernel.launch});
         for (const int multiprocessors : {1, 2, 5}) {
             Device small = card_;
             small.multiprocessors = multiprocessors;
             const size_t bytes = scratch_bytes_of_drawn_tiles(shape, small);
             if (bytes == 0 || !why_not(*find_kernel("drawn_tiles"), shape, card_).empty()) continue;
-            attempts.push_back({"drawn_tiles/" + std::to_string(multiprocessors), bytes,
+            attempts.push_back({"drawn_tiles/" + std::to_string(multiprocessors), Arithmetic::f32, bytes,
                                 [small](const KernelArgs& args, cudaStream_t stream) {
                                     launch_drawn_tiles_on(small, args, stream);
                                     HW4_CUDA_LAUNCHED("drawn_tiles");

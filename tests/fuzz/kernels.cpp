@@ -1,5 +1,5 @@
 // Any bits as floats: outside the contract's domain they are refused, inside every CPU kernel prints the bytes of the
-// sequential reference, and they are numbers between the values they are a mean of.
+// contract's sequential reference, and they are numbers between the values they are a mean of.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -75,23 +75,29 @@ bool in_domain(const SmallCase& test) {
     }
 }
 
-std::vector<float> by_reference(const SmallCase& test) {
+std::vector<float> by_reference(const SmallCase& test, Arithmetic arithmetic) {
     const size_t matrix = test.shape.matrix_floats();
     std::vector<float> out(static_cast<size_t>(test.shape.batches) * matrix);
     for (int64_t b = 0; b < test.shape.batches; ++b) {
         const float* q = test.batch(b);
-        sequential_attention(q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
+        sequential_attention(arithmetic, q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
                              test.shape.tokens, test.shape.dim);
     }
     return out;
 }
 
 // A weighted mean lies between its values, but for rounding: of each of N products, and of what sinks into the
-// denormals, before the division by a sum of weights that is at least 2^-9.
-void expect_means(const SmallCase& test, const std::vector<float>& out) {
+// denormals, before the division by a sum of weights that is at least 2^-9. Under fixed 97 units of each tile, of which
+// the largest value has 2^22 or more, and the largest weight is at least half.
+double rounding_of(Arithmetic arithmetic, size_t n) {
+    if (arithmetic == Arithmetic::f32) return static_cast<double>(4 * n + 16) * 0x1p-24;
+    return 200 * 0x1p-22 + (4 + static_cast<double>(n) / 64) * 0x1p-22;
+}
+
+void expect_means(const SmallCase& test, Arithmetic arithmetic, const std::vector<float>& out) {
     const auto n = static_cast<size_t>(test.shape.tokens);
     const auto d = static_cast<size_t>(test.shape.dim);
-    const double rounding = static_cast<double>(4 * n + 16) * 0x1p-24;
+    const double rounding = rounding_of(arithmetic, n);
     for (size_t i = 0; i < out.size(); ++i) {
         const float* v = test.batch(static_cast<int64_t>(i / (n * d))) + 2 * n * d + i % d;
         double least = v[0];
@@ -113,14 +119,16 @@ void expect_means(const SmallCase& test, const std::vector<float>& out) {
 void kernels(const uint8_t* data, size_t size) {
     const SmallCase test = small_case(data, size);
     if (!in_domain(test)) return;
-    const std::vector<float> expected = by_reference(test);
-    expect_means(test, expected);
-    for (const cpu::Kernel* kernel : cpu::kernels()) {
-        if (!kernel->supported() || kernel->arithmetic != Arithmetic::f32) continue;
-        std::vector<float> out(expected.size(), NAN);
-        cpu::attend_batches(*kernel, test.shape, test.shape.batches, test.qkv.data(), out.data(), 1);
-        expect(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0,
-               std::string(kernel->name) + " gives other bytes than the reference");
+    for (const Arithmetic arithmetic : kArithmetics) {
+        const std::vector<float> expected = by_reference(test, arithmetic);
+        expect_means(test, arithmetic, expected);
+        for (const cpu::Kernel* kernel : cpu::kernels()) {
+            if (!kernel->supported() || kernel->arithmetic != arithmetic) continue;
+            std::vector<float> out(expected.size(), NAN);
+            cpu::attend_batches(*kernel, test.shape, test.shape.batches, test.qkv.data(), out.data(), 1);
+            expect(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0,
+                   std::string(kernel->name) + " gives other bytes than the reference");
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../../src/arithmetic.h"
 #include "drawn_case.h"
 #include "random.h"
 
@@ -15,8 +16,9 @@ namespace hw4::fuzz {
 // One kernel's answer to a case.
 struct Answer {
     std::string kernel;
-    std::string how;  // in which way it was called
-    const float* out; // [batches][tokens][dim], rows `stride` floats apart
+    Arithmetic arithmetic; // whose reference it has to give the bytes of
+    std::string how;       // in which way it was called
+    const float* out;      // [batches][tokens][dim], rows `stride` floats apart
     size_t stride;
     std::string fault; // something wrong beside the values; empty: nothing
 };
