@@ -69,13 +69,6 @@ void require_kernel(const std::string& name, Arithmetic arithmetic) {
         usage_error("kernel '" + name + "' computes " + name_of(kernel->arithmetic) + ", not " + name_of(arithmetic));
 }
 
-std::vector<Kernel> kernels_of(Arithmetic arithmetic) {
-    std::vector<Kernel> list;
-    for (const Kernel& kernel : kernels())
-        if (kernel.arithmetic == arithmetic) list.push_back(kernel);
-    return list;
-}
-
 Request parse_request(int argc, char** argv) {
     static constexpr option kOptions[] = {
         {"arith", required_argument, nullptr, 'a'},    {"kernel", required_argument, nullptr, 'k'},

@@ -5,9 +5,11 @@
 
 #include <cstdio>
 #include <map>
+#include <tuple>
 
 #include "../src/cpu/engine.h"
 #include "../src/error.h"
+#include "../src/gpu/kernels.h"
 #include "../src/gpu/memory.h"
 #include "../src/pipeline/pipeline.h"
 #include "attention_case.h"
@@ -46,6 +48,16 @@ std::string expected_bytes(const AttentionCase& test) {
     return hw4::test::bytes_of(test.expected.data(), test.expected.size());
 }
 
+// The same case for every kernel of a contract: the reference is computed once.
+const AttentionCase& reference_case(const Shape& shape, CaseKind kind, Arithmetic arithmetic) {
+    using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, Arithmetic>;
+    static std::map<Key, AttentionCase> cases;
+    const Key key{shape.batches, shape.tokens, shape.dim, kind, arithmetic};
+    const auto found = cases.find(key);
+    return found != cases.end() ? found->second
+                                : cases.emplace(key, AttentionCase(shape, kind, 9, arithmetic)).first->second;
+}
+
 TEST(GpuEngine, GivesTheReferenceBytesWithAnyNumberOfStreams) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
@@ -69,15 +81,16 @@ TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
     int compared = 0;
     for (const int64_t dim : {1, 3, 5, 7, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
-            const AttentionCase test({5, 133, dim}, kind, 9);
             for (const KernelInfo& kernel : kernel_list()) {
-                const std::string refusal = unsupported_reason(test.shape, kernel.name);
+                const AttentionCase& test = reference_case({5, 133, dim}, kind, kernel.arithmetic);
+                const std::string refusal = unsupported_reason(test.shape, kernel.name, kernel.arithmetic);
                 if (!refusal.empty()) {
                     ++left_out[refusal];
                     continue;
                 }
                 ++compared;
                 EngineOptions options;
+                options.arithmetic = kernel.arithmetic;
                 options.kernel = kernel.name;
                 options.copies = Copies::linear;
                 options.streams = 2;
@@ -98,10 +111,11 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
     for (const int64_t dim : {64, 37}) {
-        const AttentionCase test({3, 2500, dim}, CaseKind::uniform, 9);
         for (const KernelInfo& kernel : kernel_list()) {
-            if (!unsupported_reason(test.shape, kernel.name).empty()) continue;
+            const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, kernel.arithmetic);
+            if (!unsupported_reason(test.shape, kernel.name, kernel.arithmetic).empty()) continue;
             EngineOptions options;
+            options.arithmetic = kernel.arithmetic;
             options.kernel = kernel.name;
             options.streams = 2;
             options.chunk_batches = 1;
@@ -196,6 +210,20 @@ TEST(GpuEngine, SaysWhichShapesItCannotTake) {
     HW4_SKIP_WITHOUT_GPU();
     EXPECT_EQ(unsupported_reason({1, 1, 256}, ""), "");
     EXPECT_NE(unsupported_reason({1, 1, 257}, "").find("takes d up to 256, this case has 257"), std::string::npos);
+    if (kernels_of(Arithmetic::fixed).empty())
+        EXPECT_EQ(unsupported_reason({1, 1, 64}, "", Arithmetic::fixed), "no GPU kernel of this build computes fixed");
+}
+
+TEST(GpuEngine, RefusesAKernelOfAnotherContract) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    EngineOptions options;
+    options.kernel = "plain_rows";
+    options.arithmetic = Arithmetic::fixed;
+    EngineFacts report;
+    const AttentionCase& test = reference_case({1, 3, 4}, CaseKind::uniform, Arithmetic::fixed);
+    const hw4::test::Failure failure = hw4::test::failure_of([&] { run_file(folder, test, options, report); });
+    EXPECT_EQ(failure, (hw4::test::Failure{ExitCode::usage, "kernel 'plain_rows' computes f32, not fixed"}));
 }
 
 TEST(GpuEngine, ListsTheTable) {

@@ -20,8 +20,7 @@ Subject gpu_kernel(const Kernel& kernel) {
 
 std::vector<Subject> subjects(Arithmetic arithmetic) {
     std::vector<Subject> list;
-    for (const Kernel& kernel : kernels())
-        if (kernel.arithmetic == arithmetic) list.push_back(gpu_kernel(kernel));
+    for (const Kernel& kernel : kernels_of(arithmetic)) list.push_back(gpu_kernel(kernel));
     return list;
 }
 

@@ -52,6 +52,25 @@ TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_STREQ(choose_kernel({4, 16384, 64}, kT4)->name, "register_rows");       // too old
 }
 
+TEST(ChooseKernel, StaysWithinTheContract) {
+    for (const Device& card : kCards)
+        for (const Arithmetic arithmetic : kArithmetics)
+            for (const int64_t dim : {1, 64, 256})
+                if (const Kernel* kernel = choose_kernel({1, 1, dim}, card, arithmetic)) {
+                    EXPECT_EQ(kernel->arithmetic, arithmetic) << kernel->name;
+                }
+    EXPECT_EQ(choose_kernel({1, 1, 64}, kPascal, Arithmetic::fixed), nullptr);
+}
+
+TEST(KernelTable, HasTheKernelsOfAContractTogether) {
+    std::vector<Kernel> grouped = kernels_of(Arithmetic::f32);
+    const std::vector<Kernel> fixed = kernels_of(Arithmetic::fixed);
+    EXPECT_FALSE(grouped.empty());
+    grouped.insert(grouped.end(), fixed.begin(), fixed.end());
+    ASSERT_EQ(grouped.size(), kernels().size());
+    for (size_t i = 0; i < grouped.size(); ++i) EXPECT_STREQ(grouped[i].name, kernels()[i].name);
+}
+
 // A build for older cards only runs on newer ones as PTX: kernels whose code it does not have must not be taken.
 TEST(CodeArch, IsTheNewestTheCardRuns) {
     EXPECT_EQ(code_arch(90, {75, 80, 90}), 90);
@@ -138,7 +157,7 @@ TEST(KernelArgs, OfAShapeAreAllOfItsBatchesAndQueries) {
 }
 
 TEST(Scratch, IsAskedForOnlyWhereWorkIsDrawn) {
-    for (const Kernel& kernel : kernels())
+    for (const Kernel& kernel : kernels_of(Arithmetic::f32))
         if (std::string(kernel.name) != "drawn_tiles") EXPECT_EQ(kernel.scratch_bytes({4, 16384, 64}, kH200), 0u);
     const Kernel& drawn = *find_kernel("drawn_tiles");
     EXPECT_GT(drawn.scratch_bytes({4, 16384, 64}, kH200), 0u);

@@ -62,6 +62,13 @@ const std::vector<Kernel>& kernels() {
     return table;
 }
 
+std::vector<Kernel> kernels_of(Arithmetic arithmetic) {
+    std::vector<Kernel> list;
+    for (const Kernel& kernel : kernels())
+        if (kernel.arithmetic == arithmetic) list.push_back(kernel);
+    return list;
+}
+
 std::vector<int> built_archs() {
     std::istringstream text(HW4_ARCHS); // "80 90"
     std::vector<int> archs{std::istream_iterator<int>(text), {}};

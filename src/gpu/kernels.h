@@ -89,6 +89,7 @@ std::string device_name();
 std::string why_not(const Kernel& kernel, const Shape& shape, const Device& device);
 
 const std::vector<Kernel>& kernels();
+std::vector<Kernel> kernels_of(Arithmetic arithmetic);
 
 // The kernel of that name; null when there is none.
 const Kernel* find_kernel(const std::string& name);
