@@ -40,6 +40,7 @@ class Way(NamedTuple):
     options: Tuple[str, ...] = ()
     form: str = "plain"  # of the input: plain, gzip or pipe
     output: str = "case.out"
+    arith: str = "f32"
 
 
 UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
@@ -94,10 +95,11 @@ MEMORY_ROWS = (
 
 # The reports and --sync are there for their calls.
 FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace", "run.trace"))
+FIXED_WAY = Way("fixed", options=("--arith", "fixed"), arith="fixed")
 PIPE_WAY = Way("a pipe", form="pipe")
 GZIP_WAY = Way("gzip", form="gzip")
 OTHER_WAYS = (Way("through a link", output="link"), Way("one thread", options=("--threads", "1")),
-              Way("seq", program="seq"))
+              Way("seq", program="seq"), Way("seq, fixed", "seq", ("--arith", "fixed"), arith="fixed"))
 
 count = Count()
 
@@ -123,7 +125,7 @@ class MatrixTest(cli_test.CliTest):
         # Named as the messages do; all input in one gzip or pipe takes several reads.
         case = generated(*self.shape)
         self.content = case.read_bytes()
-        self.want = by_seq(case)
+        self.want = {arith: by_seq(case, arith) for arith in cli_test.ARITHMETICS}
         self.file(self.content)
         self.file(gzip.compress(self.content, 1), "case.in.gz")
         self.inputs = {"plain": self.dir / "case.in", "gzip": self.dir / "case.in.gz", "pipe": "/dev/stdin"}
@@ -155,13 +157,14 @@ class MatrixTest(cli_test.CliTest):
         output = self.out.read_bytes()
         if done.returncode == OK:
             self.assertEqual(messages, [])
-            self.assert_same_bytes(output, self.want)
+            self.assert_same_bytes(output, self.want[way.arith])
         else:
             self.assertEqual(len(messages), 1, messages)
             self.assertTrue(messages[0].startswith(f"{way.program}: "), messages[0])
             self.assertRegex(messages[0], row.says)
             # What fails when the output has its name already, fails the reports or the flushing of names.
-            late = output == self.want and ("is written, but" in messages[0] or f"{way.output}:" not in messages[0])
+            whole = output == self.want[way.arith]
+            late = whole and ("is written, but" in messages[0] or f"{way.output}:" not in messages[0])
             self.assertTrue(output == OLD_OUTPUT or late, "the output is neither the old one nor whole")
         self.assertTrue((self.dir / "link").is_symlink())
         self.assertEqual(self.temporaries(), [])
@@ -204,6 +207,9 @@ class MatrixTest(cli_test.CliTest):
     def test_gzip(self):
         self.sweep_all(GZIP_WAY, {"read"}, least=2)
 
+    def test_memory_and_threads_under_fixed(self):
+        self.sweep_all(FIXED_WAY, {row.call for row in MEMORY_ROWS})
+
     def test_output_is_the_input(self):
         """Whatever fails, the input stays what it is, by any of its names."""
         names = {"path": "case.in", "symlink": "symlink", "hard link": "hardlink"}
@@ -234,7 +240,7 @@ class MatrixTest(cli_test.CliTest):
 
     @unittest.skipUnless(SOAK, "takes minutes: make soak")
     def test_other_ways(self):
-        for way in (PIPE_WAY, GZIP_WAY, *OTHER_WAYS):
+        for way in (PIPE_WAY, GZIP_WAY, FIXED_WAY, *OTHER_WAYS):
             self.sweep_all(way, least=0)
 
 
