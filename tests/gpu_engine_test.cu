@@ -49,7 +49,7 @@ std::string expected_bytes(const AttentionCase& test) {
 }
 
 // The same case for every kernel of a contract: the reference is computed once.
-const AttentionCase& reference_case(const Shape& shape, CaseKind kind, Arithmetic arithmetic) {
+const AttentionCase& reference_case(Shape shape, CaseKind kind, Arithmetic arithmetic) {
     using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, Arithmetic>;
     static std::map<Key, AttentionCase> cases;
     const Key key{shape.batches, shape.tokens, shape.dim, kind, arithmetic};
