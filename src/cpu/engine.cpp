@@ -59,42 +59,65 @@ int slot_count(const Shape& shape, int64_t batches) {
     return batches < shape.batches && chunk_bytes <= kLargeChunkBytes ? 2 : 1;
 }
 
-// The batches of one call and how they are cut.
+// What is prepared of one batch, for one after the other in the same memory.
+size_t prepared_stride(const Kernel& kernel, const Shape& shape) {
+    if (kernel.prepare == nullptr) return 0;
+    return (kernel.prepared_bytes(shape.tokens, shape.dim) + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+
+// The batches of one call. A kernel that prepares: with many batches, or such small ones that a block of rows is all of
+// one, each thread takes whole batches and prepares them one after the other in the same memory, which stays in its
+// cache. With few, all threads prepare all of them first, tile by tile, so that a single batch keeps all threads busy.
 class BatchWork {
 public:
-    BatchWork(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out)
+    BatchWork(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out, void* prepared,
+              const std::function<void(int64_t rows)>& done)
         : kernel_(kernel), shape_(shape), scale_(scale_for(shape.dim)), count_(count), qkv_(qkv), out_(out),
-          tiles_(parts(shape.tokens, kPreparedKeys)), blocks_(parts(shape.tokens, kernel.block_rows)) {}
+          prepared_(static_cast<char*>(prepared)), done_(done), prepared_stride_(prepared_stride(kernel, shape)),
+          tiles_(parts(shape.tokens, kPreparedKeys)), blocks_(parts(shape.tokens, kernel.block_rows)),
+          tiles_left_(count * tiles_) {}
 
-    int64_t tiles() const { return count_ * tiles_; }
-    int64_t blocks() const { return count_ * blocks_; }
-    int64_t blocks_per_batch() const { return blocks_; }
-    int64_t batch_of_tile(int64_t tile) const { return tile / tiles_; }
-    int64_t batch_of_block(int64_t block) const { return block / blocks_; }
-
-    void prepare_tile(int64_t tile, void* prepared) const {
-        prepare(tile / tiles_, tile % tiles_, tile % tiles_ + 1, prepared);
-    }
-    void prepare_batch(int64_t batch, void* prepared) const { prepare(batch, 0, tiles_, prepared); }
-
-    // Returns how many rows it has.
-    int64_t attend_block(int64_t block, const void* prepared, float* workspace) const {
-        const int64_t batch = block / blocks_;
-        const int64_t first_row = block % blocks_ * kernel_.block_rows;
-        const int64_t rows = std::min(kernel_.block_rows, shape_.tokens - first_row);
-        float* o = out_ + static_cast<size_t>(batch) * shape_.matrix_floats();
-        kernel_.attend({matrix(batch, 0) + first_row * shape_.dim, matrix(batch, 1), matrix(batch, 2),
-                        o + first_row * shape_.dim, rows, shape_.tokens, shape_.dim, scale_, prepared},
-                       workspace);
-        return rows;
+    void run(int threads) {
+        const int workers = static_cast<int>(std::min<int64_t>(threads, count_ * blocks_));
+        const size_t workspace_floats = (kernel_.workspace_floats(shape_.dim) + 15) / 16 * 16;
+        const AlignedFloats workspaces = allocate_aligned(workspace_floats * static_cast<size_t>(workers));
+        const bool prepares = kernel_.prepare != nullptr;
+        const bool whole_batches = prepares && (blocks_ == 1 || count_ >= kManyBatches * threads);
+        std::atomic<int> next_worker{0};
+        on_threads(workers, [&] {
+            const int worker = next_worker.fetch_add(1);
+            float* workspace = workspaces.get() + workspace_floats * static_cast<size_t>(worker);
+            if (whole_batches) return take_batches(room(worker), workspace);
+            if (prepares) prepare_tiles();
+            take_blocks(workspace);
+        });
     }
 
 private:
-    static int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+    void take_batches(void* prepared, float* workspace) {
+        for (int64_t batch; (batch = next_batch_.fetch_add(1)) < count_;) {
+            prepare(batch, 0, tiles_, prepared);
+            for (int64_t block = 0; block < blocks_; ++block) attend(batch, block, prepared, workspace);
+        }
+    }
 
-    // 0, 1, 2: Q, K, V.
-    const float* matrix(int64_t batch, size_t which) const {
-        return qkv_ + static_cast<size_t>(batch) * shape_.batch_input_floats() + which * shape_.matrix_floats();
+    // Returns when all are prepared, by whomever.
+    void prepare_tiles() {
+        for (int64_t tile; (tile = next_tile_.fetch_add(1)) < count_ * tiles_;) {
+            const int64_t batch = tile / tiles_;
+            prepare(batch, tile % tiles_, tile % tiles_ + 1, room(batch));
+            if (tiles_left_.fetch_sub(1) == 1) all_prepared_.open();
+        }
+        all_prepared_.wait();
+    }
+
+    void take_blocks(float* workspace) {
+        for (int64_t block; (block = next_block_.fetch_add(1)) < count_ * blocks_;) {
+            const int64_t batch = block / blocks_;
+            attend(batch, block % blocks_, room(batch), workspace);
+        }
     }
 
     void prepare(int64_t batch, int64_t first_tile, int64_t end_tile, void* prepared) const {
@@ -102,21 +125,43 @@ private:
                         prepared);
     }
 
+    void attend(int64_t batch, int64_t block, const void* prepared, float* workspace) const {
+        const int64_t first_row = block * kernel_.block_rows;
+        const int64_t rows = std::min(kernel_.block_rows, shape_.tokens - first_row);
+        float* o = out_ + static_cast<size_t>(batch) * shape_.matrix_floats();
+        kernel_.attend({matrix(batch, 0) + first_row * shape_.dim, matrix(batch, 1), matrix(batch, 2),
+                        o + first_row * shape_.dim, rows, shape_.tokens, shape_.dim, scale_, prepared},
+                       workspace);
+        done_(rows);
+    }
+
+    // 0, 1, 2: Q, K, V.
+    const float* matrix(int64_t batch, size_t which) const {
+        return qkv_ + static_cast<size_t>(batch) * shape_.batch_input_floats() + which * shape_.matrix_floats();
+    }
+
+    // For what is prepared: of a batch, or by a worker. Null where nothing is.
+    void* room(int64_t index) const {
+        return prepared_stride_ == 0 ? nullptr : prepared_ + static_cast<size_t>(index) * prepared_stride_;
+    }
+
     const Kernel& kernel_;
-    const Shape shape_;
+    const Shape& shape_;
     const Scale scale_;
     const int64_t count_;
     const float* const qkv_;
     float* const out_;
+    char* const prepared_;
+    const std::function<void(int64_t rows)>& done_;
+    const size_t prepared_stride_;
     const int64_t tiles_;  // of a batch
     const int64_t blocks_; // likewise
+    std::atomic<int64_t> next_batch_{0};
+    std::atomic<int64_t> next_tile_{0};
+    std::atomic<int64_t> tiles_left_; // to be prepared
+    std::atomic<int64_t> next_block_{0};
+    Gate all_prepared_;
 };
-
-// What is prepared of one batch, for one after the other in the same memory.
-size_t prepared_stride(const Kernel& kernel, const Shape& shape) {
-    if (kernel.prepare == nullptr) return 0;
-    return (kernel.prepared_bytes(shape.tokens, shape.dim) + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
 
 class CpuEngine : public Engine {
 public:
@@ -200,51 +245,9 @@ size_t prepared_room(const Kernel& kernel, const Shape& shape, int64_t most, int
     return static_cast<size_t>(std::min(most, kManyBatches * threads)) * prepared_stride(kernel, shape);
 }
 
-// A kernel that prepares: with many batches, or such small ones that a block is all of one, each thread takes whole
-// batches and prepares them one after the other in the same memory, which stays in its cache. With few, all threads
-// prepare all of them first, tile by tile, so that a single batch keeps all threads busy too.
 void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out,
                     void* prepared, int threads, const std::function<void(int64_t rows)>& done) {
-    const BatchWork work(kernel, shape, count, qkv, out);
-    const bool whole_batches =
-        kernel.prepare != nullptr && (work.blocks_per_batch() == 1 || count >= kManyBatches * threads);
-    const int workers = static_cast<int>(std::min<int64_t>(threads, work.blocks()));
-    const size_t workspace_floats = (kernel.workspace_floats(shape.dim) + 15) / 16 * 16;
-    const AlignedFloats workspaces = allocate_aligned(workspace_floats * static_cast<size_t>(workers));
-    const size_t stride = prepared_stride(kernel, shape);
-    const auto room = [&](int64_t index) { // null where nothing is prepared
-        return stride == 0 ? nullptr : static_cast<char*>(prepared) + static_cast<size_t>(index) * stride;
-    };
-    std::atomic<int> next_worker{0};
-    std::atomic<int64_t> next_batch{0};
-    std::atomic<int64_t> next_tile{0};
-    std::atomic<int64_t> tiles_left{work.tiles()};
-    std::atomic<int64_t> next_block{0};
-    Gate all_prepared;
-
-    const auto prepare_tiles = [&] {
-        for (int64_t tile; (tile = next_tile.fetch_add(1)) < work.tiles();) {
-            work.prepare_tile(tile, room(work.batch_of_tile(tile)));
-            if (tiles_left.fetch_sub(1) == 1) all_prepared.open();
-        }
-        all_prepared.wait();
-    };
-    const auto take_batches = [&](void* own, float* workspace) {
-        for (int64_t batch; (batch = next_batch.fetch_add(1)) < count;) {
-            work.prepare_batch(batch, own);
-            const int64_t first = batch * work.blocks_per_batch();
-            for (int64_t block = first; block < first + work.blocks_per_batch(); ++block)
-                done(work.attend_block(block, own, workspace));
-        }
-    };
-    on_threads(workers, [&] {
-        const int worker = next_worker.fetch_add(1);
-        float* workspace = workspaces.get() + workspace_floats * static_cast<size_t>(worker);
-        if (whole_batches) return take_batches(room(worker), workspace);
-        if (kernel.prepare != nullptr) prepare_tiles();
-        for (int64_t block; (block = next_block.fetch_add(1)) < work.blocks();)
-            done(work.attend_block(block, room(work.batch_of_block(block)), workspace));
-    });
+    BatchWork(kernel, shape, count, qkv, out, prepared, done).run(threads);
 }
 
 void attend_batches(const Kernel& kernel, const Shape& shape, int64_t count, const float* qkv, float* out,
