@@ -93,8 +93,10 @@ endif
 # ---- Files
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp \
     src/temporary_file.cpp
-CPU_KERNELS := src/cpu/generic.cpp src/cpu/fixed_generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
-    $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
+ARM_KERNELS := neon fixed_sdot fixed_smmla
+X86_KERNELS := avx2 avx512
+CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,generic fixed_generic $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) \
+    $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \
     $(wildcard src/pipeline/*.cpp) src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
@@ -150,6 +152,8 @@ $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 # Private, since the flags would otherwise reach the prerequisites too.
 $(BUILD)/src/cpu/avx2.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/avx512.cpp.o: private VECTOR_FLAGS := -mavx512f
+$(BUILD)/src/cpu/fixed_sdot.cpp.o: private VECTOR_FLAGS := -march=armv8.2-a+dotprod
+$(BUILD)/src/cpu/fixed_smmla.cpp.o: private VECTOR_FLAGS := -march=armv8.2-a+i8mm
 
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)

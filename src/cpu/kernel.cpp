@@ -4,6 +4,8 @@ namespace hw4::cpu {
 
 #if defined(__aarch64__)
 const Kernel& neon_kernel();
+const Kernel& fixed_smmla_kernel();
+const Kernel& fixed_sdot_kernel();
 #elif defined(__x86_64__)
 const Kernel& avx512_kernel();
 const Kernel& avx2_kernel();
@@ -20,6 +22,10 @@ const std::vector<const Kernel*>& kernels() {
         &avx2_kernel(),
 #endif
         &generic_kernel(),
+#if defined(__aarch64__)
+        &fixed_smmla_kernel(),
+        &fixed_sdot_kernel(),
+#endif
         &fixed_generic_kernel(),
     };
     return list;

@@ -1,0 +1,99 @@
+// ARM's 128-bit vectors for fixed_simd.h: what the kernels with and without matrix instructions have in common.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "../fixed.h"
+
+namespace hw4::cpu {
+
+struct NeonFloats {
+    float32x4_t x;
+
+    NeonFloats() = default;
+    HW4_INLINE NeonFloats(float32x4_t value) : x(value) {}
+    HW4_INLINE explicit NeonFloats(float value) : x(vdupq_n_f32(value)) {}
+    static HW4_INLINE NeonFloats load(const float* from) { return vld1q_f32(from); }
+    static HW4_INLINE NeonFloats load_anywhere(const float* from) { return vld1q_f32(from); }
+    HW4_INLINE void store(float* to) const { vst1q_f32(to, x); }
+};
+
+struct NeonInts {
+    int32x4_t x;
+
+    NeonInts() = default;
+    HW4_INLINE NeonInts(int32x4_t value) : x(value) {}
+    HW4_INLINE explicit NeonInts(int32_t value) : x(vdupq_n_s32(value)) {}
+    static HW4_INLINE NeonInts load(const int32_t* from) { return vld1q_s32(from); }
+    HW4_INLINE void store(int32_t* to) const { vst1q_s32(to, x); }
+    template <int kBits>
+    HW4_INLINE NeonInts shifted_left() const {
+        return vshlq_n_s32(x, kBits);
+    }
+    template <int kBits>
+    HW4_INLINE NeonInts shifted_right() const {
+        return vshrq_n_s32(x, kBits);
+    }
+    HW4_INLINE NeonFloats as_float() const { return vreinterpretq_f32_s32(x); }
+};
+
+HW4_INLINE NeonFloats operator+(NeonFloats a, NeonFloats b) { return vaddq_f32(a.x, b.x); }
+HW4_INLINE NeonFloats operator-(NeonFloats a, NeonFloats b) { return vsubq_f32(a.x, b.x); }
+HW4_INLINE NeonFloats operator-(NeonFloats a) { return vnegq_f32(a.x); }
+HW4_INLINE NeonFloats operator*(NeonFloats a, NeonFloats b) { return vmulq_f32(a.x, b.x); }
+HW4_INLINE NeonFloats fused(NeonFloats a, NeonFloats b, NeonFloats c) { return vfmaq_f32(c.x, a.x, b.x); }
+HW4_INLINE NeonFloats larger(NeonFloats a, NeonFloats b) { return vmaxq_f32(a.x, b.x); }
+HW4_INLINE bool any_above(NeonFloats a, NeonFloats b) { return vmaxvq_u32(vcgtq_f32(a.x, b.x)) != 0; }
+HW4_INLINE bool any_beyond(NeonFloats a, NeonFloats limit) { return vminvq_u32(vcaleq_f32(a.x, limit.x)) == 0; }
+
+HW4_INLINE NeonInts operator+(NeonInts a, NeonInts b) { return vaddq_s32(a.x, b.x); }
+HW4_INLINE NeonInts operator-(NeonInts a, NeonInts b) { return vsubq_s32(a.x, b.x); }
+HW4_INLINE NeonInts operator&(NeonInts a, NeonInts b) { return vandq_s32(a.x, b.x); }
+HW4_INLINE NeonInts larger(NeonInts a, NeonInts b) { return vmaxq_s32(a.x, b.x); }
+HW4_INLINE NeonFloats to_float(NeonInts a) { return vcvtq_f32_s32(a.x); }
+HW4_INLINE NeonInts nearest(NeonFloats a) { return vcvtnq_s32_f32(a.x); }
+HW4_INLINE NeonFloats shifted_power(NeonFloats t) {
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t.x), 23));
+}
+
+struct NeonMachine {
+    using F = NeonFloats;
+    using I = NeonInts;
+    static constexpr int kWidth = 4;
+    static constexpr int kRowVectors = 2;
+    static constexpr int kColumns = 4;
+    // All digits are signed; the highest of W is 128 below P's.
+    static constexpr int kQueryOffset[3] = {0, 0, 0};
+    static constexpr int kWeightOffset[3] = {-128, 0, 0};
+
+    // to[t][row] = from[row][t], 4 x 4.
+    static HW4_INLINE void transpose4(const int32_t* from, int64_t from_stride, int32_t* to, int64_t to_stride) {
+        const int32x4x2_t low = vtrnq_s32(vld1q_s32(from), vld1q_s32(from + from_stride));
+        const int32x4x2_t high = vtrnq_s32(vld1q_s32(from + 2 * from_stride), vld1q_s32(from + 3 * from_stride));
+        vst1q_s32(to, vcombine_s32(vget_low_s32(low.val[0]), vget_low_s32(high.val[0])));
+        vst1q_s32(to + to_stride, vcombine_s32(vget_low_s32(low.val[1]), vget_low_s32(high.val[1])));
+        vst1q_s32(to + 2 * to_stride, vcombine_s32(vget_high_s32(low.val[0]), vget_high_s32(high.val[0])));
+        vst1q_s32(to + 3 * to_stride, vcombine_s32(vget_high_s32(low.val[1]), vget_high_s32(high.val[1])));
+    }
+
+    // Signed digits of four words a lane, by digit: four bytes a lane, highest digit first.
+    static HW4_INLINE void digits_of_four(const NeonInts* w, int8x16_t (&digit)[3]) {
+        const auto bytes = [&](int i) { return vreinterpretq_s8_s32(w[i].x); };
+        const auto even = [](int8x16_t a, int8x16_t b) { return vreinterpretq_s16_s8(vtrn1q_s8(a, b)); };
+        const auto odd = [](int8x16_t a, int8x16_t b) { return vreinterpretq_s16_s8(vtrn2q_s8(a, b)); };
+        const int8x16_t sign = vdupq_n_s8(-128);
+        const int16x8_t even01 = even(bytes(0), bytes(1));
+        const int16x8_t even23 = even(bytes(2), bytes(3));
+        const int16x8_t odd01 = odd(bytes(0), bytes(1));
+        const int16x8_t odd23 = odd(bytes(2), bytes(3));
+        digit[0] = veorq_s8(vreinterpretq_s8_s16(vtrn2q_s16(even01, even23)), sign);
+        digit[1] = veorq_s8(vreinterpretq_s8_s16(vtrn1q_s16(odd01, odd23)), sign);
+        digit[2] = veorq_s8(vreinterpretq_s8_s16(vtrn1q_s16(even01, even23)), sign);
+    }
+
+    static HW4_INLINE int32x4_t combined(int32x4_t l0, int32x4_t l1, int32x4_t l2) {
+        return vaddq_s32(vsraq_n_s32(l1, l2, 8), vshlq_n_s32(l0, 8));
+    }
+};
+
+} // namespace hw4::cpu

@@ -1,0 +1,96 @@
+// ARM's dot products of four bytes. 3 x 8 accumulators, 6 + 1 operands: 31 of 32 registers. This file alone is built
+// with +dotprod.
+#include <sys/auxv.h>
+
+#include "fixed_neon.h"
+#include "fixed_simd.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct Sdot : NeonMachine {
+    static constexpr int kDepth = 4;
+    static constexpr int kLaneBytes = 4;
+
+    static HW4_INLINE void pack_a(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
+        int8x16_t digit[3];
+        digits_of_four(w, digit);
+        for (size_t i = 0; i < 3; ++i) vst1q_u8(to + i * digit_bytes, vreinterpretq_u8_s8(digit[i]));
+    }
+    static HW4_INLINE void pack_b(const NeonInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
+
+    struct Sums {
+        int32x4_t l0[kColumns][kRowVectors];
+        int32x4_t l1[kColumns][kRowVectors];
+        int32x4_t l2[kColumns][kRowVectors];
+
+        HW4_INLINE void start(const uint8_t* from) {
+            const auto* const sums = reinterpret_cast<const int32_t*>(from);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) {
+                    l0[x][r] = vld1q_dup_s32(sums + x);
+                    l1[x][r] = vld1q_dup_s32(sums + kColumns + x);
+                    l2[x][r] = vld1q_dup_s32(sums + 2 * kColumns + x);
+                }
+        }
+
+        template <int kLane>
+        static HW4_INLINE void add(int32x4_t (&l)[kColumns][kRowVectors], const int8x16_t (&a)[kRowVectors],
+                                   int8x16_t b) {
+#pragma GCC unroll 2
+            for (int r = 0; r < kRowVectors; ++r) l[kLane][r] = vdotq_laneq_s32(l[kLane][r], a[r], b, kLane);
+        }
+        static HW4_INLINE void add_columns(int32x4_t (&l)[kColumns][kRowVectors], const int8x16_t (&a)[kRowVectors],
+                                           int8x16_t b) {
+            add<0>(l, a, b);
+            add<1>(l, a, b);
+            add<2>(l, a, b);
+            add<3>(l, a, b);
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            const auto* const from = reinterpret_cast<const int8_t*>(a);
+            const auto* const to = reinterpret_cast<const int8_t*>(b);
+            int8x16_t high[kRowVectors];
+            int8x16_t middle[kRowVectors];
+            int8x16_t low[kRowVectors];
+#pragma GCC unroll 2
+            for (int r = 0; r < kRowVectors; ++r) {
+                high[r] = vld1q_s8(from + 16 * r);
+                middle[r] = vld1q_s8(from + 16 * (kRowVectors + r));
+                low[r] = vld1q_s8(from + 16 * (2 * kRowVectors + r));
+            }
+            const int8x16_t b_high = vld1q_s8(to);
+            add_columns(l0, high, b_high);
+            add_columns(l1, middle, b_high);
+            add_columns(l2, low, b_high);
+            const int8x16_t b_middle = vld1q_s8(to + 16);
+            add_columns(l1, high, b_middle);
+            add_columns(l2, middle, b_middle);
+            const int8x16_t b_low = vld1q_s8(to + 32);
+            add_columns(l2, high, b_low);
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) end(x, r, NeonInts(combined(l0[x][r], l1[x][r], l2[x][r])));
+        }
+    };
+};
+
+bool supported() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+
+} // namespace
+
+const Kernel& fixed_sdot_kernel() {
+    static constexpr Kernel kernel =
+        FixedAttention<Sdot>::kernel("fixed_sdot", "4 rows a vector, ARM dot products", supported);
+    return kernel;
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,538 @@
+// Attention of the contract "fixed" for a block of query rows, over a small set of vector operations.
+//
+// The vector axis of everything in floats is the ROWS: a lane carries one query row through its tiles, and no
+// horizontal operation exists. Both products of digits have one form, an outer-product panel
+//
+//     x[column][row] = combined() of the sums, over depth, of a[depth][row] * b[depth][column]
+//
+// scores:  a = Q, b = a tile of K, column = key,     depth = t
+// output:  a = P, b = a tile of V, column = feature, depth = key
+//
+// An instruction takes kDepth consecutive places of the depth at once. So both operands are packed in steps of kDepth:
+// a as [step][digit][row][kDepth], b as [block of kColumns][step][digit][column][kDepth], the highest digit first. What
+// comes in is words, a number's digits + 128 in three bytes: n + 0x808080, and for weights W, whose highest digit is
+// 128 less than P's then. A machine may take a's digits with other offsets too: kQueryOffset and kWeightOffset are what
+// its a has added to the true digits. What that adds to the sums depends on b alone, so each block of b begins with the
+// sums to start from, [3][kColumns], which undo it.
+//
+// A machine V brings: its vectors F and I with the overloads of fixed.h's operations, kWidth lanes, kRowVectors,
+// kColumns, kDepth, kLaneBytes (of one digit of kDepth places), the two offsets, transpose4, pack_a, pack_b and Sums,
+// the accumulators of a panel.
+#pragma once
+
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include "kernel.h"
+
+namespace hw4::cpu {
+
+constexpr int64_t kFixedBlockRowsAbout = 192; // rows of a block: they share each tile while it is in the nearest cache
+constexpr int32_t kZeroWord = 0x808080;
+constexpr float kFloorExponent = -90.0f; // weights below 2^-90 count as that: W is 0x8080 from 2^-40 to 2^-140
+
+template <class V>
+struct FixedAttention {
+    using F = typename V::F;
+    using I = typename V::I;
+    static constexpr int kTileKeys = fixed::kTileKeys;
+    static constexpr int kDigits = fixed::kDigits;
+    static constexpr int kMostColumns = static_cast<int>(fixed::kMostColumns);
+    static constexpr int kWidth = V::kWidth;
+    static constexpr int kColumns = V::kColumns;
+    static constexpr int kDepth = V::kDepth;
+    static constexpr int kRowVectors = V::kRowVectors;
+    static constexpr int kRows = kRowVectors * kWidth; // of a group
+    static constexpr int kGroups = static_cast<int>(kFixedBlockRowsAbout / kRows);
+    static constexpr int64_t kBlockRows = int64_t{kGroups} * kRows;
+    static constexpr int kKeysAtOnce = kDepth > kColumns ? kDepth : kColumns;
+    static constexpr size_t kColumnBytes = static_cast<size_t>(kDigits) * V::kLaneBytes; // one column, one step
+    static constexpr size_t kStepA = kColumnBytes * kRows;
+    static constexpr size_t kStepB = kColumnBytes * kColumns;
+    static constexpr size_t kStartBytes = sizeof(int32_t) * kDigits * kColumns;
+    static_assert(kTileKeys % kKeysAtOnce == 0 && kKeysAtOnce % kDepth == 0 && kKeysAtOnce % kColumns == 0);
+    static_assert(kWidth % kColumns == 0 && kWidth % 4 == 0 && kTileKeys % kWidth == 0);
+
+    static HW4_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+    static HW4_INLINE int64_t rounded_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+    static HW4_INLINE int64_t steps(int64_t depth) { return (depth + kDepth - 1) / kDepth; }
+    static HW4_INLINE int64_t tiles_of(int64_t tokens) { return (tokens + kTileKeys - 1) / kTileKeys; }
+
+    // ---- A prepared batch: its tiles one after the other
+
+    struct TileHead {
+        int k_exponent;
+        int v_exponent;
+    };
+    static constexpr size_t kLine = 64;
+
+    struct TileLayout {
+        size_t k_block; // bytes
+        size_t v_block;
+        size_t v; // where V begins
+        size_t bytes;
+
+        explicit TileLayout(int64_t dim) {
+            k_block = kStartBytes + static_cast<size_t>(steps(dim)) * kStepB;
+            v_block = kStartBytes + static_cast<size_t>(kTileKeys / kDepth) * kStepB;
+            v = lines(kLine + kTileKeys / kColumns * k_block);
+            bytes = v + lines(static_cast<size_t>((dim + kColumns - 1) / kColumns) * v_block);
+        }
+        static size_t lines(size_t size) { return (size + kLine - 1) / kLine * kLine; }
+    };
+
+    static size_t prepared_bytes(int64_t tokens, int64_t dim) {
+        return static_cast<size_t>(tiles_of(tokens)) * TileLayout(dim).bytes;
+    }
+
+    // ---- Numbers to words
+
+    static HW4_INLINE int exponent_of(const float* x, int64_t count) {
+        uint32_t largest = 0;
+        for (int64_t i = 0; i < count; ++i) {
+            const uint32_t magnitude = bits_of(x[i]) & 0x7fffffffu;
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        return fixed::exponent_for(float_of(largest));
+    }
+
+    // One row of numbers, and zeros up to `padded`.
+    static HW4_INLINE void to_words(const float* x, int64_t count, int64_t padded, fixed::Factors scale,
+                                    int32_t* words) {
+        const F first(scale.first);
+        const F second(scale.second);
+        int64_t i = 0;
+        for (; i + kWidth <= count; i += kWidth)
+            (nearest(F::load_anywhere(x + i) * first * second) + I(kZeroWord)).store(words + i);
+        if (i < count) {
+            float last[kWidth] = {};
+            alignas(64) int32_t last_words[kWidth];
+            for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
+            (nearest(F::load_anywhere(last) * first * second) + I(kZeroWord)).store(last_words);
+            for (int64_t lane = 0; i < count; ++i, ++lane) words[i] = last_words[lane];
+        }
+        for (; i < padded; ++i) words[i] = kZeroWord;
+    }
+
+    static HW4_INLINE void zero_words(int32_t* words, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) words[i] = kZeroWord;
+    }
+
+    // Words of kWidth rows, by row, and then by column with a lane for each row.
+    struct Transposed {
+        alignas(64) int32_t rows[kWidth][kMostColumns];
+        alignas(64) int32_t columns[kMostColumns][kWidth];
+
+        HW4_INLINE void transpose(int64_t padded) {
+            for (int row = 0; row < kWidth; row += 4)
+                for (int64_t t = 0; t < padded; t += 4)
+                    V::transpose4(rows[row] + t, kMostColumns, columns[t] + row, kWidth);
+        }
+    };
+    static constexpr int64_t kWordPad = kDepth > 4 ? kDepth : 4; // what transpose4 and the steps both divide
+
+    // ---- Packing b
+
+    struct DigitSums {
+        I high, middle, low;
+
+        HW4_INLINE DigitSums() : high(0), middle(0), low(0) {}
+        HW4_INLINE void add(I word) {
+            high = high + word.template shifted_right<16>() - I(128);
+            middle = middle + (word.template shifted_right<8>() & I(255)) - I(128);
+            low = low + (word & I(255)) - I(128);
+        }
+    };
+
+    // kDepth rows of kWidth lanes to a step of kWidth / kColumns blocks, as many of them as are there.
+    static HW4_INLINE void pack_step(const int32_t* words, int64_t stride, uint8_t* to, size_t block_bytes,
+                                     int64_t blocks) {
+        I w[kDepth];
+        for (int i = 0; i < kDepth; ++i) w[i] = I::load(words + i * stride);
+        constexpr size_t digit_bytes = static_cast<size_t>(kWidth) * V::kLaneBytes;
+        constexpr size_t piece = static_cast<size_t>(kColumns) * V::kLaneBytes;
+        alignas(64) uint8_t packed[kDigits * digit_bytes];
+        V::pack_b(w, packed, digit_bytes);
+        for (int64_t block = 0; block < least(blocks, kWidth / kColumns); ++block)
+            for (size_t digit = 0; digit < kDigits; ++digit)
+                std::memcpy(to + static_cast<size_t>(block) * block_bytes + digit * piece,
+                            packed + digit * digit_bytes + static_cast<size_t>(block) * piece, piece);
+    }
+
+    static HW4_INLINE void store_start(const DigitSums& sums, const int (&offset)[kDigits], uint8_t* to,
+                                       size_t block_bytes, int64_t blocks) {
+        alignas(64) int32_t digit[kDigits][kWidth];
+        sums.high.store(digit[0]);
+        sums.middle.store(digit[1]);
+        sums.low.store(digit[2]);
+        for (int64_t lane = 0; lane < least(blocks * kColumns, kWidth); ++lane) {
+            const int32_t high = digit[0][lane];
+            const int32_t middle = digit[1][lane];
+            const int32_t low = digit[2][lane];
+            const int32_t start[kDigits] = {
+                -(offset[0] * high),
+                -(offset[0] * middle + offset[1] * high),
+                -(offset[0] * low + offset[1] * middle + offset[2] * high),
+            };
+            uint8_t* block = to + static_cast<size_t>(lane / kColumns) * block_bytes;
+            for (int i = 0; i < kDigits; ++i)
+                std::memcpy(block + sizeof(int32_t) * static_cast<size_t>(i * kColumns + lane % kColumns), &start[i],
+                            sizeof(int32_t));
+        }
+    }
+
+    // Keys that do not exist are copies of the last one, which leaves the largest score what it is.
+    static HW4_INLINE void prepare_keys(const float* k, int64_t keys, int64_t dim, int exponent,
+                                        const TileLayout& layout, uint8_t* to) {
+        const fixed::Factors scale = fixed::factors(exponent);
+        const int64_t padded = rounded_up(dim, kWordPad);
+        Transposed words;
+        for (int64_t j = 0; j < rounded_up(keys, kKeysAtOnce); j += kWidth) {
+            for (int64_t row = 0; row < kWidth; ++row)
+                to_words(k + least(j + row, keys - 1) * dim, dim, padded, scale, words.rows[row]);
+            words.transpose(padded);
+            uint8_t* const blocks = to + static_cast<size_t>(j / kColumns) * layout.k_block;
+            DigitSums sums;
+            for (int64_t t = 0; t < dim; ++t) sums.add(I::load(words.columns[t]));
+            store_start(sums, V::kQueryOffset, blocks, layout.k_block, kWidth / kColumns);
+            for (int64_t step = 0; step < steps(dim); ++step)
+                pack_step(words.columns[step * kDepth], kWidth,
+                          blocks + kStartBytes + static_cast<size_t>(step) * kStepB, layout.k_block, kWidth / kColumns);
+        }
+    }
+
+    static HW4_INLINE void prepare_values(const float* v, int64_t keys, int64_t dim, int exponent,
+                                          const TileLayout& layout, uint8_t* to) {
+        const fixed::Factors scale = fixed::factors(exponent);
+        const int64_t padded = rounded_up(dim, kWidth);
+        const int64_t blocks = (dim + kColumns - 1) / kColumns;
+        alignas(64) int32_t words[kDepth][kMostColumns];
+        DigitSums sums[kMostColumns / kWidth];
+        for (int64_t step = 0; step < steps(keys); ++step) {
+            for (int64_t i = 0; i < kDepth; ++i) {
+                const int64_t key = step * kDepth + i;
+                if (key < keys)
+                    to_words(v + key * dim, dim, padded, scale, words[i]);
+                else
+                    zero_words(words[i], padded);
+            }
+            for (int64_t x = 0; x < padded; x += kWidth) {
+                for (int i = 0; i < kDepth; ++i) sums[x / kWidth].add(I::load(words[i] + x));
+                const int64_t block = x / kColumns;
+                pack_step(words[0] + x, kMostColumns,
+                          to + static_cast<size_t>(block) * layout.v_block + kStartBytes +
+                              static_cast<size_t>(step) * kStepB,
+                          layout.v_block, blocks - block);
+            }
+        }
+        for (int64_t x = 0; x < padded; x += kWidth)
+            store_start(sums[x / kWidth], V::kWeightOffset, to + static_cast<size_t>(x / kColumns) * layout.v_block,
+                        layout.v_block, blocks - x / kColumns);
+    }
+
+    static void prepare(const KeyTiles& tiles, void* prepared) {
+        const TileLayout layout(tiles.dim);
+        for (int64_t tile = tiles.first; tile < tiles.end; ++tile) {
+            auto* const to = static_cast<uint8_t*>(prepared) + static_cast<size_t>(tile) * layout.bytes;
+            const int64_t keys = least(kTileKeys, tiles.tokens - tile * kTileKeys);
+            const float* const k = tiles.k + tile * kTileKeys * tiles.dim;
+            const float* const v = tiles.v + tile * kTileKeys * tiles.dim;
+            const TileHead head = {exponent_of(k, keys * tiles.dim), exponent_of(v, keys * tiles.dim)};
+            std::memcpy(to, &head, sizeof head);
+            prepare_keys(k, keys, tiles.dim, head.k_exponent, layout, to + kLine);
+            prepare_values(v, keys, tiles.dim, head.v_exponent, layout, to + layout.v);
+        }
+    }
+
+    static HW4_INLINE TileHead head_of(const uint8_t* tile) {
+        TileHead head;
+        std::memcpy(&head, tile, sizeof head);
+        return head;
+    }
+
+    // ---- A block of rows
+
+    // What a group's rows carry from tile to tile, row index last, so that a vector load takes kWidth rows.
+    struct Group {
+        alignas(64) int32_t q_exponent[kRows];
+        alignas(64) float reference[kRows];
+        alignas(64) float l[kRows];
+        alignas(64) float h[kRows];
+    };
+    static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
+                  "making the groups of a workspace must cost nothing, and nobody ends them");
+    static_assert(alignof(Group) <= kLine && sizeof(Group) % sizeof(float) == 0);
+
+    static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
+
+    struct Workspace {
+        Group* groups; // [kGroups]
+        uint8_t* q;    // [kGroups][steps(dim)][kStepA]
+        float* o;      // [kGroups][padded dim][kRows]
+        int32_t* x;    // [kTileKeys][kRows]
+        uint8_t* p;    // [kTileKeys / kDepth][kStepA]
+        size_t floats;
+
+        Workspace(float* base, int64_t dim) {
+            size_t used = 0;
+            const auto take = [&](size_t count) {
+                float* part = base ? base + used : nullptr;
+                used += lines(count);
+                return part;
+            };
+            float* const group_floats = take(kGroups * sizeof(Group) / sizeof(float));
+            groups = group_floats ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
+            q = reinterpret_cast<uint8_t*>(take(kGroups * q_bytes(dim) / sizeof(float)));
+            o = take(static_cast<size_t>(kGroups * padded_rows(dim)));
+            x = reinterpret_cast<int32_t*>(take(size_t{kTileKeys} * kRows));
+            p = reinterpret_cast<uint8_t*>(take(kTileKeys / kDepth * kStepA / sizeof(float)));
+            floats = used;
+        }
+    };
+
+    static HW4_INLINE size_t q_bytes(int64_t dim) { return static_cast<size_t>(steps(dim)) * kStepA; }
+    static HW4_INLINE int64_t padded_rows(int64_t dim) { return rounded_up(dim, kColumns) * kRows; }
+    static_assert(kStepA % sizeof(I) == 0, "vectors of q and p must stay aligned");
+
+    static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
+
+    // Digits of `rows` query rows; rows that do not exist are zero.
+    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, uint8_t* to, float* o) {
+        const int64_t padded = rounded_up(dim, kWordPad);
+        Transposed words;
+        for (int first = 0; first < kRows; first += kWidth) {
+            for (int row = 0; row < kWidth; ++row) {
+                const bool present = first + row < rows;
+                const float* const from = q + (first + row) * dim;
+                const int exponent = present ? exponent_of(from, dim) : fixed::exponent_for(0.0f);
+                group.q_exponent[first + row] = exponent;
+                if (present)
+                    to_words(from, dim, padded, fixed::factors(exponent), words.rows[row]);
+                else
+                    zero_words(words.rows[row], padded);
+            }
+            words.transpose(padded);
+            for (int64_t step = 0; step < steps(dim); ++step) {
+                I w[kDepth];
+                for (int i = 0; i < kDepth; ++i) w[i] = I::load(words.columns[step * kDepth + i]);
+                V::pack_a(w, to + static_cast<size_t>(step) * kStepA + first * V::kLaneBytes, kRows * V::kLaneBytes);
+            }
+        }
+        for (int row = 0; row < kRows; ++row) {
+            group.reference[row] = -HUGE_VALF;
+            group.l[row] = 0.0f;
+            group.h[row] = 0.0f;
+        }
+        for (int64_t i = 0; i < padded_rows(dim); ++i) o[i] = 0.0f;
+    }
+
+    // end(column, row vector, x) for all of a panel.
+    template <class End>
+    static HW4_INLINE void panel(const uint8_t* a, const uint8_t* block, int64_t step_count, End end) {
+        typename V::Sums sums;
+        sums.start(block);
+        const uint8_t* b = block + kStartBytes;
+        for (int64_t step = 0; step < step_count; ++step, a += kStepA, b += kStepB) sums.step(a, b);
+        sums.finish(end);
+    }
+
+    // The weights of one tile and a vector of rows.
+    struct Weighing {
+        F scale, bias, floor;
+        I origin; // 0 where origins are left out
+    };
+
+    template <bool kOrigins, class Counts>
+    static HW4_INLINE I weigh_step(const int32_t* x, const Weighing& by, uint8_t* p, I sum, Counts counts) {
+        I w[kDepth];
+#pragma GCC unroll 8
+        for (int i = 0; i < kDepth; ++i) {
+            I score = I::load(x + i * kRows);
+            if (kOrigins) score = score - by.origin;
+            w[i] = nearest(fixed::weight_value(larger(to_float(score), by.floor), by.scale, by.bias));
+            if (counts(i)) sum = sum + w[i];
+        }
+        V::pack_a(w, p, kRows * V::kLaneBytes);
+        return sum;
+    }
+
+    // Scores to the digits of weights; returns the sum of the weights.
+    template <bool kOrigins>
+    static HW4_INLINE I weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p) {
+        I sum(-keys * static_cast<int32_t>(fixed::kMiddle));
+        int j = 0;
+        for (; j + kDepth <= keys; j += kDepth, x += kDepth * kRows, p += kStepA)
+            sum = weigh_step<kOrigins>(x, by, p, sum, [](int) { return true; });
+        if (j < keys) sum = weigh_step<kOrigins>(x, by, p, sum, [&](int i) { return j + i < keys; });
+        return sum;
+    }
+
+    static HW4_INLINE F power(I exponent) { return (exponent + I(127)).template shifted_left<23>().as_float(); }
+    static HW4_INLINE F power_of_two(F k) { return power(nearest(larger(k, F(-127.0f)))); }
+
+    // What a tile's weights are measured against, for all rows of a group.
+    struct References {
+        alignas(64) float M[kRows];
+        Weighing by[kRowVectors];
+        bool origins; // whether a row takes its weights from differences
+    };
+
+    static HW4_INLINE References references_for(const Group& group, const I (&largest)[kRowVectors], int k_exponent,
+                                                Scale scale) {
+        References all;
+        all.origins = false;
+        F inverse[kRowVectors];
+        for (int r = 0; r < kRowVectors; ++r) {
+            const I k =
+                larger(I(24 - k_exponent) - I::load(group.q_exponent + r * kWidth), I(int32_t{fixed::kLeastScale}));
+            Weighing& by = all.by[r];
+            by.scale = F(scale.c) * power(k);
+            inverse[r] = F(scale.inv_c) * power(I(0) - k);
+            const F x = to_float(largest[r]);
+            const F M = fused(x, by.scale, F(kRoundToInt)) - F(kRoundToInt);
+            M.store(all.M + r * kWidth);
+            by.bias = F(fixed::kPowerBias) - M;
+            by.floor = (M + F(kFloorExponent)) * inverse[r];
+            by.origin = I(0);
+            all.origins = all.origins || any_beyond(x * by.scale, F(kIntegerReach));
+        }
+        if (all.origins) take_origins(all, largest, inverse);
+        return all;
+    }
+
+    // The same one row at a time, where some rows' scores are past what a float holds with a fraction.
+    static void take_origins(References& all, const I (&largest)[kRowVectors], const F (&inverse)[kRowVectors]) {
+        for (int r = 0; r < kRowVectors; ++r) {
+            alignas(64) int32_t x[kWidth];
+            alignas(64) float scale[kWidth];
+            alignas(64) float bias[kWidth];
+            alignas(64) float depth[kWidth];
+            alignas(64) int32_t origin[kWidth];
+            largest[r].store(x);
+            all.by[r].scale.store(scale);
+            for (int lane = 0; lane < kWidth; ++lane) {
+                const fixed::TileReference reference = fixed::tile_reference(x[lane], scale[lane]);
+                all.M[r * kWidth + lane] = reference.M;
+                bias[lane] = reference.bias;
+                origin[lane] = reference.origin;
+                depth[lane] = (fixed::kPowerBias - reference.bias) + kFloorExponent;
+            }
+            all.by[r].bias = F::load(bias);
+            all.by[r].origin = I::load(origin);
+            all.by[r].floor = F::load(depth) * inverse[r];
+        }
+    }
+
+    // Rows whose reference a tile's M exceeds by too much get that M.
+    static void raise_references(Group& group, const float* M, float* o, int64_t dim) {
+        for (int row = 0; row < kRows; ++row) {
+            if (!fixed::raises(M[row], group.reference[row])) continue;
+            const float alpha = hw4::power_of_two(group.reference[row] - M[row]);
+            group.l[row] *= alpha;
+            group.h[row] *= alpha;
+            for (int64_t x = 0; x < dim; ++x) o[x * kRows + row] *= alpha;
+            group.reference[row] = M[row];
+        }
+    }
+
+    struct Tile {
+        const uint8_t* k;
+        const uint8_t* v;
+        TileHead head;
+        int keys;
+        bool first;
+    };
+
+    // One group of rows against a tile.
+    static void attend_tile(Group& group, const uint8_t* q, float* o, const Workspace& w, const Tile& tile,
+                            const TileLayout& layout, int64_t dim, Scale scale, int least_v_exponent) {
+        I largest[kRowVectors];
+        for (I& m : largest) m = I(INT32_MIN);
+        const int64_t q_steps = steps(dim);
+        const uint8_t* b = tile.k;
+        for (int64_t j = 0; j < rounded_up(tile.keys, kKeysAtOnce); j += kColumns, b += layout.k_block)
+            panel(q, b, q_steps, [&](int column, int r, I x) {
+                x.store(w.x + (j + column) * kRows + r * kWidth);
+                largest[r] = larger(largest[r], x);
+            });
+
+        const References references = references_for(group, largest, tile.head.k_exponent, scale);
+        I sums[kRowVectors];
+        for (int r = 0; r < kRowVectors; ++r) {
+            const int32_t* const x = w.x + r * kWidth;
+            uint8_t* const p = w.p + r * kWidth * V::kLaneBytes;
+            sums[r] = references.origins ? weigh<true>(x, tile.keys, references.by[r], p)
+                                         : weigh<false>(x, tile.keys, references.by[r], p);
+        }
+
+        bool raised = false;
+        for (int r = 0; r < kRowVectors; ++r)
+            raised = raised || any_above(F::load(references.M + r * kWidth),
+                                         F::load(group.reference + r * kWidth) + F(fixed::kReferenceSlack));
+        if (raised) raise_references(group, references.M, o, tile.first ? 0 : dim);
+
+        F o_weight[kRowVectors];
+        for (int r = 0; r < kRowVectors; ++r) {
+            const int at = r * kWidth;
+            const F lead = F::load(references.M + at) - F::load(group.reference + at);
+            o_weight[r] = power_of_two(lead + F(static_cast<float>(least_v_exponent - tile.head.v_exponent)));
+            (F::load(group.h + at) + o_weight[r]).store(group.h + at);
+            fused(to_float(sums[r]), power_of_two(lead), F::load(group.l + at)).store(group.l + at);
+        }
+
+        b = tile.v;
+        for (int64_t x = 0; x < dim; x += kColumns, b += layout.v_block)
+            panel(w.p, b, steps(tile.keys), [&](int column, int r, I y) {
+                float* const sum = o + (x + column) * kRows + r * kWidth;
+                fused(to_float(y), o_weight[r], F::load(sum)).store(sum);
+            });
+    }
+
+    static void store_rows(const Group& group, float* o, int64_t rows, int64_t dim, fixed::Factors scale, float* out) {
+        alignas(64) float inverse[kRows];
+        for (int row = 0; row < kRows; ++row) inverse[row] = 1.0f / group.l[row];
+        for (int64_t x = 0; x < dim; ++x)
+            for (int row = 0; row < kRows; ++row)
+                o[x * kRows + row] = fixed::fixed_result(o[x * kRows + row], group.h[row], inverse[row], scale);
+        for (int64_t row = 0; row < rows; ++row)
+            for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = o[x * kRows + row];
+    }
+
+    static void attend(const RowBlock& block, float* workspace) {
+        const Workspace w(workspace, block.dim);
+        const TileLayout layout(block.dim);
+        const auto* const prepared = static_cast<const uint8_t*>(block.prepared);
+        const int64_t tile_count = tiles_of(block.tokens);
+        int least_v_exponent = INT32_MAX;
+        for (int64_t tile = 0; tile < tile_count; ++tile) {
+            const int exponent = head_of(prepared + static_cast<size_t>(tile) * layout.bytes).v_exponent;
+            least_v_exponent = exponent < least_v_exponent ? exponent : least_v_exponent;
+        }
+
+        const int64_t groups = (block.rows + kRows - 1) / kRows;
+        const auto q_of = [&](int64_t g) { return w.q + static_cast<size_t>(g) * q_bytes(block.dim); };
+        const auto o_of = [&](int64_t g) { return w.o + g * padded_rows(block.dim); };
+        for (int64_t g = 0; g < groups; ++g)
+            start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim, q_of(g),
+                        o_of(g));
+        for (int64_t t = 0; t < tile_count; ++t) {
+            const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
+            const Tile tile = {at + kLine, at + layout.v, head_of(at),
+                               static_cast<int>(least(kTileKeys, block.tokens - t * kTileKeys)), t == 0};
+            for (int64_t g = 0; g < groups; ++g)
+                attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, block.scale, least_v_exponent);
+        }
+        const fixed::Factors result_scale = fixed::factors(24 - least_v_exponent);
+        for (int64_t g = 0; g < groups; ++g)
+            store_rows(w.groups[g], o_of(g), least(kRows, block.rows - g * kRows), block.dim, result_scale,
+                       block.out + g * kRows * block.dim);
+    }
+
+    static constexpr Kernel kernel(const char* name, const char* idea, bool (*supported)()) {
+        return {name,           idea,   supported, kBlockRows, workspace_floats, attend, Arithmetic::fixed,
+                prepared_bytes, prepare};
+    }
+};
+
+} // namespace hw4::cpu
