@@ -94,7 +94,7 @@ endif
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp \
     src/temporary_file.cpp
 ARM_KERNELS := neon fixed_sdot fixed_smmla
-X86_KERNELS := avx2 avx512
+X86_KERNELS := avx2 avx512 fixed_avx2 fixed_avx_vnni fixed_avx512
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,generic fixed_generic $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) \
     $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \
@@ -152,6 +152,9 @@ $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 # Private, since the flags would otherwise reach the prerequisites too.
 $(BUILD)/src/cpu/avx2.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/avx512.cpp.o: private VECTOR_FLAGS := -mavx512f
+$(BUILD)/src/cpu/fixed_avx2.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma
+$(BUILD)/src/cpu/fixed_avx_vnni.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma -mavxvnni
+$(BUILD)/src/cpu/fixed_avx512.cpp.o: private VECTOR_FLAGS := -mavx512f -mavx512vnni
 $(BUILD)/src/cpu/fixed_sdot.cpp.o: private VECTOR_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed_smmla.cpp.o: private VECTOR_FLAGS := -march=armv8.2-a+i8mm
 

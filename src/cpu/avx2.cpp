@@ -1,9 +1,8 @@
 // 256-bit vectors with fused multiply-add (Haswell and later). 3 x 4 accumulators, 3 + 1 operands: all 16
 // registers. This file alone is built with -mavx2 -mfma.
-#include <immintrin.h>
-
 #include "attention_simd.h"
 #include "transpose_sse.h"
+#include "x86_intrinsics.h"
 
 namespace hw4::cpu {
 namespace {

@@ -1,16 +1,8 @@
 // 512-bit vectors. 3 x 8 accumulators, 3 operands, broadcasts from memory: 27 of 32 registers. This file
 // alone is built with -mavx512f.
-
-// g++ 12 (bug 105593) takes _mm512_undefined_ps() in its own header for a mistake.
-#pragma GCC diagnostic push
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-
 #include "attention_simd.h"
 #include "transpose_sse.h"
+#include "x86_intrinsics.h"
 
 namespace hw4::cpu {
 namespace {

@@ -9,6 +9,9 @@ const Kernel& fixed_sdot_kernel();
 #elif defined(__x86_64__)
 const Kernel& avx512_kernel();
 const Kernel& avx2_kernel();
+const Kernel& fixed_avx512_kernel();
+const Kernel& fixed_avx_vnni_kernel();
+const Kernel& fixed_avx2_kernel();
 #endif
 const Kernel& generic_kernel();
 const Kernel& fixed_generic_kernel();
@@ -25,6 +28,10 @@ const std::vector<const Kernel*>& kernels() {
 #if defined(__aarch64__)
         &fixed_smmla_kernel(),
         &fixed_sdot_kernel(),
+#elif defined(__x86_64__)
+        &fixed_avx512_kernel(),
+        &fixed_avx_vnni_kernel(),
+        &fixed_avx2_kernel(),
 #endif
         &fixed_generic_kernel(),
     };

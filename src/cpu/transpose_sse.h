@@ -1,9 +1,8 @@
 // The 4 x 4 transposition that both x86 vector types use for packing.
 #pragma once
 
-#include <immintrin.h>
-
 #include "../contract.h"
+#include "x86_intrinsics.h"
 
 namespace hw4::cpu {
 

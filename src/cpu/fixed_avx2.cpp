@@ -1,0 +1,85 @@
+// 256-bit vectors without dot products of bytes (Haswell and later): products of 16-bit integers, added up in pairs.
+// 2 x 4 accumulators, 3 + 3 operands, 1 product: 15 of 16 registers. This file alone is built with -mavx2 -mfma.
+//
+// The two higher digits of a number, n2*2^8 + n1, fit 16 bits, and their products hold four of the six at once:
+//
+//     all = L0*2^16 + L1*2^8 + L2 = sum of (q2*2^8 + q1)*(k2*2^8 + k1) + q2*k0 + q0*k2
+//
+// That takes 40 bits. But all - L0*2^16 = L1*2^8 + L2 stays within 32 for up to 256 columns, each at most
+// 2^8 * 2*127*128 + 2*127*128 + 128*128, so all modulo 2^32 and L0 give combined() exactly: four products instead of
+// six. Instead of the digits a step has the highest digit, the two higher ones together, and the lowest.
+#include "fixed_avx.h"
+#include "fixed_simd.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct Avx2 : AvxMachine {
+    static constexpr int kDepth = 2;
+    // The highest digit of W is 128 below P's.
+    static constexpr int kQueryOffset[3] = {0, 0, 0};
+    static constexpr int kWeightOffset[3] = {-128, 0, 0};
+
+    static HW4_INLINE void pack_a(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        constexpr int kOdd = 0xaa;
+        const __m256i first = w[0].x;
+        const __m256i second = w[1].x;
+        const __m256i high = _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, kOdd);
+        const __m256i both = _mm256_blend_epi16(_mm256_srli_epi32(first, 8), _mm256_slli_epi32(second, 8), kOdd);
+        const __m256i low =
+            _mm256_and_si256(_mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), kOdd), _mm256_set1_epi16(255));
+        store(to, _mm256_sub_epi16(high, _mm256_set1_epi16(128)));
+        store(to + digit_bytes, _mm256_sub_epi16(both, _mm256_set1_epi16(static_cast<int16_t>(0x8080))));
+        store(to + 2 * digit_bytes, _mm256_sub_epi16(low, _mm256_set1_epi16(128)));
+    }
+    static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
+
+    struct Sums {
+        __m256i l0[kColumns];
+        __m256i all[kColumns];
+
+        HW4_INLINE void start(const uint8_t* from) {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                l0[x] = column(from, 0, x);
+                const __m256i higher = _mm256_add_epi32(_mm256_slli_epi32(l0[x], 8), column(from, 1, x));
+                all[x] = _mm256_add_epi32(_mm256_slli_epi32(higher, 8), column(from, 2, x));
+            }
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            const __m256i high = load(a);
+            const __m256i both = load(a + 32);
+            const __m256i low = load(a + 64);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                const __m256i b_high = column(b, 0, x);
+                l0[x] = _mm256_add_epi32(l0[x], _mm256_madd_epi16(high, b_high));
+                all[x] = _mm256_add_epi32(all[x], _mm256_madd_epi16(both, column(b, 1, x)));
+                all[x] = _mm256_add_epi32(all[x], _mm256_madd_epi16(high, column(b, 2, x)));
+                all[x] = _mm256_add_epi32(all[x], _mm256_madd_epi16(low, b_high));
+            }
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                const __m256i rest = _mm256_sub_epi32(all[x], _mm256_slli_epi32(l0[x], 16));
+                end(x, 0, AvxInts(_mm256_add_epi32(_mm256_slli_epi32(l0[x], 8), _mm256_srai_epi32(rest, 8))));
+            }
+        }
+    };
+};
+
+bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+} // namespace
+
+const Kernel& fixed_avx2_kernel() {
+    static constexpr Kernel kernel =
+        FixedAttention<Avx2>::kernel("fixed_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", supported);
+    return kernel;
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,187 @@
+// 512-bit dot products of four bytes (AVX512-VNNI: Cascade Lake and later, Zen 4). 3 x 8 accumulators, 6 + 1 operands:
+// 31 of 32 registers. This file alone is built with -mavx512f -mavx512vnni.
+//
+// The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
+// words have.
+#include "fixed_simd.h"
+#include "fixed_sse.h"
+#include "x86_intrinsics.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct Floats {
+    __m512 x;
+
+    Floats() = default;
+    HW4_INLINE Floats(__m512 value) : x(value) {}
+    HW4_INLINE explicit Floats(float value) : x(_mm512_set1_ps(value)) {}
+    static HW4_INLINE Floats load(const float* from) { return _mm512_load_ps(from); }
+    static HW4_INLINE Floats load_anywhere(const float* from) { return _mm512_loadu_ps(from); }
+    HW4_INLINE void store(float* to) const { _mm512_store_ps(to, x); }
+};
+
+struct Ints {
+    __m512i x;
+
+    Ints() = default;
+    HW4_INLINE Ints(__m512i value) : x(value) {}
+    HW4_INLINE explicit Ints(int32_t value) : x(_mm512_set1_epi32(value)) {}
+    static HW4_INLINE Ints load(const int32_t* from) { return _mm512_load_si512(from); }
+    HW4_INLINE void store(int32_t* to) const { _mm512_store_si512(to, x); }
+    template <int kBits>
+    HW4_INLINE Ints shifted_left() const {
+        return _mm512_slli_epi32(x, kBits);
+    }
+    template <int kBits>
+    HW4_INLINE Ints shifted_right() const {
+        return _mm512_srai_epi32(x, kBits);
+    }
+    HW4_INLINE Floats as_float() const { return _mm512_castsi512_ps(x); }
+};
+
+HW4_INLINE Floats operator+(Floats a, Floats b) { return _mm512_add_ps(a.x, b.x); }
+HW4_INLINE Floats operator-(Floats a, Floats b) { return _mm512_sub_ps(a.x, b.x); }
+HW4_INLINE Floats operator-(Floats a) {
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a.x), _mm512_set1_epi32(INT32_MIN)));
+}
+HW4_INLINE Floats operator*(Floats a, Floats b) { return _mm512_mul_ps(a.x, b.x); }
+HW4_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a.x, b.x, c.x); }
+HW4_INLINE Floats larger(Floats a, Floats b) { return _mm512_max_ps(a.x, b.x); }
+HW4_INLINE bool any_above(Floats a, Floats b) { return _mm512_cmp_ps_mask(a.x, b.x, _CMP_GT_OQ) != 0; }
+HW4_INLINE bool any_beyond(Floats a, Floats limit) {
+    return _mm512_cmp_ps_mask(_mm512_abs_ps(a.x), limit.x, _CMP_NLE_UQ) != 0;
+}
+
+HW4_INLINE Ints operator+(Ints a, Ints b) { return _mm512_add_epi32(a.x, b.x); }
+HW4_INLINE Ints operator-(Ints a, Ints b) { return _mm512_sub_epi32(a.x, b.x); }
+HW4_INLINE Ints operator&(Ints a, Ints b) { return _mm512_and_si512(a.x, b.x); }
+HW4_INLINE Ints larger(Ints a, Ints b) { return _mm512_max_epi32(a.x, b.x); }
+
+HW4_INLINE Floats to_float(Ints a) { return _mm512_cvtepi32_ps(a.x); }
+HW4_INLINE Ints nearest(Floats a) { return _mm512_cvtps_epi32(a.x); }
+HW4_INLINE Floats shifted_power(Floats t) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t.x), 23));
+}
+
+struct Avx512Vnni {
+    using F = Floats;
+    using I = Ints;
+    static constexpr int kWidth = 16;
+    static constexpr int kRowVectors = 2;
+    static constexpr int kColumns = 4;
+    static constexpr int kDepth = 4;
+    static constexpr int kLaneBytes = 4;
+    static constexpr int kQueryOffset[3] = {128, 128, 128};
+    static constexpr int kWeightOffset[3] = {0, 128, 128};
+
+    static HW4_INLINE void transpose4(const int32_t* from, int64_t from_stride, int32_t* to, int64_t to_stride) {
+        transpose4_words(from, from_stride, to, to_stride);
+    }
+
+    // Bits of a where the mask has ones, of b elsewhere.
+    static HW4_INLINE __m512i select(__m512i mask, __m512i a, __m512i b) {
+        return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
+    }
+
+    // Bytes of four words a lane, by digit, highest first.
+    static HW4_INLINE void bytes_of_four(const Ints* w, __m512i (&digit)[3]) {
+        const __m512i bytes = _mm512_set1_epi32(0x00ff00ff);
+        const __m512i halves = _mm512_set1_epi32(0xffff);
+        const auto even = [&](int i) { return select(bytes, w[i].x, _mm512_slli_epi32(w[i + 1].x, 8)); };
+        const auto odd = [&](int i) { return select(bytes, _mm512_srli_epi32(w[i].x, 8), w[i + 1].x); };
+        const __m512i even01 = even(0);
+        const __m512i even23 = even(2);
+        digit[0] = select(halves, _mm512_srli_epi32(even01, 16), even23);
+        digit[1] = select(halves, odd(0), _mm512_slli_epi32(odd(2), 16));
+        digit[2] = select(halves, even01, _mm512_slli_epi32(even23, 16));
+    }
+
+    static HW4_INLINE void pack_a(const Ints* w, uint8_t* to, size_t digit_bytes) {
+        __m512i digit[3];
+        bytes_of_four(w, digit);
+        for (size_t i = 0; i < 3; ++i) _mm512_store_si512(to + i * digit_bytes, digit[i]);
+    }
+    static HW4_INLINE void pack_b(const Ints* w, uint8_t* to, size_t digit_bytes) {
+        __m512i digit[3];
+        bytes_of_four(w, digit);
+        const __m512i sign = _mm512_set1_epi32(static_cast<int32_t>(0x80808080u));
+        for (size_t i = 0; i < 3; ++i) _mm512_store_si512(to + i * digit_bytes, _mm512_xor_si512(digit[i], sign));
+    }
+
+    // All lanes the four bytes of a column.
+    static HW4_INLINE __m512i column(const uint8_t* b, int digit, int x) {
+        return _mm512_set1_epi32(four_bytes(b + kLaneBytes * (digit * kColumns + x)));
+    }
+
+    struct Sums {
+        __m512i l0[kColumns][kRowVectors];
+        __m512i l1[kColumns][kRowVectors];
+        __m512i l2[kColumns][kRowVectors];
+
+        HW4_INLINE void start(const uint8_t* from) {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) {
+                    l0[x][r] = column(from, 0, x);
+                    l1[x][r] = column(from, 1, x);
+                    l2[x][r] = column(from, 2, x);
+                }
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            __m512i high[kRowVectors];
+            __m512i middle[kRowVectors];
+            __m512i low[kRowVectors];
+#pragma GCC unroll 2
+            for (int r = 0; r < kRowVectors; ++r) {
+                high[r] = _mm512_load_si512(a + 64 * r);
+                middle[r] = _mm512_load_si512(a + 64 * (kRowVectors + r));
+                low[r] = _mm512_load_si512(a + 64 * (2 * kRowVectors + r));
+            }
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                const __m512i b_high = column(b, 0, x);
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) {
+                    l0[x][r] = _mm512_dpbusd_epi32(l0[x][r], high[r], b_high);
+                    l1[x][r] = _mm512_dpbusd_epi32(l1[x][r], middle[r], b_high);
+                    l2[x][r] = _mm512_dpbusd_epi32(l2[x][r], low[r], b_high);
+                }
+                const __m512i b_middle = column(b, 1, x);
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) {
+                    l1[x][r] = _mm512_dpbusd_epi32(l1[x][r], high[r], b_middle);
+                    l2[x][r] = _mm512_dpbusd_epi32(l2[x][r], middle[r], b_middle);
+                }
+                const __m512i b_low = column(b, 2, x);
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) l2[x][r] = _mm512_dpbusd_epi32(l2[x][r], high[r], b_low);
+            }
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r)
+                    end(x, r,
+                        Ints(_mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(l0[x][r], 8), l1[x][r]),
+                                              _mm512_srai_epi32(l2[x][r], 8))));
+        }
+    };
+};
+
+bool supported() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni"); }
+
+} // namespace
+
+const Kernel& fixed_avx512_kernel() {
+    static constexpr Kernel kernel =
+        FixedAttention<Avx512Vnni>::kernel("fixed_avx512", "16 rows a vector, AVX512-VNNI dot products", supported);
+    return kernel;
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,107 @@
+// 256-bit dot products of four bytes (AVX-VNNI: Alder Lake and later). 3 x 4 accumulators, 3 + 1 operands: all 16
+// registers. This file alone is built with -mavxvnni.
+//
+// The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
+// words have. It wraps; the one that saturates would do as well, since no sum of at most 256 such products comes near
+// 2^31.
+#include <cpuid.h>
+
+#include "fixed_avx.h"
+#include "fixed_simd.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct AvxVnni : AvxMachine {
+    static constexpr int kDepth = 4;
+    static constexpr int kQueryOffset[3] = {128, 128, 128};
+    static constexpr int kWeightOffset[3] = {0, 128, 128};
+
+    // Bytes of four words a lane, by digit, highest first.
+    static HW4_INLINE void bytes_of_four(const AvxInts* w, __m256i (&digit)[3]) {
+        constexpr int kOdd = 0xaa;
+        const __m256i mask = _mm256_set1_epi16(255);
+        const auto even = [&](__m256i a, __m256i b) {
+            return _mm256_or_si256(_mm256_and_si256(a, mask), _mm256_slli_epi32(_mm256_and_si256(b, mask), 8));
+        };
+        const auto odd = [&](__m256i a, __m256i b) {
+            return _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(a, 8), mask), _mm256_andnot_si256(mask, b));
+        };
+        const __m256i even01 = even(w[0].x, w[1].x);
+        const __m256i even23 = even(w[2].x, w[3].x);
+        const __m256i odd01 = odd(w[0].x, w[1].x);
+        const __m256i odd23 = odd(w[2].x, w[3].x);
+        digit[0] = _mm256_blend_epi16(_mm256_srli_epi32(even01, 16), even23, kOdd);
+        digit[1] = _mm256_blend_epi16(odd01, _mm256_slli_epi32(odd23, 16), kOdd);
+        digit[2] = _mm256_blend_epi16(even01, _mm256_slli_epi32(even23, 16), kOdd);
+    }
+
+    static HW4_INLINE void pack_a(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        __m256i digit[3];
+        bytes_of_four(w, digit);
+        for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, digit[i]);
+    }
+    static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        __m256i digit[3];
+        bytes_of_four(w, digit);
+        for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, _mm256_xor_si256(digit[i], _mm256_set1_epi8(-128)));
+    }
+
+    struct Sums {
+        __m256i l0[kColumns];
+        __m256i l1[kColumns];
+        __m256i l2[kColumns];
+
+        HW4_INLINE void start(const uint8_t* from) {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                l0[x] = column(from, 0, x);
+                l1[x] = column(from, 1, x);
+                l2[x] = column(from, 2, x);
+            }
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            const __m256i high = load(a);
+            const __m256i middle = load(a + 32);
+            const __m256i low = load(a + 64);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                const __m256i b_high = column(b, 0, x);
+                l0[x] = _mm256_dpbusd_avx_epi32(l0[x], high, b_high);
+                l1[x] = _mm256_dpbusd_avx_epi32(l1[x], middle, b_high);
+                l2[x] = _mm256_dpbusd_avx_epi32(l2[x], low, b_high);
+                const __m256i b_middle = column(b, 1, x);
+                l1[x] = _mm256_dpbusd_avx_epi32(l1[x], high, b_middle);
+                l2[x] = _mm256_dpbusd_avx_epi32(l2[x], middle, b_middle);
+                l2[x] = _mm256_dpbusd_avx_epi32(l2[x], high, column(b, 2, x));
+            }
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+                end(x, 0,
+                    AvxInts(_mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(l0[x], 8), l1[x]),
+                                             _mm256_srai_epi32(l2[x], 8))));
+        }
+    };
+};
+
+// Not every compiler's __builtin_cpu_supports() knows avxvnni.
+bool supported() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+           (a & 1u << 4) != 0;
+}
+
+} // namespace
+
+const Kernel& fixed_avx_vnni_kernel() {
+    static constexpr Kernel kernel =
+        FixedAttention<AvxVnni>::kernel("fixed_avx_vnni", "8 rows a vector, AVX-VNNI dot products", supported);
+    return kernel;
+}
+
+} // namespace hw4::cpu
