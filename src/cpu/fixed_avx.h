@@ -71,7 +71,8 @@ struct AvxMachine {
     static constexpr int kColumns = 4;
     static constexpr int kLaneBytes = 4;
 
-    static HW4_INLINE void transpose4(const int32_t* from, int64_t from_stride, int32_t* to, int64_t to_stride) {
+    template <class T>
+    static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
         transpose4_words(from, from_stride, to, to_stride);
     }
     static HW4_INLINE void store(uint8_t* to, __m256i x) { _mm256_store_si256(reinterpret_cast<__m256i*>(to), x); }

@@ -75,7 +75,8 @@ struct Avx512Vnni {
     static constexpr int kQueryOffset[3] = {128, 128, 128};
     static constexpr int kWeightOffset[3] = {0, 128, 128};
 
-    static HW4_INLINE void transpose4(const int32_t* from, int64_t from_stride, int32_t* to, int64_t to_stride) {
+    template <class T>
+    static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
         transpose4_words(from, from_stride, to, to_stride);
     }
 

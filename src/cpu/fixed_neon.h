@@ -3,6 +3,8 @@
 
 #include <arm_neon.h>
 
+#include <cstring>
+
 #include "../fixed.h"
 
 namespace hw4::cpu {
@@ -66,14 +68,25 @@ struct NeonMachine {
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {-128, 0, 0};
 
-    // to[t][row] = from[row][t], 4 x 4.
-    static HW4_INLINE void transpose4(const int32_t* from, int64_t from_stride, int32_t* to, int64_t to_stride) {
-        const int32x4x2_t low = vtrnq_s32(vld1q_s32(from), vld1q_s32(from + from_stride));
-        const int32x4x2_t high = vtrnq_s32(vld1q_s32(from + 2 * from_stride), vld1q_s32(from + 3 * from_stride));
-        vst1q_s32(to, vcombine_s32(vget_low_s32(low.val[0]), vget_low_s32(high.val[0])));
-        vst1q_s32(to + to_stride, vcombine_s32(vget_low_s32(low.val[1]), vget_low_s32(high.val[1])));
-        vst1q_s32(to + 2 * to_stride, vcombine_s32(vget_high_s32(low.val[0]), vget_high_s32(high.val[0])));
-        vst1q_s32(to + 3 * to_stride, vcombine_s32(vget_high_s32(low.val[1]), vget_high_s32(high.val[1])));
+    // to[t][row] = from[row][t], 4 x 4 floats or integers.
+    template <class T>
+    static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+        static_assert(sizeof(T) == sizeof(int32_t));
+        const auto row = [&](int64_t i) {
+            int32x4_t x;
+            std::memcpy(&x, from + i * from_stride, sizeof x);
+            return x;
+        };
+        const auto put = [&](int64_t t, int32x2_t first, int32x2_t second) {
+            const int32x4_t x = vcombine_s32(first, second);
+            std::memcpy(to + t * to_stride, &x, sizeof x);
+        };
+        const int32x4x2_t low = vtrnq_s32(row(0), row(1));
+        const int32x4x2_t high = vtrnq_s32(row(2), row(3));
+        put(0, vget_low_s32(low.val[0]), vget_low_s32(high.val[0]));
+        put(1, vget_low_s32(low.val[1]), vget_low_s32(high.val[1]));
+        put(2, vget_high_s32(low.val[0]), vget_high_s32(high.val[0]));
+        put(3, vget_high_s32(low.val[1]), vget_high_s32(high.val[1]));
     }
 
     // Signed digits of four words a lane, by digit: four bytes a lane, highest digit first.

@@ -89,12 +89,18 @@ struct FixedAttention {
     // ---- Numbers to words
 
     static HW4_INLINE int exponent_of(const float* x, int64_t count) {
-        uint32_t largest = 0;
-        for (int64_t i = 0; i < count; ++i) {
-            const uint32_t magnitude = bits_of(x[i]) & 0x7fffffffu;
-            largest = magnitude > largest ? magnitude : largest;
-        }
-        return fixed::exponent_for(float_of(largest));
+        constexpr int kChains = 16; // independent ones, in vectors
+        uint32_t largest[kChains] = {};
+        const auto take = [&](int chain, uint32_t bits) {
+            const uint32_t magnitude = bits & 0x7fffffffu;
+            largest[chain] = magnitude > largest[chain] ? magnitude : largest[chain];
+        };
+        int64_t i = 0;
+        for (; i + kChains <= count; i += kChains)
+            for (int chain = 0; chain < kChains; ++chain) take(chain, bits_of(x[i + chain]));
+        for (; i < count; ++i) take(0, bits_of(x[i]));
+        for (int chain = 1; chain < kChains; ++chain) take(0, largest[chain]);
+        return fixed::exponent_for(float_of(largest[0]));
     }
 
     // One row of numbers, and zeros up to `padded`.
@@ -145,11 +151,16 @@ struct FixedAttention {
         }
     };
 
+    static constexpr bool has_offset(const int (&offset)[kDigits]) {
+        return offset[0] != 0 || offset[1] != 0 || offset[2] != 0;
+    }
+
     // kDepth rows of kWidth lanes to a step of kWidth / kColumns blocks, as many of them as are there.
     static HW4_INLINE void pack_step(const int32_t* words, int64_t stride, uint8_t* to, size_t block_bytes,
                                      int64_t blocks) {
         I w[kDepth];
         for (int i = 0; i < kDepth; ++i) w[i] = I::load(words + i * stride);
+        if constexpr (kWidth == kColumns) return V::pack_b(w, to, static_cast<size_t>(kColumns) * V::kLaneBytes);
         constexpr size_t digit_bytes = static_cast<size_t>(kWidth) * V::kLaneBytes;
         constexpr size_t piece = static_cast<size_t>(kColumns) * V::kLaneBytes;
         alignas(64) uint8_t packed[kDigits * digit_bytes];
@@ -194,7 +205,8 @@ struct FixedAttention {
             words.transpose(padded);
             uint8_t* const blocks = to + static_cast<size_t>(j / kColumns) * layout.k_block;
             DigitSums sums;
-            for (int64_t t = 0; t < dim; ++t) sums.add(I::load(words.columns[t]));
+            if (has_offset(V::kQueryOffset))
+                for (int64_t t = 0; t < dim; ++t) sums.add(I::load(words.columns[t]));
             store_start(sums, V::kQueryOffset, blocks, layout.k_block, kWidth / kColumns);
             for (int64_t step = 0; step < steps(dim); ++step)
                 pack_step(words.columns[step * kDepth], kWidth,
@@ -450,17 +462,18 @@ struct FixedAttention {
         I largest[kRowVectors];
         for (I& m : largest) m = I(INT32_MIN);
         const int64_t q_steps = steps(dim);
+        int32_t* const scores = w.x;
         const uint8_t* b = tile.k;
         for (int64_t j = 0; j < rounded_up(tile.keys, kKeysAtOnce); j += kColumns, b += layout.k_block)
             panel(q, b, q_steps, [&](int column, int r, I x) {
-                x.store(w.x + (j + column) * kRows + r * kWidth);
+                x.store(scores + (j + column) * kRows + r * kWidth);
                 largest[r] = larger(largest[r], x);
             });
 
         const References references = references_for(group, largest, tile.head.k_exponent, scale);
         I sums[kRowVectors];
         for (int r = 0; r < kRowVectors; ++r) {
-            const int32_t* const x = w.x + r * kWidth;
+            const int32_t* const x = scores + r * kWidth;
             uint8_t* const p = w.p + r * kWidth * V::kLaneBytes;
             sums[r] = references.origins ? weigh<true>(x, tile.keys, references.by[r], p)
                                          : weigh<false>(x, tile.keys, references.by[r], p);
@@ -495,8 +508,17 @@ struct FixedAttention {
         for (int64_t x = 0; x < dim; ++x)
             for (int row = 0; row < kRows; ++row)
                 o[x * kRows + row] = fixed::fixed_result(o[x * kRows + row], group.h[row], inverse[row], scale);
-        for (int64_t row = 0; row < rows; ++row)
-            for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = o[x * kRows + row];
+        const int64_t whole_rows = rows / 4 * 4;
+        const int64_t whole_dim = dim / 4 * 4;
+        for (int64_t row = 0; row < whole_rows; row += 4)
+            for (int64_t x = 0; x < whole_dim; x += 4)
+                V::transpose4(o + x * kRows + row, kRows, out + row * dim + x, dim);
+        const auto one_by_one = [&](int64_t first_row, int64_t end_row, int64_t first_column) {
+            for (int64_t row = first_row; row < end_row; ++row)
+                for (int64_t x = first_column; x < dim; ++x) out[row * dim + x] = o[x * kRows + row];
+        };
+        one_by_one(0, whole_rows, whole_dim);
+        one_by_one(whole_rows, rows, 0);
     }
 
     static void attend(const RowBlock& block, float* workspace) {

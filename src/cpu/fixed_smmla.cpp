@@ -52,6 +52,12 @@ struct Smmla : NeonMachine {
                 }
         }
 
+        // Not loaded any earlier than here: there are registers for two operands of a at a time.
+        static HW4_INLINE int8x16_t next_operand(const int8_t* from) {
+            asm volatile("" ::: "memory");
+            return vld1q_s8(from);
+        }
+
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             const auto* const from = reinterpret_cast<const int8_t*>(a);
             const auto* const to = reinterpret_cast<const int8_t*>(b);
@@ -64,24 +70,31 @@ struct Smmla : NeonMachine {
                 middle[x] = vld1q_s8(to + 16 * (kColumnPairs + x));
                 low[x] = vld1q_s8(to + 16 * (2 * kColumnPairs + x));
             }
+            // Digit by digit, so that sums that depend on each other are far apart.
 #pragma GCC unroll 4
             for (int r = 0; r < kRowPairs; ++r) {
-                const int8x16_t a_high = vld1q_s8(from + 16 * r);
+                const int8x16_t a_low = next_operand(from + 16 * (2 * kRowPairs + r));
+#pragma GCC unroll 2
+                for (int x = 0; x < kColumnPairs; ++x) l2[x][r] = vmmlaq_s32(l2[x][r], a_low, high[x]);
+            }
+#pragma GCC unroll 4
+            for (int r = 0; r < kRowPairs; ++r) {
+                const int8x16_t a_middle = next_operand(from + 16 * (kRowPairs + r));
+#pragma GCC unroll 2
+                for (int x = 0; x < kColumnPairs; ++x) {
+                    l1[x][r] = vmmlaq_s32(l1[x][r], a_middle, high[x]);
+                    l2[x][r] = vmmlaq_s32(l2[x][r], a_middle, middle[x]);
+                }
+            }
+#pragma GCC unroll 4
+            for (int r = 0; r < kRowPairs; ++r) {
+                const int8x16_t a_high = next_operand(from + 16 * r);
 #pragma GCC unroll 2
                 for (int x = 0; x < kColumnPairs; ++x) {
                     l0[x][r] = vmmlaq_s32(l0[x][r], a_high, high[x]);
                     l1[x][r] = vmmlaq_s32(l1[x][r], a_high, middle[x]);
                     l2[x][r] = vmmlaq_s32(l2[x][r], a_high, low[x]);
                 }
-                const int8x16_t a_middle = vld1q_s8(from + 16 * (kRowPairs + r));
-#pragma GCC unroll 2
-                for (int x = 0; x < kColumnPairs; ++x) {
-                    l1[x][r] = vmmlaq_s32(l1[x][r], a_middle, high[x]);
-                    l2[x][r] = vmmlaq_s32(l2[x][r], a_middle, middle[x]);
-                }
-                const int8x16_t a_low = vld1q_s8(from + 16 * (2 * kRowPairs + r));
-#pragma GCC unroll 2
-                for (int x = 0; x < kColumnPairs; ++x) l2[x][r] = vmmlaq_s32(l2[x][r], a_low, high[x]);
             }
         }
 

@@ -8,8 +8,10 @@
 
 namespace hw4::cpu {
 
-// to[t][row] = from[row][t], 4 x 4.
-HW4_INLINE void transpose4_words(const int32_t* from, int64_t from_stride, int32_t* to, int64_t to_stride) {
+// to[t][row] = from[row][t], 4 x 4 floats or integers.
+template <class T>
+HW4_INLINE void transpose4_words(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    static_assert(sizeof(T) == sizeof(int32_t));
     const auto row = [&](int64_t i) {
         return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
     };
