@@ -45,7 +45,7 @@ const char* const kHelpText =
     "  66  INPUT cannot be opened\n"
     "  69  no usable GPU (with --device gpu, or a GPU kernel of this build asked for)\n"
     "  70  internal error: a CUDA call failed\n"
-    "  71  out of memory, on the host or the GPU\n"
+    "  71  out of memory, on the host or the GPU, or the GPU is another program's\n"
     "  73  OUTPUT cannot be created\n"
     "  74  reading or writing failed; if only standard output did, OUTPUT is complete\n"
     " 130, 143, 129  ended by SIGINT, SIGTERM, SIGHUP\n";

@@ -309,9 +309,10 @@ class GpuLargeFileTest(NeedsGpu, LargeFileTest):
         self.assertTrue(self.out.read_bytes() == b"".join(outputs))
 
 
-UNKNOWN, OUT_OF_MEMORY = 999, 2  # cudaErrorUnknown, cudaErrorMemoryAllocation
+UNKNOWN, OUT_OF_MEMORY, UNAVAILABLE = 999, 2, 46  # cudaErrorUnknown, ...MemoryAllocation, ...DevicesUnavailable
 WITHOUT_CONTEXT = ((UNKNOWN, NO_GPU, r"no usable GPU: unknown error"),
-                   (OUT_OF_MEMORY, NO_MEMORY, r"no usable GPU: out of memory"))
+                   (OUT_OF_MEMORY, NO_MEMORY, r"no usable GPU: out of memory"),
+                   (UNAVAILABLE, NO_MEMORY, r"no usable GPU: .*unavailable: its memory is taken, or "))
 
 
 def failing_call(number, error):

@@ -197,8 +197,10 @@ class GpuLoadTest(NeedsGpu, Load, cli_test.CliTest):
         self.addCleanup(process.kill)
         if process.stdout.readline() != "taken\n":
             self.fail(f"the GPU's memory cannot be taken: {process.stderr.read()}")
-        yield
-        process.communicate()
+        try:
+            yield
+        finally:
+            process.communicate()
 
     def test_little_memory(self):
         """From room for a few contexts, each of about half a gigabyte, to room for all."""

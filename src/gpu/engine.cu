@@ -96,10 +96,13 @@ std::string arch_list() {
 }
 
 // Before there is a context no call has an error of its own: whatever is wrong, the GPU is not to be had. But that it
-// is full, of other processes' memory, passes.
+// is full, of other processes' memory, passes; some drivers call that busy.
 Unusable without_context(cudaError_t status) {
-    const bool full = status == cudaErrorMemoryAllocation;
-    return {cudaGetErrorString(status), full ? ExitCode::out_of_memory : ExitCode::no_gpu};
+    const std::string reason = cudaGetErrorString(status);
+    if (status == cudaErrorMemoryAllocation) return {reason, ExitCode::out_of_memory};
+    if (status == cudaErrorDevicesUnavailable)
+        return {reason + ": its memory is taken, or another program has it to itself", ExitCode::out_of_memory};
+    return {reason, ExitCode::no_gpu};
 }
 
 class GpuEngine : public Engine {
