@@ -92,13 +92,19 @@ std::string table_path() {
 
 // The rows of cases.tsv, comments and the heading left out: name, B, N, d, kind, seed, ...
 std::vector<std::vector<std::string>> table_rows() {
-    std::ifstream table(table_path());
-    if (!table) throw Error(ExitCode::no_input, table_path() + ": cannot open");
+    const std::string path = table_path();
+    std::ifstream table(path);
+    if (!table) throw Error(ExitCode::no_input, path + ": " + with_errno("cannot open"));
+    table.exceptions(std::ios::badbit); // otherwise a line that cannot be read looks like the end
     std::vector<std::vector<std::string>> rows;
-    for (std::string line; std::getline(table, line);) {
-        if (line.empty() || line[0] == '#' || line.rfind("name\t", 0) == 0) continue;
-        rows.push_back(split(line, '\t'));
-        if (rows.back().size() < 6) throw Error(ExitCode::bad_data, table_path() + ": short row: " + line);
+    try {
+        for (std::string line; std::getline(table, line);) {
+            if (line.empty() || line[0] == '#' || line.rfind("name\t", 0) == 0) continue;
+            rows.push_back(split(line, '\t'));
+            if (rows.back().size() < 6) throw Error(ExitCode::bad_data, path + ": short row: " + line);
+        }
+    } catch (const std::ios_base::failure&) {
+        throw Error(ExitCode::io_error, path + ": " + with_errno("cannot read"));
     }
     return rows;
 }

@@ -1373,6 +1373,23 @@ class GenerateTest(CliTest):
         self.assertEqual([line.split("\t")[0] for line in lines[:30]], [f"t{i:02}" for i in range(1, 31)])
         self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS))
 
+    def test_table_that_cannot_be_used(self):
+        """A copy of generate, beside which the table is none."""
+        program = self.dir / "generate"
+        shutil.copy(PROGRAMS / "generate", program)
+        table = self.dir / "cases.tsv"
+        for make, code, wanted in ((lambda: None, NO_INPUT, "cannot open: No such file"),
+                                   (lambda: table.write_text("t01\t320\t128\n"), BAD_DATA, "short row: t01\t320\t128"),
+                                   (lambda: (table.unlink(), table.mkdir()), IO_ERROR, "cannot read: Is a directory")):
+            make()
+            for args in (("--list",), ("t01", self.dir / "case.in")):
+                with self.subTest(wanted, args=args):
+                    done = run(program, *args)
+                    self.assertEqual((done.returncode, done.stdout), (code, ""))
+                    self.assertEqual(done.stderr.count("\n"), 1)
+                    self.assertIn(f"generate: {table}: {wanted}", done.stderr.replace("\\x09", "\t"))
+        self.assertFalse((self.dir / "case.in").exists())
+
     def test_help(self):
         for option in ("--help", "-h"):
             done = run("generate", option)
