@@ -83,6 +83,7 @@ FILE_ROWS = (
     Row("flock", errno.EOPNOTSUPP, (OK,)),
     Row("poll", errno.EINTR, (OK,)),
     Row("poll", errno.EINVAL, (OK,)),
+    Row("sched_getaffinity", errno.EINVAL, (OK,)),  # there are more processors than it was given room for
 )
 
 MEMORY_ROWS = (
@@ -249,6 +250,50 @@ class ManyChunksMatrixTest(MatrixTest):
     """Buffers are filled again and slots computed again while something fails."""
     shape = (400, 128, 64)
     test_output_is_the_input = test_other_ways = None  # no other than with few
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_ASAN)
+class OtherProgramsTest(MatrixTest):
+    """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
+    test_files = test_pipe = test_gzip = test_output_is_the_input = test_other_ways = None
+
+    def sweep_program(self, row, wanted, program, *args):
+        """Every k until none is left. `wanted` is what a run prints that ends well."""
+        codes = []
+        fired = True
+        while fired:
+            with self.subTest(program=program, call=row.call, how=row.how, stays=row.stays, number=len(codes) + 1):
+                self.fired.unlink(missing_ok=True)
+                done = self.start_shim(program, row, len(codes) + 1, *args)
+                fired = self.fired.exists()
+                codes += [done.returncode] if fired else []
+                with count.fault() if fired else contextlib.nullcontext():
+                    self.assertIn(done.returncode, row.ends if fired else (OK,), done.stderr)
+                    if done.returncode == OK:
+                        self.assertEqual((done.stdout.decode(), done.stderr), (wanted, b""))
+                    else:
+                        self.assertRegex(done.stderr.decode(), rf"\A{program}: .*({row.says}).*\n\Z")
+        self.assertTrue(codes, f"{program}: no {row.call} was met; does the shim see it?")
+
+    def test_generate_without_memory(self):
+        for row in MEMORY_ROWS:
+            if row.call != "malloc":
+                continue
+            row = row._replace(ends=(OK, NO_MEMORY, NO_INPUT), says=f"{row.says}|cannot open: Cannot allocate memory")
+            self.sweep_program(row, cli_test.run("generate", "--list").stdout, "generate", "--list")
+            self.sweep_program(row, "", "generate", "t01", self.out)
+            self.assertEqual(self.temporaries(), [])
+
+    def test_compare(self):
+        self.out.write_bytes(self.want)
+        expected = self.file(self.want, "expected")
+        said = cli_test.run("compare", "case.in", expected, self.out, cwd=self.dir).stdout
+        for row in (Row("read", errno.EINTR, (OK,)), Row("read", "short", (OK,)),
+                    Row("read", errno.EIO, (2,), "cannot read: Input/output error"),
+                    Row("read", "none", (2,), "became shorter while it was read|is empty"),
+                    Row("open", errno.EMFILE, (2,), "cannot open: Too many"),
+                    Row("malloc", errno.ENOMEM, (OK, 2), "bad_alloc")):
+            self.sweep_program(row, said, "compare", "case.in", expected, self.out)
 
 
 class GpuMatrixTest(NeedsGpu, MatrixTest):

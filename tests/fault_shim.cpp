@@ -9,7 +9,7 @@
 // Or at a call, whatever it is about:
 //
 //     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, unlink, stat, fstat, fchmod,
-//                       fallocate, flock, poll, mmap, malloc (and its kin) or pthread_create
+//                       fallocate, flock, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all
@@ -19,6 +19,7 @@
 #include <link.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -269,6 +270,10 @@ void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offse
     static auto* real = next<void*(void*, size_t, int, int, int, off_t)>("mmap");
     const How how = due_in_program("mmap", CALLER);
     return how == How::error ? MAP_FAILED : real(at, size, protection, flags, fd, offset);
+}
+int sched_getaffinity(pid_t process, size_t size, cpu_set_t* allowed) {
+    static auto* real = next<int(pid_t, size_t, cpu_set_t*)>("sched_getaffinity");
+    return due_in_program("sched_getaffinity", CALLER) == How::error ? -1 : real(process, size, allowed);
 }
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
     static auto* real = next<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
