@@ -17,6 +17,8 @@ CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),yes,no)
 SANITIZE ?=
+COVERAGE ?=
+GCOV ?= $(subst g++,gcov,$(firstword $(CXX)))
 PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
@@ -26,6 +28,7 @@ LINT_FILES ?=
 FUZZ_SECONDS ?= 60
 FUZZ_CXX ?= clang++
 SOAK_SECONDS ?= 600
+COVERAGE_ARGS ?=
 CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
@@ -43,12 +46,12 @@ HARDEN_LINK := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 # SANITIZE=1 is AddressSanitizer and UndefinedBehaviorSanitizer, SANITIZE=thread is ThreadSanitizer.
 SANITIZER_1 := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZER_thread := -fsanitize=thread -fno-omit-frame-pointer
-INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)))
+INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)),$(if $(COVERAGE),--coverage))
 OPTIMISE := $(if $(INSTRUMENT),-O1 $(INSTRUMENT),-O3 $(HARDEN))
 HW4_CXXFLAGS := -std=c++17 -g $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread
-VECTOR_FLAGS :=
+FILE_FLAGS :=
 
 ARCHS_REMARK :=
 ifeq ($(CUDA),yes)
@@ -92,11 +95,9 @@ endif
 
 # ---- Files
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp \
-    src/temporary_file.cpp
-ARM_KERNELS := neon fixed_sdot fixed_smmla
-X86_KERNELS := avx2 avx512 fixed_avx2 fixed_avx_vnni fixed_avx512
-CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,generic fixed_generic $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) \
-    $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
+    src/temporary_file.cpp $(if $(COVERAGE),tests/coverage_exit.cpp)
+CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
+    $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
 HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \
     $(wildcard src/pipeline/*.cpp) src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
@@ -150,17 +151,17 @@ $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	$(LINK_CPP) $^ -o $@ $(LDLIBS)
 
 # Private, since the flags would otherwise reach the prerequisites too.
-$(BUILD)/src/cpu/avx2.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma
-$(BUILD)/src/cpu/avx512.cpp.o: private VECTOR_FLAGS := -mavx512f
-$(BUILD)/src/cpu/fixed_avx2.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma
-$(BUILD)/src/cpu/fixed_avx_vnni.cpp.o: private VECTOR_FLAGS := -mavx2 -mfma -mavxvnni
-$(BUILD)/src/cpu/fixed_avx512.cpp.o: private VECTOR_FLAGS := -mavx512f -mavx512vnni
-$(BUILD)/src/cpu/fixed_sdot.cpp.o: private VECTOR_FLAGS := -march=armv8.2-a+dotprod
-$(BUILD)/src/cpu/fixed_smmla.cpp.o: private VECTOR_FLAGS := -march=armv8.2-a+i8mm
+$(BUILD)/src/cpu/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
+$(BUILD)/src/cpu/avx512.cpp.o: private FILE_FLAGS := -mavx512f
+
+ifneq ($(COVERAGE),)
+# Threads count together, but not in the arithmetic, which would take ten times as long.
+$(call objects,$(filter-out src/domain.cpp $(CPU_KERNELS),$(HW4_HOST))): private FILE_FLAGS := -fprofile-update=atomic
+endif
 
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
-	$(COMPILE_CPP) $(VECTOR_FLAGS) -MMD -MP -c $< -o $@
+	$(COMPILE_CPP) $(FILE_FLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
@@ -332,6 +333,18 @@ tsan: | need-test
 	@$(MAKE) --no-print-directory BUILD=build/tsan BIN=build/tsan/bin CUDA=no SANITIZE=thread all tests
 	TSAN_OPTIONS="halt_on_error=1 report_thread_leaks=0" tests/run --bin build/tsan/bin --build build/tsan --no-cuda \
 	    --filter '$(TSAN_UNIT_TESTS)' unit_tests cli_test fault_test small_cases $(TEST_ARGS)
+
+# The files for the counts are made first, since some tests run the programs as a user who may not make any. Where
+# faults keep a program from writing its counts, it says so in build/coverage/lost and not among its messages.
+COVERAGE_STEPS := unit_tests cli_test fault_test fault_matrix_test differential_test judge_test small_cases
+## coverage: which lines of the host code the tests run that need no GPU; COVERAGE_ARGS=--uncovered names the others
+.PHONY: coverage
+coverage: | need-test
+	@$(MAKE) --no-print-directory BUILD=build/coverage BIN=build/coverage/bin CUDA=no COVERAGE=1 all tests
+	tests/coverage --build build/coverage --bin build/coverage/bin --start
+	GCOV_ERROR_FILE=$(CURDIR)/build/coverage/lost tests/run --bin build/coverage/bin --build build/coverage --no-cuda \
+	    --quick $(COVERAGE_STEPS)
+	tests/coverage --build build/coverage --gcov $(GCOV) $(COVERAGE_ARGS)
 
 ## gpu-check: compute-sanitizer's four tools over the GPU tests (needs a GPU)
 .PHONY: gpu-check

@@ -4,6 +4,7 @@ import argparse
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import pathlib
 import re
@@ -207,6 +208,44 @@ class Fuzzers(Workplace):
     def test_a_compiler_with_it_says_nothing(self):
         self.fake("able-clang++", "exit 0")
         self.assertEqual(self.probe("able-clang++"), (0, ""))
+
+
+class Coverage(Workplace):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(os.path.join(self.folder, "build"))
+        pathlib.Path(self.folder, "build", "x.gcno").touch()
+
+    def report(self, *arguments, counts=(), gcov="gcov-fake"):
+        """counts: (file, line, count)"""
+        files = [{"file": name, "lines": [{"line_number": line, "count": count}]} for name, line, count in counts]
+        self.fake("gcov-fake", f"echo '{json.dumps({'files': files})}'")
+        return self.run_command(os.path.join(ROOT, "tests", "coverage"), "--build", f"{self.folder}/build",
+                                "--gcov", gcov, *arguments)
+
+    def test_lines_of_all_objects_are_added_up(self):
+        counts = [("src/numbers.h", 9, 0), ("src/numbers.h", 9, 3), ("src/numbers.h", 11, 0), ("src/numbers.h", 12, 0),
+                  ("seq.cpp", 20, 1), ("tests/attend.h", 9, 0), ("/usr/include/zlib.h", 1, 0)]
+        done = self.report("--least", "50", counts=counts)
+        rows = [tuple(line.split()) for line in done.stdout.splitlines()[1:]]
+        self.assertEqual((done.returncode, rows), (0, [("1", "1", "100.0", "%", "seq.cpp"),
+                                                       ("3", "1", "33.3", "%", "src/numbers.h"),
+                                                       ("4", "2", "50.0", "%", "all")]))
+        self.assertIn(" not 11-12\n", self.report("--uncovered", counts=counts).stdout)
+
+    def test_a_closing_brace_is_no_line(self):
+        lines = pathlib.Path(ROOT, "src/numbers.h").read_text(encoding="utf-8").splitlines()
+        done = self.report(counts=[("src/numbers.h", lines.index("}") + 1, 0), ("seq.cpp", 20, 1)])
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1].split()[0]), (0, "1"))
+
+    def test_too_little_is_a_failure(self):
+        done = self.report(counts=[("seq.cpp", 20, 0), ("seq.cpp", 21, 1)])
+        self.assertEqual((done.returncode, done.stderr), (1, "coverage: 50.0 % is less than 90 %\n"))
+
+    def test_without_gcov(self):
+        done = self.report(gcov="no-gcov")
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("coverage: no-gcov not found", done.stderr)
 
 
 class TestRunner(Workplace):

@@ -84,7 +84,7 @@ def hw4(*args, device="cpu", **more):
 
 def limited(limit, amount):
     """Keyword arguments that start a program under a resource limit."""
-    return {"preexec_fn": lambda: resource.setrlimit(limit, (amount, amount))}
+    return {"preexec_fn": lambda: resource.setrlimit(limit, (amount, resource.getrlimit(limit)[1]))}
 
 
 @functools.lru_cache(maxsize=None)

@@ -101,8 +101,9 @@ TEST_F(Output, DevicesTakeTheirPartsInOrder) {
 
 // In a child process that may write files of a page: how reserving more fails.
 void reserve_too_much(const std::string& path) {
-    rlimit limit;
-    limit.rlim_cur = limit.rlim_max = 4096;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = 4096;
     ::setrlimit(RLIMIT_FSIZE, &limit);
     InterruptGuard interrupts;
     Failure failure;
