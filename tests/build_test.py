@@ -268,6 +268,15 @@ class TestRunner(Workplace):
         tally = self.run_programs(no_cuda=False)
         self.assertEqual((tally.passed, tally.failed), (0, ["unit_tests", "gpu_tests"]))
 
+    def test_a_program_without_tests_fails(self):
+        """As all would with a filter that nothing matches."""
+        self.fake("unit_tests", 'for a; do case $a in --gtest_filter=*) echo "$a";; --gtest_output=json:*) '
+                                """echo '{"testsuites": []}' > "${a#--gtest_output=json:}";; esac; done""")
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "unit_tests")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("\n--gtest_filter=*\n", done.stdout)
+        self.assertIn("FAILED unit_tests: it ran no test at all\n", done.stdout)
+
     def test_steps_are_chosen_by_name(self):
         done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--no-cuda", "gpu_tests")
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "0 passed, 0 failed, 1 skipped"))
