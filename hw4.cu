@@ -64,8 +64,8 @@ bool choose_gpu(const Options& options, Device device, const EngineRequest& requ
     if (no_gpu.reason.empty() && no_kernel.empty()) return true;
     if (device == Device::gpu && !no_gpu.reason.empty()) throw Error(no_gpu.code, "no usable GPU: " + no_gpu.reason);
     if (device == Device::gpu) {
-        const char* way_out =
-            options.engine.kernel.empty() ? "; --device cpu can" : "; without --kernel another is taken";
+        const bool another = !options.engine.kernel.empty() && gpu::unsupported_reason(request.shape, "").empty();
+        const char* way_out = another ? "; without --kernel another is taken" : "; --device cpu can";
         throw Error(ExitCode::bad_data, options.input + ": " + no_kernel + way_out);
     }
     std::fprintf(stderr, "hw4: using the CPU: %s\n", (no_gpu.reason.empty() ? no_kernel : no_gpu.reason).c_str());

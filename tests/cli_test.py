@@ -473,6 +473,16 @@ class BadInputTest(CliTest):
                 with self.subTest(d=d, device=device):
                     self.assert_computes(path, device=device)
 
+    def test_bad_18_dim_above_gpu_limit(self):
+        path = generated(2, 40, 257)
+        for options in ((), ("--kernel", "plain_rows")):  # without --kernel there is no other either
+            done = hw4(*options, path, self.out, device="gpu")
+            if done.returncode == NO_GPU:
+                self.skipTest(done.stderr.splitlines()[-1])
+            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+            self.assert_one_message(done.stderr, path, r"takes d up to 256, this case has 257; --device cpu can$")
+            self.assertFalse(self.out.exists())
+
     def test_bad_19_large_values(self):
         for shape in ((2, 100, 32), (1, 300, 64)):
             for kind in ("huge", "climb"):
