@@ -19,7 +19,7 @@ from typing import NamedTuple, Tuple, Union
 
 import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, USAGE, by_seq, generated)
-from fault_test import Count, NeedsGpu, PRELOAD_AND_ASAN, SHIM, SOAK
+from fault_test import Count, NeedsGpu, PRELOAD_AND_SANITIZER, SHIM, SOAK
 
 HANGING = 20  # seconds; a run takes hundredths of one
 
@@ -113,7 +113,7 @@ def tearDownModule():
     print(f"fault matrix: {count}")
 
 
-@unittest.skipIf(SANITIZED, PRELOAD_AND_ASAN)
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class MatrixTest(cli_test.CliTest):
     device = "cpu"
     shape = (20, 64, 32)
@@ -252,7 +252,7 @@ class ManyChunksMatrixTest(MatrixTest):
     test_output_is_the_input = test_other_ways = None  # no other than with few
 
 
-@unittest.skipIf(SANITIZED, PRELOAD_AND_ASAN)
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class OtherProgramsTest(MatrixTest):
     """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
     test_files = test_pipe = test_gzip = test_output_is_the_input = test_other_ways = None

@@ -21,14 +21,13 @@ import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (ADDRESS_SANITIZED, BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU,
-                      NO_INPUT, NO_MEMORY, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED, by_seq, case_bytes, floats,
-                      generated, hw4, limited, write_zeros)
+from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU,
+                      NO_INPUT, NO_MEMORY, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED, THREAD_SANITIZED, by_seq,
+                      case_bytes, floats, generated, hw4, limited, write_zeros)
 
 SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
 SOAK = os.environ.get("HW4_SOAK") == "1"
-PRELOAD_AND_ASAN = "AddressSanitizer must be the first library, so no other can be loaded before the program"
-
+PRELOAD_AND_SANITIZER = "a sanitizer must be the first library, so no other can be loaded before the program"
 
 
 class Count:
@@ -80,7 +79,7 @@ class FaultTest(cli_test.CliTest):
         self.assertEqual(self.temporaries(), [])
 
 
-@unittest.skipIf(ADDRESS_SANITIZED, PRELOAD_AND_ASAN)
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class FileFaultTest(FaultTest):
     """On the CPU; GpuFileFaultTest repeats it on the GPU."""
     device = "cpu"
@@ -126,6 +125,7 @@ class LimitTest(FaultTest):
         self.case = generated(20, 64, 32)
         self.out.write_bytes(OLD_OUTPUT)
 
+    @unittest.skipIf(THREAD_SANITIZED, "ThreadSanitizer needs a file of its own")
     def test_any_file_size_limit(self):
         size = 20 * 64 * 32 * 4
         for limit in (0, 1, 4095, 4096, 4097, *range(10_000, size, 10_007), size - 1):
