@@ -31,6 +31,7 @@ BIN = Path(os.environ.get("HW4_BIN") or REPO).resolve()
 ADDRESS_SANITIZED = b"__asan_init" in (BIN / "hw4").read_bytes()
 THREAD_SANITIZED = b"__tsan_init" in (BIN / "hw4").read_bytes()
 SANITIZED = ADDRESS_SANITIZED or THREAD_SANITIZED
+LINES_COUNTED = b"__gcov_dump" in (BIN / "hw4").read_bytes()  # make coverage
 NEEDS_ADDRESS_SPACE = "sanitizers reserve terabytes of address space, so RLIMIT_AS cannot be lowered"
 NEEDS_LARGE_FILES = "ThreadSanitizer does not start under a file-size limit"
 PATIENCE = 60  # seconds after which something that should have happened counts as hanging

@@ -21,7 +21,7 @@ import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NEEDS_ADDRESS_SPACE, NO_GPU,
+from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, LINES_COUNTED, NEEDS_ADDRESS_SPACE, NO_GPU,
                       NO_INPUT, NO_MEMORY, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED, THREAD_SANITIZED, by_seq,
                       case_bytes, floats, generated, hw4, limited, write_zeros)
 
@@ -253,6 +253,7 @@ class LargeFileTest(FaultTest):
     device = "cpu"
 
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    @unittest.skipIf(LINES_COUNTED, "takes a minute when lines are counted")
     def test_memory_stays_that_of_the_ring(self):
         # 3.4 GB, a hundred rings of 32 MiB; one token a batch, so that there is little to compute.
         path, report = self.dir / "case.in", self.dir / "run.json"
