@@ -75,6 +75,9 @@ struct AvxMachine {
     static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
         transpose4_words(from, from_stride, to, to_stride);
     }
+    // Sums have the element type of the instructions: of __m256i, whose elements have 64 bits, g++ makes copies.
+    using Words = int32_t __attribute__((vector_size(32)));
+
     static HW4_INLINE void store(uint8_t* to, __m256i x) { _mm256_store_si256(reinterpret_cast<__m256i*>(to), x); }
     static HW4_INLINE __m256i load(const uint8_t* from) {
         return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));

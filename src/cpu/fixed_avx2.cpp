@@ -1,5 +1,5 @@
 // 256-bit vectors without dot products of bytes (Haswell and later): products of 16-bit integers, added up in pairs.
-// 2 x 4 accumulators, 3 + 3 operands, 1 product: 15 of 16 registers. This file alone is built with -mavx2 -mfma.
+// 2 x 4 accumulators, 3 + 1 operands, 2 products: 14 of 16 registers. This file alone is built with -mavx2 -mfma.
 //
 // The two higher digits of a number, n2*2^8 + n1, fit 16 bits, and their products hold four of the six at once:
 //
@@ -35,17 +35,22 @@ struct Avx2 : AvxMachine {
     static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
 
     struct Sums {
-        __m256i l0[kColumns];
-        __m256i all[kColumns];
+        Words l0[kColumns];
+        Words all[kColumns];
 
         HW4_INLINE void start(const uint8_t* from) {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x) {
-                l0[x] = column(from, 0, x);
-                const __m256i higher = _mm256_add_epi32(_mm256_slli_epi32(l0[x], 8), column(from, 1, x));
-                all[x] = _mm256_add_epi32(_mm256_slli_epi32(higher, 8), column(from, 2, x));
+                const __m256i high = column(from, 0, x);
+                const __m256i higher = _mm256_add_epi32(_mm256_slli_epi32(high, 8), column(from, 1, x));
+                l0[x] = Words(high);
+                all[x] = Words(_mm256_add_epi32(_mm256_slli_epi32(higher, 8), column(from, 2, x)));
             }
         }
+
+        static HW4_INLINE Words products(__m256i a, __m256i b) { return Words(_mm256_madd_epi16(a, b)); }
+
+        static HW4_INLINE Words sum(Words a, Words b) { return Words(_mm256_add_epi32(__m256i(a), __m256i(b))); }
 
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             const __m256i high = load(a);
@@ -53,11 +58,12 @@ struct Avx2 : AvxMachine {
             const __m256i low = load(a + 64);
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x) {
+                keep_order();
                 const __m256i b_high = column(b, 0, x);
-                l0[x] = _mm256_add_epi32(l0[x], _mm256_madd_epi16(high, b_high));
-                all[x] = _mm256_add_epi32(all[x], _mm256_madd_epi16(both, column(b, 1, x)));
-                all[x] = _mm256_add_epi32(all[x], _mm256_madd_epi16(high, column(b, 2, x)));
-                all[x] = _mm256_add_epi32(all[x], _mm256_madd_epi16(low, b_high));
+                l0[x] = sum(l0[x], products(high, b_high));
+                const Words lower = sum(products(low, b_high), products(high, column(b, 2, x)));
+                all[x] = sum(all[x], products(both, column(b, 1, x)));
+                all[x] = sum(all[x], lower);
             }
         }
 
@@ -65,8 +71,9 @@ struct Avx2 : AvxMachine {
         HW4_INLINE void finish(End end) const {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x) {
-                const __m256i rest = _mm256_sub_epi32(all[x], _mm256_slli_epi32(l0[x], 16));
-                end(x, 0, AvxInts(_mm256_add_epi32(_mm256_slli_epi32(l0[x], 8), _mm256_srai_epi32(rest, 8))));
+                const __m256i high = __m256i(l0[x]);
+                const __m256i rest = _mm256_sub_epi32(__m256i(all[x]), _mm256_slli_epi32(high, 16));
+                end(x, 0, AvxInts(_mm256_add_epi32(_mm256_slli_epi32(high, 8), _mm256_srai_epi32(rest, 8))));
             }
         }
     };

@@ -1,5 +1,5 @@
-// 512-bit dot products of four bytes (AVX512-VNNI: Cascade Lake and later, Zen 4). 3 x 8 accumulators, 6 + 1 operands:
-// 31 of 32 registers. This file alone is built with -mavx512f -mavx512vnni.
+// 512-bit dot products of four bytes (AVX512-VNNI: Cascade Lake and later, Zen 4). 3 x 8 accumulators, 2 + 1 operands:
+// 27 of 32 registers. This file alone is built with -mavx512f -mavx512vnni.
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
 // words have.
@@ -115,50 +115,60 @@ struct Avx512Vnni {
         return _mm512_set1_epi32(four_bytes(b + kLaneBytes * (digit * kColumns + x)));
     }
 
+    static HW4_INLINE __m512i combined(__m512i l0, __m512i l1, __m512i l2) {
+        return _mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(l0, 8), l1), _mm512_srai_epi32(l2, 8));
+    }
+
+    // Sums have the element type of the instructions: of __m512i, whose elements have 64 bits, g++ makes copies.
+    using Words = int32_t __attribute__((vector_size(64)));
+
     struct Sums {
-        __m512i l0[kColumns][kRowVectors];
-        __m512i l1[kColumns][kRowVectors];
-        __m512i l2[kColumns][kRowVectors];
+        Words l0[kColumns][kRowVectors];
+        Words l1[kColumns][kRowVectors];
+        Words l2[kColumns][kRowVectors];
 
         HW4_INLINE void start(const uint8_t* from) {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
                 for (int r = 0; r < kRowVectors; ++r) {
-                    l0[x][r] = column(from, 0, x);
-                    l1[x][r] = column(from, 1, x);
-                    l2[x][r] = column(from, 2, x);
+                    l0[x][r] = Words(column(from, 0, x));
+                    l1[x][r] = Words(column(from, 1, x));
+                    l2[x][r] = Words(column(from, 2, x));
                 }
         }
 
-        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
-            __m512i high[kRowVectors];
-            __m512i middle[kRowVectors];
-            __m512i low[kRowVectors];
+        // Not loaded any earlier than here: there are registers for one digit of a at a time.
+        static HW4_INLINE void next_digit(__m512i (&a)[kRowVectors], const uint8_t* from) {
+            keep_order();
 #pragma GCC unroll 2
-            for (int r = 0; r < kRowVectors; ++r) {
-                high[r] = _mm512_load_si512(a + 64 * r);
-                middle[r] = _mm512_load_si512(a + 64 * (kRowVectors + r));
-                low[r] = _mm512_load_si512(a + 64 * (2 * kRowVectors + r));
-            }
+            for (int r = 0; r < kRowVectors; ++r) a[r] = _mm512_load_si512(from + 64 * r);
+        }
+        static HW4_INLINE void add(Words (&l)[kRowVectors], const __m512i (&a)[kRowVectors], __m512i b) {
+#pragma GCC unroll 2
+            for (int r = 0; r < kRowVectors; ++r) l[r] = Words(_mm512_dpbusd_epi32(__m512i(l[r]), a[r], b));
+        }
+
+        // Digit by digit, so that sums that depend on each other are far apart.
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            constexpr int digit_bytes = 64 * kRowVectors;
+            __m512i digit[kRowVectors];
+            next_digit(digit, a + 2 * digit_bytes);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) add(l2[x], digit, column(b, 0, x));
+            next_digit(digit, a + digit_bytes);
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x) {
-                const __m512i b_high = column(b, 0, x);
-#pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r) {
-                    l0[x][r] = _mm512_dpbusd_epi32(l0[x][r], high[r], b_high);
-                    l1[x][r] = _mm512_dpbusd_epi32(l1[x][r], middle[r], b_high);
-                    l2[x][r] = _mm512_dpbusd_epi32(l2[x][r], low[r], b_high);
-                }
-                const __m512i b_middle = column(b, 1, x);
-#pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r) {
-                    l1[x][r] = _mm512_dpbusd_epi32(l1[x][r], high[r], b_middle);
-                    l2[x][r] = _mm512_dpbusd_epi32(l2[x][r], middle[r], b_middle);
-                }
-                const __m512i b_low = column(b, 2, x);
-#pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r) l2[x][r] = _mm512_dpbusd_epi32(l2[x][r], high[r], b_low);
+                add(l1[x], digit, column(b, 0, x));
+                add(l2[x], digit, column(b, 1, x));
+            }
+            next_digit(digit, a);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                keep_order();
+                add(l0[x], digit, column(b, 0, x));
+                add(l1[x], digit, column(b, 1, x));
+                add(l2[x], digit, column(b, 2, x));
             }
         }
 
@@ -168,9 +178,7 @@ struct Avx512Vnni {
             for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
                 for (int r = 0; r < kRowVectors; ++r)
-                    end(x, r,
-                        Ints(_mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(l0[x][r], 8), l1[x][r]),
-                                              _mm512_srai_epi32(l2[x][r], 8))));
+                    end(x, r, Ints(combined(__m512i(l0[x][r]), __m512i(l1[x][r]), __m512i(l2[x][r]))));
         }
     };
 };

@@ -1,4 +1,4 @@
-// 256-bit dot products of four bytes (AVX-VNNI: Alder Lake and later). 3 x 4 accumulators, 3 + 1 operands: all 16
+// 256-bit dot products of four bytes (AVX-VNNI: Alder Lake and later). 3 x 4 accumulators, 2 + 1 operands: 15 of 16
 // registers. This file alone is built with -mavxvnni.
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
@@ -47,34 +47,42 @@ struct AvxVnni : AvxMachine {
         for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, _mm256_xor_si256(digit[i], _mm256_set1_epi8(-128)));
     }
 
+    static HW4_INLINE __m256i combined(__m256i l0, __m256i l1, __m256i l2) {
+        return _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(l0, 8), l1), _mm256_srai_epi32(l2, 8));
+    }
+
     struct Sums {
-        __m256i l0[kColumns];
-        __m256i l1[kColumns];
-        __m256i l2[kColumns];
+        Words l0[kColumns];
+        Words l1[kColumns];
+        Words l2[kColumns];
 
         HW4_INLINE void start(const uint8_t* from) {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x) {
-                l0[x] = column(from, 0, x);
-                l1[x] = column(from, 1, x);
-                l2[x] = column(from, 2, x);
+                l0[x] = Words(column(from, 0, x));
+                l1[x] = Words(column(from, 1, x));
+                l2[x] = Words(column(from, 2, x));
             }
+        }
+
+        static HW4_INLINE void add(Words& l, __m256i a, __m256i b) {
+            l = Words(_mm256_dpbusd_avx_epi32(__m256i(l), a, b));
         }
 
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             const __m256i high = load(a);
-            const __m256i middle = load(a + 32);
-            const __m256i low = load(a + 64);
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x) {
+                keep_order();
                 const __m256i b_high = column(b, 0, x);
-                l0[x] = _mm256_dpbusd_avx_epi32(l0[x], high, b_high);
-                l1[x] = _mm256_dpbusd_avx_epi32(l1[x], middle, b_high);
-                l2[x] = _mm256_dpbusd_avx_epi32(l2[x], low, b_high);
+                add(l0[x], high, b_high);
+                add(l2[x], load(a + 64), b_high);
+                const __m256i middle = load(a + 32);
+                add(l1[x], middle, b_high);
                 const __m256i b_middle = column(b, 1, x);
-                l1[x] = _mm256_dpbusd_avx_epi32(l1[x], high, b_middle);
-                l2[x] = _mm256_dpbusd_avx_epi32(l2[x], middle, b_middle);
-                l2[x] = _mm256_dpbusd_avx_epi32(l2[x], high, column(b, 2, x));
+                add(l2[x], middle, b_middle);
+                add(l1[x], high, b_middle);
+                add(l2[x], high, column(b, 2, x));
             }
         }
 
@@ -82,9 +90,7 @@ struct AvxVnni : AvxMachine {
         HW4_INLINE void finish(End end) const {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x)
-                end(x, 0,
-                    AvxInts(_mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(l0[x], 8), l1[x]),
-                                             _mm256_srai_epi32(l2[x], 8))));
+                end(x, 0, AvxInts(combined(__m256i(l0[x]), __m256i(l1[x]), __m256i(l2[x]))));
         }
     };
 };

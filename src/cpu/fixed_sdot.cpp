@@ -52,7 +52,7 @@ struct Sdot : NeonMachine {
 
         // Not loaded any earlier than here: there are registers for one digit of a at a time.
         static HW4_INLINE void next_digit(int8x16_t (&a)[kRowVectors], const int8_t* from) {
-            asm volatile("" ::: "memory");
+            keep_order();
 #pragma GCC unroll 2
             for (int r = 0; r < kRowVectors; ++r) a[r] = vld1q_s8(from + 16 * r);
         }

@@ -32,6 +32,10 @@ constexpr int64_t kFixedBlockRowsAbout = 192; // rows of a block: they share eac
 constexpr int32_t kZeroWord = 0x808080;
 constexpr float kFloorExponent = -90.0f; // weights below 2^-90 count as that: W is 0x8080 from 2^-40 to 2^-140
 
+// Compilers load nothing across this. Where they may, they load all operands of a panel's step as early as they can,
+// run out of registers and keep sums in memory.
+HW4_INLINE void keep_order() { asm volatile("" ::: "memory"); }
+
 template <class V>
 struct FixedAttention {
     using F = typename V::F;

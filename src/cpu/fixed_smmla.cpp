@@ -54,7 +54,7 @@ struct Smmla : NeonMachine {
 
         // Not loaded any earlier than here: there are registers for two operands of a at a time.
         static HW4_INLINE int8x16_t next_operand(const int8_t* from) {
-            asm volatile("" ::: "memory");
+            keep_order();
             return vld1q_s8(from);
         }
 
