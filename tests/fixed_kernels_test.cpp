@@ -173,6 +173,15 @@ TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKind) {
     }
 }
 
+// Minutes; for HW4_SOAK=1.
+TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKindAndShape) {
+    if (std::getenv("HW4_SOAK") == nullptr) GTEST_SKIP() << "HW4_SOAK is not set";
+    for (const Kind kind : kKinds)
+        for (const int64_t tokens : {1, 31, 63, 64, 65, 127, 200, 1000})
+            for (const int64_t dim : {1, 7, 16, 32, 33, 40, 64, 100, 128, 256})
+                expect_reference(make_case(kind, tokens, dim, 7));
+}
+
 TEST_P(EachFixedKernel, GivesTheReferenceBytesOnRandomShapes) {
     const unsigned seed = std::random_device{}();
     SCOPED_TRACE("seed " + std::to_string(seed));

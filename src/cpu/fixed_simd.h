@@ -28,7 +28,7 @@
 
 namespace hw4::cpu {
 
-constexpr int64_t kFixedBlockRowsAbout = 192; // rows of a block: they share each tile while it is in the nearest cache
+constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block: they share each tile while it is in the nearest cache
 constexpr int32_t kZeroWord = 0x808080;
 constexpr float kFloorExponent = -90.0f; // weights below 2^-90 count as that: W is 0x8080 from 2^-40 to 2^-140
 
