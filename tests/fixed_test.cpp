@@ -78,11 +78,13 @@ TEST(FixedNumbers, AreRoundedToNearestEven) {
 }
 
 TEST(FixedDigits, MakeUpEveryNumber) {
+    int wrong = 0; // counted, since so many expectations would take the sanitizers minutes
     for (int32_t n = -kLargest; n <= kLargest; ++n) {
         const uint32_t bytes = digit_bytes(n);
-        ASSERT_EQ(digit(bytes, 2) * 65536 + digit(bytes, 1) * 256 + digit(bytes, 0), n);
-        ASSERT_EQ(bytes >> 24, 0u) << n; // nothing is left over
+        const bool same = digit(bytes, 2) * 65536 + digit(bytes, 1) * 256 + digit(bytes, 0) == n;
+        wrong += !same || bytes >> 24 != 0; // nothing is left over
     }
+    EXPECT_EQ(wrong, 0);
 }
 
 // combined() of sums over `count` terms of the same digits, in 64 bits.
@@ -151,14 +153,16 @@ TEST(FixedWeight, IsThePowerOfTwoWithinTheStatedError) {
 // Every float that can be the argument of the polynomial in a step of 2^-22, at the largest power there is.
 TEST(FixedWeight, StaysBelowTwoToThe24) {
     double worst = 0;
+    float largest = 0;
     for (int32_t i = -(1 << 21); i <= 1 << 21; ++i) {
         const float r = static_cast<float>(i) * 0x1p-22f;
         const float y = kappa_exp2(r);
         const double exact = double{kKappa} * std::exp2(double{r});
         worst = std::max(worst, std::fabs(double{y} - exact) / exact);
-        ASSERT_LT(fused(y, 0x1p24f, static_cast<float>(kMiddle)), 0x1p24f) << r;
+        largest = std::max(largest, fused(y, 0x1p24f, static_cast<float>(kMiddle)));
     }
     EXPECT_LT(worst, 1.7e-7);
+    EXPECT_LT(largest, 0x1p24f);
     EXPECT_EQ(kappa_exp2(0.0f), kKappa);
 }
 
@@ -238,12 +242,14 @@ ExactRow exact_row(const float* q, const float* k, const float* v, int64_t n, in
     const double c = std::log2(std::exp(1.0)) / std::sqrt(static_cast<double>(d));
     std::vector<double> exponents(static_cast<size_t>(n));
     double off = 0;
+    int unit = 0; // of the tile's scores, as a power of two
     for (int64_t j = 0; j < n; ++j) {
         double score = 0;
         for (int64_t t = 0; t < d; ++t) score += double{q[t]} * double{k[j * d + t]};
-        const int64_t tile = j / kTileKeys * kTileKeys;
-        const int64_t keys = std::min<int64_t>(kTileKeys, n - tile);
-        const int unit = 24 - exponent_for(largest_in(q, d)) - exponent_for(largest_in(k + tile * d, keys * d));
+        if (j % kTileKeys == 0) {
+            const int64_t keys = std::min<int64_t>(kTileKeys, n - j);
+            unit = 24 - exponent_for(largest_in(q, d)) - exponent_for(largest_in(k + j * d, keys * d));
+        }
         exponents[static_cast<size_t>(j)] = c * score;
         const double stray = std::fabs(c * score) > 0x1p20 ? 0.5 : 0.0;
         off = std::max(off,
@@ -304,7 +310,7 @@ TEST(FixedAccuracy, IsWithinTheToleranceForEveryKindOfData) {
 
 // Of ordinary data the roundings mostly cancel: values within 3, and as close to them as f32's are.
 TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
-    for (const Shape& shape : {Shape{1, 4096, 64}, Shape{2, 512, 32}, Shape{2, 300, 128}}) {
+    for (const Shape& shape : {Shape{1, 2048, 64}, Shape{2, 512, 32}, Shape{2, 300, 128}}) {
         const AttentionCase test(shape, CaseKind::uniform, 3, Arithmetic::fixed);
         const Errors errors = errors_of(test, shape.tokens / 64);
         EXPECT_LT(errors.largest, 6e-6) << test.name;
