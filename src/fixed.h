@@ -4,16 +4,18 @@
 // same bits. Floats enter in three places only: the scales, 2^x, and the running sums over tiles of keys. Every step:
 //
 //   tiles    keys are taken in tiles of 64, in order. A key that does not exist has weight 0.
+//   scale    Q is multiplied by c = log2(e)/sqrt(d) first, so that scores are exponents of 2.
 //   digits   a number is stored as an integer below 2^23 and a power of two, x ~ n * 2^-e: e is the largest for which
 //            the largest magnitude of its group stays within 0x7f7f7f (exponent_for), n = x * 2^e rounded to nearest
-//            even. Groups: a row of Q; a tile of K; a tile of V. n = n2*2^16 + n1*2^8 + n0, balanced digits from -128
-//            to 127, the only such ones.
-//   score    x = combined(L0, L1, L2), in units of 2^24 / 2^(eq + ek): L0 = sum q2*k2, L1 = sum (q2*k1 + q1*k2),
+//            even. Groups: a row of Q*c; a tile of K; a tile of V. n = n2*2^16 + n1*2^8 + n0, balanced digits from
+//            -128 to 127, the only such ones.
+//   score    x = combined(L0, L1, L2), in units of 2^-F, F = eq + ek - 24: L0 = sum q2*k2, L1 = sum (q2*k1 + q1*k2),
 //            L2 = sum (q2*k0 + q1*k1 + q0*k2), over the columns. The three products of lower weight are left out.
-//   weight   p_j = 2^(c'*x_j - M), c' = log2(e)/sqrt(d) in x's units, M the integer next to c' times the tile's
-//            largest x. As an integer P_j = W_j - 0x8080, where W_j (weight_word) has the digits of P_j in its bytes.
-//            P_j is p_j in units of 2^-24/kappa; kappa = 45/64 keeps W_j below 2^24. Each tile has its own M, so that
-//            a weight is never lost against one in another tile.
+//            Units finer than 2^-23 are cut to that, rounding down (Unit).
+//   weight   p_j = 2^(x_j*2^-F - M), M the integer part of the tile's largest score, rounded down: the difference is an
+//            integer n and a fraction from 0 up to 1, both exact. As an integer P_j = W_j - 0x8080, where W_j
+//            (weight_word) has the digits of P_j in its bytes. P_j is p_j in units of 2^-24/kappa; kappa = 255/512
+//            keeps W_j below 2^24. Each tile has its own M, so that a weight is never lost against one in another tile.
 //   sums     S = sum P_j and, for every column, y = combined(L0, L1, L2) of P's and V's digits likewise. With
 //            w = 2^(M - R + ev_least - ev):  l = fma(S, 2^(M - R), l),  o = fma(y, w, o),  h = h + w.  R is the row's
 //            reference: the first tile's M, raised to a tile's M that exceeds it by more than 30; l, o and h are then
@@ -22,12 +24,12 @@
 //            on average.
 //   result   O = fma(h, 1/2, o) * (1/l) * 2^(24 - ev_least), the last factor as two powers of two one after the other.
 //
-// Where |c'*x| of a tile's largest x exceeds 2^21, a float cannot hold both that integer and a fraction. Weights are
-// then taken from x_j - x_largest, p_j = 2^(c'*(x_j - x_largest)), and M is c'*x_largest rounded to an integer.
+// Scores that are whole numbers anyway (F < 0) are compared as such: n = (x_j - x_largest) * 2^-F, and M is x_largest *
+// 2^-F as a float.
 //
 // Defined for every case that f32 takes (domain.h) with d up to 256. What may be done otherwise, because no bit depends
 // on it: the order of integer sums; more columns or keys of zero digits and weights; any treatment of weights below
-// 2^-40, whose W is 0x8080; any order of tiles' maxima.
+// 2^-40, whose W is 0x8080; the order in which maxima are taken.
 #pragma once
 
 #include "contract.h"
@@ -37,15 +39,15 @@ namespace hw4::fixed {
 constexpr const char* kContractName = "fixed";
 
 constexpr int kTileKeys = 64;
-constexpr int kMostColumns = 256;                  // |x| stays below 2^31 up to here
-constexpr int kDigits = 3;                         // of every number
-constexpr int32_t kLargest = 0x7f7f7f;             // largest balanced number of three digits
-constexpr uint32_t kMiddle = 0x8080;               // what turns balanced lower digits into bytes
-constexpr float kKappa = 0x1.68p-1f;               // 45/64
-constexpr float kPowerBias = kRoundToInt + 151.0f; // adding it rounds to an integer, with a float's exponent of 2^24
-constexpr float kReferenceSlack = 30.0f;           // R stays while no M exceeds it by more
-constexpr float kShallowest = -40.0f;              // weights below 2^-40 are 0, at this scale as at any below
-constexpr int kLeastScale = -100;                  // c' is at least c*2^-100: scores of 0 either way
+constexpr int kMostColumns = 256;        // |x| stays below 2^31 up to here
+constexpr int kDigits = 3;               // of every number
+constexpr int32_t kLargest = 0x7f7f7f;   // largest balanced number of three digits
+constexpr uint32_t kMiddle = 0x8080;     // what turns balanced lower digits into bytes
+constexpr float kKappa = 0x1.fep-2f;     // 255/512
+constexpr float kReferenceSlack = 30.0f; // R stays while no M exceeds it by more
+constexpr int kDeepest = -40;            // weights below 2^-40 are 0, at this scale as at any below
+constexpr int kMostBits = 23;            // of a score's fraction
+constexpr int kPowerBias = 151;          // the exponent field of 2^24
 
 // ---- Numbers and digits
 
@@ -86,60 +88,83 @@ HW4_INLINE int32_t combined(int32_t l0, int32_t l1, int32_t l2) { return l0 * 25
 
 // ---- Weights
 
-// c' of a row and a tile, given c of the head size.
-HW4_INLINE float score_scale(float c, int q_exponent, int k_exponent) {
-    const int k = 24 - q_exponent - k_exponent;
-    return c * power(k < kLeastScale ? kLeastScale : k);
-}
-
-// What the weights of a row and a tile are measured against.
-struct TileReference {
-    float M;
-    float bias;     // kPowerBias - M, or kPowerBias where weights are taken from differences
-    int32_t origin; // subtracted from every x
+// What a score of a row and a tile counts: (x >> cut) * 2^-bits, or x * 2^whole.
+struct Unit {
+    int cut;
+    int bits;
+    int whole;
 };
 
-HW4_INLINE TileReference tile_reference(int32_t largest_x, float scale) {
-    const float x = static_cast<float>(largest_x);
-    const float exponent = x * scale;
-    if (within(exponent, -kIntegerReach, kIntegerReach)) {
-        const float M = fused(x, scale, kRoundToInt) - kRoundToInt;
-        return {M, kPowerBias - M, 0};
-    }
-    return {rintf(exponent), kPowerBias, largest_x};
+HW4_INLINE int clamped(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
+
+HW4_INLINE Unit unit_of(int q_exponent, int k_exponent) {
+    const int f = q_exponent + k_exponent - 24;
+    return {clamped(f - kMostBits, 0, 31), clamped(f, 0, kMostBits), clamped(-f, 0, 127)};
 }
 
-// kappa * 2^r for |r| <= 1/2, within 1.7e-7 of it.
+// M, of the tile's largest x after the cut.
+HW4_INLINE float tile_reference(int32_t largest_x, Unit unit) {
+    return static_cast<float>(largest_x >> unit.bits) * power(unit.whole);
+}
+
+// kappa * 2^(g - 1) for g from 1 to 2, within 1.8e-7 of it.
 template <class F>
-HW4_INLINE F kappa_exp2(F r) {
-    F y = fused(r, F(0x1.e8e6p-11f), F(0x1.bdacb6p-8f));
-    y = fused(y, r, F(0x1.3fb8c8p-5f));
-    y = fused(y, r, F(0x1.59eb92p-3f));
-    y = fused(y, r, F(0x1.f310dcp-2f));
-    return fused(y, r, F(kKappa));
+HW4_INLINE F kappa_exp2(F g) {
+    F y = fused(F(0x1.ea45d6p-11f), g, F(-0x1.a0450ep-13f));
+    y = fused(y, g, F(0x1.3b5748p-6f));
+    y = fused(y, g, F(0x1.b7f76ep-5f));
+    y = fused(y, g, F(0x1.68d498p-3f));
+    return fused(y, g, F(0x1.fc406ap-3f));
 }
 
-// 2^24 * 2^e where t = kPowerBias + e: its low bits are the exponent's.
-HW4_INLINE float shifted_power(float t) { return float_of(bits_of(t) << 23); }
+// A float from 1 to 2 with the fraction of another.
+HW4_INLINE float with_fraction_of(uint32_t bits) {
+#if defined(__CUDA_ARCH__)
+    uint32_t both; // one instruction, where the compiler would take two
+    asm("lop3.b32 %0, %1, 0x7fffff, 0x3f800000, 0xea;" : "=r"(both) : "r"(bits));
+    return float_of(both);
+#else
+    return float_of((bits & 0x7fffffu) | 0x3f800000u);
+#endif
+}
 
-// W of a score s = (float)(x - origin), whose weight is known to be at least 2^-140.
+// The other's power of two.
+HW4_INLINE float with_exponent_of(uint32_t bits) { return float_of(bits & 0xff800000u); }
+
+// W before it is rounded, of a weight 2^n * 2^(g - 1), n at least -140; power_of_n is 2^24 * 2^n.
 template <class F>
-HW4_INLINE F weight_value(F s, F scale, F bias) {
-    const F t = fused(s, scale, bias);
-    const F n = t - bias;
-    const F r = fused(s, scale, -n);
-    return fused(kappa_exp2(r), shifted_power(t), F(static_cast<float>(kMiddle)));
+HW4_INLINE F weight_value(F g, F power_of_n) {
+    return fused(kappa_exp2(g), power_of_n, F(static_cast<float>(kMiddle)));
 }
 
-// The same for any score up to the tile's largest.
-HW4_INLINE uint32_t weight_word(int32_t x, const TileReference& reference, float scale) {
-    const float s = static_cast<float>(x - reference.origin);
-    const float deepest = kPowerBias + kShallowest;
-    if (fused(s, scale, reference.bias) < deepest) return kMiddle;
-    return static_cast<uint32_t>(nearest(weight_value(s, scale, reference.bias)));
+// W of a weight given as the bits of a float 2^24 * 2^n * g: g is 1 and the fraction of the exponent.
+HW4_INLINE uint32_t word_of_power(uint32_t bits) {
+    return static_cast<uint32_t>(nearest(weight_value(with_fraction_of(bits), with_exponent_of(bits))));
+}
+
+// Those bits are power_bits(x, unit, bits_at(largest_x, unit)) where scores have a fraction.
+HW4_INLINE uint32_t bits_at(int32_t largest_x, Unit unit) {
+    return static_cast<uint32_t>(kPowerBias - (largest_x >> unit.bits)) << 23;
+}
+HW4_INLINE uint32_t power_bits(int32_t x, Unit unit, uint32_t at) {
+    return (static_cast<uint32_t>(x) << (kMostBits - unit.bits)) + at;
+}
+
+// W of any x up to the tile's largest, both after the cut.
+HW4_INLINE uint32_t weight_word(int32_t x, int32_t largest_x, Unit unit) {
+    const int64_t whole = int64_t{1} << clamped(unit.whole, 0, 31); // a difference of 1 is too much at 31
+    const int64_t n = whole * ((x >> unit.bits) - int64_t{largest_x >> unit.bits});
+    if (n < kDeepest) return kMiddle;
+    if (unit.whole > 0) return word_of_power(static_cast<uint32_t>(kPowerBias + static_cast<int>(n)) << 23);
+    return word_of_power(power_bits(x, unit, bits_at(largest_x, unit)));
 }
 
 // ---- Running sums
+
+// 2^k for an integer-valued k up to 100; 0 below 2^-126.
+HW4_INLINE float weight_of_tile(float k) {
+    return float_of((bits_of(larger(k, -127.0f) + kRoundToInt) << 23) + (127u << 23));
+}
 
 HW4_INLINE bool raises(float M, float row_reference) { return M > row_reference + kReferenceSlack; }
 

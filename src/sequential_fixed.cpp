@@ -49,6 +49,12 @@ int least_exponent(const std::vector<Digits>& tiles) {
     return least;
 }
 
+Digits scaled_row(const float* q, int64_t d, float c) {
+    std::vector<float> row(q, q + d);
+    for (float& x : row) x *= c;
+    return digits_of(row.data(), row.size());
+}
+
 // What one query row carries from tile to tile.
 struct Row {
     Digits q;
@@ -101,31 +107,32 @@ void weighted_values(const WeightDigits* p, const Digits& v, int keys, int64_t d
 }
 
 // One row against one tile.
-HW4_FMA_CLONES void attend_tile(Row& row, const Digits& k, const Digits& v, int keys, int64_t d, float c,
-                                int least_v_exponent) {
-    int32_t x[kTileKeys];
+HW4_FMA_CLONES void attend_tile(Row& row, const Digits& k, const Digits& v, int keys, int64_t d, int least_v_exponent) {
+    int32_t x[kTileKeys] = {};
     for (int j = 0; j < keys; ++j) x[j] = score(row.q, k, j, d);
 
-    const float scale = score_scale(c, row.q.exponent, k.exponent);
-    const TileReference reference = tile_reference(*std::max_element(x, x + keys), scale);
+    const Unit unit = unit_of(row.q.exponent, k.exponent);
+    for (int j = 0; j < keys; ++j) x[j] >>= unit.cut;
+    const int32_t largest = *std::max_element(x, x + keys);
+    const float M = tile_reference(largest, unit);
     WeightDigits p[kTileKeys];
     int32_t sum = 0;
     for (int j = 0; j < keys; ++j) {
-        const uint32_t word = weight_word(x[j], reference, scale);
+        const uint32_t word = weight_word(x[j], largest, unit);
         p[j] = weight_digits(word);
         sum += static_cast<int32_t>(word - kMiddle);
     }
     std::vector<int32_t> y(static_cast<size_t>(d));
     weighted_values(p, v, keys, d, y.data());
 
-    if (raises(reference.M, row.reference)) {
-        const float alpha = power_of_two(row.reference - reference.M);
+    if (raises(M, row.reference)) {
+        const float alpha = power_of_two(row.reference - M);
         row.l *= alpha;
         row.h *= alpha;
         for (float& o : row.o) o *= alpha;
-        row.reference = reference.M;
+        row.reference = M;
     }
-    const float lead = reference.M - row.reference;
+    const float lead = M - row.reference;
     const float o_weight = power_of_two(lead + static_cast<float>(least_v_exponent - v.exponent));
     row.h += o_weight;
     row.l = fused(static_cast<float>(sum), power_of_two(lead), row.l);
@@ -144,13 +151,13 @@ void sequential_fixed_attention(const float* q, const float* k, const float* v, 
         std::vector<Row> rows;
         for (int64_t i = first_row; i < std::min(first_row + kQueryBlock, n); ++i) {
             rows.emplace_back();
-            rows.back().q = digits_of(q + i * d, static_cast<size_t>(d));
+            rows.back().q = scaled_row(q + i * d, d, c);
             rows.back().o.resize(static_cast<size_t>(d));
         }
         for (size_t tile = 0; tile < k_tiles.size(); ++tile) {
             const auto keys =
                 static_cast<int>(std::min<int64_t>(kTileKeys, n - static_cast<int64_t>(tile) * kTileKeys));
-            for (Row& row : rows) attend_tile(row, k_tiles[tile], v_tiles[tile], keys, d, c, least_v_exponent);
+            for (Row& row : rows) attend_tile(row, k_tiles[tile], v_tiles[tile], keys, d, least_v_exponent);
         }
         for (const Row& row : rows) {
             const float inverse = 1.0f / row.l;

@@ -63,11 +63,11 @@ Values attend(const Kernel& kernel, const Case& test, int poison = 0xff) {
     return out;
 }
 
-enum class Kind { uniform, normal, denormal, zeros, huge, outlier, steps, climb, extremes, brink };
-constexpr Kind kKinds[] = {Kind::uniform, Kind::normal, Kind::denormal, Kind::zeros,    Kind::huge,
-                           Kind::outlier, Kind::steps,  Kind::climb,    Kind::extremes, Kind::brink};
-constexpr const char* kKindNames[] = {"uniform", "normal", "denormal", "zeros",    "huge",
-                                      "outlier", "steps",  "climb",    "extremes", "brink"};
+enum class Kind { uniform, normal, denormal, zeros, huge, outlier, steps, climb, extremes, brink, faint };
+constexpr Kind kKinds[] = {Kind::uniform, Kind::normal, Kind::denormal, Kind::zeros, Kind::huge, Kind::outlier,
+                           Kind::steps,   Kind::climb,  Kind::extremes, Kind::brink, Kind::faint};
+constexpr const char* kKindNames[] = {"uniform", "normal", "denormal", "zeros", "huge", "outlier",
+                                      "steps",   "climb",  "extremes", "brink", "faint"};
 
 Case make_case(Kind kind, int64_t tokens, int64_t dim, unsigned seed) {
     std::mt19937 random(seed);
@@ -99,7 +99,7 @@ Case make_case(Kind kind, int64_t tokens, int64_t dim, unsigned seed) {
                 if (row(i) % 3 == 0 || random() % 2 == 0) (*values)[i] = random() % 2 ? 0.0f : -0.0f;
         fill(test.v, [&] { return random() % 2 ? 0.0f : -0.0f; });
         break;
-    case Kind::huge: // some scores past 2^21 in base 2, and some rows far from it
+    case Kind::huge: // scores far beyond 2^21 in base 2, whole numbers, and some rows of others
         for (size_t i = 0; i < count; ++i) {
             test.q[i] *= row(i) % 5 == 0 ? 1.0f : 1e4f;
             test.k[i] *= 1e4f;
@@ -127,15 +127,19 @@ Case make_case(Kind kind, int64_t tokens, int64_t dim, unsigned seed) {
             });
         for (int64_t i = 0; i < dim; ++i) test.q[static_cast<size_t>(i)] = 0x7f7f7fp-21f;
         break;
-    case Kind::brink: { // the largest scores on both sides of 2^21 in base 2
-        const Scale scale = scale_for(dim);
-        const float step = std::sqrt(kIntegerReach * scale.inv_c / static_cast<float>(dim));
+    case Kind::brink: // scores of 2^14 to 2^32 close to each other, with a few bits of fraction or units of a few
         for (size_t i = 0; i < count; ++i) {
-            test.q[i] = step * (1 + 1e-6f * static_cast<float>(static_cast<int>(row(i) % 17) - 8));
-            test.k[i] = (row(i) / 64 % 2 ? -step : step) * (1 + 1e-7f * uniform(random));
+            const int apart = static_cast<int>(row(i) % 4) * 2;
+            test.q[i] = std::ldexp(1 + 1e-6f * test.q[i], 12 + static_cast<int>(row(i) % 17) - 8);
+            test.k[i] = std::ldexp((row(i) / 64 % 2 ? -1 : 1) * (1 + std::ldexp(1e-7f * test.k[i], apart)), 11);
         }
         break;
-    }
+    case Kind::faint: // scores of 22 bits of fraction and more than there are
+        for (size_t i = 0; i < count; ++i) {
+            test.q[i] = std::ldexp(test.q[i], static_cast<int>(row(i) % 23) - 20);
+            test.k[i] = std::ldexp(test.k[i], -static_cast<int>(row(i) / 64 % 5));
+        }
+        break;
     }
     return test;
 }

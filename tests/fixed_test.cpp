@@ -78,13 +78,11 @@ TEST(FixedNumbers, AreRoundedToNearestEven) {
 }
 
 TEST(FixedDigits, MakeUpEveryNumber) {
-    int wrong = 0; // counted, since so many expectations would take the sanitizers minutes
     for (int32_t n = -kLargest; n <= kLargest; ++n) {
         const uint32_t bytes = digit_bytes(n);
-        const bool same = digit(bytes, 2) * 65536 + digit(bytes, 1) * 256 + digit(bytes, 0) == n;
-        wrong += !same || bytes >> 24 != 0; // nothing is left over
+        ASSERT_EQ(digit(bytes, 2) * 65536 + digit(bytes, 1) * 256 + digit(bytes, 0), n);
+        ASSERT_EQ(bytes >> 24, 0u) << n; // nothing is left over
     }
-    EXPECT_EQ(wrong, 0);
 }
 
 // combined() of sums over `count` terms of the same digits, in 64 bits.
@@ -120,98 +118,107 @@ TEST(FixedDigits, NoSumOverflows) {
 
 // ---- Weights
 
-double exact_weight(int32_t x, const TileReference& reference, float scale) {
-    const double s = double{static_cast<float>(x - reference.origin)};
-    const double M = double{kPowerBias} - double{reference.bias};
-    return std::ldexp(double{kKappa}, 24) * std::exp2(s * double{scale} - M);
+TEST(FixedUnit, IsWhatAScoreCounts) {
+    for (int f = -236; f <= 274; ++f) {
+        const Unit unit = unit_of(f / 2 + 12, f - f / 2 + 12);
+        SCOPED_TRACE(f);
+        EXPECT_TRUE(unit.cut == 0 || unit.bits == kMostBits);
+        EXPECT_TRUE(unit.whole == 0 || unit.bits == 0);
+        if (f >= -127 && f <= kMostBits + 31) {
+            EXPECT_EQ(unit.cut + unit.bits - unit.whole, f);
+        }
+    }
+    EXPECT_EQ(unit_of(149, 149).cut, 31); // no score is as large as to be seen there
 }
 
-// The polynomial is within 1.7e-7, its argument is rounded once, and so are its product with the power and W.
-constexpr double kWeightError = 2.5e-7;
+// M and the weight's exponent, n and a fraction, of x after the cut.
+double exponent_of(int32_t x, int32_t largest, Unit unit) {
+    const double M = std::floor(std::ldexp(double{static_cast<double>(largest)}, -unit.bits));
+    return std::ldexp(std::ldexp(static_cast<double>(x), -unit.bits) - M, unit.whole);
+}
 
-void expect_weight(int32_t x, const TileReference& reference, float scale) {
-    const double exact = exact_weight(x, reference, scale);
-    const uint32_t word = weight_word(x, reference, scale);
-    ASSERT_LT(word, 1u << 24) << x << ", scale " << scale;
-    ASSERT_NEAR(static_cast<double>(word) - kMiddle, exact, 1.0 + exact * kWeightError) << x << ", scale " << scale;
+constexpr double kWeightError = 1.8e-7; // the polynomial's; its argument is exact
+
+void expect_weight(int32_t x, int32_t largest, Unit unit) {
+    const double exact = std::ldexp(double{kKappa}, 24) * std::exp2(exponent_of(x, largest, unit));
+    const uint32_t word = weight_word(x, largest, unit);
+    ASSERT_LT(word, 1u << 24) << x << " of " << largest << ", bits " << unit.bits << ", whole " << unit.whole;
+    ASSERT_NEAR(static_cast<double>(word) - kMiddle, exact, 1.0 + exact * kWeightError)
+        << x << " of " << largest << ", bits " << unit.bits << ", whole " << unit.whole;
 }
 
 TEST(FixedWeight, IsThePowerOfTwoWithinTheStatedError) {
-    for (const float scale : {0x1p-24f, 0x1.71547p-20f, 0x1.9p-16f, 0x1.3p-10f, 1.0f, 0x1p6f})
-        for (const int32_t largest : {0, 1, 12345, 1 << 20, -(1 << 20), (1 << 30) - 1, -(1 << 30)}) {
-            const TileReference reference = tile_reference(largest, scale);
+    for (int bits = 0; bits <= kMostBits; ++bits)
+        for (const int32_t largest : {0, 1, 12345, 1 << 20, -(1 << 20), 7654321, (1 << 30) - 1, -(1 << 30)}) {
             // Down to 2^-45, evenly, and the largest itself.
-            const double depth = std::min(45.0 / double{scale}, double{1 << 30});
-            for (int i = 0; i <= 2000; ++i) {
-                const double x = static_cast<double>(largest) - depth * i / 2000;
+            const double depth = std::ldexp(45.0, bits);
+            for (int i = 0; i <= 1000; ++i) {
+                const double x = static_cast<double>(largest) - depth * i / 1000;
                 if (x < -0x1p31) break;
-                expect_weight(static_cast<int32_t>(std::floor(x)), reference, scale);
+                expect_weight(static_cast<int32_t>(std::floor(x)), largest, {0, bits, 0});
             }
         }
 }
 
-// Every float that can be the argument of the polynomial in a step of 2^-22, at the largest power there is.
+TEST(FixedWeight, OfWholeScoresIsThatOfTheirDifference) {
+    for (int whole = 0; whole <= 127; ++whole)
+        for (const int32_t largest : {0, 3, -3, (1 << 21) + 1, 1 << 30, -(1 << 30)}) {
+            const Unit unit = {0, 0, whole};
+            EXPECT_EQ(tile_reference(largest, unit), std::ldexp(static_cast<float>(largest), whole));
+            for (int32_t below = 0; below < 45; ++below) expect_weight(largest - below, largest, unit);
+            expect_weight(largest - (1 << 30) + 1, largest, unit);
+        }
+}
+
+// Every float that can be the argument of the polynomial, at the largest power there is.
 TEST(FixedWeight, StaysBelowTwoToThe24) {
     double worst = 0;
-    float largest = 0;
-    for (int32_t i = -(1 << 21); i <= 1 << 21; ++i) {
-        const float r = static_cast<float>(i) * 0x1p-22f;
-        const float y = kappa_exp2(r);
-        const double exact = double{kKappa} * std::exp2(double{r});
+    for (uint32_t fraction = 0; fraction <= 0x800000; ++fraction) {
+        const float g = float_of(0x3f800000u + fraction);
+        const float y = kappa_exp2(g);
+        const double exact = double{kKappa} * std::exp2(double{g} - 1);
         worst = std::max(worst, std::fabs(double{y} - exact) / exact);
-        largest = std::max(largest, fused(y, 0x1p24f, static_cast<float>(kMiddle)));
+        ASSERT_LT(fused(y, 0x1p24f, static_cast<float>(kMiddle)), 0x1p24f) << g;
     }
-    EXPECT_LT(worst, 1.7e-7);
-    EXPECT_LT(largest, 0x1p24f);
-    EXPECT_EQ(kappa_exp2(0.0f), kKappa);
+    EXPECT_LT(worst, kWeightError);
+}
+
+TEST(FixedWeight, IsMadeOfAFractionAndAPower) {
+    for (const float x : {1.0f, 1.75f, 0x1.fffffep3f, 0x1.8p-20f}) {
+        const uint32_t bits = bits_of(x);
+        EXPECT_EQ(with_fraction_of(bits) * with_exponent_of(bits), x);
+        EXPECT_TRUE(within(with_fraction_of(bits), 1.0f, 0x1.fffffep0f)) << x;
+    }
+    EXPECT_EQ(word_of_power(bits_of(0x1p24f)), static_cast<uint32_t>(weight_value(1.0f, 0x1p24f)));
 }
 
 // What may be done otherwise: with the power of two down to 2^-140 the word is the same as with the clamp at 2^-40.
 TEST(FixedWeight, IsNothingBelowTwoToTheMinus40HoweverItIsTaken) {
-    const float scale = 0x1p-12f;
-    const TileReference reference = tile_reference(0, scale);
-    bool clamped = false;
+    const Unit unit = {0, 12, 0};
+    bool deep = false;
     for (int32_t x = 0; x > -(140 << 12); x -= 7) {
-        const auto s = static_cast<float>(x);
-        const auto unclamped = static_cast<uint32_t>(nearest(weight_value(s, scale, reference.bias)));
-        ASSERT_EQ(weight_word(x, reference, scale), unclamped) << x;
-        if (s * scale < kShallowest - 0.5f) {
+        const uint32_t unclamped = word_of_power(power_bits(x, unit, bits_at(0, unit)));
+        ASSERT_EQ(weight_word(x, 0, unit), unclamped) << x;
+        if (x < kDeepest * (1 << 12)) {
             ASSERT_EQ(unclamped, kMiddle) << x;
-            clamped = true;
+            deep = true;
         }
     }
-    EXPECT_TRUE(clamped);
-    EXPECT_EQ(weight_word(std::numeric_limits<int32_t>::min() / 2, reference, 0x1p90f), kMiddle);
+    EXPECT_TRUE(deep);
+    for (int whole = 1; whole <= 127; ++whole) {
+        EXPECT_EQ(weight_word(-64, 0, {0, 0, whole}), kMiddle);
+        EXPECT_EQ(weight_word(std::numeric_limits<int32_t>::min() / 2, 1 << 30, {0, 0, whole}), kMiddle);
+    }
 }
 
-TEST(FixedWeight, OfTheLargestScoreIsAtLeastHalf) {
-    for (const float scale : {0x1p-20f, 0x1.23456p-7f, 0.37f})
+TEST(FixedWeight, OfTheLargestScoreIsAtLeastKappa) {
+    for (const int bits : {0, 7, 20, 23})
         for (int32_t x = -5000000; x < 5000000; x += 9973) {
-            const TileReference reference = tile_reference(x, scale);
-            const uint32_t word = weight_word(x, reference, scale);
-            ASSERT_GE(word - kMiddle, 0.49 * 0x1p24) << x;
-            ASSERT_EQ(reference.M, std::rint(reference.M));
-            ASSERT_EQ(reference.origin, 0);
+            const Unit unit = {0, bits, 0};
+            const double score = std::ldexp(static_cast<double>(x), -bits);
+            ASSERT_EQ(double{tile_reference(x, unit)}, std::floor(score));
+            ASSERT_GE(weight_word(x, x, unit) - kMiddle, double{kKappa} * 0x1p24 * (1 - kWeightError) - 1) << x;
         }
-}
-
-TEST(FixedReference, MeasuresFromTheLargestScoreBeyondTwoToThe21) {
-    EXPECT_EQ(tile_reference(1 << 21, 1.0f).origin, 0);
-    EXPECT_EQ(tile_reference(-(1 << 21), 1.0f).origin, 0);
-    for (const int32_t x : {(1 << 21) + 1, -(1 << 21) - 1, 1 << 30, -(1 << 30)}) {
-        const TileReference reference = tile_reference(x, 1.0f);
-        EXPECT_EQ(reference.origin, x);
-        EXPECT_EQ(reference.bias, kPowerBias);
-        EXPECT_EQ(reference.M, static_cast<float>(x));
-        EXPECT_EQ(weight_word(x, reference, 1.0f), kMiddle + static_cast<uint32_t>(kKappa * 0x1p24f));
-        for (int32_t below = 0; below < 45; ++below) expect_weight(x - below, reference, 1.0f);
-    }
-}
-
-TEST(FixedScale, IsTheHeadSizesTimesTheGroups) {
-    EXPECT_EQ(score_scale(1.25f, 10, 20), 1.25f * 0x1p-6f);
-    EXPECT_EQ(score_scale(1.25f, -40, -50), 1.25f * 0x1p114f);
-    EXPECT_EQ(score_scale(1.25f, 149, 149), 1.25f * 0x1p-100f); // no score is as large as to be seen there
 }
 
 // ---- The reference against float64
@@ -229,10 +236,9 @@ float largest_in(const float* x, int64_t count) {
 }
 
 // The tolerance, worst case upon worst case:
-// - A score x, in its units, loses up to 1 a column (the numbers' own roundings 1/4 each, the digits left out 1/2) and
-// 1
-//   when it is combined; as a float, and in its product with c', 2^-23 of it. Where weights are taken from differences,
-//   M is rounded by another half. All of that times c' is the error of an exponent, and a relative one of the weight.
+// - A score, in its units, loses up to 9/8 a column (K's own rounding 1/4, Q's 1/4 and 1/8 more for that of its product
+//   with c, the digits left out 1/2) and 1 when it is combined; another 2^-23 where it is cut; and 2^-22 of it, for c's
+//   own rounding and for M's to a float. That is the error of an exponent, and a relative one of the weight.
 // - Weights off by a factor of 1 + e move a mean by at most 2e/(1-e) of the largest value.
 // - A tile's sum of values is off by up to 97 units (1.5 a key, 1 when combined), where its largest weight is at least
 //   0.49 * 2^24: 200 * 2^-ev of the result. Its sum of weights likewise, by a 2^17th.
@@ -240,20 +246,18 @@ float largest_in(const float* x, int64_t count) {
 // - What is a denormal has lost what a denormal loses.
 ExactRow exact_row(const float* q, const float* k, const float* v, int64_t n, int64_t d) {
     const double c = std::log2(std::exp(1.0)) / std::sqrt(static_cast<double>(d));
+    const int q_exponent = exponent_for(largest_in(q, d) * scale_for(d).c);
     std::vector<double> exponents(static_cast<size_t>(n));
     double off = 0;
-    int unit = 0; // of the tile's scores, as a power of two
     for (int64_t j = 0; j < n; ++j) {
         double score = 0;
         for (int64_t t = 0; t < d; ++t) score += double{q[t]} * double{k[j * d + t]};
-        if (j % kTileKeys == 0) {
-            const int64_t keys = std::min<int64_t>(kTileKeys, n - j);
-            unit = 24 - exponent_for(largest_in(q, d)) - exponent_for(largest_in(k + j * d, keys * d));
-        }
+        const int64_t tile = j / kTileKeys * kTileKeys;
+        const int64_t keys = std::min<int64_t>(kTileKeys, n - tile);
+        const int unit = 24 - q_exponent - exponent_for(largest_in(k + tile * d, keys * d));
         exponents[static_cast<size_t>(j)] = c * score;
-        const double stray = std::fabs(c * score) > 0x1p20 ? 0.5 : 0.0;
-        off = std::max(off,
-                       c * (static_cast<double>(d + 1) * std::ldexp(1.0, unit) + std::fabs(score) * 0x1p-22) + stray);
+        const double units = 1.125 * static_cast<double>(d) + 1;
+        off = std::max(off, units * std::ldexp(1.0, unit) + 0x1p-23 + std::fabs(c * score) * 0x1p-22);
     }
     const double top = *std::max_element(exponents.begin(), exponents.end());
     ExactRow row;
@@ -310,7 +314,7 @@ TEST(FixedAccuracy, IsWithinTheToleranceForEveryKindOfData) {
 
 // Of ordinary data the roundings mostly cancel: values within 3, and as close to them as f32's are.
 TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
-    for (const Shape& shape : {Shape{1, 2048, 64}, Shape{2, 512, 32}, Shape{2, 300, 128}}) {
+    for (const Shape& shape : {Shape{1, 4096, 64}, Shape{2, 512, 32}, Shape{2, 300, 128}}) {
         const AttentionCase test(shape, CaseKind::uniform, 3, Arithmetic::fixed);
         const Errors errors = errors_of(test, shape.tokens / 64);
         EXPECT_LT(errors.largest, 6e-6) << test.name;
@@ -318,18 +322,23 @@ TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
     }
 }
 
-// Every digit of Q, K and V at its end, in as many columns as there may be. The sanitizers see an overflow here.
+// Every digit of Q*c, K and V at its end, in as many columns as there may be. The sanitizers see an overflow here.
 TEST(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
-    for (const float sign : {1.0f, -1.0f}) {
-        const auto fill = [&](float* qkv, int64_t) {
-            const size_t matrix = size_t{70} * kMostColumns;
-            std::fill(qkv, qkv + matrix, static_cast<float>(kLargest));
-            std::fill(qkv + matrix, qkv + 2 * matrix, sign * static_cast<float>(kLargest));
-            std::fill(qkv + 2 * matrix, qkv + 3 * matrix, static_cast<float>(kLargest));
-        };
-        const AttentionCase test = AttentionCase::filled({1, 70, kMostColumns}, "largest", fill, Arithmetic::fixed);
-        for (const float x : test.expected) ASSERT_NEAR(x, static_cast<float>(kLargest), 0x1p-20 * kLargest);
-    }
+    const auto most = static_cast<float>(kLargest);
+    const float c = scale_for(kMostColumns).c;
+    const float q = most / c;
+    ASSERT_EQ(quantised(q * c, factors(exponent_for(q * c))), kLargest);
+    for (const float sign : {1.0f, -1.0f})
+        for (const float scale : {1.0f, 0x1p-30f, 0x1p-60f}) { // scores are whole, have fractions, are cut
+            const auto fill = [&](float* qkv, int64_t) {
+                const size_t matrix = size_t{70} * kMostColumns;
+                std::fill(qkv, qkv + matrix, q);
+                std::fill(qkv + matrix, qkv + 2 * matrix, sign * scale * most);
+                std::fill(qkv + 2 * matrix, qkv + 3 * matrix, most);
+            };
+            const AttentionCase test = AttentionCase::filled({1, 70, kMostColumns}, "largest", fill, Arithmetic::fixed);
+            for (const float x : test.expected) ASSERT_NEAR(x, most, 0x1p-20f * most);
+        }
 }
 
 } // namespace

@@ -35,32 +35,37 @@ struct AvxInts {
     HW4_INLINE AvxInts shifted_right() const {
         return _mm256_srai_epi32(x, kBits);
     }
+    HW4_INLINE AvxInts shifted_left(AvxInts bits) const { return _mm256_sllv_epi32(x, bits.x); }
+    HW4_INLINE AvxInts shifted_right(AvxInts bits) const { return _mm256_srav_epi32(x, bits.x); }
     HW4_INLINE AvxFloats as_float() const { return _mm256_castsi256_ps(x); }
 };
 
 HW4_INLINE AvxFloats operator+(AvxFloats a, AvxFloats b) { return _mm256_add_ps(a.x, b.x); }
 HW4_INLINE AvxFloats operator-(AvxFloats a, AvxFloats b) { return _mm256_sub_ps(a.x, b.x); }
-HW4_INLINE AvxFloats operator-(AvxFloats a) { return _mm256_xor_ps(a.x, _mm256_set1_ps(-0.0f)); }
 HW4_INLINE AvxFloats operator*(AvxFloats a, AvxFloats b) { return _mm256_mul_ps(a.x, b.x); }
 HW4_INLINE AvxFloats fused(AvxFloats a, AvxFloats b, AvxFloats c) { return _mm256_fmadd_ps(a.x, b.x, c.x); }
 HW4_INLINE AvxFloats larger(AvxFloats a, AvxFloats b) { return _mm256_max_ps(a.x, b.x); }
 HW4_INLINE bool any_above(AvxFloats a, AvxFloats b) {
     return _mm256_movemask_ps(_mm256_cmp_ps(a.x, b.x, _CMP_GT_OQ)) != 0;
 }
-HW4_INLINE bool any_beyond(AvxFloats a, AvxFloats limit) {
-    const __m256 magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.x);
-    return _mm256_movemask_ps(_mm256_cmp_ps(magnitude, limit.x, _CMP_NLE_UQ)) != 0;
-}
 
 HW4_INLINE AvxInts operator+(AvxInts a, AvxInts b) { return _mm256_add_epi32(a.x, b.x); }
 HW4_INLINE AvxInts operator-(AvxInts a, AvxInts b) { return _mm256_sub_epi32(a.x, b.x); }
 HW4_INLINE AvxInts operator&(AvxInts a, AvxInts b) { return _mm256_and_si256(a.x, b.x); }
 HW4_INLINE AvxInts larger(AvxInts a, AvxInts b) { return _mm256_max_epi32(a.x, b.x); }
+HW4_INLINE AvxInts smaller(AvxInts a, AvxInts b) { return _mm256_min_epi32(a.x, b.x); }
+HW4_INLINE bool any_positive(AvxInts a) {
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi32(a.x, _mm256_setzero_si256())) != 0;
+}
 
 HW4_INLINE AvxFloats to_float(AvxInts a) { return _mm256_cvtepi32_ps(a.x); }
 HW4_INLINE AvxInts nearest(AvxFloats a) { return _mm256_cvtps_epi32(a.x); }
-HW4_INLINE AvxFloats shifted_power(AvxFloats t) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t.x), 23));
+HW4_INLINE AvxFloats with_fraction_of(AvxInts bits) {
+    const __m256i fraction = _mm256_and_si256(bits.x, _mm256_set1_epi32(0x7fffff));
+    return _mm256_or_ps(_mm256_castsi256_ps(fraction), _mm256_set1_ps(1.0f));
+}
+HW4_INLINE AvxFloats with_exponent_of(AvxInts bits) {
+    return _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_set1_epi32(0x7fffff), bits.x));
 }
 
 struct AvxMachine {

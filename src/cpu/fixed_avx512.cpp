@@ -37,31 +37,33 @@ struct Ints {
     HW4_INLINE Ints shifted_right() const {
         return _mm512_srai_epi32(x, kBits);
     }
+    HW4_INLINE Ints shifted_left(Ints bits) const { return _mm512_sllv_epi32(x, bits.x); }
+    HW4_INLINE Ints shifted_right(Ints bits) const { return _mm512_srav_epi32(x, bits.x); }
     HW4_INLINE Floats as_float() const { return _mm512_castsi512_ps(x); }
 };
 
 HW4_INLINE Floats operator+(Floats a, Floats b) { return _mm512_add_ps(a.x, b.x); }
 HW4_INLINE Floats operator-(Floats a, Floats b) { return _mm512_sub_ps(a.x, b.x); }
-HW4_INLINE Floats operator-(Floats a) {
-    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a.x), _mm512_set1_epi32(INT32_MIN)));
-}
 HW4_INLINE Floats operator*(Floats a, Floats b) { return _mm512_mul_ps(a.x, b.x); }
 HW4_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a.x, b.x, c.x); }
 HW4_INLINE Floats larger(Floats a, Floats b) { return _mm512_max_ps(a.x, b.x); }
 HW4_INLINE bool any_above(Floats a, Floats b) { return _mm512_cmp_ps_mask(a.x, b.x, _CMP_GT_OQ) != 0; }
-HW4_INLINE bool any_beyond(Floats a, Floats limit) {
-    return _mm512_cmp_ps_mask(_mm512_abs_ps(a.x), limit.x, _CMP_NLE_UQ) != 0;
-}
 
 HW4_INLINE Ints operator+(Ints a, Ints b) { return _mm512_add_epi32(a.x, b.x); }
 HW4_INLINE Ints operator-(Ints a, Ints b) { return _mm512_sub_epi32(a.x, b.x); }
 HW4_INLINE Ints operator&(Ints a, Ints b) { return _mm512_and_si512(a.x, b.x); }
 HW4_INLINE Ints larger(Ints a, Ints b) { return _mm512_max_epi32(a.x, b.x); }
+HW4_INLINE Ints smaller(Ints a, Ints b) { return _mm512_min_epi32(a.x, b.x); }
+HW4_INLINE bool any_positive(Ints a) { return _mm512_cmpgt_epi32_mask(a.x, _mm512_setzero_si512()) != 0; }
 
 HW4_INLINE Floats to_float(Ints a) { return _mm512_cvtepi32_ps(a.x); }
 HW4_INLINE Ints nearest(Floats a) { return _mm512_cvtps_epi32(a.x); }
-HW4_INLINE Floats shifted_power(Floats t) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t.x), 23));
+HW4_INLINE Floats with_fraction_of(Ints bits) {
+    const __m512i one = _mm512_castps_si512(_mm512_set1_ps(1.0f));
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits.x, _mm512_set1_epi32(0x7fffff), one, 0xea));
+}
+HW4_INLINE Floats with_exponent_of(Ints bits) {
+    return _mm512_castsi512_ps(_mm512_andnot_si512(_mm512_set1_epi32(0x7fffff), bits.x));
 }
 
 struct Avx512Vnni {

@@ -102,12 +102,14 @@ struct Workspace {
           q(reinterpret_cast<int16_t*>(o + kBlockRows * dim)) {}
 };
 
-HW4_FMA_CLONES void start_row(const float* q, int64_t dim, Row& row, float* o, int16_t* digits) {
+HW4_FMA_CLONES void start_row(const float* q, int64_t dim, float c, Row& row, float* o, int16_t* digits) {
     const auto columns = static_cast<size_t>(dim);
-    row = {-std::numeric_limits<float>::infinity(), 0.0f, 0.0f, exponent_of(q, columns)};
+    float scaled[kMostColumns];
+    for (size_t t = 0; t < columns; ++t) scaled[t] = q[t] * c;
+    row = {-std::numeric_limits<float>::infinity(), 0.0f, 0.0f, exponent_of(scaled, columns)};
     std::fill(o, o + columns, 0.0f);
     const Factors scale = factors(row.q_exponent);
-    for (size_t t = 0; t < columns; ++t) store_digits(q[t], scale, digits + t, columns);
+    for (size_t t = 0; t < columns; ++t) store_digits(scaled[t], scale, digits + t, columns);
 }
 
 // combined() of two numbers' products, summed up; the digits of each are a plane apart.
@@ -134,10 +136,10 @@ struct Weights {
     int32_t sum;
 };
 
-HW4_INLINE void weigh(const int32_t* x, int keys, const TileReference& reference, float scale, Weights& weights) {
+HW4_INLINE void weigh(const int32_t* x, int keys, int32_t largest, Unit unit, Weights& weights) {
     weights = {};
     for (int j = 0; j < keys; ++j) {
-        const uint32_t word = weight_word(x[j], reference, scale);
+        const uint32_t word = weight_word(x[j], largest, unit);
         weights.digits[0][j] = static_cast<int16_t>(word >> 16);
         weights.digits[1][j] = static_cast<int16_t>(static_cast<int>(word >> 8 & 255) - 128);
         weights.digits[2][j] = static_cast<int16_t>(static_cast<int>(word & 255) - 128);
@@ -160,20 +162,21 @@ struct Tile {
 };
 
 // One row against one tile.
-HW4_FMA_CLONES void attend_tile(Row& row, const int16_t* q, float* o, const Tile& tile, int64_t dim, float c,
+HW4_FMA_CLONES void attend_tile(Row& row, const int16_t* q, float* o, const Tile& tile, int64_t dim,
                                 int least_v_exponent) {
     const size_t plane = matrix_digits(dim);
     const auto columns = static_cast<size_t>(dim);
-    int32_t x[kTileKeys];
-    for (int j = 0; j < tile.keys; ++j) x[j] = sum_of_products(q, columns, tile.digits + j * dim, plane, columns);
-
-    const float scale = score_scale(c, row.q_exponent, tile.exponents.k);
-    const TileReference reference = tile_reference(*std::max_element(x, x + tile.keys), scale);
+    const Unit unit = unit_of(row.q_exponent, tile.exponents.k);
+    int32_t x[kTileKeys] = {};
+    for (int j = 0; j < tile.keys; ++j)
+        x[j] = sum_of_products(q, columns, tile.digits + j * dim, plane, columns) >> unit.cut;
+    const int32_t largest = *std::max_element(x, x + tile.keys);
+    const float M = tile_reference(largest, unit);
     Weights p;
-    weigh(x, tile.keys, reference, scale, p);
-    if (raises(reference.M, row.reference)) raise_to(reference.M, row, o, dim);
+    weigh(x, tile.keys, largest, unit, p);
+    if (raises(M, row.reference)) raise_to(M, row, o, dim);
 
-    const float lead = reference.M - row.reference;
+    const float lead = M - row.reference;
     const float o_weight = power_of_two(lead + static_cast<float>(least_v_exponent - tile.exponents.v));
     row.h += o_weight;
     row.l = fused(static_cast<float>(p.sum), power_of_two(lead), row.l);
@@ -196,15 +199,15 @@ void attend(const RowBlock& block, float* workspace) {
     const size_t tiles = tile_count(block.tokens);
     const int least = least_v_exponent(exponents, tiles);
     for (int64_t i = 0; i < block.rows; ++i)
-        start_row(block.q + i * block.dim, block.dim, w.rows[i], w.o + i * block.dim, w.q + i * kDigits * block.dim);
+        start_row(block.q + i * block.dim, block.dim, block.scale.c, w.rows[i], w.o + i * block.dim,
+                  w.q + i * kDigits * block.dim);
     for (size_t index = 0; index < tiles; ++index) {
         const void* digits = static_cast<const char*>(block.prepared) + digits_offset(index, block.tokens, block.dim);
         const int64_t keys_left = block.tokens - static_cast<int64_t>(index) * kTileKeys;
         const Tile tile = {static_cast<const int16_t*>(digits), exponents[index],
                            static_cast<int>(std::min<int64_t>(kTileKeys, keys_left))};
         for (int64_t i = 0; i < block.rows; ++i)
-            attend_tile(w.rows[i], w.q + i * kDigits * block.dim, w.o + i * block.dim, tile, block.dim, block.scale.c,
-                        least);
+            attend_tile(w.rows[i], w.q + i * kDigits * block.dim, w.o + i * block.dim, tile, block.dim, least);
     }
     const Factors scale = factors(24 - least);
     for (int64_t i = 0; i < block.rows; ++i) {

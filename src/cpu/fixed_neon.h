@@ -36,26 +36,31 @@ struct NeonInts {
     HW4_INLINE NeonInts shifted_right() const {
         return vshrq_n_s32(x, kBits);
     }
+    HW4_INLINE NeonInts shifted_left(NeonInts bits) const { return vshlq_s32(x, bits.x); }
+    HW4_INLINE NeonInts shifted_right(NeonInts bits) const { return vshlq_s32(x, vnegq_s32(bits.x)); }
     HW4_INLINE NeonFloats as_float() const { return vreinterpretq_f32_s32(x); }
 };
 
 HW4_INLINE NeonFloats operator+(NeonFloats a, NeonFloats b) { return vaddq_f32(a.x, b.x); }
 HW4_INLINE NeonFloats operator-(NeonFloats a, NeonFloats b) { return vsubq_f32(a.x, b.x); }
-HW4_INLINE NeonFloats operator-(NeonFloats a) { return vnegq_f32(a.x); }
 HW4_INLINE NeonFloats operator*(NeonFloats a, NeonFloats b) { return vmulq_f32(a.x, b.x); }
 HW4_INLINE NeonFloats fused(NeonFloats a, NeonFloats b, NeonFloats c) { return vfmaq_f32(c.x, a.x, b.x); }
 HW4_INLINE NeonFloats larger(NeonFloats a, NeonFloats b) { return vmaxq_f32(a.x, b.x); }
 HW4_INLINE bool any_above(NeonFloats a, NeonFloats b) { return vmaxvq_u32(vcgtq_f32(a.x, b.x)) != 0; }
-HW4_INLINE bool any_beyond(NeonFloats a, NeonFloats limit) { return vminvq_u32(vcaleq_f32(a.x, limit.x)) == 0; }
 
 HW4_INLINE NeonInts operator+(NeonInts a, NeonInts b) { return vaddq_s32(a.x, b.x); }
 HW4_INLINE NeonInts operator-(NeonInts a, NeonInts b) { return vsubq_s32(a.x, b.x); }
 HW4_INLINE NeonInts operator&(NeonInts a, NeonInts b) { return vandq_s32(a.x, b.x); }
 HW4_INLINE NeonInts larger(NeonInts a, NeonInts b) { return vmaxq_s32(a.x, b.x); }
+HW4_INLINE NeonInts smaller(NeonInts a, NeonInts b) { return vminq_s32(a.x, b.x); }
+HW4_INLINE bool any_positive(NeonInts a) { return vmaxvq_s32(a.x) > 0; }
 HW4_INLINE NeonFloats to_float(NeonInts a) { return vcvtq_f32_s32(a.x); }
 HW4_INLINE NeonInts nearest(NeonFloats a) { return vcvtnq_s32_f32(a.x); }
-HW4_INLINE NeonFloats shifted_power(NeonFloats t) {
-    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t.x), 23));
+HW4_INLINE NeonFloats with_fraction_of(NeonInts bits) {
+    return vbslq_f32(vdupq_n_u32(0x7fffff), vreinterpretq_f32_s32(bits.x), vdupq_n_f32(1.0f));
+}
+HW4_INLINE NeonFloats with_exponent_of(NeonInts bits) {
+    return vreinterpretq_f32_s32(vbicq_s32(bits.x, vdupq_n_s32(0x7fffff)));
 }
 
 struct NeonMachine {

@@ -30,7 +30,7 @@ namespace hw4::cpu {
 
 constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block: they share each tile while it is in the nearest cache
 constexpr int32_t kZeroWord = 0x808080;
-constexpr float kFloorExponent = -90.0f; // weights below 2^-90 count as that: W is 0x8080 from 2^-40 to 2^-140
+constexpr int kLeastWeightBits = 7; // weights below 2^-2^7 count as that: W is 0x8080 from 2^-40 to 2^-140
 
 // Compilers load nothing across this. Where they may, they load all operands of a panel's step as early as they can,
 // run out of registers and keep sums in memory.
@@ -313,20 +313,23 @@ struct FixedAttention {
 
     static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
 
-    // Digits of `rows` query rows; rows that do not exist are zero.
-    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, uint8_t* to, float* o) {
+    // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
+    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float c, uint8_t* to, float* o) {
         const int64_t padded = rounded_up(dim, kWordPad);
         Transposed words;
+        float scaled[kMostColumns];
+        int exponent = 0;
         for (int first = 0; first < kRows; first += kWidth) {
             for (int row = 0; row < kWidth; ++row) {
-                const bool present = first + row < rows;
-                const float* const from = q + (first + row) * dim;
-                const int exponent = present ? exponent_of(from, dim) : fixed::exponent_for(0.0f);
-                group.q_exponent[first + row] = exponent;
-                if (present)
-                    to_words(from, dim, padded, fixed::factors(exponent), words.rows[row]);
-                else
+                if (first + row < rows) {
+                    const float* const from = q + (first + row) * dim;
+                    for (int64_t t = 0; t < dim; ++t) scaled[t] = from[t] * c;
+                    exponent = exponent_of(scaled, dim);
+                    to_words(scaled, dim, padded, fixed::factors(exponent), words.rows[row]);
+                } else {
                     zero_words(words.rows[row], padded);
+                }
+                group.q_exponent[first + row] = exponent;
             }
             words.transpose(padded);
             for (int64_t step = 0; step < steps(dim); ++step) {
@@ -353,20 +356,22 @@ struct FixedAttention {
         sums.finish(end);
     }
 
-    // The weights of one tile and a vector of rows.
+    // The weights of one tile and a vector of rows. A weight's bits as of a float (fixed::word_of_power) are its score
+    // shifted left, plus `at`, whether scores have a fraction or not: modulo 2^32 whatever is beyond drops out, and the
+    // floor keeps the exponent itself within a float's.
     struct Weighing {
-        F scale, bias, floor;
-        I origin; // 0 where origins are left out
+        I cut, floor, left, at;
     };
 
-    template <bool kOrigins, class Counts>
+    template <bool kCut, class Counts>
     static HW4_INLINE I weigh_step(const int32_t* x, const Weighing& by, uint8_t* p, I sum, Counts counts) {
         I w[kDepth];
 #pragma GCC unroll 8
         for (int i = 0; i < kDepth; ++i) {
             I score = I::load(x + i * kRows);
-            if (kOrigins) score = score - by.origin;
-            w[i] = nearest(fixed::weight_value(larger(to_float(score), by.floor), by.scale, by.bias));
+            if (kCut) score = score.shifted_right(by.cut);
+            const I bits = larger(score, by.floor).shifted_left(by.left) + by.at;
+            w[i] = nearest(fixed::weight_value(with_fraction_of(bits), with_exponent_of(bits)));
             if (counts(i)) sum = sum + w[i];
         }
         V::pack_a(w, p, kRows * V::kLaneBytes);
@@ -374,70 +379,46 @@ struct FixedAttention {
     }
 
     // Scores to the digits of weights; returns the sum of the weights.
-    template <bool kOrigins>
+    template <bool kCut>
     static HW4_INLINE I weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p) {
         I sum(-keys * static_cast<int32_t>(fixed::kMiddle));
         int j = 0;
         for (; j + kDepth <= keys; j += kDepth, x += kDepth * kRows, p += kStepA)
-            sum = weigh_step<kOrigins>(x, by, p, sum, [](int) { return true; });
-        if (j < keys) sum = weigh_step<kOrigins>(x, by, p, sum, [&](int i) { return j + i < keys; });
+            sum = weigh_step<kCut>(x, by, p, sum, [](int) { return true; });
+        if (j < keys) sum = weigh_step<kCut>(x, by, p, sum, [&](int i) { return j + i < keys; });
         return sum;
     }
 
     static HW4_INLINE F power(I exponent) { return (exponent + I(127)).template shifted_left<23>().as_float(); }
     static HW4_INLINE F power_of_two(F k) { return power(nearest(larger(k, F(-127.0f)))); }
+    static HW4_INLINE I clamped(I x, int32_t from, int32_t to) { return smaller(larger(x, I(from)), I(to)); }
 
     // What a tile's weights are measured against, for all rows of a group.
     struct References {
         alignas(64) float M[kRows];
         Weighing by[kRowVectors];
-        bool origins; // whether a row takes its weights from differences
+        bool cuts; // whether a row's scores are cut
     };
 
-    static HW4_INLINE References references_for(const Group& group, const I (&largest)[kRowVectors], int k_exponent,
-                                                Scale scale) {
+    // fixed::Unit and what follows from it, a lane for each row.
+    static HW4_INLINE References references_for(const Group& group, const I (&largest)[kRowVectors], int k_exponent) {
         References all;
-        all.origins = false;
-        F inverse[kRowVectors];
+        all.cuts = false;
         for (int r = 0; r < kRowVectors; ++r) {
-            const I k =
-                larger(I(24 - k_exponent) - I::load(group.q_exponent + r * kWidth), I(int32_t{fixed::kLeastScale}));
+            const I f = I::load(group.q_exponent + r * kWidth) + I(k_exponent - 24);
+            const I bits = clamped(f, 0, fixed::kMostBits);
+            const I apart = clamped(I(0) - f, 0, kLeastWeightBits); // a difference of 1 counts 2^this, or too much
             Weighing& by = all.by[r];
-            by.scale = F(scale.c) * power(k);
-            inverse[r] = F(scale.inv_c) * power(I(0) - k);
-            const F x = to_float(largest[r]);
-            const F M = fused(x, by.scale, F(kRoundToInt)) - F(kRoundToInt);
-            M.store(all.M + r * kWidth);
-            by.bias = F(fixed::kPowerBias) - M;
-            by.floor = (M + F(kFloorExponent)) * inverse[r];
-            by.origin = I(0);
-            all.origins = all.origins || any_beyond(x * by.scale, F(kIntegerReach));
+            by.cut = clamped(f - I(fixed::kMostBits), 0, 31);
+            by.left = I(fixed::kMostBits) - bits + apart;
+            const I whole = largest[r].shifted_right(by.cut).shifted_right(bits);
+            (to_float(whole) * power(clamped(I(0) - f, 0, 127))).store(all.M + r * kWidth);
+            by.at = (I(fixed::kPowerBias) - whole.shifted_left(apart)).template shifted_left<fixed::kMostBits>();
+            const I deepest = whole - I(1 << kLeastWeightBits).shifted_right(apart);
+            by.floor = larger(deepest, I(INT32_MIN).shifted_right(bits)).shifted_left(bits);
+            all.cuts = all.cuts || any_positive(by.cut);
         }
-        if (all.origins) take_origins(all, largest, inverse);
         return all;
-    }
-
-    // The same one row at a time, where some rows' scores are past what a float holds with a fraction.
-    static void take_origins(References& all, const I (&largest)[kRowVectors], const F (&inverse)[kRowVectors]) {
-        for (int r = 0; r < kRowVectors; ++r) {
-            alignas(64) int32_t x[kWidth];
-            alignas(64) float scale[kWidth];
-            alignas(64) float bias[kWidth];
-            alignas(64) float depth[kWidth];
-            alignas(64) int32_t origin[kWidth];
-            largest[r].store(x);
-            all.by[r].scale.store(scale);
-            for (int lane = 0; lane < kWidth; ++lane) {
-                const fixed::TileReference reference = fixed::tile_reference(x[lane], scale[lane]);
-                all.M[r * kWidth + lane] = reference.M;
-                bias[lane] = reference.bias;
-                origin[lane] = reference.origin;
-                depth[lane] = (fixed::kPowerBias - reference.bias) + kFloorExponent;
-            }
-            all.by[r].bias = F::load(bias);
-            all.by[r].origin = I::load(origin);
-            all.by[r].floor = F::load(depth) * inverse[r];
-        }
     }
 
     // Rows whose reference a tile's M exceeds by too much get that M.
@@ -462,7 +443,7 @@ struct FixedAttention {
 
     // One group of rows against a tile.
     static void attend_tile(Group& group, const uint8_t* q, float* o, const Workspace& w, const Tile& tile,
-                            const TileLayout& layout, int64_t dim, Scale scale, int least_v_exponent) {
+                            const TileLayout& layout, int64_t dim, int least_v_exponent) {
         I largest[kRowVectors];
         for (I& m : largest) m = I(INT32_MIN);
         const int64_t q_steps = steps(dim);
@@ -474,13 +455,13 @@ struct FixedAttention {
                 largest[r] = larger(largest[r], x);
             });
 
-        const References references = references_for(group, largest, tile.head.k_exponent, scale);
+        const References references = references_for(group, largest, tile.head.k_exponent);
         I sums[kRowVectors];
         for (int r = 0; r < kRowVectors; ++r) {
             const int32_t* const x = scores + r * kWidth;
             uint8_t* const p = w.p + r * kWidth * V::kLaneBytes;
-            sums[r] = references.origins ? weigh<true>(x, tile.keys, references.by[r], p)
-                                         : weigh<false>(x, tile.keys, references.by[r], p);
+            sums[r] = references.cuts ? weigh<true>(x, tile.keys, references.by[r], p)
+                                      : weigh<false>(x, tile.keys, references.by[r], p);
         }
 
         bool raised = false;
@@ -540,14 +521,14 @@ struct FixedAttention {
         const auto q_of = [&](int64_t g) { return w.q + static_cast<size_t>(g) * q_bytes(block.dim); };
         const auto o_of = [&](int64_t g) { return w.o + g * padded_rows(block.dim); };
         for (int64_t g = 0; g < groups; ++g)
-            start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim, q_of(g),
-                        o_of(g));
+            start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim, block.scale.c,
+                        q_of(g), o_of(g));
         for (int64_t t = 0; t < tile_count; ++t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const Tile tile = {at + kLine, at + layout.v, head_of(at),
                                static_cast<int>(least(kTileKeys, block.tokens - t * kTileKeys)), t == 0};
             for (int64_t g = 0; g < groups; ++g)
-                attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, block.scale, least_v_exponent);
+                attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, least_v_exponent);
         }
         const fixed::Factors result_scale = fixed::factors(24 - least_v_exponent);
         for (int64_t g = 0; g < groups; ++g)
