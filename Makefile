@@ -52,6 +52,8 @@ HW4_CXXFLAGS := -std=c++17 -g $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread
 FILE_FLAGS :=
+DEVICE_CODE :=
+GENCODE_WGMMA :=
 
 ARCHS_REMARK :=
 ifeq ($(CUDA),yes)
@@ -80,14 +82,16 @@ $(error ARCHS is empty: name the architectures to build for, ARCHS="80 90")
 endif
 # PTX of the newest, from which the driver of a card newer than all of them makes its code.
 NEWEST_ARCH := $(lastword $(call ascending,$(ARCHS)))
-GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
-    -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
-# nvcc splits what it passes on at commas, as the compiler does after -Wl.
 comma := ,
 empty :=
+GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
+    -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
+# wgmma exists for compute capability 9.0 alone, and only under this name.
+GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
+# nvcc splits what it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(EXACT) $(HARDEN) -Wall -Wextra -Wshadow -Werror)
 HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
-    -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) $(GENCODE) \
+    -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
@@ -96,11 +100,13 @@ endif
 # ---- Files
 COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp \
     src/temporary_file.cpp $(if $(COVERAGE),tests/coverage_exit.cpp)
-CPU_KERNELS := src/cpu/generic.cpp $(if $(filter aarch64,$(MACHINE)),src/cpu/neon.cpp) \
-    $(if $(filter x86_64,$(MACHINE)),src/cpu/avx2.cpp src/cpu/avx512.cpp)
+ARM_KERNELS := neon fixed_sdot fixed_smmla
+X86_KERNELS := avx2 avx512 fixed_avx2 fixed_avx_vnni fixed_avx512
+CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,generic fixed_generic $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) \
+    $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \
     $(wildcard src/pipeline/*.cpp) src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
-GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu)
+GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu src/gpu/fixed/*.cu)
 UNIT_TESTS := $(wildcard tests/*_test.cpp)
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
@@ -113,8 +119,9 @@ STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -r
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
 GPU_OBJECTS := $(call objects,$(GPU_SOURCES))
+DEVICE_CODE := $(GENCODE)
 COMPILE_CU := $(NVCC) $(HW4_NVCCFLAGS)
-LINK_CU := $(NVCC) $(HW4_NVCCFLAGS) $(NVCC_LDFLAGS)
+LINK_CU := $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
 else
 GPU_OBJECTS := $(call objects,src/gpu/absent.cpp)
 COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
@@ -153,6 +160,12 @@ $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 # Private, since the flags would otherwise reach the prerequisites too.
 $(BUILD)/src/cpu/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/avx512.cpp.o: private FILE_FLAGS := -mavx512f
+$(BUILD)/src/cpu/fixed_avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
+$(BUILD)/src/cpu/fixed_avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxvnni
+$(BUILD)/src/cpu/fixed_avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnni
+$(BUILD)/src/cpu/fixed_sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
+$(BUILD)/src/cpu/fixed_smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
+$(BUILD)/src/gpu/fixed/wgmma_groups.cu.o: private DEVICE_CODE := $(GENCODE_WGMMA)
 
 ifneq ($(COVERAGE),)
 # Threads count together, but not in the arithmetic, which would take ten times as long.
@@ -165,13 +178,13 @@ $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 
 $(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
-	$(COMPILE_CU) -MMD -MP -c $< -o $@
+	$(COMPILE_CU) $(DEVICE_CODE) -MMD -MP -c $< -o $@
 
 # Each file changes when its command does: another compiler, other flags, other architectures.
 quoted = '$(subst ','\'',$(1))'
 .PHONY: force
 $(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
-$(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU); $(LINK_CU)
+$(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU) $(DEVICE_CODE); $(LINK_CU)
 $(BUILD)/cpp-command $(BUILD)/cu-command: force
 	@mkdir -p $(@D)
 	@printf '%s\n' $(call quoted,$(COMMANDS)) | cmp -s - $@ || printf '%s\n' $(call quoted,$(COMMANDS)) > $@

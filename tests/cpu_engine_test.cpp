@@ -143,9 +143,9 @@ TEST(ChooseCpuKernel, TakesTheFirstSupportedOneOfTheContract) {
     }
 }
 
-void expect_refusal(const std::string& name, const std::string& reason) {
+void expect_refusal(const std::string& name, Arithmetic arithmetic, const std::string& reason) {
     try {
-        choose_kernel(name);
+        choose_kernel(name, arithmetic);
         ADD_FAILURE() << name << " was accepted";
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ExitCode::usage);
@@ -153,14 +153,19 @@ void expect_refusal(const std::string& name, const std::string& reason) {
     }
 }
 
+TEST(ChooseCpuKernel, RefusesOneOfAnotherContract) {
+    expect_refusal("generic", Arithmetic::fixed, "kernel 'generic' computes f32, not fixed");
+    expect_refusal("fixed_generic", Arithmetic::f32, "kernel 'fixed_generic' computes fixed, not f32");
+}
+
 TEST(ChooseCpuKernel, FindsEachByNameAndRefusesOthers) {
     for (const Kernel* kernel : kernels()) {
         if (kernel->supported())
-            EXPECT_EQ(&choose_kernel(kernel->name), kernel);
+            EXPECT_EQ(&choose_kernel(kernel->name, kernel->arithmetic), kernel);
         else
-            expect_refusal(kernel->name, "this processor does not support it");
+            expect_refusal(kernel->name, kernel->arithmetic, "this processor does not support it");
     }
-    expect_refusal("mmx", "generic"); // the message names what there is
+    expect_refusal("mmx", Arithmetic::f32, "generic"); // the message names what there is
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "exact/exact_kernels.h"
+#include "fixed/fixed_kernels.h"
 
 #if !defined(HW4_ARCHS)
 #error "the Makefile passes the list of architectures this build is for"
@@ -58,6 +59,12 @@ const std::vector<Kernel>& kernels() {
          launch_woven_tiles, no_scratch},
         {"drawn_tiles", "blocks draw rows of tiles from a queue, the last ones in pieces", 80, shared_bytes_of_tiles,
          launch_drawn_tiles, scratch_bytes_of_drawn_tiles},
+        {"mma_groups", "integer tensor cores by mma.sync, 64 query rows for each four warps", 80,
+         shared_bytes_of_mma_groups, launch_mma_groups, scratch_bytes_of_fixed, Arithmetic::fixed},
+        {"wgmma_group", "Hopper's asynchronous products, one group of four warps on a multiprocessor", 90,
+         shared_bytes_of_wgmma, launch_wgmma_group, scratch_bytes_of_fixed, Arithmetic::fixed, kMostWgmmaColumns, 90},
+        {"wgmma_groups", "several groups, so that some make weights while others multiply", 90, shared_bytes_of_wgmma,
+         launch_wgmma_groups, scratch_bytes_of_fixed, Arithmetic::fixed, kMostWgmmaColumns, 90},
     };
     return table;
 }
@@ -107,11 +114,15 @@ const Kernel* find_kernel(const std::string& name) {
 
 std::string why_not(const Kernel& kernel, const Shape& shape, const Device& device) {
     const std::string name = "kernel " + std::string(kernel.name);
-    if (shape.dim > kMostColumns)
-        return name + " takes d up to " + std::to_string(kMostColumns) + ", this case has " + std::to_string(shape.dim);
+    if (shape.dim > kernel.most_columns)
+        return name + " takes d up to " + std::to_string(kernel.most_columns) + ", this case has " +
+               std::to_string(shape.dim);
     if (device.arch < kernel.min_arch)
         return name + " needs compute capability " + capability(kernel.min_arch) + ", this card has " +
                capability(device.arch);
+    if (device.arch > kernel.max_arch)
+        return name + " is for compute capability " + capability(kernel.max_arch) +
+               " and no later one, this card has " + capability(device.arch);
     if (device.code_arch < kernel.min_arch)
         return name + " needs code for compute capability " + capability(kernel.min_arch) +
                ", what this build runs on this card is for " + capability(device.code_arch) +

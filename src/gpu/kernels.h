@@ -72,6 +72,8 @@ struct Kernel {
     void (*launch)(const KernelArgs& args, cudaStream_t stream);
     size_t (*scratch_bytes)(const Shape& shape, const Device& device); // for launches of such a shape or a part of it
     Arithmetic arithmetic = Arithmetic::f32;
+    int most_columns = kMostColumns;
+    int max_arch = std::numeric_limits<int>::max(); // instructions that later cards do not have
 };
 
 // The architectures this build has code for, ascending.

@@ -1,0 +1,45 @@
+// Numbers to digits, and four numbers' digits to a word for each place.
+#pragma once
+
+#include "../../fixed.h"
+#include "layout.h"
+
+namespace hw4::gpu::fixed_point {
+
+// The bytes of four words by place: word 2 has the bytes 2 of all four.
+struct Planes {
+    uint32_t word[kDigits];
+};
+
+__device__ __forceinline__ Planes planes_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    const uint32_t low_ab = __byte_perm(a, b, 0x5140); // a0 b0 a1 b1
+    const uint32_t low_cd = __byte_perm(c, d, 0x5140);
+    const uint32_t high_ab = __byte_perm(a, b, 0x0062); // a2 b2
+    const uint32_t high_cd = __byte_perm(c, d, 0x0062);
+    return {{__byte_perm(low_ab, low_cd, 0x5410), __byte_perm(low_ab, low_cd, 0x7632),
+             __byte_perm(high_ab, high_cd, 0x5410)}};
+}
+
+__device__ __forceinline__ uint32_t digits_at(float x, fixed::Factors scale) {
+    return fixed::digit_bytes(fixed::quantised(x, scale));
+}
+
+// Magnitudes compare like their bits.
+__device__ __forceinline__ uint32_t magnitude(float x) { return bits_of(x) & 0x7fffffffu; }
+
+// At least the length of every vector of up to 256 numbers of at most this magnitude, whose sum of squares came out as
+// at most `square`. Squares of tiny numbers vanish, so those are bounded by the magnitude alone.
+__device__ __forceinline__ float length_bound(float square, float largest) {
+    return largest < 0x1p-60f ? 16.0f * largest : sqrtf(square) * 1.001f;
+}
+
+// A row's columns from `first` on, zeros where there are none.
+__device__ __forceinline__ float4 four_columns(const float* row, int first, int dim, bool aligned) {
+    if (aligned && first + 4 <= dim) return *reinterpret_cast<const float4*>(row + first);
+    float x[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = first + i < dim ? row[first + i] : 0.0f;
+    return make_float4(x[0], x[1], x[2], x[3]);
+}
+
+} // namespace hw4::gpu::fixed_point

@@ -1,0 +1,39 @@
+#include "fixed_kernels.h"
+#include "mma_kernel.cuh"
+#include "prepare.h"
+
+namespace hw4::gpu {
+namespace {
+
+using namespace fixed_point;
+
+template <int kDim>
+void launch(const KernelArgs& args, cudaStream_t stream) {
+    const Prepared prepared = prepared_at(args.scratch, args.batches, args.tokens, args.dim);
+    launch_prepare(args, prepared, stream);
+    launch_mma<kDim>(args, prepared, stream);
+}
+
+} // namespace
+
+size_t scratch_bytes_of_fixed(const Shape& shape, const Device&) { return prepared_bytes(shape); }
+
+size_t shared_bytes_of_mma_groups(int dim) {
+    switch (padded_columns(dim)) {
+    case 32: return sizeof(MmaMemory<MmaVariant<32>>);
+    case 64: return sizeof(MmaMemory<MmaVariant<64>>);
+    case 128: return sizeof(MmaMemory<MmaVariant<128>>);
+    default: return sizeof(MmaMemory<MmaVariant<256>>);
+    }
+}
+
+void launch_mma_groups(const KernelArgs& args, cudaStream_t stream) {
+    switch (padded_columns(args.dim)) {
+    case 32: return launch<32>(args, stream);
+    case 64: return launch<64>(args, stream);
+    case 128: return launch<128>(args, stream);
+    default: return launch<256>(args, stream);
+    }
+}
+
+} // namespace hw4::gpu

@@ -1,0 +1,174 @@
+// The pre-pass: K and V of every tile of 64 keys to digits, in the order in which the next kernel copies them.
+#include "prepare.h"
+
+#include "../check.h"
+#include "digits.cuh"
+
+namespace hw4::gpu::fixed_point {
+namespace {
+
+constexpr int kPrepareThreads = 256;
+
+// The largest of all threads' values, for every one of them.
+__device__ __forceinline__ uint32_t largest_of_block(uint32_t value, uint32_t* shared) {
+    const uint32_t of_warp = __reduce_max_sync(~0u, value);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = of_warp;
+    __syncthreads();
+    return __reduce_max_sync(~0u, shared[threadIdx.x % (kPrepareThreads / 32)]);
+}
+
+// Rows [first, first + 64) of a matrix, each thread every 256th group of four columns.
+template <int kDim>
+struct TileOfFloats {
+    static constexpr int kGroups = kDim / 4; // in a row
+    static constexpr int kEach = kTileKeys * kGroups / kPrepareThreads;
+    float4 x[kEach];
+
+    static __device__ int row(int i) { return (static_cast<int>(threadIdx.x) + i * kPrepareThreads) / kGroups; }
+    static __device__ int column(int) { return static_cast<int>(threadIdx.x) % kGroups * 4; }
+
+    __device__ void load(const float* matrix, size_t stride, int rows, int dim, bool aligned) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i)
+            x[i] = row(i) < rows ? four_columns(matrix + static_cast<size_t>(row(i)) * stride, column(i), dim, aligned)
+                                 : make_float4(0, 0, 0, 0);
+    }
+
+    __device__ uint32_t largest() const {
+        uint32_t most = 0;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i)
+            most = max(max(most, max(magnitude(x[i].x), magnitude(x[i].y))), max(magnitude(x[i].z), magnitude(x[i].w)));
+        return most;
+    }
+
+    // No row's sum of squares is larger. A row's groups are neighbours; where it is two warps wide, each half counts
+    // twice.
+    __device__ float largest_square() const {
+        constexpr int kLanes = kGroups < 32 ? kGroups : 32;
+        float most = 0;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            float sum = x[i].x * x[i].x + x[i].y * x[i].y + x[i].z * x[i].z + x[i].w * x[i].w;
+#pragma unroll
+            for (int lanes = 1; lanes < kLanes; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+            most = fmaxf(most, sum);
+        }
+        return most * (kGroups / kLanes);
+    }
+};
+
+// Straight to global memory: four columns of a row are a word of each plane, and a row is written by neighbours.
+template <int kDim>
+__device__ void keys_to_planes(const TileOfFloats<kDim>& k, fixed::Factors scale, unsigned char* tile) {
+    using Layout = TileLayout<kDim>;
+#pragma unroll
+    for (int i = 0; i < k.kEach; ++i) {
+        const Planes planes = planes_of(digits_at(k.x[i].x, scale), digits_at(k.x[i].y, scale),
+                                        digits_at(k.x[i].z, scale), digits_at(k.x[i].w, scale));
+        const int at = swizzled<kDim>(k.row(i), k.column(i));
+#pragma unroll
+        for (int plane = 0; plane < kDigits; ++plane)
+            *reinterpret_cast<uint32_t*>(tile + plane * Layout::kPlane + at) = planes.word[plane];
+    }
+}
+
+// Through shared memory, since V's rows become columns: first every number's digits as a word, then four keys' words to
+// a word for each place.
+template <int kDim>
+__device__ void values_to_planes(const TileOfFloats<kDim>& v, fixed::Factors scale, uint32_t (*words)[kDim + 1],
+                                 unsigned char* tile) {
+    using Layout = TileLayout<kDim>;
+#pragma unroll
+    for (int i = 0; i < v.kEach; ++i) {
+        uint32_t* const to = words[v.row(i)] + v.column(i);
+        to[0] = digits_at(v.x[i].x, scale);
+        to[1] = digits_at(v.x[i].y, scale);
+        to[2] = digits_at(v.x[i].z, scale);
+        to[3] = digits_at(v.x[i].w, scale);
+    }
+    __syncthreads();
+    constexpr int kWords = kTileKeys / 4; // of a row
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x); i < kDim * kWords; i += kPrepareThreads) {
+        const int column = i / kWords;
+        const int place = i % kWords * 4;
+        const int key = (place & ~15) + (place & 15) / 2;
+        const Planes planes =
+            planes_of(words[key][column], words[key + 1][column], words[key + 8][column], words[key + 9][column]);
+        unsigned char* const part = tile + Layout::kValues + column / Layout::kColumns * Layout::kPart;
+        const int at = swizzled<kTileKeys>(column % Layout::kColumns, place);
+#pragma unroll
+        for (int plane = 0; plane < kDigits; ++plane)
+            *reinterpret_cast<uint32_t*>(part + plane * Layout::kPartPlane + at) = planes.word[plane];
+    }
+}
+
+template <int kDim>
+struct PrepareMemory {
+    uint32_t words[kTileKeys][kDim + 1];
+    uint32_t reduction[kPrepareThreads / 32];
+};
+
+// A block for each tile of K, and one for each tile of V.
+template <int kDim>
+__global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs args, Prepared to) {
+    extern __shared__ __align__(16) unsigned char prepare_memory[];
+    auto& memory = *reinterpret_cast<PrepareMemory<kDim>*>(prepare_memory);
+    const int64_t tiles = tiles_of(args.tokens);
+    const int64_t index = blockIdx.x / 2; // batch after batch
+    const bool values = blockIdx.x % 2 != 0;
+    const int64_t batch = index / tiles;
+    const int64_t first_key = index % tiles * kTileKeys;
+    const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.tokens - first_key));
+    const int64_t row = (3 * batch + (values ? 2 : 1)) * args.tokens + first_key;
+
+    TileOfFloats<kDim> tile;
+    tile.load(args.qkv + static_cast<size_t>(row) * args.qkv_stride, args.qkv_stride, keys, args.dim,
+              args.dim % 4 == 0);
+    const float largest = float_of(largest_of_block(tile.largest(), memory.reduction));
+    const int exponent = fixed::exponent_for(largest);
+    unsigned char* const image = to.tiles + index * TileLayout<kDim>::kBytes;
+    if (values) {
+        if (threadIdx.x == 0) {
+            to.scales[index].v_exponent = exponent;
+            atomicMin(to.least_exponent + batch, exponent);
+        }
+        values_to_planes(tile, fixed::factors(exponent), memory.words, image);
+    } else {
+        const float square = float_of(largest_of_block(bits_of(tile.largest_square()), memory.reduction));
+        if (threadIdx.x == 0) {
+            to.scales[index].k_exponent = exponent;
+            const auto bound = static_cast<int>(bits_of(length_bound(square, largest))); // positive: ordered like ints
+            atomicMax(reinterpret_cast<int*>(to.longest_key) + batch, bound);
+        }
+        keys_to_planes(tile, fixed::factors(exponent), image);
+    }
+}
+
+template <int kDim>
+void launch(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
+    // Bytes of 0x7f are an exponent larger than any.
+    HW4_CUDA(cudaMemsetAsync(to.least_exponent, 0x7f, static_cast<size_t>(args.batches) * sizeof(int), stream));
+    HW4_CUDA(cudaMemsetAsync(to.longest_key, 0, static_cast<size_t>(args.batches) * sizeof(float), stream));
+    const auto kernel = prepare_kernel<kDim>;
+    constexpr size_t kBytes = sizeof(PrepareMemory<kDim>);
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    const int64_t blocks = 2 * args.batches * tiles_of(args.tokens);
+    kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, kBytes, stream>>>(args, to);
+    HW4_CUDA_LAUNCHED("prepare_kernel");
+}
+
+} // namespace
+
+void launch_prepare(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
+    switch (padded_columns(args.dim)) {
+    case 32: return launch<32>(args, to, stream);
+    case 64: return launch<64>(args, to, stream);
+    case 128: return launch<128>(args, to, stream);
+    default: return launch<256>(args, to, stream);
+    }
+}
+
+} // namespace hw4::gpu::fixed_point

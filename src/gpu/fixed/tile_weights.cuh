@@ -1,0 +1,143 @@
+// The scores of 64 rows and a tile of 64 keys to weights, in the registers in which the tensor cores leave the one and
+// take the other. A thread has rows `lane / 4` and that plus 8 of its warp's 16, and of each 8 keys the two from
+// 2 * (lane % 4) on: score 4*g + 2*h + i is row h, key 8*g + 2*(lane % 4) + i.
+#pragma once
+
+#include "digits.cuh"
+
+namespace hw4::gpu::fixed_point {
+
+constexpr int kRowsEach = 2;               // of a thread
+constexpr int kScoresEach = kTileKeys / 2; // of a thread, both rows
+
+// The bytes of W as the products' left operand: of each half of the tile, 32 keys, four words for each place.
+struct WeightPlanes {
+    uint32_t half[2][kDigits][4];
+};
+
+// Of a row's four lanes.
+__device__ __forceinline__ int32_t largest_of_row(int32_t x) {
+    x = max(x, __shfl_xor_sync(~0u, x, 1));
+    return max(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ __forceinline__ int32_t sum_of_row(int32_t x) {
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// What a thread knows of its two rows in a tile.
+struct RowPair {
+    int32_t largest[kRowsEach]; // x, after the cut
+    int32_t sum[kRowsEach];     // of P
+};
+
+__device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], RowPair& rows) {
+#pragma unroll
+    for (int row = 0; row < kRowsEach; ++row) {
+        int32_t most = max(x[2 * row], x[2 * row + 1]);
+#pragma unroll
+        for (int i = 1; i < kScoresEach / 4; ++i) most = __vimax3_s32(most, x[4 * i + 2 * row], x[4 * i + 2 * row + 1]);
+        rows.largest[row] = largest_of_row(most);
+    }
+}
+
+// Weights of tiles whose keys all exist and whose scores have fractions and lie so near each other that no weight is
+// below 2^-140.
+struct OrdinaryWeights {
+    int bits[kRowsEach];
+    uint32_t factor[kRowsEach];
+    uint32_t at[kRowsEach];
+
+    // Cuts what is finer than scores are taken, and finds the largest.
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], const int (&q_exponent)[kRowsEach], int k_exponent,
+                                          RowPair& rows) {
+        int cut[kRowsEach];
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            bits[row] = q_exponent[row] + k_exponent - 24;
+            cut[row] = max(0, bits[row] - fixed::kMostBits);
+        }
+        if (__any_sync(~0u, (cut[0] | cut[1]) != 0)) {
+#pragma unroll
+            for (int i = 0; i < kScoresEach; ++i) x[i] >>= min(cut[i / 2 % 2], 31);
+#pragma unroll
+            for (int row = 0; row < kRowsEach; ++row) bits[row] -= cut[row];
+        }
+        find_largest(x, rows);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            factor[row] = 1u << (fixed::kMostBits - bits[row]);
+            asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
+            at[row] = static_cast<uint32_t>(fixed::kPowerBias - (rows.largest[row] >> bits[row])) << 23;
+        }
+    }
+
+    __device__ __forceinline__ float reference(int row, const RowPair& rows) const {
+        return static_cast<float>(rows.largest[row] >> bits[row]);
+    }
+
+    __device__ __forceinline__ uint32_t word(int32_t x, int, int row) const {
+        return fixed::word_of_power(static_cast<uint32_t>(x) * factor[row] + at[row]);
+    }
+};
+
+// Weights of any tile.
+struct AnyWeights {
+    int keys; // those of the tile that exist, counted from the thread's first
+    fixed::Unit unit[kRowsEach];
+    int32_t largest[kRowsEach];
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], const int (&q_exponent)[kRowsEach], int k_exponent,
+                                          RowPair& rows) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) unit[row] = fixed::unit_of(q_exponent[row], k_exponent);
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i) x[i] = i / 4 * 8 + i % 2 < keys ? x[i] >> unit[i / 2 % 2].cut : INT32_MIN;
+        find_largest(x, rows);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) largest[row] = rows.largest[row];
+    }
+
+    __device__ __forceinline__ float reference(int row, const RowPair& rows) const {
+        return fixed::tile_reference(rows.largest[row], unit[row]);
+    }
+
+    __device__ __forceinline__ uint32_t word(int32_t x, int key, int row) const {
+        return key < keys ? fixed::weight_word(x, largest[row], unit[row]) : fixed::kMiddle;
+    }
+};
+
+// The weights of 32 keys, the first or the second half of a tile; their W are added to the rows' sums.
+template <class Weights>
+__device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int half, RowPair& rows,
+                                          const Weights& weight, uint32_t (&words)[kDigits][4]) {
+#pragma unroll
+    for (int row = 0; row < kRowsEach; ++row)
+#pragma unroll
+        for (int group = 0; group < 2; ++group) {
+            const int first = 2 * half + group; // of the tile's groups of 16
+            uint32_t w[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                w[i] = weight.word(x[8 * first + 4 * (i / 2) + 2 * row + i % 2], 16 * first + 8 * (i / 2) + i % 2, row);
+            rows.sum[row] += static_cast<int32_t>(w[0] + w[1]);
+            rows.sum[row] += static_cast<int32_t>(w[2] + w[3]);
+            const Planes digits = planes_of(w[0], w[1], w[2], w[3]);
+            words[2][2 * group + row] = digits.word[2];
+            words[1][2 * group + row] = digits.word[1] ^ 0x80808080u;
+            words[0][2 * group + row] = digits.word[0] ^ 0x80808080u;
+        }
+}
+
+__device__ __forceinline__ void clear_sums(RowPair& rows) {
+#pragma unroll
+    for (int row = 0; row < kRowsEach; ++row) rows.sum[row] = -kScoresEach / 2 * static_cast<int32_t>(fixed::kMiddle);
+}
+
+// Until here every lane has its own keys' sum; only the row's counts.
+__device__ __forceinline__ void close_sums(RowPair& rows) {
+#pragma unroll
+    for (int row = 0; row < kRowsEach; ++row) rows.sum[row] = sum_of_row(rows.sum[row]);
+}
+
+} // namespace hw4::gpu::fixed_point
