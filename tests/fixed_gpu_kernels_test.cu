@@ -1,0 +1,102 @@
+// Every GPU kernel of the contract fixed against its sequential reference, byte for byte.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../src/gpu/kernels.h"
+#include "attend.h"
+#include "attention_case.h"
+#include "need_gpu.h"
+
+namespace hw4::gpu {
+namespace {
+
+class EachFixedGpuKernel : public testing::TestWithParam<Kernel> {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+
+    // A kernel may be for one kind of card, or for head sizes up to some only: then the case is left out.
+    void expect_reference_bytes(const Shape& shape, CaseKind kind, uint64_t seed) {
+        const std::string refusal = why_not(GetParam(), shape, current_device());
+        if (!refusal.empty()) {
+            refusal_ = refusal;
+            return;
+        }
+        ++compared_;
+        const AttentionCase test(shape, kind, seed, Arithmetic::fixed);
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+    }
+
+    void TearDown() override {
+        if (compared_ == 0 && !refusal_.empty()) GTEST_SKIP() << refusal_;
+    }
+
+private:
+    int compared_ = 0;
+    std::string refusal_;
+};
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
+    for (const Shape& shape : corner_shapes())
+        for (const CaseKind kind : kAllKinds) expect_reference_bytes(shape, kind, 11);
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
+    for (int64_t dim = 1; dim <= 256; ++dim)
+        expect_reference_bytes({1, 70, dim}, CaseKind::uniform, static_cast<uint64_t>(dim));
+}
+
+// One tile, two, many; whole and ragged; more tiles than stages.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
+    for (const int64_t dim : {32, 64, 128})
+        for (const int64_t tokens : {1, 63, 64, 65, 127, 128, 192, 256, 300, 320, 513, 1024})
+            for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
+                expect_reference_bytes({1, tokens, dim}, kind, 5);
+}
+
+// With so many rows other blocks are taken than with few.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
+    const int64_t groups = 3 * current_device().multiprocessors;
+    for (const int64_t dim : {20, 64, 128}) expect_reference_bytes({groups, 64, dim}, CaseKind::uniform, 6);
+    expect_reference_bytes({groups / 2, 130, 64}, CaseKind::spread, 6);
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
+    const unsigned seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    for (int i = 0; i < 100; ++i) {
+        const Shape shape =
+            i % 4 == 0 ? Shape{1, pick(500, 1600), pick(1, 64)} : Shape{pick(1, 4), pick(1, 300), pick(1, 256)};
+        expect_reference_bytes(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
+                               static_cast<uint64_t>(pick(0, 1 << 30)));
+    }
+}
+
+TEST_P(EachFixedGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }
+
+// For compute-sanitizer (tests/gpu-check): every template size, tiles whole and ragged, more of them than stages,
+// scores near each other and far apart.
+TEST_P(EachFixedGpuKernel, SanitizerShapes) {
+    for (const int64_t dim : {32, 64, 128, 200}) {
+        expect_reference_bytes({1, 65, dim}, CaseKind::uniform, 3);
+        expect_reference_bytes({1, 70, dim - 3}, CaseKind::huge, 3);
+    }
+    expect_reference_bytes({2, 330, 64}, CaseKind::uniform, 3);
+}
+
+// The blocks of a full card.
+TEST_P(EachFixedGpuKernel, SanitizerFullCard) {
+    expect_reference_bytes({3 * current_device().multiprocessors, 64, 64}, CaseKind::uniform, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(Arithmetic::fixed)),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+} // namespace
+} // namespace hw4::gpu
