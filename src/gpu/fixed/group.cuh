@@ -203,7 +203,7 @@ struct Group {
     static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
 
     Products products;
-    int least_exponent; // of V in the batch
+    int least_exponent;     // of V in the batch
     const int* q_exponents; // of the thread's first row, in shared memory; the other's are 8 further on
     RowPair pair;
     Running<kParts, kSums> running;
