@@ -24,6 +24,13 @@ __device__ __forceinline__ uint32_t digits_at(float x, fixed::Factors scale) {
     return fixed::digit_bytes(fixed::quantised(x, scale));
 }
 
+// The largest of a warp's values, for every lane.
+__device__ __forceinline__ uint32_t largest_of_warp(uint32_t value) {
+#pragma unroll
+    for (int lanes = 1; lanes < 32; lanes *= 2) value = max(value, __shfl_xor_sync(~0u, value, lanes));
+    return value;
+}
+
 // Magnitudes compare like their bits.
 __device__ __forceinline__ uint32_t magnitude(float x) { return bits_of(x) & 0x7fffffffu; }
 

@@ -71,7 +71,7 @@ __device__ bool scores_are_near(const Queries<kDim>& queries, float longest_key)
     for (int row = static_cast<int>(threadIdx.x) % 32; row < kGroupRows; row += 32)
         length = fmaxf(length, queries.length[row]);
     // Two scores of a row differ by at most this, in base-2 units.
-    const float spread = 2.0f * float_of(__reduce_max_sync(~0u, bits_of(length))) * longest_key;
+    const float spread = 2.0f * float_of(largest_of_warp(bits_of(length))) * longest_key;
     return __all_sync(~0u, spread <= 130.0f);
 }
 

@@ -11,11 +11,11 @@ constexpr int kPrepareThreads = 256;
 
 // The largest of all threads' values, for every one of them.
 __device__ __forceinline__ uint32_t largest_of_block(uint32_t value, uint32_t* shared) {
-    const uint32_t of_warp = __reduce_max_sync(~0u, value);
+    const uint32_t of_warp = largest_of_warp(value);
     __syncthreads();
     if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = of_warp;
     __syncthreads();
-    return __reduce_max_sync(~0u, shared[threadIdx.x % (kPrepareThreads / 32)]);
+    return largest_of_warp(shared[threadIdx.x % (kPrepareThreads / 32)]);
 }
 
 // Rows [first, first + 64) of a matrix, each thread every 256th group of four columns.

@@ -76,8 +76,9 @@ struct TileRing {
         wait_for_phase(&memory.filled[stage_of(tile)], parity_of(tile));
     }
 
-    // By every warp.
+    // By every warp, whose lanes have all read what they need.
     __device__ __forceinline__ void release(unsigned tile) const {
+        __syncwarp();
         if (threadIdx.x % 32 == 0) arrive(&memory.released[stage_of(tile)]);
     }
 };
