@@ -135,7 +135,8 @@ Request parse(int argc, char** argv) {
         {"time", no_argument, nullptr, 't'}, {"arith", required_argument, nullptr, 'a'}, {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
-    for (int code; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
+    for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
         const std::string word = argv[optind - 1];
         switch (code) {
         case 't': request.print_time = true; break;

@@ -17,7 +17,7 @@ constexpr int kQueryBlock = 32; // rows that share a pass over the keys; changes
 
 // Numbers of one group, [rows][d], as digits.
 struct Digits {
-    int exponent;
+    int exponent = 0;
     std::vector<int8_t> high, middle, low;
 };
 

@@ -101,7 +101,8 @@ std::vector<std::vector<std::string>> table_rows() {
         for (std::string line; std::getline(table, line);) {
             if (line.empty() || line[0] == '#' || line.rfind("name\t", 0) == 0) continue;
             rows.push_back(split(line, '\t'));
-            if (rows.back().size() < 6) throw Error(ExitCode::bad_data, path + ": short row: " + line);
+            if (rows.back().size() < 6)
+                throw Error(ExitCode::bad_data, std::string(path).append(": short row: ").append(line));
         }
     } catch (const std::ios_base::failure&) {
         throw Error(ExitCode::io_error, path + ": " + with_errno("cannot read"));

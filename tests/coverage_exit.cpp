@@ -6,7 +6,7 @@
 
 #include <initializer_list>
 
-extern "C" void __gcov_dump();
+extern "C" void __gcov_dump(); // NOLINT(bugprone-reserved-identifier): its name in the compiler's library
 
 namespace {
 

@@ -131,7 +131,7 @@ Case make_case(Kind kind, int64_t tokens, int64_t dim, unsigned seed) {
         for (size_t i = 0; i < count; ++i) {
             const int apart = static_cast<int>(row(i) % 4) * 2;
             test.q[i] = std::ldexp(1 + 1e-6f * test.q[i], 12 + static_cast<int>(row(i) % 17) - 8);
-            test.k[i] = std::ldexp((row(i) / 64 % 2 ? -1 : 1) * (1 + std::ldexp(1e-7f * test.k[i], apart)), 11);
+            test.k[i] = std::ldexp((row(i) / 64 % 2 ? -1.0f : 1.0f) * (1 + std::ldexp(1e-7f * test.k[i], apart)), 11);
         }
         break;
     case Kind::faint: // scores of 22 bits of fraction and more than there are

@@ -273,8 +273,8 @@ ExactRow exact_row(const float* q, const float* k, const float* v, int64_t n, in
     const float largest = largest_in(v, n * d);
     const double e = std::exp2(off) * (1 + 2 * kWeightError) - 1;
     const double by_weights = e < 0.5 ? 2 * e / (1 - e) : 2.0;
-    const double tiles = static_cast<double>((n + kTileKeys - 1) / kTileKeys);
-    row.tolerance = double{largest} * (by_weights + 0x1p-17 + (tiles + 4) * 0x1p-22) +
+    const int64_t tiles = (n + kTileKeys - 1) / kTileKeys;
+    row.tolerance = double{largest} * (by_weights + 0x1p-17 + static_cast<double>(tiles + 4) * 0x1p-22) +
                     200 * std::ldexp(1.0, -exponent_for(largest)) + 0x1p-147;
     return row;
 }

@@ -97,7 +97,7 @@ public:
 
 private:
     void take_batches(void* prepared, float* workspace) {
-        for (int64_t batch; (batch = next_batch_.fetch_add(1)) < count_;) {
+        for (int64_t batch = 0; (batch = next_batch_.fetch_add(1)) < count_;) {
             prepare(batch, 0, tiles_, prepared);
             for (int64_t block = 0; block < blocks_; ++block) attend(batch, block, prepared, workspace);
         }
@@ -105,7 +105,7 @@ private:
 
     // Returns when all are prepared, by whomever.
     void prepare_tiles() {
-        for (int64_t tile; (tile = next_tile_.fetch_add(1)) < count_ * tiles_;) {
+        for (int64_t tile = 0; (tile = next_tile_.fetch_add(1)) < count_ * tiles_;) {
             const int64_t batch = tile / tiles_;
             prepare(batch, tile % tiles_, tile % tiles_ + 1, room(batch));
             if (tiles_left_.fetch_sub(1) == 1) all_prepared_.open();
@@ -114,7 +114,7 @@ private:
     }
 
     void take_blocks(float* workspace) {
-        for (int64_t block; (block = next_block_.fetch_add(1)) < count_ * blocks_;) {
+        for (int64_t block = 0; (block = next_block_.fetch_add(1)) < count_ * blocks_;) {
             const int64_t batch = block / blocks_;
             attend(batch, block % blocks_, room(batch), workspace);
         }

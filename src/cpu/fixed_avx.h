@@ -89,7 +89,7 @@ struct AvxMachine {
     }
     // All lanes the four bytes of a column.
     static HW4_INLINE __m256i column(const uint8_t* b, int digit, int x) {
-        return _mm256_set1_epi32(four_bytes(b + kLaneBytes * (digit * kColumns + x)));
+        return _mm256_set1_epi32(four_bytes(b + int64_t{kLaneBytes} * (digit * kColumns + x)));
     }
 };
 

@@ -71,7 +71,7 @@ struct Avx2 : AvxMachine {
         HW4_INLINE void finish(End end) const {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x) {
-                const __m256i high = __m256i(l0[x]);
+                const auto high = __m256i(l0[x]);
                 const __m256i rest = _mm256_sub_epi32(__m256i(all[x]), _mm256_slli_epi32(high, 16));
                 end(x, 0, AvxInts(_mm256_add_epi32(_mm256_slli_epi32(high, 8), _mm256_srai_epi32(rest, 8))));
             }

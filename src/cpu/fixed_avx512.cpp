@@ -114,7 +114,7 @@ struct Avx512Vnni {
 
     // All lanes the four bytes of a column.
     static HW4_INLINE __m512i column(const uint8_t* b, int digit, int x) {
-        return _mm512_set1_epi32(four_bytes(b + kLaneBytes * (digit * kColumns + x)));
+        return _mm512_set1_epi32(four_bytes(b + int64_t{kLaneBytes} * (digit * kColumns + x)));
     }
 
     static HW4_INLINE __m512i combined(__m512i l0, __m512i l1, __m512i l2) {
@@ -144,7 +144,7 @@ struct Avx512Vnni {
         static HW4_INLINE void next_digit(__m512i (&a)[kRowVectors], const uint8_t* from) {
             keep_order();
 #pragma GCC unroll 2
-            for (int r = 0; r < kRowVectors; ++r) a[r] = _mm512_load_si512(from + 64 * r);
+            for (int64_t r = 0; r < kRowVectors; ++r) a[r] = _mm512_load_si512(from + 64 * r);
         }
         static HW4_INLINE void add(Words (&l)[kRowVectors], const __m512i (&a)[kRowVectors], __m512i b) {
 #pragma GCC unroll 2
@@ -153,7 +153,7 @@ struct Avx512Vnni {
 
         // Digit by digit, so that sums that depend on each other are far apart.
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
-            constexpr int digit_bytes = 64 * kRowVectors;
+            constexpr int64_t digit_bytes = int64_t{64} * kRowVectors;
             __m512i digit[kRowVectors];
             next_digit(digit, a + 2 * digit_bytes);
 #pragma GCC unroll 4

@@ -27,7 +27,7 @@ struct TileExponents {
 
 size_t tile_count(int64_t tokens) { return static_cast<size_t>((tokens + kTileKeys - 1) / kTileKeys); }
 size_t matrix_digits(int64_t dim) { return static_cast<size_t>(kTileKeys * dim); } // of one place
-size_t tile_digits(int64_t dim) { return 2 * kDigits * matrix_digits(dim); }
+size_t tile_digits(int64_t dim) { return size_t{2} * kDigits * matrix_digits(dim); }
 
 size_t prepared_bytes(int64_t tokens, int64_t dim) {
     const size_t tiles = tile_count(tokens);
@@ -136,8 +136,8 @@ struct Weights {
     int32_t sum;
 };
 
-HW4_INLINE void weigh(const int32_t* x, int keys, int32_t largest, Unit unit, Weights& weights) {
-    weights = {};
+HW4_INLINE Weights weigh(const int32_t* x, int keys, int32_t largest, Unit unit) {
+    Weights weights = {};
     for (int j = 0; j < keys; ++j) {
         const uint32_t word = weight_word(x[j], largest, unit);
         weights.digits[0][j] = static_cast<int16_t>(word >> 16);
@@ -145,6 +145,7 @@ HW4_INLINE void weigh(const int32_t* x, int keys, int32_t largest, Unit unit, We
         weights.digits[2][j] = static_cast<int16_t>(static_cast<int>(word & 255) - 128);
         weights.sum += static_cast<int32_t>(word - kMiddle);
     }
+    return weights;
 }
 
 HW4_INLINE void raise_to(float M, Row& row, float* o, int64_t dim) {
@@ -172,8 +173,7 @@ HW4_FMA_CLONES void attend_tile(Row& row, const int16_t* q, float* o, const Tile
         x[j] = sum_of_products(q, columns, tile.digits + j * dim, plane, columns) >> unit.cut;
     const int32_t largest = *std::max_element(x, x + tile.keys);
     const float M = tile_reference(largest, unit);
-    Weights p;
-    weigh(x, tile.keys, largest, unit, p);
+    const Weights p = weigh(x, tile.keys, largest, unit);
     if (raises(M, row.reference)) raise_to(M, row, o, dim);
 
     const float lead = M - row.reference;

@@ -32,7 +32,7 @@ struct Sdot : NeonMachine {
                 for (int r = 0; r < kRowVectors; ++r) {
                     l0[x][r] = vld1q_dup_s32(sums + x);
                     l1[x][r] = vld1q_dup_s32(sums + kColumns + x);
-                    l2[x][r] = vld1q_dup_s32(sums + 2 * kColumns + x);
+                    l2[x][r] = vld1q_dup_s32(sums + int64_t{2} * kColumns + x);
                 }
         }
 
@@ -54,7 +54,7 @@ struct Sdot : NeonMachine {
         static HW4_INLINE void next_digit(int8x16_t (&a)[kRowVectors], const int8_t* from) {
             keep_order();
 #pragma GCC unroll 2
-            for (int r = 0; r < kRowVectors; ++r) a[r] = vld1q_s8(from + 16 * r);
+            for (int64_t r = 0; r < kRowVectors; ++r) a[r] = vld1q_s8(from + 16 * r);
         }
 
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
@@ -64,10 +64,11 @@ struct Sdot : NeonMachine {
             const int8x16_t b_middle = vld1q_s8(to + 16);
             const int8x16_t b_low = vld1q_s8(to + 32);
             // Digit by digit, so that sums that depend on each other are far apart.
+            constexpr int64_t digit_bytes = int64_t{16} * kRowVectors;
             int8x16_t digit[kRowVectors];
-            next_digit(digit, from + 2 * 16 * kRowVectors);
+            next_digit(digit, from + 2 * digit_bytes);
             add_columns(l2, digit, b_high);
-            next_digit(digit, from + 16 * kRowVectors);
+            next_digit(digit, from + digit_bytes);
             add_columns(l1, digit, b_high);
             add_columns(l2, digit, b_middle);
             next_digit(digit, from);

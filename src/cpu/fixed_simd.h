@@ -77,12 +77,11 @@ struct FixedAttention {
         size_t v; // where V begins
         size_t bytes;
 
-        explicit TileLayout(int64_t dim) {
-            k_block = kStartBytes + static_cast<size_t>(steps(dim)) * kStepB;
-            v_block = kStartBytes + static_cast<size_t>(kTileKeys / kDepth) * kStepB;
-            v = lines(kLine + kTileKeys / kColumns * k_block);
-            bytes = v + lines(static_cast<size_t>((dim + kColumns - 1) / kColumns) * v_block);
-        }
+        explicit TileLayout(int64_t dim)
+            : k_block(kStartBytes + static_cast<size_t>(steps(dim)) * kStepB),
+              v_block(kStartBytes + static_cast<size_t>(kTileKeys / kDepth) * kStepB),
+              v(lines(kLine + kTileKeys / kColumns * k_block)),
+              bytes(v + lines(static_cast<size_t>((dim + kColumns - 1) / kColumns) * v_block)) {}
         static size_t lines(size_t size) { return (size + kLine - 1) / kLine * kLine; }
     };
 
@@ -191,7 +190,7 @@ struct FixedAttention {
                 -(offset[0] * low + offset[1] * middle + offset[2] * high),
             };
             uint8_t* block = to + static_cast<size_t>(lane / kColumns) * block_bytes;
-            for (int i = 0; i < kDigits; ++i)
+            for (int64_t i = 0; i < kDigits; ++i)
                 std::memcpy(block + sizeof(int32_t) * static_cast<size_t>(i * kColumns + lane % kColumns), &start[i],
                             sizeof(int32_t));
         }
@@ -202,7 +201,7 @@ struct FixedAttention {
                                         const TileLayout& layout, uint8_t* to) {
         const fixed::Factors scale = fixed::factors(exponent);
         const int64_t padded = rounded_up(dim, kWordPad);
-        Transposed words;
+        Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         for (int64_t j = 0; j < rounded_up(keys, kKeysAtOnce); j += kWidth) {
             for (int64_t row = 0; row < kWidth; ++row)
                 to_words(k + least(j + row, keys - 1) * dim, dim, padded, scale, words.rows[row]);
@@ -262,7 +261,7 @@ struct FixedAttention {
     }
 
     static HW4_INLINE TileHead head_of(const uint8_t* tile) {
-        TileHead head;
+        TileHead head{};
         std::memcpy(&head, tile, sizeof head);
         return head;
     }
@@ -293,12 +292,12 @@ struct FixedAttention {
         Workspace(float* base, int64_t dim) {
             size_t used = 0;
             const auto take = [&](size_t count) {
-                float* part = base ? base + used : nullptr;
+                float* part = base != nullptr ? base + used : nullptr;
                 used += lines(count);
                 return part;
             };
             float* const group_floats = take(kGroups * sizeof(Group) / sizeof(float));
-            groups = group_floats ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
+            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
             q = reinterpret_cast<uint8_t*>(take(kGroups * q_bytes(dim) / sizeof(float)));
             o = take(static_cast<size_t>(kGroups * padded_rows(dim)));
             x = reinterpret_cast<int32_t*>(take(size_t{kTileKeys} * kRows));
@@ -316,7 +315,7 @@ struct FixedAttention {
     // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
     static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float c, uint8_t* to, float* o) {
         const int64_t padded = rounded_up(dim, kWordPad);
-        Transposed words;
+        Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         float scaled[kMostColumns];
         int exponent = 0;
         for (int first = 0; first < kRows; first += kWidth) {
@@ -349,7 +348,7 @@ struct FixedAttention {
     // end(column, row vector, x) for all of a panel.
     template <class End>
     static HW4_INLINE void panel(const uint8_t* a, const uint8_t* block, int64_t step_count, End end) {
-        typename V::Sums sums;
+        typename V::Sums sums; // NOLINT(cppcoreguidelines-pro-type-member-init): start() does
         sums.start(block);
         const uint8_t* b = block + kStartBytes;
         for (int64_t step = 0; step < step_count; ++step, a += kStepA, b += kStepB) sums.step(a, b);
@@ -368,7 +367,7 @@ struct FixedAttention {
         I w[kDepth];
 #pragma GCC unroll 8
         for (int i = 0; i < kDepth; ++i) {
-            I score = I::load(x + i * kRows);
+            I score = I::load(x + int64_t{i} * kRows);
             if (kCut) score = score.shifted_right(by.cut);
             const I bits = larger(score, by.floor).shifted_left(by.left) + by.at;
             w[i] = nearest(fixed::weight_value(with_fraction_of(bits), with_exponent_of(bits)));
@@ -383,7 +382,7 @@ struct FixedAttention {
     static HW4_INLINE I weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p) {
         I sum(-keys * static_cast<int32_t>(fixed::kMiddle));
         int j = 0;
-        for (; j + kDepth <= keys; j += kDepth, x += kDepth * kRows, p += kStepA)
+        for (; j + kDepth <= keys; j += kDepth, x += int64_t{kDepth} * kRows, p += kStepA)
             sum = weigh_step<kCut>(x, by, p, sum, [](int) { return true; });
         if (j < keys) sum = weigh_step<kCut>(x, by, p, sum, [&](int i) { return j + i < keys; });
         return sum;
@@ -402,7 +401,7 @@ struct FixedAttention {
 
     // fixed::Unit and what follows from it, a lane for each row.
     static HW4_INLINE References references_for(const Group& group, const I (&largest)[kRowVectors], int k_exponent) {
-        References all;
+        References all; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         all.cuts = false;
         for (int r = 0; r < kRowVectors; ++r) {
             const I f = I::load(group.q_exponent + r * kWidth) + I(k_exponent - 24);
@@ -451,14 +450,14 @@ struct FixedAttention {
         const uint8_t* b = tile.k;
         for (int64_t j = 0; j < rounded_up(tile.keys, kKeysAtOnce); j += kColumns, b += layout.k_block)
             panel(q, b, q_steps, [&](int column, int r, I x) {
-                x.store(scores + (j + column) * kRows + r * kWidth);
+                x.store(scores + (j + column) * kRows + int64_t{r} * kWidth);
                 largest[r] = larger(largest[r], x);
             });
 
         const References references = references_for(group, largest, tile.head.k_exponent);
         I sums[kRowVectors];
         for (int r = 0; r < kRowVectors; ++r) {
-            const int32_t* const x = scores + r * kWidth;
+            const int32_t* const x = scores + int64_t{r} * kWidth;
             uint8_t* const p = w.p + r * kWidth * V::kLaneBytes;
             sums[r] = references.cuts ? weigh<true>(x, tile.keys, references.by[r], p)
                                       : weigh<false>(x, tile.keys, references.by[r], p);
@@ -482,7 +481,7 @@ struct FixedAttention {
         b = tile.v;
         for (int64_t x = 0; x < dim; x += kColumns, b += layout.v_block)
             panel(w.p, b, steps(tile.keys), [&](int column, int r, I y) {
-                float* const sum = o + (x + column) * kRows + r * kWidth;
+                float* const sum = o + (x + column) * kRows + int64_t{r} * kWidth;
                 fused(to_float(y), o_weight[r], F::load(sum)).store(sum);
             });
     }

@@ -26,8 +26,8 @@ struct Smmla : NeonMachine {
     }
     static HW4_INLINE void pack_b(const NeonInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
 
-    static constexpr int kRowPairs = 2 * kRowVectors;
-    static constexpr int kColumnPairs = kColumns / 2;
+    static constexpr int64_t kRowPairs = int64_t{2} * kRowVectors;
+    static constexpr int64_t kColumnPairs = kColumns / 2;
 
     // An accumulator has (row 0, column 0), (row 0, column 1), (row 1, column 0), (row 1, column 1) of a pair of each.
     struct Sums {
@@ -41,9 +41,9 @@ struct Smmla : NeonMachine {
         }
 
         HW4_INLINE void start(const uint8_t* from) {
-            constexpr int digit_bytes = kColumns * 4;
+            constexpr int64_t digit_bytes = int64_t{kColumns} * 4;
 #pragma GCC unroll 2
-            for (int x = 0; x < kColumnPairs; ++x)
+            for (int64_t x = 0; x < kColumnPairs; ++x)
 #pragma GCC unroll 4
                 for (int r = 0; r < kRowPairs; ++r) {
                     l0[x][r] = pair_twice(from + 8 * x);
@@ -65,20 +65,20 @@ struct Smmla : NeonMachine {
             int8x16_t middle[kColumnPairs];
             int8x16_t low[kColumnPairs];
 #pragma GCC unroll 2
-            for (int x = 0; x < kColumnPairs; ++x) {
+            for (int64_t x = 0; x < kColumnPairs; ++x) {
                 high[x] = vld1q_s8(to + 16 * x);
                 middle[x] = vld1q_s8(to + 16 * (kColumnPairs + x));
                 low[x] = vld1q_s8(to + 16 * (2 * kColumnPairs + x));
             }
             // Digit by digit, so that sums that depend on each other are far apart.
 #pragma GCC unroll 4
-            for (int r = 0; r < kRowPairs; ++r) {
+            for (int64_t r = 0; r < kRowPairs; ++r) {
                 const int8x16_t a_low = next_operand(from + 16 * (2 * kRowPairs + r));
 #pragma GCC unroll 2
                 for (int x = 0; x < kColumnPairs; ++x) l2[x][r] = vmmlaq_s32(l2[x][r], a_low, high[x]);
             }
 #pragma GCC unroll 4
-            for (int r = 0; r < kRowPairs; ++r) {
+            for (int64_t r = 0; r < kRowPairs; ++r) {
                 const int8x16_t a_middle = next_operand(from + 16 * (kRowPairs + r));
 #pragma GCC unroll 2
                 for (int x = 0; x < kColumnPairs; ++x) {
@@ -87,7 +87,7 @@ struct Smmla : NeonMachine {
                 }
             }
 #pragma GCC unroll 4
-            for (int r = 0; r < kRowPairs; ++r) {
+            for (int64_t r = 0; r < kRowPairs; ++r) {
                 const int8x16_t a_high = next_operand(from + 16 * r);
 #pragma GCC unroll 2
                 for (int x = 0; x < kColumnPairs; ++x) {
@@ -104,8 +104,9 @@ struct Smmla : NeonMachine {
             for (int x = 0; x < kColumnPairs; ++x)
 #pragma GCC unroll 2
                 for (int r = 0; r < kRowVectors; ++r) {
-                    const int32x4_t first = combined(l0[x][2 * r], l1[x][2 * r], l2[x][2 * r]);
-                    const int32x4_t second = combined(l0[x][2 * r + 1], l1[x][2 * r + 1], l2[x][2 * r + 1]);
+                    const int i = 2 * r;
+                    const int32x4_t first = combined(l0[x][i], l1[x][i], l2[x][i]);
+                    const int32x4_t second = combined(l0[x][i + 1], l1[x][i + 1], l2[x][i + 1]);
                     end(2 * x, r, NeonInts(vuzp1q_s32(first, second)));
                     end(2 * x + 1, r, NeonInts(vuzp2q_s32(first, second)));
                 }

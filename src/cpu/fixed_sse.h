@@ -27,7 +27,7 @@ HW4_INLINE void transpose4_words(const T* from, int64_t from_stride, T* to, int6
 }
 
 HW4_INLINE int32_t four_bytes(const uint8_t* from) {
-    int32_t word;
+    int32_t word = 0;
     std::memcpy(&word, from, sizeof word);
     return word;
 }

@@ -11,14 +11,14 @@ namespace hw4::cpu {
 
 // A block of query rows of one batch: the piece of work that one thread takes at a time.
 struct RowBlock {
-    const float* q; // [rows][dim], the block's first row
-    const float* k; // [tokens][dim]
-    const float* v; // [tokens][dim]
-    float* out;     // [rows][dim]
-    int64_t rows;   // <= Kernel::block_rows
-    int64_t tokens;
-    int64_t dim;
-    Scale scale;
+    const float* q = nullptr; // [rows][dim], the block's first row
+    const float* k = nullptr; // [tokens][dim]
+    const float* v = nullptr; // [tokens][dim]
+    float* out = nullptr;     // [rows][dim]
+    int64_t rows = 0;         // <= Kernel::block_rows
+    int64_t tokens = 0;
+    int64_t dim = 0;
+    Scale scale{};
     const void* prepared = nullptr; // what prepare() has made of all the batch's keys; null for kernels without one
 };
 
@@ -35,13 +35,13 @@ struct KeyTiles {
 };
 
 struct Kernel {
-    const char* name;
-    const char* idea;
-    bool (*supported)(); // by this processor
-    int64_t block_rows;
-    size_t (*workspace_floats)(int64_t dim);
+    const char* name = nullptr;
+    const char* idea = nullptr;
+    bool (*supported)() = nullptr; // by this processor
+    int64_t block_rows = 0;
+    size_t (*workspace_floats)(int64_t dim) = nullptr;
     // `workspace` is aligned to 64 bytes and holds workspace_floats(dim); its content does not matter.
-    void (*attend)(const RowBlock& block, float* workspace);
+    void (*attend)(const RowBlock& block, float* workspace) = nullptr;
 
     Arithmetic arithmetic = Arithmetic::f32;
     // For kernels that want K and V of a whole batch in another form, made once a batch; null for the others.
