@@ -4,11 +4,12 @@
 // same bits. Floats enter in three places only: the scales, 2^x, and the running sums over tiles of keys. Every step:
 //
 //   tiles    keys are taken in tiles of 64, in order. A key that does not exist has weight 0.
-//   scale    Q is multiplied by c = log2(e)/sqrt(d) first, so that scores are exponents of 2.
-//   digits   a number is stored as an integer below 2^23 and a power of two, x ~ n * 2^-e: e is the largest for which
-//            the largest magnitude of its group stays within 0x7f7f7f (exponent_for), n = x * 2^e rounded to nearest
-//            even. Groups: a row of Q*c; a tile of K; a tile of V. n = n2*2^16 + n1*2^8 + n0, balanced digits from
-//            -128 to 127, the only such ones.
+//   scale    Q is multiplied by c = log2(e)/sqrt(d) first (scaled_query), so that scores are exponents of 2.
+//   digits   a number is stored as an integer below 2^23 and a power of two, x ~ n * 2^-e: e is the largest up to 149
+//   for
+//            which the largest magnitude of its group stays within 0x7f7f7f, or one less (exponent_for); n = x * 2^e
+//            rounded to nearest even. Groups: a row of Q*c; a tile of K; a tile of V. n = n2*2^16 + n1*2^8 + n0,
+//            balanced digits from -128 to 127, the only such ones.
 //   score    x = combined(L0, L1, L2), in units of 2^-F, F = eq + ek - 24: L0 = sum q2*k2, L1 = sum (q2*k1 + q1*k2),
 //            L2 = sum (q2*k0 + q1*k1 + q0*k2), over the columns. The three products of lower weight are left out.
 //            Units finer than 2^-23 are cut to that, rounding down (Unit).
@@ -21,7 +22,8 @@
 //            reference: the first tile's M, raised to a tile's M that exceeds it by more than 30; l, o and h are then
 //            multiplied by 2^(R_old - R_new) first. ev_least is the least exponent of all tiles of V in the batch, ev
 //            this tile's. Powers below 2^-126 count as 0. h is there because combined() rounds down, half a unit a tile
-//            on average.
+//            on average. M enters these sums as the nearest float, and M - R, R + 30 and the exponents' sum are float
+//            additions: beyond 2^24 they round, and so do the scores.
 //   result   O = fma(h, 1/2, o) * (1/l) * 2^(24 - ev_least), the last factor as two powers of two one after the other.
 //
 // Scores that are whole numbers anyway (F < 0) are compared as such: n = (x_j - x_largest) * 2^-F, and M is x_largest *
@@ -76,6 +78,12 @@ HW4_INLINE int32_t nearest(float x) {
 }
 
 HW4_INLINE int32_t quantised(float x, Factors scale) { return nearest(x * scale.first * scale.second); }
+
+// q * c; where that is beyond all floats, which only d = 1 and 2 can do, the largest.
+HW4_INLINE float scaled_query(float q, float c) {
+    constexpr float kMost = 0x1.fffffep127f;
+    return larger(-larger(-(q * c), -kMost), -kMost);
+}
 
 // The bytes of this are the digits, as two's complement: 0 the lowest.
 HW4_INLINE uint32_t digit_bytes(int32_t n) { return (static_cast<uint32_t>(n) + 0x808080u) ^ 0x808080u; }

@@ -51,7 +51,7 @@ int least_exponent(const std::vector<Digits>& tiles) {
 
 Digits scaled_row(const float* q, int64_t d, float c) {
     std::vector<float> row(q, q + d);
-    for (float& x : row) x *= c;
+    for (float& x : row) x = scaled_query(x, c);
     return digits_of(row.data(), row.size());
 }
 

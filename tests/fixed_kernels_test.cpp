@@ -177,6 +177,19 @@ TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKind) {
     }
 }
 
+// With d = 1 and 2 the scale is above 1, and the largest numbers times it are beyond all floats.
+TEST_P(EachFixedKernel, TakesTheLargestNumbers) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    for (const int64_t dim : {1, 2}) {
+        Case test = make_case(Kind::uniform, 70, dim, 8);
+        test.name = "largest numbers, d = " + std::to_string(dim);
+        for (size_t i = 0; i < test.q.size(); ++i) test.q[i] = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
+        for (size_t i = 0; i < test.k.size(); ++i)
+            test.k[i] = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
+        expect_reference(test);
+    }
+}
+
 // Minutes; for HW4_SOAK=1.
 TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKindAndShape) {
     if (std::getenv("HW4_SOAK") == nullptr) GTEST_SKIP() << "HW4_SOAK is not set";

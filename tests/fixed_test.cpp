@@ -341,5 +341,23 @@ TEST(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
         }
 }
 
+TEST(FixedScale, IsNeverInfinite) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    EXPECT_EQ(scaled_query(kMost, 1.4427f), kMost);
+    EXPECT_EQ(scaled_query(-kMost, 1.4427f), -kMost);
+    EXPECT_EQ(scaled_query(3.0f, 0.25f), 0.75f);
+    EXPECT_EQ(scaled_query(-3.0f, 0.25f), -0.75f);
+    EXPECT_LE(quantised(kMost, factors(exponent_for(kMost))), kLargest);
+    // The key with the largest score takes it all.
+    const float q[] = {kMost, -kMost, kMost};
+    const float k[] = {0.125f, -0.125f, 0.0625f};
+    const float v[] = {1.0f, 2.0f, 3.0f};
+    float out[3] = {};
+    sequential_fixed_attention(q, k, v, out, 3, 1);
+    EXPECT_NEAR(out[0], 1.0f, 1e-6f);
+    EXPECT_NEAR(out[1], 2.0f, 1e-6f);
+    EXPECT_NEAR(out[2], 1.0f, 1e-6f);
+}
+
 } // namespace
 } // namespace hw4::fixed

@@ -322,7 +322,7 @@ struct FixedAttention {
             for (int row = 0; row < kWidth; ++row) {
                 if (first + row < rows) {
                     const float* const from = q + (first + row) * dim;
-                    for (int64_t t = 0; t < dim; ++t) scaled[t] = from[t] * c;
+                    for (int64_t t = 0; t < dim; ++t) scaled[t] = fixed::scaled_query(from[t], c);
                     exponent = exponent_of(scaled, dim);
                     to_words(scaled, dim, padded, fixed::factors(exponent), words.rows[row]);
                 } else {

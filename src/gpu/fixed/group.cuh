@@ -35,7 +35,8 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
             const int column = part * kColumns + thread % kLanes * 4;
             const float4 from = row < rows ? four_columns(q + static_cast<size_t>(row) * stride, column, dim, aligned)
                                            : make_float4(0, 0, 0, 0);
-            x[part] = make_float4(from.x * c, from.y * c, from.z * c, from.w * c);
+            x[part] = make_float4(fixed::scaled_query(from.x, c), fixed::scaled_query(from.y, c),
+                                  fixed::scaled_query(from.z, c), fixed::scaled_query(from.w, c));
             largest = max(max(largest, max(magnitude(x[part].x), magnitude(x[part].y))),
                           max(magnitude(x[part].z), magnitude(x[part].w)));
             square += x[part].x * x[part].x + x[part].y * x[part].y + x[part].z * x[part].z + x[part].w * x[part].w;
