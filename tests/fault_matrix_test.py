@@ -285,8 +285,8 @@ class OtherProgramsTest(MatrixTest):
             self.assertEqual(self.temporaries(), [])
 
     def test_compare(self):
-        self.out.write_bytes(self.want)
-        expected = self.file(self.want, "expected")
+        self.out.write_bytes(self.want["f32"])
+        expected = self.file(self.want["f32"], "expected")
         said = cli_test.run("compare", "case.in", expected, self.out, cwd=self.dir).stdout
         for row in (Row("read", errno.EINTR, (OK,)), Row("read", "short", (OK,)),
                     Row("read", errno.EIO, (2,), "cannot read: Input/output error"),
