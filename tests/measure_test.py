@@ -105,7 +105,8 @@ class Workplace(unittest.TestCase):
         self.write(self.dir / "bin/nvidia-smi", "#!/bin/sh\nexit 9\n", 0o755)
 
     def environment(self, **more):
-        return {**os.environ, "PATH": f"{self.dir / 'bin'}{os.pathsep}{os.environ['PATH']}", "MAKEFLAGS": "",
+        inherited = {name: value for name, value in os.environ.items() if name != "ARCHS"}  # of a make around the tests
+        return {**inherited, "PATH": f"{self.dir / 'bin'}{os.pathsep}{os.environ['PATH']}", "MAKEFLAGS": "",
                 "MEASURE_TEST": str(self.dir), **more}
 
     def measure(self, *arguments, exit_code=0, **environment):

@@ -2,10 +2,10 @@
 // there in one piece.
 //
 // A tile of 64 keys is three planes of bytes, the low, middle and high digits of K, [64 keys][kDim], then for each
-// part of V's columns (kColumns: as many as there are registers for the sums of) the same three planes of V transposed, [columns][64 keys]. Rows are cut
-// into pieces of 16 bytes whose order within 128 bytes is the swizzle that the tensor cores expect. V's keys are
-// permuted within groups of 16, so that the registers in which a thread finds the scores of some keys are those in
-// which it must deliver these keys' weights.
+// part of V's columns (kColumns: as many as there are registers for the sums of) the same three planes of V transposed,
+// [columns][64 keys]. Rows are cut into pieces of 16 bytes whose order within 128 bytes is the swizzle that the tensor
+// cores expect. V's keys are permuted within groups of 16, so that the registers in which a thread finds the scores of
+// some keys are those in which it must deliver these keys' weights.
 #pragma once
 
 #include <cstdint>
