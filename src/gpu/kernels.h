@@ -62,7 +62,7 @@ struct Device {
     int code_arch = std::numeric_limits<int>::max(); // what the code that runs on it was compiled for
 };
 
-constexpr int kMostColumns = 256; // every kernel takes every d up to here
+constexpr int kMostColumns = 256; // no kernel takes more, and but for those that say so each takes every d up to here
 
 struct Kernel {
     const char* name;

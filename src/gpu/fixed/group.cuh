@@ -221,37 +221,17 @@ struct Group {
 
     // Tiles [0, count) of a batch; of those before `ordinary` all keys exist and all weights are ordinary.
     __device__ __forceinline__ void attend_all(unsigned ordinary, unsigned count, int64_t tokens) {
-        if (ordinary > 0) attend_ordinary(ordinary);
+        for (unsigned tile = 0; tile < ordinary; ++tile) attend(tile, OrdinaryWeights{});
         for (unsigned tile = ordinary; tile < count; ++tile) {
             const auto keys = static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys));
-            ScoreLevels s;
-            products.start_scores(tile, s);
-            attend(tile, AnyWeights{keys - static_cast<int>(threadIdx.x) % 4 * 2, {}, {}}, s, [] {});
+            attend(tile, AnyWeights{keys - static_cast<int>(threadIdx.x) % 4 * 2, {}, {}});
         }
     }
 
-    // The products of a tile's scores begin before the values of the tile before are added up, where there are
-    // registers for the sums of both.
-    __device__ __forceinline__ void attend_ordinary(unsigned count) {
-        ScoreLevels s;
-        if constexpr (Products::kScoresAhead) {
-            products.start_scores(0, s);
-            for (unsigned tile = 0; tile + 1 < count; ++tile)
-                attend(tile, OrdinaryWeights{}, s, [&] { products.start_scores(tile + 1, s); });
-            attend(count - 1, OrdinaryWeights{}, s, [] {});
-        } else {
-            for (unsigned tile = 0; tile < count; ++tile) {
-                products.start_scores(tile, s);
-                attend(tile, OrdinaryWeights{}, s, [] {});
-            }
-        }
-    }
-
-    // before_last() is called when all products are taken and the last sums are still to be added.
-    template <class Weights, class BeforeLast>
-    __device__ __forceinline__ void attend(unsigned tile, Weights weights, ScoreLevels& s, BeforeLast before_last) {
+    template <class Weights>
+    __device__ __forceinline__ void attend(unsigned tile, Weights weights) {
         int32_t x[kScoresEach];
-        products.finish_scores(tile, s, x);
+        products.scores(tile, x);
         const TileScales scales = products.scales(tile);
         const int q_exponent[kRowsEach] = {q_exponents[0], q_exponents[8]};
         weights.begin(x, q_exponent, scales.k_exponent, pair);
@@ -266,7 +246,6 @@ struct Group {
         for (int part = 0; part < kParts; ++part) {
             Levels<kSums> y;
             products.values(tile, part, planes, y);
-            if (part == kParts - 1) before_last();
             running.add_values(part, y, weight);
         }
     }

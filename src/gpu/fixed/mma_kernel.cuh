@@ -72,7 +72,6 @@ __device__ __forceinline__ void multiply_digits(Levels<kN>& sums, int column_gro
 template <class T>
 struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
-    static constexpr bool kScoresAhead = false;
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the batch
     const TileScales* all_scales;
@@ -116,7 +115,8 @@ struct MmaProducts {
         if (T::kBoth) fetch(tile + 1, matrix);
     }
 
-    __device__ __forceinline__ void start_scores(unsigned tile, ScoreLevels& s) const {
+    __device__ __forceinline__ void scores(unsigned tile, int32_t (&x)[kScoresEach]) const {
+        ScoreLevels s;
         clear(s);
         wait_for(tile, 0);
         const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane_row();
@@ -133,9 +133,6 @@ struct MmaProducts {
                 multiply_digits<T::kDim, true>(s, keys, a, memory.planes[0], Layout::kPlane, 8 * keys + lane_row(), at);
         }
         leave(tile, 0);
-    }
-
-    __device__ __forceinline__ void finish_scores(unsigned, const ScoreLevels& s, int32_t (&x)[kScoresEach]) const {
 #pragma unroll
         for (int i = 0; i < kScoresEach; ++i) x[i] = s.combined(i);
     }

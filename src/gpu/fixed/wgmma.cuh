@@ -51,14 +51,6 @@ __device__ __forceinline__ void arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Named barriers, for some of a block's threads.
-__device__ __forceinline__ void sync_threads(int id, int threads) {
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void arrive_threads(int id, int threads) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 // ---- Matrix products
 
 // A plane of bytes in shared memory, rows of kRowBytes, as the tensor cores read it.

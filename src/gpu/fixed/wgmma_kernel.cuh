@@ -12,13 +12,12 @@
 
 namespace hw4::gpu::fixed_point {
 
-template <int kDim_, int kGroups_, int kStages_, int kBlocks_, bool kScoresAhead_ = false>
+template <int kDim_, int kGroups_, int kStages_, int kBlocks_>
 struct Variant {
     static constexpr int kDim = kDim_;
     static constexpr int kGroups = kGroups_; // of a block
     static constexpr int kStages = kStages_;
     static constexpr int kBlocks = kBlocks_; // of a multiprocessor
-    static constexpr bool kScoresAhead = kScoresAhead_;
     static constexpr int kThreads = kGroups * kGroupThreads;
 };
 
@@ -123,7 +122,6 @@ __device__ __forceinline__ void pin_words(uint32_t (&words)[kDigits][4]) {
 template <class T>
 struct WgmmaProducts {
     using Layout = TileLayout<T::kDim>;
-    static constexpr bool kScoresAhead = T::kScoresAhead;
     TileRing<T> ring;
     uint64_t q; // descriptors; those of the first stage
     uint64_t k;
@@ -142,14 +140,12 @@ struct WgmmaProducts {
         return ring.memory.scales[ring.stage_of(tile)];
     }
 
-    __device__ __forceinline__ void start_scores(unsigned tile, ScoreLevels& s) const {
+    __device__ __forceinline__ void scores(unsigned tile, int32_t (&x)[kScoresEach]) const {
+        ScoreLevels s;
         ring.wait(tile);
         begin_products();
         multiply_queries<T>(s, q, of_stage(k, tile));
         commit_products();
-    }
-
-    __device__ __forceinline__ void finish_scores(unsigned, ScoreLevels& s, int32_t (&x)[kScoresEach]) const {
         wait_for_products<0>();
         pin(s.l);
 #pragma unroll
