@@ -57,11 +57,39 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
                 expect_reference_bytes({1, tokens, dim}, kind, 5);
 }
 
-// With so many rows other blocks are taken than with few.
+// With so many rows other blocks are taken than with few, and blocks go on with rows that others have begun.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t groups = 3 * current_device().multiprocessors;
     for (const int64_t dim : {20, 64, 128}) expect_reference_bytes({groups, 64, dim}, CaseKind::uniform, 6);
     expect_reference_bytes({groups / 2, 130, 64}, CaseKind::spread, 6);
+    expect_reference_bytes({groups / 2, 200, 30}, CaseKind::uniform, 7);
+    expect_reference_bytes({groups / 4, 200, 100}, CaseKind::brink, 7);
+}
+
+// Long sequences enough for every multiprocessor.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
+    const int64_t multiprocessors = current_device().multiprocessors;
+    expect_reference_bytes({multiprocessors / 6 + 1, 1030, 33}, CaseKind::uniform, 8);
+    expect_reference_bytes({multiprocessors / 5 + 1, 1050, 16}, CaseKind::spread, 8);
+}
+
+// A part of each batch's queries, as hw4 takes them of sequences that are larger than a slot.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
+    for (const int64_t dim : {30, 64, 128}) {
+        const AttentionCase test({1, 1100, dim}, CaseKind::uniform, 9, Arithmetic::fixed);
+        const std::string refusal = why_not(GetParam(), test.shape, current_device());
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+        const auto launch_in_parts = [&](const KernelArgs& whole, cudaStream_t stream) {
+            for (int64_t first = 0; first < whole.tokens; first += kQueryStep) {
+                KernelArgs part = whole;
+                part.first_query = first;
+                part.end_query = first + kQueryStep;
+                GetParam().launch(part, stream);
+            }
+        };
+        const size_t scratch = GetParam().scratch_bytes(test.shape, current_device());
+        EXPECT_TRUE(same_bytes(test.expected, attend(test, scratch, launch_in_parts))) << test.name;
+    }
 }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
@@ -86,13 +114,21 @@ TEST_P(EachFixedGpuKernel, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128, 200}) {
         expect_reference_bytes({1, 65, dim}, CaseKind::uniform, 3);
         expect_reference_bytes({1, 70, dim - 3}, CaseKind::huge, 3);
+        expect_reference_bytes({1, 330, dim}, CaseKind::uniform, 3);
     }
     expect_reference_bytes({2, 330, 64}, CaseKind::uniform, 3);
 }
 
-// The blocks of a full card.
+// The blocks of a full card, some of which go on with rows that others have begun.
 TEST_P(EachFixedGpuKernel, SanitizerFullCard) {
-    expect_reference_bytes({3 * current_device().multiprocessors, 64, 64}, CaseKind::uniform, 3);
+    const int64_t multiprocessors = current_device().multiprocessors;
+    expect_reference_bytes({3 * multiprocessors, 64, 64}, CaseKind::uniform, 3);
+    expect_reference_bytes({multiprocessors + multiprocessors / 4, 200, 64}, CaseKind::uniform, 3);
+}
+
+// Groups of a block that share their tiles.
+TEST_P(EachFixedGpuKernel, SanitizerLongSequences) {
+    expect_reference_bytes({current_device().multiprocessors / 5 + 1, 1030, 8}, CaseKind::uniform, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(Arithmetic::fixed)),

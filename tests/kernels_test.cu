@@ -170,6 +170,23 @@ TEST(Scratch, IsAskedForOnlyWhereWorkIsDrawn) {
                       drawn.scratch_bytes({batches + 1, 128, dim}, kH200));
 }
 
+TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
+    for (const Kernel& kernel : kernels_of(Arithmetic::fixed))
+        for (const int64_t dim : {32, 64, 128})
+            for (const int64_t tokens : {100, 1100})
+                for (int64_t batches = 1; batches < 500; ++batches)
+                    ASSERT_LE(kernel.scratch_bytes({batches, tokens, dim}, kH200),
+                              kernel.scratch_bytes({batches + 1, tokens, dim}, kH200))
+                        << kernel.name;
+    // Little more than what the digits take.
+    const Kernel& shares = *find_kernel("wgmma_shares");
+    const Kernel& groups = *find_kernel("wgmma_groups");
+    EXPECT_GT(shares.scratch_bytes({4, 16384, 64}, kH200), groups.scratch_bytes({4, 16384, 64}, kH200));
+    EXPECT_LT(shares.scratch_bytes({4, 16384, 64}, kH200),
+              groups.scratch_bytes({4, 16384, 64}, kH200) + (size_t{16} << 20));
+    EXPECT_EQ(shares.scratch_bytes({1, 100, 64}, kH200), groups.scratch_bytes({1, 100, 64}, kH200));
+}
+
 TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
     EXPECT_EQ(choose_kernel({1, 1, 257}, kH200), nullptr);
     EXPECT_EQ(choose_kernel({1, 1, 64}, kPascal), nullptr);

@@ -65,6 +65,9 @@ const std::vector<Kernel>& kernels() {
          shared_bytes_of_wgmma, launch_wgmma_group, scratch_bytes_of_fixed, Arithmetic::fixed, kMostWgmmaColumns, 90},
         {"wgmma_groups", "several groups, so that some make weights while others multiply", 90, shared_bytes_of_wgmma,
          launch_wgmma_groups, scratch_bytes_of_fixed, Arithmetic::fixed, kMostWgmmaColumns, 90},
+        {"wgmma_shares", "the work divided evenly, blocks hand rows on that they cannot finish", 90,
+         shared_bytes_of_wgmma, launch_wgmma_shares, scratch_bytes_of_wgmma_shares, Arithmetic::fixed,
+         kMostWgmmaColumns, 90},
     };
     return table;
 }

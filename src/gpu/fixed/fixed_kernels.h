@@ -12,10 +12,12 @@ size_t shared_bytes_of_mma_groups(int dim);
 // wgmma, compute capability 9.0 only, d up to 128.
 void launch_wgmma_group(const KernelArgs& args, cudaStream_t stream);
 void launch_wgmma_groups(const KernelArgs& args, cudaStream_t stream);
+void launch_wgmma_shares(const KernelArgs& args, cudaStream_t stream);
+size_t scratch_bytes_of_wgmma_shares(const Shape& shape, const Device& device);
 size_t shared_bytes_of_wgmma(int dim);
 constexpr int kMostWgmmaColumns = 128;
 
-// For all of them.
+// For all others.
 size_t scratch_bytes_of_fixed(const Shape& shape, const Device& device);
 
 } // namespace hw4::gpu

@@ -18,28 +18,30 @@ struct Queries {
     float length[kGroupRows]; // at least its row's
 };
 
-// By one group. Rows that do not exist are zeros.
+// A group's rows of Q, four columns after the other, as its threads load them: some lanes for each row.
 template <int kDim>
-__device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, int rows, int dim, float c) {
-    constexpr int kColumns = kDim < 128 ? kDim : 128; // that a warp's lanes, or some of them, hold at a time
-    constexpr int kParts = kDim / kColumns;
-    constexpr int kLanes = kColumns / 4;
-    const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
-    const bool aligned = dim % 4 == 0;
-    for (int row = thread / kLanes; row < kGroupRows; row += kGroupThreads / kLanes) {
-        float4 x[kParts];
+struct QueryLoader {
+    static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
+    static constexpr int kParts = kDim / kColumns;
+    static constexpr int kLanes = kColumns / 4;
+    static constexpr int kRowsAtOnce = kGroupThreads / kLanes;
+    static constexpr int kSteps = kGroupRows / kRowsAtOnce;
+    static constexpr int kAhead = kSteps * kParts < 8 ? kSteps : 8 / kParts; // steps whose numbers are on their way
+
+    static __device__ int thread() { return static_cast<int>(threadIdx.x) % kGroupThreads; }
+    static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
+    static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
+
+    static __device__ __forceinline__ void store(Queries<kDim>& to, int row, float4 (&x)[kParts], float c) {
         uint32_t largest = 0;
         float square = 0;
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-            const int column = part * kColumns + thread % kLanes * 4;
-            const float4 from = row < rows ? four_columns(q + static_cast<size_t>(row) * stride, column, dim, aligned)
-                                           : make_float4(0, 0, 0, 0);
-            x[part] = make_float4(fixed::scaled_query(from.x, c), fixed::scaled_query(from.y, c),
-                                  fixed::scaled_query(from.z, c), fixed::scaled_query(from.w, c));
-            largest = max(max(largest, max(magnitude(x[part].x), magnitude(x[part].y))),
-                          max(magnitude(x[part].z), magnitude(x[part].w)));
-            square += x[part].x * x[part].x + x[part].y * x[part].y + x[part].z * x[part].z + x[part].w * x[part].w;
+            float4& n = x[part];
+            n = make_float4(fixed::scaled_query(n.x, c), fixed::scaled_query(n.y, c), fixed::scaled_query(n.z, c),
+                            fixed::scaled_query(n.w, c));
+            largest = max(max(largest, max(magnitude(n.x), magnitude(n.y))), max(magnitude(n.z), magnitude(n.w)));
+            square += n.x * n.x + n.y * n.y + n.z * n.z + n.w * n.w;
         }
 #pragma unroll
         for (int lanes = 1; lanes < kLanes; lanes *= 2) {
@@ -52,15 +54,36 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
         for (int part = 0; part < kParts; ++part) {
             const Planes planes = planes_of(digits_at(x[part].x, scale), digits_at(x[part].y, scale),
                                             digits_at(x[part].z, scale), digits_at(x[part].w, scale));
-            const int at = swizzled<kDim>(row, part * kColumns + thread % kLanes * 4);
+            const int at = swizzled<kDim>(row, column(part));
 #pragma unroll
             for (int plane = 0; plane < kDigits; ++plane)
                 *reinterpret_cast<uint32_t*>(to.planes[plane] + at) = planes.word[plane];
         }
-        if (thread % kLanes == 0) {
+        if (thread() % kLanes == 0) {
             to.exponent[row] = exponent;
             to.length[row] = length_bound(square, float_of(largest));
         }
+    }
+};
+
+// By one group. Rows that do not exist are zeros.
+template <int kDim>
+__device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, int rows, int dim, float c) {
+    using Loader = QueryLoader<kDim>;
+    const bool aligned = dim % 4 == 0;
+    for (int first = 0; first < Loader::kSteps; first += Loader::kAhead) {
+        float4 x[Loader::kAhead][Loader::kParts];
+#pragma unroll
+        for (int i = 0; i < Loader::kAhead; ++i)
+#pragma unroll
+            for (int part = 0; part < Loader::kParts; ++part) {
+                const int row = Loader::row(first + i);
+                x[i][part] =
+                    row < rows ? four_columns(q + static_cast<size_t>(row) * stride, Loader::column(part), dim, aligned)
+                               : make_float4(0, 0, 0, 0);
+            }
+#pragma unroll
+        for (int i = 0; i < Loader::kAhead; ++i) Loader::store(to, Loader::row(first + i), x[i], c);
     }
 }
 
@@ -92,6 +115,23 @@ struct Running {
     float l[kRowsEach];
     float h[kRowsEach];
     float o[kParts][kSums]; // as the products leave them: 4*g + 2*row + i
+
+    static constexpr int kNumbers = 3 * kRowsEach + kParts * kSums;
+
+    // Number after number.
+    template <class Visit>
+    __device__ void visit(const Visit& each) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            each(reference[row]);
+            each(l[row]);
+            each(h[row]);
+        }
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) each(o[part][i]);
+    }
 
     __device__ void clear() {
 #pragma unroll
@@ -128,7 +168,7 @@ struct Running {
             M[row] = weights.reference(row, pair);
             raised |= fixed::raises(M[row], reference[row]);
         }
-        if (__any_sync(~0u, raised)) {
+        if (__builtin_expect(__any_sync(~0u, raised), 0)) {
 #pragma unroll
             for (int row = 0; row < kRowsEach; ++row)
                 if (fixed::raises(M[row], reference[row])) raise(row, M[row]);
@@ -169,6 +209,26 @@ struct Running {
     }
 };
 
+// The exponents that a thread needs, of its two rows of Q and the least of V, in one register. They are -106 to 149.
+class PackedExponents {
+public:
+    PackedExponents() = default;
+    __device__ PackedExponents(int row0, int row1, int least)
+        : bytes_(static_cast<uint32_t>(row0 + kOffset) | static_cast<uint32_t>(row1 + kOffset) << 8 |
+                 static_cast<uint32_t>(least + kOffset) << 16) {}
+
+    __device__ __forceinline__ int of_row(int row) const { return byte(row); }
+    __device__ __forceinline__ int least() const { return byte(2); }
+
+private:
+    static constexpr int kOffset = 106;
+    uint32_t bytes_;
+
+    __device__ __forceinline__ int byte(uint32_t i) const {
+        return static_cast<int>(__byte_perm(bytes_, 0, 0x4440 + i)) - kOffset;
+    }
+};
+
 // A group's part of the problem.
 struct GroupRows {
     int64_t batch;
@@ -197,20 +257,22 @@ struct GroupRows {
     }
 };
 
-// The work on a group's rows. Products takes the products of digits: scores(), values(), and scales() of a tile.
+// The work on a group's rows. Products takes the products of digits, and knows the scales of a tile.
 template <class Products>
 struct Group {
     static constexpr int kParts = Products::Layout::kParts;
     static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
 
     Products products;
-    int least_exponent;     // of V in the batch
-    const int* q_exponents; // of the thread's first row, in shared memory; the other's are 8 further on
+    PackedExponents exponents;
     RowPair pair;
     Running<kParts, kSums> running;
 
-    __device__ Group(const Products& p, const int* q, int least)
-        : products(p), least_exponent(least), q_exponents(q + row_in_group(0)) {
+    __device__ explicit Group(const Products& p) : products(p) {}
+
+    // Before the first tile of some rows, with their exponents and the least of the batch's V.
+    __device__ void begin(const int* q, int least) {
+        exponents = PackedExponents(q[row_in_group(0)], q[row_in_group(1)], least);
         running.clear();
     }
 
@@ -219,39 +281,50 @@ struct Group {
                8 * row;
     }
 
-    // Tiles [0, count) of a batch; of those before `ordinary` all keys exist and all weights are ordinary.
-    __device__ __forceinline__ void attend_all(unsigned ordinary, unsigned count, int64_t tokens) {
-        for (unsigned tile = 0; tile < ordinary; ++tile) attend(tile, OrdinaryWeights{});
-        for (unsigned tile = ordinary; tile < count; ++tile) {
+    // Tiles [first, end) of a batch; of those before `ordinary` all keys exist and all weights are ordinary.
+    __device__ __forceinline__ void attend(unsigned first, unsigned ordinary, unsigned end, int64_t tokens) {
+        unsigned tile = first;
+        for (unsigned left = max(first, min(ordinary, end)) - first; left > 0; --left)
+            attend(tile++, OrdinaryWeights{});
+        for (; tile < end; ++tile) {
             const auto keys = static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys));
             attend(tile, AnyWeights{keys - static_cast<int>(threadIdx.x) % 4 * 2, {}, {}});
         }
     }
 
+    // What does not depend on the products under way comes between their beginning and their end.
     template <class Weights>
     __device__ __forceinline__ void attend(unsigned tile, Weights weights) {
-        int32_t x[kScoresEach];
-        products.scores(tile, x);
+        ScoreLevels s;
+        products.begin_scores(tile, s);
         const TileScales scales = products.scales(tile);
-        const int q_exponent[kRowsEach] = {q_exponents[0], q_exponents[8]};
-        weights.begin(x, q_exponent, scales.k_exponent, pair);
+        weights.scale({exponents.of_row(0), exponents.of_row(1)}, scales.k_exponent);
+        products.end_scores(tile, s);
+
+        int32_t x[kScoresEach];
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i) x[i] = s.combined(i);
+        weights.begin(x, pair);
         WeightPlanes planes;
         clear_sums(pair);
         form_half(x, 0, pair, weights, planes.half[0]);
         form_half(x, 1, pair, weights, planes.half[1]);
         close_sums(pair);
+
         float weight[kRowsEach];
-        running.add_weights(weights, pair, least_exponent - scales.v_exponent, weight);
+        running.add_weights(weights, pair, exponents.least() - scales.v_exponent, weight);
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             Levels<kSums> y;
-            products.values(tile, part, planes, y);
+            products.begin_values(tile, part, planes, y);
+            products.end_values(tile, part, y);
             running.add_values(part, y, weight);
         }
+        products.leave();
     }
 
     __device__ void store(const KernelArgs& args, const GroupRows& where) const {
-        const fixed::Factors scale = fixed::factors(24 - least_exponent);
+        const fixed::Factors scale = fixed::factors(24 - exponents.least());
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row)
             if (row_in_group(row) < where.rows)

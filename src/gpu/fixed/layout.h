@@ -3,9 +3,9 @@
 //
 // A tile of 64 keys is three planes of bytes, the low, middle and high digits of K, [64 keys][kDim], then for each
 // part of V's columns (kColumns: as many as there are registers for the sums of) the same three planes of V transposed,
-// [columns][64 keys]. Rows are cut into pieces of 16 bytes whose order within 128 bytes is the swizzle that the tensor
-// cores expect. V's keys are permuted within groups of 16, so that the registers in which a thread finds the scores of
-// some keys are those in which it must deliver these keys' weights.
+// [columns][64 keys], and what the numbers were scaled by. Rows are cut into pieces of 16 bytes whose order within 128
+// bytes is the swizzle that the tensor cores expect. V's keys are permuted within groups of 16, so that the registers
+// in which a thread finds the scores of some keys are those in which it must deliver these keys' weights.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,9 @@ using fixed::kDigits;
 using fixed::kTileKeys;
 
 // What a tile's numbers were scaled by.
-struct TileScales {
+struct alignas(16) TileScales {
     int k_exponent;
     int v_exponent;
-    int unused[2];
 };
 static_assert(sizeof(TileScales) == 16, "copied as 16 bytes");
 
@@ -39,13 +38,15 @@ __host__ __device__ constexpr int swizzled(int row, int at) {
 template <int kDim>
 struct TileLayout {
     static_assert(kDim == 32 || kDim == 64 || kDim == 128 || kDim == 256);
-    static constexpr int kPlane = kTileKeys * kDim;       // of K
-    static constexpr int kColumns = kDim == 64 ? 64 : 32; // of V in a part
+    static constexpr int kPlane = kTileKeys * kDim;                      // of K
+    static constexpr int kColumns = kDim == 64 || kDim == 128 ? 64 : 32; // of V in a part
     static constexpr int kParts = kDim / kColumns;
     static constexpr int kPartPlane = kColumns * kTileKeys; // of V
     static constexpr int kPart = kDigits * kPartPlane;
     static constexpr int kValues = kDigits * kPlane; // where V begins
-    static constexpr int kBytes = kValues + kParts * kPart;
+    static constexpr int kScales = kValues + kParts * kPart;
+    static constexpr int kBytes = kScales + static_cast<int>(sizeof(TileScales));
+    static constexpr int kStride = kScales + 128; // from tile to tile in global memory
 };
 
 // The columns that kernels work with: those beyond d hold zeros.
@@ -55,30 +56,28 @@ __host__ __device__ constexpr int64_t tiles_of(int64_t tokens) { return (tokens 
 
 // What the pre-pass leaves for the kernel that follows it, in scratch memory.
 struct Prepared {
-    unsigned char* tiles; // [batches][tiles][TileLayout::kBytes]
-    TileScales* scales;   // [batches][tiles]
+    unsigned char* tiles; // [batches][tiles][TileLayout::kStride]
     int* least_exponent;  // [batches], of V
     float* longest_key;   // [batches]: at least every key's length; for choosing code, never for bytes
 };
 
 constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-inline int64_t tile_bytes(int64_t dim) { return int64_t{2} * kDigits * kTileKeys * padded_columns(dim); }
+inline int64_t tile_bytes(int64_t dim) { return int64_t{2} * kDigits * kTileKeys * padded_columns(dim) + 128; }
+static_assert(TileLayout<64>::kStride == 2 * kDigits * kTileKeys * 64 + 128);
 
 inline size_t prepared_bytes(const Shape& shape) {
     const int64_t tiles = shape.batches * tiles_of(shape.tokens);
-    return static_cast<size_t>(tiles * tile_bytes(shape.dim) + rounded_up(tiles * int64_t{sizeof(TileScales)}) +
+    return static_cast<size_t>(rounded_up(tiles * tile_bytes(shape.dim)) +
                                2 * rounded_up(shape.batches * int64_t{sizeof(int)}));
 }
 
 inline Prepared prepared_at(void* scratch, int64_t batches, int64_t tokens, int64_t dim) {
     const int64_t tiles = batches * tiles_of(tokens);
     auto* at = static_cast<unsigned char*>(scratch);
-    unsigned char* scales = at + tiles * tile_bytes(dim);
-    unsigned char* least = scales + rounded_up(tiles * int64_t{sizeof(TileScales)});
+    unsigned char* least = at + rounded_up(tiles * tile_bytes(dim));
     unsigned char* longest = least + rounded_up(batches * int64_t{sizeof(int)});
-    return {at, reinterpret_cast<TileScales*>(scales), reinterpret_cast<int*>(least),
-            reinterpret_cast<float*>(longest)};
+    return {at, reinterpret_cast<int*>(least), reinterpret_cast<float*>(longest)};
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -74,19 +74,23 @@ struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the batch
-    const TileScales* all_scales;
     unsigned count;
 
     static __device__ int lane_row() { return static_cast<int>(threadIdx.x) % 32 / 4; }
     static __device__ int lane_byte() { return static_cast<int>(threadIdx.x) % 4 * 4; }
 
-    __device__ TileScales scales(unsigned tile) const { return all_scales[tile]; }
+    __device__ const unsigned char* image(unsigned tile) const {
+        return tiles + static_cast<size_t>(tile) * Layout::kStride;
+    }
+    __device__ TileScales scales(unsigned tile) const {
+        return *reinterpret_cast<const TileScales*>(image(tile) + Layout::kScales);
+    }
 
     // Of K (0) or V (1). One group of copies, though it be empty, so that counting them is right.
     __device__ void fetch(unsigned tile, int matrix) const {
-        static_assert(Layout::kValues == Layout::kBytes - Layout::kValues, "K and V are as large");
+        static_assert(Layout::kValues == Layout::kScales - Layout::kValues, "K and V are as large");
         if (tile < count) {
-            const unsigned char* from = tiles + static_cast<size_t>(tile) * Layout::kBytes + matrix * Layout::kValues;
+            const unsigned char* from = image(tile) + matrix * Layout::kValues;
             unsigned char* to = memory.planes[T::kBoth ? matrix : 0];
             for (int at = static_cast<int>(threadIdx.x) * 16; at < Layout::kValues; at += kGroupThreads * 16)
                 __pipeline_memcpy_async(to + at, from + at, 16);
@@ -110,13 +114,12 @@ struct MmaProducts {
         __syncthreads();
     }
 
-    __device__ void leave(unsigned tile, int matrix) const {
+    __device__ void fetch_next(unsigned tile, int matrix) const {
         __syncthreads();
         if (T::kBoth) fetch(tile + 1, matrix);
     }
 
-    __device__ __forceinline__ void scores(unsigned tile, int32_t (&x)[kScoresEach]) const {
-        ScoreLevels s;
+    __device__ __forceinline__ void begin_scores(unsigned tile, ScoreLevels& s) const {
         clear(s);
         wait_for(tile, 0);
         const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane_row();
@@ -132,13 +135,12 @@ struct MmaProducts {
             for (int keys = 0; keys < kTileKeys / 8; ++keys)
                 multiply_digits<T::kDim, true>(s, keys, a, memory.planes[0], Layout::kPlane, 8 * keys + lane_row(), at);
         }
-        leave(tile, 0);
-#pragma unroll
-        for (int i = 0; i < kScoresEach; ++i) x[i] = s.combined(i);
     }
 
-    __device__ __forceinline__ void values(unsigned tile, int part, const WeightPlanes& planes,
-                                           Levels<Layout::kColumns / 2>& y) const {
+    __device__ __forceinline__ void end_scores(unsigned tile, const ScoreLevels&) const { fetch_next(tile, 0); }
+
+    __device__ __forceinline__ void begin_values(unsigned tile, int part, const WeightPlanes& planes,
+                                                 Levels<Layout::kColumns / 2>& y) const {
         clear(y);
         if (part == 0) wait_for(tile, 1);
         const unsigned char* const v = memory.planes[T::kBoth ? 1 : 0] + part * Layout::kPart;
@@ -148,8 +150,13 @@ struct MmaProducts {
             for (int columns = 0; columns < Layout::kColumns / 8; ++columns)
                 multiply_digits<kTileKeys, false>(y, columns, planes.half[half], v, Layout::kPartPlane,
                                                   8 * columns + lane_row(), 32 * half + lane_byte());
-        if (part == Layout::kParts - 1) leave(tile, 1);
     }
+
+    __device__ __forceinline__ void end_values(unsigned tile, int part, const Levels<Layout::kColumns / 2>&) const {
+        if (part == Layout::kParts - 1) fetch_next(tile, 1);
+    }
+
+    __device__ __forceinline__ void leave() const {}
 
     template <int kN>
     static __device__ __forceinline__ void clear(Levels<kN>& sums) {
@@ -166,16 +173,19 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
     const GroupRows where = GroupRows::of<1>(args, blockIdx.x, 0);
     const int64_t tiles = tiles_of(args.tokens);
     const MmaProducts<T> products{
-        memory, prepared.tiles + static_cast<size_t>(where.batch * tiles) * TileLayout<T::kDim>::kBytes,
-        prepared.scales + where.batch * tiles, static_cast<unsigned>(tiles)};
+        memory, prepared.tiles + static_cast<size_t>(where.batch * tiles) * TileLayout<T::kDim>::kStride,
+        static_cast<unsigned>(tiles)};
     products.start();
     load_queries(memory.queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c);
     __syncthreads();
 
     const bool near = scores_are_near(memory.queries, prepared.longest_key[where.batch]);
-    Group<MmaProducts<T>> work(products, memory.queries.exponent, prepared.least_exponent[where.batch]);
-    work.attend_all(near ? static_cast<unsigned>(args.tokens / kTileKeys) : 0, products.count, args.tokens);
+    Group<MmaProducts<T>> work(products);
+    work.begin(memory.queries.exponent, prepared.least_exponent[where.batch]);
+    work.attend(0, near ? static_cast<unsigned>(args.tokens / kTileKeys) : 0, products.count, args.tokens);
     work.store(args, where);
+#else
+    __trap();
 #endif
 }
 

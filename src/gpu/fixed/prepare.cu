@@ -129,17 +129,18 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
               args.dim % 4 == 0);
     const float largest = float_of(largest_of_block(tile.largest(), memory.reduction));
     const int exponent = fixed::exponent_for(largest);
-    unsigned char* const image = to.tiles + index * TileLayout<kDim>::kBytes;
+    unsigned char* const image = to.tiles + index * TileLayout<kDim>::kStride;
+    auto* const scales = reinterpret_cast<TileScales*>(image + TileLayout<kDim>::kScales);
     if (values) {
         if (threadIdx.x == 0) {
-            to.scales[index].v_exponent = exponent;
+            scales->v_exponent = exponent;
             atomicMin(to.least_exponent + batch, exponent);
         }
         values_to_planes(tile, fixed::factors(exponent), memory.words, image);
     } else {
         const float square = float_of(largest_of_block(bits_of(tile.largest_square()), memory.reduction));
         if (threadIdx.x == 0) {
-            to.scales[index].k_exponent = exponent;
+            scales->k_exponent = exponent;
             const auto bound = static_cast<int>(bits_of(length_bound(square, largest))); // positive: ordered like ints
             atomicMax(reinterpret_cast<int*>(to.longest_key) + batch, bound);
         }

@@ -25,43 +25,56 @@ __device__ __forceinline__ int32_t sum_of_row(int32_t x) {
     return x + __shfl_xor_sync(~0u, x, 2);
 }
 
+struct RowExponents {
+    int of[kRowsEach];
+};
+
 // What a thread knows of its two rows in a tile.
 struct RowPair {
     int32_t largest[kRowsEach]; // x, after the cut
     int32_t sum[kRowsEach];     // of P
 };
 
+// Of 16, as a tree: a chain would wait for every step.
+template <class At>
+__device__ __forceinline__ int32_t largest_of_16(const At& at) {
+    int32_t of_three[5];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) of_three[i] = __vimax3_s32(at(3 * i), at(3 * i + 1), at(3 * i + 2));
+    return max(__vimax3_s32(of_three[0], of_three[1], of_three[2]), __vimax3_s32(of_three[3], of_three[4], at(15)));
+}
+
 __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], RowPair& rows) {
+    static_assert(kScoresEach == 2 * 16, "two rows of 16");
 #pragma unroll
-    for (int row = 0; row < kRowsEach; ++row) {
-        int32_t most = max(x[2 * row], x[2 * row + 1]);
-#pragma unroll
-        for (int i = 1; i < kScoresEach / 4; ++i) most = __vimax3_s32(most, x[4 * i + 2 * row], x[4 * i + 2 * row + 1]);
-        rows.largest[row] = largest_of_row(most);
-    }
+    for (int row = 0; row < kRowsEach; ++row)
+        rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[4 * (i / 2) + 2 * row + i % 2]; }));
 }
 
 // Weights of tiles whose keys all exist and whose scores have fractions and lie so near each other that no weight is
 // below 2^-140.
 struct OrdinaryWeights {
     int bits[kRowsEach];
+    int cut[kRowsEach];
+    bool any_cut; // in the warp
     uint32_t factor[kRowsEach];
     uint32_t at[kRowsEach];
 
-    // Cuts what is finer than scores are taken, and finds the largest.
-    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], const int (&q_exponent)[kRowsEach], int k_exponent,
-                                          RowPair& rows) {
-        int cut[kRowsEach];
+    __device__ __forceinline__ void scale(const RowExponents& q_exponent, int k_exponent) {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            bits[row] = q_exponent[row] + k_exponent - 24;
-            cut[row] = max(0, bits[row] - fixed::kMostBits);
+            const int all = q_exponent.of[row] + k_exponent - 24;
+            cut[row] = max(0, all - fixed::kMostBits);
+            bits[row] = all - cut[row];
         }
-        if (__any_sync(~0u, (cut[0] | cut[1]) != 0)) {
+        any_cut = __any_sync(~0u, (cut[0] | cut[1]) != 0);
+    }
+
+    // Cuts what is finer than scores are taken, and finds the largest.
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+        if (__builtin_expect(any_cut, 0)) {
 #pragma unroll
             for (int i = 0; i < kScoresEach; ++i) x[i] >>= min(cut[i / 2 % 2], 31);
-#pragma unroll
-            for (int row = 0; row < kRowsEach; ++row) bits[row] -= cut[row];
         }
         find_largest(x, rows);
 #pragma unroll
@@ -87,10 +100,12 @@ struct AnyWeights {
     fixed::Unit unit[kRowsEach];
     int32_t largest[kRowsEach];
 
-    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], const int (&q_exponent)[kRowsEach], int k_exponent,
-                                          RowPair& rows) {
+    __device__ __forceinline__ void scale(const RowExponents& q_exponent, int k_exponent) {
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) unit[row] = fixed::unit_of(q_exponent[row], k_exponent);
+        for (int row = 0; row < kRowsEach; ++row) unit[row] = fixed::unit_of(q_exponent.of[row], k_exponent);
+    }
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
 #pragma unroll
         for (int i = 0; i < kScoresEach; ++i) x[i] = i / 4 * 8 + i % 2 < keys ? x[i] >> unit[i / 2 % 2].cut : INT32_MIN;
         find_largest(x, rows);

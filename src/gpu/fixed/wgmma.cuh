@@ -47,22 +47,37 @@ __device__ __forceinline__ void copy_bytes(void* to, const void* from, int bytes
 // What this thread wrote to shared memory becomes visible to the tensor cores and the copy engine.
 __device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Of the 128 threads of group `group`.
+__device__ __forceinline__ void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+
 __device__ __forceinline__ void arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
 // ---- Matrix products
 
-// A plane of bytes in shared memory, rows of kRowBytes, as the tensor cores read it.
-template <int kRowBytes>
-__device__ __forceinline__ uint64_t plane_descriptor(SharedAddress plane) {
-    constexpr uint64_t kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
-    constexpr uint64_t kEightRows = 8 * kRowBytes;
-    return (kSwizzle << 62) | ((kEightRows >> 4) << 32) | (uint64_t{1} << 16) | ((plane & 0x3ffff) >> 4);
-}
+// A value that is the same in all lanes, in a register that all lanes share: the compiler cannot always tell, and would
+// move every operand's address there one by one.
+__device__ __forceinline__ uint32_t uniform(uint32_t x) { return __reduce_or_sync(~0u, x); }
 
-// 32 bytes further along the rows.
-__device__ __forceinline__ uint64_t next_step(uint64_t descriptor, int steps) { return descriptor + 2 * steps; }
+// A plane of bytes in shared memory, rows of kRowBytes, as the tensor cores read it. Only the lower half of a
+// descriptor depends on where the plane is, so that moving it is an addition of 32 bits.
+template <int kRowBytes>
+struct PlaneDescriptor {
+    uint32_t low;
+
+    static __device__ __forceinline__ PlaneDescriptor at(const void* plane) {
+        return {uniform((1u << 16) | ((shared_address(plane) & 0x3ffff) >> 4))};
+    }
+    __device__ __forceinline__ PlaneDescriptor plus(uint32_t bytes) const { return {low + (bytes >> 4)}; }
+    __device__ __forceinline__ operator uint64_t() const {
+        constexpr uint64_t kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
+        constexpr uint64_t kEightRows = 8 * kRowBytes;
+        return (kSwizzle << 62) | ((kEightRows >> 4) << 32) | low;
+    }
+};
+
+constexpr uint32_t kStepBytes = 32; // of each row that one instruction multiplies
 
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

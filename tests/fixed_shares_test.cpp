@@ -1,0 +1,102 @@
+// How the blocks of a kernel divide its work: every tile of every unit once, a unit's tiles in order and never two at a
+// time, and about as many for each block.
+#include "../src/gpu/fixed/shares.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hw4::gpu::fixed_point {
+namespace {
+
+// A piece, and when its block does it: after so many tiles of its own.
+struct Turn {
+    unsigned first;
+    unsigned end;
+    int64_t block;
+    int64_t index; // of the block's pieces
+    int64_t time;
+};
+
+struct Division {
+    std::map<int64_t, std::vector<Turn>> of_unit;
+    std::vector<int64_t> load; // of each block
+
+    Division(int64_t units, unsigned tiles, int64_t blocks) {
+        const Shares shares = Shares::of(units, tiles, blocks);
+        for (int64_t block = 0; block < blocks; ++block) {
+            const Share share = shares.share(block);
+            int64_t time = 0;
+            for (int64_t i = 0; i < share.pieces(); ++i) {
+                const Piece piece = share.piece(i);
+                of_unit[piece.unit].push_back({piece.first, piece.end, block, i, time});
+                time += piece.end - piece.first;
+            }
+            load.push_back(time);
+        }
+        for (auto& unit : of_unit)
+            std::sort(unit.second.begin(), unit.second.end(),
+                      [](const Turn& a, const Turn& b) { return a.first < b.first; });
+    }
+};
+
+class EachDivision : public testing::Test {
+protected:
+    template <class Check>
+    static void for_each(const Check& check) {
+        for (const int64_t blocks : {1, 2, 3, 7, 132, 396})
+            for (const int64_t units : {int64_t{1}, blocks - 1, blocks, blocks + 1, blocks + blocks / 2, 2 * blocks - 1,
+                                        2 * blocks, 2 * blocks + 1, 5 * blocks + 2})
+                for (const unsigned tiles : {1u, 2u, 3u, 17u, 64u}) {
+                    if (units < 1) continue;
+                    SCOPED_TRACE(std::to_string(units) + " units of " + std::to_string(tiles) + " tiles for " +
+                                 std::to_string(blocks) + " blocks");
+                    check(units, tiles, Division(units, tiles, std::min(blocks, units)));
+                }
+    }
+};
+
+TEST_F(EachDivision, HasEveryTileOnce) {
+    for_each([](int64_t units, unsigned tiles, const Division& division) {
+        ASSERT_EQ(division.of_unit.size(), static_cast<size_t>(units));
+        EXPECT_EQ(division.of_unit.begin()->first, 0);
+        EXPECT_EQ(division.of_unit.rbegin()->first, units - 1);
+        for (const auto& unit : division.of_unit) {
+            unsigned next = 0;
+            for (const Turn& turn : unit.second) {
+                EXPECT_EQ(turn.first, next);
+                EXPECT_GT(turn.end, turn.first);
+                next = turn.end;
+            }
+            EXPECT_EQ(next, tiles);
+        }
+    });
+}
+
+TEST_F(EachDivision, IsEven) {
+    for_each([](int64_t, unsigned, const Division& division) {
+        const auto ends = std::minmax_element(division.load.begin(), division.load.end());
+        EXPECT_LE(*ends.second - *ends.first, 1);
+    });
+}
+
+// The kernel relies on it: who goes on with a unit looks for it at the next block, which has begun with it.
+TEST_F(EachDivision, HandsAUnitOnOnceAtMostFromTheNextBlockAndInTime) {
+    for_each([](int64_t, unsigned, const Division& division) {
+        for (const auto& unit : division.of_unit) {
+            ASSERT_LE(unit.second.size(), 2u);
+            if (unit.second.size() == 1) continue;
+            const Turn& head = unit.second[0];
+            const Turn& rest = unit.second[1];
+            EXPECT_EQ(head.block, rest.block + 1);
+            EXPECT_EQ(head.index, 0);
+            EXPECT_LE(head.end - head.first, rest.time);
+        }
+    });
+}
+
+} // namespace
+} // namespace hw4::gpu::fixed_point
