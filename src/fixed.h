@@ -6,10 +6,9 @@
 //   tiles    keys are taken in tiles of 64, in order. A key that does not exist has weight 0.
 //   scale    Q is multiplied by c = log2(e)/sqrt(d) first (scaled_query), so that scores are exponents of 2.
 //   digits   a number is stored as an integer below 2^23 and a power of two, x ~ n * 2^-e: e is the largest up to 149
-//   for
-//            which the largest magnitude of its group stays within 0x7f7f7f, or one less (exponent_for); n = x * 2^e
-//            rounded to nearest even. Groups: a row of Q*c; a tile of K; a tile of V. n = n2*2^16 + n1*2^8 + n0,
-//            balanced digits from -128 to 127, the only such ones.
+//            for which the largest magnitude of its group stays within 0x7f7f7f, or, for denormals, one less
+//            (exponent_for); n = x * 2^e rounded to nearest even. Groups: a row of Q*c; a tile of K; a tile of V.
+//            n = n2*2^16 + n1*2^8 + n0, balanced digits from -128 to 127, the only such ones.
 //   score    x = combined(L0, L1, L2), in units of 2^-F, F = eq + ek - 24: L0 = sum q2*k2, L1 = sum (q2*k1 + q1*k2),
 //            L2 = sum (q2*k0 + q1*k1 + q0*k2), over the columns. The three products of lower weight are left out.
 //            Units finer than 2^-23 are cut to that, rounding down (Unit).
@@ -28,6 +27,12 @@
 //
 // Scores that are whole numbers anyway (F < 0) are compared as such: n = (x_j - x_largest) * 2^-F, and M is x_largest *
 // 2^-F as a float.
+//
+// How far from exact arithmetic a row may be, worst case upon worst case (report/error_of_fixed.md has the steps): with
+// A, K, V the largest magnitudes of its Q*c, of K and of V, and T tiles, a score is off by at most
+// s = (9/8 d + 1) * 2^-19.9 * A * K + 2^-23 + 2^-22 * |score|, and O by V * (2e/(1-e) + 2^-14 + (T + 4) * 2^-22), where
+// e = 2^s - 1 + 4e-7; never by more than 2V. What is random about the roundings leaves a hundredth of that on ordinary
+// data. A and K count by row and tile: one huge number costs its own row, or its own 64 keys.
 //
 // Defined for every case that f32 takes (domain.h) with d up to 256. What may be done otherwise, because no bit depends
 // on it: the order of integer sums; more columns or keys of zero digits and weights; any treatment of weights below

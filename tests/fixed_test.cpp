@@ -312,6 +312,29 @@ TEST(FixedAccuracy, IsWithinTheToleranceForEveryKindOfData) {
         }
 }
 
+// Heavy tails, one huge number among small ones, magnitudes from 2^-20 to 2^20.
+TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
+    std::mt19937 random(29);
+    std::student_t_distribution<float> heavy(2.0f);
+    std::normal_distribution<float> normal;
+    std::uniform_int_distribution<int> power(-20, 20);
+    const auto fill_each = [](auto draw) {
+        return [draw](float* qkv, int64_t) mutable {
+            for (size_t i = 0; i < size_t{3} * 150 * 48; ++i) qkv[i] = draw(i);
+        };
+    };
+    const auto expect = [](const char* what, const auto& fill) {
+        const AttentionCase test = AttentionCase::filled({1, 150, 48}, what, fill, Arithmetic::fixed);
+        EXPECT_LE(errors_of(test, 3).of_tolerance, 1.0) << test.name;
+    };
+    expect("Student's t", fill_each([&](size_t) { return heavy(random); }));
+    expect("outliers", fill_each([&](size_t i) { return normal(random) * (i % 500 == 0 ? 20.0f : 1.0f); }));
+    expect("one huge key", fill_each([&](size_t i) { return normal(random) * (i == 7203 ? 1e6f : 1.0f); }));
+    expect("one huge value", fill_each([&](size_t i) { return normal(random) * (i == 14405 ? 1e6f : 1.0f); }));
+    expect("powers of two",
+           fill_each([&](size_t) { return std::ldexp(normal(random) < 0 ? -1.0f : 1.0f, power(random)); }));
+}
+
 // Of ordinary data the roundings mostly cancel: values within 3, and as close to them as f32's are.
 TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
     for (const Shape& shape : {Shape{1, 4096, 64}, Shape{2, 512, 32}, Shape{2, 300, 128}}) {
