@@ -48,17 +48,19 @@ class Workplace(unittest.TestCase):
 class Accuracy(Workplace):
     """PyTorch's part is replaced by a table of errors."""
 
-    def measure(self, errors, limit=None, binaries=BIN):
+    def measure(self, errors, limit=None, binaries=BIN, ariths=("f32",)):
         """The cases beyond the limit."""
         accuracy = program_as_module(ROOT / "report/accuracy")
         self.compared = []
 
-        def largest_errors(case, output, device, peers):
-            self.compared.append((case.name, case.stat().st_size, output.stat().st_size, device))
+        def largest_errors(case, outputs, device, peers):
+            sizes = {name: output.stat().st_size for name, output in outputs.items()}
+            self.compared.append((case.name, case.stat().st_size, sizes, device))
+            self.outputs = [output.read_bytes() for output in outputs.values()]
             return errors[len(self.compared) - 1]
 
         accuracy.largest_errors = largest_errors
-        args = argparse.Namespace(bin=binaries, folder=self.dir / "cases", limit=limit,
+        args = argparse.Namespace(bin=binaries, folder=self.dir / "cases", limit=limit, ariths=list(ariths),
                                   cases=select(CASES, ["e03", "e05", "t01"]))
         with contextlib.redirect_stdout(io.StringIO()) as said:
             beyond = accuracy.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
@@ -71,16 +73,28 @@ class Accuracy(Workplace):
         cases = self.document()["cases"]
         self.assertEqual([case["name"] for case in cases], ["t01", "e03", "e05"])
         self.assertEqual(cases[1], {"name": "e03", "batches": 3, "tokens": 31, "dim": 32, "largest_errors": errors[1]})
-        self.assertEqual(self.compared[1], ("e03-b69771cc.in", 12 + 12 * 3 * 31 * 32, 4 * 3 * 31 * 32, "cpu"))
+        self.assertEqual(self.compared[1], ("e03-b69771cc.in", 12 + 12 * 3 * 31 * 32, {"hw4": 4 * 3 * 31 * 32}, "cpu"))
         self.assertTrue(self.document()["complete"])
         self.assertIn("\ne03      3.00e-06    1.00e-06\n", self.said)
 
     def test_limits(self):
-        errors = [{"hw4": 1.01e-5}, {"hw4": 1.0}, {"hw4": math.nan}]
+        errors = [{"hw4": 1.01e-5}, {"hw4": 1.0}, {"hw4": math.nan}]  # of nobody else: a dash in the table
         self.assertEqual(self.measure(errors), ["t01"])  # edge cases have none unless one is asked for
         self.assertEqual(self.document()["beyond_limit"], ["t01"])
         self.assertEqual(self.measure(errors, limit=0.5), ["e03", "e05"])
         self.assertIn("BEYOND 0.5", self.said)
+
+    def test_both_contracts(self):
+        errors = [{"hw4": 1e-6, "hw4_fixed": 2e-6, "naive": 3e-6}, {"hw4": 1e-6, "hw4_fixed": 1e-6, "naive": 1e-6},
+                  {"hw4": 1e-6, "hw4_fixed": math.nan, "naive": 1e-6}]
+        self.assertEqual(self.measure(errors, limit=1e-5, ariths=("f32", "fixed")), ["e05"])
+        self.assertEqual(self.compared[1][2], {"hw4": 4 * 3 * 31 * 32, "hw4_fixed": 4 * 3 * 31 * 32})
+        self.assertNotEqual(*self.outputs)  # each contract has bytes of its own
+        self.assertEqual(self.document()["cases"][0]["largest_errors"], errors[0])
+        self.assertRegex(self.said, r"^case +hw4 +hw4_fixed +naive ")
+        self.assertIn("\ne03      1.00e-06    1.00e-06    1.00e-06\n", self.said)
+        self.assertEqual(self.measure(errors, ariths=("fixed",)), [])
+        self.assertEqual(list(self.compared[0][2]), ["hw4_fixed"])
 
     def test_failures(self):
         (self.dir / "testcases").mkdir()
@@ -96,6 +110,7 @@ class Accuracy(Workplace):
     def test_without_pytorch(self):
         self.assertEqual(self.run_program("accuracy", exit_code=69).stderr, "accuracy: needs PyTorch: not here\n")
         self.run_program("accuracy", "t99", exit_code=2)
+        self.run_program("accuracy", "--arith", "f64", exit_code=2)
 
 
 class BenchCpu(Workplace):
