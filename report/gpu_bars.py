@@ -33,11 +33,12 @@ class Bar:
     tflops: float | None = None
     sgemm_share: float | None = None
     torch_time: bool = False  # no slower than PyTorch
+    f32_time: bool = False  # no slower than the kernel that hw4 takes under f32
 
     def text(self) -> str:
         parts = [f">= {self.tflops:g} TFLOP/s" if self.tflops is not None else "",
                  f">= {self.sgemm_share:g} SGEMM" if self.sgemm_share is not None else "",
-                 "<= PyTorch's time" if self.torch_time else ""]
+                 "<= PyTorch's time" if self.torch_time else "", "<= f32's time" if self.f32_time else ""]
         return ", ".join(part for part in parts if part)
 
     def met(self, result: dict) -> bool | None:
@@ -49,6 +50,8 @@ class Bar:
             answers.append(_at_least(result["of_sgemm"], self.sgemm_share))
         if self.torch_time:
             answers.append(_at_least(result["speed_up"], 1.0))
+        if self.f32_time:
+            answers.append(_at_least(result["over_f32"], 1.0))
         if False in answers:
             return False
         return None if None in answers else True
@@ -61,6 +64,26 @@ BARS = {
     **dict.fromkeys(("t11", "t13"), Bar(tflops=34)),
     **dict.fromkeys(SMALL_CASES, Bar(torch_time=True)),
 }
+FIXED_BARS = {
+    **dict.fromkeys(("t28", "t30"), Bar(tflops=180)),
+    **dict.fromkeys(("t22", "t24"), Bar(tflops=165)),
+    "t29": Bar(tflops=110),
+    LONG_HEADS: Bar(tflops=190),
+    **dict.fromkeys(("t11", "t12"), Bar(f32_time=True)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    """Of hw4's arithmetic, and what is measured of it."""
+    name: str
+    shapes: tuple[str, ...]
+    ladder: tuple[str, ...]  # the shapes on which every kernel is measured
+    options: tuple[str, ...] = ()  # of time_kernels
+
+
+F32 = Contract("f32", ("t*", LONG_HEADS), ("t28", "t29"))
+FIXED = Contract("fixed", tuple(FIXED_BARS), tuple(FIXED_BARS), ("--arith", "fixed"))
 
 
 def _at_least(value: float | None, bar: float) -> bool | None:
@@ -92,10 +115,14 @@ def _fastest(backends: dict) -> str | None:
     return min(measured, key=measured.get) if measured else None
 
 
-def evaluate(problem: Problem, hw4: dict, torch: dict, sgemm_tflops: float | None) -> dict:
+def _median(line: dict) -> float | None:
+    return statistics.median(line["seconds"]) if line.get("seconds") else None
+
+
+def evaluate(problem: Problem, hw4: dict, torch: dict, sgemm_tflops: float | None, f32: dict | None = None) -> dict:
     """The record of a shape. hw4 is a line of time_kernels, or {"why": ...} where there is none; torch has a timing
-    for each of PyTorch's backends."""
-    seconds = statistics.median(hw4["seconds"]) if hw4.get("seconds") else None
+    for each of PyTorch's backends. Of a shape under fixed, f32 is the line under that contract."""
+    seconds = _median(hw4)
     torch_best = _fastest(torch)
     torch_seconds = torch[torch_best]["median_seconds"] if torch_best else None
     tflops = _quotient(problem.flop * 1e-12, seconds)
@@ -104,7 +131,11 @@ def evaluate(problem: Problem, hw4: dict, torch: dict, sgemm_tflops: float | Non
               "torch_best": torch_best, "torch_seconds": torch_seconds,
               "torch_tflops": _quotient(problem.flop * 1e-12, torch_seconds),
               "speed_up": _quotient(torch_seconds, seconds), "of_sgemm": _quotient(tflops, sgemm_tflops)}
-    bar = BARS.get(problem.name)
+    if f32 is not None:
+        f32_seconds = _median(f32)
+        result |= {"f32": f32, "f32_seconds": f32_seconds, "f32_tflops": _quotient(problem.flop * 1e-12, f32_seconds),
+                   "over_f32": _quotient(f32_seconds, seconds)}
+    bar = (BARS if f32 is None else FIXED_BARS).get(problem.name)
     result["bar"] = bar.text() if bar else None
     result["met"] = bar.met(result) if bar else None
     return result
@@ -117,28 +148,37 @@ def not_met(results: list[dict]) -> list[str]:
 
 COLUMNS = (("case", "<5"), ("B,N,d", "<13"), ("kernel", "<16"), ("ms", ">9"), ("TFLOP/s", ">8"), ("PyTorch ms", ">11"),
            ("TFLOP/s", ">8"), ("speed-up", ">9"), ("of SGEMM", ">9"), ("bar", "<31"), ("", "<8"))
+OVER_F32 = ("over f32", ">9")  # before the bar, under fixed
 
 
 def _number(value: float | None, form: str, scale: float = 1.0) -> str:
     return "-" if value is None else format(value * scale, form)
 
 
-def _line(fields: list[str]) -> str:
-    return " ".join(f"{field:{width}}" for field, (_, width) in zip(fields, COLUMNS)).rstrip()
+def _columns(result: dict) -> tuple[tuple[str, str], ...]:
+    return (*COLUMNS[:-2], OVER_F32, *COLUMNS[-2:]) if "f32" in result else COLUMNS
+
+
+def _line(columns: tuple[tuple[str, str], ...], fields: list[str]) -> str:
+    return " ".join(f"{field:{width}}" for field, (_, width) in zip(fields, columns)).rstrip()
 
 
 def _row(result: dict) -> str:
     shape = f"{result['batches']},{result['tokens']},{result['dim']}"
     name = "" if result["name"] == shape else result["name"]
     verdict = {True: "met", False: "MISSED", None: "?"}[result["met"]] if result["bar"] else ""
-    return _line([name, shape, result["hw4"].get("kernel", "-"), _number(result["median_seconds"], ".4f", 1e3),
-                  _number(result["tflops"], ".2f"), _number(result["torch_seconds"], ".4f", 1e3),
-                  _number(result["torch_tflops"], ".2f"), _number(result["speed_up"], ".3f"),
-                  _number(result["of_sgemm"], ".3f"), result["bar"] or "", verdict])
+    over_f32 = [_number(result["over_f32"], ".3f")] if "f32" in result else []
+    fields = [name, shape, result["hw4"].get("kernel", "-"), _number(result["median_seconds"], ".4f", 1e3),
+              _number(result["tflops"], ".2f"), _number(result["torch_seconds"], ".4f", 1e3),
+              _number(result["torch_tflops"], ".2f"), _number(result["speed_up"], ".3f"),
+              _number(result["of_sgemm"], ".3f"), *over_f32, result["bar"] or "", verdict]
+    return _line(_columns(result), fields)
 
 
 def table(results: list[dict]) -> str:
-    return "\n".join([_line([name for name, _ in COLUMNS]), *map(_row, results)])
+    """All of one contract."""
+    columns = _columns(results[0]) if results else COLUMNS
+    return "\n".join([_line(columns, [name for name, _ in columns]), *map(_row, results)])
 
 
 def summary(results: list[dict]) -> str:
@@ -149,10 +189,10 @@ def summary(results: list[dict]) -> str:
 
 def ladder_table(lines: list[dict], names: dict[tuple[int, int, int], str]) -> str:
     """Every kernel on some shapes, in the order of the table of kernels."""
-    rows = [f"{'case':5} {'kernel':16} {'ms':>10} {'TFLOP/s':>8} {'samples':>8}"]
+    rows = [f"{'case':12} {'kernel':16} {'ms':>10} {'TFLOP/s':>8} {'samples':>8}"]
     for line in lines:
         seconds = statistics.median(line["seconds"])
         name = names.get((line["batches"], line["tokens"], line["dim"]), "")
-        rows.append(f"{name:5} {line['kernel']:16} {seconds * 1e3:10.4f} {line['flop'] / seconds * 1e-12:8.2f} "
+        rows.append(f"{name:12} {line['kernel']:16} {seconds * 1e3:10.4f} {line['flop'] / seconds * 1e-12:8.2f} "
                     f"{len(line['seconds']):8}{'  chosen' if line['chosen'] else ''}")
     return "\n".join(rows)

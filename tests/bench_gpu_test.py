@@ -19,7 +19,10 @@ from case_table import TableError, read_cases  # noqa: E402
 
 CASES = read_cases(os.path.join(ROOT, "testcases", "cases.tsv"))
 
-# Leaves its arguments in the file `calls`; KERNELS are (name, TFLOP/s), the last one is chosen.
+FIXED_NAMES = ["t28", "t30", "t22", "t24", "t29", "4,16384,128", "t11", "t12"]
+
+# Leaves its arguments in the file `calls`; KERNELS are (name, TFLOP/s), the last one is chosen. Those of the contract
+# fixed are FIXED.
 FAKE_TIME_KERNELS = """
 import json
 shape = sys.argv[-1]
@@ -27,8 +30,9 @@ b, n, d = map(int, shape.split(","))
 flop = 4.0 * b * n * n * d
 with open(CALLS, "a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
-for kernel, tflops in KERNELS:
-    chosen = kernel == KERNELS[-1][0]
+kernels = FIXED if "fixed" in sys.argv else KERNELS
+for kernel, tflops in kernels:
+    chosen = kernel == kernels[-1][0]
     if chosen or "--chosen" not in sys.argv:
         seconds = flop * 1e-12 / tflops
         print(json.dumps({"kernel": kernel, "chosen": chosen, "batches": b, "tokens": n, "dim": d, "flop": flop,
@@ -208,6 +212,8 @@ class Bars(unittest.TestCase):
         names = {case.name for case in CASES} | {gpu_bars.LONG_HEADS}
         self.assertLessEqual(set(gpu_bars.BARS), names)
         self.assertEqual(len(gpu_bars.BARS), 20)
+        self.assertEqual(list(gpu_bars.FIXED_BARS), FIXED_NAMES)
+        self.assertLessEqual(set(FIXED_NAMES), names)
 
     def test_figures(self):
         result = self.record("t28", self.seconds_at("t28", 40.0), efficient=0.008)
@@ -284,8 +290,8 @@ class Runs(unittest.TestCase):
     def program(self, body):
         self.write("time_kernels", f"#!{sys.executable} -IS\nimport sys\nCALLS = {self.path('calls')!r}\n{body}")
 
-    def kernels(self, kernels):
-        self.program(f"KERNELS = {kernels!r}\n{FAKE_TIME_KERNELS}")
+    def kernels(self, kernels, fixed=(("mma", 80.0), ("wgmma", 200.0))):
+        self.program(f"KERNELS = {kernels!r}\nFIXED = {fixed!r}\n{FAKE_TIME_KERNELS}")
 
     def fake_torch(self, sgemm=SGEMM_50, efficient=0.0011, default=0.0023, naive=0.02, graphs=True, gpu=True):
         text = FAKE_TORCH
@@ -294,9 +300,9 @@ class Runs(unittest.TestCase):
             text = text.replace("{" + name + "}", repr(value))
         self.write("torch.py", text)
 
-    def bench(self, *arguments, exit_code=0):
+    def bench(self, *arguments, exit_code=0, arith="f32"):
         command = [sys.executable, BENCH, "--time-kernels", self.path("time_kernels"), "--json", self.path("out.json"),
-                   *arguments]
+                   "--arith", arith, *arguments]
         environment = {**os.environ, "PYTHONPATH": self.folder, "PYTHONDONTWRITEBYTECODE": "1",
                        "PATH": self.folder + os.pathsep + os.environ["PATH"]}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -328,6 +334,53 @@ class Runs(unittest.TestCase):
         self.assertIn("20 bars met, 0 missed, 0 not judged\n", done.stdout)
         self.assertIn("cuBLAS SGEMM 8192^3: 50.00 at the begin, 50.00 at the end TFLOP/s\n", done.stdout)
         self.assertRegex(done.stdout, r"t28 +fast +5\.7266 +48\.00 +3  chosen\n")
+
+    def test_both_contracts_by_default(self):
+        done = self.bench("--arith", "both")
+        document = self.document()
+        self.assertEqual((len(document["shapes"]), len(document["ladder"])), (31, 4))
+        fixed = document["fixed"]
+        self.assertEqual([shape["name"] for shape in fixed["shapes"]], FIXED_NAMES)
+        self.assertEqual([line["kernel"] for line in fixed["ladder"]], ["mma", "wgmma"] * 8)
+        self.assertEqual({shape["hw4"]["kernel"] for shape in document["shapes"]}, {"fast"})
+        self.assertEqual(sum("--arith" not in call for call in self.calls()), 31 + 2)  # f32 once on each shape
+        self.assertIn("8 bars met, 0 missed, 0 not judged\n", done.stdout)
+        self.assertRegex(done.stdout, r"t28 +4,16384,64 +wgmma .* 4\.167 >= 180 TFLOP/s +met\n")
+        self.assertRegex(done.stdout, r"4,16384,128 +wgmma +2\.7488 +200\.00 +3  chosen\n")
+
+    def test_fixed_alone_has_f32_beside_it(self):
+        self.bench("--shapes", "t12", "--runs", "33", arith="fixed")
+        shape = "9600,128,64"
+        self.assertEqual(self.calls(), [
+            ["--arith", "fixed", "--chosen", "--runs", "33", "--launches", "auto", shape],
+            ["--chosen", "--runs", "33", "--launches", "auto", shape],
+            ["--arith", "fixed", "--runs", "33", "--launches", "auto", shape]])
+        document = self.document()
+        self.assertEqual((document["shapes"], document["ladder"], document["complete"]), ([], [], True))
+        record, = document["fixed"]["shapes"]
+        self.assertEqual((record["hw4"]["kernel"], record["f32"]["kernel"], record["torch_best"]),
+                         ("wgmma", "fast", "efficient"))
+        self.assertAlmostEqual(record["f32_tflops"], 48.0)
+        self.assertAlmostEqual(record["over_f32"], 200 / 48)
+        self.assertAlmostEqual(record["of_sgemm"], 4.0)
+
+    def test_the_bars_of_fixed(self):
+        self.kernels([("fast", 48.0)], fixed=[("wgmma", 170.0)])
+        done = self.bench("--no-ladder", "--require-bars", exit_code=1, arith="fixed")
+        records = self.document()["fixed"]["shapes"]
+        self.assertEqual([record["name"] for record in records if record["met"]], ["t22", "t24", "t29", "t11", "t12"])
+        self.assertIn("5 bars met, 3 missed, 0 not judged\n", done.stdout)
+        self.kernels([("fast", 48.0)], fixed=[("wgmma", 47.0)])
+        self.bench("--shapes", "t11", "t12", "--no-ladder", arith="fixed")
+        self.assertEqual([record["met"] for record in self.document()["fixed"]["shapes"]], [False, False])
+
+    def test_one_contract_that_fails_leaves_the_other(self):
+        self.program("if '--arith' not in sys.argv:\n    sys.stderr.write('time_kernels: out of memory\\n')\n"
+                     f"    sys.exit(71)\nFIXED = [('wgmma', 200.0)]\n{FAKE_TIME_KERNELS}")
+        done = self.bench("--shapes", "t11", "t28", arith="fixed")
+        self.assertIn("t11: hw4 under f32: time_kernels: out of memory\n", done.stdout)
+        self.assertEqual([record["met"] for record in self.document()["fixed"]["shapes"]], [None, True])
+        self.bench("--shapes", "t28", "--no-ladder", arith="both", exit_code=70)
 
     def test_how_time_kernels_is_asked(self):
         self.bench("--shapes", "t01", "t28", "--runs", "33")
@@ -401,7 +454,8 @@ class Runs(unittest.TestCase):
         self.assertIn("without PyTorch and SGEMM: PyTorch is not installed: not here\n", done.stderr)
         document = self.document()
         self.assertEqual((document["torch"], document["torch_missing"]), (None, "PyTorch is not installed: not here"))
-        self.assertIn("cuBLAS SGEMM 8192^3: not measured\n1 bars met, 0 missed, 2 not judged\n", done.stdout)
+        self.assertIn("\n1 bars met, 0 missed, 2 not judged\n", done.stdout)
+        self.assertIn("\ncuBLAS SGEMM 8192^3: not measured\n", done.stdout)
 
     def test_pytorch_without_a_gpu(self):
         self.fake_torch(gpu=False)
@@ -448,7 +502,7 @@ class Runs(unittest.TestCase):
                       self.bench("--shapes", "1,1,300", exit_code=70).stdout)
 
     def test_usage(self):
-        for arguments in (["--shapes", "t99"], ["--runs", "0"], ["--shapes"], ["--fast"]):
+        for arguments in (["--shapes", "t99"], ["--arith", "f64"], ["--runs", "0"], ["--shapes"], ["--fast"]):
             self.bench(*arguments, exit_code=2)
 
     def test_files_that_cannot_be(self):
