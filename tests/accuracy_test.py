@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""report/accuracy and report/bench_cpu without PyTorch."""
+"""report/accuracy, report/distributions and report/bench_cpu without a GPU, and but for the numbers without PyTorch."""
 import argparse
 import contextlib
+import importlib.util
 import io
 import json
 import math
@@ -111,6 +112,92 @@ class Accuracy(Workplace):
         self.assertEqual(self.run_program("accuracy", exit_code=69).stderr, "accuracy: needs PyTorch: not here\n")
         self.run_program("accuracy", "t99", exit_code=2)
         self.run_program("accuracy", "--arith", "f64", exit_code=2)
+
+
+class Distributions(Workplace):
+    """PyTorch's part is replaced by a table of errors."""
+
+    ERRORS = {"hw4": {"largest": 1e-6, "largest_of_row": 2e-6, "rms": 3e-7},
+              "hw4_fixed": {"largest": 4e-6, "largest_of_row": 5e-6, "rms": 6e-7},
+              "naive": {"largest": 7e-6, "largest_of_row": math.nan, "rms": 8e-7}}
+
+    def measure(self):
+        distributions = program_as_module(ROOT / "report/distributions")
+        drawn = []
+        distributions.drawn = lambda name, shape: drawn.append((name, shape))
+        distributions.computed = lambda args, folder, name, shape, values: "results"
+        distributions.errors_of = lambda values, ours, device, peers: self.ERRORS
+        args = argparse.Namespace(bin=BIN, device="cpu", distributions=["uniform", "powers"])
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            distributions.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
+        self.said = said.getvalue()
+        return drawn
+
+    def test_every_distribution_on_every_shape(self):
+        small, large = (8, 1024, 64), (2, 4096, 128)
+        self.assertEqual(self.measure(), [("uniform", small), ("powers", small), ("uniform", large), ("powers", large)])
+        document = self.document()
+        self.assertTrue(document["complete"])
+        cases = document["cases"]
+        self.assertEqual([(case["distribution"], case["dim"]) for case in cases],
+                         [("uniform", 64), ("powers", 64), ("uniform", 128), ("powers", 128)])
+        self.assertEqual(len({case["seed"] for case in cases}), 4)
+        self.assertEqual(cases[0]["errors"]["hw4_fixed"], self.ERRORS["hw4_fixed"])
+        self.assertIn("\npowers    2,4096,128   hw4_fixed        4.00e-06       5.00e-06       6.00e-07\n", self.said)
+
+    def test_without_pytorch(self):
+        self.assertEqual(self.run_program("distributions", exit_code=69).stderr,
+                         "distributions: needs PyTorch: not here\n")
+        for arguments in (("cauchy",), ("--device", "tpu")):
+            self.run_program("distributions", *arguments, exit_code=2)
+
+
+def has_torch():
+    return importlib.util.find_spec("torch") is not None
+
+
+@unittest.skipUnless(has_torch(), "needs PyTorch")
+class DistributionsByTorch(Workplace):
+    """The numbers themselves, on small shapes and the CPU."""
+
+    def setUp(self):
+        super().setUp()
+        self.module = program_as_module(ROOT / "report/distributions")
+        self.module.SHAPES = ((2, 100, 16), (1, 70, 24))
+
+    def drawn(self, name):
+        return self.module.drawn(name, (2, 100, 16))
+
+    def test_the_values(self):
+        for name in self.module.DISTRIBUTIONS:
+            values = self.drawn(name)
+            self.assertEqual(tuple(values.shape), (2, 3, 100, 16))
+            self.assertTrue(values.isfinite().all())
+            self.assertTrue((values == self.drawn(name)).all(), "the same every time")
+        self.assertLessEqual(self.drawn("uniform").abs().max().item(), 3)
+        exponents = self.drawn("powers").abs().log2()
+        self.assertTrue((exponents == exponents.round()).all())
+        self.assertEqual((exponents.min().item(), exponents.max().item()), (-20, 20))
+        self.assertAlmostEqual(self.drawn("normal").std().item(), 1, delta=0.05)
+        self.assertAlmostEqual(self.drawn("student").abs().median().item(), 0.8165, delta=0.05)  # the quartile of t2
+        self.assertGreater(self.drawn("outliers").abs().max().item(), 10)
+
+    def test_errors(self):
+        import torch
+        errors = self.module.Errors()
+        errors.add(torch.tensor([[[1.0, 2.0], [4.0, -7.0]]]), torch.tensor([[[1.0, 2.5], [4.0, -8.0]]]).double())
+        errors.add(torch.tensor([[[1.0, 1.0]]]), torch.tensor([[[1.0, 1.0]]]).double())
+        self.assertEqual(errors.record(), {"largest": 1.0, "largest_of_row": 0.2, "rms": math.sqrt(1.25 / 6)})
+
+    def test_a_whole_run(self):
+        args = argparse.Namespace(bin=BIN, device="cpu", distributions=["uniform", "normal"])
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.module.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
+        for case in self.document()["cases"]:
+            self.assertEqual(list(case["errors"]), ["hw4", "hw4_fixed", "naive"])
+            for figures in case["errors"].values():
+                self.assertLess(figures["largest_of_row"], 1e-5)
+                self.assertLessEqual(figures["rms"], figures["largest"])
 
 
 class BenchCpu(Workplace):
