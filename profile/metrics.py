@@ -121,6 +121,21 @@ METRICS = (
            "of warps; registers spilled, or arrays indexed at run time"),
 )
 
+# Of the kernels of the contract fixed, asked for beside the others.
+TENSOR_METRICS = (
+    Metric("tensor_pipe_pct", "tensor pipe active", "%",
+           ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",), _same,
+           "share of a busy multiprocessor's cycles in which its tensor cores work"),
+    Metric("gmma_instructions", "asynchronous tensor instructions", "",
+           ("smsp__inst_executed_pipe_tensor_op_gmma.sum",), _same, "of warps; mma.sync is not counted"),
+    Metric("alu_pipe_pct", "ALU pipe used", "%", ("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",), _same,
+           "of its peak: integers, comparisons, conversions of bits"),
+    Metric("l2_throughput_pct", "L2 throughput", "%", ("lts__throughput.avg.pct_of_peak_sustained_elapsed",), _same,
+           "of its peak"),
+    Metric("dram_throughput_pct", "DRAM throughput", "%", ("dram__throughput.avg.pct_of_peak_sustained_elapsed",),
+           _same, "of its peak"),
+)
+
 # Why a warp does not issue; `selected`, the one that does, is not among them.
 STALL_REASONS = ("barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle",
                  "long_scoreboard", "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction",
@@ -132,8 +147,12 @@ def stall_column(reason: str) -> str:
     return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
 
 
-def metric_values(number: Number) -> dict[str, float | None]:
-    return {metric.key: metric.value(number) for metric in METRICS}
+def metrics_of(arith: str) -> tuple[Metric, ...]:
+    return (*METRICS, *TENSOR_METRICS) if arith == "fixed" else METRICS
+
+
+def metric_values(number: Number, arith: str = "f32") -> dict[str, float | None]:
+    return {metric.key: metric.value(number) for metric in metrics_of(arith)}
 
 
 def stall_values(number: Number) -> dict[str, float]:
@@ -149,7 +168,7 @@ def top_stalls(stalls: dict[str, float], count: int) -> list[tuple[str, float]]:
     return sorted(waits, key=lambda pair: -pair[1])[:count]
 
 
-def columns() -> list[str]:
+def columns(arith: str = "f32") -> list[str]:
     """Every column that the metrics and the stalls come from, once."""
-    names = [name for metric in METRICS for name in metric.ncu] + [stall_column(reason) for reason in STALL_REASONS]
+    names = [name for metric in metrics_of(arith) for name in metric.ncu] + [stall_column(reason) for reason in STALL_REASONS]
     return list(dict.fromkeys(names))

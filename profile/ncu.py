@@ -23,8 +23,7 @@ from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 
 NO_COUNTERS, INTERNAL = 69, 70
 CUDA_BIN = "/usr/local/cuda/bin"
-OPTIONS = ["--clock-control", "none", "--metrics", ",".join([*metrics.columns(), *gpu_peaks.COLUMNS]), "--csv",
-           "--page", "raw", "--print-units", "base", "--log-file"]
+PRE_PASS = "prepare_kernel"  # is launched before each kernel of the contract fixed, and has no line of its own
 
 CLOSED = ("the GPU's counters are closed to you on this node: run as root, start the container with "
           "--cap-add=SYS_ADMIN, ask the administrator for 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in "
@@ -37,10 +36,17 @@ REFUSALS = (("ERR_NVGPUCTRPERM", CLOSED), ("driver resource was unavailable", OT
             ("is not supported on device", UNFIT), ("driver is not compatible", UNFIT), ("unrecognised option", UNFIT))
 
 
+def options_of(arith):
+    """What ncu is told before the name of its log file."""
+    return ["--clock-control", "none", "--metrics", ",".join([*metrics.columns(arith), *gpu_peaks.COLUMNS]), "--csv",
+            "--page", "raw", "--print-units", "base", "--log-file"]
+
+
 class Ncu:
     """The program `name`, if it is there and says its version."""
 
-    def __init__(self, name):
+    def __init__(self, name, arith="f32"):
+        self.options = options_of(arith)
         self.program = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), CUDA_BIN]))
         if self.program is None:
             raise Failed(f"{name} (Nsight Compute) is not on PATH: install the CUDA toolkit's nsight-compute package, "
@@ -56,7 +62,7 @@ class Ncu:
         """[(line of time_kernels, row of ncu)] of the launches; progress is called with each line."""
         with tempfile.TemporaryDirectory(prefix="profile-") as folder:
             log, errors = Path(folder) / "log.csv", Path(folder) / "stderr"
-            command = [self.program, *OPTIONS, log, program, "--once", *arguments]
+            command = [self.program, *self.options, log, program, "--once", *arguments]
             with open(errors, "w", encoding="utf-8") as stderr, subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True,
                     errors="replace", env={**os.environ, "LC_ALL": "C"}) as process:
@@ -121,7 +127,7 @@ def read_lines(stream, progress):
 def pair(lines, table, said):
     """The n-th launch that ncu saw is that of the n-th line, if there are as many: else nobody knows."""
     try:
-        rows = parse(table)
+        rows = [row for row in parse(table) if PRE_PASS not in (row.text("Kernel Name") or "")]
     except Malformed as error:
         raise Failed(f"ncu's table: {error}", INTERNAL) from error
     if len(rows) != len(lines):

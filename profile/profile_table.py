@@ -71,6 +71,14 @@ GROUPS = (
         Column("local loads", "10^6", _of("local_load_instructions", 1e-6), ".3f"),
     )),
 )
+TENSOR_GROUP = ("tensor cores", (
+    Column("tensor pipe", "active %", _of("tensor_pipe_pct"), ".1f"),
+    Column("issue slots", "busy %", _of("issue_slots_busy_pct"), ".1f"),
+    Column("wgmma", "10^6 instr.", _of("gmma_instructions", 1e-6), ".1f"),
+    Column("ALU pipe", "of peak %", _of("alu_pipe_pct"), ".1f"),
+    Column("L2", "of peak %", _of("l2_throughput_pct"), ".1f"),
+    Column("DRAM", "of peak %", _of("dram_throughput_pct"), ".1f"),
+))
 
 
 def aligned(rows: list[list[str]], left: int) -> str:
@@ -114,5 +122,6 @@ wavefronts of 128 bytes, without what cp.async writes; global memory's are secto
 
 
 def tables(launches: list[dict], device: dict) -> str:
-    groups = [_group(title, columns, launches) for title, columns in GROUPS]
+    of_tensors = any("tensor_pipe_pct" in launch["metrics"] for launch in launches)
+    groups = [_group(title, columns, launches) for title, columns in (*GROUPS, *[TENSOR_GROUP] * of_tensors)]
     return "\n\n".join([f"{_device(device)}\n{REMARK}", *groups, _stalls(launches)])

@@ -25,9 +25,14 @@ def need_time_kernels(program, who):
         raise Failed(f"{program} is not there; make time-kernels builds it", NO_GPU)
 
 
-def kernel_names(program):
-    """The kernels of the program's table, in ladder order."""
-    done = subprocess.run([program, "--list"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+def arith_options(arith):
+    """time_kernels' options for a contract."""
+    return [] if arith == "f32" else ["--arith", arith]
+
+
+def kernel_names(program, arith="f32"):
+    """The kernels of the program's table under a contract, in ladder order."""
+    done = subprocess.run([program, *arith_options(arith), "--list"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()
         raise Failed(f"{program} --list: {said[-1] if said else f'ended with {done.returncode}'}", INTERNAL)

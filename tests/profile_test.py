@@ -302,7 +302,7 @@ class Runs(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="profile_test-")
         self.addCleanup(shutil.rmtree, self.folder)
         self.fake_ncu()
-        self.program("time_kernels", "print('\\n'.join(KERNELS) if sys.argv[1:] == ['--list'] else sys.argv)")
+        self.program("time_kernels", "print('\\n'.join(KERNELS) if sys.argv[-1] == '--list' else sys.argv)")
         self.proc(admin_only=0, capabilities="0")
 
     def path(self, name):
@@ -377,6 +377,27 @@ class Runs(unittest.TestCase):
         self.assertEqual(call[3].split(","), [*metrics.columns(), *gpu_peaks.COLUMNS])
         self.assertEqual(call[4:10], ["--csv", "--page", "raw", "--print-units", "base", "--log-file"])
         self.assertEqual(call[11:], [self.path("time_kernels"), "--once", "4,16384,64"])
+
+    def test_the_contract_fixed(self):
+        """The samples know nothing of it, so they stand in: a column more, and a pre-pass before each launch."""
+        names, units, *rows = sample("t28.csv").splitlines()[3:]
+        column = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+        pre_pass = rows[0].replace("plain_rows(KernelArgs)", "prepare_kernel<64>(KernelArgs, Prepared)")
+        table = [f'{names},"{column}"', f'{units},"%"']
+        for row in rows:
+            table += [f'{pre_pass},"1.00"', f'{row},"57.25"']
+        self.ncu_saying("\n".join(table) + "\n", out=sample("t28.jsonl"))
+        done = self.profile("--arith", "fixed", "--json", self.path("out.json"))
+        document = self.document()
+        self.assertEqual((document["arith"], document["ncu"]["runs"]), ("fixed", [["--arith", "fixed", "4,16384,64"]]))
+        self.assertIn(column, document["ncu"]["command"][4])
+        self.assertEqual([launch["kernel"] for launch in document["launches"]], list(KERNELS))
+        metrics_there = document["launches"][0]["metrics"]
+        self.assertEqual((metrics_there["tensor_pipe_pct"], metrics_there["gmma_instructions"]), (57.25, None))
+        self.assertEqual([metric["key"] for metric in document["metrics"]], list(metrics_there))
+        self.assertRegex(done.stdout, r"tensor cores\n.*\n.*\nt28   plain_rows +57\.2 +18\.0 +n/a ")
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 120)
+        self.assertNotIn("tensor", self.refusal("--arith", "f64", exit_code=2))
 
     def test_one_process_for_each_kernel_and_all_cases(self):
         self.profile("--case", "t28", "t08", "--kernel", "shared_tiles", "chosen", "--json", self.path("out.json"))
