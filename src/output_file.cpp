@@ -35,12 +35,14 @@ std::optional<struct stat> status_of(const std::string& path) {
 
 // Where everybody may make files but remove only their own, as in /tmp, a stranger's link could send our output over a
 // file of ours, and a stranger's FIFO could take it. Linux refuses to follow such links too (protected_symlinks), but
-// not to read them.
+// not to read them. A directory that cannot be looked at might be such a one.
 bool planted(const std::string& path, uid_t owner) {
+    if (owner == ::geteuid()) return false;
     constexpr mode_t kShared = S_ISVTX | S_IWOTH;
     struct stat directory {};
-    return ::stat(directory_of(path).c_str(), &directory) == 0 && (directory.st_mode & kShared) == kShared &&
-           owner != ::geteuid() && owner != directory.st_uid;
+    if (::stat(directory_of(path).c_str(), &directory) != 0)
+        cannot_create(path, with_errno("cannot stat its directory"));
+    return (directory.st_mode & kShared) == kShared && owner != directory.st_uid;
 }
 
 // Where such a directory leaves a file to its owner, rename() would fail, after all the work.

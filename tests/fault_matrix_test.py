@@ -23,6 +23,7 @@ from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NO
 from fault_test import Count, NeedsGpu, PRELOAD_AND_SANITIZER, SHIM, SOAK
 
 HANGING = 20  # seconds; a run takes hundredths of one
+STRANGER = 1  # a user
 
 
 class Row(NamedTuple):
@@ -100,8 +101,9 @@ FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace"
 FIXED_WAY = Way("fixed", options=("--arith", "fixed"), arith="fixed")
 PIPE_WAY = Way("a pipe", form="pipe")
 GZIP_WAY = Way("gzip", form="gzip")
-OTHER_WAYS = (Way("through a link", output="link"), Way("one thread", options=("--threads", "1")),
-              Way("seq", program="seq"), Way("seq, fixed", "seq", ("--arith", "fixed"), arith="fixed"))
+LINK_WAY = Way("through a link", output="link")
+OTHER_WAYS = (LINK_WAY, Way("one thread", options=("--threads", "1")), Way("seq", program="seq"),
+              Way("seq, fixed", "seq", ("--arith", "fixed"), arith="fixed"))
 
 count = Count()
 
@@ -219,6 +221,40 @@ class MatrixTest(cli_test.CliTest):
     def test_gzip(self):
         self.sweep_all(GZIP_WAY, {"read"}, least=2)
 
+    def test_link(self):
+        self.sweep_all(LINK_WAY, {"open", "stat", "fstat"})
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can give files to others")
+    def test_strangers_link(self):
+        """Whatever fails, it is not followed where everybody may make one."""
+        for row in self.rows:
+            if row.call not in ("open", "stat", "fstat"):
+                continue
+            number = 0
+            fired = True
+            while fired:
+                number += 1
+                with self.subTest(call=row.call, how=row.how, number=number):
+                    self.run_onto_strangers_link(row, number)
+                fired = self.fired.exists()
+
+    def run_onto_strangers_link(self, row, number):
+        self.fired.unlink(missing_ok=True)
+        self.dir.chmod(0o1777)
+        victim = self.file(OLD_OUTPUT, "victim")
+        link = self.dir / "planted"
+        link.unlink(missing_ok=True)
+        link.symlink_to(victim)
+        os.lchown(link, STRANGER, STRANGER)
+        done = self.start_shim("hw4", row, number, "case.in", link)
+        fired = self.fired.exists()
+        with count.fault() if fired else contextlib.nullcontext():
+            ends = (NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (CANNOT_CREATE,)
+            self.assertIn(done.returncode, ends, done.stderr)
+            self.assertEqual(victim.read_bytes(), OLD_OUTPUT)
+            self.assertTrue(link.is_symlink())
+            self.assertEqual(self.temporaries(), [])
+
     def test_memory_and_threads_under_fixed(self):
         self.sweep_all(FIXED_WAY, {row.call for row in MEMORY_ROWS})
 
@@ -260,13 +296,14 @@ class MatrixTest(cli_test.CliTest):
 class ManyChunksMatrixTest(MatrixTest):
     """Buffers are filled again and slots computed again while something fails."""
     shape = (400, 128, 64)
-    test_output_is_the_input = test_other_ways = None  # no other than with few
+    test_link = test_strangers_link = test_output_is_the_input = test_other_ways = None  # no other than with few
 
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class OtherProgramsTest(MatrixTest):
     """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
-    test_files = test_pipe = test_gzip = test_output_is_the_input = test_other_ways = None
+    test_files = test_pipe = test_gzip = test_link = test_strangers_link = None
+    test_memory_and_threads_under_fixed = test_output_is_the_input = test_other_ways = None
 
     def sweep_program(self, row, wanted, program, *args):
         """Every k until none is left. `wanted` is what a run prints that ends well."""
