@@ -48,8 +48,13 @@ HW4_INLINE NeonFloats fused(NeonFloats a, NeonFloats b, NeonFloats c) { return v
 HW4_INLINE NeonFloats larger(NeonFloats a, NeonFloats b) { return vmaxq_f32(a.x, b.x); }
 HW4_INLINE bool any_above(NeonFloats a, NeonFloats b) { return vmaxvq_u32(vcgtq_f32(a.x, b.x)) != 0; }
 
-HW4_INLINE NeonInts operator+(NeonInts a, NeonInts b) { return vaddq_s32(a.x, b.x); }
-HW4_INLINE NeonInts operator-(NeonInts a, NeonInts b) { return vsubq_s32(a.x, b.x); }
+// Modulo 2^32, as the kernels want it: to the compiler vaddq_s32() is a sum of integers that never overflow.
+HW4_INLINE NeonInts operator+(NeonInts a, NeonInts b) {
+    return vreinterpretq_s32_u32(vaddq_u32(vreinterpretq_u32_s32(a.x), vreinterpretq_u32_s32(b.x)));
+}
+HW4_INLINE NeonInts operator-(NeonInts a, NeonInts b) {
+    return vreinterpretq_s32_u32(vsubq_u32(vreinterpretq_u32_s32(a.x), vreinterpretq_u32_s32(b.x)));
+}
 HW4_INLINE NeonInts operator&(NeonInts a, NeonInts b) { return vandq_s32(a.x, b.x); }
 HW4_INLINE NeonInts larger(NeonInts a, NeonInts b) { return vmaxq_s32(a.x, b.x); }
 HW4_INLINE NeonInts smaller(NeonInts a, NeonInts b) { return vminq_s32(a.x, b.x); }
