@@ -165,7 +165,7 @@ $(BUILD)/src/cpu/fixed_avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxv
 $(BUILD)/src/cpu/fixed_avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnni
 $(BUILD)/src/cpu/fixed_sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed_smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
-$(BUILD)/src/gpu/fixed/wgmma_groups.cu.o: private DEVICE_CODE := $(GENCODE_WGMMA)
+$(patsubst %,$(BUILD)/src/gpu/fixed/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
 
 ifneq ($(COVERAGE),)
 # Threads count together, but not in the arithmetic, which would take ten times as long.

@@ -29,10 +29,11 @@
 // 2^-F as a float.
 //
 // How far from exact arithmetic a row may be, worst case upon worst case (report/error_of_fixed.md has the steps): with
-// A, K, V the largest magnitudes of its Q*c, of K and of V, and T tiles, a score is off by at most
-// s = (9/8 d + 1) * 2^-19.9 * A * K + 2^-23 + 2^-22 * |score|, and O by V * (2e/(1-e) + 2^-14 + (T + 4) * 2^-22), where
-// e = 2^s - 1 + 4e-7; never by more than 2V. What is random about the roundings leaves a hundredth of that on ordinary
-// data. A and K count by row and tile: one huge number costs its own row, or its own 64 keys.
+// A, K, V the largest magnitudes of its Q*c, of K and of V, but at least 2^-127, and T tiles, a score is off by at most
+// s = (9/8 d + 1) * 2^-19.9 * A * K + 2^-23 + 2^-22 * |score|, and O by V * (2e/(1-e) + 2^-14 + (T + 4) * 2^-22) +
+// 2^-147, where e = 2^s - 1 + 4e-7 is below 1/2; else 2 stands for 2e/(1-e). What is random about the roundings leaves
+// a hundredth of that on ordinary data. A counts by row and K by tile: one huge number costs its own row, or the scores
+// of its own 64 keys. Where q*c is beyond all floats, with d = 1 or 2, the score is off by up to a third of itself.
 //
 // Defined for every case that f32 takes (domain.h) with d up to 256. What may be done otherwise, because no bit depends
 // on it: the order of integer sums; more columns or keys of zero digits and weights; any treatment of weights below

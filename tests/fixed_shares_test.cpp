@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "../src/gpu/fixed/unit_rows.h"
+
 namespace hw4::gpu::fixed_point {
 namespace {
 
@@ -96,6 +98,27 @@ TEST_F(EachDivision, HandsAUnitOnOnceAtMostFromTheNextBlockAndInTime) {
             EXPECT_LE(head.end - head.first, rest.time);
         }
     });
+}
+
+constexpr int kMultiprocessors = 132; // of an H200
+
+TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
+    EXPECT_TRUE(takes_joint(4, 16384, 16384, 3, kMultiprocessors));
+    EXPECT_TRUE(takes_joint(500, 2048, 2048, 3, kMultiprocessors));
+    EXPECT_FALSE(takes_joint(300, 1024, 1024, 3, kMultiprocessors)); // a ninth is missing
+    EXPECT_TRUE(takes_joint(800, 1024, 1024, 4, kMultiprocessors));
+    EXPECT_FALSE(takes_joint(9600, 128, 128, 3, kMultiprocessors));
+    EXPECT_FALSE(takes_joint(1, 16384, 16384, 3, kMultiprocessors)); // 86 units
+    EXPECT_FALSE(takes_joint(4, 16384, 1024, 3, kMultiprocessors));  // of a part of the queries
+}
+
+// What fixed_gpu_kernels_test.cu counts on.
+TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 6 + 1, 1088, 1088, 3, kMultiprocessors));
+    EXPECT_GT((kMultiprocessors / 6 + 1) * units_for(1088, 3), kMultiprocessors);
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 5 + 1, 1216, 1216, 4, kMultiprocessors));
+    EXPECT_GT((kMultiprocessors / 5 + 1) * units_for(1216, 4), kMultiprocessors);
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 1216, 1024, 4, kMultiprocessors)); // in parts
 }
 
 } // namespace

@@ -62,11 +62,11 @@ const std::vector<Kernel>& kernels() {
         {"mma_groups", "integer tensor cores by mma.sync, 64 query rows for each four warps", 80,
          shared_bytes_of_mma_groups, launch_mma_groups, scratch_bytes_of_fixed, Arithmetic::fixed},
         {"wgmma_group", "Hopper's asynchronous products, one group of four warps on a multiprocessor", 90,
-         shared_bytes_of_wgmma, launch_wgmma_group, scratch_bytes_of_fixed, Arithmetic::fixed, kMostWgmmaColumns, 90},
-        {"wgmma_groups", "several groups, so that some make weights while others multiply", 90, shared_bytes_of_wgmma,
+         shared_bytes_of_wgmma_groups, launch_wgmma_group, scratch_bytes_of_fixed, Arithmetic::fixed, kMostWgmmaColumns, 90},
+        {"wgmma_groups", "several groups, so that some make weights while others multiply", 90, shared_bytes_of_wgmma_groups,
          launch_wgmma_groups, scratch_bytes_of_fixed, Arithmetic::fixed, kMostWgmmaColumns, 90},
         {"wgmma_shares", "the work divided evenly, blocks hand rows on that they cannot finish", 90,
-         shared_bytes_of_wgmma, launch_wgmma_shares, scratch_bytes_of_wgmma_shares, Arithmetic::fixed,
+         shared_bytes_of_wgmma_shares, launch_wgmma_shares, scratch_bytes_of_wgmma_shares, Arithmetic::fixed,
          kMostWgmmaColumns, 90},
     };
     return table;

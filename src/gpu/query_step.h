@@ -1,4 +1,5 @@
-// Where a batch may be cut by its query rows: every kernel's blocks of rows fit in between.
+// Where a batch may be cut by its query rows. Blocks of rows count from the cut, and the last before the next cut may
+// have fewer: most kernels' fit in between.
 #pragma once
 
 #include <cstdint>

@@ -12,9 +12,10 @@ size_t shared_bytes_of_mma_groups(int dim);
 // wgmma, compute capability 9.0 only, d up to 128.
 void launch_wgmma_group(const KernelArgs& args, cudaStream_t stream);
 void launch_wgmma_groups(const KernelArgs& args, cudaStream_t stream);
+size_t shared_bytes_of_wgmma_groups(int dim);
 void launch_wgmma_shares(const KernelArgs& args, cudaStream_t stream);
+size_t shared_bytes_of_wgmma_shares(int dim);
 size_t scratch_bytes_of_wgmma_shares(const Shape& shape, const Device& device);
-size_t shared_bytes_of_wgmma(int dim);
 constexpr int kMostWgmmaColumns = 128;
 
 // For all others.

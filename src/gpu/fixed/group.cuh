@@ -4,11 +4,11 @@
 
 #include "../kernels.h"
 #include "tile_weights.cuh"
+#include "unit_rows.h"
 
 namespace hw4::gpu::fixed_point {
 
 constexpr int kGroupThreads = 128;
-constexpr int kGroupRows = 64;
 
 // A group's rows of Q.
 template <int kDim>
@@ -18,7 +18,7 @@ struct Queries {
     float length[kGroupRows]; // at least its row's
 };
 
-// A group's rows of Q, four columns after the other, as its threads load them: some lanes for each row.
+// A group's rows of Q as its threads load them: some lanes for each row, four columns a lane.
 template <int kDim>
 struct QueryLoader {
     static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
@@ -27,6 +27,7 @@ struct QueryLoader {
     static constexpr int kRowsAtOnce = kGroupThreads / kLanes;
     static constexpr int kSteps = kGroupRows / kRowsAtOnce;
     static constexpr int kAhead = kSteps * kParts < 8 ? kSteps : 8 / kParts; // steps whose numbers are on their way
+    static_assert(kSteps % kAhead == 0);
 
     static __device__ int thread() { return static_cast<int>(threadIdx.x) % kGroupThreads; }
     static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
@@ -246,7 +247,7 @@ struct GroupRows {
 
     template <int kGroups>
     static __host__ __device__ int64_t blocks_of_batch(const KernelArgs& args) {
-        return (queries_of(args) + kGroups * kGroupRows - 1) / (kGroups * kGroupRows);
+        return units_for(queries_of(args), kGroups);
     }
 
     __device__ const float* queries(const KernelArgs& args) const {

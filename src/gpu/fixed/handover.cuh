@@ -6,7 +6,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// In memory whose first blocks * T::kGroups + 1 words are 0 when the kernel starts. None where no row is handed on.
+// In memory whose first cleared_bytes() are 0 when the kernel starts. None where no row is handed on.
 class Handover {
 public:
     template <class T>
@@ -15,7 +15,8 @@ public:
 
     template <class T>
     static size_t cleared_bytes(int64_t blocks) {
-        return (static_cast<size_t>(blocks) * T::kGroups + 1) * sizeof(unsigned);
+        constexpr size_t kLine = 128; // where the sums begin
+        return ((static_cast<size_t>(blocks) * T::kGroups + 1) * sizeof(unsigned) + kLine - 1) / kLine * kLine;
     }
     template <class T>
     static size_t bytes(int64_t blocks) {
@@ -29,7 +30,7 @@ public:
     static Handover at(void* memory, int64_t blocks) {
         Handover made;
         made.started_ = static_cast<unsigned*>(memory);
-        made.sums_ = reinterpret_cast<float*>(made.started_ + blocks * T::kGroups + 1);
+        made.sums_ = reinterpret_cast<float*>(static_cast<unsigned char*>(memory) + cleared_bytes<T>(blocks));
         return made;
     }
 

@@ -35,6 +35,8 @@ __host__ __device__ constexpr int swizzled(int row, int at) {
     return linear ^ ((linear / kPeriod % kPieces) << 4);
 }
 
+constexpr int kScalesStride = 128; // what the scales take in global memory, so that tiles start at whole lines
+
 template <int kDim>
 struct TileLayout {
     static_assert(kDim == 32 || kDim == 64 || kDim == 128 || kDim == 256);
@@ -46,7 +48,7 @@ struct TileLayout {
     static constexpr int kValues = kDigits * kPlane; // where V begins
     static constexpr int kScales = kValues + kParts * kPart;
     static constexpr int kBytes = kScales + static_cast<int>(sizeof(TileScales));
-    static constexpr int kStride = kScales + 128; // from tile to tile in global memory
+    static constexpr int kStride = kScales + kScalesStride; // from tile to tile in global memory
 };
 
 // The columns that kernels work with: those beyond d hold zeros.
@@ -63,8 +65,11 @@ struct Prepared {
 
 constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-inline int64_t tile_bytes(int64_t dim) { return int64_t{2} * kDigits * kTileKeys * padded_columns(dim) + 128; }
-static_assert(TileLayout<64>::kStride == 2 * kDigits * kTileKeys * 64 + 128);
+constexpr int64_t tile_bytes(int64_t dim) {
+    return int64_t{2} * kDigits * kTileKeys * padded_columns(dim) + kScalesStride;
+}
+static_assert(tile_bytes(32) == TileLayout<32>::kStride && tile_bytes(64) == TileLayout<64>::kStride);
+static_assert(tile_bytes(128) == TileLayout<128>::kStride && tile_bytes(256) == TileLayout<256>::kStride);
 
 inline size_t prepared_bytes(const Shape& shape) {
     const int64_t tiles = shape.batches * tiles_of(shape.tokens);

@@ -9,9 +9,7 @@ using namespace fixed_point;
 
 template <int kDim>
 void launch(const KernelArgs& args, cudaStream_t stream) {
-    const Prepared prepared = prepared_at(args.scratch, args.batches, args.tokens, args.dim);
-    launch_prepare(args, prepared, stream);
-    launch_mma<kDim>(args, prepared, stream);
+    launch_mma<kDim>(args, launch_prepare(args, stream), stream);
 }
 
 } // namespace

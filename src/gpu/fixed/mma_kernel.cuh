@@ -167,7 +167,7 @@ struct MmaProducts {
 
 template <class T>
 __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kernel(KernelArgs args, Prepared prepared) {
-#if __CUDA_ARCH__ >= 800 // what it is for; no code for others
+#if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char mma_memory[];
     auto& memory = *reinterpret_cast<MmaMemory<T>*>(mma_memory);
     const GroupRows where = GroupRows::of<1>(args, blockIdx.x, 0);

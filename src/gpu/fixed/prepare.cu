@@ -163,13 +163,15 @@ void launch(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
 
 } // namespace
 
-void launch_prepare(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
+Prepared launch_prepare(const KernelArgs& args, cudaStream_t stream) {
+    const Prepared to = prepared_at(args.scratch, args.batches, args.tokens, args.dim);
     switch (padded_columns(args.dim)) {
-    case 32: return launch<32>(args, to, stream);
-    case 64: return launch<64>(args, to, stream);
-    case 128: return launch<128>(args, to, stream);
-    default: return launch<256>(args, to, stream);
+    case 32: launch<32>(args, to, stream); break;
+    case 64: launch<64>(args, to, stream); break;
+    case 128: launch<128>(args, to, stream); break;
+    default: launch<256>(args, to, stream);
     }
+    return to;
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -6,6 +6,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-void launch_prepare(const KernelArgs& args, const Prepared& to, cudaStream_t stream);
+// To the beginning of the launch's scratch memory, prepared_bytes() of it.
+Prepared launch_prepare(const KernelArgs& args, cudaStream_t stream);
 
 } // namespace hw4::gpu::fixed_point

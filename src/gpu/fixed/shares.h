@@ -4,9 +4,9 @@
 // Most units, of as many tiles each, go to the blocks in turn, so that at any time all work on neighbours, which share
 // their keys. The last ones, at least one for each block and less than two, follow one another in a line that is cut
 // into one share for each block. A cut may go through a unit. The block after the cut then does the unit's first tiles,
-// and does them before all else; the block before the cut does the others, as the last thing it does, long after. So a
-// unit's tiles are done one after the other, and nobody has to wait: the running sums go from one block to the other
-// through memory. (McNaughton's rule for jobs that may be interrupted.)
+// and does them before all else; the block before the cut does the others, as the last thing it does, which is not
+// before, if all are as fast. So a unit's tiles are done one after the other, and hardly anybody waits: the running
+// sums go from one block to the other through memory. (McNaughton's rule for jobs that may be interrupted.)
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ struct Piece {
 struct Share {
     int64_t block;
     int64_t blocks;
-    int64_t whole; // units that it does in turn with the others
-    int64_t begin; // of its part of the line, in tiles; at least a unit's length
-    int64_t end;
+    int64_t whole;      // units that it does in turn with the others
+    int64_t begin;      // of its part of the line, in tiles
+    int64_t end;        // at least a unit's length further on
     int64_t first_unit; // there, among all units
     int64_t cut;        // tiles of that one that are another block's
     unsigned tiles;     // of a unit

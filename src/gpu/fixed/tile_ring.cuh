@@ -13,12 +13,24 @@ struct TileRun {
     unsigned count;
 };
 
+// A stage of the ring, and the parity of the round.
+struct RingPosition {
+    unsigned stage = 0;
+    unsigned phase = 0;
+
+    template <int kStages>
+    __device__ __forceinline__ void advance() {
+        const bool last = stage + 1 == kStages;
+        stage = last ? 0 : stage + 1;
+        phase ^= last ? 1 : 0;
+    }
+};
+
 // Which tiles are to be fetched. One thread's; in shared memory, where it takes no registers of others.
 struct FetchState {
     TileRun run;     // what is left of the one that is being fetched
     TileRun next;    // the one after it, once it is known
-    unsigned stage;  // where the next tile goes
-    unsigned phase;  // changes with every round
+    RingPosition to; // where the next tile goes
     unsigned unused; // tiles that were fetched and had not yet their turn
 };
 
@@ -35,25 +47,22 @@ struct BlockMemory {
     Queries<T::kDim> queries[T::kGroups];
 };
 
-// The tiles of a block's share, one after the other through the stages.
+// What one thread of the block does for all: it has tiles copied.
 template <class T>
-struct TileRing {
+struct TileFetcher {
     using Layout = TileLayout<T::kDim>;
     BlockMemory<T>& memory;
-    unsigned stage = 0; // of the tile whose turn it is
-    unsigned phase = 0; // changes with every round
 
-    // By one thread.
     __device__ void start(const TileRun& first) const {
         for (unsigned i = 0; i < T::kStages; ++i) {
             init_barrier(&memory.filled[i], 1);
             init_barrier(&memory.released[i], T::kThreads / 32);
         }
         publish_to_async();
-        memory.fetching = {{nullptr, 0}, first, 0, 0, 0};
+        memory.fetching = {{nullptr, 0}, first, {}, 0};
     }
 
-    // By the same thread, before the first tile of a run has its turn: says what will follow that run.
+    // Before the first tile of a run has its turn: says what will follow that run.
     __device__ void announce(const TileRun& next) const {
         fetch_ahead(); // of the run itself, which is then no longer the next
         memory.fetching.next = next;
@@ -62,24 +71,8 @@ struct TileRing {
 
     // While a tile is being used: a later one is fetched.
     __device__ __forceinline__ void refill() const {
-        if (threadIdx.x == 0) {
-            --memory.fetching.unused;
-            fetch();
-        }
-    }
-
-    __device__ __forceinline__ void wait() const { wait_for_phase(&memory.filled[stage], static_cast<int>(phase)); }
-
-    // By every warp, whose lanes have all read what they need.
-    __device__ __forceinline__ void release() const {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) arrive(&memory.released[stage]);
-    }
-
-    __device__ __forceinline__ void advance() {
-        const bool last = stage + 1 == T::kStages;
-        stage = last ? 0 : stage + 1;
-        phase ^= last ? 1 : 0;
+        --memory.fetching.unused;
+        fetch();
     }
 
 private:
@@ -87,7 +80,7 @@ private:
         for (bool more = true; more && memory.fetching.unused < T::kAhead;) more = fetch();
     }
 
-    // The next tile, into a stage that all will have left long ago; false when there is none.
+    // The next tile, into a stage that all have left or are about to leave; false when there is none.
     __device__ __forceinline__ bool fetch() const {
         FetchState& state = memory.fetching;
         if (state.run.count == 0) {
@@ -95,20 +88,36 @@ private:
             state.run = state.next;
             state.next.count = 0;
         }
-        const unsigned to = state.stage;
+        const unsigned stage = state.to.stage;
         // A barrier that nobody has used yet passes for one that has just ended its round.
-        wait_for_phase(&memory.released[to], static_cast<int>(state.phase ^ 1));
-        uint64_t* const filled = &memory.filled[to];
-        expect_bytes(filled, Layout::kBytes);
-        copy_bytes(memory.tiles[to], state.run.tile, Layout::kBytes, filled);
+        wait_for_phase(&memory.released[stage], static_cast<int>(state.to.phase ^ 1));
+        expect_bytes(&memory.filled[stage], Layout::kBytes);
+        copy_bytes(memory.tiles[stage], state.run.tile, Layout::kBytes, &memory.filled[stage]);
         state.run.tile += Layout::kStride;
         --state.run.count;
         ++state.unused;
-        const bool last = to + 1 == T::kStages;
-        state.stage = last ? 0 : to + 1;
-        state.phase ^= last ? 1 : 0;
+        state.to.template advance<T::kStages>();
         return true;
     }
+};
+
+// The tiles of a block's share as a group goes through them.
+template <class T>
+struct TileRing {
+    BlockMemory<T>& memory;
+    RingPosition at;
+
+    __device__ __forceinline__ void wait() const {
+        wait_for_phase(&memory.filled[at.stage], static_cast<int>(at.phase));
+    }
+
+    // By every warp, whose lanes have all read what they need.
+    __device__ __forceinline__ void release() const {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) arrive(&memory.released[at.stage]);
+    }
+
+    __device__ __forceinline__ void advance() { at.template advance<T::kStages>(); }
 };
 
 } // namespace hw4::gpu::fixed_point

@@ -78,14 +78,14 @@ struct WgmmaProducts {
     RowDescriptor<T> k; // of the first stage
     KeyDescriptor v;
 
-    __device__ WgmmaProducts(const TileRing<T>& r, int group)
-        : ring(r), q(RowDescriptor<T>::at(r.memory.queries[group].planes)),
-          k(RowDescriptor<T>::at(r.memory.tiles[0])), v{k.low + (Layout::kValues >> 4)} {}
+    __device__ WgmmaProducts(BlockMemory<T>& memory, int group)
+        : ring{memory, {}}, q(RowDescriptor<T>::at(memory.queries[group].planes)),
+          k(RowDescriptor<T>::at(memory.tiles[0])), v{k.low + (Layout::kValues >> 4)} {}
 
-    __device__ __forceinline__ uint32_t stage_offset() const { return ring.stage * BlockMemory<T>::kStage; }
+    __device__ __forceinline__ uint32_t stage_offset() const { return ring.at.stage * BlockMemory<T>::kStage; }
 
     __device__ __forceinline__ TileScales scales(unsigned) const {
-        return *reinterpret_cast<const TileScales*>(ring.memory.tiles[ring.stage] + Layout::kScales);
+        return *reinterpret_cast<const TileScales*>(ring.memory.tiles[ring.at.stage] + Layout::kScales);
     }
 
     // The scores of a tile begin; whatever does not need them may come before end_scores().
@@ -94,7 +94,7 @@ struct WgmmaProducts {
         begin_products();
         multiply_queries<T>(s, q, k.plus(stage_offset()));
         commit_products();
-        ring.refill();
+        if (threadIdx.x == 0) TileFetcher<T>{ring.memory}.refill();
     }
 
     __device__ __forceinline__ void end_scores(unsigned, ScoreLevels& s) const {
@@ -138,18 +138,18 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     if (shared_address(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
     const int64_t units_of_batch = GroupRows::blocks_of_batch<T::kGroups>(args);
-    const TileRing<T> ring{memory};
+    const TileFetcher<T> fetcher{memory};
     if (threadIdx.x == 0) {
         memory.share = handover.take_share();
-        ring.start(run_of<T>(shares.share(memory.share), 0, prepared, units_of_batch));
+        fetcher.start(run_of<T>(shares.share(memory.share), 0, prepared, units_of_batch));
     }
     __syncthreads();
 
     const Share share = shares.share(memory.share);
     Queries<T::kDim>& queries = memory.queries[group];
-    Group<WgmmaProducts<T>> work(WgmmaProducts<T>(ring, group));
+    Group<WgmmaProducts<T>> work(WgmmaProducts<T>(memory, group));
     for (int64_t i = 0; i < share.pieces(); ++i) {
-        if (threadIdx.x == 0) ring.announce(run_of<T>(share, i + 1, prepared, units_of_batch));
+        if (threadIdx.x == 0) fetcher.announce(run_of<T>(share, i + 1, prepared, units_of_batch));
         const Piece piece = share.piece(i);
         const GroupRows where = GroupRows::of<T::kGroups>(args, piece.unit, group);
         sync_group(group); // all of it has done with the rows before
