@@ -140,12 +140,13 @@ class Workplace(unittest.TestCase):
 class WholeRuns(Workplace):
     def test_every_step_in_order(self):
         done = self.measure()
-        self.assertEqual(NAMES, ["kernels", "lengths", "tilings", "steps", "profile_ladder", "profile_cases", "accuracy",
-                                 "sequential", "cpu", "files"])
+        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "lengths", "tilings", "steps", "profile_ladder",
+                                 "profile_cases", "profile_fixed", "accuracy", "distributions", "sequential", "cpu",
+                                 "files"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
-            self.assertIn(f"measure: step {number} of 10, {name}: ", done.stderr)
+            self.assertIn(f"measure: step {number} of 13, {name}: ", done.stderr)
             self.assertRegex(done.stdout, rf"(?m)^{name} is done$")  # the programs' own output
             self.assertRegex(done.stdout, rf"(?m)^{name} +measured in \d+ s$")
 
@@ -153,7 +154,8 @@ class WholeRuns(Workplace):
         self.measure()
         calls = {name: words for name, *words in self.calls()}
         json_of = {name: ["--json", f"{self.data}/{name}.json.partial"] for name in NAMES}
-        self.assertEqual(calls["kernels"], ["report/bench_gpu", *json_of["kernels"]])
+        self.assertEqual(calls["kernels"], ["report/bench_gpu", "--arith", "f32", *json_of["kernels"]])
+        self.assertEqual(calls["kernels_fixed"], ["report/bench_gpu", "--arith", "fixed", *json_of["kernels_fixed"]])
         self.assertEqual(calls["profile_ladder"],
                          ["profile/profile", "--case", "t28", "--kernel", "all", *json_of["profile_ladder"]])
         self.assertEqual(calls["profile_cases"],
@@ -165,8 +167,8 @@ class WholeRuns(Workplace):
     def test_shapes_of_equal_size(self):
         self.measure("--only", "lengths")
         words = self.calls()[0]
-        self.assertEqual(words[1:4], ["report/bench_gpu", "--no-ladder", "--shapes"])
-        shapes = [tuple(map(int, word.split(","))) for word in words[4:-2]]
+        self.assertEqual(words[1:6], ["report/bench_gpu", "--arith", "f32", "--no-ladder", "--shapes"])
+        shapes = [tuple(map(int, word.split(","))) for word in words[6:-2]]
         self.assertEqual(len(set(shapes)), 27)
         self.assertEqual({tokens * batches for batches, tokens, _ in shapes}, {65536})
         self.assertEqual(sorted({dim for *_, dim in shapes}), [32, 64, 128])
@@ -217,7 +219,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 3 of 10, tilings: tilings.json is there, of this commit; --again measures it again\n",
+        self.assertIn("measure: step 4 of 13, tilings: tilings.json is there, of this commit; --again measures it again\n",
                       done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
@@ -322,7 +324,7 @@ class Failures(Workplace):
     def test_what_make_cannot_build_is_not_measured(self):
         self.write(self.dir / "broken-time-kernels", "")
         done = self.measure(exit_code=1)
-        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "sequential", "cpu", "files"])
+        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "sequential", "cpu", "files"])
         self.assertEqual(self.made().count("time-kernels"), 1)
         self.assertRegex(done.stdout, r"(?m)^lengths +MISSING: make time-kernels failed$")
 
@@ -356,7 +358,7 @@ class Failures(Workplace):
             os.kill(int(pid_file.read_text()), 0)
         self.behave()
         self.measure()
-        self.assertEqual(self.ran(), NAMES[1:])
+        self.assertEqual(self.ran(), NAMES[2:])
 
     def test_usage(self):
         for arguments in (("--only", "kernel"), ("--only",), ("--fast",)):
