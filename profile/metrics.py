@@ -128,8 +128,8 @@ TENSOR_METRICS = (
            "share of a busy multiprocessor's cycles in which its tensor cores work"),
     Metric("gmma_instructions", "asynchronous tensor instructions", "",
            ("smsp__inst_executed_pipe_tensor_op_gmma.sum",), _same, "of warps; mma.sync is not counted"),
-    Metric("alu_pipe_pct", "ALU pipe used", "%", ("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",), _same,
-           "of its peak: integers, comparisons, conversions of bits"),
+    Metric("alu_pipe_pct", "ALU pipe used", "%", ("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",),
+           _same, "of its peak: integers, comparisons, conversions of bits"),
     Metric("l2_throughput_pct", "L2 throughput", "%", ("lts__throughput.avg.pct_of_peak_sustained_elapsed",), _same,
            "of its peak"),
     Metric("dram_throughput_pct", "DRAM throughput", "%", ("dram__throughput.avg.pct_of_peak_sustained_elapsed",),
@@ -170,5 +170,5 @@ def top_stalls(stalls: dict[str, float], count: int) -> list[tuple[str, float]]:
 
 def columns(arith: str = "f32") -> list[str]:
     """Every column that the metrics and the stalls come from, once."""
-    names = [name for metric in metrics_of(arith) for name in metric.ncu] + [stall_column(reason) for reason in STALL_REASONS]
-    return list(dict.fromkeys(names))
+    names = [name for metric in metrics_of(arith) for name in metric.ncu]
+    return list(dict.fromkeys([*names, *map(stall_column, STALL_REASONS)]))

@@ -32,7 +32,8 @@ def arith_options(arith):
 
 def kernel_names(program, arith="f32"):
     """The kernels of the program's table under a contract, in ladder order."""
-    done = subprocess.run([program, *arith_options(arith), "--list"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    command = [program, *arith_options(arith), "--list"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()
         raise Failed(f"{program} --list: {said[-1] if said else f'ended with {done.returncode}'}", INTERNAL)
