@@ -303,6 +303,33 @@ class Facts(Folder):
         self.assertGreater(found["pipeline"]["gain"], 1.0)
         self.assertEqual(found["tilings"]["tflops"]["most"]["case"], "128x64")
 
+    def test_numbers_of_fixed(self):
+        found = facts.all_facts(self.measured())
+        fixed = found["fixed"]
+        self.assertAlmostEqual(fixed["cases"]["t28"]["tflops"], 182.0, 3)
+        self.assertAlmostEqual(fixed["cases"]["t28"]["over_f32"], 182 / 45, 4)
+        self.assertAlmostEqual(fixed["ladder"]["4x16384x128"]["wgmma_group"]["speed_up"], 140 / 80, 4)
+        self.assertAlmostEqual(fixed["roof"]["tflops"], 1979 / 6)
+        self.assertAlmostEqual(fixed["cases"]["t28"]["of_roof_pct"], 100 * 182 * 6 / 1979, 3)
+        self.assertAlmostEqual(fixed["profile"]["wgmma_shares"]["instructions_per_score"], 32 * 5e9 / (4 * 16384 ** 2))
+        self.assertEqual(found["accuracy"]["hw4_fixed"]["most"]["value"], 4.1e-6)
+        self.assertEqual(found["distributions"]["normal"]["d128"]["hw4_fixed"]["largest_of_row"], 4e-7)
+        self.assertIsNone(found["distributions"]["normal"]["d64"]["rms_over_naive"])  # the naive one has none here
+
+    def test_what_is_said_of_fixed(self):
+        self.assertEqual(claims.fixed_below_naive(self.measured()), "all 7 cases")
+        self.assertEqual(claims.fixed_over_f32(self.measured()), "from 3.16 times (4×16384×128) to 4.04 times (t28)")
+        self.assertEqual(claims.fixed_bars(self.measured()), "5 of 6 are met (not 4×16384×128)")
+        lines = tables.fixed_kernels(self.measured()).splitlines()
+        self.assertEqual(lines[0], "| case | B, N, d | `mma_groups` | `wgmma_group` | `wgmma_groups` | `wgmma_shares` "
+                                   "| f32 | PyTorch |")
+        self.assertEqual(lines[2], "| t28 | 4, 16384, 64 | 80 | 140 | 150 | 182 | 45.0 | 30.0 |")
+        self.change("kernels_fixed.json", lambda d: d["fixed"]["ladder"].pop(5))  # a kernel that did not take the shape
+        self.assertEqual(tables.fixed_kernels(self.measured()).splitlines()[3],
+                         "| t22 | 500, 2048, 64 | 80 | n/a | 150 | 182 | 45.0 | 31.0 |")
+        self.change("accuracy.json", lambda d: [case["largest_errors"].update(hw4_fixed=1.0) for case in d["cases"]])
+        self.assertEqual(claims.fixed_not_above_efficient(self.measured()), "none of 7 cases")
+
     def test_seq_is_scaled_to_all_batches(self):
         before = self.measured().sequential_seconds("t28").mid
         self.change("sequential.json", lambda d: [case.update(measured_batches=1) for case in d["cases"]])
@@ -362,9 +389,9 @@ class Facts(Folder):
 
     def test_captions_follow_the_data(self):
         module = figures.module_of("roofline")
-        self.assertIn("all 5 kernels", module.caption(self.measured()))
+        self.assertIn("all 9 kernels", module.caption(self.measured()))
         self.change("profile_ladder.json", lambda d: d["launches"][0]["metrics"].update(dram_bytes=1e12))
-        self.assertIn("4 of 5 kernels", module.caption(self.measured()))
+        self.assertIn("8 of 9 kernels", module.caption(self.measured()))
 
     def test_what_comes_from_the_sources(self):
         code = sources.constants()

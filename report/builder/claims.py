@@ -4,7 +4,7 @@ from __future__ import annotations
 import file_bars
 import gpu_bars
 
-from .facts import kernels, runs
+from .facts import fixed, kernels, runs
 
 
 def count_of(some, every, what):
@@ -12,6 +12,11 @@ def count_of(some, every, what):
     if some == every:
         return f"all {every} {what}"
     return f"{some or 'none'} of {every} {what}"
+
+
+def in_words(name):
+    """A shape without a name of its own, as it can stand in a list."""
+    return name.replace(",", "×")
 
 
 def faster_than_torch(data):
@@ -33,19 +38,34 @@ def speed_up_over_seq(data):
             f"({ends['most']['case']}) times")
 
 
-def below_naive(data):
+def below_naive(data, who="hw4"):
     found = kernels.accuracy(data)
-    return count_of(found["below_naive"], found["count"], "cases")
+    return count_of(found[f"{who}_below_naive"], found["count"], "cases")
 
 
-def not_above_efficient(data):
+def not_above_efficient(data, who="hw4"):
     found = kernels.accuracy(data)
-    return count_of(found["not_above_efficient"], found["count"], "cases")
+    return count_of(found[f"{who}_not_above_efficient"], found["count"], "cases")
+
+
+def fixed_below_naive(data):
+    return below_naive(data, "hw4_fixed")
+
+
+def fixed_not_above_efficient(data):
+    return not_above_efficient(data, "hw4_fixed")
+
+
+def fixed_over_f32(data):
+    """'from 1.10 times (t11) to 3.90 times (4×16384×128)'"""
+    ends = fixed.fixed(data)["over_f32"]
+    return (f"from {ends['least']['value']:.2f} times ({in_words(ends['least']['case'])}) to "
+            f"{ends['most']['value']:.2f} times ({in_words(ends['most']['case'])})")
 
 
 def bars_met(verdicts):
     """'all 20 are met', '18 of 20 are met (not t12, total)'. `verdicts`: whether each is, by name."""
-    missed = [name for name, met in verdicts.items() if not met]
+    missed = [in_words(name) for name, met in verdicts.items() if not met]
     return f"{count_of(len(verdicts) - len(missed), len(verdicts), '').rstrip()} are met" + (
         f" (not {', '.join(missed)})" if missed else "")
 
@@ -58,6 +78,15 @@ def kernel_bars(data):
             tflops = shape.tflops(shape.hw4).mid
             verdicts[shape.name] = gpu_bars.BARS[shape.name].met({"tflops": tflops, "of_sgemm": tflops / sgemm,
                                                                   "speed_up": shape.speed_up})
+    return bars_met(verdicts)
+
+
+def fixed_bars(data):
+    verdicts = {}
+    for shape in data.fixed_shapes:
+        if shape.name in gpu_bars.FIXED_BARS:
+            verdicts[shape.name] = gpu_bars.FIXED_BARS[shape.name].met({
+                "tflops": shape.tflops(shape.hw4).mid, "over_f32": data.f32_beside(shape.name).mid / shape.hw4.mid})
     return bars_met(verdicts)
 
 
@@ -88,5 +117,6 @@ def synthetic(data):
 
 
 CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_up_over_torch, speed_up_over_seq,
-                                                       below_naive, not_above_efficient, kernel_bars, file_bars_met,
-                                                       measured_at, synthetic)}
+                                                       below_naive, not_above_efficient, fixed_below_naive,
+                                                       fixed_not_above_efficient, fixed_over_f32, kernel_bars,
+                                                       fixed_bars, file_bars_met, measured_at, synthetic)}

@@ -12,6 +12,10 @@ from .errors import Failed, shown
 from .spread import Spread
 
 LADDER_CASES = ("t28", "t29")
+# NVIDIA's figure for the dense 8-bit products of an H200's tensor cores, which is theirs at 1830 MHz.
+INTEGER_OPERATIONS = 1979e12
+BYTE_PRODUCTS = 6  # in the place of one product of floats, under the contract fixed
+INTEGER_ROOF = INTEGER_OPERATIONS / BYTE_PRODUCTS * 1e-12  # TFLOP/s, counted as everywhere
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,15 +89,18 @@ class Measured:
     def __init__(self, folder):
         self.documents = {name: read_document(folder, name) for name in schema.DOCUMENTS}
         self.kernels = self.documents["kernels.json"]
+        self.kernels_fixed = self.documents["kernels_fixed.json"]
         self.lengths = self.documents["lengths.json"]
         self.tilings = self.documents["tilings.json"]
         self.files = self.documents["files.json"]
         self.steps = self.documents["steps.json"]
         self.accuracy = self.documents["accuracy.json"]
+        self.distributions = self.documents["distributions.json"]
         self.cpu = self.documents["cpu.json"]
         self.sequential = self.documents["sequential.json"]
         self.profile = self.documents["profile_ladder.json"]
         self.profile_of_cases = self.documents["profile_cases.json"]
+        self.profile_of_fixed = self.documents["profile_fixed.json"]
 
     @property
     def synthetic(self) -> list[str]:
@@ -135,13 +142,16 @@ class Measured:
     def length_shapes(self) -> list[Timed]:
         return [self._timed("lengths.json", record) for record in self.lengths["shapes"]]
 
-    def ladder(self, name) -> list[Rung]:
-        case = self.case(name)
-        lines = [line for line in self.kernels["ladder"]
+    @staticmethod
+    def _ladder(case, lines, file) -> list[Rung]:
+        found = [line for line in lines
                  if (line["batches"], line["tokens"], line["dim"]) == (case.batches, case.tokens, case.dim)]
-        if not lines:
-            raise Failed(f"kernels.json: ladder: nothing on {name}")
-        return [Rung(line["kernel"], Spread.of(line["seconds"]), case.flop) for line in lines]
+        if not found:
+            raise Failed(f"{file}: ladder: nothing on {case.name}")
+        return [Rung(line["kernel"], Spread.of(line["seconds"]), case.flop) for line in found]
+
+    def ladder(self, name) -> list[Rung]:
+        return self._ladder(self.case(name), self.kernels["ladder"], "kernels.json")
 
     @property
     def rungs(self) -> list[str]:
@@ -159,6 +169,29 @@ class Measured:
             raise Failed("kernels.json: t28: torch.naive: missing")
         return torch["naive"]
 
+    # ---- Kernels of the contract fixed
+
+    @property
+    def fixed_shapes(self) -> list[Timed]:
+        return [self._timed("kernels_fixed.json", record) for record in self.kernels_fixed["fixed"]["shapes"]]
+
+    def fixed_case(self, name) -> Timed:
+        return _only((case for case in self.fixed_shapes if case.name == name),
+                     f"kernels_fixed.json: shapes: no {name}")
+
+    def f32_beside(self, name) -> Spread:
+        """The time of the chosen kernel of f32 in the same run."""
+        record = _only((record for record in self.kernels_fixed["fixed"]["shapes"] if record["name"] == name),
+                       f"kernels_fixed.json: shapes: no {name}")
+        return Spread.of(record["f32"]["seconds"])
+
+    def fixed_ladder(self, name) -> list[Rung]:
+        return self._ladder(self.fixed_case(name), self.kernels_fixed["fixed"]["ladder"], "kernels_fixed.json")
+
+    @property
+    def fixed_rungs(self) -> list[str]:
+        return [rung.kernel for rung in self.fixed_ladder("t28")]
+
     # ---- Profiles
 
     def launch(self, kernel, case="t28") -> dict:
@@ -166,6 +199,12 @@ class Measured:
         return _only((launch for launch in self.profile["launches"]
                       if launch["kernel"] == kernel and launch["case"] == case),
                      f"profile_ladder.json: launches: no {kernel} on {case}")
+
+    def fixed_launch(self, kernel) -> dict:
+        """The profile of a rung of fixed on t28."""
+        return _only((launch for launch in self.profile_of_fixed["launches"]
+                      if launch["kernel"] == kernel and launch["case"] == "t28"),
+                     f"profile_fixed.json: launches: no {kernel} on t28")
 
     @property
     def profiled_cases(self) -> list[tuple[str, int, int]]:

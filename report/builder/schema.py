@@ -70,6 +70,8 @@ CLOCKS = {"name": text, "driver": text, "sm_clock_mhz": maybe(number), "sm_clock
           "power_limit_w": maybe(number)}
 TIMED_SHAPE = {**SHAPE, "name": text, "hw4": {"kernel": text, "seconds": SAMPLES},
                "torch": each({"seconds": [positive]}), "torch_best": text}
+LADDER = some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})
+ERRORS = {"largest": number, "largest_of_row": number, "rms": number}
 SGEMM = {"size": whole, "tflops": positive, "begin": {"tflops": number}, "end": {"tflops": number}}
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
@@ -92,7 +94,10 @@ DOCUMENTS = {
     "kernels.json": {
         **COMMON, "gpu": {"at_start": some(CLOCKS), "at_end": some(CLOCKS)},
         "torch": {"torch": text, "cuda": text}, "runs": whole, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE),
-        "ladder": some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})},
+        "ladder": LADDER},
+    "kernels_fixed.json": {
+        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "sgemm": SGEMM,
+        "fixed": {"shapes": some({**TIMED_SHAPE, "f32": {"kernel": text, "seconds": SAMPLES}}), "ladder": LADDER}},
     "lengths.json": {**COMMON, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE)},
     "tilings.json": {
         **COMMON, "left_out": [{"rows": whole, "keys": whole, "why": text}],
@@ -112,7 +117,11 @@ DOCUMENTS = {
     "accuracy.json": {
         **COMMON, "torch": text,
         "cases": some({**SHAPE, "name": text,
-                       "largest_errors": {"hw4": number, "efficient": number, "naive": number}})},
+                       "largest_errors": {"hw4": number, "hw4_fixed": number, "efficient": number, "naive": number}})},
+    "distributions.json": {
+        **COMMON, "torch": text, "distributions": each(text),
+        "cases": some({**SHAPE, "distribution": text,
+                       "errors": {"hw4": ERRORS, "hw4_fixed": ERRORS, "efficient": ERRORS, "naive": ERRORS}})},
     "cpu.json": {
         **COMMON,
         "cases": some({"case": text, "flop": positive, "kernel": text, "threads": whole,
@@ -121,6 +130,7 @@ DOCUMENTS = {
         **COMMON, "cases": some({**SHAPE, "name": text, "measured_batches": whole, "seconds": SAMPLES})},
     "profile_ladder.json": PROFILE,
     "profile_cases.json": PROFILE,
+    "profile_fixed.json": PROFILE,
 }
 
 

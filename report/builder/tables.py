@@ -8,6 +8,7 @@ from file_bars import SMALL_CASES, evaluate, evaluate_total
 
 from . import sources
 from .facts.profiles import shared_pipe_pct, waiting
+from .measured import INTEGER_ROOF
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
@@ -112,11 +113,55 @@ def ladder(data):
                     "llrrrrrr")
 
 
+def fixed_kernels(data):
+    """TFLOP/s of every kernel of the contract fixed."""
+    rows = []
+    for shape in data.fixed_shapes:
+        name = shape.name if shape.name.startswith("t") else ""
+        rates = {rung.kernel: rung.tflops.mid for rung in data.fixed_ladder(shape.name)}
+        rows.append((name, shape.text, *(known(rates.get(kernel), ".0f") for kernel in data.fixed_rungs),
+                     known(shape.tflops(data.f32_beside(shape.name)).mid), known(shape.tflops(shape.torch_best).mid)))
+    titles = [f"`{kernel}`" for kernel in data.fixed_rungs]
+    return markdown(("case", "B, N, d", *titles, "f32", "PyTorch"), rows, "ll" + "r" * (len(titles) + 2))
+
+
+def fixed_ideas(data):
+    rows = []
+    for rung in data.fixed_ladder("t28"):
+        get = data.fixed_launch(rung.kernel)["metrics"].get
+        rows.append((f"`{rung.kernel}`", sources.idea(rung.kernel), ms(rung.seconds.mid),
+                     significant(rung.tflops.mid, 3), f"{100 * rung.tflops.mid / INTEGER_ROOF:.0f} %",
+                     known(get("tensor_pipe_pct")), known(get("issue_slots_busy_pct")),
+                     known(get("registers"), ".0f"), known(get("shared_bytes_per_block"), ".1f", 1 / 1024)))
+    return markdown(("kernel", "idea", "t28, ms", "TFLOP/s", "of the roof", "tensor pipe active, %",
+                     "issue slots busy, %", "registers", "shared memory a block, KiB"), rows, "llrrrrrrr")
+
+
+ERROR_COLUMNS = {"hw4": "f32", "hw4_fixed": "fixed", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
+
+
 def accuracy(data):
     rows = [(case["name"], f"{case['tokens']}", f"{case['dim']}",
-             *(f"{case['largest_errors'][who]:.1e}" for who in ("hw4", "efficient", "naive")))
+             *(f"{case['largest_errors'][who]:.1e}" for who in ERROR_COLUMNS))
             for case in data.accuracy["cases"]]
-    return markdown(("case", "N", "d", "hw4", "PyTorch efficient", "PyTorch naive"), rows, "lrrrrr")
+    titles = ("hw4", "hw4, fixed", "PyTorch efficient", "PyTorch naive")
+    return markdown(("case", "N", "d", *titles), rows, "lrrrrrr")
+
+
+def error(value):
+    return f"{value:.1e}" if value else "0"
+
+
+def distributions(data):
+    """The largest error of a row over its largest result, and the root mean square of the errors."""
+    titles = data.distributions["distributions"]
+    rows = [(re.sub(r"(\d)%", r"\1 %", titles[case["distribution"]]), f"{case['dim']}",
+             *(error(case["errors"][who][figure]) for figure in ("largest_of_row", "rms") for who in ERROR_COLUMNS))
+            for case in data.distributions["cases"]]
+    largest, *others = ERROR_COLUMNS.values()
+    first = (f"of the row's largest: {largest}", *others)
+    second = (f"root mean square: {largest}", *others)
+    return markdown(("values", "d", *first, *second), rows, "lr" + "r" * 2 * len(ERROR_COLUMNS))
 
 
 def no_help(data):
@@ -126,7 +171,7 @@ def no_help(data):
 
 
 ERROR_CASES = ("t02", "t08", "t10", "t17", "t19", "t22", "t28", "t29", "t30")
-ERROR_ROWS = {"hw4": "hw4", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
+ERROR_ROWS = {"hw4": "hw4", "hw4_fixed": "hw4, fixed", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
 
 
 def accuracy_short(data):
@@ -239,6 +284,7 @@ def files_short(data):
     return markdown(("case", "input, output", "bare context", "plain program", "hw4", "", "wanted"), rows, "llrrrrl")
 
 
-TABLES = {function.__name__: function for function in (machine, measurements, kernels, kernels_short, ladder, accuracy,
-                                                       accuracy_short, no_help, profile, profile_reasons, files,
+TABLES = {function.__name__: function for function in (machine, measurements, kernels, kernels_short, ladder,
+                                                       fixed_kernels, fixed_ideas, accuracy, accuracy_short,
+                                                       distributions, no_help, profile, profile_reasons, files,
                                                        files_short, start_up)}

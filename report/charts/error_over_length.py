@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from . import style, words
 
-ALT = "largest error against float64 over the length N for d = 32 and 64: hw4, PyTorch efficient, PyTorch naive"
+ALT = ("largest error against float64 over the length N for d = 32 and 64: hw4 under both contracts, PyTorch's "
+       "efficient and naive form")
 
 SERIES = (("naive", "PyTorch naive", style.NAIVE), ("efficient", "PyTorch efficient", style.EFFICIENT),
-          ("hw4", "hw4", style.HW4))
+          ("hw4_fixed", "hw4, fixed", style.FIXED), ("hw4", "hw4, f32", style.HW4))
 
 
 def caption(data):

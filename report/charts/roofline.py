@@ -1,13 +1,16 @@
-"""Every rung on t28 under the roofs: the rate over the work for each byte from DRAM and from the L2 cache."""
+"""Both ladders on t28 under the roofs: the rate over the work for each byte from DRAM and from the L2 cache."""
 from __future__ import annotations
 
 from builder.claims import count_of
-from builder.measured import metric
+from builder.measured import INTEGER_ROOF, metric
 from builder.template import significant
 
 from . import style, words
 
-ALT = "roofline of every kernel of the ladder on t28: rate over FLOP per byte from DRAM and from L2"
+ALT = "roofline of every kernel of both ladders on t28: rate over FLOP per byte from DRAM and from L2"
+
+
+HEIGHT = 5.5
 
 
 def caption(data):
@@ -15,24 +18,24 @@ def caption(data):
     corner = device["peak_flop_per_second"] / device["peak_dram_bytes_per_second"]
     found = points(data)
     right = sum(dram > corner for *_, dram in found)
-    samples = words.counts([rung.seconds for rung in data.ladder("t28")])
+    samples = words.counts([rung.seconds for rung in [*data.ladder("t28"), *data.fixed_ladder("t28")]])
     return (f"Roofline, t28 on {words.gpu(data)}: rate ({words.FLOP} over the median time of {samples} samples) over "
             f"the work for each byte. Filled marks: bytes between L2 and the multiprocessors; open marks: bytes "
             f"between DRAM and L2, by the profiler. The slanted roof is DRAM's "
             f"{significant(device['peak_dram_bytes_per_second'] * 1e-12, 3)} TB/s, the flat one the float32 units' "
             f"{significant(device['peak_flop_per_second'] * 1e-12, 3)} TFLOP/s; the dotted one is cuBLAS's SGEMM. The "
-            f"open marks of {count_of(right, len(found), 'kernels')} are right of the corner at {corner:.0f} FLOP for "
+            f"upper flat roof, {significant(INTEGER_ROOF, 3)} TFLOP/s, is that of bytes on the tensor cores, six "
+            f"products of bytes for each of floats, for the kernels of the contract `fixed` (section 5). The open "
+            f"marks of {count_of(right, len(found), 'kernels')} are right of the corner at {corner:.0f} FLOP for "
             f"each byte, where DRAM is no limit.")
 
 
 def points(data):
-    """(kernel, TFLOP/s, FLOP for each byte of L2, of DRAM)"""
-    found = []
-    for rung in data.ladder("t28"):
-        launch = data.launch(rung.kernel)
-        found.append((rung.kernel, rung.tflops.mid, rung.flop / metric(launch, "l2_bytes"),
-                      rung.flop / metric(launch, "dram_bytes")))
-    return found
+    """(kernel, TFLOP/s, FLOP for each byte of L2, of DRAM), those of fixed last"""
+    pairs = [(rung, data.launch(rung.kernel), "profile_ladder.json") for rung in data.ladder("t28")]
+    pairs += [(rung, data.fixed_launch(rung.kernel), "profile_fixed.json") for rung in data.fixed_ladder("t28")]
+    return [(rung.kernel, rung.tflops.mid, rung.flop / metric(launch, "l2_bytes", file),
+             rung.flop / metric(launch, "dram_bytes", file)) for rung, launch, file in pairs]
 
 
 def draw(data):
@@ -40,34 +43,45 @@ def draw(data):
     peak, memory = device["peak_flop_per_second"] * 1e-12, device["peak_dram_bytes_per_second"] * 1e-12
     sgemm = data.kernels["sgemm"]["tflops"]
     found = points(data)
-    fig = style.figure(4.9)
-    ax = style.axes(fig, 0.75, 0.6, 6.75, 3.75)
+    fig = style.figure(HEIGHT)
+    ax = style.axes(fig, 0.75, 0.6, 6.75, HEIGHT - 1.15)
     left = min(1.0, min(l2 for _, _, l2, _ in found) / 2)
     right = max(dram for *_, dram in found) * 1.9
-    bottom, top = min(rate for _, rate, *_ in found) / 1.8, peak * 1.7
+    bottom, top = min(rate for _, rate, *_ in found) / 1.8, INTEGER_ROOF * 1.7
     powers = style.powers(left, right)
     style.log(ax, "x", left, right, powers, style.power_labels(powers))
-    style.log(ax, "y", bottom, top, (0.5, 1, 2, 5, 10, 20, 50, 100), ("0.5", "1", "2", "5", "10", "20", "50", "100"))
+    style.log(ax, "y", bottom, top, (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500),
+              ("0.5", "1", "2", "5", "10", "20", "50", "100", "200", "500"))
     ax.set_ylim(bottom, top)
     ax.grid()
     ax.set_xlabel("FLOP for each byte (logarithmic)")
     ax.set_ylabel("TFLOP/s, 4·B·N²·d over the time (logarithmic)")
     corner = peak / memory
     ax.plot([left, corner, right], [memory * left, peak, peak], color=style.INK, linewidth=1.6)
+    ax.plot([corner, INTEGER_ROOF / memory, right], [peak, INTEGER_ROOF, INTEGER_ROOF], color=style.FIXED["color"],
+            linewidth=1.6)
     ax.plot([corner, right], [sgemm, sgemm], color=style.GREEN, linewidth=1.2, linestyle=":")
-    ax.text(right * 0.97, peak * 1.07, f"float32 peak {significant(peak, 3)} TFLOP/s", ha="right", fontsize=style.SMALL)
+    ax.text(right * 0.97, peak / 1.04, f"float32 peak {significant(peak, 3)} TFLOP/s", ha="right", va="top",
+            fontsize=style.SMALL)
+    ax.text(right * 0.97, INTEGER_ROOF * 1.07, f"bytes on tensor cores, six for one: {significant(INTEGER_ROOF, 3)} "
+            "TFLOP/s", ha="right", fontsize=style.SMALL)
     ax.text(left * 1.75, memory * left * 1.2, f"DRAM {significant(memory, 3)} TB/s", fontsize=style.SMALL)
     ax.text(corner * 1.25, sgemm * 1.06, f"cuBLAS SGEMM {significant(sgemm, 3)} TFLOP/s", fontsize=style.SMALL)
-    for _, rate, l2, dram in found:
+    fixed = data.fixed_rungs
+    for kernel, rate, l2, dram in found:
+        look = {key: (style.FIXED if kernel in fixed else style.HW4)[key] for key in ("color", "marker")}
         ax.plot([l2, dram], [rate, rate], color=style.PALE, linewidth=0.9, zorder=2)
-        ax.plot([l2], [rate], marker="o", color=style.BLUE, markersize=6, zorder=4)
-        ax.plot([dram], [rate], marker="o", color=style.BLUE, markerfacecolor="white", markersize=6, zorder=4)
+        ax.plot([l2], [rate], markersize=6, zorder=4, **look)
+        ax.plot([dram], [rate], markerfacecolor="white", markersize=6, zorder=4, **look)
     label(fig, ax, found, right)
-    style.write(fig, 0.15, 4.68, "Roofline of the ladder on t28", fontsize=10.5, weight="bold", va="center")
+    top_line = HEIGHT - 0.22
+    style.write(fig, 0.15, top_line, "Roofline of both ladders on t28", fontsize=10.5, weight="bold", va="center")
     everywhere = style.canvas(fig)
-    for x, face, text in ((3.5, style.BLUE, "bytes from L2"), (4.9, "white", "bytes from DRAM")):
-        everywhere.plot([x], [4.68], marker="o", color=style.BLUE, markerfacecolor=face, markersize=6)
-        everywhere.text(x + 0.12, 4.68, text, va="center_baseline", fontsize=style.TEXT)
+    for x, look, face, text in ((3.4, style.HW4, style.BLUE, "bytes from L2"),
+                                (4.7, style.HW4, "white", "bytes from DRAM"),
+                                (6.2, style.FIXED, style.PURPLE, "the same under fixed")):
+        everywhere.plot([x], [top_line], marker=look["marker"], color=look["color"], markerfacecolor=face, markersize=6)
+        everywhere.text(x + 0.12, top_line, text, va="center_baseline", fontsize=style.TEXT)
     return fig
 
 

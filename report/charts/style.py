@@ -15,6 +15,7 @@ INK, GREY, PALE, FAINT = "#222222", "#6f6f6f", "#c9c9c9", "#ebebeb"
 
 # Who is who in every chart: colour, marker, line.
 HW4 = {"color": BLUE, "marker": "o", "linestyle": "-"}
+FIXED = {"color": PURPLE, "marker": "v", "linestyle": "-"}
 EFFICIENT = {"color": RED, "marker": "s", "linestyle": "--"}
 NAIVE = {"color": ORANGE, "marker": "^", "linestyle": ":"}
 SEQ = {"color": GREY, "marker": "D", "linestyle": "-."}

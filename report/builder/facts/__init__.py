@@ -12,7 +12,9 @@ has no unit. The ends of a list of numbers are least and most, each with case an
     profile_of_cases.t10.drawn_tiles.issue_slots_busy_pct
     files.t22.hw4.ms  .context.ms  .plain.ms  .1_stream.ms  .of_plain  .stage_ms.write  .work_ms  .outside_ms
     pipeline.streams4.after_context_ms   steps.1.ms  steps.last.kernel_ms  steps.gain
-    accuracy.t28.hw4  accuracy.hw4.most.value  accuracy.below_naive        cpu.t10.over_torch
+    accuracy.t28.hw4  accuracy.hw4.most.value  accuracy.hw4_below_naive    cpu.t10.over_torch
+    fixed.cases.t28.tflops  .over_f32    fixed.ladder.t28.wgmma_group.ms   fixed.profile.mma_groups.tensor_pipe_pct
+    fixed.roof.tflops                    distributions.normal.d64.hw4_fixed.largest_of_row
     seq.t28.kernel_speed_up  .files_speed_up  .seconds                     seq.kernel.least.case
     code.rows  code.keys  code.threads   sizes in the sources
 
@@ -21,7 +23,7 @@ has no unit. The ends of a list of numbers are least and most, each with case an
 from __future__ import annotations
 
 from .. import sources
-from . import kernels, machine, profiles, runs
+from . import fixed, kernels, machine, profiles, runs
 
 
 def all_facts(data) -> dict:
@@ -30,7 +32,8 @@ def all_facts(data) -> dict:
             "accuracy": kernels.accuracy(data), "profile": profiles.profile(data),
             "profile_of_cases": profiles.profile_of_cases(data), "files": runs.files(data),
             "pipeline": runs.pipeline(data), "steps": runs.steps(data), "seq": runs.sequential(data),
-            "cpu": runs.cpu(data), "code": sources.constants()}
+            "cpu": runs.cpu(data), "fixed": fixed.fixed(data), "distributions": fixed.distributions(data),
+            "code": sources.constants()}
 
 
 def listed(facts, prefix=""):

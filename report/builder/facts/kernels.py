@@ -75,8 +75,9 @@ def accuracy(data):
     found = data.accuracy["cases"]
     errors = {case["name"]: case["largest_errors"] for case in found}
     tree = {**errors, "count": len(found)}
-    for who in ("hw4", "efficient", "naive"):
+    for who in ("hw4", "hw4_fixed", "efficient", "naive"):
         tree[who] = extremes({name: values[who] for name, values in errors.items()})
-    tree["not_above_efficient"] = sum(values["hw4"] <= values["efficient"] for values in errors.values())
-    tree["below_naive"] = sum(values["hw4"] < values["naive"] for values in errors.values())
+    for who in ("hw4", "hw4_fixed"):
+        tree[f"{who}_not_above_efficient"] = sum(values[who] <= values["efficient"] for values in errors.values())
+        tree[f"{who}_below_naive"] = sum(values[who] < values["naive"] for values in errors.values())
     return tree
