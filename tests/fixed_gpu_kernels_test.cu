@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../src/gpu/fixed/unit_rows.h"
 #include "../src/gpu/kernels.h"
 #include "attend.h"
 #include "attention_case.h"
@@ -71,8 +72,12 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
 
 // Sequences that are long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): units
 // for every multiprocessor and some more, the last of a batch with a group that has no rows.
-Shape joint64() { return {current_device().multiprocessors / 6 + 1, 1088, 33}; }
-Shape joint32() { return {current_device().multiprocessors / 5 + 1, 1216, 16}; }
+Shape joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
+    EXPECT_TRUE(fixed_point::takes_joint(batches, tokens, tokens, groups, current_device().multiprocessors));
+    return {batches, tokens, dim};
+}
+Shape joint64() { return joint_shape(current_device().multiprocessors / 6 + 1, 1088, 33, 3); }
+Shape joint32() { return joint_shape(current_device().multiprocessors / 5 + 1, 1216, 16, 4); }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint64(), CaseKind::uniform, 8);

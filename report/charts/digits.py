@@ -9,8 +9,8 @@ CELL = 0.62
 
 
 def caption(_):
-    return ("A number of `fixed` is an integer of 24 bits, cut into three digits from −128 to 127, and a power of two "
-            "that 64 keys share. Of the nine products of two numbers' digits six are taken, each on the tensor cores "
+    return ("A number of `fixed` is an integer of 23 bits and a sign, cut into three digits from −128 to 127, and a "
+            "power of two that a row of Q or 64 keys share. Of the nine products of two numbers' digits six are taken, each on the tensor cores "
             "as a matrix of bytes times another; those of one weight add up in the same 32-bit sum. The three of the "
             "lowest weights are left out.")
 

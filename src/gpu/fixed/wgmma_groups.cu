@@ -1,4 +1,5 @@
-// One group of four warps on a multiprocessor, or several in blocks of their own: a block for each unit of work.
+// One group of four warps on a multiprocessor, or several, each a block of its own (at d = 128 two in one block). A
+// block for each unit of work.
 #include <limits>
 
 #include "fixed_kernels.h"
