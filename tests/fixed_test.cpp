@@ -316,7 +316,7 @@ TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
     std::mt19937 random(29);
     std::student_t_distribution<float> heavy(2.0f);
     std::normal_distribution<float> normal;
-    std::uniform_int_distribution<int> power(-20, 20);
+    std::uniform_int_distribution<int> exponent(-20, 20);
     const auto fill_each = [](auto draw) {
         return [draw](float* qkv, int64_t) mutable {
             for (size_t i = 0; i < size_t{3} * 150 * 48; ++i) qkv[i] = draw(i);
@@ -332,7 +332,7 @@ TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
     expect("a huge key", fill_each([&](size_t i) { return normal(random) * (i == 7203 ? 1e6f : 1.0f); }));
     expect("a huge value", fill_each([&](size_t i) { return normal(random) * (i == 14405 ? 1e6f : 1.0f); }));
     expect("powers of two",
-           fill_each([&](size_t) { return std::ldexp(normal(random) < 0 ? -1.0f : 1.0f, power(random)); }));
+           fill_each([&](size_t) { return std::ldexp(normal(random) < 0 ? -1.0f : 1.0f, exponent(random)); }));
 }
 
 // Of ordinary data the roundings mostly cancel: values within 3, and as close to them as f32's are.

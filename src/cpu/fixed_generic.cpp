@@ -104,7 +104,7 @@ struct Workspace {
 
 HW4_FMA_CLONES void start_row(const float* q, int64_t dim, float c, Row& row, float* o, int16_t* digits) {
     const auto columns = static_cast<size_t>(dim);
-    float scaled[kMostColumns];
+    float scaled[kMostColumns] = {};
     for (size_t t = 0; t < columns; ++t) scaled[t] = scaled_query(q[t], c);
     row = {-std::numeric_limits<float>::infinity(), 0.0f, 0.0f, exponent_of(scaled, columns)};
     std::fill(o, o + columns, 0.0f);
