@@ -29,6 +29,17 @@ struct Variant {
     static constexpr unsigned kAhead = kStages > 4 ? kStages / 2 : kStages > 3 ? 2 : kStages - 1;
 };
 
+// Head size, groups of a block, stages, blocks of a multiprocessor. A group alone has so many stages that no two blocks
+// fit; groups apart are a block each; joint ones share a block and its tiles.
+using Alone32 = Variant<32, 1, 9, 1>;
+using Alone64 = Variant<64, 1, 5, 1>;
+using Alone128 = Variant<128, 1, 3, 1>;
+using Apart32 = Variant<32, 1, 2, 4>;
+using Apart64 = Variant<64, 1, 2, 3>;
+using Joint32 = Variant<32, 4, 8, 1>;
+using Joint64 = Variant<64, 3, 6, 1>;
+using Joint128 = Variant<128, 2, 3, 1>;
+
 template <class T>
 using RowDescriptor = PlaneDescriptor<T::kDim>;   // of Q and K
 using KeyDescriptor = PlaneDescriptor<kTileKeys>; // of V

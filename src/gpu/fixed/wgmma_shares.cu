@@ -12,13 +12,6 @@ namespace {
 
 using namespace fixed_point;
 
-// Head size, groups of a block, stages, blocks of a multiprocessor.
-using Apart32 = Variant<32, 1, 2, 4>;
-using Apart64 = Variant<64, 1, 2, 3>;
-using Joint32 = Variant<32, 4, 8, 1>;
-using Joint64 = Variant<64, 3, 6, 1>;
-using Joint128 = Variant<128, 2, 3, 1>;
-
 template <class T>
 int64_t blocks_on(const Device& device) {
     return int64_t{device.multiprocessors} * T::kBlocks;
