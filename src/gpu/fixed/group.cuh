@@ -4,6 +4,7 @@
 
 #include "../kernels.h"
 #include "tile_weights.cuh"
+#include "uniform.cuh"
 #include "unit_rows.h"
 
 namespace hw4::gpu::fixed_point {
@@ -284,9 +285,9 @@ struct Group {
 
     // Tiles [first, end) of a batch; of those before `ordinary` all keys exist and all weights are ordinary.
     __device__ __forceinline__ void attend(unsigned first, unsigned ordinary, unsigned end, int64_t tokens) {
-        unsigned tile = first;
-        for (unsigned left = max(first, min(ordinary, end)) - first; left > 0; --left)
-            attend(tile++, OrdinaryWeights{});
+        const unsigned any = uniform(max(first, min(ordinary, end)));
+        unsigned tile = uniform(first);
+        for (; tile < any; ++tile) attend(tile, OrdinaryWeights{});
         for (; tile < end; ++tile) {
             const auto keys = static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys));
             attend(tile, AnyWeights{keys - static_cast<int>(threadIdx.x) % 4 * 2, {}, {}});

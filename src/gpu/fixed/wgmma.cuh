@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "layout.h"
+#include "uniform.cuh"
 
 namespace hw4::gpu::fixed_point {
 
@@ -16,31 +17,29 @@ __device__ __forceinline__ SharedAddress shared_address(const void* pointer) {
     return static_cast<SharedAddress>(__cvta_generic_to_shared(pointer));
 }
 
-__device__ __forceinline__ void init_barrier(uint64_t* barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+__device__ __forceinline__ void init_barrier(SharedAddress barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
 // The barrier's phase ends when `bytes` have been copied.
-__device__ __forceinline__ void expect_bytes(uint64_t* barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
+__device__ __forceinline__ void expect_bytes(SharedAddress barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-__device__ __forceinline__ void wait_for_phase(uint64_t* barrier, int parity) {
+__device__ __forceinline__ void wait_for_phase(SharedAddress barrier, int parity) {
     asm volatile("{\n"
                  ".reg .pred done;\n"
                  "again:\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                  "@!done bra again;\n"
-                 "}\n" ::"r"(shared_address(barrier)),
+                 "}\n" ::"r"(barrier),
                  "r"(parity)
                  : "memory");
 }
 
-__device__ __forceinline__ void copy_bytes(void* to, const void* from, int bytes, uint64_t* barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(barrier))
+__device__ __forceinline__ void copy_bytes(SharedAddress to, const void* from, int bytes, SharedAddress barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
                  : "memory");
 }
 
@@ -50,15 +49,11 @@ __device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.a
 // Of the 128 threads of group `group`.
 __device__ __forceinline__ void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
-__device__ __forceinline__ void arrive(uint64_t* barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+__device__ __forceinline__ void arrive(SharedAddress barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 // ---- Matrix products
-
-// A value that is the same in all lanes, in a register that all lanes share: the compiler cannot always tell, and would
-// move every operand's address there one by one.
-__device__ __forceinline__ uint32_t uniform(uint32_t x) { return __reduce_or_sync(~0u, x); }
 
 // A plane of bytes in shared memory, rows of kRowBytes, as the tensor cores read it. Only the lower half of a
 // descriptor depends on where the plane is, so that moving it is an addition of 32 bits.

@@ -85,27 +85,26 @@ template <class T>
 struct WgmmaProducts {
     using Layout = TileLayout<T::kDim>;
     TileRing<T> ring;
+    TileFetcher<T> fetcher;
+    uint32_t warp; // of the block; the first one has tiles fetched
     RowDescriptor<T> q;
     RowDescriptor<T> k; // of the first stage
     KeyDescriptor v;
 
-    __device__ WgmmaProducts(BlockMemory<T>& memory, int group)
-        : ring{memory, {}}, q(RowDescriptor<T>::at(memory.queries[group].planes)),
+    __device__ WgmmaProducts(BlockMemory<T>& memory, const unsigned char* tiles, int group)
+        : ring(memory), fetcher(memory, tiles), warp(uniform(threadIdx.x / 32)),
+          q(RowDescriptor<T>::at(memory.queries[group].planes)),
           k(RowDescriptor<T>::at(memory.tiles[0])), v{k.low + (Layout::kValues >> 4)} {}
 
-    __device__ __forceinline__ uint32_t stage_offset() const { return ring.at.stage * BlockMemory<T>::kStage; }
-
-    __device__ __forceinline__ TileScales scales(unsigned) const {
-        return *reinterpret_cast<const TileScales*>(ring.memory.tiles[ring.at.stage] + Layout::kScales);
-    }
+    __device__ __forceinline__ TileScales scales(unsigned) const { return ring.scales(); }
 
     // The scores of a tile begin; whatever does not need them may come before end_scores().
-    __device__ __forceinline__ void begin_scores(unsigned, ScoreLevels& s) const {
+    __device__ __forceinline__ void begin_scores(unsigned, ScoreLevels& s) {
         ring.wait();
         begin_products();
-        multiply_queries<T>(s, q, k.plus(stage_offset()));
+        multiply_queries<T>(s, q, k.plus(ring.stage_offset()));
         commit_products();
-        if (threadIdx.x == 0) TileFetcher<T>{ring.memory}.refill();
+        if (warp == 0) fetcher.refill(ring.turn());
     }
 
     __device__ __forceinline__ void end_scores(unsigned, ScoreLevels& s) const {
@@ -118,7 +117,7 @@ struct WgmmaProducts {
         pin_words(planes.half[0]);
         pin_words(planes.half[1]);
         begin_products();
-        multiply_weights<T>(y, planes, v.plus(stage_offset() + static_cast<uint32_t>(part * Layout::kPart)));
+        multiply_weights<T>(y, planes, v.plus(ring.stage_offset() + static_cast<uint32_t>(part * Layout::kPart)));
         commit_products();
     }
 
@@ -129,15 +128,22 @@ struct WgmmaProducts {
     }
 
     __device__ __forceinline__ void leave() { ring.advance(); }
+
+    // Some tiles that other groups need: never the first group, which always has rows.
+    __device__ void skip(unsigned tiles) {
+        for (; tiles > 0; --tiles) {
+            ring.wait();
+            ring.release();
+            ring.advance();
+        }
+    }
 };
 
 // The tiles of a share's piece; none where there is no such piece.
-template <class T>
-__device__ TileRun run_of(const Share& share, int64_t piece, const Prepared& prepared, int64_t units_of_batch) {
-    if (piece >= share.pieces()) return {nullptr, 0};
+__device__ inline TileRun run_of(const Share& share, int64_t piece, int64_t units_of_batch) {
+    if (piece >= share.pieces()) return {0, 0};
     const Piece of = share.piece(piece);
-    const int64_t first = of.unit / units_of_batch * share.tiles + of.first;
-    return {prepared.tiles + static_cast<size_t>(first) * TileLayout<T::kDim>::kStride, of.end - of.first};
+    return {static_cast<uint32_t>(of.unit / units_of_batch * share.tiles + of.first), of.end - of.first};
 }
 
 template <class T>
@@ -149,20 +155,25 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     if (shared_address(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
     const int64_t units_of_batch = GroupRows::blocks_of_batch<T::kGroups>(args);
-    const TileFetcher<T> fetcher{memory};
     if (threadIdx.x == 0) {
         memory.share = handover.take_share();
-        fetcher.start(run_of<T>(shares.share(memory.share), 0, prepared, units_of_batch));
+        TileFetcher<T>::init(memory);
     }
     __syncthreads();
 
     const Share share = shares.share(memory.share);
     Queries<T::kDim>& queries = memory.queries[group];
-    Group<WgmmaProducts<T>> work(WgmmaProducts<T>(memory, group));
+    Group<WgmmaProducts<T>> work(WgmmaProducts<T>(memory, prepared.tiles, group));
+    work.products.fetcher.start(run_of(share, 0, units_of_batch));
     for (int64_t i = 0; i < share.pieces(); ++i) {
-        if (threadIdx.x == 0) fetcher.announce(run_of<T>(share, i + 1, prepared, units_of_batch));
+        if (work.products.warp == 0)
+            work.products.fetcher.announce(run_of(share, i + 1, units_of_batch), work.products.ring.turn());
         const Piece piece = share.piece(i);
         const GroupRows where = GroupRows::of<T::kGroups>(args, piece.unit, group);
+        if (where.rows == 0) {
+            work.products.skip(piece.end - piece.first);
+            continue;
+        }
         sync_group(group); // all of it has done with the rows before
         load_queries(queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c);
         publish_to_async();

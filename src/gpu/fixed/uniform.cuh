@@ -1,0 +1,21 @@
+// Values that are the same in all lanes of a warp.
+#pragma once
+
+#include <cstdint>
+
+namespace hw4::gpu::fixed_point {
+
+// The value in a register that all lanes share: the compiler cannot always tell, and would keep it in one for each
+// lane, or move every operand's address there one by one.
+__device__ __forceinline__ uint32_t uniform(uint32_t x) { return __reduce_or_sync(~0u, x); }
+
+// True in one lane of a warp that has come together, without asking for the thread's number.
+__device__ __forceinline__ bool is_elected() {
+    unsigned elected = 0;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n" : "=r"(elected));
+#endif
+    return elected != 0;
+}
+
+} // namespace hw4::gpu::fixed_point
