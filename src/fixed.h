@@ -85,14 +85,20 @@ HW4_INLINE int32_t nearest(float x) {
 
 HW4_INLINE int32_t quantised(float x, Factors scale) { return nearest(x * scale.first * scale.second); }
 
-// q * c; where that is beyond all floats, which only d = 1 and 2 can do, the largest.
-HW4_INLINE float scaled_query(float q, float c) {
+// An infinite number becomes the largest that is not.
+HW4_INLINE float within_floats(float x) {
     constexpr float kMost = 0x1.fffffep127f;
-    return larger(-larger(-(q * c), -kMost), -kMost);
+    return larger(-larger(-x, -kMost), -kMost);
 }
 
-// The bytes of this are the digits, as two's complement: 0 the lowest.
-HW4_INLINE uint32_t digit_bytes(int32_t n) { return (static_cast<uint32_t>(n) + 0x808080u) ^ 0x808080u; }
+// q * c; where that is beyond all floats, which only d = 1 and 2 can do, the largest.
+HW4_INLINE float scaled_query(float q, float c) { return within_floats(q * c); }
+
+// The bytes of this are the digits plus 128: 0 the lowest.
+HW4_INLINE uint32_t biased_digits(int32_t n) { return static_cast<uint32_t>(n) + 0x808080u; }
+
+// The bytes of this are the digits, as two's complement.
+HW4_INLINE uint32_t digit_bytes(int32_t n) { return biased_digits(n) ^ 0x808080u; }
 
 HW4_INLINE int digit(uint32_t bytes, int place) { return static_cast<int8_t>(bytes >> (8 * place)); }
 

@@ -24,6 +24,15 @@ __device__ __forceinline__ uint32_t digits_at(float x, fixed::Factors scale) {
     return fixed::digit_bytes(fixed::quantised(x, scale));
 }
 
+// The digits of four numbers by place. What turns digits into bytes is taken away from all four at once.
+__device__ __forceinline__ Planes planes_at(float4 x, fixed::Factors scale) {
+    const auto biased = [&](float number) { return fixed::biased_digits(fixed::quantised(number, scale)); };
+    Planes planes = planes_of(biased(x.x), biased(x.y), biased(x.z), biased(x.w));
+#pragma unroll
+    for (uint32_t& word : planes.word) word ^= 0x80808080u;
+    return planes;
+}
+
 // The largest of a warp's values, for every lane.
 __device__ __forceinline__ uint32_t largest_of_warp(uint32_t value) {
 #pragma unroll
@@ -34,11 +43,9 @@ __device__ __forceinline__ uint32_t largest_of_warp(uint32_t value) {
 // Magnitudes compare like their bits.
 __device__ __forceinline__ uint32_t magnitude(float x) { return bits_of(x) & 0x7fffffffu; }
 
-// At least the length of every vector of up to 256 numbers of at most this magnitude, whose sum of squares came out as
-// at most `square`. Squares of tiny numbers vanish, so those are bounded by the magnitude alone.
-__device__ __forceinline__ float length_bound(float square, float largest) {
-    return largest < 0x1p-60f ? 16.0f * largest : sqrtf(square) * 1.001f;
-}
+// At least the length of every vector of up to 256 numbers whose sum of squares came out as at most `square`. Rounding
+// costs less than a thousandth, and squares that vanish less than 2^-70: a thousandth too, or below the least bound.
+__device__ __forceinline__ float length_bound(float square) { return fmaxf(sqrtf(square) * 1.001f, 0x1p-56f); }
 
 // A row's columns from `first` on, zeros where there are none.
 __device__ __forceinline__ float4 four_columns(const float* row, int first, int dim, bool aligned) {

@@ -10,13 +10,14 @@
 namespace hw4::gpu::fixed_point {
 
 constexpr int kGroupThreads = 128;
+constexpr int kGroupWarps = kGroupThreads / 32;
 
 // A group's rows of Q.
 template <int kDim>
 struct Queries {
     alignas(1024) unsigned char planes[kDigits][kGroupRows * kDim]; // low, middle, high
     int exponent[kGroupRows];
-    float length[kGroupRows]; // at least its row's
+    float longest_square[kGroupWarps]; // of each warp's rows, up to rounding
 };
 
 // A group's rows of Q as its threads load them: some lanes for each row, four columns a lane.
@@ -34,37 +35,38 @@ struct QueryLoader {
     static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
     static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
 
-    static __device__ __forceinline__ void store(Queries<kDim>& to, int row, float4 (&x)[kParts], float c) {
-        uint32_t largest = 0;
+    template <class Of>
+    static __device__ __forceinline__ void each(float4 (&x)[kParts], const Of& of) {
+#pragma unroll
+        for (float4& n : x) n = make_float4(of(n.x), of(n.y), of(n.z), of(n.w));
+    }
+
+    // A row that is scaled already; returns its square.
+    static __device__ __forceinline__ float store(Queries<kDim>& to, int row, const float4 (&x)[kParts]) {
+        float largest = 0;
         float square = 0;
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-            float4& n = x[part];
-            n = make_float4(fixed::scaled_query(n.x, c), fixed::scaled_query(n.y, c), fixed::scaled_query(n.z, c),
-                            fixed::scaled_query(n.w, c));
-            largest = max(max(largest, max(magnitude(n.x), magnitude(n.y))), max(magnitude(n.z), magnitude(n.w)));
-            square += n.x * n.x + n.y * n.y + n.z * n.z + n.w * n.w;
+        for (const float4& n : x) {
+            largest = fmaxf(fmaxf(largest, fmaxf(fabsf(n.x), fabsf(n.y))), fmaxf(fabsf(n.z), fabsf(n.w)));
+            square = fused(n.x, n.x, fused(n.y, n.y, fused(n.z, n.z, fused(n.w, n.w, square))));
         }
 #pragma unroll
         for (int lanes = 1; lanes < kLanes; lanes *= 2) {
-            largest = max(largest, __shfl_xor_sync(~0u, largest, lanes));
+            largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, lanes));
             square += __shfl_xor_sync(~0u, square, lanes);
         }
-        const int exponent = fixed::exponent_for(float_of(largest));
+        const int exponent = fixed::exponent_for(largest);
         const fixed::Factors scale = fixed::factors(exponent);
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-            const Planes planes = planes_of(digits_at(x[part].x, scale), digits_at(x[part].y, scale),
-                                            digits_at(x[part].z, scale), digits_at(x[part].w, scale));
+            const Planes planes = planes_at(x[part], scale);
             const int at = swizzled<kDim>(row, column(part));
 #pragma unroll
             for (int plane = 0; plane < kDigits; ++plane)
                 *reinterpret_cast<uint32_t*>(to.planes[plane] + at) = planes.word[plane];
         }
-        if (thread() % kLanes == 0) {
-            to.exponent[row] = exponent;
-            to.length[row] = length_bound(square, float_of(largest));
-        }
+        if (thread() % kLanes == 0) to.exponent[row] = exponent;
+        return square;
     }
 };
 
@@ -73,31 +75,48 @@ template <int kDim>
 __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, int rows, int dim, float c) {
     using Loader = QueryLoader<kDim>;
     const bool aligned = dim % 4 == 0;
+    const bool whole = dim == kDim && rows == kGroupRows;
+    float square = 0;
     for (int first = 0; first < Loader::kSteps; first += Loader::kAhead) {
         float4 x[Loader::kAhead][Loader::kParts];
+        const auto load = [&](const auto& four) {
+#pragma unroll
+            for (int i = 0; i < Loader::kAhead; ++i)
+#pragma unroll
+                for (int part = 0; part < Loader::kParts; ++part) {
+                    const int row = Loader::row(first + i);
+                    x[i][part] = four(row, q + static_cast<size_t>(row) * stride, Loader::column(part));
+                }
+        };
+        if (whole)
+            load([](int, const float* row, int column) { return *reinterpret_cast<const float4*>(row + column); });
+        else
+            load([&](int index, const float* row, int column) {
+                return index < rows ? four_columns(row, column, dim, aligned) : make_float4(0, 0, 0, 0);
+            });
+#pragma unroll
+        for (auto& row : x) Loader::each(row, [&](float n) { return n * c; });
+        if (c > 1.0f) { // or else the product is a float
+#pragma unroll
+            for (auto& row : x) Loader::each(row, fixed::within_floats);
+        }
 #pragma unroll
         for (int i = 0; i < Loader::kAhead; ++i)
-#pragma unroll
-            for (int part = 0; part < Loader::kParts; ++part) {
-                const int row = Loader::row(first + i);
-                x[i][part] =
-                    row < rows ? four_columns(q + static_cast<size_t>(row) * stride, Loader::column(part), dim, aligned)
-                               : make_float4(0, 0, 0, 0);
-            }
-#pragma unroll
-        for (int i = 0; i < Loader::kAhead; ++i) Loader::store(to, Loader::row(first + i), x[i], c);
+            square = fmaxf(square, Loader::store(to, Loader::row(first + i), x[i]));
     }
+    square = float_of(largest_of_warp(bits_of(square)));
+    if (Loader::thread() % 32 == 0) to.longest_square[Loader::thread() / 32] = square;
 }
 
 // Whether no weight of the group's rows in the batch is below 2^-140, whatever the tile. For choosing code, never for
 // bytes.
 template <int kDim>
 __device__ bool scores_are_near(const Queries<kDim>& queries, float longest_key) {
-    float length = 0;
-    for (int row = static_cast<int>(threadIdx.x) % 32; row < kGroupRows; row += 32)
-        length = fmaxf(length, queries.length[row]);
+    float square = 0;
+#pragma unroll
+    for (float of_warp : queries.longest_square) square = fmaxf(square, of_warp);
     // Two scores of a row differ by at most this, in base-2 units.
-    const float spread = 2.0f * float_of(largest_of_warp(bits_of(length))) * longest_key;
+    const float spread = 2.0f * length_bound(square) * longest_key;
     return __all_sync(~0u, spread <= 130.0f);
 }
 

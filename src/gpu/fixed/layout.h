@@ -31,8 +31,8 @@ __host__ __device__ constexpr int swizzled(int row, int at) {
     static_assert(kRowBytes == 32 || kRowBytes == 64 || kRowBytes == 128 || kRowBytes == 256);
     constexpr int kPeriod = kRowBytes < 128 ? 128 : kRowBytes;
     constexpr int kPieces = kRowBytes < 128 ? kRowBytes / 16 : 8;
-    const int linear = row * kRowBytes + at;
-    return linear ^ ((linear / kPeriod % kPieces) << 4);
+    const auto linear = static_cast<unsigned>(row * kRowBytes + at);
+    return static_cast<int>(linear ^ ((linear / kPeriod % kPieces) << 4));
 }
 
 constexpr int kScalesStride = 128; // what the scales take in global memory, so that tiles start at whole lines

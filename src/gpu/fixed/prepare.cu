@@ -65,8 +65,7 @@ __device__ void keys_to_planes(const TileOfFloats<kDim>& k, fixed::Factors scale
     using Layout = TileLayout<kDim>;
 #pragma unroll
     for (int i = 0; i < k.kEach; ++i) {
-        const Planes planes = planes_of(digits_at(k.x[i].x, scale), digits_at(k.x[i].y, scale),
-                                        digits_at(k.x[i].z, scale), digits_at(k.x[i].w, scale));
+        const Planes planes = planes_at(k.x[i], scale);
         const int at = swizzled<kDim>(k.row(i), k.column(i));
 #pragma unroll
         for (int plane = 0; plane < kDigits; ++plane)
@@ -141,7 +140,7 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         const float square = float_of(largest_of_block(bits_of(tile.largest_square()), memory.reduction));
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
-            const auto bound = static_cast<int>(bits_of(length_bound(square, largest))); // positive: ordered like ints
+            const auto bound = static_cast<int>(bits_of(length_bound(square))); // positive: ordered like ints
             atomicMax(reinterpret_cast<int*>(to.longest_key) + batch, bound);
         }
         keys_to_planes(tile, fixed::factors(exponent), image);
