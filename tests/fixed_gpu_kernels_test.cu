@@ -76,8 +76,8 @@ Shape joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
     EXPECT_TRUE(fixed_point::takes_joint(batches, tokens, tokens, groups, current_device().multiprocessors));
     return {batches, tokens, dim};
 }
-Shape joint64() { return joint_shape(current_device().multiprocessors / 6 + 1, 1088, 33, 3); }
-Shape joint32() { return joint_shape(current_device().multiprocessors / 5 + 1, 1216, 16, 4); }
+Shape joint64() { return joint_shape(current_device().multiprocessors / 4 + 1, 700, 33, 3); }
+Shape joint32() { return joint_shape(current_device().multiprocessors / 3 + 1, 700, 16, 4); }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint64(), CaseKind::uniform, 8);

@@ -102,10 +102,24 @@ TEST_F(EachDivision, HandsAUnitOnOnceAtMostFromTheNextBlockAndInTime) {
 
 constexpr int kMultiprocessors = 132; // of an H200
 
+TEST(Shares, EveryBlockGetsSomeOfTheLastUnitsOfBatches) {
+    constexpr int64_t kUnits = 11; // of a batch: a divisor of the number of blocks
+    const Shares shares = Shares::of(500 * kUnits, 32, kMultiprocessors);
+    for (int64_t block = 0; block < kMultiprocessors; ++block) {
+        const Share share = shares.share(block);
+        int64_t last = 0;
+        for (int64_t i = 0; i < share.pieces(); ++i) last += share.piece(i).unit % kUnits == kUnits - 1 ? 1 : 0;
+        EXPECT_GE(last, share.pieces() / kUnits - 1);
+        EXPECT_LE(last, share.pieces() / kUnits + 2);
+    }
+}
+
 TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
     EXPECT_TRUE(takes_joint(4, 16384, 16384, 3, kMultiprocessors));
     EXPECT_TRUE(takes_joint(500, 2048, 2048, 3, kMultiprocessors));
-    EXPECT_FALSE(takes_joint(300, 1024, 1024, 3, kMultiprocessors)); // a ninth is missing
+    EXPECT_TRUE(takes_joint(300, 1024, 1024, 3, kMultiprocessors));
+    EXPECT_FALSE(takes_joint(300, 640, 640, 3, kMultiprocessors)); // a fifth is missing
+    EXPECT_FALSE(takes_joint(2000, 256, 256, 4, kMultiprocessors));
     EXPECT_TRUE(takes_joint(800, 1024, 1024, 4, kMultiprocessors));
     EXPECT_FALSE(takes_joint(9600, 128, 128, 3, kMultiprocessors));
     EXPECT_FALSE(takes_joint(1, 16384, 16384, 3, kMultiprocessors)); // 86 units
@@ -114,10 +128,12 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
 
 // What fixed_gpu_kernels_test.cu counts on.
 TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 6 + 1, 1088, 1088, 3, kMultiprocessors));
-    EXPECT_GT((kMultiprocessors / 6 + 1) * units_for(1088, 3), kMultiprocessors);
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 5 + 1, 1216, 1216, 4, kMultiprocessors));
-    EXPECT_GT((kMultiprocessors / 5 + 1) * units_for(1216, 4), kMultiprocessors);
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 4 + 1, 700, 700, 3, kMultiprocessors));
+    EXPECT_GT((kMultiprocessors / 4 + 1) * units_for(700, 3), kMultiprocessors);
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 3 + 1, 700, 700, 4, kMultiprocessors));
+    EXPECT_GT((kMultiprocessors / 3 + 1) * units_for(700, 4), kMultiprocessors);
+    EXPECT_GE(units_for(700, 3) * 3 * kGroupRows - 700, kGroupRows); // a group without rows
+    EXPECT_GE(units_for(700, 4) * 4 * kGroupRows - 700, kGroupRows);
     EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 1216, 1024, 4, kMultiprocessors)); // in parts
 }
 

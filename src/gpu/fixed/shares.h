@@ -2,11 +2,13 @@
 // units of work there are for each.
 //
 // Most units, of as many tiles each, go to the blocks in turn, so that at any time all work on neighbours, which share
-// their keys. The last ones, at least one for each block and less than two, follow one another in a line that is cut
-// into one share for each block. A cut may go through a unit. The block after the cut then does the unit's first tiles,
-// and does them before all else; the block before the cut does the others, as the last thing it does, which is not
-// before, if all are as fast. So a unit's tiles are done one after the other, and hardly anybody waits: the running
-// sums go from one block to the other through memory. (McNaughton's rule for jobs that may be interrupted.)
+// their keys; in each round to another one first, since the last unit of a batch may be less work than others, and may
+// be at the same place in every round. The last ones, at least one for each block and less than two, follow one another
+// in a line that is cut into one share for each block. A cut may go through a unit. The block after the cut then does
+// the unit's first tiles, and does them before all else; the block before the cut does the others, as the last thing it
+// does, which is not before, if all are as fast. So a unit's tiles are done one after the other, and hardly anybody
+// waits: the running sums go from one block to the other through memory. (McNaughton's rule for jobs that may be
+// interrupted.)
 #pragma once
 
 #include <cstdint>
@@ -36,11 +38,16 @@ struct Share {
     HW4_INLINE int64_t pieces() const { return whole + (cut + (end - begin) + tiles - 1) / tiles; }
 
     HW4_INLINE Piece piece(int64_t i) const {
-        if (i > 0 && i <= whole) return {(i - 1) * blocks + block, 0, tiles};
+        if (i > 0 && i <= whole) return {(i - 1) * blocks + in_round(i), 0, tiles};
         return in_line(i == 0 ? 0 : i - whole);
     }
 
 private:
+    // Which unit of a round, of as many as there are blocks.
+    HW4_INLINE uint32_t in_round(int64_t round) const {
+        return static_cast<uint32_t>(block + round) % static_cast<uint32_t>(blocks);
+    }
+
     HW4_INLINE Piece in_line(int64_t i) const {
         const int64_t after = (i + 1) * tiles - cut - (end - begin); // the next share's part of the unit
         if (i == 0 && cut > 0) return {first_unit, 0, tiles - static_cast<unsigned>(cut)};
