@@ -80,19 +80,20 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
     for (int first = 0; first < Loader::kSteps; first += Loader::kAhead) {
         float4 x[Loader::kAhead][Loader::kParts];
         const auto load = [&](const auto& four) {
+            const float* from = q + static_cast<size_t>(Loader::row(first)) * stride;
 #pragma unroll
-            for (int i = 0; i < Loader::kAhead; ++i)
+            for (int i = 0; i < Loader::kAhead; ++i) {
 #pragma unroll
-                for (int part = 0; part < Loader::kParts; ++part) {
-                    const int row = Loader::row(first + i);
-                    x[i][part] = four(row, q + static_cast<size_t>(row) * stride, Loader::column(part));
-                }
+                for (int part = 0; part < Loader::kParts; ++part)
+                    x[i][part] = four(Loader::row(first + i), from, Loader::column(part));
+                from += Loader::kRowsAtOnce * stride;
+            }
         };
         if (whole)
-            load([](int, const float* row, int column) { return *reinterpret_cast<const float4*>(row + column); });
+            load([](int, const float* from, int column) { return *reinterpret_cast<const float4*>(from + column); });
         else
-            load([&](int index, const float* row, int column) {
-                return index < rows ? four_columns(row, column, dim, aligned) : make_float4(0, 0, 0, 0);
+            load([&](int row, const float* from, int column) {
+                return row < rows ? four_columns(from, column, dim, aligned) : make_float4(0, 0, 0, 0);
             });
 #pragma unroll
         for (auto& row : x) Loader::each(row, [&](float n) { return n * c; });
@@ -212,19 +213,23 @@ struct Running {
     __device__ void store(int row, float* out, int dim, fixed::Factors scale) const {
         const float inverse = 1.0f / l[row];
         const int first = static_cast<int>(threadIdx.x) % 4 * 2;
+        const int left = dim - first;
         const bool pairs = dim % 4 == 0;
+        float* to = out + first;
+        asm("" : "+l"(to)); // one address, and offsets: the compiler would work out every number's from the beginning
+        __builtin_assume(__isGlobal(to));
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
 #pragma unroll
             for (int group = 0; group < kSums / 4; ++group) {
-                const int column = part * 2 * kSums + 8 * group + first;
+                const int column = part * 2 * kSums + 8 * group;
                 const float a = fixed::fixed_result(o[part][4 * group + 2 * row], h[row], inverse, scale);
                 const float b = fixed::fixed_result(o[part][4 * group + 2 * row + 1], h[row], inverse, scale);
                 if (pairs) {
-                    if (column < dim) *reinterpret_cast<float2*>(out + column) = make_float2(a, b);
+                    if (column < left) *reinterpret_cast<float2*>(to + column) = make_float2(a, b);
                 } else {
-                    if (column < dim) out[column] = a;
-                    if (column + 1 < dim) out[column + 1] = b;
+                    if (column < left) to[column] = a;
+                    if (column + 1 < left) to[column + 1] = b;
                 }
             }
     }
@@ -259,10 +264,12 @@ struct GroupRows {
     // Group `group` of block `block`, where a block has kGroups of them.
     template <int kGroups>
     static __device__ GroupRows of(const KernelArgs& args, int64_t block, int group) {
-        const int64_t blocks = blocks_of_batch<kGroups>(args);
-        const int64_t first = args.first_query + (block % blocks * kGroups + group) * kGroupRows;
+        // Fewer than 2^32, since each has rows in memory; dividing 64 bits takes twice as long.
+        const auto blocks = static_cast<uint32_t>(blocks_of_batch<kGroups>(args));
+        const auto of_all = static_cast<uint32_t>(block);
+        const int64_t first = args.first_query + (int64_t{of_all % blocks} * kGroups + group) * kGroupRows;
         const int64_t left = min(args.end_query, args.tokens) - first;
-        return {block / blocks, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
+        return {of_all / blocks, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
     }
 
     template <int kGroups>
