@@ -48,7 +48,6 @@ struct BlockMemory {
 template <class T>
 struct RingAddresses {
     using Memory = BlockMemory<T>;
-    using Layout = TileLayout<T::kDim>;
     SharedAddress memory;
 
     __device__ explicit RingAddresses(const Memory& of) : memory(uniform(shared_address(&of))) {}
@@ -70,9 +69,11 @@ private:
     }
 };
 
-// What one warp of the block does for all: it has tiles copied.
+// What one warp of the block does for all: it has tiles copied. Other warps have one too, and leave it alone.
 template <class T>
 class TileFetcher {
+    static_assert(1 <= T::kAhead && T::kAhead < T::kStages); // RingPosition::plus() goes round once
+
 public:
     __device__ TileFetcher(BlockMemory<T>& memory, const unsigned char* tiles)
         : memory_(memory), at_(memory), tiles_(tiles) {}
