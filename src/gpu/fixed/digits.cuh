@@ -20,28 +20,41 @@ __device__ __forceinline__ Planes planes_of(uint32_t a, uint32_t b, uint32_t c, 
              __byte_perm(high_ab, high_cd, 0x5410)}};
 }
 
-__device__ __forceinline__ uint32_t digits_at(float x, fixed::Factors scale) {
-    return fixed::digit_bytes(fixed::quantised(x, scale));
+__device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
+    return fixed::biased_digits(fixed::quantised(x, scale));
 }
 
-// The digits of four numbers by place. What turns digits into bytes is taken away from all four at once.
-__device__ __forceinline__ Planes planes_at(float4 x, fixed::Factors scale) {
-    const auto biased = [&](float number) { return fixed::biased_digits(fixed::quantised(number, scale)); };
-    Planes planes = planes_of(biased(x.x), biased(x.y), biased(x.z), biased(x.w));
+// The digits of four numbers by place; the bias of all four goes at once.
+__device__ __forceinline__ Planes planes_of_biased(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    Planes planes = planes_of(a, b, c, d);
 #pragma unroll
     for (uint32_t& word : planes.word) word ^= 0x80808080u;
     return planes;
 }
 
-// The largest of a warp's values, for every lane.
-__device__ __forceinline__ uint32_t largest_of_warp(uint32_t value) {
-#pragma unroll
-    for (int lanes = 1; lanes < 32; lanes *= 2) value = max(value, __shfl_xor_sync(~0u, value, lanes));
-    return value;
+__device__ __forceinline__ Planes planes_at(float4 x, fixed::Factors scale) {
+    return planes_of_biased(biased_digits_at(x.x, scale), biased_digits_at(x.y, scale), biased_digits_at(x.z, scale),
+                            biased_digits_at(x.w, scale));
 }
 
-// Magnitudes compare like their bits.
-__device__ __forceinline__ uint32_t magnitude(float x) { return bits_of(x) & 0x7fffffffu; }
+// The largest of a warp's values, none of which is negative, for every lane. They compare like their bits.
+__device__ __forceinline__ float largest_of_warp(float value) {
+#if __CUDA_ARCH__ >= 800
+    return float_of(__reduce_max_sync(~0u, bits_of(value)));
+#else
+    return value; // no kernel of this contract is for such cards
+#endif
+}
+
+// The largest magnitude of four numbers, and of others so far.
+__device__ __forceinline__ float larger_magnitude(float4 x, float largest) {
+    return fmaxf(fmaxf(largest, fmaxf(fabsf(x.x), fabsf(x.y))), fmaxf(fabsf(x.z), fabsf(x.w)));
+}
+
+// The sum of four squares, and of others so far. For choosing code, never for bytes.
+__device__ __forceinline__ float added_squares(float4 x, float sum) {
+    return fused(x.x, x.x, fused(x.y, x.y, fused(x.z, x.z, fused(x.w, x.w, sum))));
+}
 
 // At least the length of every vector of up to 256 numbers whose sum of squares came out as at most `square`. Rounding
 // costs less than a thousandth, and squares that vanish less than 2^-70: a thousandth too, or below the least bound.

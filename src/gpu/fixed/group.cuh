@@ -47,8 +47,8 @@ struct QueryLoader {
         float square = 0;
 #pragma unroll
         for (const float4& n : x) {
-            largest = fmaxf(fmaxf(largest, fmaxf(fabsf(n.x), fabsf(n.y))), fmaxf(fabsf(n.z), fabsf(n.w)));
-            square = fused(n.x, n.x, fused(n.y, n.y, fused(n.z, n.z, fused(n.w, n.w, square))));
+            largest = larger_magnitude(n, largest);
+            square = added_squares(n, square);
         }
 #pragma unroll
         for (int lanes = 1; lanes < kLanes; lanes *= 2) {
@@ -97,7 +97,7 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
             });
 #pragma unroll
         for (auto& row : x) Loader::each(row, [&](float n) { return n * c; });
-        if (c > 1.0f) { // or else the product is a float
+        if (c > 1.0f) { // or else all products are finite
 #pragma unroll
             for (auto& row : x) Loader::each(row, fixed::within_floats);
         }
@@ -105,7 +105,7 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
         for (int i = 0; i < Loader::kAhead; ++i)
             square = fmaxf(square, Loader::store(to, Loader::row(first + i), x[i]));
     }
-    square = float_of(largest_of_warp(bits_of(square)));
+    square = largest_of_warp(square);
     if (Loader::thread() % 32 == 0) to.longest_square[Loader::thread() / 32] = square;
 }
 
@@ -264,7 +264,7 @@ struct GroupRows {
     // Group `group` of block `block`, where a block has kGroups of them.
     template <int kGroups>
     static __device__ GroupRows of(const KernelArgs& args, int64_t block, int group) {
-        // Fewer than 2^32, since each has rows in memory; dividing 64 bits takes twice as long.
+        // Fewer than 2^32, since each batch has tiles of kilobytes; dividing 64 bits takes twice as long.
         const auto blocks = static_cast<uint32_t>(blocks_of_batch<kGroups>(args));
         const auto of_all = static_cast<uint32_t>(block);
         const int64_t first = args.first_query + (int64_t{of_all % blocks} * kGroups + group) * kGroupRows;

@@ -9,13 +9,19 @@ namespace {
 
 constexpr int kPrepareThreads = 256;
 
-// The largest of all threads' values, for every one of them.
-__device__ __forceinline__ uint32_t largest_of_block(uint32_t value, uint32_t* shared) {
-    const uint32_t of_warp = largest_of_warp(value);
+constexpr int kWarps = kPrepareThreads / 32;
+
+// The largest of all threads' values, none of which is negative, for every one of them. Once in a kernel.
+template <int kValues>
+__device__ __forceinline__ void find_largest_of_block(float (&values)[kValues], float (*shared)[kWarps]) {
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) {
+        const float of_warp = largest_of_warp(values[i]);
+        if (threadIdx.x % 32 == 0) shared[i][threadIdx.x / 32] = of_warp;
+    }
     __syncthreads();
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = of_warp;
-    __syncthreads();
-    return largest_of_warp(shared[threadIdx.x % (kPrepareThreads / 32)]);
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) values[i] = largest_of_warp(shared[i][threadIdx.x % kWarps]);
 }
 
 // Rows [first, first + 64) of a matrix, each thread every 256th group of four columns.
@@ -23,23 +29,30 @@ template <int kDim>
 struct TileOfFloats {
     static constexpr int kGroups = kDim / 4; // in a row
     static constexpr int kEach = kTileKeys * kGroups / kPrepareThreads;
+    static constexpr int kRowsAtOnce = kPrepareThreads / kGroups;
     float4 x[kEach];
 
-    static __device__ int row(int i) { return (static_cast<int>(threadIdx.x) + i * kPrepareThreads) / kGroups; }
-    static __device__ int column(int) { return static_cast<int>(threadIdx.x) % kGroups * 4; }
+    static __device__ int row(int i) { return static_cast<int>(threadIdx.x) / kGroups + i * kRowsAtOnce; }
+    static __device__ int column() { return static_cast<int>(threadIdx.x) % kGroups * 4; }
 
-    __device__ void load(const float* matrix, size_t stride, int rows, int dim, bool aligned) {
+    __device__ void load(const float* matrix, size_t stride, int rows, int dim) {
+        const float* from = matrix + static_cast<size_t>(row(0)) * stride;
+        const bool whole = dim == kDim && rows == kTileKeys;
+        const bool aligned = dim % 4 == 0;
 #pragma unroll
-        for (int i = 0; i < kEach; ++i)
-            x[i] = row(i) < rows ? four_columns(matrix + static_cast<size_t>(row(i)) * stride, column(i), dim, aligned)
-                                 : make_float4(0, 0, 0, 0);
+        for (int i = 0; i < kEach; ++i) {
+            if (whole)
+                x[i] = *reinterpret_cast<const float4*>(from + column());
+            else
+                x[i] = row(i) < rows ? four_columns(from, column(), dim, aligned) : make_float4(0, 0, 0, 0);
+            from += kRowsAtOnce * stride;
+        }
     }
 
-    __device__ uint32_t largest() const {
-        uint32_t most = 0;
+    __device__ float largest() const {
+        float most = 0;
 #pragma unroll
-        for (int i = 0; i < kEach; ++i)
-            most = max(max(most, max(magnitude(x[i].x), magnitude(x[i].y))), max(magnitude(x[i].z), magnitude(x[i].w)));
+        for (const float4& four : x) most = larger_magnitude(four, most);
         return most;
     }
 
@@ -49,8 +62,8 @@ struct TileOfFloats {
         constexpr int kLanes = kGroups < 32 ? kGroups : 32;
         float most = 0;
 #pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            float sum = x[i].x * x[i].x + x[i].y * x[i].y + x[i].z * x[i].z + x[i].w * x[i].w;
+        for (const float4& four : x) {
+            float sum = added_squares(four, 0);
 #pragma unroll
             for (int lanes = 1; lanes < kLanes; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
             most = fmaxf(most, sum);
@@ -66,7 +79,7 @@ __device__ void keys_to_planes(const TileOfFloats<kDim>& k, fixed::Factors scale
 #pragma unroll
     for (int i = 0; i < k.kEach; ++i) {
         const Planes planes = planes_at(k.x[i], scale);
-        const int at = swizzled<kDim>(k.row(i), k.column(i));
+        const int at = swizzled<kDim>(k.row(i), k.column());
 #pragma unroll
         for (int plane = 0; plane < kDigits; ++plane)
             *reinterpret_cast<uint32_t*>(tile + plane * Layout::kPlane + at) = planes.word[plane];
@@ -81,11 +94,11 @@ __device__ void values_to_planes(const TileOfFloats<kDim>& v, fixed::Factors sca
     using Layout = TileLayout<kDim>;
 #pragma unroll
     for (int i = 0; i < v.kEach; ++i) {
-        uint32_t* const to = words[v.row(i)] + v.column(i);
-        to[0] = digits_at(v.x[i].x, scale);
-        to[1] = digits_at(v.x[i].y, scale);
-        to[2] = digits_at(v.x[i].z, scale);
-        to[3] = digits_at(v.x[i].w, scale);
+        uint32_t* const to = words[v.row(i)] + v.column();
+        to[0] = biased_digits_at(v.x[i].x, scale);
+        to[1] = biased_digits_at(v.x[i].y, scale);
+        to[2] = biased_digits_at(v.x[i].z, scale);
+        to[3] = biased_digits_at(v.x[i].w, scale);
     }
     __syncthreads();
     constexpr int kWords = kTileKeys / 4; // of a row
@@ -94,8 +107,8 @@ __device__ void values_to_planes(const TileOfFloats<kDim>& v, fixed::Factors sca
         const int column = i / kWords;
         const int place = i % kWords * 4;
         const int key = (place & ~15) + (place & 15) / 2;
-        const Planes planes =
-            planes_of(words[key][column], words[key + 1][column], words[key + 8][column], words[key + 9][column]);
+        const Planes planes = planes_of_biased(words[key][column], words[key + 1][column], words[key + 8][column],
+                                               words[key + 9][column]);
         unsigned char* const part = tile + Layout::kValues + column / Layout::kColumns * Layout::kPart;
         const int at = swizzled<kTileKeys>(column % Layout::kColumns, place);
 #pragma unroll
@@ -107,7 +120,7 @@ __device__ void values_to_planes(const TileOfFloats<kDim>& v, fixed::Factors sca
 template <int kDim>
 struct PrepareMemory {
     uint32_t words[kTileKeys][kDim + 1];
-    uint32_t reduction[kPrepareThreads / 32];
+    float reduction[2][kWarps];
 };
 
 // A block for each tile of K, and one for each tile of V.
@@ -115,32 +128,34 @@ template <int kDim>
 __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs args, Prepared to) {
     extern __shared__ __align__(16) unsigned char prepare_memory[];
     auto& memory = *reinterpret_cast<PrepareMemory<kDim>*>(prepare_memory);
-    const int64_t tiles = tiles_of(args.tokens);
-    const int64_t index = blockIdx.x / 2; // batch after batch
+    const auto tiles = static_cast<uint32_t>(tiles_of(args.tokens));
+    const uint32_t index = blockIdx.x / 2; // batch after batch
     const bool values = blockIdx.x % 2 != 0;
     const int64_t batch = index / tiles;
-    const int64_t first_key = index % tiles * kTileKeys;
+    const int64_t first_key = int64_t{index % tiles} * kTileKeys;
     const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.tokens - first_key));
     const int64_t row = (3 * batch + (values ? 2 : 1)) * args.tokens + first_key;
 
     TileOfFloats<kDim> tile;
-    tile.load(args.qkv + static_cast<size_t>(row) * args.qkv_stride, args.qkv_stride, keys, args.dim,
-              args.dim % 4 == 0);
-    const float largest = float_of(largest_of_block(tile.largest(), memory.reduction));
-    const int exponent = fixed::exponent_for(largest);
-    unsigned char* const image = to.tiles + index * TileLayout<kDim>::kStride;
+    tile.load(args.qkv + static_cast<size_t>(row) * args.qkv_stride, args.qkv_stride, keys, args.dim);
+    unsigned char* const image = to.tiles + size_t{index} * TileLayout<kDim>::kStride;
     auto* const scales = reinterpret_cast<TileScales*>(image + TileLayout<kDim>::kScales);
     if (values) {
+        float most[] = {tile.largest()};
+        find_largest_of_block(most, memory.reduction);
+        const int exponent = fixed::exponent_for(most[0]);
         if (threadIdx.x == 0) {
             scales->v_exponent = exponent;
             atomicMin(to.least_exponent + batch, exponent);
         }
         values_to_planes(tile, fixed::factors(exponent), memory.words, image);
     } else {
-        const float square = float_of(largest_of_block(bits_of(tile.largest_square()), memory.reduction));
+        float most[] = {tile.largest(), tile.largest_square()};
+        find_largest_of_block(most, memory.reduction);
+        const int exponent = fixed::exponent_for(most[0]);
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
-            const auto bound = static_cast<int>(bits_of(length_bound(square))); // positive: ordered like ints
+            const auto bound = static_cast<int>(bits_of(length_bound(most[1]))); // positive: ordered like ints
             atomicMax(reinterpret_cast<int*>(to.longest_key) + batch, bound);
         }
         keys_to_planes(tile, fixed::factors(exponent), image);
