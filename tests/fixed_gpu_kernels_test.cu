@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,13 +22,12 @@ protected:
 
     // A kernel may be for one kind of card, or for head sizes up to some only: then the case is left out.
     void expect_reference_bytes(const Shape& shape, CaseKind kind, uint64_t seed) {
-        const std::string refusal = why_not(GetParam(), shape, current_device());
-        if (!refusal.empty()) {
-            refusal_ = refusal;
-            return;
-        }
+        if (takes(shape)) expect_reference_bytes(AttentionCase(shape, kind, seed, Arithmetic::fixed));
+    }
+
+    void expect_reference_bytes(const AttentionCase& test) {
+        if (!takes(test.shape)) return;
         ++compared_;
-        const AttentionCase test(shape, kind, seed, Arithmetic::fixed);
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
     }
 
@@ -38,6 +38,12 @@ protected:
 private:
     int compared_ = 0;
     std::string refusal_;
+
+    bool takes(const Shape& shape) {
+        const std::string refusal = why_not(GetParam(), shape, current_device());
+        if (!refusal.empty()) refusal_ = refusal;
+        return refusal.empty();
+    }
 };
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
@@ -71,13 +77,13 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
 }
 
 // Sequences that are long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): units
-// for every multiprocessor and some more, the last of a batch with a group that has no rows.
+// for three rounds and some more, the last of a batch with a group that has no rows.
 Shape joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
     EXPECT_TRUE(fixed_point::takes_joint(batches, tokens, tokens, groups, current_device().multiprocessors));
     return {batches, tokens, dim};
 }
-Shape joint64() { return joint_shape(current_device().multiprocessors / 4 + 1, 700, 33, 3); }
-Shape joint32() { return joint_shape(current_device().multiprocessors / 3 + 1, 700, 16, 4); }
+Shape joint64() { return joint_shape(current_device().multiprocessors * 3 / 4 + 1, 700, 33, 3); }
+Shape joint32() { return joint_shape(current_device().multiprocessors + 1, 700, 16, 4); }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint64(), CaseKind::uniform, 8);
@@ -86,9 +92,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
 
 // A part of each batch's queries after the other, as hw4 takes them of sequences that are larger than a slot.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
-    for (const int64_t dim : {30, 128}) {
-        const AttentionCase test({current_device().multiprocessors / 4, 1216, dim}, CaseKind::uniform, 9,
-                                 Arithmetic::fixed);
+    for (const Shape& shape : {Shape{current_device().multiprocessors / 4, 2048, 8}, Shape{8, 1216, 128}}) {
+        const AttentionCase test(shape, CaseKind::uniform, 9, Arithmetic::fixed);
         const std::string refusal = why_not(GetParam(), test.shape, current_device());
         if (!refusal.empty()) GTEST_SKIP() << refusal;
         const auto launch_in_parts = [&](const KernelArgs& whole, cudaStream_t stream) {
@@ -115,6 +120,23 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
             i % 4 == 0 ? Shape{1, pick(500, 1600), pick(1, 64)} : Shape{pick(1, 4), pick(1, 300), pick(1, 256)};
         expect_reference_bytes(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
                                static_cast<uint64_t>(pick(0, 1 << 30)));
+    }
+}
+
+// With d = 1 and 2 the scale is above 1, and the largest numbers times it are beyond all floats.
+TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    for (const int64_t dim : {1, 2}) {
+        const Shape shape{1, 70, dim};
+        const auto fill = [&](float* qkv, int64_t) {
+            const auto numbers = static_cast<size_t>(shape.matrix_floats());
+            for (size_t i = 0; i < numbers; ++i) {
+                qkv[i] = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
+                qkv[numbers + i] = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
+                qkv[2 * numbers + i] = static_cast<float>(i % 11) - 5.0f;
+            }
+        };
+        expect_reference_bytes(AttentionCase::filled(shape, "largest numbers", fill, Arithmetic::fixed));
     }
 }
 

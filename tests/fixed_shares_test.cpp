@@ -118,8 +118,9 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
     EXPECT_TRUE(takes_joint(4, 16384, 16384, 3, kMultiprocessors));
     EXPECT_TRUE(takes_joint(500, 2048, 2048, 3, kMultiprocessors));
     EXPECT_TRUE(takes_joint(300, 1024, 1024, 3, kMultiprocessors));
-    EXPECT_FALSE(takes_joint(300, 640, 640, 3, kMultiprocessors)); // a fifth is missing
-    EXPECT_FALSE(takes_joint(2000, 256, 256, 4, kMultiprocessors));
+    EXPECT_TRUE(takes_joint(300, 512, 512, 3, kMultiprocessors));
+    EXPECT_FALSE(takes_joint(300, 511, 511, 4, kMultiprocessors));
+    EXPECT_FALSE(takes_joint(300, 640, 640, 3, kMultiprocessors)); // a sixth of the units' rows is missing
     EXPECT_TRUE(takes_joint(800, 1024, 1024, 4, kMultiprocessors));
     EXPECT_FALSE(takes_joint(9600, 128, 128, 3, kMultiprocessors));
     EXPECT_FALSE(takes_joint(1, 16384, 16384, 3, kMultiprocessors)); // 86 units
@@ -128,13 +129,14 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
 
 // What fixed_gpu_kernels_test.cu counts on.
 TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 4 + 1, 700, 700, 3, kMultiprocessors));
-    EXPECT_GT((kMultiprocessors / 4 + 1) * units_for(700, 3), kMultiprocessors);
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 3 + 1, 700, 700, 4, kMultiprocessors));
-    EXPECT_GT((kMultiprocessors / 3 + 1) * units_for(700, 4), kMultiprocessors);
-    EXPECT_GE(units_for(700, 3) * 3 * kGroupRows - 700, kGroupRows); // a group without rows
+    EXPECT_TRUE(takes_joint(3 * kMultiprocessors / 4 + 1, 700, 700, 3, kMultiprocessors));
+    EXPECT_TRUE(takes_joint(kMultiprocessors + 1, 700, 700, 4, kMultiprocessors));
+    // A group without rows, and rounds of whole units, besides those that are cut.
+    EXPECT_GE(units_for(700, 3) * 3 * kGroupRows - 700, kGroupRows);
     EXPECT_GE(units_for(700, 4) * 4 * kGroupRows - 700, kGroupRows);
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 1216, 1024, 4, kMultiprocessors)); // in parts
+    EXPECT_GT((3 * kMultiprocessors / 4 + 1) * units_for(700, 3), 3 * kMultiprocessors);
+    EXPECT_GT((kMultiprocessors + 1) * units_for(700, 4), 3 * kMultiprocessors);
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 2048, 1024, 4, kMultiprocessors)); // in parts
 }
 
 } // namespace
