@@ -12,9 +12,12 @@ HW4_BUILD the one with fault_shim.so.
 import contextlib
 import errno
 import gzip
+import itertools
 import os
 import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 from typing import NamedTuple, Tuple, Union
 
 import cli_test
@@ -135,12 +138,19 @@ class MatrixTest(cli_test.CliTest):
         self.inputs = {"plain": self.dir / "case.in", "gzip": self.dir / "case.in.gz", "pipe": "/dev/stdin"}
         self.fired = cli_test.WORK / "fired"
 
+    def each_number(self):
+        """1, 2 and so on, until nothing went wrong in a run, however it ended; the shim leaves a file where it did."""
+        for number in itertools.count(1):
+            self.fired.unlink(missing_ok=True)
+            yield number
+            if not self.fired.exists():
+                return
+
     def run_with(self, way, row, number):
         """The k-th call goes wrong. Returns the finished process and whether there was such a call."""
         for path in self.dir.iterdir():
             if path.name not in ("case.in", "case.in.gz"):
                 path.unlink()
-        self.fired.unlink(missing_ok=True)
         self.out.write_bytes(OLD_OUTPUT)
         (self.dir / "link").symlink_to(self.out)
         # Whole names, which are too long to be kept without asking for memory; but those of the reports.
@@ -187,19 +197,14 @@ class MatrixTest(cli_test.CliTest):
 
     def sweep(self, way, row):
         """Every k until none is left; the exit codes that were seen."""
-        number = 1
         codes = []
-        while True:
+        for number in self.each_number():
             with self.subTest(way=way.name, call=row.call, how=row.how, stays=row.stays, number=number):
                 done, fired = self.run_with(way, row, number)
-                if not fired:
-                    self.assertEqual(done.returncode, OK, done.stderr)
-                    self.check(way, row._replace(ends=(OK,)), done)
-                    return codes
-                codes.append(done.returncode)
-                with count.fault():
-                    self.check(way, row, done)
-            number += 1
+                codes += [done.returncode] if fired else []
+                with count.fault() if fired else contextlib.nullcontext():
+                    self.check(way, row if fired else row._replace(ends=(OK,)), done)
+        return codes
 
     def sweep_all(self, way, calls=None, least=1):
         for row in self.rows:
@@ -230,16 +235,11 @@ class MatrixTest(cli_test.CliTest):
         for row in self.rows:
             if row.call not in ("open", "stat", "fstat"):
                 continue
-            number = 0
-            fired = True
-            while fired:
-                number += 1
+            for number in self.each_number():
                 with self.subTest(call=row.call, how=row.how, number=number):
                     self.run_onto_strangers_link(row, number)
-                fired = self.fired.exists()
 
     def run_onto_strangers_link(self, row, number):
-        self.fired.unlink(missing_ok=True)
         self.dir.chmod(0o1777)
         victim = self.file(OLD_OUTPUT, "victim")
         link = self.dir / "planted"
@@ -268,14 +268,10 @@ class MatrixTest(cli_test.CliTest):
                 self.sweep_onto_input(name, output, row)
 
     def sweep_onto_input(self, name, output, row):
-        number = 0
-        fired = True
-        while fired:
-            number += 1
+        for number in self.each_number():
             with self.subTest(output=name, call=row.call, how=row.how, number=number):
                 for path in self.dir.iterdir():
                     path.unlink()
-                self.fired.unlink(missing_ok=True)
                 case = self.file(self.content)
                 (self.dir / "symlink").symlink_to("case.in")
                 os.link(case, self.dir / "hardlink")
@@ -290,6 +286,26 @@ class MatrixTest(cli_test.CliTest):
     def test_other_ways(self):
         for way in (PIPE_WAY, GZIP_WAY, FIXED_WAY, *OTHER_WAYS):
             self.sweep_all(way, least=0)
+
+
+class SweepTest(unittest.TestCase):
+    """A sweep ends when nothing is left to go wrong, also where every run fails."""
+
+    def test_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            class Broken(unittest.TestCase):
+                fired = Path(folder, "fired")
+                each_number = MatrixTest.each_number
+
+                def runTest(self):
+                    for number in self.each_number():
+                        with self.subTest(number=number):
+                            self.fired.touch() if number < 4 else None
+                            self.fail()
+
+            result = unittest.TestResult()
+            Broken().run(result)
+        self.assertEqual(len(result.failures), 4)
 
 
 @unittest.skipUnless(SOAK, "takes minutes: make soak")
@@ -308,11 +324,9 @@ class OtherProgramsTest(MatrixTest):
     def sweep_program(self, row, wanted, program, *args):
         """Every k until none is left. `wanted` is what a run prints that ends well."""
         codes = []
-        fired = True
-        while fired:
-            with self.subTest(program=program, call=row.call, how=row.how, stays=row.stays, number=len(codes) + 1):
-                self.fired.unlink(missing_ok=True)
-                done = self.start_shim(program, row, len(codes) + 1, *args)
+        for number in self.each_number():
+            with self.subTest(program=program, call=row.call, how=row.how, stays=row.stays, number=number):
+                done = self.start_shim(program, row, number, *args)
                 fired = self.fired.exists()
                 codes += [done.returncode] if fired else []
                 with count.fault() if fired else contextlib.nullcontext():
