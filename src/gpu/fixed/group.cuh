@@ -70,9 +70,10 @@ struct QueryLoader {
     }
 };
 
-// By one group. Rows that do not exist are zeros.
-template <int kDim>
-__device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, int rows, int dim, float c) {
+// By one group. Rows that do not exist are zeros. Before anything is stored, before_storing() is called.
+template <int kDim, class BeforeStoring>
+__device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, int rows, int dim, float c,
+                             const BeforeStoring& before_storing) {
     using Loader = QueryLoader<kDim>;
     const bool aligned = dim % 4 == 0;
     const bool whole = dim == kDim && rows == kGroupRows;
@@ -95,6 +96,7 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
             load([&](int row, const float* from, int column) {
                 return row < rows ? four_columns(from, column, dim, aligned) : make_float4(0, 0, 0, 0);
             });
+        if (first == 0) before_storing();
 #pragma unroll
         for (auto& row : x) Loader::each(row, [&](float n) { return n * c; });
         if (c > 1.0f) { // or else all products are finite

@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
         memory, prepared.tiles + static_cast<size_t>(where.batch * tiles) * TileLayout<T::kDim>::kStride,
         static_cast<unsigned>(tiles)};
     products.start();
-    load_queries(memory.queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c);
+    load_queries(memory.queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c, [] {});
     __syncthreads();
 
     const bool near = scores_are_near(memory.queries, prepared.longest_key[where.batch]);

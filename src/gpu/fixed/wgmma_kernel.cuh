@@ -174,13 +174,15 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             work.products.skip(piece.end - piece.first);
             continue;
         }
-        sync_group(group); // all of it has done with the rows before
-        load_queries(queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c);
+        const int least_exponent = prepared.least_exponent[where.batch]; // on their way while Q is
+        const float longest_key = prepared.longest_key[where.batch];
+        load_queries(queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c,
+                     [&] { sync_group(group); }); // all of it has done with the rows before
         publish_to_async();
         sync_group(group);
-        work.begin(queries.exponent, prepared.least_exponent[where.batch]);
+        work.begin(queries.exponent, least_exponent);
         if (piece.first > 0) handover.take<T>(share.block + 1, group, work.running);
-        const bool near = scores_are_near(queries, prepared.longest_key[where.batch]);
+        const bool near = scores_are_near(queries, longest_key);
         work.attend(piece.first, near ? static_cast<unsigned>(args.tokens / kTileKeys) : 0, piece.end, args.tokens);
         if (piece.end < share.tiles)
             handover.give<T>(share.block, group, work.running);
