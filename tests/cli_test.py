@@ -152,6 +152,16 @@ def spoiled(B, N, d, batch, matrix, row, column, value):
     return bytes(data)
 
 
+def ramps(number, N, d):
+    """V of a batch: the number, and how far its row and its column are in theirs, modulo 8."""
+    return b"".join(floats([number + row + column % 8 for column in range(d)]) for row in range(8)) * (N // 8)
+
+
+def mean_of_ramps(number, N, d):
+    """What comes out of ramps() where Q and K are zero and weigh every value the same: all sums are exact."""
+    return floats([number + 3.5 + column % 8 for column in range(d)]) * N
+
+
 def write_zeros(path, B, N, d):
     """A valid case of any size that takes no disk: a hole reads as zeros."""
     with open(path, "wb") as file:

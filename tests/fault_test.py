@@ -23,7 +23,8 @@ from pathlib import Path
 import cli_test
 from cli_test import (ADDRESS_SANITIZED, BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, LINES_COUNTED,
                       NEEDS_ADDRESS_SPACE, NO_GPU, NO_INPUT, NO_MEMORY, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED,
-                      THREAD_SANITIZED, by_seq, case_bytes, floats, generated, hw4, limited, write_zeros)
+                      THREAD_SANITIZED, by_seq, case_bytes, generated, hw4, limited, mean_of_ramps, ramps,
+                      write_zeros)
 
 SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
 SOAK = os.environ.get("HW4_SOAK") == "1"
@@ -293,14 +294,14 @@ class GpuLargeFileTest(NeedsGpu, LargeFileTest):
     device = "gpu"
 
     def test_batch_larger_than_a_slot(self):
-        # Zeros in Q and K weigh every value the same, so a row of the output is the mean of V: the batch's own number,
-        # and where no slice was computed the zeros of the new file.
+        # Zeros in Q and K weigh every value the same, so a row of the output is the mean of V, and where no slice was
+        # computed the zeros of the new file.
         path, report = self.dir / "case.in", self.dir / "run.json"
         tokens, dim = 1 << 18, 64
-        outputs = [floats([number]) * (tokens * dim) for number in (1, 2)]
         write_zeros(path, 2, tokens, dim)
         with open(path, "r+b") as file:
-            for batch, values in enumerate(outputs):
+            for batch in range(2):
+                values = ramps(batch + 1, tokens, dim)
                 file.seek(case_bytes(batch + 1, tokens, dim) - len(values))
                 file.write(values)
         done = hw4("--json", report, path, self.out, device="gpu")
@@ -308,7 +309,7 @@ class GpuLargeFileTest(NeedsGpu, LargeFileTest):
         told = json.loads(report.read_text())
         self.assertLess(told["queries_at_once"], tokens)
         self.assertLessEqual(told["staging_bytes"], 64 << 20)
-        self.assertTrue(self.out.read_bytes() == b"".join(outputs))
+        self.assertTrue(self.out.read_bytes() == b"".join(mean_of_ramps(batch + 1, tokens, dim) for batch in range(2)))
 
 
 UNKNOWN, OUT_OF_MEMORY, UNAVAILABLE = 999, 2, 46  # cudaErrorUnknown, ...MemoryAllocation, ...DevicesUnavailable

@@ -48,7 +48,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(done.stdout.splitlines()[-1], "7 passed, 1 failed")
 
     def test_tool_that_does_not_end(self):
-        done = self.check(f"#!/bin/sh\ncase \"$*\" in *initcheck*One*) exec sleep 30;; esac\n{PASSES[10:]}",
+        done = self.check(f"#!/bin/sh\ncase \"$*\" in *initcheck*One*) sleep 30;; esac\n{PASSES[10:]}",
                           "--limit", "1")
         self.assertEqual(done.returncode, 1)
         self.assertIn("initcheck on Suite.One: not done after 1 s", done.stdout)

@@ -219,6 +219,7 @@ class GpuLoadTest(NeedsGpu, Load, cli_test.CliTest):
                         self.assertEqual((self.dir / f"{member}.out").read_bytes(), OLD_OUTPUT)
                 self.assert_nothing_left()
         self.assertIn(OK, codes)
+        self.assertIn(NO_MEMORY, codes)
 
 
 def main():

@@ -10,7 +10,7 @@ import unittest
 import zlib
 
 import cli_test
-from cli_test import OK, case_bytes, floats, generated, header, hw4, run, write_zeros
+from cli_test import OK, case_bytes, floats, generated, header, hw4, mean_of_ramps, ramps, run, write_zeros
 from fault_test import NeedsGpu, SOAK
 
 SLOW = "takes minutes: make soak"
@@ -22,8 +22,8 @@ def setUpModule():
 
 
 class Sparse:
-    """A case of zeros but for the values of some batches, each of which is a number. Zeros in Q and K weigh every value
-    the same, so that number is the batch's output. What is zero takes no disk."""
+    """A case of zeros but for the values of some batches, each of which has a number of its own (ramps). Zeros in Q and
+    K weigh every value the same, so that the output is their mean. What is zero takes no disk."""
 
     def __init__(self, batches, tokens, dim, numbers):
         self.shape = (batches, tokens, dim)
@@ -37,7 +37,7 @@ class Sparse:
         return self.shape[0] * self.matrix
 
     def values(self, number):
-        return floats([number]) * (self.matrix // 4)
+        return ramps(number, *self.shape[1:])
 
     def write_input(self, path):
         write_zeros(path, *self.shape)
@@ -51,7 +51,7 @@ class Sparse:
             file.truncate(self.output_bytes())
             for batch, number in self.numbers.items():
                 file.seek(batch * self.matrix)
-                file.write(self.values(number))
+                file.write(mean_of_ramps(number, *self.shape[1:]))
 
     def write_gzip(self, path):
         """One gzip stream, whose length at its end is only kept in 32 bits."""

@@ -23,7 +23,7 @@ constexpr size_t kHeaderBytes = 12;
 constexpr size_t kLongestMessage = 400;
 constexpr size_t kMuch = size_t{64} << 10; // unpacked, which takes long: once is enough
 
-// What the system refuses is no finding.
+// What the system refuses ends the fuzzer: without its files there is nothing to find.
 int checked(int result, const char* call) {
     if (result < 0) throw std::runtime_error(with_errno(call));
     return result;
