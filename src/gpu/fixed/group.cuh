@@ -197,13 +197,20 @@ struct Running {
             for (int row = 0; row < kRowsEach; ++row)
                 if (fixed::raises(M[row], reference[row])) raise(row, M[row]);
         }
+        float lead[kRowsEach];
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            const float lead = M[row] - reference[row];
-            weight[row] = fixed::weight_of_tile(lead + static_cast<float>(v_lead));
-            l[row] = fused(static_cast<float>(pair.sum[row]), fixed::weight_of_tile(lead), l[row]);
-            h[row] += weight[row];
+            lead[row] = M[row] - reference[row];
+            weight[row] = fixed::weight_of_tile(lead[row]);
+            l[row] = fused(static_cast<float>(pair.sum[row]), weight[row], l[row]);
         }
+        if (__any_sync(~0u, v_lead != 0)) { // in all lanes or in none; tiles of V mostly have the same exponent
+#pragma unroll
+            for (int row = 0; row < kRowsEach; ++row)
+                weight[row] = fixed::weight_of_tile(lead[row] + static_cast<float>(v_lead));
+        }
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) h[row] += weight[row];
     }
 
     __device__ __forceinline__ void add_values(int part, const Levels<kSums>& y, const float (&weight)[kRowsEach]) {

@@ -54,28 +54,20 @@ __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], Ro
 // Weights of tiles whose keys all exist and whose scores have fractions and lie so near each other that no weight is
 // below 2^-140.
 struct OrdinaryWeights {
-    int bits[kRowsEach];
-    int cut[kRowsEach];
-    bool any_cut; // in the warp
+    int bits[kRowsEach]; // of the scores' fractions
+    bool any_too_fine;   // in the warp: finer than scores are taken
     uint32_t factor[kRowsEach];
     uint32_t at[kRowsEach];
 
     __device__ __forceinline__ void scale(const RowExponents& q_exponent, int k_exponent) {
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) {
-            const int all = q_exponent.of[row] + k_exponent - 24;
-            cut[row] = max(0, all - fixed::kMostBits);
-            bits[row] = all - cut[row];
-        }
-        any_cut = __any_sync(~0u, (cut[0] | cut[1]) != 0);
+        for (int row = 0; row < kRowsEach; ++row) bits[row] = q_exponent.of[row] + k_exponent - 24;
+        any_too_fine = __any_sync(~0u, bits[0] > fixed::kMostBits || bits[1] > fixed::kMostBits);
     }
 
     // Cuts what is finer than scores are taken, and finds the largest.
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
-        if (__builtin_expect(any_cut, 0)) {
-#pragma unroll
-            for (int i = 0; i < kScoresEach; ++i) x[i] >>= min(cut[i / 2 % 2], 31);
-        }
+        if (__builtin_expect(any_too_fine, 0)) cut(x);
         find_largest(x, rows);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
@@ -91,6 +83,18 @@ struct OrdinaryWeights {
 
     __device__ __forceinline__ uint32_t word(int32_t x, int, int row) const {
         return fixed::word_of_power(static_cast<uint32_t>(x) * factor[row] + at[row]);
+    }
+
+private:
+    __device__ __forceinline__ void cut(int32_t (&x)[kScoresEach]) {
+        int places[kRowsEach];
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            places[row] = max(0, bits[row] - fixed::kMostBits);
+            bits[row] -= places[row];
+        }
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i) x[i] >>= min(places[i / 2 % 2], 31);
     }
 };
 
