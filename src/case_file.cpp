@@ -226,7 +226,7 @@ void refuse_wrong_size(const std::string& path, const Header& h, StoredSize stor
 
 CaseReader::CaseReader(const std::string& path) : path_(path) {
     OpenFile file = open_input(path);
-    identity_ = {file.status.st_dev, file.status.st_ino};
+    identity_ = identity_of(file.status);
     const StoredSize stored = {S_ISREG(file.status.st_mode), file.status.st_size};
     source_ = std::make_unique<PlainSource>(path, std::move(file.fd), file.status);
     Bytes start = read_up_to(*source_, kHeaderBytes);

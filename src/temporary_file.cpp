@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "error.h"
+#include "file_identity.h"
 
 namespace hw4 {
 namespace {
@@ -42,8 +43,6 @@ bool is_temporary_name(const std::string& name, const std::string& start) {
 
 // Takes the lock of the open file, unless somebody has it. Also false where the file system has no locks.
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
-
-bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
 bool remove_if_left(const std::string& path) {
     // Not through a link, and not waiting for the other end of a FIFO.

@@ -920,6 +920,23 @@ class OutputTest(CliTest):
         self.assertEqual(by_seq(path), process.communicate(timeout=PATIENCE)[0])  # not one line of text among it
         self.assertEqual(process.returncode, OK)
 
+    def test_open_file_as_output(self):
+        """By the number of its descriptor: its name is replaced; where it has none, nothing is written anywhere."""
+        path = generated(2, 33, 7)
+        for folder in ("/dev/fd", "/proc/self/fd"):
+            for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+                with self.subTest(folder=folder, program=program), open(self.out, "w+b") as file:
+                    output = f"{folder}/{file.fileno()}"
+                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                    self.assertEqual(file.read(), b"")
+                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
+                    self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
+                    self.assert_one_message(done.stderr, output, r"is not at .*case\.out \(deleted\)", program)
+                    self.assertEqual(file.read(), b"")
+                    self.assertEqual(sorted(self.folder()), ["case.out"])
+
     def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
         path = generated(2, 33, 7)
         self.out.write_bytes(OLD_OUTPUT)

@@ -76,6 +76,8 @@ FILE_ROWS = (
     Row("close", errno.EIO, (OK, IO_ERROR), r": cannot close: Input/output error"),
     Row("rename", errno.EACCES, (IO_ERROR,), r": cannot rename .*: Permission denied"),
     Row("stat", errno.EIO, (CANNOT_CREATE,), r": cannot stat: Input/output error"),
+    Row("lstat", errno.EIO, (CANNOT_CREATE,),
+        r": cannot stat: Input/output error|: cannot create a file in .*: Input/output error"),
     # The group of a new file that cannot be asked for is taken to be another.
     Row("fstat", errno.EIO, (IO_ERROR, CANNOT_CREATE, OK),
         UNREADABLE + r"|cannot create a file in .*: Input/output error|: cannot stat: Input/output error"),
@@ -222,13 +224,13 @@ class MatrixTest(cli_test.CliTest):
         self.sweep_all(GZIP_WAY, {"read"}, least=2)
 
     def test_link(self):
-        self.sweep_all(LINK_WAY, {"open", "stat", "fstat"})
+        self.sweep_all(LINK_WAY, {"open", "stat", "lstat", "fstat"})
 
     @unittest.skipIf(os.geteuid() != 0, "only root can give files to others")
     def test_strangers_link(self):
         """Whatever fails, it is not followed where everybody may make one."""
         for row in self.rows:
-            if row.call not in ("open", "stat", "fstat"):
+            if row.call not in ("open", "stat", "lstat", "fstat"):
                 continue
             number = 0
             fired = True
@@ -263,7 +265,7 @@ class MatrixTest(cli_test.CliTest):
         names = {"path": "case.in", "symlink": "symlink", "hard link": "hardlink"}
         for name, output in names.items():
             for row in self.rows:
-                if row.call not in ("open", "stat", "fstat", "fchmod", "flock"):
+                if row.call not in ("open", "stat", "lstat", "fstat", "fchmod", "flock"):
                     continue
                 self.sweep_onto_input(name, output, row)
 
