@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "error.h"
-#include "file_identity.h"
 
 namespace hw4 {
 namespace {
@@ -118,17 +118,26 @@ void refuse_same_output(const std::string& a, const std::string& b) {
         throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
 }
 
-OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts) : path_(path) {
+std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs) {
+    std::vector<FileIdentity> files = {input.identity()};
+    for (const std::string& output : outputs)
+        if (const auto existing = status_of(output)) files.push_back(identity_of(*existing));
+    return files;
+}
+
+OutputFile::OutputFile(std::string path, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept)
+    : path_(std::move(path)) {
     if (path_.empty()) cannot_create("''", "the output needs a name");
     const Place place = find_place(path_);
     target_ = place.entry;
     if (place.existing)
-        open_to_replace(*place.existing, interrupts);
+        open_to_replace(*place.existing, interrupts, kept);
     else
-        temporary_.emplace(target_, path_, kNewFileMode, interrupts);
+        temporary_.emplace(target_, path_, kNewFileMode, interrupts, kept);
 }
 
-void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& interrupts) {
+void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& interrupts,
+                                 const std::vector<FileIdentity>& kept) {
     if (S_ISDIR(existing.st_mode)) cannot_create(path_, "is a directory, need a file name");
     if (::access(path_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
     if (!S_ISREG(existing.st_mode)) return open_direct();
@@ -136,7 +145,7 @@ void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& in
     // A mode that a stranger chose is narrowed by the umask. Our own file's is taken over, and until then nobody else
     // may open what is perhaps to be private.
     const bool ours = existing.st_uid == ::geteuid();
-    temporary_.emplace(target_, path_, existing.st_mode & (ours ? 0700 : 0777), interrupts);
+    temporary_.emplace(target_, path_, existing.st_mode & (ours ? 0700 : 0777), interrupts, kept);
     if (ours) take_over_rights(existing);
 }
 

@@ -288,6 +288,25 @@ class MatrixTest(cli_test.CliTest):
                     self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
                     self.assertEqual(sorted(os.listdir(self.dir)), ["case.in", "hardlink", "symlink"])
 
+    def test_input_looks_like_a_leftover(self):
+        """Whatever fails, it is not removed as one."""
+        for row in self.rows:
+            if row.call not in ("open", "stat", "lstat", "fstat", "flock"):
+                continue
+            number = 0
+            fired = True
+            while fired:
+                number += 1
+                with self.subTest(call=row.call, how=row.how, number=number):
+                    self.fired.unlink(missing_ok=True)
+                    case = self.file(self.content, "case.out.hw4-12-0.tmp")
+                    done = self.start_shim("hw4", row, number, case, self.out)
+                    fired = self.fired.exists()
+                    with count.fault() if fired else contextlib.nullcontext():
+                        self.assertIn(done.returncode, (OK, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (OK,))
+                        self.assertEqual(self.temporaries(), [case])
+                        self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
+
     @unittest.skipUnless(SOAK, "takes minutes: make soak")
     def test_other_ways(self):
         for way in (PIPE_WAY, GZIP_WAY, FIXED_WAY, *OTHER_WAYS):
@@ -298,14 +317,17 @@ class MatrixTest(cli_test.CliTest):
 class ManyChunksMatrixTest(MatrixTest):
     """Buffers are filled again and slots computed again while something fails."""
     shape = (400, 128, 64)
-    test_link = test_strangers_link = test_output_is_the_input = test_other_ways = None  # no other than with few
+    # No other than with few.
+    test_link = test_strangers_link = test_output_is_the_input = test_input_looks_like_a_leftover = None
+    test_other_ways = None
 
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class OtherProgramsTest(MatrixTest):
     """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
     test_files = test_pipe = test_gzip = test_link = test_strangers_link = None
-    test_memory_and_threads_under_fixed = test_output_is_the_input = test_other_ways = None
+    test_memory_and_threads_under_fixed = test_output_is_the_input = test_input_looks_like_a_leftover = None
+    test_other_ways = None
 
     def sweep_program(self, row, wanted, program, *args):
         """Every k until none is left. `wanted` is what a run prints that ends well."""

@@ -617,6 +617,19 @@ TEST_F(RefuseOverwriting, ButNoOtherFile) {
     for (const char* name : {"copy", "none", "dangling"}) EXPECT_EQ(failure(folder_ / name), Failure{}) << name;
 }
 
+TEST_F(RefuseOverwriting, NorIsAFileOfTheRunALeftover) {
+    const std::string input = path_ + ".hw4-1-0.tmp";
+    const std::string old_report = path_ + ".hw4-1-1.tmp";
+    fs::rename(input_, input);
+    write_file(old_report, "old");
+    fs::create_symlink(old_report, folder_ / "report");
+    const auto kept = files_of_run(CaseReader(input), {path_, folder_ / "report", ""});
+    EXPECT_EQ(OutputFile(path_, interrupts_, kept).leftovers(), Names{});
+    write_file(path_, "old");
+    EXPECT_EQ(OutputFile(path_, interrupts_, kept).leftovers(), Names{});
+    EXPECT_EQ(OutputFile(path_, interrupts_).leftovers().size(), 2u);
+}
+
 TEST_F(Output, RefusesTwoOutputsInOneFile) {
     write_file(folder_ / "there", "");
     fs::create_symlink("there", folder_ / "link");
