@@ -87,11 +87,11 @@ void remark_unusual(const std::string& input, const Shape& shape) {
 
 // A file beside the output that tells about the run. Opened before the work, so that a bad name shows at once.
 std::unique_ptr<OutputFile> open_report(const std::string& path, const Options& options, const CaseReader& input,
-                                        InterruptGuard& interrupts) {
+                                        const std::vector<FileIdentity>& kept, InterruptGuard& interrupts) {
     if (path.empty()) return nullptr;
     refuse_overwriting(input, path);
     refuse_same_output(options.output, path);
-    auto file = std::make_unique<OutputFile>(path, interrupts);
+    auto file = std::make_unique<OutputFile>(path, interrupts, kept);
     remark_leftovers("hw4", *file);
     return file;
 }
@@ -111,10 +111,11 @@ void compute(const Options& options) {
     CaseReader input(options.input);
     refuse_many_columns(options.input, input.shape(), options.engine.arithmetic);
     refuse_overwriting(input, options.output);
-    OutputFile output(options.output, interrupts);
+    const std::vector<FileIdentity> kept = files_of_run(input, {options.output, options.json, options.trace});
+    OutputFile output(options.output, interrupts, kept);
     remark_leftovers("hw4", output);
-    const std::unique_ptr<OutputFile> json = open_report(options.json, options, input, interrupts);
-    const std::unique_ptr<OutputFile> trace = open_report(options.trace, options, input, interrupts);
+    const std::unique_ptr<OutputFile> json = open_report(options.json, options, input, kept, interrupts);
+    const std::unique_ptr<OutputFile> trace = open_report(options.trace, options, input, kept, interrupts);
     if (json && trace) refuse_same_output(options.json, options.trace);
     const auto on_stdout = [](const OutputFile* file) { return file != nullptr && file->writes_to(STDOUT_FILENO); };
     FILE* const lines = on_stdout(&output) || on_stdout(json.get()) || on_stdout(trace.get()) ? stderr : stdout;

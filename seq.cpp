@@ -162,7 +162,7 @@ void run(const Request& request) {
     hw4::CaseReader reader(request.input);
     hw4::refuse_many_columns(request.input, reader.shape(), request.arithmetic);
     hw4::refuse_overwriting(reader, request.output);
-    hw4::OutputFile writer(request.output, interrupts);
+    hw4::OutputFile writer(request.output, interrupts, hw4::files_of_run(reader, {request.output}));
     hw4::remark_leftovers("seq", writer);
     const hw4::Shape& shape = reader.shape();
     std::printf("(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),

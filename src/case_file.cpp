@@ -182,13 +182,16 @@ Header header_of(const Bytes& bytes) {
     return h;
 }
 
-// B may begin with the bytes that mark a gzip file; then the size tells.
-bool is_gzip(const Bytes& start, StoredSize stored) {
-    const bool marked =
-        start.size() >= 2 && start[0] == 0x1f && start[1] == 0x8b && (start.size() == 2 || start[2] == 8);
-    const bool whole_case = stored.known && start.size() == kHeaderBytes && plausible(header_of(start)) &&
-                            file_bytes(header_of(start)) == stored.bytes;
-    return marked && !whole_case;
+// Whether header and size agree. Then the file is a plain case: B may begin with the bytes that mark a gzip file, or
+// one of another format.
+bool is_whole_case(const Bytes& start, StoredSize stored) {
+    if (!stored.known || start.size() != kHeaderBytes) return false;
+    const Header h = header_of(start);
+    return std::all_of(h.begin(), h.end(), [](int32_t v) { return v >= 1; }) && file_bytes(h) == stored.bytes;
+}
+
+bool is_marked_gzip(const Bytes& start) {
+    return start.size() >= 2 && start[0] == 0x1f && start[1] == 0x8b && (start.size() == 2 || start[2] == 8);
 }
 
 void refuse_no_header(const std::string& path, const Bytes& start) {
@@ -223,17 +226,18 @@ void refuse_wrong_size(const std::string& path, const Header& h, StoredSize stor
 
 CaseReader::CaseReader(const std::string& path) : path_(path) {
     OpenFile file = open_input(path);
-    identity_ = {file.status.st_dev, file.status.st_ino};
+    identity_ = identity_of(file.status);
     const StoredSize stored = {S_ISREG(file.status.st_mode), file.status.st_size};
     source_ = std::make_unique<PlainSource>(path, std::move(file.fd), file.status);
     Bytes start = read_up_to(*source_, kHeaderBytes);
-    const bool gzip = is_gzip(start, stored);
+    const bool whole_case = is_whole_case(start, stored);
+    const bool gzip = !whole_case && is_marked_gzip(start);
     if (gzip) {
         source_ = std::make_unique<GzipSource>(path, std::move(source_), start);
         start = read_up_to(*source_, kHeaderBytes);
     }
     refuse_no_header(path, start);
-    refuse_other_formats(path, start);
+    if (!whole_case) refuse_other_formats(path, start);
     const Header h = header_of(start);
     refuse_bad_fields(path, h);
     refuse_wrong_size(path, h, stored, gzip);

@@ -3,21 +3,14 @@
 // is allocated for it; what is wrong is said in one line.
 #pragma once
 
-#include <sys/types.h>
-
 #include <memory>
 #include <string>
 
 #include "byte_source.h"
+#include "file_identity.h"
 #include "shape.h"
 
 namespace hw4 {
-
-// Which file it is, whatever its name: to notice that input and output are the same one.
-struct FileIdentity {
-    dev_t device;
-    ino_t inode;
-};
 
 class CaseReader {
 public:
@@ -26,6 +19,7 @@ public:
 
     const std::string& path() const { return path_; }
     const Shape& shape() const { return shape_; }
+    // To notice that input and output are the same file.
     FileIdentity identity() const { return identity_; }
     // Whether the file's size allows for the shape. Of a pipe there is only the header.
     bool size_checked() const { return size_checked_; }

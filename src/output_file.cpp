@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "error.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr size_t kWriteStep = size_t{1} << 30;
 constexpr int kMaxLinks = 40;         // as many as Linux follows
+constexpr int kLooks = 10;            // at a name that other runs may be replacing
 constexpr mode_t kNewFileMode = 0666; // the rest is the umask's
 
 [[noreturn]] void cannot_create(const std::string& path, const std::string& why) {
@@ -25,10 +27,12 @@ constexpr mode_t kNewFileMode = 0666; // the rest is the umask's
 
 bool is_missing(int error) { return error == ENOENT || error == ENOTDIR; }
 
+using Look = int(const char*, struct stat*); // ::stat, or ::lstat for a link itself
+
 // What is there by this name; nothing where there is none. One that cannot be looked at might be the input itself.
-std::optional<struct stat> status_of(const std::string& path) {
+std::optional<struct stat> status_of(const std::string& path, Look& look = ::stat) {
     struct stat status {};
-    if (::stat(path.c_str(), &status) == 0) return status;
+    if (look(path.c_str(), &status) == 0) return status;
     if (!is_missing(errno)) cannot_create(path, with_errno("cannot stat"));
     return std::nullopt;
 }
@@ -78,12 +82,30 @@ std::string behind_links(const std::string& path) {
     return end.string();
 }
 
+struct Place {
+    std::string entry;                   // what rename() should replace
+    std::optional<struct stat> existing; // the file that the output's name leads to
+};
+
+// The links of /dev/fd and /proc lead to an open file, but say only a name that it had or has elsewhere. A file whose
+// name it still is gets replaced like any other, and who has it open keeps the old one; any other must not be, for the
+// result would go where nobody looks for it. Other runs may replace the file between two looks at it.
+Place find_place(const std::string& path) {
+    Place place;
+    for (int looks = 0; looks < kLooks; ++looks) {
+        place = {behind_links(path), status_of(path)};
+        if (!place.existing || !S_ISREG(place.existing->st_mode)) return place;
+        const auto named = status_of(place.entry, ::lstat);
+        if (named && same_file(*named, *place.existing)) return place;
+    }
+    cannot_create(path, "cannot replace the file behind it, which is not at " + place.entry);
+}
+
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
     const auto existing = status_of(output);
-    const FileIdentity in = input.identity();
-    if (existing && existing->st_dev == in.device && existing->st_ino == in.inode)
+    if (existing && identity_of(*existing) == input.identity())
         throw Error(ExitCode::usage, output + ": output is the same file as input " + input.path());
 }
 
@@ -96,15 +118,26 @@ void refuse_same_output(const std::string& a, const std::string& b) {
         throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
 }
 
-OutputFile::OutputFile(const std::string& path, InterruptGuard& interrupts) : path_(path), target_(behind_links(path)) {
-    if (path_.empty()) cannot_create("''", "the output needs a name");
-    if (const auto existing = status_of(path_))
-        open_to_replace(*existing, interrupts);
-    else
-        temporary_.emplace(target_, path_, kNewFileMode, interrupts);
+std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs) {
+    std::vector<FileIdentity> files = {input.identity()};
+    for (const std::string& output : outputs)
+        if (const auto existing = status_of(output)) files.push_back(identity_of(*existing));
+    return files;
 }
 
-void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& interrupts) {
+OutputFile::OutputFile(std::string path, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept)
+    : path_(std::move(path)) {
+    if (path_.empty()) cannot_create("''", "the output needs a name");
+    const Place place = find_place(path_);
+    target_ = place.entry;
+    if (place.existing)
+        open_to_replace(*place.existing, interrupts, kept);
+    else
+        temporary_.emplace(target_, path_, kNewFileMode, interrupts, kept);
+}
+
+void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& interrupts,
+                                 const std::vector<FileIdentity>& kept) {
     if (S_ISDIR(existing.st_mode)) cannot_create(path_, "is a directory, need a file name");
     if (::access(path_.c_str(), W_OK) != 0) cannot_create(path_, with_errno("cannot write"));
     if (!S_ISREG(existing.st_mode)) return open_direct();
@@ -112,7 +145,7 @@ void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& in
     // A mode that a stranger chose is narrowed by the umask. Our own file's is taken over, and until then nobody else
     // may open what is perhaps to be private.
     const bool ours = existing.st_uid == ::geteuid();
-    temporary_.emplace(target_, path_, existing.st_mode & (ours ? 0700 : 0777), interrupts);
+    temporary_.emplace(target_, path_, existing.st_mode & (ours ? 0700 : 0777), interrupts, kept);
     if (ours) take_over_rights(existing);
 }
 
@@ -194,8 +227,7 @@ void OutputFile::publish(bool sync) {
 bool OutputFile::writes_to(int other) const {
     struct stat ours {};
     struct stat theirs {};
-    return !temporary_ && ::fstat(fd(), &ours) == 0 && ::fstat(other, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-           ours.st_ino == theirs.st_ino;
+    return !temporary_ && ::fstat(fd(), &ours) == 0 && ::fstat(other, &theirs) == 0 && same_file(ours, theirs);
 }
 
 // The new name itself is on the disk once its directory is.

@@ -11,6 +11,7 @@
 
 #include "case_file.h"
 #include "file_descriptor.h"
+#include "file_identity.h"
 #include "interrupt.h"
 #include "temporary_file.h"
 
@@ -22,11 +23,15 @@ void refuse_overwriting(const CaseReader& input, const std::string& output);
 // Throws Error (usage) when two outputs of a run would be one file.
 void refuse_same_output(const std::string& a, const std::string& b);
 
+// The files that a run is about, which it must not take for what a killed one has left: the input, and what is there
+// under the names of all its outputs. Empty names stand for none.
+std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs);
+
 class OutputFile {
 public:
-    // Creates the temporary file, so that a missing or unwritable directory shows before any work is done.
-    // A device or a FIFO is written directly.
-    OutputFile(const std::string& path, InterruptGuard& interrupts);
+    // Creates the temporary file, so that a missing or unwritable directory shows before any work is done, and removes
+    // what killed runs have left, but none of the files `kept`. A device or a FIFO is written directly.
+    OutputFile(std::string path, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept = {});
     // Temporary files of earlier runs for the same output that were killed; they have been removed.
     std::vector<std::string> leftovers() const;
 
@@ -59,7 +64,8 @@ private:
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail_to_write() const;
-    void open_to_replace(const struct stat& existing, InterruptGuard& interrupts);
+    void open_to_replace(const struct stat& existing, InterruptGuard& interrupts,
+                         const std::vector<FileIdentity>& kept);
     void open_direct();
     void take_over_rights(const struct stat& old);
     void sync_directory() const;

@@ -43,15 +43,14 @@ bool is_temporary_name(const std::string& name, const std::string& start) {
 // Takes the lock of the open file, unless somebody has it. Also false where the file system has no locks.
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
-bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
-
-bool remove_if_left(const std::string& path) {
+bool remove_if_left(const std::string& path, const std::vector<FileIdentity>& kept) {
     // Not through a link, and not waiting for the other end of a FIFO.
     const FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat found {};
     struct stat named {};
     if (!fd.valid() || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != ::geteuid())
         return false;
+    if (std::find(kept.begin(), kept.end(), identity_of(found)) != kept.end()) return false;
     // Its owner may have renamed it or removed it since it was opened; with the lock nobody does.
     return try_lock(fd.get()) && ::lstat(path.c_str(), &named) == 0 && same_file(found, named) &&
            ::unlink(path.c_str()) == 0;
@@ -63,7 +62,7 @@ struct CloseFolder {
 
 // What cannot be listed or removed stays; creating the new file says what is wrong with the folder. Not by
 // std::filesystem, which ends the program where there is no memory for the list.
-std::vector<std::string> remove_leftovers(const std::string& target) {
+std::vector<std::string> remove_leftovers(const std::string& target, const std::vector<FileIdentity>& kept) {
     std::vector<std::string> removed;
     const std::string start = start_of_names(target);
     const std::string folder = directory_of(target) + "/";
@@ -72,7 +71,7 @@ std::vector<std::string> remove_leftovers(const std::string& target) {
         const std::string name = entry->d_name;
         if (!is_temporary_name(name, start)) continue;
         const std::string path = folder + name;
-        if (remove_if_left(path)) removed.push_back(path);
+        if (remove_if_left(path, kept)) removed.push_back(path);
     }
     return removed;
 }
@@ -85,8 +84,8 @@ std::string directory_of(const std::string& path) {
 }
 
 TemporaryFile::TemporaryFile(const std::string& target, const std::string& shown, mode_t mode,
-                             InterruptGuard& interrupts)
-    : leftovers_(remove_leftovers(target)), interrupts_(interrupts) {
+                             InterruptGuard& interrupts, const std::vector<FileIdentity>& kept)
+    : leftovers_(remove_leftovers(target, kept)), interrupts_(interrupts) {
     const std::string start = directory_of(target) + "/" + start_of_names(target) + std::to_string(::getpid()) + "-";
     bool made = false;
     for (int attempt = 0; attempt < kNameAttempts && !made; ++attempt) {

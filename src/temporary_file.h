@@ -4,7 +4,8 @@
 // A process that is killed outright (SIGKILL, no more memory) leaves its file behind. So that those do not pile up, the
 // next one for the same target removes them. Which ones they are is told by a lock that every process holds on its
 // temporary file and that goes with the process, on whatever machine it was: one that can be had is a leftover's. Only
-// who holds the lock of a temporary file may remove or rename it.
+// who holds the lock of a temporary file may remove or rename it. A file that the run itself is about may have such a
+// name too, its input for one; which those are has to be told.
 #pragma once
 
 #include <sys/types.h>
@@ -13,15 +14,17 @@
 #include <vector>
 
 #include "file_descriptor.h"
+#include "file_identity.h"
 #include "interrupt.h"
 
 namespace hw4 {
 
 class TemporaryFile {
 public:
-    // In the folder of `target`, with the mode less what the umask takes. Throws Error (cannot_create), in which
-    // `shown` is the target's name.
-    TemporaryFile(const std::string& target, const std::string& shown, mode_t mode, InterruptGuard& interrupts);
+    // In the folder of `target`, with the mode less what the umask takes. The files `kept` are no leftovers, whatever
+    // their names. Throws Error (cannot_create), in which `shown` is the target's name.
+    TemporaryFile(const std::string& target, const std::string& shown, mode_t mode, InterruptGuard& interrupts,
+                  const std::vector<FileIdentity>& kept = {});
     ~TemporaryFile();
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;

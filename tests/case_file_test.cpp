@@ -114,6 +114,27 @@ TEST_F(CaseFile, PlainFileMayBeginLikeGzip) {
     EXPECT_EQ(read_all(path_, 1000), counting(3 * 0x88b1f));
 }
 
+// Whatever its first bytes mean elsewhere, a file of just the size that its header asks for is a case.
+TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
+    constexpr int32_t kLikeGzip = 0x01088b1f; // 1f 8b 08, and more batches than 2^24
+    constexpr int32_t kLikeZip = 0x04034b50;  // PK 03 04
+    for (const int32_t batches : {kLikeGzip, kLikeZip}) {
+        const int64_t last = int64_t{3} * batches - 1;
+        if (!test::write_sparse_case(path_, {batches, 1, 1}, {{static_cast<uint64_t>(last), 5.0f}}))
+            GTEST_SKIP() << with_errno("no large file, even of holes");
+        float found = NAN;
+        const auto read_last = [&] {
+            CaseReader reader(path_);
+            reader.read_rows(last, 1, &found);
+            reader.expect_end();
+        };
+        EXPECT_EQ(failure_of(read_last), Failure{});
+        EXPECT_EQ(found, 5.0f);
+        ASSERT_EQ(::truncate(path_.c_str(), 12), 0); // of another size it is what it looks like
+        EXPECT_EQ(failure_of(read_last).code, ExitCode::bad_data);
+    }
+}
+
 TEST_F(CaseFile, RefusesWhatIsNoFile) {
     EXPECT_EQ(failure_of([&] { CaseReader(folder_.path()); }),
               (Failure{ExitCode::no_input, folder_.path() + ": is a directory, need a file"}));

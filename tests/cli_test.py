@@ -600,6 +600,44 @@ class BadInputTest(CliTest):
         self.assertEqual(path.read_bytes(), content)
         self.assertTrue((self.dir / "symlink").is_symlink())
 
+    def test_bad_26_input_looks_like_a_leftover(self):
+        """Of a killed run for the output or a report; under its own name, another one or none."""
+        content = generated(2, 33, 7).read_bytes()
+        for program, options, target in (("hw4", (), "case.out"), ("seq", (), "case.out"),
+                                         ("hw4", ("--json", "run.json"), "run.json"),
+                                         ("hw4", ("--trace", "run.trace"), "run.trace")):
+            for source in ("leftover", "symlink", "hardlink", "/dev/stdin"):
+                with self.subTest(program=program, target=target, source=source):
+                    path = self.file(content, f"{target}.hw4-12-0.tmp")
+                    for name in ("symlink", "hardlink"):
+                        (self.dir / name).unlink(missing_ok=True)
+                    (self.dir / "symlink").symlink_to(path.name)
+                    os.link(path, self.dir / "hardlink")
+                    device = ("--device", "cpu") if program == "hw4" else ()
+                    with open(path, "rb") as stdin:
+                        done = run(program, *device, *options, path if source == "leftover" else source, "case.out",
+                                   cwd=self.dir, stdin=stdin)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assertEqual(path.read_bytes(), content)
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(generated(2, 33, 7)))
+                    path.unlink()
+
+    def test_bad_26_old_output_looks_like_a_leftover(self):
+        """Of another file of the run, which fails then."""
+        path = self.file(struct.pack("<3i", 1, 1, 1) + struct.pack("<3f", 1, 2, float("nan")), "nan.in")
+        for names in (("run.hw4-1-0.tmp", "run", "trace"), ("run", "run.hw4-1-0.tmp", "trace"),
+                      ("run", "json", "run.hw4-1-0.tmp"), ("out", "run", "run.hw4-1-0.tmp"),
+                      ("out", "run.hw4-1-0.tmp", "run")):
+            with self.subTest(names=names):
+                for name in names:
+                    self.file(OLD_OUTPUT, name)
+                before = self.folder()
+                done = hw4("--json", names[1], "--trace", names[2], path, names[0], cwd=self.dir)
+                self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+                self.assertEqual(self.folder(), before)
+                for name in names:
+                    (self.dir / name).unlink()
+
     def assert_change_noticed(self, content, change):
         for earlier_output in (True, False):
             path = self.file(content)
@@ -929,6 +967,23 @@ class OutputTest(CliTest):
         process = self.start(path, "/dev/stdout", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.assertEqual(by_seq(path), process.communicate(timeout=PATIENCE)[0])  # not one line of text among it
         self.assertEqual(process.returncode, OK)
+
+    def test_open_file_as_output(self):
+        """By the number of its descriptor: its name is replaced; where it has none, nothing is written anywhere."""
+        path = generated(2, 33, 7)
+        for folder in ("/dev/fd", "/proc/self/fd"):
+            for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+                with self.subTest(folder=folder, program=program), open(self.out, "w+b") as file:
+                    output = f"{folder}/{file.fileno()}"
+                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                    self.assertEqual(file.read(), b"")
+                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
+                    self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
+                    self.assert_one_message(done.stderr, output, r"is not at .*case\.out \(deleted\)", program)
+                    self.assertEqual(file.read(), b"")
+                    self.assertEqual(sorted(self.folder()), ["case.out"])
 
     def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
         path = generated(2, 33, 7)

@@ -79,6 +79,8 @@ FILE_ROWS = (
     Row("close", errno.EIO, (OK, IO_ERROR), r": cannot close: Input/output error"),
     Row("rename", errno.EACCES, (IO_ERROR,), r": cannot rename .*: Permission denied"),
     Row("stat", errno.EIO, (CANNOT_CREATE,), r": cannot stat: Input/output error"),
+    Row("lstat", errno.EIO, (CANNOT_CREATE,),
+        r": cannot stat: Input/output error|: cannot create a file in .*: Input/output error"),
     # The group of a new file that cannot be asked for is taken to be another.
     Row("fstat", errno.EIO, (IO_ERROR, CANNOT_CREATE, OK),
         UNREADABLE + r"|cannot create a file in .*: Input/output error|: cannot stat: Input/output error"),
@@ -227,13 +229,13 @@ class MatrixTest(cli_test.CliTest):
         self.sweep_all(GZIP_WAY, {"read"}, least=2)
 
     def test_link(self):
-        self.sweep_all(LINK_WAY, {"open", "stat", "fstat"})
+        self.sweep_all(LINK_WAY, {"open", "stat", "lstat", "fstat"})
 
     @unittest.skipIf(os.geteuid() != 0, "only root can give files to others")
     def test_strangers_link(self):
         """Whatever fails, it is not followed where everybody may make one."""
         for row in self.rows:
-            if row.call not in ("open", "stat", "fstat"):
+            if row.call not in ("open", "stat", "lstat", "fstat"):
                 continue
             for number in self.each_number():
                 with self.subTest(call=row.call, how=row.how, number=number):
@@ -263,7 +265,7 @@ class MatrixTest(cli_test.CliTest):
         names = {"path": "case.in", "symlink": "symlink", "hard link": "hardlink"}
         for name, output in names.items():
             for row in self.rows:
-                if row.call not in ("open", "stat", "fstat", "fchmod", "flock"):
+                if row.call not in ("open", "stat", "lstat", "fstat", "fchmod", "flock"):
                     continue
                 self.sweep_onto_input(name, output, row)
 
@@ -281,6 +283,25 @@ class MatrixTest(cli_test.CliTest):
                     self.assertIn(done.returncode, (USAGE, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (USAGE,))
                     self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
                     self.assertEqual(sorted(os.listdir(self.dir)), ["case.in", "hardlink", "symlink"])
+
+    def test_input_looks_like_a_leftover(self):
+        """Whatever fails, it is not removed as one."""
+        for row in self.rows:
+            if row.call not in ("open", "stat", "lstat", "fstat", "flock"):
+                continue
+            number = 0
+            fired = True
+            while fired:
+                number += 1
+                with self.subTest(call=row.call, how=row.how, number=number):
+                    self.fired.unlink(missing_ok=True)
+                    case = self.file(self.content, "case.out.hw4-12-0.tmp")
+                    done = self.start_shim("hw4", row, number, case, self.out)
+                    fired = self.fired.exists()
+                    with count.fault() if fired else contextlib.nullcontext():
+                        self.assertIn(done.returncode, (OK, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (OK,))
+                        self.assertEqual(self.temporaries(), [case])
+                        self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
 
     @unittest.skipUnless(SOAK, "takes minutes: make soak")
     def test_other_ways(self):
@@ -312,14 +333,17 @@ class SweepTest(unittest.TestCase):
 class ManyChunksMatrixTest(MatrixTest):
     """Buffers are filled again and slots computed again while something fails."""
     shape = (400, 128, 64)
-    test_link = test_strangers_link = test_output_is_the_input = test_other_ways = None  # no other than with few
+    # No other than with few.
+    test_link = test_strangers_link = test_output_is_the_input = test_input_looks_like_a_leftover = None
+    test_other_ways = None
 
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class OtherProgramsTest(MatrixTest):
     """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
     test_files = test_pipe = test_gzip = test_link = test_strangers_link = None
-    test_memory_and_threads_under_fixed = test_output_is_the_input = test_other_ways = None
+    test_memory_and_threads_under_fixed = test_output_is_the_input = test_input_looks_like_a_leftover = None
+    test_other_ways = None
 
     def sweep_program(self, row, wanted, program, *args):
         """Every k until none is left. `wanted` is what a run prints that ends well."""

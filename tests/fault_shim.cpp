@@ -8,8 +8,8 @@
 //
 // Or at a call, whatever it is about:
 //
-//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, unlink, stat, fstat, fchmod,
-//                       fallocate, flock, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
+//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, unlink, stat, lstat, fstat,
+//                       fchmod, fallocate, flock, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all
@@ -249,6 +249,10 @@ int unlink(const char* path) {
 int stat(const char* path, struct stat* status) {
     static auto* real = next<int(const char*, struct stat*)>("stat");
     return due_in_program("stat", CALLER) == How::error ? -1 : real(path, status);
+}
+int lstat(const char* path, struct stat* status) {
+    static auto* real = next<int(const char*, struct stat*)>("lstat");
+    return due_in_program("lstat", CALLER) == How::error ? -1 : real(path, status);
 }
 int fstat(int fd, struct stat* status) {
     static auto* real = next<int(int, struct stat*)>("fstat");

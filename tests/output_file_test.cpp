@@ -326,6 +326,76 @@ TEST_F(Output, WritesAPipeBehindALink) {
     EXPECT_STREQ(text, "through");
 }
 
+// The links in /proc lead to an open file itself; what they say is only its name, as it was or might be.
+class OutputByDescriptor : public Output {
+protected:
+    void SetUp() override {
+        write_file(path_, "old");
+        file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+        ASSERT_TRUE(file_.valid());
+        name_ = "/proc/self/fd/" + std::to_string(file_.get());
+    }
+    Failure not_at(const std::string& where) const {
+        return {ExitCode::cannot_create, name_ + ": cannot replace the file behind it, which is not at " + where};
+    }
+    std::string content() const {
+        char text[16] = {};
+        const ssize_t got = ::pread(file_.get(), text, sizeof text, 0);
+        return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
+    }
+
+    FileDescriptor file_;
+    std::string name_;
+};
+
+TEST_F(OutputByDescriptor, ReplacesTheName) {
+    EXPECT_EQ(failure_of([&] { put(name_, "new"); }), Failure{});
+    EXPECT_EQ(read_file(path_), "new");
+    EXPECT_EQ(content(), "old");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(OutputByDescriptor, RefusesAFileThatHasNoName) {
+    fs::remove(path_);
+    EXPECT_EQ(open_failure(name_), not_at(path_ + " (deleted)"));
+    fs::create_symlink(name_, folder_ / "link");
+    EXPECT_EQ(open_failure(folder_ / "link").code, ExitCode::cannot_create);
+    EXPECT_EQ(content(), "old");
+    EXPECT_EQ(folder_.names(), Names{"link"});
+}
+
+TEST_F(OutputByDescriptor, RefusesAnotherFileOfThatName) {
+    fs::remove(path_);
+    const std::string other = path_ + " (deleted)";
+    write_file(other, "precious");
+    EXPECT_EQ(open_failure(name_), not_at(other));
+    fs::remove(other);
+    fs::create_symlink("a.out", other); // leads on to where there is nothing
+    EXPECT_EQ(open_failure(name_), not_at(path_));
+    EXPECT_EQ(folder_.names(), Names{"a.out (deleted)"});
+}
+
+// Two looks at the output, by name and through the links to it, may see the file before and after another run has
+// replaced it.
+TEST_F(Output, MayBeReplacedByOthersMeanwhile) {
+    write_file(path_, "old");
+    fs::create_symlink("a.out", folder_ / "link");
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+        const std::string next = folder_ / "next";
+        while (!over) {
+            write_file(next, "theirs");
+            fs::rename(next, path_);
+        }
+    });
+    Failure failure;
+    for (int i = 0; i < 5000 && failure == Failure{}; ++i)
+        failure = failure_of([&] { OutputFile file(folder_ / "link", interrupts_); });
+    over = true;
+    other.join();
+    EXPECT_EQ(failure, Failure{});
+}
+
 TEST_F(Output, SaysThatTheDiskIsFull) {
     if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
     EXPECT_EQ(failure_of([&] { put("/dev/full", "text"); }),
@@ -545,6 +615,19 @@ TEST_F(RefuseOverwriting, ButNoOtherFile) {
     fs::copy_file(input_, folder_ / "copy");
     fs::create_symlink("none", folder_ / "dangling");
     for (const char* name : {"copy", "none", "dangling"}) EXPECT_EQ(failure(folder_ / name), Failure{}) << name;
+}
+
+TEST_F(RefuseOverwriting, NorIsAFileOfTheRunALeftover) {
+    const std::string input = path_ + ".hw4-1-0.tmp";
+    const std::string old_report = path_ + ".hw4-1-1.tmp";
+    fs::rename(input_, input);
+    write_file(old_report, "old");
+    fs::create_symlink(old_report, folder_ / "report");
+    const auto kept = files_of_run(CaseReader(input), {path_, folder_ / "report", ""});
+    EXPECT_EQ(OutputFile(path_, interrupts_, kept).leftovers(), Names{});
+    write_file(path_, "old");
+    EXPECT_EQ(OutputFile(path_, interrupts_, kept).leftovers(), Names{});
+    EXPECT_EQ(OutputFile(path_, interrupts_).leftovers().size(), 2u);
 }
 
 TEST_F(Output, RefusesTwoOutputsInOneFile) {

@@ -71,6 +71,19 @@ TEST_F(Temporary, IsInUseUntilItIsRenamed) {
     EXPECT_TRUE(file.rename_to(target_));
 }
 
+// Its input, say, which has no lock.
+TEST_F(Temporary, LeavesWhatTheRunIsAbout) {
+    const std::string input = target_ + ".hw4-12-0.tmp";
+    const std::string other_name = target_ + ".hw4-12-1.tmp";
+    const std::string left = target_ + ".hw4-12-2.tmp";
+    for (const std::string& path : {input, left}) write_file(path, "text");
+    fs::create_hard_link(input, other_name);
+    struct stat status {};
+    ASSERT_EQ(::stat(input.c_str(), &status), 0);
+    EXPECT_EQ(TemporaryFile(target_, target_, 0666, interrupts_, {identity_of(status)}).leftovers(), Names{left});
+    EXPECT_EQ(folder_.names(), (Names{"a.out.hw4-12-0.tmp", "a.out.hw4-12-1.tmp"}));
+}
+
 TEST_F(Temporary, LeavesNamesThatOnlyLookLikeIt) {
     const Names strangers = {"a.out.hw4-.tmp",        "a.out.hw4-1-.tmp",        "a.out.hw4--1.tmp",
                              "a.out.hw4-1-0.tmp.bak", "a.out.hw4-1-0.temp",      "a.out.hw4-1.tmp",
