@@ -8,7 +8,7 @@
 //
 // Or at a call, whatever it is about:
 //
-//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, unlink, stat, lstat, fstat,
+//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, stat, lstat, fstat,
 //                       fchmod, fallocate, flock, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
@@ -241,10 +241,6 @@ int fsync(int fd) {
 int rename(const char* from, const char* to) {
     static auto* real = next<int(const char*, const char*)>("rename");
     return due_in_program("rename", CALLER) == How::error ? -1 : real(from, to);
-}
-int unlink(const char* path) {
-    static auto* real = next<int(const char*)>("unlink");
-    return due_in_program("unlink", CALLER) == How::error ? -1 : real(path);
 }
 int stat(const char* path, struct stat* status) {
     static auto* real = next<int(const char*, struct stat*)>("stat");
