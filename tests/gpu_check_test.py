@@ -40,6 +40,11 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(done.stdout, r"racecheck +2 of 2 clean; the longest 0 s: Suite\.")
         self.assertEqual(done.stdout.splitlines()[-1], "8 passed, 0 failed")
 
+    def test_some_tools(self):
+        done = self.check(PASSES, "--tools", "memcheck", "initcheck")
+        self.assertEqual(done.stdout.splitlines()[-1], "4 passed, 0 failed", done.stderr)
+        self.assertEqual(self.check(PASSES, "--tools", "nocheck").returncode, 2)
+
     def test_something_found(self):
         done = self.check(f"#!/bin/sh\ncase \"$*\" in *racecheck*Two*) echo hazard; exit 99;; esac\n{PASSES[10:]}")
         self.assertEqual(done.returncode, 1)
