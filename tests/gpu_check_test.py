@@ -45,6 +45,10 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(done.stdout.splitlines()[-1], "4 passed, 0 failed", done.stderr)
         self.assertEqual(self.check(PASSES, "--tools", "nocheck").returncode, 2)
 
+    def test_line_for_each(self):
+        done = self.check(PASSES, "--tools", "memcheck", "--verbose")
+        self.assertRegex(done.stdout, r"memcheck +Suite\.Two: clean, 0 s\n")
+
     def test_something_found(self):
         done = self.check(f"#!/bin/sh\ncase \"$*\" in *racecheck*Two*) echo hazard; exit 99;; esac\n{PASSES[10:]}")
         self.assertEqual(done.returncode, 1)
