@@ -18,10 +18,11 @@ namespace hw4::gpu::fixed_point {
 using fixed::kDigits;
 using fixed::kTileKeys;
 
-// What a tile's numbers were scaled by.
+// What a tile's numbers were scaled by. The rest is zero: it is copied too.
 struct alignas(16) TileScales {
     int k_exponent;
     int v_exponent;
+    int64_t unused;
 };
 static_assert(sizeof(TileScales) == 16, "copied as 16 bytes");
 

@@ -155,6 +155,7 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         const int exponent = fixed::exponent_for(most[0]);
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
+            scales->unused = 0;
             const auto bound = static_cast<int>(bits_of(length_bound(most[1]))); // positive: ordered like ints
             atomicMax(reinterpret_cast<int*>(to.longest_key) + batch, bound);
         }

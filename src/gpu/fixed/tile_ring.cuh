@@ -156,7 +156,7 @@ public:
     }
 
     __device__ __forceinline__ TileScales scales() const {
-        TileScales of;
+        TileScales of{};
         asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
                      : "=r"(of.k_exponent), "=r"(of.v_exponent)
                      : "r"(at_.tile(turn_.stage) + TileLayout<T::kDim>::kScales));
