@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "../src/case_values.h"
@@ -71,6 +73,17 @@ private:
         }
     }
 };
+
+// The same case for every kernel that is tested with it: the reference, which takes longer than they, is computed once.
+inline const AttentionCase& reference_case(const Shape& shape, CaseKind kind, uint64_t seed,
+                                           Arithmetic arithmetic = Arithmetic::f32) {
+    using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, uint64_t, Arithmetic>;
+    static std::map<Key, AttentionCase> cases;
+    const Key key{shape.batches, shape.tokens, shape.dim, kind, seed, arithmetic};
+    const auto found = cases.find(key);
+    if (found != cases.end()) return found->second;
+    return cases.emplace(key, AttentionCase(shape, kind, seed, arithmetic)).first->second;
+}
 
 // Bytes, not values: == would take -0 for +0 and never take a NaN for itself.
 inline testing::AssertionResult same_bytes(const std::vector<float>& expected, const std::vector<float>& got) {

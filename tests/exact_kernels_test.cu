@@ -7,7 +7,6 @@
 #include <limits>
 #include <map>
 #include <random>
-#include <tuple>
 #include <utility>
 
 #include "../src/gpu/exact/tile_launch.cuh"
@@ -19,15 +18,6 @@
 
 namespace hw4::gpu {
 namespace {
-
-// The same case for every kernel: the reference is computed once.
-const AttentionCase& reference_case(const Shape& shape, CaseKind kind, uint64_t seed) {
-    using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, uint64_t>;
-    static std::map<Key, AttentionCase> cases;
-    const Key key{shape.batches, shape.tokens, shape.dim, kind, seed};
-    const auto found = cases.find(key);
-    return found != cases.end() ? found->second : cases.emplace(key, AttentionCase(shape, kind, seed)).first->second;
-}
 
 // Beyond 32 columns the kernels with register tiles take large ones when there is enough for every multiprocessor to
 // do and the card has the shared memory, otherwise small ones.

@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <map>
-#include <tuple>
 
 #include "../src/cpu/engine.h"
 #include "../src/error.h"
@@ -48,16 +47,6 @@ std::string expected_bytes(const AttentionCase& test) {
     return hw4::test::bytes_of(test.expected.data(), test.expected.size());
 }
 
-// The same case for every kernel of a contract: the reference is computed once.
-const AttentionCase& reference_case(Shape shape, CaseKind kind, Arithmetic arithmetic) {
-    using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, Arithmetic>;
-    static std::map<Key, AttentionCase> cases;
-    const Key key{shape.batches, shape.tokens, shape.dim, kind, arithmetic};
-    const auto found = cases.find(key);
-    return found != cases.end() ? found->second
-                                : cases.emplace(key, AttentionCase(shape, kind, 9, arithmetic)).first->second;
-}
-
 TEST(GpuEngine, GivesTheReferenceBytesWithAnyNumberOfStreams) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
@@ -82,7 +71,7 @@ TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
     for (const int64_t dim : {1, 3, 5, 7, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
             for (const KernelInfo& kernel : kernel_list()) {
-                const AttentionCase& test = reference_case({5, 133, dim}, kind, kernel.arithmetic);
+                const AttentionCase& test = reference_case({5, 133, dim}, kind, 9, kernel.arithmetic);
                 const std::string refusal = unsupported_reason(test.shape, kernel.name, kernel.arithmetic);
                 if (!refusal.empty()) {
                     ++left_out[refusal];
@@ -112,7 +101,7 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     const hw4::test::TemporaryFolder folder;
     for (const int64_t dim : {64, 37}) {
         for (const KernelInfo& kernel : kernel_list()) {
-            const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, kernel.arithmetic);
+            const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, 9, kernel.arithmetic);
             if (!unsupported_reason(test.shape, kernel.name, kernel.arithmetic).empty()) continue;
             EngineOptions options;
             options.arithmetic = kernel.arithmetic;
@@ -221,7 +210,7 @@ TEST(GpuEngine, RefusesAKernelOfAnotherContract) {
     options.kernel = "plain_rows";
     options.arithmetic = Arithmetic::fixed;
     EngineFacts report;
-    const AttentionCase& test = reference_case({1, 3, 4}, CaseKind::uniform, Arithmetic::fixed);
+    const AttentionCase& test = reference_case({1, 3, 4}, CaseKind::uniform, 9, Arithmetic::fixed);
     const hw4::test::Failure failure = hw4::test::failure_of([&] { run_file(folder, test, options, report); });
     EXPECT_EQ(failure, (hw4::test::Failure{ExitCode::usage, "kernel 'plain_rows' computes f32, not fixed"}));
 }
