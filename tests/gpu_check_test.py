@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -62,6 +63,21 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("initcheck on Suite.One: not done after 1 s", done.stdout)
         self.assertEqual(done.stdout.splitlines()[-1], "7 passed, 1 failed")
+
+    def test_nothing_is_left_of_a_run_that_is_ended(self):
+        self.program("compute-sanitizer", f"#!/bin/sh\necho $$ >> {self.folder}/started\nsleep 30\n")
+        environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        with subprocess.Popen([sys.executable, ROOT / "tests/gpu-check", "--build", self.folder], env=environment,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as check:
+            started = self.folder / "started"
+            for _ in range(200):
+                if started.exists() and len(started.read_text().split()) >= 2:
+                    break
+                time.sleep(0.05)
+            check.terminate()
+            self.assertEqual(check.wait(timeout=20), 143)
+        for process in started.read_text().split():
+            self.assertFalse(Path("/proc", process).exists(), "a tool still runs")
 
     def test_test_that_ran_nothing_has_failed(self):
         done = self.check("#!/bin/sh\necho '[  PASSED  ] 0 tests.'\n")
