@@ -16,8 +16,9 @@ HEIGHT = 5.5
 def caption(data):
     device = data.profile["device"]
     corner = device["peak_flop_per_second"] / device["peak_dram_bytes_per_second"]
+    corner_of_fixed = INTEGER_ROOF * 1e12 / device["peak_dram_bytes_per_second"]
     found = points(data)
-    right = sum(dram > corner for *_, dram in found)
+    right = sum(dram > (corner_of_fixed if kernel in data.fixed_rungs else corner) for kernel, *_, dram in found)
     samples = words.counts([rung.seconds for rung in [*data.ladder("t28"), *data.fixed_ladder("t28")]])
     return (f"Roofline, t28 on {words.gpu(data)}: rate ({words.FLOP} over the median time of {samples} samples) over "
             f"the work for each byte. Filled marks: bytes between L2 and the multiprocessors; open marks: bytes "
@@ -26,8 +27,8 @@ def caption(data):
             f"{significant(device['peak_flop_per_second'] * 1e-12, 3)} TFLOP/s; the dotted one is cuBLAS's SGEMM. The "
             f"upper flat roof, {significant(INTEGER_ROOF, 3)} TFLOP/s, is that of bytes on the tensor cores, six "
             f"products of bytes for each of floats, for the kernels of the contract `fixed` (section 5). The open "
-            f"marks of {count_of(right, len(found), 'kernels')} are right of the corner at {corner:.0f} FLOP for "
-            f"each byte, where DRAM is no limit.")
+            f"marks of {count_of(right, len(found), 'kernels')} are right of their roof's corner, at {corner:.0f} or "
+            f"{corner_of_fixed:.0f} FLOP for each byte, where DRAM is no limit.")
 
 
 def points(data):
