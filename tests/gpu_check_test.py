@@ -50,6 +50,11 @@ class GpuCheckTest(unittest.TestCase):
         done = self.check(PASSES, "--tools", "memcheck", "--verbose")
         self.assertRegex(done.stdout, r"memcheck +Suite\.Two: clean, 0 s\n")
 
+    def test_initcheck_finds_memory_as_it_is(self):
+        done = self.check("#!/bin/sh\ncase \"$* ${HW4_POISON-unset}\" in *initcheck*0|*memcheck*unset) "
+                          "echo '[  PASSED  ] 1 test.';; esac\n", "--tools", "initcheck", "memcheck")
+        self.assertEqual(done.stdout.splitlines()[-1], "4 passed, 0 failed")
+
     def test_something_found(self):
         done = self.check(f"#!/bin/sh\ncase \"$*\" in *racecheck*Two*) echo hazard; exit 99;; esac\n{PASSES[10:]}")
         self.assertEqual(done.returncode, 1)
