@@ -75,7 +75,8 @@ private:
 };
 
 // The same case for every kernel that is tested with it: the reference, which takes longer than they, is computed once.
-inline const AttentionCase& reference_case(const Shape& shape, CaseKind kind, uint64_t seed,
+// The shape by value: what is returned refers to nothing of the caller's, and g++ 13 warns where it might.
+inline const AttentionCase& reference_case(Shape shape, CaseKind kind, uint64_t seed,
                                            Arithmetic arithmetic = Arithmetic::f32) {
     using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, uint64_t, Arithmetic>;
     static std::map<Key, AttentionCase> cases;
