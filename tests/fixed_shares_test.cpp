@@ -129,13 +129,13 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
 
 // What fixed_gpu_kernels_test.cu counts on.
 TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
-    EXPECT_TRUE(takes_joint(3 * kMultiprocessors / 4 + 1, 700, 700, 3, kMultiprocessors));
-    EXPECT_TRUE(takes_joint(kMultiprocessors + 1, 700, 700, 4, kMultiprocessors));
-    // A group without rows, and rounds of whole units, besides those that are cut.
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 700, 700, 3, kMultiprocessors));
+    EXPECT_TRUE(takes_joint(2 * kMultiprocessors / 3 + 1, 700, 700, 4, kMultiprocessors));
+    // A group without rows, and a round of whole units, besides those that are cut.
     EXPECT_GE(units_for(700, 3) * 3 * kGroupRows - 700, kGroupRows);
     EXPECT_GE(units_for(700, 4) * 4 * kGroupRows - 700, kGroupRows);
-    EXPECT_GT((3 * kMultiprocessors / 4 + 1) * units_for(700, 3), 3 * kMultiprocessors);
-    EXPECT_GT((kMultiprocessors + 1) * units_for(700, 4), 3 * kMultiprocessors);
+    EXPECT_GT((kMultiprocessors / 2 + 1) * units_for(700, 3), 2 * kMultiprocessors);
+    EXPECT_GT((2 * kMultiprocessors / 3 + 1) * units_for(700, 4), 2 * kMultiprocessors);
     EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 2048, 1024, 4, kMultiprocessors)); // in parts
 }
 

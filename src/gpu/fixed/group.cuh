@@ -111,16 +111,14 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
     if (Loader::thread() % 32 == 0) to.longest_square[Loader::thread() / 32] = square;
 }
 
-// Whether no weight of the group's rows in the batch is below 2^-140, whatever the tile. For choosing code, never for
+// How far apart the scores of one of the group's rows may lie in any tile of the batch. For choosing code, never for
 // bytes.
 template <int kDim>
-__device__ bool scores_are_near(const Queries<kDim>& queries, float longest_key) {
+__device__ Spread spread_of_scores(const Queries<kDim>& queries, float longest_key) {
     float square = 0;
 #pragma unroll
     for (float of_warp : queries.longest_square) square = fmaxf(square, of_warp);
-    // Two scores of a row differ by at most this, in base-2 units.
-    const float spread = 2.0f * length_bound(square) * longest_key;
-    return __all_sync(~0u, spread <= 130.0f);
+    return spread_of(uniform(2.0f * length_bound(square) * longest_key));
 }
 
 // Sums of products of digits, by level.
@@ -318,15 +316,19 @@ struct Group {
                8 * row;
     }
 
-    // Tiles [first, end) of a batch; of those before `ordinary` all keys exist and all weights are ordinary.
-    __device__ __forceinline__ void attend(unsigned first, unsigned ordinary, unsigned end, int64_t tokens) {
-        const unsigned any = uniform(max(first, min(ordinary, end)));
+    // Tiles [first, end) of a batch.
+    __device__ __forceinline__ void attend(unsigned first, unsigned end, int64_t tokens, Spread spread) {
+        const unsigned whole = uniform(max(first, min(static_cast<unsigned>(tokens / kTileKeys), end)));
         unsigned tile = uniform(first);
-        for (; tile < any; ++tile) attend(tile, OrdinaryWeights{});
-        for (; tile < end; ++tile) {
-            const auto keys = static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys));
-            attend(tile, AnyWeights{keys - static_cast<int>(threadIdx.x) % 4 * 2, {}, {}});
-        }
+        if (spread == Spread::near)
+            for (; tile < whole; ++tile) attend(tile, OrdinaryWeights{});
+        const auto keys = [&] {
+            return static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys)) -
+                   static_cast<int>(threadIdx.x) % 4 * 2;
+        };
+        if (spread != Spread::any)
+            for (; tile < end; ++tile) attend(tile, FarWeights(keys()));
+        for (; tile < end; ++tile) attend(tile, AnyWeights{keys(), {}, {}});
     }
 
     // What does not depend on the products under way comes between their beginning and their end.

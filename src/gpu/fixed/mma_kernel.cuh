@@ -179,10 +179,10 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
     load_queries(memory.queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c, [] {});
     __syncthreads();
 
-    const bool near = scores_are_near(memory.queries, prepared.longest_key[where.batch]);
+    const Spread spread = spread_of_scores(memory.queries, prepared.longest_key[where.batch]);
     Group<MmaProducts<T>> work(products);
     work.begin(memory.queries.exponent, prepared.least_exponent[where.batch]);
-    work.attend(0, near ? static_cast<unsigned>(args.tokens / kTileKeys) : 0, products.count, args.tokens);
+    work.attend(0, products.count, args.tokens, spread);
     work.store(args, where);
 #else
     __trap();

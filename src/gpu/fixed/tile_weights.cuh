@@ -10,6 +10,10 @@ namespace hw4::gpu::fixed_point {
 constexpr int kRowsEach = 2;               // of a thread
 constexpr int kScoresEach = kTileKeys / 2; // of a thread, both rows
 
+// Of a thread's score: which of its rows, and which key, counted from the thread's first.
+__device__ constexpr int row_of(int score) { return score / 2 % 2; }
+__device__ constexpr int key_of(int score) { return score / 4 * 8 + score % 2; }
+
 // The bytes of W as the products' left operand: of each half of the tile, 32 keys, four words for each place.
 struct WeightPlanes {
     uint32_t half[2][kDigits][4];
@@ -51,8 +55,20 @@ __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], Ro
         rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[4 * (i / 2) + 2 * row + i % 2]; }));
 }
 
-// Weights of tiles whose keys all exist and whose scores have fractions and lie so near each other that no weight is
-// below 2^-140.
+// How far a row's scores in a tile may lie apart.
+enum class Spread {
+    near, // no weight is below 2^-149
+    far,  // scores have fractions (F in fixed.h is at least 0)
+    any,
+};
+
+// Of scores that differ by at most so much, because none is larger than half of that: with magnitudes A of Q's row and
+// K of the tile, A * K is no larger either, and F is at least 18 - log2(A * K).
+__device__ __forceinline__ Spread spread_of(float most) {
+    return most <= 145.0f ? Spread::near : most <= 0x1p15f ? Spread::far : Spread::any;
+}
+
+// Weights of tiles whose keys all exist and whose scores are near each other.
 struct OrdinaryWeights {
     int bits[kRowsEach]; // of the scores' fractions
     bool any_too_fine;   // in the warp: finer than scores are taken
@@ -65,16 +81,9 @@ struct OrdinaryWeights {
         any_too_fine = __any_sync(~0u, bits[0] > fixed::kMostBits || bits[1] > fixed::kMostBits);
     }
 
-    // Cuts what is finer than scores are taken, and finds the largest.
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
-        if (__builtin_expect(any_too_fine, 0)) cut(x);
-        find_largest(x, rows);
-#pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) {
-            factor[row] = 1u << (fixed::kMostBits - bits[row]);
-            asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
-            at[row] = static_cast<uint32_t>(fixed::kPowerBias - (rows.largest[row] >> bits[row])) << 23;
-        }
+        cut(x);
+        find(x, rows);
     }
 
     __device__ __forceinline__ float reference(int row, const RowPair& rows) const {
@@ -85,8 +94,21 @@ struct OrdinaryWeights {
         return fixed::word_of_power(static_cast<uint32_t>(x) * factor[row] + at[row]);
     }
 
-private:
+protected:
+    // The largest, and what follows from it.
+    __device__ __forceinline__ void find(const int32_t (&x)[kScoresEach], RowPair& rows) {
+        find_largest(x, rows);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            factor[row] = 1u << (fixed::kMostBits - bits[row]);
+            asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
+            at[row] = static_cast<uint32_t>(fixed::kPowerBias - (rows.largest[row] >> bits[row])) << 23;
+        }
+    }
+
+    // What is finer than scores are taken.
     __device__ __forceinline__ void cut(int32_t (&x)[kScoresEach]) {
+        if (__builtin_expect(!any_too_fine, 1)) return;
         int places[kRowsEach];
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
@@ -94,8 +116,34 @@ private:
             bits[row] -= places[row];
         }
 #pragma unroll
-        for (int i = 0; i < kScoresEach; ++i) x[i] >>= min(places[i / 2 % 2], 31);
+        for (int i = 0; i < kScoresEach; ++i) x[i] >>= min(places[row_of(i)], 31);
     }
+};
+
+// Weights of tiles whose scores have fractions. Scores of keys that do not exist, and scores far below the largest, are
+// put where weights are 0 and near: those are 0 too.
+struct FarWeights : OrdinaryWeights {
+    int keys; // those of the tile that exist, counted from the thread's first
+
+    __device__ __forceinline__ explicit FarWeights(int keys_of_thread) : keys(keys_of_thread) {}
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+        cut(x);
+        if (keys <= key_of(kScoresEach - 1)) {
+#pragma unroll
+            for (int i = 0; i < kScoresEach; ++i)
+                if (key_of(i) >= keys) x[i] = INT32_MIN;
+        }
+        find(x, rows);
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i)
+            x[i] = max(x[i], rows.largest[row_of(i)] - (kReach << bits[row_of(i)]));
+    }
+
+private:
+    static constexpr int32_t kReach = 60;
+    static_assert(-kReach < fixed::kDeepest);
+    static_assert((int64_t{kReach} << fixed::kMostBits) < 1 << 30, "no x is below -2^30");
 };
 
 // Weights of any tile.
@@ -111,7 +159,7 @@ struct AnyWeights {
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
 #pragma unroll
-        for (int i = 0; i < kScoresEach; ++i) x[i] = i / 4 * 8 + i % 2 < keys ? x[i] >> unit[i / 2 % 2].cut : INT32_MIN;
+        for (int i = 0; i < kScoresEach; ++i) x[i] = key_of(i) < keys ? x[i] >> unit[row_of(i)].cut : INT32_MIN;
         find_largest(x, rows);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) largest[row] = rows.largest[row];

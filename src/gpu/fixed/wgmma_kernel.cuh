@@ -182,8 +182,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         sync_group(group);
         work.begin(queries.exponent, least_exponent);
         if (piece.first > 0) handover.take<T>(share.block + 1, group, work.running);
-        const bool near = scores_are_near(queries, longest_key);
-        work.attend(piece.first, near ? static_cast<unsigned>(args.tokens / kTileKeys) : 0, piece.end, args.tokens);
+        const Spread spread = spread_of_scores(queries, longest_key);
+        work.attend(piece.first, piece.end, args.tokens, spread);
         if (piece.end < share.tiles)
             handover.give<T>(share.block, group, work.running);
         else
