@@ -85,11 +85,10 @@ HW4_INLINE int32_t nearest(float x) {
 
 HW4_INLINE int32_t quantised(float x, Factors scale) { return nearest(x * scale.first * scale.second); }
 
+constexpr float kLargestFloat = 0x1.fffffep127f;
+
 // An infinite number becomes the largest that is not.
-HW4_INLINE float within_floats(float x) {
-    constexpr float kMost = 0x1.fffffep127f;
-    return larger(-larger(-x, -kMost), -kMost);
-}
+HW4_INLINE float within_floats(float x) { return larger(-larger(-x, -kLargestFloat), -kLargestFloat); }
 
 // q * c; where that is beyond all floats, which only d = 1 and 2 can do, the largest.
 HW4_INLINE float scaled_query(float q, float c) { return within_floats(q * c); }

@@ -1,6 +1,8 @@
 // Every GPU kernel of the contract fixed against its sequential reference, byte for byte.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <random>
@@ -154,6 +156,24 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
             const std::string name = "queries times " + std::to_string(factor);
             expect_reference_bytes(AttentionCase::filled(shape, name, fill, Arithmetic::fixed));
         }
+}
+
+// Rows of Q that are denormal, tiny, ordinary, zero and large beside each other, and so are numbers of a row.
+TEST_P(EachFixedGpuKernel, TakesRowsOfAnyMagnitude) {
+    for (const int64_t dim : {1, 2, 3, 32, 64, 100, 128, 256}) {
+        const Shape shape{1, 300, dim};
+        const auto fill = [&](float* qkv, int64_t) {
+            const auto numbers = static_cast<size_t>(shape.matrix_floats());
+            fill_case_values({shape, CaseKind::uniform, 7}, 0, 3 * numbers, qkv);
+            for (size_t i = 0; i < numbers; ++i) {
+                const int row = static_cast<int>(i / static_cast<size_t>(dim));
+                const int exponent = row % 5 == 4 ? 0 : row - 160; // 2^-160 to 2^139
+                qkv[i] = row % 7 == 3 ? 0.0f : std::ldexp(qkv[i], std::min(exponent - static_cast<int>(i % 3) * 20, 100));
+                qkv[numbers + i] *= 0x1p-20f;
+            }
+        };
+        expect_reference_bytes(AttentionCase::filled(shape, "rows of any magnitude", fill, Arithmetic::fixed));
+    }
 }
 
 TEST_P(EachFixedGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }

@@ -32,9 +32,15 @@ __device__ __forceinline__ Planes planes_of_biased(uint32_t a, uint32_t b, uint3
     return planes;
 }
 
+// Of four numbers, which quantised() makes integers.
+template <class Quantise>
+__device__ __forceinline__ Planes planes_of(float4 x, const Quantise& quantised) {
+    return planes_of_biased(fixed::biased_digits(quantised(x.x)), fixed::biased_digits(quantised(x.y)),
+                            fixed::biased_digits(quantised(x.z)), fixed::biased_digits(quantised(x.w)));
+}
+
 __device__ __forceinline__ Planes planes_at(float4 x, fixed::Factors scale) {
-    return planes_of_biased(biased_digits_at(x.x, scale), biased_digits_at(x.y, scale), biased_digits_at(x.z, scale),
-                            biased_digits_at(x.w, scale));
+    return planes_of(x, [&](float n) { return fixed::quantised(n, scale); });
 }
 
 // The largest of a warp's values, none of which is negative, for every lane. They compare like their bits.

@@ -20,7 +20,28 @@ struct Queries {
     float longest_square[kGroupWarps]; // of each warp's rows, up to rounding
 };
 
-// A group's rows of Q as its threads load them: some lanes for each row, four columns a lane.
+// Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,
+// lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
+template <int kLanes, int kRows, class Combine>
+__device__ __forceinline__ float combined_row(float (&x)[kRows], const Combine& combine) {
+    static_assert(kRows <= kLanes);
+    int rows = kRows;
+#pragma unroll
+    for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+        const bool upper = (threadIdx.x & static_cast<unsigned>(lanes)) != 0;
+        const bool halved = rows > 1;
+        rows = halved ? rows / 2 : 1;
+#pragma unroll
+        for (int row = 0; row < rows; ++row) {
+            const float keep = halved && upper ? x[row + rows] : x[row];
+            const float give = halved && !upper ? x[row + rows] : x[row];
+            x[row] = combine(keep, __shfl_xor_sync(~0u, give, lanes));
+        }
+    }
+    return x[0];
+}
+
+// A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
 template <int kDim>
 struct QueryLoader {
     static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
@@ -30,43 +51,67 @@ struct QueryLoader {
     static constexpr int kSteps = kGroupRows / kRowsAtOnce;
     static constexpr int kAhead = kSteps * kParts < 8 ? kSteps : 8 / kParts; // steps whose numbers are on their way
     static_assert(kSteps % kAhead == 0);
+    using Rows = float4[kAhead][kParts];
 
     static __device__ int thread() { return static_cast<int>(threadIdx.x) % kGroupThreads; }
     static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
     static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
 
-    template <class Of>
-    static __device__ __forceinline__ void each(float4 (&x)[kParts], const Of& of) {
+    // The rows of some steps, times c; returns the largest square of a row.
+    static __device__ __forceinline__ float store(Queries<kDim>& to, int first, const Rows& x, float c) {
+        constexpr int kOwners = kLanes / kAhead; // lanes that know the same row's largest
+        float magnitudes[kAhead];
+        float squares[kAhead];
 #pragma unroll
-        for (float4& n : x) n = make_float4(of(n.x), of(n.y), of(n.z), of(n.w));
+        for (int i = 0; i < kAhead; ++i) {
+            magnitudes[i] = squares[i] = 0;
+#pragma unroll
+            for (const float4& n : x[i]) {
+                magnitudes[i] = larger_magnitude(n, magnitudes[i]);
+                squares[i] = added_squares(n, squares[i]);
+            }
+        }
+        const float square = combined_row<kLanes>(squares, [](float a, float b) { return a + b; });
+        const float magnitude = combined_row<kLanes>(magnitudes, [](float a, float b) { return fmaxf(a, b); });
+        const float largest = fixed::scaled_query(magnitude, c);
+        const int exponent = fixed::exponent_for(largest);
+        if (thread() % kOwners == 0) to.exponent[row(first + thread() % kLanes / kOwners)] = exponent;
+
+        // n * c, rounded, times a power of two is n * (c times that power), rounded, but where one of them is beyond
+        // all floats, or so small a float that it is rounded otherwise; where it is and the power is no larger than
+        // this, 0 comes of it in either way.
+        constexpr int kMostPower = 120;
+        const bool at_once = largest == 0 || (exponent > fixed::exponent_for(fixed::kLargestFloat) && exponent <= kMostPower);
+        if (__all_sync(~0u, at_once)) {
+            const float factor = c * fixed::power(min(exponent, kMostPower));
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                const float of_row = __shfl_sync(~0u, factor, i * kOwners, kLanes);
+                store_row(to, row(first + i), x[i], [&](float n) { return fixed::nearest(n * of_row); });
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                const fixed::Factors scale = fixed::factors(__shfl_sync(~0u, exponent, i * kOwners, kLanes));
+                store_row(to, row(first + i), x[i],
+                          [&](float n) { return fixed::quantised(fixed::scaled_query(n, c), scale); });
+            }
+        }
+        return square * c * c;
     }
 
-    // A row that is scaled already; returns its square.
-    static __device__ __forceinline__ float store(Queries<kDim>& to, int row, const float4 (&x)[kParts]) {
-        float largest = 0;
-        float square = 0;
-#pragma unroll
-        for (const float4& n : x) {
-            largest = larger_magnitude(n, largest);
-            square = added_squares(n, square);
-        }
-#pragma unroll
-        for (int lanes = 1; lanes < kLanes; lanes *= 2) {
-            largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, lanes));
-            square += __shfl_xor_sync(~0u, square, lanes);
-        }
-        const int exponent = fixed::exponent_for(largest);
-        const fixed::Factors scale = fixed::factors(exponent);
+private:
+    template <class Quantise>
+    static __device__ __forceinline__ void store_row(Queries<kDim>& to, int row, const float4 (&x)[kParts],
+                                                     const Quantise& quantised) {
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-            const Planes planes = planes_at(x[part], scale);
+            const Planes planes = planes_of(x[part], quantised);
             const int at = swizzled<kDim>(row, column(part));
 #pragma unroll
             for (int plane = 0; plane < kDigits; ++plane)
                 *reinterpret_cast<uint32_t*>(to.planes[plane] + at) = planes.word[plane];
         }
-        if (thread() % kLanes == 0) to.exponent[row] = exponent;
-        return square;
     }
 };
 
@@ -79,7 +124,7 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
     const bool whole = dim == kDim && rows == kGroupRows;
     float square = 0;
     for (int first = 0; first < Loader::kSteps; first += Loader::kAhead) {
-        float4 x[Loader::kAhead][Loader::kParts];
+        typename Loader::Rows x;
         const auto load = [&](const auto& four) {
             const float* from = q + static_cast<size_t>(Loader::row(first)) * stride;
 #pragma unroll
@@ -97,15 +142,7 @@ __device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, i
                 return row < rows ? four_columns(from, column, dim, aligned) : make_float4(0, 0, 0, 0);
             });
         if (first == 0) before_storing();
-#pragma unroll
-        for (auto& row : x) Loader::each(row, [&](float n) { return n * c; });
-        if (c > 1.0f) { // or else all products are finite
-#pragma unroll
-            for (auto& row : x) Loader::each(row, fixed::within_floats);
-        }
-#pragma unroll
-        for (int i = 0; i < Loader::kAhead; ++i)
-            square = fmaxf(square, Loader::store(to, Loader::row(first + i), x[i]));
+        square = fmaxf(square, Loader::store(to, first, x, c));
     }
     square = largest_of_warp(square);
     if (Loader::thread() % 32 == 0) to.longest_square[Loader::thread() / 32] = square;
