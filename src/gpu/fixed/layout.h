@@ -60,8 +60,9 @@ __host__ __device__ constexpr int64_t tiles_of(int64_t tokens) { return (tokens 
 // What the pre-pass leaves for the kernel that follows it, in scratch memory.
 struct Prepared {
     unsigned char* tiles; // [batches][tiles][TileLayout::kStride]
-    int* least_exponent;  // [batches], of V
+    float* largest_value; // [batches], in magnitude, of V
     float* longest_key;   // [batches]: at least every key's length; for choosing code, never for bytes
+    unsigned char* end;   // what may follow begins here
 };
 
 constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -75,15 +76,16 @@ static_assert(tile_bytes(128) == TileLayout<128>::kStride && tile_bytes(256) == 
 inline size_t prepared_bytes(const Shape& shape) {
     const int64_t tiles = shape.batches * tiles_of(shape.tokens);
     return static_cast<size_t>(rounded_up(tiles * tile_bytes(shape.dim)) +
-                               2 * rounded_up(shape.batches * int64_t{sizeof(int)}));
+                               2 * rounded_up(shape.batches * int64_t{sizeof(float)}));
 }
 
 inline Prepared prepared_at(void* scratch, int64_t batches, int64_t tokens, int64_t dim) {
     const int64_t tiles = batches * tiles_of(tokens);
     auto* at = static_cast<unsigned char*>(scratch);
-    unsigned char* least = at + rounded_up(tiles * tile_bytes(dim));
-    unsigned char* longest = least + rounded_up(batches * int64_t{sizeof(int)});
-    return {at, reinterpret_cast<int*>(least), reinterpret_cast<float*>(longest)};
+    const int64_t numbers = rounded_up(batches * int64_t{sizeof(float)});
+    unsigned char* largest = at + rounded_up(tiles * tile_bytes(dim));
+    unsigned char* longest = largest + numbers;
+    return {at, reinterpret_cast<float*>(largest), reinterpret_cast<float*>(longest), longest + numbers};
 }
 
 } // namespace hw4::gpu::fixed_point

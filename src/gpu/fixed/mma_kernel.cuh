@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
 
     const Spread spread = spread_of_scores(memory.queries, prepared.longest_key[where.batch]);
     Group<MmaProducts<T>> work(products);
-    work.begin(memory.queries.exponent, prepared.least_exponent[where.batch]);
+    work.begin(memory.queries.exponent, fixed::exponent_for(prepared.largest_value[where.batch]));
     work.attend(0, products.count, args.tokens, spread);
     work.store(args, where);
 #else

@@ -3,6 +3,7 @@
 
 #include "../check.h"
 #include "digits.cuh"
+#include "launch_early.cuh"
 
 namespace hw4::gpu::fixed_point {
 namespace {
@@ -123,11 +124,17 @@ struct PrepareMemory {
     float reduction[2][kWarps];
 };
 
+// None of them is negative, so they are ordered like their bits.
+__device__ __forceinline__ void raise(float* largest, float to) {
+    atomicMax(reinterpret_cast<unsigned*>(largest), bits_of(to));
+}
+
 // A block for each tile of K, and one for each tile of V.
 template <int kDim>
 __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs args, Prepared to) {
     extern __shared__ __align__(16) unsigned char prepare_memory[];
     auto& memory = *reinterpret_cast<PrepareMemory<kDim>*>(prepare_memory);
+    let_next_kernel_start();
     const auto tiles = static_cast<uint32_t>(tiles_of(args.tokens));
     const uint32_t index = blockIdx.x / 2; // batch after batch
     const bool values = blockIdx.x % 2 != 0;
@@ -146,7 +153,7 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         const int exponent = fixed::exponent_for(most[0]);
         if (threadIdx.x == 0) {
             scales->v_exponent = exponent;
-            atomicMin(to.least_exponent + batch, exponent);
+            raise(to.largest_value + batch, most[0]);
         }
         values_to_planes(tile, fixed::factors(exponent), memory.words, image);
     } else {
@@ -156,8 +163,7 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
             scales->unused = 0;
-            const auto bound = static_cast<int>(bits_of(length_bound(most[1]))); // positive: ordered like ints
-            atomicMax(reinterpret_cast<int*>(to.longest_key) + batch, bound);
+            raise(to.longest_key + batch, length_bound(most[1]));
         }
         keys_to_planes(tile, fixed::factors(exponent), image);
     }
@@ -165,9 +171,6 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
 
 template <int kDim>
 void launch(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
-    // Bytes of 0x7f are an exponent larger than any.
-    HW4_CUDA(cudaMemsetAsync(to.least_exponent, 0x7f, static_cast<size_t>(args.batches) * sizeof(int), stream));
-    HW4_CUDA(cudaMemsetAsync(to.longest_key, 0, static_cast<size_t>(args.batches) * sizeof(float), stream));
     const auto kernel = prepare_kernel<kDim>;
     constexpr size_t kBytes = sizeof(PrepareMemory<kDim>);
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
@@ -178,8 +181,10 @@ void launch(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
 
 } // namespace
 
-Prepared launch_prepare(const KernelArgs& args, cudaStream_t stream) {
+Prepared launch_prepare(const KernelArgs& args, size_t cleared_bytes, cudaStream_t stream) {
     const Prepared to = prepared_at(args.scratch, args.batches, args.tokens, args.dim);
+    auto* const first = reinterpret_cast<unsigned char*>(to.largest_value); // of what is raised from 0
+    HW4_CUDA(cudaMemsetAsync(first, 0, static_cast<size_t>(to.end - first) + cleared_bytes, stream));
     switch (padded_columns(args.dim)) {
     case 32: launch<32>(args, to, stream); break;
     case 64: launch<64>(args, to, stream); break;

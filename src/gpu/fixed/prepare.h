@@ -6,7 +6,8 @@
 
 namespace hw4::gpu::fixed_point {
 
-// To the beginning of the launch's scratch memory, prepared_bytes() of it.
-Prepared launch_prepare(const KernelArgs& args, cudaStream_t stream);
+// To the beginning of the launch's scratch memory, prepared_bytes() of it; so many bytes more are set to 0. A kernel
+// that may start before this one has ended (programmatic dependent launch) finds those, and must wait for the rest.
+Prepared launch_prepare(const KernelArgs& args, size_t cleared_bytes, cudaStream_t stream);
 
 } // namespace hw4::gpu::fixed_point

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "fixed_kernels.h"
-#include "prepare.h"
 #include "wgmma_kernel.cuh"
 
 namespace hw4::gpu {
@@ -14,7 +13,7 @@ using namespace fixed_point;
 template <class T>
 void launch(const KernelArgs& args, cudaStream_t stream) {
     constexpr int64_t kOneForEachUnit = std::numeric_limits<int64_t>::max();
-    launch_wgmma<T>(args, launch_prepare(args, stream), kOneForEachUnit, nullptr, stream);
+    launch_wgmma<T>(args, kOneForEachUnit, stream);
 }
 
 } // namespace

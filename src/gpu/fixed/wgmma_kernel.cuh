@@ -12,6 +12,8 @@
 #include "../check.h"
 #include "group.cuh"
 #include "handover.cuh"
+#include "launch_early.cuh"
+#include "prepare.h"
 #include "shares.h"
 #include "tile_ring.cuh"
 #include "wgmma.cuh"
@@ -160,6 +162,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         TileFetcher<T>::init(memory);
     }
     __syncthreads();
+    wait_for_kernel_before();
 
     const Share share = shares.share(memory.share);
     Queries<T::kDim>& queries = memory.queries[group];
@@ -174,13 +177,13 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             work.products.skip(piece.end - piece.first);
             continue;
         }
-        const int least_exponent = prepared.least_exponent[where.batch]; // on their way while Q is
+        const float largest_value = prepared.largest_value[where.batch]; // on their way while Q is
         const float longest_key = prepared.longest_key[where.batch];
         load_queries(queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c,
                      [&] { sync_group(group); }); // all of it has done with the rows before
         publish_to_async();
         sync_group(group);
-        work.begin(queries.exponent, least_exponent);
+        work.begin(queries.exponent, fixed::exponent_for(largest_value));
         if (piece.first > 0) handover.take<T>(share.block + 1, group, work.running);
         const Spread spread = spread_of_scores(queries, longest_key);
         work.attend(piece.first, piece.end, args.tokens, spread);
@@ -199,24 +202,20 @@ int64_t units_of(const KernelArgs& args) {
     return args.batches * GroupRows::blocks_of_batch<T::kGroups>(args);
 }
 
-// With at most so many blocks. Where those are fewer than the units of work, at `handover` there are
-// Handover::bytes<T>(blocks).
+// With at most so many blocks. Where those are fewer than the units of work, the scratch memory has room for
+// Handover::bytes<T>(blocks) after the digits.
 template <class T>
-void launch_wgmma(const KernelArgs& args, const Prepared& prepared, int64_t most_blocks, void* handover,
-                  cudaStream_t stream) {
+void launch_wgmma(const KernelArgs& args, int64_t most_blocks, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
     const auto kernel = wgmma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const int64_t units = units_of<T>(args);
     const int64_t blocks = std::min(units, most_blocks);
-    Handover through;
-    if (blocks < units) {
-        HW4_CUDA(cudaMemsetAsync(handover, 0, Handover::cleared_bytes<T>(blocks), stream));
-        through = Handover::at<T>(handover, blocks);
-    }
-    kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(
-        args, prepared, Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks), through);
-    HW4_CUDA_LAUNCHED("wgmma_kernel");
+    const bool hands_over = blocks < units;
+    const Prepared prepared = launch_prepare(args, hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
+    launch_early(kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args, prepared,
+                 Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks),
+                 hands_over ? Handover::at<T>(prepared.end, blocks) : Handover());
 }
 
 } // namespace hw4::gpu::fixed_point

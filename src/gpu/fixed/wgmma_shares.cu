@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "fixed_kernels.h"
-#include "prepare.h"
 #include "wgmma_kernel.cuh"
 
 namespace hw4::gpu {
@@ -25,9 +24,7 @@ size_t handover_bytes(const Shape& shape, const Device& device) {
 
 template <class T>
 void launch(const KernelArgs& args, const Device& device, cudaStream_t stream) {
-    void* const after_the_digits =
-        static_cast<unsigned char*>(args.scratch) + prepared_bytes({args.batches, args.tokens, int64_t{args.dim}});
-    launch_wgmma<T>(args, launch_prepare(args, stream), blocks_on<T>(device), after_the_digits, stream);
+    launch_wgmma<T>(args, blocks_on<T>(device), stream);
 }
 
 template <class Joint, class Apart>
