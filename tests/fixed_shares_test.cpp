@@ -29,10 +29,10 @@ struct Division {
 
     Division(int64_t units, unsigned tiles, int64_t blocks) {
         const Shares shares = Shares::of(units, tiles, blocks);
-        for (int64_t block = 0; block < blocks; ++block) {
+        for (uint32_t block = 0; block < blocks; ++block) {
             const Share share = shares.share(block);
             int64_t time = 0;
-            for (int64_t i = 0; i < share.pieces(); ++i) {
+            for (uint32_t i = 0; i < share.pieces; ++i) {
                 const Piece piece = share.piece(i);
                 of_unit[piece.unit].push_back({piece.first, piece.end, block, i, time});
                 time += piece.end - piece.first;
@@ -105,12 +105,28 @@ constexpr int kMultiprocessors = 132; // of an H200
 TEST(Shares, EveryBlockGetsSomeOfTheLastUnitsOfBatches) {
     constexpr int64_t kUnits = 11; // of a batch: a divisor of the number of blocks
     const Shares shares = Shares::of(500 * kUnits, 32, kMultiprocessors);
-    for (int64_t block = 0; block < kMultiprocessors; ++block) {
+    for (uint32_t block = 0; block < kMultiprocessors; ++block) {
         const Share share = shares.share(block);
         int64_t last = 0;
-        for (int64_t i = 0; i < share.pieces(); ++i) last += share.piece(i).unit % kUnits == kUnits - 1 ? 1 : 0;
-        EXPECT_GE(last, share.pieces() / kUnits - 1);
-        EXPECT_LE(last, share.pieces() / kUnits + 2);
+        for (uint32_t i = 0; i < share.pieces; ++i) last += share.piece(i).unit % kUnits == kUnits - 1 ? 1 : 0;
+        EXPECT_GE(last, share.pieces / kUnits - 1);
+        EXPECT_LE(last, share.pieces / kUnits + 2);
+    }
+}
+
+TEST(Divisor, DividesEveryNumberByAnyOther) {
+    const std::vector<uint32_t> numbers = {1,       2,       3,          5,          7,          11,         64,
+                                           131,     132,     133,        396,        65535,      65536,      65537,
+                                           1000003, 9999991, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffe, 0xffffffff};
+    for (const uint32_t number : numbers) {
+        const Divisor by(number);
+        EXPECT_EQ(by.number(), number);
+        for (const uint32_t times : numbers)
+            for (const uint32_t more : {0u, 1u, number / 2, number - 1}) {
+                const uint32_t n = number * times + more; // modulo 2^32
+                EXPECT_EQ(by.quotient(n), n / number) << n << " / " << number;
+                EXPECT_EQ(by.remainder(n), n % number) << n << " % " << number;
+            }
     }
 }
 

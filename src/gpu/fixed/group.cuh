@@ -115,38 +115,83 @@ private:
     }
 };
 
-// By one group. Rows that do not exist are zeros. Before anything is stored, before_storing() is called.
-template <int kDim, class BeforeStoring>
-__device__ void load_queries(Queries<kDim>& to, const float* q, size_t stride, int rows, int dim, float c,
-                             const BeforeStoring& before_storing) {
+// A group's part of the problem.
+struct GroupRows {
+    uint32_t batch;
+    int64_t first; // of the batch's query rows
+    int rows;      // that exist, up to 64
+
+    // The group that has so many of the batch's groups before it.
+    static __device__ GroupRows of(const KernelArgs& args, uint32_t batch, int64_t groups_before) {
+        const int64_t first = args.first_query + groups_before * kGroupRows;
+        const int64_t left = min(args.end_query, args.tokens) - first;
+        return {batch, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
+    }
+
+    __device__ const float* queries(const KernelArgs& args) const {
+        return args.qkv + static_cast<size_t>(3 * int64_t{batch} * args.tokens + first) * args.qkv_stride;
+    }
+    __device__ float* output(const KernelArgs& args, int row) const {
+        return args.out + static_cast<size_t>(int64_t{batch} * args.tokens + first + row) * args.out_stride;
+    }
+};
+
+// A group's rows of Q, and what is known of their batch, on the way from memory.
+template <int kDim>
+class ComingQueries {
+public:
+    float largest_value;
+    float longest_key;
+
+    // Rows that do not exist are zeros.
+    __device__ __forceinline__ void fetch(const KernelArgs& args, const Prepared& prepared, const GroupRows& where) {
+        from_ = where.queries(args) + static_cast<size_t>(Loader::row(0)) * args.qkv_stride;
+        rows_ = where.rows;
+        largest_value = prepared.largest_value[where.batch];
+        longest_key = prepared.longest_key[where.batch];
+        fetch_rows(args, 0);
+    }
+
+    // By all of a group.
+    __device__ __forceinline__ void store(const KernelArgs& args, Queries<kDim>& to) {
+        float square = 0;
+#pragma unroll 1
+        for (int first = 0;;) {
+            square = fmaxf(square, Loader::store(to, first, x_, args.scale.c));
+            first += Loader::kAhead;
+            if (first == Loader::kSteps) break;
+            fetch_rows(args, first);
+        }
+        square = largest_of_warp(square);
+        if (Loader::thread() % 32 == 0) to.longest_square[Loader::thread() / 32] = square;
+    }
+
+private:
     using Loader = QueryLoader<kDim>;
-    const bool aligned = dim % 4 == 0;
-    const bool whole = dim == kDim && rows == kGroupRows;
-    float square = 0;
-    for (int first = 0; first < Loader::kSteps; first += Loader::kAhead) {
-        typename Loader::Rows x;
-        const auto load = [&](const auto& four) {
-            const float* from = q + static_cast<size_t>(Loader::row(first)) * stride;
+
+    const float* from_; // the thread's row of the next step
+    int rows_;
+    typename Loader::Rows x_;
+
+    __device__ __forceinline__ void fetch_rows(const KernelArgs& args, int first) {
+        const auto fetch = [&](const auto& four) {
 #pragma unroll
             for (int i = 0; i < Loader::kAhead; ++i) {
 #pragma unroll
                 for (int part = 0; part < Loader::kParts; ++part)
-                    x[i][part] = four(Loader::row(first + i), from, Loader::column(part));
-                from += Loader::kRowsAtOnce * stride;
+                    x_[i][part] = four(Loader::row(first + i), Loader::column(part));
+                from_ += Loader::kRowsAtOnce * args.qkv_stride;
             }
         };
-        if (whole)
-            load([](int, const float* from, int column) { return *reinterpret_cast<const float4*>(from + column); });
+        if (args.dim == kDim && rows_ == kGroupRows)
+            fetch([&](int, int column) { return *reinterpret_cast<const float4*>(from_ + column); });
         else
-            load([&](int row, const float* from, int column) {
-                return row < rows ? four_columns(from, column, dim, aligned) : make_float4(0, 0, 0, 0);
+            fetch([&](int row, int column) {
+                return row < rows_ ? four_columns(from_, column, args.dim, args.dim % 4 == 0)
+                                   : make_float4(0, 0, 0, 0);
             });
-        if (first == 0) before_storing();
-        square = fmaxf(square, Loader::store(to, first, x, c));
     }
-    square = largest_of_warp(square);
-    if (Loader::thread() % 32 == 0) to.longest_square[Loader::thread() / 32] = square;
-}
+};
 
 // How far apart the scores of one of the group's rows may lie in any tile of the batch. For choosing code, never for
 // bytes.
@@ -296,36 +341,6 @@ private:
 
     __device__ __forceinline__ int byte(uint32_t i) const {
         return static_cast<int>(__byte_perm(bytes_, 0, 0x4440 + i)) - kOffset;
-    }
-};
-
-// A group's part of the problem.
-struct GroupRows {
-    int64_t batch;
-    int64_t first; // of the batch's query rows
-    int rows;      // that exist, up to 64
-
-    // Group `group` of block `block`, where a block has kGroups of them.
-    template <int kGroups>
-    static __device__ GroupRows of(const KernelArgs& args, int64_t block, int group) {
-        // Fewer than 2^32, since each batch has tiles of kilobytes; dividing 64 bits takes twice as long.
-        const auto blocks = static_cast<uint32_t>(blocks_of_batch<kGroups>(args));
-        const auto of_all = static_cast<uint32_t>(block);
-        const int64_t first = args.first_query + (int64_t{of_all % blocks} * kGroups + group) * kGroupRows;
-        const int64_t left = min(args.end_query, args.tokens) - first;
-        return {of_all / blocks, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
-    }
-
-    template <int kGroups>
-    static __host__ __device__ int64_t blocks_of_batch(const KernelArgs& args) {
-        return units_for(queries_of(args), kGroups);
-    }
-
-    __device__ const float* queries(const KernelArgs& args) const {
-        return args.qkv + static_cast<size_t>(3 * batch * args.tokens + first) * args.qkv_stride;
-    }
-    __device__ float* output(const KernelArgs& args, int row) const {
-        return args.out + static_cast<size_t>(batch * args.tokens + first + row) * args.out_stride;
     }
 };
 

@@ -36,9 +36,9 @@ public:
 
     // Which share the block takes. It may come to wait for the next share's block, so shares go, from the last to the
     // first, to blocks in the order in which they start: whoever is waited for is at work. By one thread.
-    __device__ int64_t take_share() const {
+    __device__ uint32_t take_share() const {
         const unsigned started = started_ == nullptr ? blockIdx.x : atomicAdd(started_, 1u);
-        return static_cast<int64_t>(gridDim.x) - 1 - started;
+        return gridDim.x - 1 - started;
     }
 
     template <class T, class Sums>

@@ -170,18 +170,21 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char mma_memory[];
     auto& memory = *reinterpret_cast<MmaMemory<T>*>(mma_memory);
-    const GroupRows where = GroupRows::of<1>(args, blockIdx.x, 0);
+    const auto groups = static_cast<uint32_t>(units_for(queries_of(args), 1));
+    const GroupRows where = GroupRows::of(args, blockIdx.x / groups, blockIdx.x % groups);
     const int64_t tiles = tiles_of(args.tokens);
     const MmaProducts<T> products{
         memory, prepared.tiles + static_cast<size_t>(where.batch * tiles) * TileLayout<T::kDim>::kStride,
         static_cast<unsigned>(tiles)};
     products.start();
-    load_queries(memory.queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c, [] {});
+    ComingQueries<T::kDim> queries;
+    queries.fetch(args, prepared, where);
+    queries.store(args, memory.queries);
     __syncthreads();
 
-    const Spread spread = spread_of_scores(memory.queries, prepared.longest_key[where.batch]);
+    const Spread spread = spread_of_scores(memory.queries, queries.longest_key);
     Group<MmaProducts<T>> work(products);
-    work.begin(memory.queries.exponent, fixed::exponent_for(prepared.largest_value[where.batch]));
+    work.begin(memory.queries.exponent, fixed::exponent_for(queries.largest_value));
     work.attend(0, products.count, args.tokens, spread);
     work.store(args, where);
 #else
@@ -195,7 +198,7 @@ void launch_mma(const KernelArgs& args, const Prepared& prepared, cudaStream_t s
     constexpr size_t kBytes = sizeof(MmaMemory<T>);
     const auto kernel = mma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = args.batches * GroupRows::blocks_of_batch<1>(args);
+    const int64_t blocks = args.batches * units_for(queries_of(args), 1);
     kernel<<<static_cast<unsigned>(blocks), kGroupThreads, kBytes, stream>>>(args, prepared);
     HW4_CUDA_LAUNCHED("mma_kernel");
 }

@@ -14,67 +14,65 @@
 #include <cstdint>
 
 #include "../../contract.h"
+#include "divisor.h"
 
 namespace hw4::gpu::fixed_point {
 
 // Some tiles of a unit, [first, end), that one block does.
 struct Piece {
-    int64_t unit;
+    uint32_t unit;
     unsigned first;
     unsigned end;
 };
 
 // What one block does, piece after piece.
 struct Share {
-    int64_t block;
-    int64_t blocks;
-    int64_t whole;      // units that it does in turn with the others
-    int64_t begin;      // of its part of the line, in tiles
-    int64_t end;        // at least a unit's length further on
-    int64_t first_unit; // there, among all units
-    int64_t cut;        // tiles of that one that are another block's
-    unsigned tiles;     // of a unit
+    uint32_t block;
+    Divisor blocks;
+    uint32_t whole;      // units that it does in turn with the others
+    uint32_t pieces;     // all together
+    uint32_t first_unit; // of its part of the line, among all units
+    unsigned cut;        // tiles of that one that are another block's
+    unsigned after;      // tiles of the last one there that are the next block's
+    unsigned tiles;      // of a unit
 
-    HW4_INLINE int64_t pieces() const { return whole + (cut + (end - begin) + tiles - 1) / tiles; }
-
-    HW4_INLINE Piece piece(int64_t i) const {
-        if (i > 0 && i <= whole) return {(i - 1) * blocks + in_round(i), 0, tiles};
-        return in_line(i == 0 ? 0 : i - whole);
-    }
-
-private:
-    // Which unit of a round, of as many as there are blocks.
-    HW4_INLINE uint32_t in_round(int64_t round) const {
-        return static_cast<uint32_t>(block + round) % static_cast<uint32_t>(blocks);
-    }
-
-    HW4_INLINE Piece in_line(int64_t i) const {
-        const int64_t after = (i + 1) * tiles - cut - (end - begin); // the next share's part of the unit
-        if (i == 0 && cut > 0) return {first_unit, 0, tiles - static_cast<unsigned>(cut)};
-        if (after > 0) return {first_unit + i, static_cast<unsigned>(after), tiles};
-        return {first_unit + i, 0, tiles};
+    HW4_INLINE Piece piece(uint32_t i) const {
+        // In each round, of as many units as there are blocks, a block has the one after that of the round before.
+        if (i > 0 && i <= whole) return {(i - 1) * blocks.number() + blocks.remainder(block + i), 0, tiles};
+        if (i == 0 && cut > 0) return {first_unit, 0, tiles - cut};
+        return {first_unit + (i == 0 ? 0 : i - whole), i + 1 == pieces ? after : 0, tiles};
     }
 };
 
 struct Shares {
     unsigned tiles; // of a unit
-    int64_t blocks; // no more than there are units
-    int64_t whole;  // units of each block before the line
+    Divisor blocks; // no more than there are units, of which there are fewer than 2^32
+    uint32_t whole; // units of each block before the line
     int64_t least;  // tiles of the line in every share
     int64_t more;   // so many shares have one more
 
     static Shares of(int64_t units, unsigned tiles, int64_t blocks) {
         const int64_t whole = units / blocks - 1;
         const int64_t line = (units - whole * blocks) * tiles;
-        return {tiles, blocks, whole, line / blocks, line % blocks};
+        return {tiles, Divisor(static_cast<uint32_t>(blocks)), static_cast<uint32_t>(whole), line / blocks,
+                line % blocks};
     }
 
     HW4_INLINE int64_t begin(int64_t block) const { return block * least + (block < more ? block : more); }
 
-    HW4_INLINE Share share(int64_t block) const {
+    HW4_INLINE Share share(uint32_t block) const {
         const int64_t first = begin(block);
-        const int64_t unit = first / tiles;
-        return {block, blocks, whole, first, begin(block + 1), whole * blocks + unit, first - unit * tiles, tiles};
+        const int64_t end = begin(int64_t{block} + 1); // at least a unit's length further on
+        const auto first_unit = static_cast<uint32_t>(first / tiles);
+        const auto end_unit = static_cast<uint32_t>((end + tiles - 1) / tiles);
+        return {block,
+                blocks,
+                whole,
+                whole + end_unit - first_unit,
+                whole * blocks.number() + first_unit,
+                static_cast<unsigned>(first - int64_t{first_unit} * tiles),
+                static_cast<unsigned>(int64_t{end_unit} * tiles - end),
+                tiles};
     }
 };
 

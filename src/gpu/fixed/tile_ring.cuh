@@ -39,7 +39,7 @@ struct BlockMemory {
     uint64_t filled[T::kStages];
     uint64_t released[T::kStages]; // by all warps
     TileRun next_run;              // to be fetched after the one that is being fetched, once it is known
-    int64_t share;                 // of all shares, the block's
+    uint32_t share;                // of all shares, the block's
     alignas(1024) unsigned char tiles[T::kStages][kStage];
     Queries<T::kDim> queries[T::kGroups];
 };

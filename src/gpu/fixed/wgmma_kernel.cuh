@@ -141,22 +141,35 @@ struct WgmmaProducts {
     }
 };
 
-// The tiles of a share's piece; none where there is no such piece.
-__device__ inline TileRun run_of(const Share& share, int64_t piece, int64_t units_of_batch) {
-    if (piece >= share.pieces()) return {0, 0};
-    const Piece of = share.piece(piece);
-    return {static_cast<uint32_t>(of.unit / units_of_batch * share.tiles + of.first), of.end - of.first};
-}
+// What a block does: its share, in terms of the problem.
+template <class T>
+struct BlockWork {
+    const KernelArgs& args;
+    Share share;
+    Divisor units_of_batch;
+
+    // None where there is no such piece.
+    __device__ TileRun tiles(uint32_t piece) const {
+        if (piece >= share.pieces) return {0, 0};
+        const Piece of = share.piece(piece);
+        return {units_of_batch.quotient(of.unit) * share.tiles + of.first, of.end - of.first};
+    }
+
+    __device__ GroupRows rows(const Piece& piece, int group) const {
+        const uint32_t batch = units_of_batch.quotient(piece.unit);
+        const uint32_t unit = piece.unit - batch * units_of_batch.number();
+        return GroupRows::of(args, batch, int64_t{unit} * T::kGroups + group);
+    }
+};
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
-    wgmma_kernel(KernelArgs args, Prepared prepared, Shares shares, Handover handover) {
+    wgmma_kernel(KernelArgs args, Prepared prepared, Shares shares, Divisor units_of_batch, Handover handover) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) unsigned char block_memory[];
     auto& memory = *reinterpret_cast<BlockMemory<T>*>(block_memory);
     if (shared_address(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
-    const int64_t units_of_batch = GroupRows::blocks_of_batch<T::kGroups>(args);
     if (threadIdx.x == 0) {
         memory.share = handover.take_share();
         TileFetcher<T>::init(memory);
@@ -164,42 +177,42 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     __syncthreads();
     wait_for_kernel_before();
 
-    const Share share = shares.share(memory.share);
+    const BlockWork<T> block{args, shares.share(memory.share), units_of_batch};
     Queries<T::kDim>& queries = memory.queries[group];
     Group<WgmmaProducts<T>> work(WgmmaProducts<T>(memory, prepared.tiles, group));
-    work.products.fetcher.start(run_of(share, 0, units_of_batch));
-    for (int64_t i = 0; i < share.pieces(); ++i) {
-        if (work.products.warp == 0)
-            work.products.fetcher.announce(run_of(share, i + 1, units_of_batch), work.products.ring.turn());
-        const Piece piece = share.piece(i);
-        const GroupRows where = GroupRows::of<T::kGroups>(args, piece.unit, group);
-        if (where.rows == 0) {
+    work.products.fetcher.start(block.tiles(0));
+    Piece piece = block.share.piece(0);
+    GroupRows where = block.rows(piece, group);
+    ComingQueries<T::kDim> coming;
+    coming.fetch(args, prepared, where);
+    for (uint32_t i = 0; i < block.share.pieces; ++i) {
+        if (work.products.warp == 0) work.products.fetcher.announce(block.tiles(i + 1), work.products.ring.turn());
+        if (where.rows > 0) {
+            sync_group(group); // all of it has done with the rows before
+            coming.store(args, queries);
+            publish_to_async();
+            sync_group(group);
+            work.begin(queries.exponent, fixed::exponent_for(coming.largest_value));
+            if (piece.first > 0) handover.take<T>(block.share.block + 1, group, work.running);
+            work.attend(piece.first, piece.end, args.tokens, spread_of_scores(queries, coming.longest_key));
+        } else {
             work.products.skip(piece.end - piece.first);
-            continue;
         }
-        const float largest_value = prepared.largest_value[where.batch]; // on their way while Q is
-        const float longest_key = prepared.longest_key[where.batch];
-        load_queries(queries, where.queries(args), args.qkv_stride, where.rows, args.dim, args.scale.c,
-                     [&] { sync_group(group); }); // all of it has done with the rows before
-        publish_to_async();
-        sync_group(group);
-        work.begin(queries.exponent, fixed::exponent_for(largest_value));
-        if (piece.first > 0) handover.take<T>(share.block + 1, group, work.running);
-        const Spread spread = spread_of_scores(queries, longest_key);
-        work.attend(piece.first, piece.end, args.tokens, spread);
-        if (piece.end < share.tiles)
-            handover.give<T>(share.block, group, work.running);
+        // The next rows are on their way while the results of these are stored. (Fetched in any case, so that they need
+        // no registers before.)
+        const Piece done = piece;
+        const GroupRows rows_done = where;
+        piece = block.share.piece(min(i + 1, block.share.pieces - 1));
+        where = block.rows(piece, group);
+        coming.fetch(args, prepared, where);
+        if (done.end < block.share.tiles)
+            handover.give<T>(block.share.block, group, work.running);
         else
-            work.store(args, where);
+            work.store(args, rows_done);
     }
 #else
     __trap();
 #endif
-}
-
-template <class T>
-int64_t units_of(const KernelArgs& args) {
-    return args.batches * GroupRows::blocks_of_batch<T::kGroups>(args);
 }
 
 // With at most so many blocks. Where those are fewer than the units of work, the scratch memory has room for
@@ -209,12 +222,14 @@ void launch_wgmma(const KernelArgs& args, int64_t most_blocks, cudaStream_t stre
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
     const auto kernel = wgmma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t units = units_of<T>(args);
+    const int64_t units_of_batch = units_for(queries_of(args), T::kGroups);
+    const int64_t units = args.batches * units_of_batch;
     const int64_t blocks = std::min(units, most_blocks);
     const bool hands_over = blocks < units;
     const Prepared prepared = launch_prepare(args, hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
     launch_early(kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args, prepared,
                  Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks),
+                 Divisor(static_cast<uint32_t>(units_of_batch)),
                  hands_over ? Handover::at<T>(prepared.end, blocks) : Handover());
 }
 
