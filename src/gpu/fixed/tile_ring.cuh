@@ -37,7 +37,7 @@ struct BlockMemory {
     static constexpr int kStage = (TileLayout<T::kDim>::kBytes + 1023) / 1024 * 1024;
 
     uint64_t filled[T::kStages];
-    uint64_t released[T::kStages]; // by all warps
+    uint64_t released[T::kStages]; // by all threads
     TileRun next_run;              // to be fetched after the one that is being fetched, once it is known
     uint32_t share;                // of all shares, the block's
     alignas(1024) unsigned char tiles[T::kStages][kStage];
@@ -82,7 +82,7 @@ public:
     static __device__ void init(BlockMemory<T>& memory) {
         for (unsigned i = 0; i < T::kStages; ++i) {
             init_barrier(shared_address(&memory.filled[i]), 1);
-            init_barrier(shared_address(&memory.released[i]), T::kThreads / 32);
+            init_barrier(shared_address(&memory.released[i]), T::kThreads);
         }
         memory.next_run = {0, 0};
         publish_to_async();
@@ -163,11 +163,8 @@ public:
         return of;
     }
 
-    // By every warp, whose lanes have all read what they need.
-    __device__ __forceinline__ void release() const {
-        __syncwarp();
-        if (is_elected()) arrive(at_.released(turn_.stage));
-    }
+    // By every thread, when it has read what it needs.
+    __device__ __forceinline__ void release() const { arrive(at_.released(turn_.stage)); }
 
     __device__ __forceinline__ RingPosition turn() const { return turn_; }
     __device__ __forceinline__ void advance() { turn_ = turn_.plus<T::kStages>(1); }
