@@ -168,7 +168,8 @@ TEST_P(EachFixedGpuKernel, TakesRowsOfAnyMagnitude) {
             for (size_t i = 0; i < numbers; ++i) {
                 const int row = static_cast<int>(i / static_cast<size_t>(dim));
                 const int exponent = row % 5 == 4 ? 0 : row - 160; // 2^-160 to 2^139
-                qkv[i] = row % 7 == 3 ? 0.0f : std::ldexp(qkv[i], std::min(exponent - static_cast<int>(i % 3) * 20, 100));
+                qkv[i] =
+                    row % 7 == 3 ? 0.0f : std::ldexp(qkv[i], std::min(exponent - static_cast<int>(i % 3) * 20, 100));
                 qkv[numbers + i] *= 0x1p-20f;
             }
         };

@@ -115,9 +115,9 @@ TEST(Shares, EveryBlockGetsSomeOfTheLastUnitsOfBatches) {
 }
 
 TEST(Divisor, DividesEveryNumberByAnyOther) {
-    const std::vector<uint32_t> numbers = {1,       2,       3,          5,          7,          11,         64,
-                                           131,     132,     133,        396,        65535,      65536,      65537,
-                                           1000003, 9999991, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffe, 0xffffffff};
+    const std::vector<uint32_t> numbers = {
+        1,     2,     3,     5,       7,       11,         64,         131,        132,        133,       396,
+        65535, 65536, 65537, 1000003, 9999991, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffe, 0xffffffff};
     for (const uint32_t number : numbers) {
         const Divisor by(number);
         EXPECT_EQ(by.number(), number);

@@ -9,6 +9,13 @@ namespace hw4::gpu::fixed_point {
 // The bytes of four words by place: word 2 has the bytes 2 of all four.
 struct Planes {
     uint32_t word[kDigits];
+
+    // The first plane's word goes there, the others' so many bytes further on each.
+    __device__ __forceinline__ void store(unsigned char* to, int plane_bytes) const {
+#pragma unroll
+        for (int plane = 0; plane < kDigits; ++plane)
+            *reinterpret_cast<uint32_t*>(to + plane * plane_bytes) = word[plane];
+    }
 };
 
 __device__ __forceinline__ Planes planes_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
@@ -18,10 +25,6 @@ __device__ __forceinline__ Planes planes_of(uint32_t a, uint32_t b, uint32_t c, 
     const uint32_t high_cd = __byte_perm(c, d, 0x0062);
     return {{__byte_perm(low_ab, low_cd, 0x5410), __byte_perm(low_ab, low_cd, 0x7632),
              __byte_perm(high_ab, high_cd, 0x5410)}};
-}
-
-__device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
-    return fixed::biased_digits(fixed::quantised(x, scale));
 }
 
 // The digits of four numbers by place; the bias of all four goes at once.
@@ -39,10 +42,6 @@ __device__ __forceinline__ Planes planes_of(float4 x, const Quantise& quantised)
                             fixed::biased_digits(quantised(x.z)), fixed::biased_digits(quantised(x.w)));
 }
 
-__device__ __forceinline__ Planes planes_at(float4 x, fixed::Factors scale) {
-    return planes_of(x, [&](float n) { return fixed::quantised(n, scale); });
-}
-
 // The largest of a warp's values, none of which is negative, for every lane. They compare like their bits.
 __device__ __forceinline__ float largest_of_warp(float value) {
 #if __CUDA_ARCH__ >= 800
@@ -50,6 +49,27 @@ __device__ __forceinline__ float largest_of_warp(float value) {
 #else
     return value; // no kernel of this contract is for such cards
 #endif
+}
+
+// Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,
+// lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
+template <int kLanes, int kRows, class Combine>
+__device__ __forceinline__ float combined_row(float (&x)[kRows], const Combine& combine) {
+    static_assert(kRows <= kLanes);
+    int rows = kRows;
+#pragma unroll
+    for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+        const bool upper = (threadIdx.x & static_cast<unsigned>(lanes)) != 0;
+        const bool halved = rows > 1;
+        rows = halved ? rows / 2 : 1;
+#pragma unroll
+        for (int row = 0; row < rows; ++row) {
+            const float keep = halved && upper ? x[row + rows] : x[row];
+            const float give = halved && !upper ? x[row + rows] : x[row];
+            x[row] = combine(keep, __shfl_xor_sync(~0u, give, lanes));
+        }
+    }
+    return x[0];
 }
 
 // The largest magnitude of four numbers, and of others so far.

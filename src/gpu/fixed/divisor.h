@@ -1,5 +1,5 @@
-// Division by a number that stays the same, as a multiplication: a GPU has no instruction for the former. No CUDA here, so
-// that it can be tested anywhere.
+// Division by a number that stays the same, as a multiplication: a GPU has no instruction for the former. No CUDA here,
+// so that it can be tested anywhere.
 #pragma once
 
 #include <cstdint>

@@ -20,27 +20,6 @@ struct Queries {
     float longest_square[kGroupWarps]; // of each warp's rows, up to rounding
 };
 
-// Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,
-// lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
-template <int kLanes, int kRows, class Combine>
-__device__ __forceinline__ float combined_row(float (&x)[kRows], const Combine& combine) {
-    static_assert(kRows <= kLanes);
-    int rows = kRows;
-#pragma unroll
-    for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
-        const bool upper = (threadIdx.x & static_cast<unsigned>(lanes)) != 0;
-        const bool halved = rows > 1;
-        rows = halved ? rows / 2 : 1;
-#pragma unroll
-        for (int row = 0; row < rows; ++row) {
-            const float keep = halved && upper ? x[row + rows] : x[row];
-            const float give = halved && !upper ? x[row + rows] : x[row];
-            x[row] = combine(keep, __shfl_xor_sync(~0u, give, lanes));
-        }
-    }
-    return x[0];
-}
-
 // A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
 template <int kDim>
 struct QueryLoader {
@@ -81,7 +60,8 @@ struct QueryLoader {
         // all floats, or so small a float that it is rounded otherwise; where it is and the power is no larger than
         // this, 0 comes of it in either way.
         constexpr int kMostPower = 120;
-        const bool at_once = largest == 0 || (exponent > fixed::exponent_for(fixed::kLargestFloat) && exponent <= kMostPower);
+        const bool at_once =
+            largest == 0 || (exponent > fixed::exponent_for(fixed::kLargestFloat) && exponent <= kMostPower);
         if (__all_sync(~0u, at_once)) {
             const float factor = c * fixed::power(min(exponent, kMostPower));
 #pragma unroll
@@ -105,13 +85,8 @@ private:
     static __device__ __forceinline__ void store_row(Queries<kDim>& to, int row, const float4 (&x)[kParts],
                                                      const Quantise& quantised) {
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-            const Planes planes = planes_of(x[part], quantised);
-            const int at = swizzled<kDim>(row, column(part));
-#pragma unroll
-            for (int plane = 0; plane < kDigits; ++plane)
-                *reinterpret_cast<uint32_t*>(to.planes[plane] + at) = planes.word[plane];
-        }
+        for (int part = 0; part < kParts; ++part)
+            planes_of(x[part], quantised).store(to.planes[0] + swizzled<kDim>(row, column(part)), sizeof(to.planes[0]));
     }
 };
 
@@ -187,8 +162,7 @@ private:
             fetch([&](int, int column) { return *reinterpret_cast<const float4*>(from_ + column); });
         else
             fetch([&](int row, int column) {
-                return row < rows_ ? four_columns(from_, column, args.dim, args.dim % 4 == 0)
-                                   : make_float4(0, 0, 0, 0);
+                return row < rows_ ? four_columns(from_, column, args.dim, args.dim % 4 == 0) : make_float4(0, 0, 0, 0);
             });
     }
 };

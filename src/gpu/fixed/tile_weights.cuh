@@ -136,8 +136,7 @@ struct FarWeights : OrdinaryWeights {
         }
         find(x, rows);
 #pragma unroll
-        for (int i = 0; i < kScoresEach; ++i)
-            x[i] = max(x[i], rows.largest[row_of(i)] - (kReach << bits[row_of(i)]));
+        for (int i = 0; i < kScoresEach; ++i) x[i] = max(x[i], rows.largest[row_of(i)] - (kReach << bits[row_of(i)]));
     }
 
 private:
