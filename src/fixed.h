@@ -47,7 +47,7 @@ namespace hw4::fixed {
 constexpr const char* kContractName = "fixed";
 
 constexpr int kTileKeys = 64;
-constexpr int kMostColumns = 256;        // |x| stays below 2^31 up to here
+constexpr int kMostColumns = 256;        // |x| stays below 2^30 up to here
 constexpr int kDigits = 3;               // of every number
 constexpr int32_t kLargest = 0x7f7f7f;   // largest balanced number of three digits
 constexpr uint32_t kMiddle = 0x8080;     // what turns balanced lower digits into bytes
@@ -93,6 +93,19 @@ HW4_INLINE float within_floats(float x) { return larger(-larger(-x, -kLargestFlo
 // q * c; where that is beyond all floats, which only d = 1 and 2 can do, the largest.
 HW4_INLINE float scaled_query(float q, float c) { return within_floats(q * c); }
 
+// Whether, for every number n of a group whose largest |n * c| this is, with its exponent, one multiplication gives
+// quantised(scaled_query(n, c), factors(exponent)) too: nearest(n * factor_at_once(c, exponent)). Rounding n * c * 2^e
+// once is the same as rounding n * c, but where n * c is beyond all floats, and the exponent the least, or where it is
+// denormal: times 2^120 that is below 2^-6, and 0 in either way. Where every n * c is rounded to 0 the exponent does
+// not matter.
+constexpr int kMostAtOnce = 120;
+HW4_INLINE bool scales_at_once(float largest, int exponent) {
+    return largest == 0 || (exponent > exponent_for(kLargestFloat) && exponent <= kMostAtOnce);
+}
+HW4_INLINE float factor_at_once(float c, int exponent) {
+    return c * power(exponent < kMostAtOnce ? exponent : kMostAtOnce);
+}
+
 // The bytes of this are the digits plus 128: 0 the lowest.
 HW4_INLINE uint32_t biased_digits(int32_t n) { return static_cast<uint32_t>(n) + 0x808080u; }
 
@@ -101,8 +114,8 @@ HW4_INLINE uint32_t digit_bytes(int32_t n) { return biased_digits(n) ^ 0x808080u
 
 HW4_INLINE int digit(uint32_t bytes, int place) { return static_cast<int8_t>(bytes >> (8 * place)); }
 
-// The three sums of products of digits as one number, in units of 2^24; below 2^31 for up to 256 terms of numbers, or
-// 64 of a weight and a number.
+// The three sums of products of digits as one number, in units of 2^24; below 2^30 for up to 256 terms of numbers, and
+// below 2^31 for 64 of a weight and a number.
 HW4_INLINE int32_t combined(int32_t l0, int32_t l1, int32_t l2) { return l0 * 256 + l1 + (l2 >> 8); }
 
 // ---- Weights
@@ -150,7 +163,7 @@ HW4_INLINE float with_fraction_of(uint32_t bits) {
 // The other's power of two.
 HW4_INLINE float with_exponent_of(uint32_t bits) { return float_of(bits & 0xff800000u); }
 
-// W before it is rounded, of a weight 2^n * 2^(g - 1), n at least -140; power_of_n is 2^24 * 2^n.
+// W before it is rounded, of a weight 2^n * 2^(g - 1), n at least -151; power_of_n is 2^24 * 2^n, or 0 at -151.
 template <class F>
 HW4_INLINE F weight_value(F g, F power_of_n) {
     return fused(kappa_exp2(g), power_of_n, F(static_cast<float>(kMiddle)));

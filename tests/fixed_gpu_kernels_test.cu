@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <string>
@@ -143,10 +144,10 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
 }
 
 // Scores of a row from close together, through where the smallest weights are no floats, to where scores have no
-// fractions: kernels have code for each.
+// fractions: kernels have code for each. (At d = 1 a factor of 5.6 is just near, and 1200 just far.)
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
     for (const int64_t dim : {1, 32, 60, 64, 128, 200})
-        for (const float factor : {1e-4f, 1.0f, 2.0f, 3.0f, 8.0f, 100.0f, 400.0f, 1e4f, 1e8f}) {
+        for (const float factor : {1e-4f, 1.0f, 2.0f, 3.0f, 5.6f, 6.5f, 8.0f, 100.0f, 400.0f, 1200.0f, 1e4f, 1e8f}) {
             const Shape shape{1, 200, dim};
             const auto fill = [&](float* qkv, int64_t) {
                 const auto numbers = static_cast<size_t>(shape.matrix_floats());
@@ -158,22 +159,61 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
         }
 }
 
-// Rows of Q that are denormal, tiny, ordinary, zero and large beside each other, and so are numbers of a row.
-TEST_P(EachFixedGpuKernel, TakesRowsOfAnyMagnitude) {
-    for (const int64_t dim : {1, 2, 3, 32, 64, 100, 128, 256}) {
-        const Shape shape{1, 300, dim};
-        const auto fill = [&](float* qkv, int64_t) {
-            const auto numbers = static_cast<size_t>(shape.matrix_floats());
-            fill_case_values({shape, CaseKind::uniform, 7}, 0, 3 * numbers, qkv);
-            for (size_t i = 0; i < numbers; ++i) {
-                const int row = static_cast<int>(i / static_cast<size_t>(dim));
-                const int exponent = row % 5 == 4 ? 0 : row - 160; // 2^-160 to 2^139
-                qkv[i] =
-                    row % 7 == 3 ? 0.0f : std::ldexp(qkv[i], std::min(exponent - static_cast<int>(i % 3) * 20, 100));
-                qkv[numbers + i] *= 0x1p-20f;
-            }
-        };
-        expect_reference_bytes(AttentionCase::filled(shape, "rows of any magnitude", fill, Arithmetic::fixed));
+// Rows of Q, and tiles of K and V, that are denormal, tiny, ordinary, zero and large, beside each other and by
+// themselves, and so are numbers of a row.
+TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
+    for (const int64_t dim : {1, 2, 3, 32, 64, 100, 128, 256})
+        for (const bool mixed : {true, false}) {
+            const Shape shape{1, 300, dim};
+            const auto fill = [&](float* qkv, int64_t) {
+                const auto numbers = static_cast<size_t>(shape.matrix_floats());
+                fill_case_values({shape, CaseKind::uniform, 7}, 0, 3 * numbers, qkv);
+                for (size_t i = 0; i < numbers; ++i) {
+                    const int row = static_cast<int>(i / static_cast<size_t>(dim));
+                    const int exponent = mixed ? (row % 5 == 4 ? 0 : row - 160) : -96 - row / 64;
+                    qkv[i] = std::ldexp(qkv[i], std::min(exponent - static_cast<int>(i % 3) * 20, 100));
+                    if (mixed && row % 7 == 3) qkv[i] = 0;
+                    constexpr int kOfTile[] = {-20, -140, -1000, -110, -20};
+                    qkv[numbers + i] = std::ldexp(qkv[numbers + i], kOfTile[row / 64]);
+                    qkv[2 * numbers + i] = std::ldexp(qkv[2 * numbers + i], mixed ? kOfTile[(row / 64 + 1) % 5] : 0);
+                }
+            };
+            const std::string name = mixed ? "magnitudes beside each other" : "one magnitude for each group";
+            expect_reference_bytes(AttentionCase::filled(shape, name, fill, Arithmetic::fixed));
+        }
+}
+
+// One launch after the other in the same memory, each with other numbers, and nothing in between.
+TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
+    for (const int64_t dim : {32, 64, 128}) {
+        const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, Arithmetic::fixed},
+                                       {{90, 130, dim}, CaseKind::spread, 2, Arithmetic::fixed},
+                                       {{3, 700, dim}, CaseKind::uniform, 3, Arithmetic::fixed}};
+        const std::string refusal = why_not(GetParam(), tests[0].shape, current_device());
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+        size_t scratch_bytes = 0;
+        for (const AttentionCase& test : tests)
+            scratch_bytes = std::max(scratch_bytes, GetParam().scratch_bytes(test.shape, current_device()));
+        const Scratch scratch = make_scratch(scratch_bytes);
+        const Stream stream = make_stream();
+        std::vector<PitchedMatrix> in;
+        std::vector<PitchedMatrix> out;
+        for (const AttentionCase& test : tests) {
+            const size_t rows = static_cast<size_t>(test.shape.batches * test.shape.tokens);
+            in.emplace_back(3 * rows, static_cast<size_t>(dim));
+            out.emplace_back(rows, static_cast<size_t>(dim));
+            in.back().copy_in(test.qkv.data(), 3 * rows, stream.get());
+        }
+        for (size_t i = 0; i < std::size(tests); ++i)
+            GetParam().launch(
+                args_of(tests[i].shape, in[i].data(), in[i].stride(), out[i].data(), out[i].stride(), scratch.get()),
+                stream.get());
+        for (size_t i = 0; i < std::size(tests); ++i) {
+            std::vector<float> got(tests[i].expected.size());
+            out[i].copy_out(got.data(), got.size() / static_cast<size_t>(dim), stream.get());
+            HW4_CUDA(cudaStreamSynchronize(stream.get()));
+            EXPECT_TRUE(same_bytes(tests[i].expected, got)) << tests[i].name;
+        }
     }
 }
 

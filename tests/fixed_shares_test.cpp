@@ -114,7 +114,7 @@ TEST(Shares, EveryBlockGetsSomeOfTheLastUnitsOfBatches) {
     }
 }
 
-TEST(Divisor, DividesEveryNumberByAnyOther) {
+TEST(Divisor, DividesAsTheInstructionWould) {
     const std::vector<uint32_t> numbers = {
         1,     2,     3,     5,       7,       11,         64,         131,        132,        133,       396,
         65535, 65536, 65537, 1000003, 9999991, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffe, 0xffffffff};

@@ -15,7 +15,7 @@ public:
 
     HW4_INLINE uint32_t number() const { return number_; }
 
-    // The inverse is at most number/2^64 too large, so the product less than 1/number, for any n.
+    // The inverse is less than 1 too large, so the product less than n / 2^64, which is below 1 / number.
     HW4_INLINE uint32_t quotient(uint32_t n) const {
         if (number_ == 1) return n;
 #if defined(__CUDA_ARCH__)

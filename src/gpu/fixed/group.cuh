@@ -22,7 +22,7 @@ struct Queries {
 
 // A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
 template <int kDim>
-struct QueryLoader {
+struct QueryDigits {
     static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
     static constexpr int kParts = kDim / kColumns;
     static constexpr int kLanes = kColumns / 4;
@@ -36,7 +36,7 @@ struct QueryLoader {
     static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
     static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
 
-    // The rows of some steps, times c; returns the largest square of a row.
+    // The rows of some steps, times c; returns the square of one of them, another one in every few lanes.
     static __device__ __forceinline__ float store(Queries<kDim>& to, int first, const Rows& x, float c) {
         constexpr int kOwners = kLanes / kAhead; // lanes that know the same row's largest
         float magnitudes[kAhead];
@@ -56,14 +56,8 @@ struct QueryLoader {
         const int exponent = fixed::exponent_for(largest);
         if (thread() % kOwners == 0) to.exponent[row(first + thread() % kLanes / kOwners)] = exponent;
 
-        // n * c, rounded, times a power of two is n * (c times that power), rounded, but where one of them is beyond
-        // all floats, or so small a float that it is rounded otherwise; where it is and the power is no larger than
-        // this, 0 comes of it in either way.
-        constexpr int kMostPower = 120;
-        const bool at_once =
-            largest == 0 || (exponent > fixed::exponent_for(fixed::kLargestFloat) && exponent <= kMostPower);
-        if (__all_sync(~0u, at_once)) {
-            const float factor = c * fixed::power(min(exponent, kMostPower));
+        if (__all_sync(~0u, fixed::scales_at_once(largest, exponent))) {
+            const float factor = fixed::factor_at_once(c, exponent);
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
                 const float of_row = __shfl_sync(~0u, factor, i * kOwners, kLanes);
@@ -120,7 +114,7 @@ public:
 
     // Rows that do not exist are zeros.
     __device__ __forceinline__ void fetch(const KernelArgs& args, const Prepared& prepared, const GroupRows& where) {
-        from_ = where.queries(args) + static_cast<size_t>(Loader::row(0)) * args.qkv_stride;
+        from_ = where.queries(args) + static_cast<size_t>(Digits::row(0)) * args.qkv_stride;
         rows_ = where.rows;
         largest_value = prepared.largest_value[where.batch];
         longest_key = prepared.longest_key[where.batch];
@@ -132,30 +126,30 @@ public:
         float square = 0;
 #pragma unroll 1
         for (int first = 0;;) {
-            square = fmaxf(square, Loader::store(to, first, x_, args.scale.c));
-            first += Loader::kAhead;
-            if (first == Loader::kSteps) break;
+            square = fmaxf(square, Digits::store(to, first, x_, args.scale.c));
+            first += Digits::kAhead;
+            if (first == Digits::kSteps) break;
             fetch_rows(args, first);
         }
         square = largest_of_warp(square);
-        if (Loader::thread() % 32 == 0) to.longest_square[Loader::thread() / 32] = square;
+        if (Digits::thread() % 32 == 0) to.longest_square[Digits::thread() / 32] = square;
     }
 
 private:
-    using Loader = QueryLoader<kDim>;
+    using Digits = QueryDigits<kDim>;
 
     const float* from_; // the thread's row of the next step
     int rows_;
-    typename Loader::Rows x_;
+    typename Digits::Rows x_;
 
     __device__ __forceinline__ void fetch_rows(const KernelArgs& args, int first) {
         const auto fetch = [&](const auto& four) {
 #pragma unroll
-            for (int i = 0; i < Loader::kAhead; ++i) {
+            for (int i = 0; i < Digits::kAhead; ++i) {
 #pragma unroll
-                for (int part = 0; part < Loader::kParts; ++part)
-                    x_[i][part] = four(Loader::row(first + i), Loader::column(part));
-                from_ += Loader::kRowsAtOnce * args.qkv_stride;
+                for (int part = 0; part < Digits::kParts; ++part)
+                    x_[i][part] = four(Digits::row(first + i), Digits::column(part));
+                from_ += Digits::kRowsAtOnce * args.qkv_stride;
             }
         };
         if (args.dim == kDim && rows_ == kGroupRows)
@@ -347,7 +341,7 @@ struct Group {
         const unsigned whole = uniform(max(first, min(static_cast<unsigned>(tokens / kTileKeys), end)));
         unsigned tile = uniform(first);
         if (spread == Spread::near)
-            for (; tile < whole; ++tile) attend(tile, OrdinaryWeights{});
+            for (; tile < whole; ++tile) attend(tile, NearWeights{});
         const auto keys = [&] {
             return static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys)) -
                    static_cast<int>(threadIdx.x) % 4 * 2;

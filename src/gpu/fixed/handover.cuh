@@ -35,7 +35,8 @@ public:
     }
 
     // Which share the block takes. It may come to wait for the next share's block, so shares go, from the last to the
-    // first, to blocks in the order in which they start: whoever is waited for is at work. By one thread.
+    // first, to blocks in the order in which they start: whoever is waited for is at work. By one thread, before it
+    // waits for the pre-pass: the memory was cleared before that.
     __device__ uint32_t take_share() const {
         const unsigned started = started_ == nullptr ? blockIdx.x : atomicAdd(started_, 1u);
         return gridDim.x - 1 - started;

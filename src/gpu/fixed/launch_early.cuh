@@ -13,7 +13,9 @@ __device__ __forceinline__ void let_next_kernel_start() {
 #endif
 }
 
-// In every block of the next: until the kernel before has ended, and all it wrote can be read.
+// In every block of the next, whether it reads anything or not: until the kernel before has ended, and all it wrote can
+// be read. What comes after the next kernel in the stream waits for that one only, and must find both ended. Before
+// this call a block may read what was there when the kernel before began.
 __device__ __forceinline__ void wait_for_kernel_before() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -21,8 +23,8 @@ __device__ __forceinline__ void wait_for_kernel_before() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch_early(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, size_t shared_bytes,
-                  cudaStream_t stream, const Arguments&... arguments) {
+void launch_early(const char* name, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+                  size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -33,7 +35,7 @@ void launch_early(void (*kernel)(Parameters...), unsigned blocks, unsigned threa
     config.stream = stream;
     config.attrs = &early;
     config.numAttrs = 1;
-    HW4_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
+    check(HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...)), name, __FILE__, __LINE__);
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -26,7 +26,8 @@ struct KeyOrder {
     static __device__ int column(int) { return static_cast<int>(threadIdx.x) % kGroups * 4; }
 
     template <class Quantise>
-    static __device__ void store(const float4 (&x)[kEach], const Quantise& quantised, unsigned char* tile) {
+    static __device__ __forceinline__ void store(const float4 (&x)[kEach], const Quantise& quantised,
+                                                 unsigned char* tile) {
 #pragma unroll
         for (int i = 0; i < kEach; ++i)
             planes_of(x[i], quantised).store(tile + swizzled<kDim>(key(i), column(i)), Layout::kPlane);
@@ -49,7 +50,8 @@ struct ValueOrder {
     }
 
     template <class Quantise>
-    static __device__ void store(const float4 (&x)[kEach], const Quantise& quantised, unsigned char* tile) {
+    static __device__ __forceinline__ void store(const float4 (&x)[kEach], const Quantise& quantised,
+                                                 unsigned char* tile) {
 #pragma unroll
         for (int i = 0; i < kEach; i += 4) {
             unsigned char* const part = tile + Layout::kValues + column(i) / Layout::kColumns * Layout::kPart;
@@ -65,7 +67,7 @@ struct ValueOrder {
     }
 };
 
-// Rows [first, first + 64) of a matrix.
+// 64 rows of a matrix, or the last ones: those that do not exist are zeros.
 template <int kDim, class Order>
 struct TileOfFloats {
     float4 x[Order::kEach];
@@ -90,10 +92,10 @@ struct TileOfFloats {
         return most;
     }
 
-    // In its digits at the exponent: times a power of two that is a float, or else two of them.
-    __device__ __forceinline__ void store(int exponent, unsigned char* tile) const {
-        if (exponent <= 127) {
-            const float factor = fixed::power(exponent);
+    // Its digits.
+    __device__ __forceinline__ void store(float largest_of_tile, int exponent, unsigned char* tile) const {
+        if (fixed::scales_at_once(largest_of_tile, exponent)) {
+            const float factor = fixed::factor_at_once(1, exponent);
             Order::store(
                 x, [&](float n) { return fixed::nearest(n * factor); }, tile);
         } else {
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(kThreads<kDim>) prepare_kernel(KernelArgs args
             scales->v_exponent = exponent;
             raise(to.largest_value + batch, most[0]);
         }
-        tile.store(exponent, image);
+        tile.store(most[0], exponent, image);
     } else {
         TileOfFloats<kDim, KeyOrder<kDim>> tile;
         tile.load(from, args.qkv_stride, keys, args.dim);
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(kThreads<kDim>) prepare_kernel(KernelArgs args
             scales->unused = 0;
             raise(to.longest_key + batch, length_bound(most[1]));
         }
-        tile.store(exponent, image);
+        tile.store(most[0], exponent, image);
     }
 }
 

@@ -62,14 +62,14 @@ enum class Spread {
     any,
 };
 
-// Of scores that differ by at most so much, because none is larger than half of that: with magnitudes A of Q's row and
-// K of the tile, A * K is no larger either, and F is at least 18 - log2(A * K).
+// Of scores that differ by at most so much, because none is larger than half of that: with the largest magnitudes A of
+// Q's row and K of the tile, A * K is no larger either, and F is at least 18 - log2(A * K), or 18.
 __device__ __forceinline__ Spread spread_of(float most) {
     return most <= 145.0f ? Spread::near : most <= 0x1p15f ? Spread::far : Spread::any;
 }
 
 // Weights of tiles whose keys all exist and whose scores are near each other.
-struct OrdinaryWeights {
+struct NearWeights {
     int bits[kRowsEach]; // of the scores' fractions
     bool any_too_fine;   // in the warp: finer than scores are taken
     uint32_t factor[kRowsEach];
@@ -83,7 +83,7 @@ struct OrdinaryWeights {
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
         cut(x);
-        find(x, rows);
+        find_scale(x, rows);
     }
 
     __device__ __forceinline__ float reference(int row, const RowPair& rows) const {
@@ -95,8 +95,8 @@ struct OrdinaryWeights {
     }
 
 protected:
-    // The largest, and what follows from it.
-    __device__ __forceinline__ void find(const int32_t (&x)[kScoresEach], RowPair& rows) {
+    // The largest, and what follows from it for words.
+    __device__ __forceinline__ void find_scale(const int32_t (&x)[kScoresEach], RowPair& rows) {
         find_largest(x, rows);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
@@ -120,9 +120,9 @@ protected:
     }
 };
 
-// Weights of tiles whose scores have fractions. Scores of keys that do not exist, and scores far below the largest, are
-// put where weights are 0 and near: those are 0 too.
-struct FarWeights : OrdinaryWeights {
+// Weights of tiles whose scores have fractions. Scores of keys that do not exist, and scores more than 60 below the
+// largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
+struct FarWeights : NearWeights {
     int keys; // those of the tile that exist, counted from the thread's first
 
     __device__ __forceinline__ explicit FarWeights(int keys_of_thread) : keys(keys_of_thread) {}
@@ -134,7 +134,7 @@ struct FarWeights : OrdinaryWeights {
             for (int i = 0; i < kScoresEach; ++i)
                 if (key_of(i) >= keys) x[i] = INT32_MIN;
         }
-        find(x, rows);
+        find_scale(x, rows);
 #pragma unroll
         for (int i = 0; i < kScoresEach; ++i) x[i] = max(x[i], rows.largest[row_of(i)] - (kReach << bits[row_of(i)]));
     }

@@ -198,13 +198,14 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         } else {
             work.products.skip(piece.end - piece.first);
         }
-        // The next rows are on their way while the results of these are stored. (Fetched in any case, so that they need
-        // no registers before.)
+        // The next rows are on their way while the results of these are stored. After the last ones those are fetched
+        // again, for nobody: if they were not, rows would have to keep their registers up to here.
         const Piece done = piece;
         const GroupRows rows_done = where;
         piece = block.share.piece(min(i + 1, block.share.pieces - 1));
         where = block.rows(piece, group);
         coming.fetch(args, prepared, where);
+        if (rows_done.rows == 0) continue;
         if (done.end < block.share.tiles)
             handover.give<T>(block.share.block, group, work.running);
         else
@@ -227,7 +228,7 @@ void launch_wgmma(const KernelArgs& args, int64_t most_blocks, cudaStream_t stre
     const int64_t blocks = std::min(units, most_blocks);
     const bool hands_over = blocks < units;
     const Prepared prepared = launch_prepare(args, hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
-    launch_early(kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args, prepared,
+    launch_early("wgmma_kernel", kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args, prepared,
                  Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks),
                  Divisor(static_cast<uint32_t>(units_of_batch)),
                  hands_over ? Handover::at<T>(prepared.end, blocks) : Handover());
