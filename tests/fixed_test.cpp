@@ -97,7 +97,7 @@ int64_t combined_exactly(int64_t count, const int64_t a[3], const int64_t b[3]) 
 }
 
 // The largest sums are those of digits that are all at one of their ends. The highest digit of a weight is a byte.
-// What kernels do with a row or a tile at a time.
+// What kernels do with a row at a time.
 TEST(FixedDigits, ScaledAtOnceAreTheSame) {
     std::mt19937 random(20261115);
     int rows_at_once = 0;

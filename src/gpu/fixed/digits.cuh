@@ -27,6 +27,10 @@ __device__ __forceinline__ Planes planes_of(uint32_t a, uint32_t b, uint32_t c, 
              __byte_perm(high_ab, high_cd, 0x5410)}};
 }
 
+__device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
+    return fixed::biased_digits(fixed::quantised(x, scale));
+}
+
 // The digits of four numbers by place; the bias of all four goes at once.
 __device__ __forceinline__ Planes planes_of_biased(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     Planes planes = planes_of(a, b, c, d);

@@ -8,129 +8,115 @@
 namespace hw4::gpu::fixed_point {
 namespace {
 
-template <int kDim>
-constexpr int kThreads = kDim < 64 ? 128 : 256; // 16 numbers each, or more
+constexpr int kPrepareThreads = 256;
 
-// Which numbers of a tile a thread has, four columns at a time, and where their digits go.
-//
-// Of K, four columns of a key are a word of each plane. Neighbours have a key's columns.
-template <int kDim>
-struct KeyOrder {
-    using Layout = TileLayout<kDim>;
-    static constexpr int kGroups = kDim / 4; // of columns
-    static constexpr int kEach = kTileKeys * kGroups / kThreads<kDim>;
+constexpr int kWarps = kPrepareThreads / 32;
 
-    static __device__ int key(int i) {
-        return static_cast<int>(threadIdx.x) / kGroups + i * (kThreads<kDim> / kGroups);
-    }
-    static __device__ int column(int) { return static_cast<int>(threadIdx.x) % kGroups * 4; }
-
-    template <class Quantise>
-    static __device__ __forceinline__ void store(const float4 (&x)[kEach], const Quantise& quantised,
-                                                 unsigned char* tile) {
+// The largest of all threads' values, none of which is negative, for every one of them. Once in a kernel.
+template <int kValues>
+__device__ __forceinline__ void find_largest_of_block(float (&values)[kValues], float (*shared)[kWarps]) {
 #pragma unroll
-        for (int i = 0; i < kEach; ++i)
-            planes_of(x[i], quantised).store(tile + swizzled<kDim>(key(i), column(i)), Layout::kPlane);
+    for (int i = 0; i < kValues; ++i) {
+        const float of_warp = largest_of_warp(values[i]);
+        if (threadIdx.x % 32 == 0) shared[i][threadIdx.x / 32] = of_warp;
     }
-};
-
-// Of V, four keys of a column are a word of each plane: a thread has four columns of four keys. Neighbours have the
-// keys of the same columns, which follow one another in the planes.
-template <int kDim>
-struct ValueOrder {
-    using Layout = TileLayout<kDim>;
-    static constexpr int kWords = kTileKeys / 4; // of a column
-    static constexpr int kEach = kTileKeys * kDim / 4 / kThreads<kDim>;
-    static_assert(kEach % 4 == 0 && kThreads<kDim> % kWords == 0 && Layout::kColumns % 4 == 0);
-
-    static __device__ int word() { return static_cast<int>(threadIdx.x) % kWords; }
-    static __device__ int key(int i) { return word() / 4 * 16 + word() % 4 * 2 + i % 4 / 2 * 8 + i % 2; }
-    static __device__ int column(int i) {
-        return (static_cast<int>(threadIdx.x) / kWords + i / 4 * (kThreads<kDim> / kWords)) * 4;
-    }
-
-    template <class Quantise>
-    static __device__ __forceinline__ void store(const float4 (&x)[kEach], const Quantise& quantised,
-                                                 unsigned char* tile) {
+    __syncthreads();
 #pragma unroll
-        for (int i = 0; i < kEach; i += 4) {
-            unsigned char* const part = tile + Layout::kValues + column(i) / Layout::kColumns * Layout::kPart;
-            const auto store_column = [&](int further, float4 of_keys) {
-                const int at = swizzled<kTileKeys>(column(i) % Layout::kColumns + further, word() * 4);
-                planes_of(of_keys, quantised).store(part + at, Layout::kPartPlane);
-            };
-            store_column(0, make_float4(x[i].x, x[i + 1].x, x[i + 2].x, x[i + 3].x));
-            store_column(1, make_float4(x[i].y, x[i + 1].y, x[i + 2].y, x[i + 3].y));
-            store_column(2, make_float4(x[i].z, x[i + 1].z, x[i + 2].z, x[i + 3].z));
-            store_column(3, make_float4(x[i].w, x[i + 1].w, x[i + 2].w, x[i + 3].w));
-        }
-    }
-};
+    for (int i = 0; i < kValues; ++i) values[i] = largest_of_warp(shared[i][threadIdx.x % kWarps]);
+}
 
-// 64 rows of a matrix, or the last ones: those that do not exist are zeros.
-template <int kDim, class Order>
+// Rows [first, first + 64) of a matrix, each thread every 256th group of four columns.
+template <int kDim>
 struct TileOfFloats {
-    float4 x[Order::kEach];
+    static constexpr int kGroups = kDim / 4; // in a row
+    static constexpr int kEach = kTileKeys * kGroups / kPrepareThreads;
+    static constexpr int kRowsAtOnce = kPrepareThreads / kGroups;
+    float4 x[kEach];
 
-    __device__ __forceinline__ void load(const float* matrix, size_t stride, int rows, int dim) {
+    static __device__ int row(int i) { return static_cast<int>(threadIdx.x) / kGroups + i * kRowsAtOnce; }
+    static __device__ int column() { return static_cast<int>(threadIdx.x) % kGroups * 4; }
+
+    __device__ void load(const float* matrix, size_t stride, int rows, int dim) {
+        const float* from = matrix + static_cast<size_t>(row(0)) * stride;
         const bool whole = dim == kDim && rows == kTileKeys;
+        const bool aligned = dim % 4 == 0;
 #pragma unroll
-        for (int i = 0; i < Order::kEach; ++i) {
-            const float* const from = matrix + static_cast<size_t>(Order::key(i)) * stride;
+        for (int i = 0; i < kEach; ++i) {
             if (whole)
-                x[i] = *reinterpret_cast<const float4*>(from + Order::column(i));
+                x[i] = *reinterpret_cast<const float4*>(from + column());
             else
-                x[i] = Order::key(i) < rows ? four_columns(from, Order::column(i), dim, dim % 4 == 0)
-                                            : make_float4(0, 0, 0, 0);
+                x[i] = row(i) < rows ? four_columns(from, column(), dim, aligned) : make_float4(0, 0, 0, 0);
+            from += kRowsAtOnce * stride;
         }
     }
 
-    __device__ __forceinline__ float largest() const {
+    __device__ float largest() const {
         float most = 0;
 #pragma unroll
         for (const float4& four : x) most = larger_magnitude(four, most);
         return most;
     }
 
-    // Its digits.
-    __device__ __forceinline__ void store(float largest_of_tile, int exponent, unsigned char* tile) const {
-        if (fixed::scales_at_once(largest_of_tile, exponent)) {
-            const float factor = fixed::factor_at_once(1, exponent);
-            Order::store(
-                x, [&](float n) { return fixed::nearest(n * factor); }, tile);
-        } else {
-            const fixed::Factors scale = fixed::factors(exponent);
-            Order::store(
-                x, [&](float n) { return fixed::quantised(n, scale); }, tile);
+    // No row's sum of squares is larger. A row's groups are neighbours; where it is two warps wide, each half counts
+    // twice.
+    __device__ float largest_square() const {
+        constexpr int kLanes = kGroups < 32 ? kGroups : 32;
+        float most = 0;
+#pragma unroll
+        for (const float4& four : x) {
+            float sum = added_squares(four, 0);
+#pragma unroll
+            for (int lanes = 1; lanes < kLanes; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+            most = fmaxf(most, sum);
         }
+        return most * (kGroups / kLanes);
     }
 };
 
-// A number that, among all threads, is at least every key's sum of squares. A key's columns are neighbours; where they
-// are two warps wide, each half counts twice.
+// Straight to global memory: four columns of a row are a word of each plane, and a row is written by neighbours.
 template <int kDim>
-__device__ __forceinline__ float square_bound(const TileOfFloats<kDim, KeyOrder<kDim>>& k) {
-    using Order = KeyOrder<kDim>;
-    constexpr int kLanes = Order::kGroups < 32 ? Order::kGroups : 32;
-    float squares[Order::kEach];
+__device__ void keys_to_planes(const TileOfFloats<kDim>& k, fixed::Factors scale, unsigned char* tile) {
+    using Layout = TileLayout<kDim>;
 #pragma unroll
-    for (int i = 0; i < Order::kEach; ++i) squares[i] = added_squares(k.x[i], 0);
-    return combined_row<kLanes>(squares, [](float a, float b) { return a + b; }) * (Order::kGroups / kLanes);
+    for (int i = 0; i < k.kEach; ++i) {
+        const Planes planes = planes_of(k.x[i], [&](float n) { return fixed::quantised(n, scale); });
+        planes.store(tile + swizzled<kDim>(k.row(i), k.column()), Layout::kPlane);
+    }
 }
 
-// The largest of all threads' values, none of which is negative, for every one of them. Once in a kernel.
-template <int kWarps, int kValues>
-__device__ __forceinline__ void find_largest_of_block(float (&values)[kValues]) {
-    __shared__ float of_warps[kValues][kWarps];
+// Through shared memory, since V's rows become columns: first every number's digits as a word, then four keys' words to
+// a word for each place.
+template <int kDim>
+__device__ void values_to_planes(const TileOfFloats<kDim>& v, fixed::Factors scale, uint32_t (*words)[kDim + 1],
+                                 unsigned char* tile) {
+    using Layout = TileLayout<kDim>;
 #pragma unroll
-    for (int i = 0; i < kValues; ++i) {
-        const float of_warp = largest_of_warp(values[i]);
-        if (threadIdx.x % 32 == 0) of_warps[i][threadIdx.x / 32] = of_warp;
+    for (int i = 0; i < v.kEach; ++i) {
+        uint32_t* const to = words[v.row(i)] + v.column();
+        to[0] = biased_digits_at(v.x[i].x, scale);
+        to[1] = biased_digits_at(v.x[i].y, scale);
+        to[2] = biased_digits_at(v.x[i].z, scale);
+        to[3] = biased_digits_at(v.x[i].w, scale);
     }
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kValues; ++i) values[i] = largest_of_warp(of_warps[i][threadIdx.x % kWarps]);
+    constexpr int kWords = kTileKeys / 4; // of a row
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x); i < kDim * kWords; i += kPrepareThreads) {
+        const int column = i / kWords;
+        const int place = i % kWords * 4;
+        const int key = (place & ~15) + (place & 15) / 2;
+        const Planes planes = planes_of_biased(words[key][column], words[key + 1][column], words[key + 8][column],
+                                               words[key + 9][column]);
+        unsigned char* const part = tile + Layout::kValues + column / Layout::kColumns * Layout::kPart;
+        planes.store(part + swizzled<kTileKeys>(column % Layout::kColumns, place), Layout::kPartPlane);
+    }
 }
+
+template <int kDim>
+struct PrepareMemory {
+    uint32_t words[kTileKeys][kDim + 1];
+    float reduction[2][kWarps];
+};
 
 // None of them is negative, so they are ordered like their bits.
 __device__ __forceinline__ void raise(float* largest, float to) {
@@ -139,8 +125,9 @@ __device__ __forceinline__ void raise(float* largest, float to) {
 
 // A block for each tile of K, and one for each tile of V.
 template <int kDim>
-__global__ void __launch_bounds__(kThreads<kDim>) prepare_kernel(KernelArgs args, Prepared to) {
-    constexpr int kWarps = kThreads<kDim> / 32;
+__global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs args, Prepared to) {
+    extern __shared__ __align__(16) unsigned char prepare_memory[];
+    auto& memory = *reinterpret_cast<PrepareMemory<kDim>*>(prepare_memory);
     let_next_kernel_start();
     const auto tiles = static_cast<uint32_t>(tiles_of(args.tokens));
     const uint32_t index = blockIdx.x / 2; // batch after batch
@@ -149,40 +136,40 @@ __global__ void __launch_bounds__(kThreads<kDim>) prepare_kernel(KernelArgs args
     const int64_t first_key = int64_t{index % tiles} * kTileKeys;
     const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.tokens - first_key));
     const int64_t row = (3 * batch + (values ? 2 : 1)) * args.tokens + first_key;
-    const float* const from = args.qkv + static_cast<size_t>(row) * args.qkv_stride;
+
+    TileOfFloats<kDim> tile;
+    tile.load(args.qkv + static_cast<size_t>(row) * args.qkv_stride, args.qkv_stride, keys, args.dim);
     unsigned char* const image = to.tiles + size_t{index} * TileLayout<kDim>::kStride;
     auto* const scales = reinterpret_cast<TileScales*>(image + TileLayout<kDim>::kScales);
-
     if (values) {
-        TileOfFloats<kDim, ValueOrder<kDim>> tile;
-        tile.load(from, args.qkv_stride, keys, args.dim);
         float most[] = {tile.largest()};
-        find_largest_of_block<kWarps>(most);
+        find_largest_of_block(most, memory.reduction);
         const int exponent = fixed::exponent_for(most[0]);
         if (threadIdx.x == 0) {
             scales->v_exponent = exponent;
             raise(to.largest_value + batch, most[0]);
         }
-        tile.store(most[0], exponent, image);
+        values_to_planes(tile, fixed::factors(exponent), memory.words, image);
     } else {
-        TileOfFloats<kDim, KeyOrder<kDim>> tile;
-        tile.load(from, args.qkv_stride, keys, args.dim);
-        float most[] = {tile.largest(), square_bound<kDim>(tile)};
-        find_largest_of_block<kWarps>(most);
+        float most[] = {tile.largest(), tile.largest_square()};
+        find_largest_of_block(most, memory.reduction);
         const int exponent = fixed::exponent_for(most[0]);
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
             scales->unused = 0;
             raise(to.longest_key + batch, length_bound(most[1]));
         }
-        tile.store(most[0], exponent, image);
+        keys_to_planes(tile, fixed::factors(exponent), image);
     }
 }
 
 template <int kDim>
 void launch(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
+    const auto kernel = prepare_kernel<kDim>;
+    constexpr size_t kBytes = sizeof(PrepareMemory<kDim>);
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const int64_t blocks = 2 * args.batches * tiles_of(args.tokens);
-    prepare_kernel<kDim><<<static_cast<unsigned>(blocks), kThreads<kDim>, 0, stream>>>(args, to);
+    kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, kBytes, stream>>>(args, to);
     HW4_CUDA_LAUNCHED("prepare_kernel");
 }
 
