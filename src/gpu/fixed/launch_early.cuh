@@ -23,7 +23,7 @@ __device__ __forceinline__ void wait_for_kernel_before() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch_early(const char* name, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+void launch_early(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
                   size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -35,7 +35,7 @@ void launch_early(const char* name, void (*kernel)(Parameters...), unsigned bloc
     config.stream = stream;
     config.attrs = &early;
     config.numAttrs = 1;
-    check(HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...)), name, __FILE__, __LINE__);
+    check(HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...)), what, __FILE__, __LINE__);
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -228,8 +228,8 @@ void launch_wgmma(const KernelArgs& args, int64_t most_blocks, cudaStream_t stre
     const int64_t blocks = std::min(units, most_blocks);
     const bool hands_over = blocks < units;
     const Prepared prepared = launch_prepare(args, hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
-    launch_early("wgmma_kernel", kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args, prepared,
-                 Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks),
+    launch_early("launch of wgmma_kernel", kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args,
+                 prepared, Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks),
                  Divisor(static_cast<uint32_t>(units_of_batch)),
                  hands_over ? Handover::at<T>(prepared.end, blocks) : Handover());
 }
