@@ -225,7 +225,7 @@ struct Running {
         for (int part = 0; part < kParts; ++part)
 #pragma unroll
             for (int i = 0; i < kSums; ++i)
-                if (i / 2 % 2 == row) o[part][i] *= alpha;
+                if (row_of(i) == row) o[part][i] *= alpha;
         reference[row] = M;
     }
 
@@ -264,7 +264,7 @@ struct Running {
     __device__ __forceinline__ void add_values(int part, const Levels<kSums>& y, const float (&weight)[kRowsEach]) {
 #pragma unroll
         for (int i = 0; i < kSums; ++i)
-            o[part][i] = fused(static_cast<float>(y.combined(i)), weight[i / 2 % 2], o[part][i]);
+            o[part][i] = fused(static_cast<float>(y.combined(i)), weight[row_of(i)], o[part][i]);
     }
 
     __device__ void store(int row, float* out, int dim, fixed::Factors scale) const {

@@ -73,19 +73,28 @@ constexpr int64_t tile_bytes(int64_t dim) {
 static_assert(tile_bytes(32) == TileLayout<32>::kStride && tile_bytes(64) == TileLayout<64>::kStride);
 static_assert(tile_bytes(128) == TileLayout<128>::kStride && tile_bytes(256) == TileLayout<256>::kStride);
 
+// In bytes from the beginning.
+struct PreparedOffsets {
+    int64_t largest_value;
+    int64_t longest_key;
+    int64_t end;
+
+    static PreparedOffsets of(int64_t batches, int64_t tokens, int64_t dim) {
+        const int64_t tiles = rounded_up(batches * tiles_of(tokens) * tile_bytes(dim));
+        const int64_t numbers = rounded_up(batches * int64_t{sizeof(float)});
+        return {tiles, tiles + numbers, tiles + 2 * numbers};
+    }
+};
+
 inline size_t prepared_bytes(const Shape& shape) {
-    const int64_t tiles = shape.batches * tiles_of(shape.tokens);
-    return static_cast<size_t>(rounded_up(tiles * tile_bytes(shape.dim)) +
-                               2 * rounded_up(shape.batches * int64_t{sizeof(float)}));
+    return static_cast<size_t>(PreparedOffsets::of(shape.batches, shape.tokens, shape.dim).end);
 }
 
 inline Prepared prepared_at(void* scratch, int64_t batches, int64_t tokens, int64_t dim) {
-    const int64_t tiles = batches * tiles_of(tokens);
-    auto* at = static_cast<unsigned char*>(scratch);
-    const int64_t numbers = rounded_up(batches * int64_t{sizeof(float)});
-    unsigned char* largest = at + rounded_up(tiles * tile_bytes(dim));
-    unsigned char* longest = largest + numbers;
-    return {at, reinterpret_cast<float*>(largest), reinterpret_cast<float*>(longest), longest + numbers};
+    const PreparedOffsets offsets = PreparedOffsets::of(batches, tokens, dim);
+    auto* const at = static_cast<unsigned char*>(scratch);
+    return {at, reinterpret_cast<float*>(at + offsets.largest_value),
+            reinterpret_cast<float*>(at + offsets.longest_key), at + offsets.end};
 }
 
 } // namespace hw4::gpu::fixed_point

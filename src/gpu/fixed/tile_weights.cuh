@@ -10,7 +10,8 @@ namespace hw4::gpu::fixed_point {
 constexpr int kRowsEach = 2;               // of a thread
 constexpr int kScoresEach = kTileKeys / 2; // of a thread, both rows
 
-// Of a thread's score: which of its rows, and which key, counted from the thread's first.
+// A thread's i-th score of one of its rows; of a score the row, and the key, counted from the thread's first.
+__device__ constexpr int score_at(int row, int i) { return 4 * (i / 2) + 2 * row + i % 2; }
 __device__ constexpr int row_of(int score) { return score / 2 % 2; }
 __device__ constexpr int key_of(int score) { return score / 4 * 8 + score % 2; }
 
@@ -52,7 +53,7 @@ __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], Ro
     static_assert(kScoresEach == 2 * 16, "two rows of 16");
 #pragma unroll
     for (int row = 0; row < kRowsEach; ++row)
-        rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[4 * (i / 2) + 2 * row + i % 2]; }));
+        rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[score_at(row, i)]; }));
 }
 
 // How far a row's scores in a tile may lie apart.
@@ -184,8 +185,10 @@ __device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int h
             const int first = 2 * half + group; // of the tile's groups of 16
             uint32_t w[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
-                w[i] = weight.word(x[8 * first + 4 * (i / 2) + 2 * row + i % 2], 16 * first + 8 * (i / 2) + i % 2, row);
+            for (int i = 0; i < 4; ++i) {
+                const int score = score_at(row, 4 * first + i);
+                w[i] = weight.word(x[score], key_of(score), row);
+            }
             rows.sum[row] += static_cast<int32_t>(w[0] + w[1]);
             rows.sum[row] += static_cast<int32_t>(w[2] + w[3]);
             const Planes digits = planes_of(w[0], w[1], w[2], w[3]);
