@@ -232,7 +232,7 @@ TEST_P(EachFixedGpuKernel, SanitizerShapes) {
 }
 
 // The blocks of a full card, some of which go on with rows that others have begun. By themselves, and no larger than
-// that needs.
+// that needs, for the sanitizers' time.
 TEST_P(EachFixedGpuKernel, SanitizerFullCard64) {
     expect_reference_bytes({5 * current_device().multiprocessors / 4, 130, 64}, CaseKind::uniform, 3);
 }
