@@ -96,7 +96,6 @@ int64_t combined_exactly(int64_t count, const int64_t a[3], const int64_t b[3]) 
     return whole;
 }
 
-// The largest sums are those of digits that are all at one of their ends. The highest digit of a weight is a byte.
 // What kernels do with a row at a time.
 TEST(FixedDigits, ScaledAtOnceAreTheSame) {
     std::mt19937 random(20261115);
@@ -121,6 +120,7 @@ TEST(FixedDigits, ScaledAtOnceAreTheSame) {
     EXPECT_GT(rows_at_once, 20000);
 }
 
+// The largest sums are those of digits that are all at one of their ends. The highest digit of a weight is a byte.
 TEST(FixedDigits, NoSumOverflows) {
     int64_t largest_score = 0;
     int64_t largest_value = 0;
