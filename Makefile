@@ -294,7 +294,8 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: all that takes long: soak-faults, soak-sizes, soak-load, and the differential fuzzer for SOAK_SECONDS=600
+## soak: all that takes long: soak-differential, soak-faults, soak-sizes, soak-load
+## soak-differential: every kernel of this machine against the references on random cases, for SOAK_SECONDS=600
 .PHONY: soak soak-differential
 soak: soak-differential soak-faults soak-sizes soak-load
 soak-differential: $(BUILD)/differential
@@ -337,7 +338,7 @@ sanitize: | need-test
 	    $(TEST_ARGS)
 
 # What has threads of its own. The arithmetic, in one thread and twenty times as slow here, is `make sanitize`'s.
-TSAN_UNIT_TESTS := CaseFile*:*EachKernel.DoesNot*:Interrupt*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*:Progress*
+TSAN_UNIT_TESTS := CaseFile*:CpuRun*:*EachKernel.DoesNot*:Interrupt*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*:Progress*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SharedDirectory*:Staging*:Timeline*
 # A signal ends the program without joining its threads, which is no leak.
 ## tsan: the tests of the pipeline, the CPU engine and the command line, under ThreadSanitizer
@@ -359,7 +360,7 @@ coverage: | need-test
 	    --quick $(COVERAGE_STEPS)
 	tests/coverage --build build/coverage --gcov $(GCOV) $(COVERAGE_ARGS)
 
-## gpu-check: compute-sanitizer's four tools over the GPU tests (needs a GPU)
+## gpu-check: compute-sanitizer's four tools over the GPU tests that are there for them (needs a GPU)
 .PHONY: gpu-check
 gpu-check: all tests
 	tests/gpu-check --build $(BUILD)
