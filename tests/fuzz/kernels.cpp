@@ -104,18 +104,24 @@ void expect_means(const SmallCase& test, Arithmetic arithmetic, const std::vecto
     const auto n = static_cast<size_t>(test.shape.tokens);
     const auto d = static_cast<size_t>(test.shape.dim);
     const double rounding = rounding_of(arithmetic, n);
-    for (size_t i = 0; i < out.size(); ++i) {
-        const float* v = test.batch(static_cast<int64_t>(i / (n * d))) + 2 * n * d + i % d;
-        double least = v[0];
-        double most = v[0];
-        for (size_t j = 0; j < n; ++j) {
-            least = std::min<double>(least, v[j * d]);
-            most = std::max<double>(most, v[j * d]);
+    for (int64_t b = 0; b < test.shape.batches; ++b) {
+        const float* const values = test.batch(b) + 2 * n * d;
+        const float* const means = out.data() + static_cast<size_t>(b) * n * d;
+        const double largest_of_all = largest_of(values, n * d);
+        for (size_t column = 0; column < d; ++column) {
+            double least = values[column];
+            double most = values[column];
+            for (size_t i = column; i < n * d; i += d) {
+                least = std::min<double>(least, values[i]);
+                most = std::max<double>(most, values[i]);
+            }
+            const double largest = arithmetic == Arithmetic::f32 ? std::max(-least, most) : largest_of_all;
+            const double slack = largest * rounding + 0x1p-130;
+            for (size_t i = column; i < n * d; i += d)
+                expect(means[i] >= least - slack && means[i] <= most + slack,
+                       "value " + std::to_string(i) + " of batch " + std::to_string(b) +
+                           " is no mean: " + std::to_string(means[i]));
         }
-        const double largest = arithmetic == Arithmetic::f32 ? std::max(-least, most) : largest_of(v - i % d, n * d);
-        const double slack = largest * rounding + 0x1p-130;
-        expect(out[i] >= least - slack && out[i] <= most + slack,
-               "value " + std::to_string(i) + " is no mean: " + std::to_string(out[i]));
     }
 }
 
