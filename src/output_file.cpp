@@ -37,6 +37,10 @@ std::optional<struct stat> status_of(const std::string& path, Look& look = ::sta
     return std::nullopt;
 }
 
+[[noreturn]] void cannot_look_at_directory(const std::string& path) {
+    cannot_create(path, with_errno("cannot stat its directory"));
+}
+
 // Where everybody may make files but remove only their own, as in /tmp, a stranger's link could send our output over a
 // file of ours, and a stranger's FIFO could take it. Linux refuses to follow such links too (protected_symlinks), but
 // not to read them. A directory that cannot be looked at might be such a one.
@@ -44,8 +48,7 @@ bool planted(const std::string& path, uid_t owner) {
     if (owner == ::geteuid()) return false;
     constexpr mode_t kShared = S_ISVTX | S_IWOTH;
     struct stat directory {};
-    if (::stat(directory_of(path).c_str(), &directory) != 0)
-        cannot_create(path, with_errno("cannot stat its directory"));
+    if (::stat(directory_of(path).c_str(), &directory) != 0) cannot_look_at_directory(path);
     return (directory.st_mode & kShared) == kShared && owner != directory.st_uid;
 }
 
@@ -101,6 +104,29 @@ Place find_place(const std::string& path) {
     cannot_create(path, "cannot replace the file behind it, which is not at " + place.entry);
 }
 
+// Whether two names, with links followed, are one entry of one directory. The file need not be there; where the
+// directory is not, there is no entry, and OutputFile says so.
+bool same_entry(const std::string& a, const std::string& b) {
+    const auto name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
+    const auto directory = [](const std::string& path) -> std::optional<FileIdentity> {
+        struct stat status {};
+        if (::stat(directory_of(path).c_str(), &status) == 0) return identity_of(status);
+        if (!is_missing(errno)) cannot_look_at_directory(path);
+        return std::nullopt;
+    };
+    if (name(a) != name(b)) return false;
+    const auto directory_a = directory(a);
+    return directory_a && directory_a == directory(b);
+}
+
+// By whatever names. Names are compared even of two files that are there and differ: one name may lead to two files,
+// if another run replaces the file between two looks at it.
+bool same_output(const std::string& a, const std::string& b) {
+    const auto old_a = status_of(a);
+    const auto old_b = status_of(b);
+    return (old_a && old_b && same_file(*old_a, *old_b)) || same_entry(behind_links(a), behind_links(b));
+}
+
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
@@ -110,18 +136,17 @@ void refuse_overwriting(const CaseReader& input, const std::string& output) {
 }
 
 void refuse_same_output(const std::string& a, const std::string& b) {
-    namespace fs = std::filesystem;
-    std::error_code error;
-    if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return; // a device takes any number
-    const auto file = [&](const std::string& path) { return fs::weakly_canonical(behind_links(path), error); };
-    if (fs::equivalent(a, b, error) || file(a) == file(b))
-        throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
+    const auto old = status_of(a);
+    if (old && !S_ISREG(old->st_mode)) return; // a device takes any number
+    if (same_output(a, b)) throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
 }
 
 std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs) {
     std::vector<FileIdentity> files = {input.identity()};
-    for (const std::string& output : outputs)
+    for (const std::string& output : outputs) {
+        if (output.empty()) continue;
         if (const auto existing = status_of(output)) files.push_back(identity_of(*existing));
+    }
     return files;
 }
 

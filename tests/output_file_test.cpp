@@ -639,10 +639,41 @@ TEST_F(Output, RefusesTwoOutputsInOneFile) {
     };
     for (const char* name : {"there", "link", "hard", "./there"})
         EXPECT_EQ(code("there", name), ExitCode::usage) << name;
-    EXPECT_EQ(code("new", "new"), ExitCode::usage);
+    fs::create_symlink("./new", folder_ / "link to new");
+    for (const char* name : {"new", "./new", "link to new"}) EXPECT_EQ(code("new", name), ExitCode::usage) << name;
+    fs::create_directory(folder_ / "folder");
+    EXPECT_EQ(code("new", "folder/new"), ExitCode::ok);
+    EXPECT_EQ(code("new", "no folder/new"), ExitCode::ok); // which OutputFile refuses
+    fs::create_directory_symlink("folder", folder_ / "other name");
+    fs::create_symlink("other name/new", folder_ / "link to other name");
+    for (const char* name : {"other name/new", "folder/../folder/new", "link to other name"})
+        EXPECT_EQ(code("folder/new", name), ExitCode::usage) << name;
+    fs::create_directories(folder_ / "folder/deeper");
+    fs::create_directory_symlink("folder/deeper", folder_ / "deep"); // so deep/.. is folder
+    EXPECT_EQ(code("folder/new", "deep/../new"), ExitCode::usage);
+    EXPECT_EQ(code("new", "deep/../new"), ExitCode::ok);
     EXPECT_EQ(code("there", "new"), ExitCode::ok);
     EXPECT_EQ(code("new", "newer"), ExitCode::ok);
     EXPECT_EQ(failure_of([] { refuse_same_output("/dev/null", "/dev/null"); }).code, ExitCode::ok);
+    EXPECT_EQ(failure_of([&] { refuse_same_output(folder_ / "new", "/dev/null"); }).code, ExitCode::ok);
+}
+
+TEST_F(Output, RefusesTwoOutputsInOneFileThatOthersReplaceMeanwhile) {
+    write_file(path_, "old");
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+        const std::string next = folder_ / "next";
+        while (!over) {
+            write_file(next, "theirs");
+            fs::rename(next, path_);
+        }
+    });
+    int refused = 0;
+    for (int i = 0; i < 5000; ++i)
+        refused += failure_of([&] { refuse_same_output(path_, path_); }).code == ExitCode::usage ? 1 : 0;
+    over = true;
+    other.join();
+    EXPECT_EQ(refused, 5000);
 }
 
 } // namespace
