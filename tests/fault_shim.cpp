@@ -13,7 +13,7 @@
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all
-//     FAULT_FIRED=PATH  a file that is made when it did
+//     FAULT_FIRED=PATH  a file that is made when it did, with the name of the file that the call was about, if any
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -29,7 +29,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -103,26 +105,51 @@ void read_plan() {
     plan.call = std::getenv("FAULT_CALL");
 }
 
-void leave_sign() { // by the bare system calls, which nothing here counts
+// The file that a call is about; of rename() the one that gets a new name.
+class FileOfCall {
+public:
+    FileOfCall() = default; // none
+    explicit FileOfCall(const char* path) : path_(path) {}
+    explicit FileOfCall(int fd) : fd_(fd) {}
+
+    // Its name, by the bare system calls, which nothing here counts.
+    void write_to(long fd) const {
+        if (path_ != nullptr) ::syscall(SYS_write, fd, path_, std::strlen(path_));
+        if (fd_ < 0) return;
+        char link[32];
+        char name[PATH_MAX];
+        std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd_);
+        const long size = ::syscall(SYS_readlinkat, AT_FDCWD, link, name, sizeof name);
+        if (size > 0) ::syscall(SYS_write, fd, name, size);
+    }
+
+private:
+    const char* path_ = nullptr;
+    int fd_ = -1;
+};
+
+void leave_sign(const FileOfCall& file) {
     if (plan.fired == nullptr) return;
-    const long fd = ::syscall(SYS_openat, AT_FDCWD, plan.fired, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd >= 0) ::syscall(SYS_close, fd);
+    const long fd = ::syscall(SYS_openat, AT_FDCWD, plan.fired, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return;
+    file.write_to(fd);
+    ::syscall(SYS_close, fd);
 }
 
 // What this call is to do.
-How due(const char* call) {
+How due(const char* call, const FileOfCall& file = {}) {
     if (plan.call == nullptr || std::strcmp(call, plan.call) != 0) return How::none;
     const long number = ++calls;
     if (plan.stays ? number < plan.at : number != plan.at) return How::none;
-    if (number == plan.at) leave_sign();
+    if (number == plan.at) leave_sign(file);
     errno = plan.error;
     return plan.how;
 }
 
-// The same, for calls that libraries make too.
-How due_in_program(const char* call, const void* caller) {
+// The same, for calls that libraries make too; those that are linked statically are part of the program.
+How due_in_program(const char* call, const void* caller, const FileOfCall& file = {}) {
     const auto address = reinterpret_cast<uintptr_t>(caller);
-    return address >= plan.program_begin && address < plan.program_end ? due(call) : How::none;
+    return address >= plan.program_begin && address < plan.program_end ? due(call, file) : How::none;
 }
 
 // One that moves bytes: `work(size)` is the call.
@@ -200,23 +227,26 @@ int __libc_start_main(int (*program)(int, char**, char**), int argc, char** argv
 }
 
 ssize_t pread(int fd, void* to, size_t size, off_t offset) {
-    return move_badly(due_in_program("pread", CALLER), size,
+    return move_badly(due_in_program("pread", CALLER, FileOfCall(fd)), size,
                       [&](size_t part) { return read_badly(fd, to, part, offset); });
 }
 ssize_t pwrite(int fd, const void* from, size_t size, off_t offset) {
-    return move_badly(due_in_program("pwrite", CALLER), size,
+    return move_badly(due_in_program("pwrite", CALLER, FileOfCall(fd)), size,
                       [&](size_t part) { return write_badly(fd, from, part, offset); });
 }
 ssize_t read(int fd, void* to, size_t size) {
     static auto* real = next<ssize_t(int, void*, size_t)>("read");
-    return move_badly(due_in_program("read", CALLER), size, [&](size_t part) { return real(fd, to, part); });
+    return move_badly(due_in_program("read", CALLER, FileOfCall(fd)), size,
+                      [&](size_t part) { return real(fd, to, part); });
 }
 ssize_t write(int fd, const void* from, size_t size) {
     static auto* real = next<ssize_t(int, const void*, size_t)>("write");
-    return move_badly(due_in_program("write", CALLER), size, [&](size_t part) { return real(fd, from, part); });
+    return move_badly(due_in_program("write", CALLER, FileOfCall(fd)), size,
+                      [&](size_t part) { return real(fd, from, part); });
 }
 int fallocate(int fd, int mode, off_t offset, off_t size) {
-    return due_in_program("fallocate", CALLER) == How::error ? -1 : reserve_badly(fd, mode, offset, size);
+    return due_in_program("fallocate", CALLER, FileOfCall(fd)) == How::error ? -1
+                                                                             : reserve_badly(fd, mode, offset, size);
 }
 
 int open(const char* path, int flags, ...) {
@@ -225,42 +255,42 @@ int open(const char* path, int flags, ...) {
     va_start(more, flags);
     const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
     va_end(more);
-    return due_in_program("open", CALLER) == How::error ? -1 : real(path, flags, mode);
+    return due_in_program("open", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, flags, mode);
 }
 int close(int fd) { // what fails to be closed is closed all the same, as Linux does it
     static auto* real = next<int(int)>("close");
-    const bool fails = due_in_program("close", CALLER) == How::error;
+    const bool fails = due_in_program("close", CALLER, FileOfCall(fd)) == How::error;
     const int error = errno;
     const int closed = real(fd);
     return fails ? fail(error) : closed;
 }
 int fsync(int fd) {
     static auto* real = next<int(int)>("fsync");
-    return due_in_program("fsync", CALLER) == How::error ? -1 : real(fd);
+    return due_in_program("fsync", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd);
 }
 int rename(const char* from, const char* to) {
     static auto* real = next<int(const char*, const char*)>("rename");
-    return due_in_program("rename", CALLER) == How::error ? -1 : real(from, to);
+    return due_in_program("rename", CALLER, FileOfCall(from)) == How::error ? -1 : real(from, to);
 }
 int stat(const char* path, struct stat* status) {
     static auto* real = next<int(const char*, struct stat*)>("stat");
-    return due_in_program("stat", CALLER) == How::error ? -1 : real(path, status);
+    return due_in_program("stat", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, status);
 }
 int lstat(const char* path, struct stat* status) {
     static auto* real = next<int(const char*, struct stat*)>("lstat");
-    return due_in_program("lstat", CALLER) == How::error ? -1 : real(path, status);
+    return due_in_program("lstat", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, status);
 }
 int fstat(int fd, struct stat* status) {
     static auto* real = next<int(int, struct stat*)>("fstat");
-    return due_in_program("fstat", CALLER) == How::error ? -1 : real(fd, status);
+    return due_in_program("fstat", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, status);
 }
 int fchmod(int fd, mode_t mode) {
     static auto* real = next<int(int, mode_t)>("fchmod");
-    return due_in_program("fchmod", CALLER) == How::error ? -1 : real(fd, mode);
+    return due_in_program("fchmod", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, mode);
 }
 int flock(int fd, int operation) {
     static auto* real = next<int(int, int)>("flock");
-    return due_in_program("flock", CALLER) == How::error ? -1 : real(fd, operation);
+    return due_in_program("flock", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, operation);
 }
 int poll(pollfd* waited, nfds_t count, int milliseconds) {
     static auto* real = next<int(pollfd*, nfds_t, int)>("poll");
