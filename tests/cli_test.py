@@ -26,6 +26,8 @@ import time
 import unittest
 from pathlib import Path
 
+import child_signals
+
 REPO = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("HW4_BIN") or REPO).resolve()
 ADDRESS_SANITIZED = b"__asan_init" in (BIN / "hw4").read_bytes()
@@ -53,6 +55,7 @@ def setUpModule():
     # Copies, in a place that everybody may read: some tests run hw4 as another user, and generate looks for
     # cases.tsv beside itself.
     global WORK, PROGRAMS
+    child_signals.heed()
     for made in (generated, by_seq):
         made.cache_clear()  # what another module's tests had made is gone with their folder
     WORK = Path(tempfile.mkdtemp(prefix="hw4-cli-"))
