@@ -119,14 +119,6 @@ bool same_entry(const std::string& a, const std::string& b) {
     return directory_a && directory_a == directory(b);
 }
 
-// By whatever names. Names are compared even of two files that are there and differ: one name may lead to two files,
-// if another run replaces the file between two looks at it.
-bool same_output(const std::string& a, const std::string& b) {
-    const auto old_a = status_of(a);
-    const auto old_b = status_of(b);
-    return (old_a && old_b && same_file(*old_a, *old_b)) || same_entry(behind_links(a), behind_links(b));
-}
-
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
@@ -136,9 +128,13 @@ void refuse_overwriting(const CaseReader& input, const std::string& output) {
 }
 
 void refuse_same_output(const std::string& a, const std::string& b) {
-    const auto old = status_of(a);
-    if (old && !S_ISREG(old->st_mode)) return; // a device takes any number
-    if (same_output(a, b)) throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
+    const auto old_a = status_of(a);
+    if (old_a && !S_ISREG(old_a->st_mode)) return; // a device takes any number
+    const auto old_b = status_of(b);
+    // Names are compared even of two files that are there and differ: one name may lead to two files, if another run
+    // replaces the file between two looks at it.
+    if ((old_a && old_b && same_file(*old_a, *old_b)) || same_entry(behind_links(a), behind_links(b)))
+        throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
 }
 
 std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs) {
