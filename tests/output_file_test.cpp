@@ -375,24 +375,38 @@ TEST_F(OutputByDescriptor, RefusesAnotherFileOfThatName) {
     EXPECT_EQ(folder_.names(), Names{"a.out (deleted)"});
 }
 
+// Another run that replaces a file again and again.
+class Replacing {
+public:
+    explicit Replacing(const fs::path& path)
+        : thread_([this, path] {
+              const std::string next = path.string() + ".next";
+              while (!over_) {
+                  write_file(next, "theirs");
+                  fs::rename(next, path);
+              }
+          }) {}
+    Replacing(const Replacing&) = delete;
+    Replacing& operator=(const Replacing&) = delete;
+    ~Replacing() {
+        over_ = true;
+        thread_.join();
+    }
+
+private:
+    std::atomic<bool> over_{false};
+    std::thread thread_;
+};
+
 // Two looks at the output, by name and through the links to it, may see the file before and after another run has
 // replaced it.
 TEST_F(Output, MayBeReplacedByOthersMeanwhile) {
     write_file(path_, "old");
     fs::create_symlink("a.out", folder_ / "link");
-    std::atomic<bool> over{false};
-    std::thread other([&] {
-        const std::string next = folder_ / "next";
-        while (!over) {
-            write_file(next, "theirs");
-            fs::rename(next, path_);
-        }
-    });
+    const Replacing others(path_);
     Failure failure;
     for (int i = 0; i < 5000 && failure == Failure{}; ++i)
         failure = failure_of([&] { OutputFile file(folder_ / "link", interrupts_); });
-    over = true;
-    other.join();
     EXPECT_EQ(failure, Failure{});
 }
 
@@ -660,19 +674,10 @@ TEST_F(Output, RefusesTwoOutputsInOneFile) {
 
 TEST_F(Output, RefusesTwoOutputsInOneFileThatOthersReplaceMeanwhile) {
     write_file(path_, "old");
-    std::atomic<bool> over{false};
-    std::thread other([&] {
-        const std::string next = folder_ / "next";
-        while (!over) {
-            write_file(next, "theirs");
-            fs::rename(next, path_);
-        }
-    });
+    const Replacing others(path_);
     int refused = 0;
     for (int i = 0; i < 5000; ++i)
         refused += failure_of([&] { refuse_same_output(path_, path_); }).code == ExitCode::usage ? 1 : 0;
-    over = true;
-    other.join();
     EXPECT_EQ(refused, 5000);
 }
 
