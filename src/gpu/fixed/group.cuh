@@ -270,18 +270,47 @@ struct Running {
     __device__ void store(int row, float* out, int dim, fixed::Factors scale) const {
         const float inverse = 1.0f / l[row];
         const int first = static_cast<int>(threadIdx.x) % 4 * 2;
-        const int left = dim - first;
-        const bool pairs = dim % 4 == 0;
         float* to = out + first;
         asm("" : "+l"(to)); // one address, and offsets: the compiler would work out every number's from the beginning
         __builtin_assume(__isGlobal(to));
+        const auto result = [&](float x) { return fixed::fixed_result(x, h[row], inverse, scale); };
+        if (dim == kColumns)
+            store_whole(row, to, result);
+        else
+            store_up_to(dim - first, dim % 4 == 0, row, to, result);
+    }
+
+private:
+    static constexpr int kGroups = kSums / 4; // of eight columns, in a part; of each a thread has two, in either row
+    static constexpr int kColumns = kParts * 2 * kSums;
+
+    // All columns. The results of a part are there before the first is stored, so that none waits until the one before
+    // has left its registers.
+    template <class Result>
+    __device__ __forceinline__ void store_whole(int row, float* to, const Result& result) const {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            float2 pair[kGroups];
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group)
+                pair[group] =
+                    make_float2(result(o[part][4 * group + 2 * row]), result(o[part][4 * group + 2 * row + 1]));
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group)
+                *reinterpret_cast<float2*>(to + part * 2 * kSums + 8 * group) = pair[group];
+        }
+    }
+
+    // The columns that there are, counted from the thread's first; both of a pair or neither where pairs can be stored.
+    template <class Result>
+    __device__ void store_up_to(int left, bool pairs, int row, float* to, const Result& result) const {
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
 #pragma unroll
-            for (int group = 0; group < kSums / 4; ++group) {
+            for (int group = 0; group < kGroups; ++group) {
                 const int column = part * 2 * kSums + 8 * group;
-                const float a = fixed::fixed_result(o[part][4 * group + 2 * row], h[row], inverse, scale);
-                const float b = fixed::fixed_result(o[part][4 * group + 2 * row + 1], h[row], inverse, scale);
+                const float a = result(o[part][4 * group + 2 * row]);
+                const float b = result(o[part][4 * group + 2 * row + 1]);
                 if (pairs) {
                     if (column < left) *reinterpret_cast<float2*>(to + column) = make_float2(a, b);
                 } else {
