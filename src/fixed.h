@@ -198,6 +198,9 @@ HW4_INLINE float weight_of_tile(float k) {
     return float_of((bits_of(larger(k, -127.0f) + kRoundToInt) << 23) + (127u << 23));
 }
 
+// The same of an integer.
+HW4_INLINE float weight_of_tile(int k) { return float_of(static_cast<uint32_t>((k > -127 ? k : -127) + 127) << 23); }
+
 HW4_INLINE bool raises(float M, float row_reference) { return M > row_reference + kReferenceSlack; }
 
 HW4_INLINE float fixed_result(float o, float h, float inverse, Factors scale) {

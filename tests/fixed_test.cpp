@@ -244,6 +244,16 @@ TEST(FixedWeight, OfTheLargestScoreIsAtLeastKappa) {
         }
 }
 
+// Kernels take integers where they may.
+TEST(FixedWeight, OfATileIsThatOfAFloatOrOfAnInteger) {
+    for (int k = -(1 << 24); k <= -1000; k += 997)
+        ASSERT_EQ(bits_of(weight_of_tile(k)), bits_of(weight_of_tile(static_cast<float>(k)))) << k;
+    for (int k = -1000; k <= 100; ++k) {
+        ASSERT_EQ(bits_of(weight_of_tile(k)), bits_of(weight_of_tile(static_cast<float>(k)))) << k;
+        ASSERT_EQ(double{weight_of_tile(k)}, k < -126 ? 0.0 : std::ldexp(1.0, k)) << k;
+    }
+}
+
 TEST(FixedScale, IsNeverInfinite) {
     constexpr float kMost = std::numeric_limits<float>::max();
     EXPECT_EQ(scaled_query(kMost, 1.4427f), kMost);

@@ -180,10 +180,28 @@ struct Levels {
 };
 using ScoreLevels = Levels<kScoresEach>;
 
+// R of a row. Where scores have fractions, all M are integers far below 2^24, and R is kept as an integer, which takes
+// fewer instructions and gives the same bits; else as a float. All tiles of a row are of one of these kinds.
+struct RowReference {
+    float bits; // of the one or the other
+
+    // Below all M, as either.
+    static __device__ RowReference none() { return {-HUGE_VALF}; }
+
+    __device__ __forceinline__ bool is_raised_by(float M) const { return fixed::raises(M, bits); }
+    __device__ __forceinline__ bool is_raised_by(int M) const {
+        return lead_of(M) > static_cast<int>(fixed::kReferenceSlack);
+    }
+    __device__ __forceinline__ float lead_of(float M) const { return M - bits; }
+    __device__ __forceinline__ int lead_of(int M) const { return M - static_cast<int>(bits_of(bits)); }
+    __device__ __forceinline__ void set(float M) { bits = M; }
+    __device__ __forceinline__ void set(int M) { bits = float_of(static_cast<uint32_t>(M)); }
+};
+
 // What a thread carries from tile to tile for its two rows.
 template <int kParts, int kSums>
 struct Running {
-    float reference[kRowsEach];
+    RowReference reference[kRowsEach];
     float l[kRowsEach];
     float h[kRowsEach];
     float o[kParts][kSums]; // as the products leave them: 4*g + 2*row + i
@@ -195,7 +213,7 @@ struct Running {
     __device__ void visit(const Visit& each) {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            each(reference[row]);
+            each(reference[row].bits);
             each(l[row]);
             each(h[row]);
         }
@@ -208,7 +226,7 @@ struct Running {
     __device__ void clear() {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            reference[row] = -HUGE_VALF;
+            reference[row] = RowReference::none();
             l[row] = h[row] = 0;
         }
 #pragma unroll
@@ -217,8 +235,9 @@ struct Running {
             for (int i = 0; i < kSums; ++i) o[part][i] = 0;
     }
 
-    __device__ void raise(int row, float M) {
-        const float alpha = power_of_two(reference[row] - M);
+    template <class Reference>
+    __device__ void raise(int row, Reference M) {
+        const float alpha = fixed::weight_of_tile(-reference[row].lead_of(M));
         l[row] *= alpha;
         h[row] *= alpha;
 #pragma unroll
@@ -226,39 +245,33 @@ struct Running {
 #pragma unroll
             for (int i = 0; i < kSums; ++i)
                 if (row_of(i) == row) o[part][i] *= alpha;
-        reference[row] = M;
+        reference[row].set(M);
     }
 
     // l and h; finds what the tile's values weigh.
     template <class Weights>
     __device__ __forceinline__ void add_weights(const Weights& weights, const RowPair& pair, int v_lead,
                                                 float (&weight)[kRowsEach]) {
-        float M[kRowsEach];
+        using Reference = decltype(weights.reference(0, pair));
+        Reference M[kRowsEach];
         bool raised = false;
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
             M[row] = weights.reference(row, pair);
-            raised |= fixed::raises(M[row], reference[row]);
+            raised |= reference[row].is_raised_by(M[row]);
         }
         if (__builtin_expect(__any_sync(~0u, raised), 0)) {
 #pragma unroll
             for (int row = 0; row < kRowsEach; ++row)
-                if (fixed::raises(M[row], reference[row])) raise(row, M[row]);
+                if (reference[row].is_raised_by(M[row])) raise(row, M[row]);
         }
-        float lead[kRowsEach];
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            lead[row] = M[row] - reference[row];
-            weight[row] = fixed::weight_of_tile(lead[row]);
-            l[row] = fused(static_cast<float>(pair.sum[row]), weight[row], l[row]);
+            const Reference lead = reference[row].lead_of(M[row]);
+            l[row] = fused(static_cast<float>(pair.sum[row]), fixed::weight_of_tile(lead), l[row]);
+            weight[row] = fixed::weight_of_tile(lead + static_cast<Reference>(v_lead));
+            h[row] += weight[row];
         }
-        if (__any_sync(~0u, v_lead != 0)) { // in all lanes or in none; tiles of V mostly have the same exponent
-#pragma unroll
-            for (int row = 0; row < kRowsEach; ++row)
-                weight[row] = fixed::weight_of_tile(lead[row] + static_cast<float>(v_lead));
-        }
-#pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) h[row] += weight[row];
     }
 
     __device__ __forceinline__ void add_values(int part, const Levels<kSums>& y, const float (&weight)[kRowsEach]) {

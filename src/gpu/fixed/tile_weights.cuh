@@ -25,9 +25,11 @@ __device__ __forceinline__ int32_t largest_of_row(int32_t x) {
     x = max(x, __shfl_xor_sync(~0u, x, 1));
     return max(x, __shfl_xor_sync(~0u, x, 2));
 }
-__device__ __forceinline__ int32_t sum_of_row(int32_t x) {
+
+// Of a row's four lanes, and another number.
+__device__ __forceinline__ int32_t sum_of_row(int32_t x, int32_t other) {
     x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
+    return x + __shfl_xor_sync(~0u, x, 2) + other;
 }
 
 struct RowExponents {
@@ -87,8 +89,8 @@ struct NearWeights {
         find_scale(x, rows);
     }
 
-    __device__ __forceinline__ float reference(int row, const RowPair& rows) const {
-        return static_cast<float>(rows.largest[row] >> bits[row]);
+    __device__ __forceinline__ int reference(int row, const RowPair& rows) const {
+        return rows.largest[row] >> bits[row];
     }
 
     __device__ __forceinline__ uint32_t word(int32_t x, int, int row) const {
@@ -101,9 +103,9 @@ protected:
         find_largest(x, rows);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            factor[row] = 1u << (fixed::kMostBits - bits[row]);
+            factor[row] = (1u << fixed::kMostBits) >> bits[row];
             asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
-            at[row] = static_cast<uint32_t>(fixed::kPowerBias - (rows.largest[row] >> bits[row])) << 23;
+            at[row] = static_cast<uint32_t>(fixed::kPowerBias - reference(row, rows)) << 23;
         }
     }
 
@@ -200,13 +202,13 @@ __device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int h
 
 __device__ __forceinline__ void clear_sums(RowPair& rows) {
 #pragma unroll
-    for (int row = 0; row < kRowsEach; ++row) rows.sum[row] = -kScoresEach / 2 * static_cast<int32_t>(fixed::kMiddle);
+    for (int32_t& sum : rows.sum) sum = 0;
 }
 
-// Until here every lane has its own keys' sum; only the row's counts.
+// Until here every lane has the sum of its own keys' W; what counts is the row's, of P.
 __device__ __forceinline__ void close_sums(RowPair& rows) {
 #pragma unroll
-    for (int row = 0; row < kRowsEach; ++row) rows.sum[row] = sum_of_row(rows.sum[row]);
+    for (int32_t& sum : rows.sum) sum = sum_of_row(sum, -kTileKeys * static_cast<int32_t>(fixed::kMiddle));
 }
 
 } // namespace hw4::gpu::fixed_point
