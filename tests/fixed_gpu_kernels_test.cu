@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../src/fixed.h"
 #include "../src/gpu/fixed/unit_rows.h"
 #include "../src/gpu/kernels.h"
 #include "attend.h"
@@ -91,6 +92,44 @@ Shape joint32() { return joint_shape(current_device().multiprocessors * 2 / 3 + 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint64(), CaseKind::uniform, 8);
     expect_reference_bytes(joint32(), CaseKind::spread, 8);
+}
+
+// Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine: kernels
+// have code for the one and for the other.
+AttentionCase all_kinds_of_batches(const Shape& shape) {
+    const auto row = static_cast<size_t>(shape.dim);
+    const size_t tile = row * fixed::kTileKeys;
+    const auto numbers = static_cast<size_t>(shape.matrix_floats());
+    const size_t whole = numbers / tile * tile;
+    const auto scale = [](float* first, size_t count, float factor) {
+        for (size_t i = 0; i < count; ++i) first[i] *= factor;
+    };
+    const auto fill = [&](float* q, int64_t batch) {
+        float* const k = q + numbers;
+        float* const v = k + numbers;
+        fill_case_values({{1, shape.tokens, shape.dim}, CaseKind::uniform, static_cast<uint64_t>(batch)}, 0,
+                         3 * numbers, q);
+        switch (batch % 6) {
+        case 0: break;
+        case 1: scale(k + 3 * tile, tile, 0.125f); break;
+        case 2: scale(v + 2 * tile, tile, 3000.0f); break;
+        case 3: scale(q, numbers, 0x1p-7f); break;
+        case 4: scale(q + 100 * row, row, 0x1p-9f); break;
+        default: // the last tile, which is not whole
+            scale(k + whole, numbers - whole, 0.01f);
+            scale(v + whole, numbers - whole, 0.01f);
+        }
+    };
+    return AttentionCase::filled(shape, "all kinds of batches", fill, Arithmetic::fixed);
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
+    const int64_t multiprocessors = current_device().multiprocessors;
+    static const AttentionCase tests[] = {// once for all kernels
+                                          all_kinds_of_batches(joint_shape(multiprocessors / 2 + 1, 700, 32, 4)),
+                                          all_kinds_of_batches(joint_shape(multiprocessors / 2 + 1, 520, 64, 3)),
+                                          all_kinds_of_batches({multiprocessors / 2 + 1, 330, 128})};
+    for (const AttentionCase& test : tests) expect_reference_bytes(test);
 }
 
 // A part of each batch's queries after the other, as hw4 takes them of sequences that are larger than a slot.

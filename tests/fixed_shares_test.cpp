@@ -153,6 +153,8 @@ TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
     EXPECT_GT((kMultiprocessors / 2 + 1) * units_for(700, 3), 2 * kMultiprocessors);
     EXPECT_GT((2 * kMultiprocessors / 3 + 1) * units_for(700, 4), 2 * kMultiprocessors);
     EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 2048, 1024, 4, kMultiprocessors)); // in parts
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 520, 520, 3, kMultiprocessors));
+    EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 700, 700, 4, kMultiprocessors));
 }
 
 } // namespace

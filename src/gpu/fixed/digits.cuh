@@ -55,6 +55,14 @@ __device__ __forceinline__ float largest_of_warp(float value) {
 #endif
 }
 
+__device__ __forceinline__ int largest_of_warp(int value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(~0u, value);
+#else
+    return value;
+#endif
+}
+
 // Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,
 // lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
 template <int kLanes, int kRows, class Combine>

@@ -109,15 +109,13 @@ struct GroupRows {
 template <int kDim>
 class ComingQueries {
 public:
-    float largest_value;
-    float longest_key;
+    BatchFacts batch;
 
     // Rows that do not exist are zeros.
     __device__ __forceinline__ void fetch(const KernelArgs& args, const Prepared& prepared, const GroupRows& where) {
         from_ = where.queries(args) + static_cast<size_t>(Digits::row(0)) * args.qkv_stride;
         rows_ = where.rows;
-        largest_value = prepared.largest_value[where.batch];
-        longest_key = prepared.longest_key[where.batch];
+        batch = prepared.batches[where.batch];
         fetch_rows(args, 0);
     }
 
@@ -161,14 +159,27 @@ private:
     }
 };
 
-// How far apart the scores of one of the group's rows may lie in any tile of the batch. For choosing code, never for
+// What is known of a group's rows and all tiles of their batch before the first one. For choosing code, never for
 // bytes.
-template <int kDim>
-__device__ Spread spread_of_scores(const Queries<kDim>& queries, float longest_key) {
+struct Outlook {
+    Spread spread;  // of the scores of a row in any tile
+    bool steady;    // is_steady()
+    int k_exponent; // of all tiles, where steady
+};
+
+// Whether all is steady is only found out where kMaySteady: it takes some time, which short sequences do not give back.
+template <bool kMaySteady, int kDim>
+__device__ __forceinline__ Outlook outlook_of(const Queries<kDim>& queries, const BatchFacts& batch) {
     float square = 0;
 #pragma unroll
     for (float of_warp : queries.longest_square) square = fmaxf(square, of_warp);
-    return spread_of(uniform(2.0f * length_bound(square) * longest_key));
+    const Spread spread = spread_of(uniform(2.0f * length_bound(square) * batch.longest_key));
+    if constexpr (kMaySteady) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        const int finest = largest_of_warp(max(queries.exponent[lane], queries.exponent[lane + 32]));
+        return {spread, is_steady(batch, finest), batch.k.largest()};
+    }
+    return {spread, false, 0};
 }
 
 // Sums of products of digits, by level.
@@ -334,7 +345,8 @@ private:
     }
 };
 
-// The exponents that a thread needs, of its two rows of Q and the least of V, in one register. They are -106 to 149.
+// The exponents that a thread needs, of its two rows of Q and the least of V, in one register. They are -106 to 149. Or
+// the bits of its rows' scores, where those are the same in all tiles.
 class PackedExponents {
 public:
     PackedExponents() = default;
@@ -342,15 +354,22 @@ public:
         : bytes_(static_cast<uint32_t>(row0 + kOffset) | static_cast<uint32_t>(row1 + kOffset) << 8 |
                  static_cast<uint32_t>(least + kOffset) << 16) {}
 
-    __device__ __forceinline__ int of_row(int row) const { return byte(row); }
-    __device__ __forceinline__ int least() const { return byte(2); }
+    __device__ __forceinline__ int of_row(int row) const { return byte(row) - kOffset; }
+    __device__ __forceinline__ int least() const { return byte(2) - kOffset; }
+
+    // From the rows' exponents to bits, where those are not negative, and back.
+    __device__ void to_bits(int k_exponent) { add_to_rows(k_exponent - 24 - kOffset); }
+    __device__ void to_exponents(int k_exponent) { add_to_rows(24 + kOffset - k_exponent); }
+    __device__ __forceinline__ int bits(int row) const { return byte(row); }
 
 private:
-    static constexpr int kOffset = 106;
+    static constexpr int kOffset = -ExponentRange::kLeast;
     uint32_t bytes_;
 
+    __device__ void add_to_rows(int number) { bytes_ += 0x101u * static_cast<uint32_t>(number); }
+
     __device__ __forceinline__ int byte(uint32_t i) const {
-        return static_cast<int>(__byte_perm(bytes_, 0, 0x4440 + i)) - kOffset;
+        return static_cast<int>(__byte_perm(bytes_, 0, 0x4440 + i));
     }
 };
 
@@ -379,16 +398,21 @@ struct Group {
     }
 
     // Tiles [first, end) of a batch.
-    __device__ __forceinline__ void attend(unsigned first, unsigned end, int64_t tokens, Spread spread) {
+    __device__ __forceinline__ void attend(unsigned first, unsigned end, int64_t tokens, const Outlook& outlook) {
         const unsigned whole = uniform(max(first, min(static_cast<unsigned>(tokens / kTileKeys), end)));
         unsigned tile = uniform(first);
-        if (spread == Spread::near)
-            for (; tile < whole; ++tile) attend(tile, NearWeights{});
         const auto keys = [&] {
             return static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys)) -
                    static_cast<int>(threadIdx.x) % 4 * 2;
         };
-        if (spread != Spread::any)
+        if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
+            exponents.to_bits(outlook.k_exponent);
+            for (; tile < whole; ++tile) attend(tile, SteadyWeights{});
+            exponents.to_exponents(outlook.k_exponent);
+        } else if (outlook.spread == Spread::near) {
+            for (; tile < whole; ++tile) attend(tile, NearWeights{});
+        }
+        if (outlook.spread != Spread::any)
             for (; tile < end; ++tile) attend(tile, FarWeights(keys()));
         for (; tile < end; ++tile) attend(tile, AnyWeights{keys(), {}, {}});
     }
@@ -398,8 +422,14 @@ struct Group {
     __device__ __forceinline__ void attend(unsigned tile, Weights weights) {
         ScoreLevels s;
         products.begin_scores(tile, s);
-        const TileScales scales = products.scales(tile);
-        weights.scale({exponents.of_row(0), exponents.of_row(1)}, scales.k_exponent);
+        int v_lead = 0;
+        if constexpr (Weights::kSteady) {
+            weights.scale({exponents.bits(0), exponents.bits(1)});
+        } else {
+            const TileScales scales = products.scales(tile);
+            weights.scale({exponents.of_row(0), exponents.of_row(1)}, scales.k_exponent);
+            v_lead = exponents.least() - scales.v_exponent;
+        }
         products.end_scores(tile, s);
 
         int32_t x[kScoresEach];
@@ -413,7 +443,7 @@ struct Group {
         close_sums(pair);
 
         float weight[kRowsEach];
-        running.add_weights(weights, pair, exponents.least() - scales.v_exponent, weight);
+        running.add_weights(weights, pair, v_lead, weight);
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             Levels<kSums> y;

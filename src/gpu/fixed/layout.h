@@ -12,6 +12,7 @@
 
 #include "../../fixed.h"
 #include "../../shape.h"
+#include "exponent_range.h"
 
 namespace hw4::gpu::fixed_point {
 
@@ -60,9 +61,8 @@ __host__ __device__ constexpr int64_t tiles_of(int64_t tokens) { return (tokens 
 // What the pre-pass leaves for the kernel that follows it, in scratch memory.
 struct Prepared {
     unsigned char* tiles; // [batches][tiles][TileLayout::kStride]
-    float* largest_value; // [batches], in magnitude, of V
-    float* longest_key;   // [batches]: at least every key's length; for choosing code, never for bytes
-    unsigned char* end;   // what may follow begins here
+    BatchFacts* batches;
+    unsigned char* end; // what may follow begins here
 };
 
 constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -75,14 +75,12 @@ static_assert(tile_bytes(128) == TileLayout<128>::kStride && tile_bytes(256) == 
 
 // In bytes from the beginning.
 struct PreparedOffsets {
-    int64_t largest_value;
-    int64_t longest_key;
+    int64_t batches;
     int64_t end;
 
     static PreparedOffsets of(int64_t batches, int64_t tokens, int64_t dim) {
         const int64_t tiles = rounded_up(batches * tiles_of(tokens) * tile_bytes(dim));
-        const int64_t numbers = rounded_up(batches * int64_t{sizeof(float)});
-        return {tiles, tiles + numbers, tiles + 2 * numbers};
+        return {tiles, tiles + rounded_up(batches * int64_t{sizeof(BatchFacts)})};
     }
 };
 
@@ -93,8 +91,7 @@ inline size_t prepared_bytes(const Shape& shape) {
 inline Prepared prepared_at(void* scratch, int64_t batches, int64_t tokens, int64_t dim) {
     const PreparedOffsets offsets = PreparedOffsets::of(batches, tokens, dim);
     auto* const at = static_cast<unsigned char*>(scratch);
-    return {at, reinterpret_cast<float*>(at + offsets.largest_value),
-            reinterpret_cast<float*>(at + offsets.longest_key), at + offsets.end};
+    return {at, reinterpret_cast<BatchFacts*>(at + offsets.batches), at + offsets.end};
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -9,7 +9,7 @@ using namespace fixed_point;
 
 template <int kDim>
 void launch(const KernelArgs& args, cudaStream_t stream) {
-    launch_mma<kDim>(args, launch_prepare(args, 0, stream), stream);
+    launch_mma<kDim>(args, launch_prepare(args, Facts::needed, 0, stream), stream);
 }
 
 } // namespace

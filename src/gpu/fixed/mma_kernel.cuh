@@ -72,6 +72,7 @@ __device__ __forceinline__ void multiply_digits(Levels<kN>& sums, int column_gro
 template <class T>
 struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
+    static constexpr bool kMaySteady = false;
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the batch
     unsigned count;
@@ -182,10 +183,10 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
     queries.store(args, memory.queries);
     __syncthreads();
 
-    const Spread spread = spread_of_scores(memory.queries, queries.longest_key);
+    const Outlook outlook = outlook_of<MmaProducts<T>::kMaySteady>(memory.queries, queries.batch);
     Group<MmaProducts<T>> work(products);
-    work.begin(memory.queries.exponent, fixed::exponent_for(queries.largest_value));
-    work.attend(0, products.count, args.tokens, spread);
+    work.begin(memory.queries.exponent, queries.batch.v.smallest());
+    work.attend(0, products.count, args.tokens, outlook);
     work.store(args, where);
 #else
     __trap();

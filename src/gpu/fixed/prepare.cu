@@ -118,14 +118,21 @@ struct PrepareMemory {
     float reduction[2][kWarps];
 };
 
+__device__ __forceinline__ void add_above(ExponentRange& range, int exponent) {
+    atomicMax(&range.above, ExponentRange::of(exponent).above);
+}
+__device__ __forceinline__ void add_below(ExponentRange& range, int exponent) {
+    atomicMax(&range.below, ExponentRange::of(exponent).below);
+}
+
 // None of them is negative, so they are ordered like their bits.
-__device__ __forceinline__ void raise(float* largest, float to) {
-    atomicMax(reinterpret_cast<unsigned*>(largest), bits_of(to));
+__device__ __forceinline__ void raise(float& largest, float to) {
+    atomicMax(reinterpret_cast<unsigned*>(&largest), bits_of(to));
 }
 
 // A block for each tile of K, and one for each tile of V.
 template <int kDim>
-__global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs args, Prepared to) {
+__global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs args, Facts facts, Prepared to) {
     extern __shared__ __align__(16) unsigned char prepare_memory[];
     auto& memory = *reinterpret_cast<PrepareMemory<kDim>*>(prepare_memory);
     let_next_kernel_start();
@@ -147,7 +154,8 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         const int exponent = fixed::exponent_for(most[0]);
         if (threadIdx.x == 0) {
             scales->v_exponent = exponent;
-            raise(to.largest_value + batch, most[0]);
+            add_below(to.batches[batch].v, exponent);
+            if (facts == Facts::all) add_above(to.batches[batch].v, exponent);
         }
         values_to_planes(tile, fixed::factors(exponent), memory.words, image);
     } else {
@@ -157,33 +165,37 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
             scales->unused = 0;
-            raise(to.longest_key + batch, length_bound(most[1]));
+            raise(to.batches[batch].longest_key, length_bound(most[1]));
+            if (facts == Facts::all) {
+                add_below(to.batches[batch].k, exponent);
+                add_above(to.batches[batch].k, exponent);
+            }
         }
         keys_to_planes(tile, fixed::factors(exponent), image);
     }
 }
 
 template <int kDim>
-void launch(const KernelArgs& args, const Prepared& to, cudaStream_t stream) {
+void launch(const KernelArgs& args, Facts facts, const Prepared& to, cudaStream_t stream) {
     const auto kernel = prepare_kernel<kDim>;
     constexpr size_t kBytes = sizeof(PrepareMemory<kDim>);
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const int64_t blocks = 2 * args.batches * tiles_of(args.tokens);
-    kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, kBytes, stream>>>(args, to);
+    kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, kBytes, stream>>>(args, facts, to);
     HW4_CUDA_LAUNCHED("prepare_kernel");
 }
 
 } // namespace
 
-Prepared launch_prepare(const KernelArgs& args, size_t cleared_bytes, cudaStream_t stream) {
+Prepared launch_prepare(const KernelArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream) {
     const Prepared to = prepared_at(args.scratch, args.batches, args.tokens, args.dim);
-    auto* const first = reinterpret_cast<unsigned char*>(to.largest_value); // of what is raised from 0
+    auto* const first = reinterpret_cast<unsigned char*>(to.batches); // of what is raised from 0
     HW4_CUDA(cudaMemsetAsync(first, 0, static_cast<size_t>(to.end - first) + cleared_bytes, stream));
     switch (padded_columns(args.dim)) {
-    case 32: launch<32>(args, to, stream); break;
-    case 64: launch<64>(args, to, stream); break;
-    case 128: launch<128>(args, to, stream); break;
-    default: launch<256>(args, to, stream);
+    case 32: launch<32>(args, facts, to, stream); break;
+    case 64: launch<64>(args, facts, to, stream); break;
+    case 128: launch<128>(args, facts, to, stream); break;
+    default: launch<256>(args, facts, to, stream);
     }
     return to;
 }

@@ -6,8 +6,14 @@
 
 namespace hw4::gpu::fixed_point {
 
+// What the next kernel wants to know of all tiles of a batch.
+enum class Facts {
+    needed, // the longest key, and the smallest exponent of V
+    all,
+};
+
 // To the beginning of the launch's scratch memory, prepared_bytes() of it; so many bytes more are set to 0. A kernel
 // that may start before this one has ended (programmatic dependent launch) finds those, and must wait for the rest.
-Prepared launch_prepare(const KernelArgs& args, size_t cleared_bytes, cudaStream_t stream);
+Prepared launch_prepare(const KernelArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream);
 
 } // namespace hw4::gpu::fixed_point

@@ -32,7 +32,8 @@ __device__ __forceinline__ int32_t sum_of_row(int32_t x, int32_t other) {
     return x + __shfl_xor_sync(~0u, x, 2) + other;
 }
 
-struct RowExponents {
+// One for each of a thread's rows.
+struct RowNumbers {
     int of[kRowsEach];
 };
 
@@ -71,23 +72,11 @@ __device__ __forceinline__ Spread spread_of(float most) {
     return most <= 145.0f ? Spread::near : most <= 0x1p15f ? Spread::far : Spread::any;
 }
 
-// Weights of tiles whose keys all exist and whose scores are near each other.
-struct NearWeights {
+// Weights of scores that have fractions, from where it is known of how many bits.
+struct ScaledWeights {
     int bits[kRowsEach]; // of the scores' fractions
-    bool any_too_fine;   // in the warp: finer than scores are taken
     uint32_t factor[kRowsEach];
     uint32_t at[kRowsEach];
-
-    __device__ __forceinline__ void scale(const RowExponents& q_exponent, int k_exponent) {
-#pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) bits[row] = q_exponent.of[row] + k_exponent - 24;
-        any_too_fine = __any_sync(~0u, bits[0] > fixed::kMostBits || bits[1] > fixed::kMostBits);
-    }
-
-    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
-        cut(x);
-        find_scale(x, rows);
-    }
 
     __device__ __forceinline__ int reference(int row, const RowPair& rows) const {
         return rows.largest[row] >> bits[row];
@@ -108,7 +97,37 @@ protected:
             at[row] = static_cast<uint32_t>(fixed::kPowerBias - reference(row, rows)) << 23;
         }
     }
+};
 
+// Weights of tiles whose keys all exist, whose scores are near each other, and which is_steady() holds for.
+struct SteadyWeights : ScaledWeights {
+    static constexpr bool kSteady = true;
+
+    __device__ __forceinline__ void scale(const RowNumbers& bits_of_rows) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) bits[row] = bits_of_rows.of[row];
+    }
+
+    __device__ __forceinline__ void begin(const int32_t (&x)[kScoresEach], RowPair& rows) { find_scale(x, rows); }
+};
+
+// Weights of tiles whose keys all exist and whose scores are near each other.
+struct NearWeights : ScaledWeights {
+    static constexpr bool kSteady = false;
+    bool any_too_fine; // in the warp: finer than scores are taken
+
+    __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) bits[row] = q_exponent.of[row] + k_exponent - 24;
+        any_too_fine = __any_sync(~0u, bits[0] > fixed::kMostBits || bits[1] > fixed::kMostBits);
+    }
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+        cut(x);
+        find_scale(x, rows);
+    }
+
+protected:
     // What is finer than scores are taken.
     __device__ __forceinline__ void cut(int32_t (&x)[kScoresEach]) {
         if (__builtin_expect(!any_too_fine, 1)) return;
@@ -150,11 +169,12 @@ private:
 
 // Weights of any tile.
 struct AnyWeights {
+    static constexpr bool kSteady = false;
     int keys; // those of the tile that exist, counted from the thread's first
     fixed::Unit unit[kRowsEach];
     int32_t largest[kRowsEach];
 
-    __device__ __forceinline__ void scale(const RowExponents& q_exponent, int k_exponent) {
+    __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) unit[row] = fixed::unit_of(q_exponent.of[row], k_exponent);
     }

@@ -29,6 +29,7 @@ struct Variant {
     static constexpr int kThreads = kGroups * kGroupThreads;
     // A tile is fetched so many before its turn; the slowest group may be the other stages behind.
     static constexpr unsigned kAhead = kStages > 4 ? kStages / 2 : kStages > 3 ? 2 : kStages - 1;
+    static constexpr bool kJoint = kGroups > 1;
 };
 
 // Head size, groups of a block, stages, blocks of a multiprocessor. A group alone has so many stages that no two blocks
@@ -86,6 +87,7 @@ __device__ __forceinline__ void pin_words(uint32_t (&words)[kDigits][4]) {
 template <class T>
 struct WgmmaProducts {
     using Layout = TileLayout<T::kDim>;
+    static constexpr bool kMaySteady = T::kJoint; // sequences are long then
     TileRing<T> ring;
     TileFetcher<T> fetcher;
     uint32_t warp; // of the block; the first one has tiles fetched
@@ -192,9 +194,10 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             coming.store(args, queries);
             publish_to_async();
             sync_group(group);
-            work.begin(queries.exponent, fixed::exponent_for(coming.largest_value));
+            work.begin(queries.exponent, coming.batch.v.smallest());
             if (piece.first > 0) handover.take<T>(block.share.block + 1, group, work.running);
-            work.attend(piece.first, piece.end, args.tokens, spread_of_scores(queries, coming.longest_key));
+            work.attend(piece.first, piece.end, args.tokens,
+                        outlook_of<WgmmaProducts<T>::kMaySteady>(queries, coming.batch));
         } else {
             work.products.skip(piece.end - piece.first);
         }
@@ -227,7 +230,8 @@ void launch_wgmma(const KernelArgs& args, int64_t most_blocks, cudaStream_t stre
     const int64_t units = args.batches * units_of_batch;
     const int64_t blocks = std::min(units, most_blocks);
     const bool hands_over = blocks < units;
-    const Prepared prepared = launch_prepare(args, hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
+    const Prepared prepared = launch_prepare(args, WgmmaProducts<T>::kMaySteady ? Facts::all : Facts::needed,
+                                             hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
     launch_early("launch of wgmma_kernel", kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args,
                  prepared, Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks),
                  Divisor(static_cast<uint32_t>(units_of_batch)),
