@@ -159,11 +159,10 @@ private:
     }
 };
 
-// What is known of a group's rows and all tiles of their batch before the first one. For choosing code, never for
-// bytes.
+// What is known of a group's rows and all tiles of their batch before the first one.
 struct Outlook {
-    Spread spread;  // of the scores of a row in any tile
-    bool steady;    // is_steady()
+    Spread spread;  // of the scores of a row in any tile, or a wider one: any gives the same bytes
+    bool steady;    // is_steady(), of all 64 rows, whether they exist or not
     int k_exponent; // of all tiles, where steady
 };
 
@@ -194,19 +193,19 @@ using ScoreLevels = Levels<kScoresEach>;
 // R of a row. Where scores have fractions, all M are integers far below 2^24, and R is kept as an integer, which takes
 // fewer instructions and gives the same bits; else as a float. All tiles of a row are of one of these kinds.
 struct RowReference {
-    float bits; // of the one or the other
+    float held; // the float, or an integer's bits, which may be those of no number: they are only moved
 
-    // Below all M, as either.
+    // Below all M: minus infinity as a float, and -2^23 as an integer.
     static __device__ RowReference none() { return {-HUGE_VALF}; }
 
-    __device__ __forceinline__ bool is_raised_by(float M) const { return fixed::raises(M, bits); }
+    __device__ __forceinline__ bool is_raised_by(float M) const { return fixed::raises(M, held); }
     __device__ __forceinline__ bool is_raised_by(int M) const {
         return lead_of(M) > static_cast<int>(fixed::kReferenceSlack);
     }
-    __device__ __forceinline__ float lead_of(float M) const { return M - bits; }
-    __device__ __forceinline__ int lead_of(int M) const { return M - static_cast<int>(bits_of(bits)); }
-    __device__ __forceinline__ void set(float M) { bits = M; }
-    __device__ __forceinline__ void set(int M) { bits = float_of(static_cast<uint32_t>(M)); }
+    __device__ __forceinline__ float lead_of(float M) const { return M - held; }
+    __device__ __forceinline__ int lead_of(int M) const { return M - static_cast<int>(bits_of(held)); }
+    __device__ __forceinline__ void set(float M) { held = M; }
+    __device__ __forceinline__ void set(int M) { held = float_of(static_cast<uint32_t>(M)); }
 };
 
 // What a thread carries from tile to tile for its two rows.
@@ -224,7 +223,7 @@ struct Running {
     __device__ void visit(const Visit& each) {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            each(reference[row].bits);
+            each(reference[row].held);
             each(l[row]);
             each(h[row]);
         }
@@ -285,10 +284,8 @@ struct Running {
         }
     }
 
-    __device__ __forceinline__ void add_values(int part, const Levels<kSums>& y, const float (&weight)[kRowsEach]) {
-#pragma unroll
-        for (int i = 0; i < kSums; ++i)
-            o[part][i] = fused(static_cast<float>(y.combined(i)), weight[row_of(i)], o[part][i]);
+    __device__ __forceinline__ void add_value(int part, int i, int32_t y, const float (&weight)[kRowsEach]) {
+        o[part][i] = fused(static_cast<float>(y), weight[row_of(i)], o[part][i]);
     }
 
     __device__ void store(int row, float* out, int dim, fixed::Factors scale) const {
@@ -345,8 +342,8 @@ private:
     }
 };
 
-// The exponents that a thread needs, of its two rows of Q and the least of V, in one register. They are -106 to 149. Or
-// the bits of its rows' scores, where those are the same in all tiles.
+// The exponents that a thread needs, of its two rows of Q and the least of V, in one register; in place of the rows',
+// for a while, the bits of their scores.
 class PackedExponents {
 public:
     PackedExponents() = default;
@@ -357,13 +354,15 @@ public:
     __device__ __forceinline__ int of_row(int row) const { return byte(row) - kOffset; }
     __device__ __forceinline__ int least() const { return byte(2) - kOffset; }
 
-    // From the rows' exponents to bits, where those are not negative, and back.
+    // From the rows' exponents to bits and back, where all is steady and scores are near: bits are 13 to 23 then, and
+    // no byte borrows from another.
     __device__ void to_bits(int k_exponent) { add_to_rows(k_exponent - 24 - kOffset); }
     __device__ void to_exponents(int k_exponent) { add_to_rows(24 + kOffset - k_exponent); }
     __device__ __forceinline__ int bits(int row) const { return byte(row); }
 
 private:
     static constexpr int kOffset = -ExponentRange::kLeast;
+    static_assert(ExponentRange::kMost + kOffset <= 0xff);
     uint32_t bytes_;
 
     __device__ void add_to_rows(int number) { bytes_ += 0x101u * static_cast<uint32_t>(number); }
@@ -378,6 +377,7 @@ template <class Products>
 struct Group {
     static constexpr int kParts = Products::Layout::kParts;
     static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
+    static constexpr int kLateSums = Products::kLateSums;
 
     Products products;
     PackedExponents exponents;
@@ -407,21 +407,54 @@ struct Group {
         };
         if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
             exponents.to_bits(outlook.k_exponent);
-            for (; tile < whole; ++tile) attend(tile, SteadyWeights{});
+            attend_run<kLateSums>(tile, whole, [] { return SteadyWeights{}; });
             exponents.to_exponents(outlook.k_exponent);
         } else if (outlook.spread == Spread::near) {
-            for (; tile < whole; ++tile) attend(tile, NearWeights{});
+            attend_run<kLateSums>(tile, whole, [] { return NearWeights{}; });
         }
         if (outlook.spread != Spread::any)
-            for (; tile < end; ++tile) attend(tile, FarWeights(keys()));
-        for (; tile < end; ++tile) attend(tile, AnyWeights{keys(), {}, {}});
+            attend_run<0>(tile, end, [&] { return FarWeights(keys()); });
+        else
+            attend_run<0>(tile, end, [&] { return AnyWeights{keys(), {}, {}}; });
     }
 
-    // What does not depend on the products under way comes between their beginning and their end.
-    template <class Weights>
-    __device__ __forceinline__ void attend(unsigned tile, Weights weights) {
+    __device__ void store(const KernelArgs& args, const GroupRows& where) const {
+        const fixed::Factors scale = fixed::factors(24 - exponents.least());
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row)
+            if (row_in_group(row) < where.rows)
+                running.store(row, where.output(args, row_in_group(row)), args.dim, scale);
+    }
+
+private:
+    // The last kLate sums of a tile's values, which are added later than the others; none where that is 0.
+    template <int kLate>
+    struct LateValues {
+        int32_t sums[kLate > 0 ? kLate : 1];
+        float weight[kRowsEach];
+    };
+
+    // Tiles [tile, end). What does not depend on the products under way comes between their beginning and their end:
+    // late values are added when the scores of the next tile have begun.
+    template <int kLate, class MakeWeights>
+    __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const MakeWeights& make_weights) {
+        if (tile >= end) return;
         ScoreLevels s;
         products.begin_scores(tile, s);
+        for (;;) {
+            const LateValues<kLate> late = attend_tile<kLate>(tile, s, make_weights());
+            if (++tile == end) {
+                add_late(late);
+                return;
+            }
+            products.begin_scores(tile, s);
+            add_late(late);
+        }
+    }
+
+    // A tile whose scores have begun, but for its late values.
+    template <int kLate, class Weights>
+    __device__ __forceinline__ LateValues<kLate> attend_tile(unsigned tile, ScoreLevels& s, Weights weights) {
         int v_lead = 0;
         if constexpr (Weights::kSteady) {
             weights.scale({exponents.bits(0), exponents.bits(1)});
@@ -444,22 +477,29 @@ struct Group {
 
         float weight[kRowsEach];
         running.add_weights(weights, pair, v_lead, weight);
+        LateValues<kLate> late{{}, {weight[0], weight[1]}};
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             Levels<kSums> y;
             products.begin_values(tile, part, planes, y);
             products.end_values(tile, part, y);
-            running.add_values(part, y, weight);
+            const int now = part < kParts - 1 ? kSums : kSums - kLate;
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) {
+                if (i < now)
+                    running.add_value(part, i, y.combined(i), weight);
+                else
+                    late.sums[i - now] = y.combined(i);
+            }
         }
         products.leave();
+        return late;
     }
 
-    __device__ void store(const KernelArgs& args, const GroupRows& where) const {
-        const fixed::Factors scale = fixed::factors(24 - exponents.least());
+    template <int kLate>
+    __device__ __forceinline__ void add_late(const LateValues<kLate>& late) {
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row)
-            if (row_in_group(row) < where.rows)
-                running.store(row, where.output(args, row_in_group(row)), args.dim, scale);
+        for (int i = 0; i < kLate; ++i) running.add_value(kParts - 1, kSums - kLate + i, late.sums[i], late.weight);
     }
 };
 

@@ -73,6 +73,7 @@ template <class T>
 struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
     static constexpr bool kMaySteady = false;
+    static constexpr int kLateSums = 0; // these products end where they begin
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the batch
     unsigned count;

@@ -87,7 +87,8 @@ __device__ __forceinline__ void pin_words(uint32_t (&words)[kDigits][4]) {
 template <class T>
 struct WgmmaProducts {
     using Layout = TileLayout<T::kDim>;
-    static constexpr bool kMaySteady = T::kJoint; // sequences are long then
+    static constexpr bool kMaySteady = T::kJoint;                         // mostly with long sequences
+    static constexpr int kLateSums = T::kJoint && T::kDim == 64 ? 16 : 0; // at 32 and 128 that gains nothing
     TileRing<T> ring;
     TileFetcher<T> fetcher;
     uint32_t warp; // of the block; the first one has tiles fetched
