@@ -94,8 +94,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint32(), CaseKind::spread, 8);
 }
 
-// Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine: kernels
-// have code for the one and for the other.
+// Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine, or far
+// from others: kernels have code for each.
 AttentionCase all_kinds_of_batches(const Shape& shape) {
     const auto row = static_cast<size_t>(shape.dim);
     const size_t tile = row * fixed::kTileKeys;
@@ -109,15 +109,23 @@ AttentionCase all_kinds_of_batches(const Shape& shape) {
         float* const v = k + numbers;
         fill_case_values({{1, shape.tokens, shape.dim}, CaseKind::uniform, static_cast<uint64_t>(batch)}, 0,
                          3 * numbers, q);
-        switch (batch % 6) {
+        switch (batch % 8) {
         case 0: break;
-        case 1: scale(k + 3 * tile, tile, 0.125f); break;
+        case 1: scale(k + 3 * tile, tile, 0.5f); break;
         case 2: scale(v + 2 * tile, tile, 3000.0f); break;
         case 3: scale(q, numbers, 0x1p-7f); break;
         case 4: scale(q + 100 * row, row, 0x1p-9f); break;
-        default: // the last tile, which is not whole
+        case 5: // the last tile, which is not whole
             scale(k + whole, numbers - whole, 0.01f);
             scale(v + whole, numbers - whole, 0.01f);
+            break;
+        case 6: // all scores of three tiles far below 0, all others far above: the rows' references rise there
+            for (size_t i = 0; i < numbers; ++i) {
+                q[i] = std::fabs(q[i]);
+                k[i] = i < 3 * tile ? -std::fabs(k[i]) : std::fabs(k[i]);
+            }
+            break;
+        default: scale(q, numbers, 1e4f); // scores without fractions
         }
     };
     return AttentionCase::filled(shape, "all kinds of batches", fill, Arithmetic::fixed);

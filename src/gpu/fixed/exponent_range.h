@@ -25,7 +25,7 @@ struct ExponentRange {
     HW4_INLINE bool is_one() const { return largest() == smallest(); }
 };
 
-// Raised from 0, all of it.
+// Raised from 0, all of it. Aligned to be read in few pieces, all from one sector.
 struct alignas(32) BatchFacts {
     ExponentRange k;
     ExponentRange v;
@@ -33,7 +33,7 @@ struct alignas(32) BatchFacts {
 };
 
 // Whether scores count the same in all tiles, and values too, and no score of rows of Q whose largest exponent this is
-// is finer than scores are taken.
+// is finer than scores are taken. Never with a row of zeros, whose exponent is the largest of all, unless K is huge.
 HW4_INLINE bool is_steady(const BatchFacts& batch, int finest_row) {
     return batch.k.is_one() && batch.v.is_one() && finest_row + batch.k.largest() - 24 <= fixed::kMostBits;
 }

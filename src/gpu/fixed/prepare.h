@@ -6,7 +6,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// What the next kernel wants to know of all tiles of a batch.
+// What the next kernel wants to know of all tiles of a batch: the less, the fewer maxima each tile adds to.
 enum class Facts {
     needed, // the longest key, and the smallest exponent of V
     all,
