@@ -1,7 +1,8 @@
 // Running sums on their way from one block to another, which goes on with them (shares.h).
 #pragma once
 
-#include "group.cuh"
+#include "queries.cuh"
+#include "running_sums.cuh"
 #include "wgmma.cuh"
 
 namespace hw4::gpu::fixed_point {

@@ -12,7 +12,7 @@
 
 #include "../../fixed.h"
 #include "../../shape.h"
-#include "exponent_range.h"
+#include "batch_facts.h"
 
 namespace hw4::gpu::fixed_point {
 

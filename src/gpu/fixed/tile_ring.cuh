@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-#include "group.cuh"
+#include "queries.cuh"
 #include "wgmma.cuh"
 
 namespace hw4::gpu::fixed_point {

@@ -1,6 +1,6 @@
 // What the pre-pass of fixed finds out about a batch's tiles, and when the kernels may count on it. As they put it
 // together: with maxima, from 0 on.
-#include "../src/gpu/fixed/exponent_range.h"
+#include "../src/gpu/fixed/batch_facts.h"
 
 #include <gtest/gtest.h>
 
