@@ -46,11 +46,11 @@ ExactRow exact_row(const float* q, const float* k, const float* v, int64_t n, in
     for (int64_t tile = 0; tile < n; tile += kTileKeys) {
         const int64_t keys = std::min<int64_t>(kTileKeys, n - tile);
         const double unit =
-            std::exp2(-19.9) * std::max(q_magnitude, 0x1p-127) * double{magnitude_in(k + tile * d, keys * d)};
+            std::exp2(-19.9) * std::max(q_magnitude, 0x1p-126) * double{magnitude_in(k + tile * d, keys * d)};
         double most = 0; // of the tile's weights
         for (int64_t j = tile; j < tile + keys; ++j) {
             const double score = exponents[static_cast<size_t>(j)];
-            const double s = (1.125 * static_cast<double>(d) + 1) * unit + 0x1p-23 + std::fabs(score) * 0x1p-22;
+            const double s = (1.25 * static_cast<double>(d) + 1) * unit + 0x1p-23 + std::fabs(score) * 0x1p-22;
             const double p = std::exp2(score - top);
             sum += p;
             off_weights += p * std::min(std::exp2(s) - 1 + 4e-7, 1.0);
@@ -135,12 +135,13 @@ TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
     }
 }
 
-// Every digit of Q*c, K and V at its end, in as many columns as there may be. The sanitizers see an overflow here.
+// Every digit of Q, K and V at its end, in as many columns as there may be. The sanitizers see an overflow here.
 TEST(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
-    const auto most = static_cast<float>(kLargest);
-    const float c = scale_for(kMostColumns).c;
-    const float q = most / c;
-    ASSERT_EQ(quantised(q * c, factors(exponent_for(q * c))), kLargest);
+    const float factor = query_factor(scale_for(kMostColumns).c);
+    const float q = static_cast<float>(kLargest) / factor;
+    ASSERT_EQ(quantised(q * factor, factors(exponent_for(q * factor))), kLargest);
+    const float most = static_cast<float>(kLargest) / kWiden;
+    ASSERT_EQ(quantised(most, tile_factors(tile_exponent(most))), kLargest);
     for (const float sign : {1.0f, -1.0f})
         for (const float scale : {1.0f, 0x1p-30f, 0x1p-60f}) { // scores are whole, have fractions, are cut
             const auto fill = [&](float* qkv, int64_t) {

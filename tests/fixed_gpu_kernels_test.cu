@@ -173,20 +173,41 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
     }
 }
 
-// With d = 1 and 2 the scale is above 1, and the largest numbers times it are beyond all floats.
+// With d = 1 the factor of Q is above 1, and the largest numbers times it are beyond all floats; so are the largest
+// keys times 21/16.
 TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
     constexpr float kMost = std::numeric_limits<float>::max();
-    for (const int64_t dim : {1, 2}) {
-        const Shape shape{1, 70, dim};
+    for (const int64_t dim : {1, 2})
+        for (const bool of_keys : {false, true}) {
+            const Shape shape{1, 70, dim};
+            const auto fill = [&](float* qkv, int64_t) {
+                const auto numbers = static_cast<size_t>(shape.matrix_floats());
+                for (size_t i = 0; i < numbers; ++i) {
+                    const float large = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
+                    const float small = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
+                    qkv[i] = of_keys ? small : large;
+                    qkv[numbers + i] = of_keys ? large : small;
+                    qkv[2 * numbers + i] = static_cast<float>(i % 11) - 5.0f;
+                }
+            };
+            expect_reference_bytes(AttentionCase::filled(shape, "largest numbers", fill, Arithmetic::fixed));
+        }
+}
+
+// All digits at their ends, 127 and -128, in as many columns as there may be.
+TEST_P(EachFixedGpuKernel, TakesTheLargestDigits) {
+    for (const int64_t dim : {64, 128, 256}) {
+        const Shape shape{1, 200, dim};
+        const float factor = fixed::query_factor(scale_for(dim).c);
         const auto fill = [&](float* qkv, int64_t) {
             const auto numbers = static_cast<size_t>(shape.matrix_floats());
-            for (size_t i = 0; i < numbers; ++i) {
-                qkv[i] = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
-                qkv[numbers + i] = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
-                qkv[2 * numbers + i] = static_cast<float>(i % 11) - 5.0f;
+            for (size_t i = 0; i < 3 * numbers; ++i) {
+                const size_t kind = i * i / 7 % 5;
+                const float n = kind < 3 ? 0x7f7f7fp-21f : 0x7e7f80p-21f;
+                qkv[i] = (kind % 2 == 0 ? n : -n) / (i < numbers ? factor : fixed::kWiden);
             }
         };
-        expect_reference_bytes(AttentionCase::filled(shape, "largest numbers", fill, Arithmetic::fixed));
+        expect_reference_bytes(AttentionCase::filled(shape, "largest digits", fill, Arithmetic::fixed));
     }
 }
 

@@ -69,6 +69,17 @@ constexpr Kind kKinds[] = {Kind::uniform, Kind::normal, Kind::denormal, Kind::ze
 constexpr const char* kKindNames[] = {"uniform", "normal", "denormal", "zeros", "huge", "outlier",
                                       "steps",   "climb",  "extremes", "brink", "faint"};
 
+// Integers with all digits at their ends: 127, 127, 127 and 127, -128, -128.
+constexpr int32_t kExtremes[] = {0x7f7f7f, -0x7f7f7f, 0x7e7f80, -0x7e7f80};
+
+// A number that, multiplied by the factor, is this integer.
+float number_for(int32_t n, float factor) {
+    float x = static_cast<float>(n) / factor;
+    for (int step = 0; x * factor != static_cast<float>(n) && step < 4; ++step)
+        x = std::nextafter(x, x * factor < static_cast<float>(n) ? HUGE_VALF : -HUGE_VALF);
+    return x;
+}
+
 Case make_case(Kind kind, int64_t tokens, int64_t dim, unsigned seed) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<float> uniform(-3.0f, 3.0f);
@@ -120,12 +131,12 @@ Case make_case(Kind kind, int64_t tokens, int64_t dim, unsigned seed) {
         }
         break;
     case Kind::extremes: // the largest digits of both signs
-        for (Values* values : {&test.q, &test.k, &test.v})
-            fill(*values, [&] {
-                const float most[] = {0x7f7f7fp0f, -0x7f7f7fp0f, 0x7f8080p-1f, -0x7f8080p-1f};
-                return most[random() % 4] * 0x1p-21f;
-            });
-        for (int64_t i = 0; i < dim; ++i) test.q[static_cast<size_t>(i)] = 0x7f7f7fp-21f;
+        for (Values* values : {&test.q, &test.k, &test.v}) {
+            const float factor = values == &test.q ? fixed::query_factor(scale_for(dim).c) : fixed::kWiden;
+            fill(*values, [&] { return number_for(kExtremes[random() % 4], factor) * 0x1p-21f; });
+            for (int64_t i = 0; i < tokens; ++i) // the largest in every row
+                (*values)[static_cast<size_t>(i * dim)] = number_for(fixed::kLargest, factor) * 0x1p-21f;
+        }
         break;
     case Kind::brink: // scores of 2^14 to 2^32 close to each other, with a few bits of fraction or units of a few
         for (size_t i = 0; i < count; ++i) {
@@ -161,6 +172,18 @@ protected:
     }
 };
 
+TEST(FixedExtremes, AreTheLargestDigits) {
+    for (const int64_t dim : {7, 64, 256})
+        for (const int32_t n : kExtremes) {
+            const float factor = fixed::query_factor(scale_for(dim).c);
+            const float q = number_for(n, factor) * 0x1p-21f;
+            EXPECT_EQ(fixed::quantised(fixed::scaled_query(q, factor), fixed::factors(21)), n) << dim;
+            EXPECT_EQ(fixed::quantised(number_for(n, fixed::kWiden) * 0x1p-21f, fixed::tile_factors(21)), n);
+        }
+    EXPECT_EQ(fixed::exponent_for(0x7f7f7fp-21f), 21);
+    EXPECT_EQ(fixed::tile_exponent(number_for(fixed::kLargest, fixed::kWiden) * 0x1p-21f), 21);
+}
+
 TEST_P(EachFixedKernel, GivesTheReferenceBytesOnOddShapes) {
     for (const int64_t tokens : {1, 31, 63, 64, 65, 127, 200})
         for (const int64_t dim : {1, 7, 16, 32, 33, 40, 64, 100, 128, 256})
@@ -177,7 +200,8 @@ TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKind) {
     }
 }
 
-// With d = 1 and 2 the scale is above 1, and the largest numbers times it are beyond all floats.
+// With d = 1 the factor of Q is above 1, and the largest numbers times it are beyond all floats; so are the largest
+// keys times 21/16.
 TEST_P(EachFixedKernel, TakesTheLargestNumbers) {
     constexpr float kMost = std::numeric_limits<float>::max();
     for (const int64_t dim : {1, 2}) {
@@ -186,6 +210,9 @@ TEST_P(EachFixedKernel, TakesTheLargestNumbers) {
         for (size_t i = 0; i < test.q.size(); ++i) test.q[i] = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
         for (size_t i = 0; i < test.k.size(); ++i)
             test.k[i] = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
+        expect_reference(test);
+        std::swap(test.q, test.k);
+        test.name += ", of K";
         expect_reference(test);
     }
 }

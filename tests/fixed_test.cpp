@@ -101,7 +101,7 @@ TEST(FixedDigits, ScaledAtOnceAreTheSame) {
     std::mt19937 random(20261115);
     int rows_at_once = 0;
     for (int row = 0; row < 40000; ++row) {
-        const float c = scale_for(1 << row % 9).c;                   // up to d = 256
+        const float c = query_factor(scale_for(1 << row % 9).c);     // up to d = 256
         const int exponent = static_cast<int>(random() % 290) - 160; // denormal to beyond all floats
         std::vector<float> numbers(9);
         float largest = 0;
@@ -120,7 +120,31 @@ TEST(FixedDigits, ScaledAtOnceAreTheSame) {
     EXPECT_GT(rows_at_once, 20000);
 }
 
-// The largest sums are those of digits that are all at one of their ends. The highest digit of a weight is a byte.
+// Of every magnitude, the largest float too, which 21/16 of is beyond all floats.
+TEST(FixedDigits, OfATileAreWidened) {
+    std::mt19937 random(4);
+    for (int i = 0; i < 200000; ++i) {
+        const float largest = i == 0 ? kLargestFloat : float_of(static_cast<uint32_t>(random()) % 0x7f800000u);
+        const int e = tile_exponent(largest);
+        const int32_t n = quantised(largest, tile_factors(e));
+        ASSERT_LE(n, kLargest) << largest;
+        ASSERT_TRUE(n >= kLargest / 2 || e >= 148) << largest;
+        ASSERT_NEAR(n, scaled(largest, e) * 21 / 16, 0.5 + scaled(largest, e) * 0x1p-23) << largest;
+        const float x = float_of(static_cast<uint32_t>(random()) % (bits_of(largest) + 1));
+        ASSERT_LE(quantised(x, tile_factors(e)), n) << x << " of " << largest;
+    }
+    EXPECT_EQ(quantised(0.0f, tile_factors(tile_exponent(0.0f))), 0);
+    // A denormal times 21/16 is not rounded to a denormal on the way.
+    EXPECT_EQ(tile_exponent(float_of(798917)), 149);
+    EXPECT_EQ(quantised(float_of(798917), tile_factors(149)), 1048578); // of 1048578.5625, twice to even
+    EXPECT_EQ(quantised(float_of(6400000), tile_factors(148)), 4200000);
+    EXPECT_EQ(kWiden, 21.0f / 16);
+    EXPECT_EQ(kNarrow, 16.0f / 21);
+    for (int e = -125; e <= 130; ++e)
+        EXPECT_EQ(double{result_factors(e).first} * double{result_factors(e).second}, std::ldexp(double{kNarrow}, e));
+}
+
+// The largest sums are those of digits that are all at one of their ends. The digits of a weight are bytes.
 TEST(FixedDigits, NoSumOverflows) {
     int64_t largest_score = 0;
     int64_t largest_value = 0;
@@ -129,14 +153,15 @@ TEST(FixedDigits, NoSumOverflows) {
         for (const int64_t sign : {-127, 127}) {
             const int64_t b[3] = {lower(0), lower(1), lower(2) < 0 ? int64_t{-127} : int64_t{127}};
             const int64_t q[3] = {lower(3), lower(4), sign};
-            const int64_t p[3] = {lower(3), lower(4), lower(5) < 0 ? int64_t{0} : int64_t{255}};
+            const auto byte = [&](int bit) { return lower(bit) < 0 ? int64_t{0} : int64_t{255}; };
+            const int64_t p[3] = {byte(3), byte(4), byte(5)};
             largest_score = std::max(largest_score, std::abs(combined_exactly(kMostColumns, q, b)));
             largest_value = std::max(largest_value, std::abs(combined_exactly(kTileKeys, p, b)));
         }
     }
     EXPECT_GT(largest_score, int64_t{1} << 29); // 256 columns are about as many as fit
     EXPECT_LT(largest_score, int64_t{1} << 30);
-    EXPECT_LT(largest_value, int64_t{1} << 31);
+    EXPECT_LT(largest_value, int64_t{1} << 30);
 }
 
 // ---- Weights
@@ -154,19 +179,21 @@ TEST(FixedUnit, IsWhatAScoreCounts) {
     EXPECT_EQ(unit_of(149, 149).cut, 31); // no score is as large as to be seen there
 }
 
-// M and the weight's exponent, n and a fraction, of x after the cut.
-double exponent_of(int32_t x, int32_t largest, Unit unit) {
-    const double M = std::floor(std::ldexp(double{static_cast<double>(largest)}, -unit.bits));
-    return std::ldexp(std::ldexp(static_cast<double>(x), -unit.bits) - M, unit.whole);
+double score_of(int32_t x, Unit unit) { return std::ldexp(static_cast<double>(x), unit.whole - unit.bits); }
+
+// M and a quarter to four: the least that is above the score; above a whole one a quarter.
+double top_of(int32_t largest, Unit unit) {
+    const double score = score_of(largest, unit);
+    return unit.whole > 0 ? score + 0.25 : (std::floor(4 * score) + 1) / 4;
 }
 
 constexpr double kWeightError = 1.8e-7; // the polynomial's; its argument is exact
 
 void expect_weight(int32_t x, int32_t largest, Unit unit) {
-    const double exact = std::ldexp(double{kKappa}, 24) * std::exp2(exponent_of(x, largest, unit));
-    const uint32_t word = weight_word(x, largest, unit);
-    ASSERT_LT(word, 1u << 24) << x << " of " << largest << ", bits " << unit.bits << ", whole " << unit.whole;
-    ASSERT_NEAR(static_cast<double>(word) - kMiddle, exact, 1.0 + exact * kWeightError)
+    const double exact = std::ldexp(double{kKappa}, 25) * std::exp2(score_of(x, unit) - top_of(largest, unit));
+    const int32_t weight = weight_of(x, tile_top(largest, unit), unit);
+    ASSERT_LT(weight, 1 << 24) << x << " of " << largest << ", bits " << unit.bits << ", whole " << unit.whole;
+    ASSERT_NEAR(weight, exact, 0.51 + exact * (kWeightError + 0x1p-24))
         << x << " of " << largest << ", bits " << unit.bits << ", whole " << unit.whole;
 }
 
@@ -184,13 +211,47 @@ TEST(FixedWeight, IsThePowerOfTwoWithinTheStatedError) {
 }
 
 TEST(FixedWeight, OfWholeScoresIsThatOfTheirDifference) {
-    for (int whole = 0; whole <= 127; ++whole)
+    for (int whole = 1; whole <= 97; ++whole)
         for (const int32_t largest : {0, 3, -3, (1 << 21) + 1, 1 << 30, -(1 << 30)}) {
             const Unit unit = {0, 0, whole};
-            EXPECT_EQ(tile_reference(largest, unit), std::ldexp(static_cast<float>(largest), whole));
-            for (int32_t below = 0; below < 45; ++below) expect_weight(largest - below, largest, unit);
-            expect_weight(largest - (1 << 30) + 1, largest, unit);
+            const TileTop top = tile_top(largest, unit);
+            EXPECT_EQ(top.quarters, 1);
+            EXPECT_EQ(tile_reference(top, unit), std::ldexp(static_cast<float>(largest), whole));
+            for (int32_t below = 0; below < 45; ++below) {
+                const double exact =
+                    std::ldexp(double{kKappa}, 25) * std::exp2(-0.25 - std::ldexp(static_cast<double>(below), whole));
+                ASSERT_NEAR(weight_of(largest - below, top, unit), exact, 0.51 + exact * 2 * kWeightError);
+            }
         }
+}
+
+TEST(FixedWeight, IsMeasuredFromTheNextQuarter) {
+    for (const int bits : {0, 1, 2, 7, 23})
+        for (int32_t x = -5000000; x < 5000000; x += 9973) {
+            const Unit unit = {0, bits, 0};
+            const TileTop top = tile_top(x, unit);
+            ASSERT_TRUE(top.quarters >= 1 && top.quarters <= 4) << x;
+            ASSERT_EQ(double{tile_reference(top, unit)}, std::floor(score_of(x, unit))) << x;
+            ASSERT_EQ(top.whole + top.quarters / 4.0, top_of(x, unit)) << x;
+            // The largest weight has nearly all of P's bits.
+            ASSERT_GE(weight_of(x, top, unit), double{kKappa} * 0x1p25 * 0.8408 * (1 - kWeightError) - 1) << x;
+        }
+    for (int quarters = 1; quarters <= 4; ++quarters)
+        EXPECT_EQ(quarter_power(quarters), static_cast<float>(std::exp2(quarters / 4.0)));
+}
+
+TEST(FixedWeight, HasItsBytesAsDigits) {
+    for (const int32_t weight : {0, 1, 255, 256, 0x8080, 0x123456, 0xff0000, 0xfeffff})
+        EXPECT_EQ(weight_digit(weight, 2) * 65536 + weight_digit(weight, 1) * 256 + weight_digit(weight, 0), weight);
+    EXPECT_EQ(weight_digit(0xabcdef, 1), 0xcd);
+}
+
+// A sum that rounds in each of its steps tells the order: two lanes and two, not one after the other.
+TEST(FixedSums, OfARowAreAddedInTwosAndTwos) {
+    EXPECT_EQ(sum_of_lanes({0x1p24f, 1.0f, 1.0f, 1.0f}), 0x1p24f + 2.0f);
+    EXPECT_EQ(sum_of_lanes({1.0f, 0x1p24f, 1.0f, 1.0f}), 0x1p24f + 2.0f);
+    EXPECT_EQ(sum_of_lanes({1.0f, 1.0f, 0x1p24f, 1.0f}), 0x1p24f + 2.0f);
+    for (int key = 0; key < kTileKeys; ++key) EXPECT_EQ(lane_of(key), key % 8 / 2) << key;
 }
 
 // Every float that can be the argument of the polynomial, at the largest power there is.
@@ -201,7 +262,7 @@ TEST(FixedWeight, StaysBelowTwoToThe24) {
         const float y = kappa_exp2(g);
         const double exact = double{kKappa} * std::exp2(double{g} - 1);
         worst = std::max(worst, std::fabs(double{y} - exact) / exact);
-        ASSERT_LT(fused(y, 0x1p24f, static_cast<float>(kMiddle)), 0x1p24f) << g;
+        ASSERT_LT(y * 0x1p24f, 0x1p24f) << g;
     }
     EXPECT_LT(worst, kWeightError);
 }
@@ -212,36 +273,39 @@ TEST(FixedWeight, IsMadeOfAFractionAndAPower) {
         EXPECT_EQ(with_fraction_of(bits) * with_exponent_of(bits), x);
         EXPECT_TRUE(within(with_fraction_of(bits), 1.0f, 0x1.fffffep0f)) << x;
     }
-    EXPECT_EQ(word_of_power(bits_of(0x1p24f)), static_cast<uint32_t>(weight_value(1.0f, 0x1p24f)));
+    EXPECT_NEAR(weight_of_power(bits_of(0x1p24f)), double{kKappa} * 0x1p24, 2);
 }
 
-// What may be done otherwise: with the power of two down to 2^-140 the word is the same as with the clamp at 2^-40.
-TEST(FixedWeight, IsNothingBelowTwoToTheMinus40HoweverItIsTaken) {
+// As kernels put the two together: y's exponent and that of the bits, less that of g.
+TEST(FixedWeight, IsTheSameByAddingExponents) {
+    for (uint32_t field = 5; field <= 151; ++field)
+        for (uint32_t fraction = 0; fraction <= 0x7fffff; fraction += 4999) {
+            const uint32_t bits = (field << 23) + fraction;
+            const float g = with_fraction_of(bits);
+            const float added = float_of(bits_of(kappa_exp2(g)) + bits - bits_of(g));
+            ASSERT_EQ(bits_of(added), bits_of(weight_value(g, with_exponent_of(bits)))) << field << ", " << fraction;
+        }
+}
+
+// What may be done otherwise: with the power of two down to 2^-140 P is the same as without those below 2^-26.
+TEST(FixedWeight, IsNothingBelowTwoToTheMinus26HoweverItIsTaken) {
     const Unit unit = {0, 12, 0};
+    const TileTop top = tile_top(0, unit);
     bool deep = false;
     for (int32_t x = 0; x > -(140 << 12); x -= 7) {
-        const uint32_t unclamped = word_of_power(power_bits(x, unit, bits_at(0, unit)));
-        ASSERT_EQ(weight_word(x, 0, unit), unclamped) << x;
+        const int32_t unclamped = weight_of_power(power_bits(x, unit, bits_at(top)));
+        ASSERT_EQ(weight_of(x, top, unit), unclamped) << x;
         if (x < kDeepest * (1 << 12)) {
-            ASSERT_EQ(unclamped, kMiddle) << x;
+            ASSERT_EQ(unclamped, 0) << x;
             deep = true;
         }
     }
     EXPECT_TRUE(deep);
     for (int whole = 1; whole <= 127; ++whole) {
-        EXPECT_EQ(weight_word(-64, 0, {0, 0, whole}), kMiddle);
-        EXPECT_EQ(weight_word(std::numeric_limits<int32_t>::min() / 2, 1 << 30, {0, 0, whole}), kMiddle);
+        EXPECT_EQ(weight_of(-64, tile_top(0, {0, 0, whole}), {0, 0, whole}), 0);
+        EXPECT_EQ(weight_of(std::numeric_limits<int32_t>::min() / 2, tile_top(1 << 30, {0, 0, whole}), {0, 0, whole}),
+                  0);
     }
-}
-
-TEST(FixedWeight, OfTheLargestScoreIsAtLeastKappa) {
-    for (const int bits : {0, 7, 20, 23})
-        for (int32_t x = -5000000; x < 5000000; x += 9973) {
-            const Unit unit = {0, bits, 0};
-            const double score = std::ldexp(static_cast<double>(x), -bits);
-            ASSERT_EQ(double{tile_reference(x, unit)}, std::floor(score));
-            ASSERT_GE(weight_word(x, x, unit) - kMiddle, double{kKappa} * 0x1p24 * (1 - kWeightError) - 1) << x;
-        }
 }
 
 // Kernels take integers where they may.
@@ -256,8 +320,11 @@ TEST(FixedWeight, OfATileIsThatOfAFloatOrOfAnInteger) {
 
 TEST(FixedScale, IsNeverInfinite) {
     constexpr float kMost = std::numeric_limits<float>::max();
-    EXPECT_EQ(scaled_query(kMost, 1.4427f), kMost);
-    EXPECT_EQ(scaled_query(-kMost, 1.4427f), -kMost);
+    const float factor = query_factor(scale_for(1).c);
+    EXPECT_GT(factor, 1.0f);
+    EXPECT_EQ(scaled_query(kMost, factor), kMost);
+    EXPECT_EQ(scaled_query(-kMost, factor), -kMost);
+    EXPECT_LT(query_factor(scale_for(2).c), 1.0f);
     EXPECT_EQ(scaled_query(3.0f, 0.25f), 0.75f);
     EXPECT_EQ(scaled_query(-3.0f, 0.25f), -0.75f);
     EXPECT_LE(quantised(kMost, factors(exponent_for(kMost))), kLargest);

@@ -6,8 +6,8 @@
 //     all = L0*2^16 + L1*2^8 + L2 = sum of (q2*2^8 + q1)*(k2*2^8 + k1) + q2*k0 + q0*k2
 //
 // That takes 40 bits. But all - L0*2^16 = L1*2^8 + L2 stays within 32 for up to 256 columns, each at most
-// 2^8 * 2*127*128 + 2*127*128 + 128*128, so all modulo 2^32 and L0 give combined() exactly: four products instead of
-// six. Instead of the digits a step has the highest digit, the two higher ones together, and the lowest.
+// 2^8 * 2*127*128 + 2*127*128 + 128*128, or for 64 keys, where P's digits go up to 255, so all modulo 2^32 and L0 give
+// combined() exactly: four products instead of six. Instead of the digits a step has the highest digit, the two higher ones together, and the lowest.
 #include "fixed_avx.h"
 #include "fixed_simd.h"
 
@@ -16,11 +16,20 @@ namespace {
 
 struct Avx2 : AvxMachine {
     static constexpr int kDepth = 2;
-    // The highest digit of W is 128 below P's.
     static constexpr int kQueryOffset[3] = {0, 0, 0};
-    static constexpr int kWeightOffset[3] = {-128, 0, 0};
+    static constexpr int kWeightOffset[3] = {-128, 0, -128};
 
     static HW4_INLINE void pack_a(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        pack(w, static_cast<int16_t>(0x8080), to, digit_bytes);
+    }
+    static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
+
+    // Weights: 0x8080 less would not fit 16 bits.
+    static HW4_INLINE void pack_weights(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        pack(w, static_cast<int16_t>(0x8000), to, digit_bytes);
+    }
+
+    static HW4_INLINE void pack(const AvxInts* w, int16_t higher_offset, uint8_t* to, size_t digit_bytes) {
         constexpr int kOdd = 0xaa;
         const __m256i first = w[0].x;
         const __m256i second = w[1].x;
@@ -29,10 +38,9 @@ struct Avx2 : AvxMachine {
         const __m256i low =
             _mm256_and_si256(_mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), kOdd), _mm256_set1_epi16(255));
         store(to, _mm256_sub_epi16(high, _mm256_set1_epi16(128)));
-        store(to + digit_bytes, _mm256_sub_epi16(both, _mm256_set1_epi16(static_cast<int16_t>(0x8080))));
+        store(to + digit_bytes, _mm256_sub_epi16(both, _mm256_set1_epi16(higher_offset)));
         store(to + 2 * digit_bytes, _mm256_sub_epi16(low, _mm256_set1_epi16(128)));
     }
-    static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
 
     struct Sums {
         Words l0[kColumns];

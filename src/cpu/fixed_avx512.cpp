@@ -75,7 +75,7 @@ struct Avx512Vnni {
     static constexpr int kDepth = 4;
     static constexpr int kLaneBytes = 4;
     static constexpr int kQueryOffset[3] = {128, 128, 128};
-    static constexpr int kWeightOffset[3] = {0, 128, 128};
+    static constexpr int kWeightOffset[3] = {0, 0, 0};
 
     template <class T>
     static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
@@ -105,6 +105,7 @@ struct Avx512Vnni {
         bytes_of_four(w, digit);
         for (size_t i = 0; i < 3; ++i) _mm512_store_si512(to + i * digit_bytes, digit[i]);
     }
+    static HW4_INLINE void pack_weights(const Ints* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
     static HW4_INLINE void pack_b(const Ints* w, uint8_t* to, size_t digit_bytes) {
         __m512i digit[3];
         bytes_of_four(w, digit);

@@ -15,7 +15,7 @@ namespace {
 struct AvxVnni : AvxMachine {
     static constexpr int kDepth = 4;
     static constexpr int kQueryOffset[3] = {128, 128, 128};
-    static constexpr int kWeightOffset[3] = {0, 128, 128};
+    static constexpr int kWeightOffset[3] = {0, 0, 0};
 
     // Bytes of four words a lane, by digit, highest first.
     static HW4_INLINE void bytes_of_four(const AvxInts* w, __m256i (&digit)[3]) {
@@ -40,6 +40,9 @@ struct AvxVnni : AvxMachine {
         __m256i digit[3];
         bytes_of_four(w, digit);
         for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, digit[i]);
+    }
+    static HW4_INLINE void pack_weights(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        pack_a(w, to, digit_bytes);
     }
     static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
         __m256i digit[3];

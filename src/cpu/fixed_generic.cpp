@@ -38,10 +38,10 @@ size_t digits_offset(size_t tile, int64_t tokens, int64_t dim) {
     return in_lines(tile_count(tokens) * sizeof(TileExponents)) + tile * tile_digits(dim) * sizeof(int16_t);
 }
 
-int exponent_of(const float* x, size_t count) {
+float largest_of(const float* x, size_t count) {
     float largest = 0;
     for (size_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
-    return exponent_for(largest);
+    return largest;
 }
 
 // A number's three digits, highest first, `plane` apart.
@@ -55,11 +55,11 @@ HW4_FMA_CLONES void prepare_tile(const float* k, const float* v, int64_t keys, i
                                  int16_t* digits) {
     const size_t plane = matrix_digits(dim);
     const auto count = static_cast<size_t>(keys * dim);
-    exponents = {exponent_of(k, count), exponent_of(v, count)};
+    exponents = {tile_exponent(largest_of(k, count)), tile_exponent(largest_of(v, count))};
     std::fill(digits, digits + tile_digits(dim), int16_t{0}); // keys that do not exist
-    const Factors k_scale = factors(exponents.k);
+    const Factors k_scale = tile_factors(exponents.k);
     for (size_t i = 0; i < count; ++i) store_digits(k[i], k_scale, digits + i, plane);
-    const Factors v_scale = factors(exponents.v);
+    const Factors v_scale = tile_factors(exponents.v);
     int16_t* transposed = digits + kDigits * plane;
     for (int64_t j = 0; j < keys; ++j)
         for (int64_t x = 0; x < dim; ++x) store_digits(v[j * dim + x], v_scale, transposed + x * kTileKeys + j, plane);
@@ -82,7 +82,7 @@ void prepare(const KeyTiles& tiles, void* prepared) {
 // What a row carries from tile to tile, beside its outputs.
 struct Row {
     float reference;
-    float l;
+    float l[kLanes];
     float h;
     int32_t q_exponent;
 };
@@ -102,11 +102,11 @@ struct Workspace {
           q(reinterpret_cast<int16_t*>(o + kBlockRows * dim)) {}
 };
 
-HW4_FMA_CLONES void start_row(const float* q, int64_t dim, float c, Row& row, float* o, int16_t* digits) {
+HW4_FMA_CLONES void start_row(const float* q, int64_t dim, float factor, Row& row, float* o, int16_t* digits) {
     const auto columns = static_cast<size_t>(dim);
     float scaled[kMostColumns] = {};
-    for (size_t t = 0; t < columns; ++t) scaled[t] = scaled_query(q[t], c);
-    row = {-std::numeric_limits<float>::infinity(), 0.0f, 0.0f, exponent_of(scaled, columns)};
+    for (size_t t = 0; t < columns; ++t) scaled[t] = scaled_query(q[t], factor);
+    row = {-std::numeric_limits<float>::infinity(), {}, 0.0f, exponent_for(largest_of(scaled, columns))};
     std::fill(o, o + columns, 0.0f);
     const Factors scale = factors(row.q_exponent);
     for (size_t t = 0; t < columns; ++t) store_digits(scaled[t], scale, digits + t, columns);
@@ -133,24 +133,23 @@ HW4_INLINE int32_t sum_of_products(const int16_t* a, size_t a_plane, const int16
 
 struct Weights {
     int16_t digits[kDigits][kTileKeys]; // highest first
-    int32_t sum;
+    int32_t sums[kLanes];
 };
 
-HW4_INLINE Weights weigh(const int32_t* x, int keys, int32_t largest, Unit unit) {
+HW4_INLINE Weights weigh(const int32_t* x, int keys, TileTop top, Unit unit) {
     Weights weights = {};
     for (int j = 0; j < keys; ++j) {
-        const uint32_t word = weight_word(x[j], largest, unit);
-        weights.digits[0][j] = static_cast<int16_t>(word >> 16);
-        weights.digits[1][j] = static_cast<int16_t>(static_cast<int>(word >> 8 & 255) - 128);
-        weights.digits[2][j] = static_cast<int16_t>(static_cast<int>(word & 255) - 128);
-        weights.sum += static_cast<int32_t>(word - kMiddle);
+        const int32_t weight = weight_of(x[j], top, unit);
+        for (int place = 0; place < kDigits; ++place)
+            weights.digits[kDigits - 1 - place][j] = static_cast<int16_t>(weight_digit(weight, place));
+        weights.sums[lane_of(j)] += weight;
     }
     return weights;
 }
 
 HW4_INLINE void raise_to(float M, Row& row, float* o, int64_t dim) {
     const float alpha = power_of_two(row.reference - M);
-    row.l *= alpha;
+    for (float& l : row.l) l *= alpha;
     row.h *= alpha;
     for (int64_t x = 0; x < dim; ++x) o[x] *= alpha;
     row.reference = M;
@@ -171,15 +170,17 @@ HW4_FMA_CLONES void attend_tile(Row& row, const int16_t* q, float* o, const Tile
     int32_t x[kTileKeys] = {};
     for (int j = 0; j < tile.keys; ++j)
         x[j] = sum_of_products(q, columns, tile.digits + j * dim, plane, columns) >> unit.cut;
-    const int32_t largest = *std::max_element(x, x + tile.keys);
-    const float M = tile_reference(largest, unit);
-    const Weights p = weigh(x, tile.keys, largest, unit);
+    const TileTop top = tile_top(*std::max_element(x, x + tile.keys), unit);
+    const float M = tile_reference(top, unit);
+    const Weights p = weigh(x, tile.keys, top, unit);
     if (raises(M, row.reference)) raise_to(M, row, o, dim);
 
     const float lead = M - row.reference;
-    const float o_weight = power_of_two(lead + static_cast<float>(least_v_exponent - tile.exponents.v));
+    const float part = quarter_power(top.quarters);
+    const float o_weight = part * power_of_two(lead + static_cast<float>(least_v_exponent - tile.exponents.v));
     row.h += o_weight;
-    row.l = fused(static_cast<float>(p.sum), power_of_two(lead), row.l);
+    const float l_weight = part * power_of_two(lead);
+    for (int i = 0; i < kLanes; ++i) row.l[i] = fused(static_cast<float>(p.sums[i]), l_weight, row.l[i]);
     const int16_t* v = tile.digits + kDigits * plane;
     for (int64_t column = 0; column < dim; ++column) {
         const int32_t y = sum_of_products(p.digits[0], kTileKeys, v + column * kTileKeys, plane, kTileKeys);
@@ -199,7 +200,7 @@ void attend(const RowBlock& block, float* workspace) {
     const size_t tiles = tile_count(block.tokens);
     const int least = least_v_exponent(exponents, tiles);
     for (int64_t i = 0; i < block.rows; ++i)
-        start_row(block.q + i * block.dim, block.dim, block.scale.c, w.rows[i], w.o + i * block.dim,
+        start_row(block.q + i * block.dim, block.dim, query_factor(block.scale.c), w.rows[i], w.o + i * block.dim,
                   w.q + i * kDigits * block.dim);
     for (size_t index = 0; index < tiles; ++index) {
         const void* digits = static_cast<const char*>(block.prepared) + digits_offset(index, block.tokens, block.dim);
@@ -209,9 +210,9 @@ void attend(const RowBlock& block, float* workspace) {
         for (int64_t i = 0; i < block.rows; ++i)
             attend_tile(w.rows[i], w.q + i * kDigits * block.dim, w.o + i * block.dim, tile, block.dim, least);
     }
-    const Factors scale = factors(24 - least);
+    const Factors scale = result_factors(24 - least);
     for (int64_t i = 0; i < block.rows; ++i) {
-        const float inverse = 1.0f / w.rows[i].l;
+        const float inverse = 1.0f / sum_of_lanes(w.rows[i].l);
         for (int64_t x = 0; x < block.dim; ++x)
             block.out[i * block.dim + x] = fixed_result(w.o[i * block.dim + x], w.rows[i].h, inverse, scale);
     }

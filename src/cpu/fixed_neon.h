@@ -74,9 +74,9 @@ struct NeonMachine {
     static constexpr int kWidth = 4;
     static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 4;
-    // All digits are signed; the highest of W is 128 below P's.
+    // All digits are signed; those of P are 128 below the true ones.
     static constexpr int kQueryOffset[3] = {0, 0, 0};
-    static constexpr int kWeightOffset[3] = {-128, 0, 0};
+    static constexpr int kWeightOffset[3] = {-128, -128, -128};
 
     // to[t][row] = from[row][t], 4 x 4 floats or integers.
     template <class T>

@@ -18,6 +18,9 @@ struct Sdot : NeonMachine {
         for (size_t i = 0; i < 3; ++i) vst1q_u8(to + i * digit_bytes, vreinterpretq_u8_s8(digit[i]));
     }
     static HW4_INLINE void pack_b(const NeonInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
+    static HW4_INLINE void pack_weights(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
+        pack_a(w, to, digit_bytes);
+    }
 
     struct Sums {
         int32x4_t l0[kColumns][kRowVectors];

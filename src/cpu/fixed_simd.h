@@ -10,14 +10,14 @@
 //
 // An instruction takes kDepth consecutive places of the depth at once. So both operands are packed in steps of kDepth:
 // a as [step][digit][row][kDepth], b as [block of kColumns][step][digit][column][kDepth], the highest digit first. What
-// comes in is words, a number's digits + 128 in three bytes: n + 0x808080, and for weights W, whose highest digit is
-// 128 less than P's then. A machine may take a's digits with other offsets too: kQueryOffset and kWeightOffset are what
-// its a has added to the true digits. What that adds to the sums depends on b alone, so each block of b begins with the
-// sums to start from, [3][kColumns], which undo it.
+// comes in is words, a number's digits + 128 in three bytes, n + 0x808080, and for weights P, whose digits are its
+// bytes. A machine may take a's digits with other offsets: kQueryOffset and kWeightOffset are what its a has added to
+// the true digits. What that adds to the sums depends on b alone, so each block of b begins with the sums to start
+// from, [3][kColumns], which undo it.
 //
 // A machine V brings: its vectors F and I with the overloads of fixed.h's operations, kWidth lanes, kRowVectors,
-// kColumns, kDepth, kLaneBytes (of one digit of kDepth places), the two offsets, transpose4, pack_a, pack_b and Sums,
-// the accumulators of a panel.
+// kColumns, kDepth, kLaneBytes (of one digit of kDepth places), the two offsets, transpose4, pack_a, pack_weights,
+// pack_b and Sums, the accumulators of a panel.
 #pragma once
 
 #include <cstring>
@@ -30,7 +30,8 @@ namespace hw4::cpu {
 
 constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block: they share each tile while it is in the nearest cache
 constexpr int32_t kZeroWord = 0x808080;
-constexpr int kLeastWeightBits = 7; // weights below 2^-2^7 count as that: W is 0x8080 from 2^-40 to 2^-140
+constexpr int kLeastWeightBits = 5; // weights below 2^-2^5 count as that: P is 0
+static_assert(-(1 << kLeastWeightBits) < fixed::kDeepest);
 
 // Compilers load nothing across this. Where they may, they load all operands of a panel's step as early as they can,
 // run out of registers and keep sums in memory.
@@ -91,7 +92,7 @@ struct FixedAttention {
 
     // ---- Numbers to words
 
-    static HW4_INLINE int exponent_of(const float* x, int64_t count) {
+    static HW4_INLINE float largest_of(const float* x, int64_t count) {
         constexpr int kChains = 16; // independent ones, in vectors
         uint32_t largest[kChains] = {};
         const auto take = [&](int chain, uint32_t bits) {
@@ -103,7 +104,7 @@ struct FixedAttention {
             for (int chain = 0; chain < kChains; ++chain) take(chain, bits_of(x[i + chain]));
         for (; i < count; ++i) take(0, bits_of(x[i]));
         for (int chain = 1; chain < kChains; ++chain) take(0, largest[chain]);
-        return fixed::exponent_for(float_of(largest[0]));
+        return float_of(largest[0]);
     }
 
     // One row of numbers, and zeros up to `padded`.
@@ -199,7 +200,7 @@ struct FixedAttention {
     // Keys that do not exist are copies of the last one, which leaves the largest score what it is.
     static HW4_INLINE void prepare_keys(const float* k, int64_t keys, int64_t dim, int exponent,
                                         const TileLayout& layout, uint8_t* to) {
-        const fixed::Factors scale = fixed::factors(exponent);
+        const fixed::Factors scale = fixed::tile_factors(exponent);
         const int64_t padded = rounded_up(dim, kWordPad);
         Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         for (int64_t j = 0; j < rounded_up(keys, kKeysAtOnce); j += kWidth) {
@@ -219,7 +220,7 @@ struct FixedAttention {
 
     static HW4_INLINE void prepare_values(const float* v, int64_t keys, int64_t dim, int exponent,
                                           const TileLayout& layout, uint8_t* to) {
-        const fixed::Factors scale = fixed::factors(exponent);
+        const fixed::Factors scale = fixed::tile_factors(exponent);
         const int64_t padded = rounded_up(dim, kWidth);
         const int64_t blocks = (dim + kColumns - 1) / kColumns;
         alignas(64) int32_t words[kDepth][kMostColumns];
@@ -233,7 +234,8 @@ struct FixedAttention {
                     zero_words(words[i], padded);
             }
             for (int64_t x = 0; x < padded; x += kWidth) {
-                for (int i = 0; i < kDepth; ++i) sums[x / kWidth].add(I::load(words[i] + x));
+                if (has_offset(V::kWeightOffset))
+                    for (int i = 0; i < kDepth; ++i) sums[x / kWidth].add(I::load(words[i] + x));
                 const int64_t block = x / kColumns;
                 pack_step(words[0] + x, kMostColumns,
                           to + static_cast<size_t>(block) * layout.v_block + kStartBytes +
@@ -253,7 +255,8 @@ struct FixedAttention {
             const int64_t keys = least(kTileKeys, tiles.tokens - tile * kTileKeys);
             const float* const k = tiles.k + tile * kTileKeys * tiles.dim;
             const float* const v = tiles.v + tile * kTileKeys * tiles.dim;
-            const TileHead head = {exponent_of(k, keys * tiles.dim), exponent_of(v, keys * tiles.dim)};
+            const TileHead head = {fixed::tile_exponent(largest_of(k, keys * tiles.dim)),
+                                   fixed::tile_exponent(largest_of(v, keys * tiles.dim))};
             std::memcpy(to, &head, sizeof head);
             prepare_keys(k, keys, tiles.dim, head.k_exponent, layout, to + kLine);
             prepare_values(v, keys, tiles.dim, head.v_exponent, layout, to + layout.v);
@@ -272,7 +275,7 @@ struct FixedAttention {
     struct Group {
         alignas(64) int32_t q_exponent[kRows];
         alignas(64) float reference[kRows];
-        alignas(64) float l[kRows];
+        alignas(64) float l[fixed::kLanes][kRows];
         alignas(64) float h[kRows];
     };
     static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
@@ -313,7 +316,8 @@ struct FixedAttention {
     static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
 
     // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
-    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float c, uint8_t* to, float* o) {
+    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float factor, uint8_t* to,
+                            float* o) {
         const int64_t padded = rounded_up(dim, kWordPad);
         Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         float scaled[kMostColumns];
@@ -322,8 +326,8 @@ struct FixedAttention {
             for (int row = 0; row < kWidth; ++row) {
                 if (first + row < rows) {
                     const float* const from = q + (first + row) * dim;
-                    for (int64_t t = 0; t < dim; ++t) scaled[t] = fixed::scaled_query(from[t], c);
-                    exponent = exponent_of(scaled, dim);
+                    for (int64_t t = 0; t < dim; ++t) scaled[t] = fixed::scaled_query(from[t], factor);
+                    exponent = fixed::exponent_for(largest_of(scaled, dim));
                     to_words(scaled, dim, padded, fixed::factors(exponent), words.rows[row]);
                 } else {
                     zero_words(words.rows[row], padded);
@@ -339,7 +343,7 @@ struct FixedAttention {
         }
         for (int row = 0; row < kRows; ++row) {
             group.reference[row] = -HUGE_VALF;
-            group.l[row] = 0.0f;
+            for (auto& l : group.l) l[row] = 0.0f;
             group.h[row] = 0.0f;
         }
         for (int64_t i = 0; i < padded_rows(dim); ++i) o[i] = 0.0f;
@@ -355,15 +359,24 @@ struct FixedAttention {
         sums.finish(end);
     }
 
-    // The weights of one tile and a vector of rows. A weight's bits as of a float (fixed::word_of_power) are its score
-    // shifted left, plus `at`, whether scores have a fraction or not: modulo 2^32 whatever is beyond drops out, and the
-    // floor keeps the exponent itself within a float's.
+    // The weights of one tile and a vector of rows. A weight's bits as of a float (fixed::weight_of_power) are its
+    // score shifted left, plus `at`, whether scores have a fraction or not: modulo 2^32 whatever is beyond drops out,
+    // and the floor keeps the exponent itself within a float's.
     struct Weighing {
         I cut, floor, left, at;
     };
 
+    // What the weights of a vector of rows add up to.
+    struct LaneSums {
+        I of[fixed::kLanes];
+
+        HW4_INLINE void add(int key, I weight) { of[fixed::lane_of(key)] = of[fixed::lane_of(key)] + weight; }
+    };
+
+    // Keys [first, first + kDepth) of a tile.
     template <bool kCut, class Counts>
-    static HW4_INLINE I weigh_step(const int32_t* x, const Weighing& by, uint8_t* p, I sum, Counts counts) {
+    static HW4_INLINE void weigh_step(const int32_t* x, int first, const Weighing& by, uint8_t* p, LaneSums& sums,
+                                      Counts counts) {
         I w[kDepth];
 #pragma GCC unroll 8
         for (int i = 0; i < kDepth; ++i) {
@@ -371,21 +384,26 @@ struct FixedAttention {
             if (kCut) score = score.shifted_right(by.cut);
             const I bits = larger(score, by.floor).shifted_left(by.left) + by.at;
             w[i] = nearest(fixed::weight_value(with_fraction_of(bits), with_exponent_of(bits)));
-            if (counts(i)) sum = sum + w[i];
+            if (counts(i)) sums.add(first + i, w[i]);
         }
-        V::pack_a(w, p, kRows * V::kLaneBytes);
-        return sum;
+        V::pack_weights(w, p, kRows * V::kLaneBytes);
     }
 
-    // Scores to the digits of weights; returns the sum of the weights.
+    // Scores to the digits of weights; returns the weights' sums.
     template <bool kCut>
-    static HW4_INLINE I weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p) {
-        I sum(-keys * static_cast<int32_t>(fixed::kMiddle));
+    static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p) {
+        constexpr int kRound = 2 * fixed::kLanes; // keys after which the same lanes come again
+        static_assert(kRound % kDepth == 0);
+        LaneSums sums{{I(0), I(0), I(0), I(0)}};
+        const auto at = [&](int key) { return x + int64_t{key} * kRows; };
+        const auto to = [&](int key) { return p + static_cast<size_t>(key / kDepth) * kStepA; };
         int j = 0;
-        for (; j + kDepth <= keys; j += kDepth, x += int64_t{kDepth} * kRows, p += kStepA)
-            sum = weigh_step<kCut>(x, by, p, sum, [](int) { return true; });
-        if (j < keys) sum = weigh_step<kCut>(x, by, p, sum, [&](int i) { return j + i < keys; });
-        return sum;
+        for (; j + kRound <= keys; j += kRound)
+#pragma GCC unroll 8
+            for (int i = 0; i < kRound; i += kDepth)
+                weigh_step<kCut>(at(j + i), i, by, to(j + i), sums, [](int) { return true; });
+        for (; j < keys; j += kDepth) weigh_step<kCut>(at(j), j, by, to(j), sums, [&](int i) { return j + i < keys; });
+        return sums;
     }
 
     static HW4_INLINE F power(I exponent) { return (exponent + I(127)).template shifted_left<23>().as_float(); }
@@ -395,6 +413,7 @@ struct FixedAttention {
     // What a tile's weights are measured against, for all rows of a group.
     struct References {
         alignas(64) float M[kRows];
+        alignas(64) float part[kRows]; // 2^(quarters/4)
         Weighing by[kRowVectors];
         bool cuts; // whether a row's scores are cut
     };
@@ -410,11 +429,18 @@ struct FixedAttention {
             Weighing& by = all.by[r];
             by.cut = clamped(f - I(fixed::kMostBits), 0, 31);
             by.left = I(fixed::kMostBits) - bits + apart;
-            const I whole = largest[r].shifted_right(by.cut).shifted_right(bits);
+            const I x = largest[r].shifted_right(by.cut);
+            const I whole = x.shifted_right(bits);
+            const I fraction = x - whole.shifted_left(bits);
+            const I quarters = fraction.template shifted_left<2>().shifted_right(bits) + I(1);
+            alignas(64) int32_t each[kWidth];
+            quarters.store(each);
+            for (int lane = 0; lane < kWidth; ++lane) all.part[r * kWidth + lane] = fixed::quarter_power(each[lane]);
             (to_float(whole) * power(clamped(I(0) - f, 0, 127))).store(all.M + r * kWidth);
-            by.at = (I(fixed::kPowerBias) - whole.shifted_left(apart)).template shifted_left<fixed::kMostBits>();
+            by.at = (I(fixed::kPowerBias) - whole.shifted_left(apart)).template shifted_left<fixed::kMostBits>() -
+                    quarters.template shifted_left<fixed::kMostBits - 2>();
             const I deepest = whole - I(1 << kLeastWeightBits).shifted_right(apart);
-            by.floor = larger(deepest, I(INT32_MIN).shifted_right(bits)).shifted_left(bits);
+            by.floor = deepest.shifted_left(bits); // no x is below -2^30
             all.cuts = all.cuts || any_positive(by.cut);
         }
         return all;
@@ -425,7 +451,7 @@ struct FixedAttention {
         for (int row = 0; row < kRows; ++row) {
             if (!fixed::raises(M[row], group.reference[row])) continue;
             const float alpha = hw4::power_of_two(group.reference[row] - M[row]);
-            group.l[row] *= alpha;
+            for (auto& l : group.l) l[row] *= alpha;
             group.h[row] *= alpha;
             for (int64_t x = 0; x < dim; ++x) o[x * kRows + row] *= alpha;
             group.reference[row] = M[row];
@@ -455,7 +481,7 @@ struct FixedAttention {
             });
 
         const References references = references_for(group, largest, tile.head.k_exponent);
-        I sums[kRowVectors];
+        LaneSums sums[kRowVectors];
         for (int r = 0; r < kRowVectors; ++r) {
             const int32_t* const x = scores + int64_t{r} * kWidth;
             uint8_t* const p = w.p + r * kWidth * V::kLaneBytes;
@@ -473,9 +499,12 @@ struct FixedAttention {
         for (int r = 0; r < kRowVectors; ++r) {
             const int at = r * kWidth;
             const F lead = F::load(references.M + at) - F::load(group.reference + at);
-            o_weight[r] = power_of_two(lead + F(static_cast<float>(least_v_exponent - tile.head.v_exponent)));
+            const F part = F::load(references.part + at);
+            o_weight[r] = part * power_of_two(lead + F(static_cast<float>(least_v_exponent - tile.head.v_exponent)));
             (F::load(group.h + at) + o_weight[r]).store(group.h + at);
-            fused(to_float(sums[r]), power_of_two(lead), F::load(group.l + at)).store(group.l + at);
+            const F l_weight = part * power_of_two(lead);
+            for (int i = 0; i < fixed::kLanes; ++i)
+                fused(to_float(sums[r].of[i]), l_weight, F::load(group.l[i] + at)).store(group.l[i] + at);
         }
 
         b = tile.v;
@@ -488,7 +517,9 @@ struct FixedAttention {
 
     static void store_rows(const Group& group, float* o, int64_t rows, int64_t dim, fixed::Factors scale, float* out) {
         alignas(64) float inverse[kRows];
-        for (int row = 0; row < kRows; ++row) inverse[row] = 1.0f / group.l[row];
+        for (int row = 0; row < kRows; ++row)
+            inverse[row] =
+                1.0f / fixed::sum_of_lanes({group.l[0][row], group.l[1][row], group.l[2][row], group.l[3][row]});
         for (int64_t x = 0; x < dim; ++x)
             for (int row = 0; row < kRows; ++row)
                 o[x * kRows + row] = fixed::fixed_result(o[x * kRows + row], group.h[row], inverse[row], scale);
@@ -520,8 +551,8 @@ struct FixedAttention {
         const auto q_of = [&](int64_t g) { return w.q + static_cast<size_t>(g) * q_bytes(block.dim); };
         const auto o_of = [&](int64_t g) { return w.o + g * padded_rows(block.dim); };
         for (int64_t g = 0; g < groups; ++g)
-            start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim, block.scale.c,
-                        q_of(g), o_of(g));
+            start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim,
+                        fixed::query_factor(block.scale.c), q_of(g), o_of(g));
         for (int64_t t = 0; t < tile_count; ++t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const Tile tile = {at + kLine, at + layout.v, head_of(at),
@@ -529,7 +560,7 @@ struct FixedAttention {
             for (int64_t g = 0; g < groups; ++g)
                 attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, least_v_exponent);
         }
-        const fixed::Factors result_scale = fixed::factors(24 - least_v_exponent);
+        const fixed::Factors result_scale = fixed::result_factors(24 - least_v_exponent);
         for (int64_t g = 0; g < groups; ++g)
             store_rows(w.groups[g], o_of(g), least(kRows, block.rows - g * kRows), block.dim, result_scale,
                        block.out + g * kRows * block.dim);

@@ -25,6 +25,9 @@ struct Smmla : NeonMachine {
         }
     }
     static HW4_INLINE void pack_b(const NeonInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
+    static HW4_INLINE void pack_weights(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
+        pack_a(w, to, digit_bytes);
+    }
 
     static constexpr int64_t kRowPairs = int64_t{2} * kRowVectors;
     static constexpr int64_t kColumnPairs = kColumns / 2;

@@ -16,34 +16,26 @@ struct Levels {
 };
 using ScoreLevels = Levels<kScoresEach>;
 
-// The exponents that a thread needs, of its two rows of Q and the least of V, in one register; in place of the rows',
-// for a while, the bits of their scores.
-class PackedExponents {
+// What a thread needs to know of how its two rows of Q were scaled, in one register: the exponents or, where all is
+// steady and scores are near, the factors that follow from them, which are below 2^14 then.
+class PackedScales {
 public:
-    PackedExponents() = default;
-    __device__ PackedExponents(int row0, int row1, int least)
-        : bytes_(static_cast<uint32_t>(row0 + kOffset) | static_cast<uint32_t>(row1 + kOffset) << 8 |
-                 static_cast<uint32_t>(least + kOffset) << 16) {}
+    PackedScales() = default;
+    __device__ PackedScales(int row0, int row1)
+        : halves_((static_cast<uint32_t>(row0) & 0xffff) | static_cast<uint32_t>(row1) << 16) {}
 
-    __device__ __forceinline__ int of_row(int row) const { return byte(row) - kOffset; }
-    __device__ __forceinline__ int least() const { return byte(2) - kOffset; }
+    __device__ __forceinline__ int exponent(int row) const {
+        return row == 0 ? static_cast<int16_t>(halves_) : static_cast<int>(halves_) >> 16;
+    }
 
-    // From the rows' exponents to bits and back, where all is steady and scores are near: bits are 13 to 23 then, and
-    // no byte borrows from another.
-    __device__ void to_bits(int k_exponent) { add_to_rows(k_exponent - 24 - kOffset); }
-    __device__ void to_exponents(int k_exponent) { add_to_rows(24 + kOffset - k_exponent); }
-    __device__ __forceinline__ int bits(int row) const { return byte(row); }
+    __device__ void to_factors(int k_exponent) {
+        const auto factor = [&](int row) { return (1 << fixed::kMostBits) >> (exponent(row) + k_exponent - 24); };
+        *this = PackedScales(factor(0), factor(1));
+    }
+    __device__ __forceinline__ uint32_t factor(int row) const { return row == 0 ? halves_ & 0xffff : halves_ >> 16; }
 
 private:
-    static constexpr int kOffset = -ExponentRange::kLeast;
-    static_assert(ExponentRange::kMost + kOffset <= 0xff);
-    uint32_t bytes_;
-
-    __device__ void add_to_rows(int number) { bytes_ += 0x101u * static_cast<uint32_t>(number); }
-
-    __device__ __forceinline__ int byte(uint32_t i) const {
-        return static_cast<int>(__byte_perm(bytes_, 0, 0x4440 + i));
-    }
+    uint32_t halves_;
 };
 
 // The work on a group's rows. Products takes the products of digits, and knows the scales of a tile.
@@ -51,18 +43,18 @@ template <class Products>
 struct Group {
     static constexpr int kParts = Products::Layout::kParts;
     static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
-    static constexpr int kLateSums = Products::kLateSums;
 
     Products products;
-    PackedExponents exponents;
+    PackedScales scales;
     RowPair pair;
     Running<kParts, kSums> running;
 
     __device__ explicit Group(const Products& p) : products(p) {}
 
-    // Before the first tile of some rows, with their exponents and the least of the batch's V.
-    __device__ void begin(const int* q, int least) {
-        exponents = PackedExponents(q[row_in_group(0)], q[row_in_group(1)], least);
+    // Before the first tile of some rows.
+    template <int kDim>
+    __device__ void begin(const Queries<kDim>& queries) {
+        take_scales(queries);
         running.clear();
     }
 
@@ -72,70 +64,71 @@ struct Group {
     }
 
     // Tiles [first, end) of a batch.
-    __device__ __forceinline__ void attend(unsigned first, unsigned end, int64_t tokens, const Outlook& outlook) {
+    template <int kDim>
+    __device__ __forceinline__ void attend(const Queries<kDim>& queries, unsigned first, unsigned end, int64_t tokens,
+                                           const Outlook& outlook) {
         const unsigned whole = uniform(max(first, min(static_cast<unsigned>(tokens / kTileKeys), end)));
         unsigned tile = uniform(first);
         const auto keys = [&] {
             return static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys)) -
                    static_cast<int>(threadIdx.x) % 4 * 2;
         };
+        const int& least = queries.least_value;
         if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
-            exponents.to_bits(outlook.k_exponent);
-            attend_run<kLateSums>(tile, whole, [] { return SteadyWeights{}; });
-            exponents.to_exponents(outlook.k_exponent);
+            scales.to_factors(outlook.k_exponent);
+            attend_run(tile, whole, least, [] { return SteadyWeights{}; });
+            take_scales(queries);
         } else if (outlook.spread == Spread::near) {
-            attend_run<kLateSums>(tile, whole, [] { return NearWeights{}; });
+            attend_run(tile, whole, least, [] { return NearWeights{}; });
         }
         if (outlook.spread != Spread::any)
-            attend_run<0>(tile, end, [&] { return FarWeights(keys()); });
+            attend_run(tile, end, least, [&] { return FarWeights(keys()); });
         else
-            attend_run<0>(tile, end, [&] { return AnyWeights{keys(), {}, {}}; });
+            attend_run(tile, end, least, [&] { return AnyWeights{keys(), {}, {}}; });
     }
 
-    __device__ void store(const KernelArgs& args, const GroupRows& where) const {
-        const fixed::Factors scale = fixed::factors(24 - exponents.least());
+    template <int kDim>
+    __device__ void store(const Queries<kDim>& queries, const KernelArgs& args, const GroupRows& where) const {
+        const fixed::Factors scale = fixed::result_factors(24 - queries.least_value);
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row)
+        for (int row = 0; row < kRowsEach; ++row) {
+            const float inverse = 1.0f / running.sum_of_lanes(row);
             if (row_in_group(row) < where.rows)
-                running.store(row, where.output(args, row_in_group(row)), args.dim, scale);
+                running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
+        }
     }
 
 private:
-    // The last kLate sums of a tile's values, which are added later than the others; none where that is 0.
-    template <int kLate>
-    struct LateValues {
-        int32_t sums[kLate > 0 ? kLate : 1];
-        float weight[kRowsEach];
-    };
+    template <int kDim>
+    __device__ void take_scales(const Queries<kDim>& queries) {
+        scales = PackedScales(queries.exponent[row_in_group(0)], queries.exponent[row_in_group(1)]);
+    }
 
-    // Tiles [tile, end). What does not depend on the products under way comes between their beginning and their end:
-    // late values are added when the scores of the next tile have begun.
-    template <int kLate, class MakeWeights>
-    __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const MakeWeights& make_weights) {
+    // Tiles [tile, end).
+    template <class MakeWeights>
+    __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const int& least,
+                                               const MakeWeights& make_weights) {
         if (tile >= end) return;
         ScoreLevels s;
         products.begin_scores(tile, s);
         for (;;) {
-            const LateValues<kLate> late = attend_tile<kLate>(tile, s, make_weights());
-            if (++tile == end) {
-                add_late(late);
-                return;
-            }
+            attend_tile(tile, s, least, make_weights());
+            if (++tile == end) return;
             products.begin_scores(tile, s);
-            add_late(late);
         }
     }
 
-    // A tile whose scores have begun, but for its late values.
-    template <int kLate, class Weights>
-    __device__ __forceinline__ LateValues<kLate> attend_tile(unsigned tile, ScoreLevels& s, Weights weights) {
+    // A tile whose scores have begun. What does not depend on the products under way comes between their beginning and
+    // their end.
+    template <class Weights>
+    __device__ __forceinline__ void attend_tile(unsigned tile, ScoreLevels& s, const int& least, Weights weights) {
         int v_lead = 0;
         if constexpr (Weights::kSteady) {
-            weights.scale({exponents.bits(0), exponents.bits(1)});
+            weights.scale(scales.factor(0), scales.factor(1));
         } else {
-            const TileScales scales = products.scales(tile);
-            weights.scale({exponents.of_row(0), exponents.of_row(1)}, scales.k_exponent);
-            v_lead = exponents.least() - scales.v_exponent;
+            const TileScales of_tile = products.scales(tile);
+            weights.scale({scales.exponent(0), scales.exponent(1)}, of_tile.k_exponent);
+            v_lead = least - of_tile.v_exponent;
         }
         products.end_scores(tile, s);
 
@@ -147,33 +140,18 @@ private:
         clear_sums(pair);
         form_half(x, 0, pair, weights, planes.half[0]);
         form_half(x, 1, pair, weights, planes.half[1]);
-        close_sums(pair);
 
         float weight[kRowsEach];
         running.add_weights(weights, pair, v_lead, weight);
-        LateValues<kLate> late{{}, {weight[0], weight[1]}};
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             Levels<kSums> y;
             products.begin_values(tile, part, planes, y);
             products.end_values(tile, part, y);
-            const int now = part < kParts - 1 ? kSums : kSums - kLate;
 #pragma unroll
-            for (int i = 0; i < kSums; ++i) {
-                if (i < now)
-                    running.add_value(part, i, y.combined(i), weight);
-                else
-                    late.sums[i - now] = y.combined(i);
-            }
+            for (int i = 0; i < kSums; ++i) running.add_value(part, i, y.combined(i), weight);
         }
         products.leave();
-        return late;
-    }
-
-    template <int kLate>
-    __device__ __forceinline__ void add_late(const LateValues<kLate>& late) {
-#pragma unroll
-        for (int i = 0; i < kLate; ++i) running.add_value(kParts - 1, kSums - kLate + i, late.sums[i], late.weight);
     }
 };
 

@@ -46,9 +46,8 @@ __device__ __forceinline__ uint32_t word_at(const unsigned char* plane, int row,
     return *reinterpret_cast<const uint32_t*>(plane + swizzled<kRowBytes>(row, at));
 }
 
-// The six products of three digits of A with those of B's planes, for 8 columns; kHighSigned: A's high digits have a
-// sign.
-template <int kRowBytes, bool kHighSigned, int kN>
+// The six products of three digits of A with those of B's planes, for 8 columns; kSigned: A's digits have a sign.
+template <int kRowBytes, bool kSigned, int kN>
 __device__ __forceinline__ void multiply_digits(Levels<kN>& sums, int column_group, const uint32_t (&a)[kDigits][4],
                                                 const unsigned char* planes, int plane_bytes, int row, int at) {
     uint32_t b[kDigits][2];
@@ -60,12 +59,12 @@ __device__ __forceinline__ void multiply_digits(Levels<kN>& sums, int column_gro
     int32_t* const l2 = sums.l + 4 * column_group;
     int32_t* const l1 = l2 + kN;
     int32_t* const l0 = l1 + kN;
-    multiply<kHighSigned>(l0, a[2], b[2][0], b[2][1]);
-    multiply<kHighSigned>(l1, a[2], b[1][0], b[1][1]);
-    multiply<true>(l1, a[1], b[2][0], b[2][1]);
-    multiply<kHighSigned>(l2, a[2], b[0][0], b[0][1]);
-    multiply<true>(l2, a[1], b[1][0], b[1][1]);
-    multiply<true>(l2, a[0], b[2][0], b[2][1]);
+    multiply<kSigned>(l0, a[2], b[2][0], b[2][1]);
+    multiply<kSigned>(l1, a[2], b[1][0], b[1][1]);
+    multiply<kSigned>(l1, a[1], b[2][0], b[2][1]);
+    multiply<kSigned>(l2, a[2], b[0][0], b[0][1]);
+    multiply<kSigned>(l2, a[1], b[1][0], b[1][1]);
+    multiply<kSigned>(l2, a[0], b[2][0], b[2][1]);
 }
 
 // The products of a block, and the copies before them.
@@ -73,7 +72,6 @@ template <class T>
 struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
     static constexpr bool kMaySteady = false;
-    static constexpr int kLateSums = 0; // these products end where they begin
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the batch
     unsigned count;
@@ -186,9 +184,9 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
 
     const Outlook outlook = outlook_of<MmaProducts<T>::kMaySteady>(memory.queries, queries.batch);
     Group<MmaProducts<T>> work(products);
-    work.begin(memory.queries.exponent, queries.batch.v.smallest());
-    work.attend(0, products.count, args.tokens, outlook);
-    work.store(args, where);
+    work.begin(memory.queries);
+    work.attend(memory.queries, 0, products.count, args.tokens, outlook);
+    work.store(memory.queries, args, where);
 #else
     __trap();
 #endif

@@ -151,17 +151,17 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
     if (values) {
         float most[] = {tile.largest()};
         find_largest_of_block(most, memory.reduction);
-        const int exponent = fixed::exponent_for(most[0]);
+        const int exponent = fixed::tile_exponent(most[0]);
         if (threadIdx.x == 0) {
             scales->v_exponent = exponent;
             add_below(to.batches[batch].v, exponent);
             if (facts == Facts::all) add_above(to.batches[batch].v, exponent);
         }
-        values_to_planes(tile, fixed::factors(exponent), memory.words, image);
+        values_to_planes(tile, fixed::tile_factors(exponent), memory.words, image);
     } else {
         float most[] = {tile.largest(), tile.largest_square()};
         find_largest_of_block(most, memory.reduction);
-        const int exponent = fixed::exponent_for(most[0]);
+        const int exponent = fixed::tile_exponent(most[0]);
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
             scales->unused = 0;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
                 add_above(to.batches[batch].k, exponent);
             }
         }
-        keys_to_planes(tile, fixed::factors(exponent), image);
+        keys_to_planes(tile, fixed::tile_factors(exponent), image);
     }
 }
 

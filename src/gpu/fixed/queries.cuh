@@ -18,6 +18,7 @@ struct Queries {
     alignas(1024) unsigned char planes[kDigits][kGroupRows * kDim]; // low, middle, high
     int exponent[kGroupRows];
     float longest_square[kGroupWarps]; // of each warp's rows, up to rounding
+    int least_value;                   // the smallest exponent of the batch's V
 };
 
 // A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
@@ -52,15 +53,16 @@ struct QueryDigits {
         }
         const float square = combined_row<kLanes>(squares, [](float a, float b) { return a + b; });
         const float magnitude = combined_row<kLanes>(magnitudes, [](float a, float b) { return fmaxf(a, b); });
-        const float largest = fixed::scaled_query(magnitude, c);
+        const float factor = fixed::query_factor(c);
+        const float largest = fixed::scaled_query(magnitude, factor);
         const int exponent = fixed::exponent_for(largest);
         if (thread() % kOwners == 0) to.exponent[row(first + thread() % kLanes / kOwners)] = exponent;
 
         if (__all_sync(~0u, fixed::scales_at_once(largest, exponent))) {
-            const float factor = fixed::factor_at_once(c, exponent);
+            const float at_once = fixed::factor_at_once(factor, exponent);
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
-                const float of_row = __shfl_sync(~0u, factor, i * kOwners, kLanes);
+                const float of_row = __shfl_sync(~0u, at_once, i * kOwners, kLanes);
                 store_row(to, row(first + i), x[i], [&](float n) { return fixed::nearest(n * of_row); });
             }
         } else {
@@ -68,7 +70,7 @@ struct QueryDigits {
             for (int i = 0; i < kAhead; ++i) {
                 const fixed::Factors scale = fixed::factors(__shfl_sync(~0u, exponent, i * kOwners, kLanes));
                 store_row(to, row(first + i), x[i],
-                          [&](float n) { return fixed::quantised(fixed::scaled_query(n, c), scale); });
+                          [&](float n) { return fixed::quantised(fixed::scaled_query(n, factor), scale); });
             }
         }
         return square * c * c;
@@ -131,6 +133,7 @@ public:
         }
         square = largest_of_warp(square);
         if (Digits::thread() % 32 == 0) to.longest_square[Digits::thread() / 32] = square;
+        if (Digits::thread() == 0) to.least_value = batch.v.smallest();
     }
 
 private:

@@ -5,29 +5,35 @@
 
 namespace hw4::gpu::fixed_point {
 
-// R of a row. Where scores have fractions, all M are integers far below 2^24, and R is kept as an integer, which takes
-// fewer instructions and gives the same bits; else as a float. All tiles of a row are of one of these kinds.
+// R of a row. Where scores have fractions, all M are integers far below 2^24, and R is kept as an integer, in quarters
+// like the largest scores that it is compared with, which takes fewer instructions and gives the same bits; else as a
+// float. All tiles of a row are of one of these kinds.
 struct RowReference {
     float held; // the float, or an integer's bits, which may be those of no number: they are only moved
 
-    // Below all M: minus infinity as a float, and -2^23 as an integer.
+    // Below all M: minus infinity as a float, and -2^23 quarters as an integer, where no score is beyond 2^14.
     static __device__ RowReference none() { return {-HUGE_VALF}; }
 
-    __device__ __forceinline__ bool is_raised_by(float M) const { return fixed::raises(M, held); }
-    __device__ __forceinline__ bool is_raised_by(int M) const {
-        return lead_of(M) > static_cast<int>(fixed::kReferenceSlack);
-    }
+    // How far M is above, as powers of two count it.
     __device__ __forceinline__ float lead_of(float M) const { return M - held; }
-    __device__ __forceinline__ int lead_of(int M) const { return M - static_cast<int>(bits_of(held)); }
+    __device__ __forceinline__ int lead_of(int quarters) const { return (quarters - integer()) >> 2; }
+
+    __device__ __forceinline__ bool is_raised_by(float M) const { return fixed::raises(M, held); }
+    __device__ __forceinline__ bool is_raised_by(int quarters) const {
+        return quarters - integer() >= 4 * (static_cast<int>(fixed::kReferenceSlack) + 1);
+    }
     __device__ __forceinline__ void set(float M) { held = M; }
-    __device__ __forceinline__ void set(int M) { held = float_of(static_cast<uint32_t>(M)); }
+    __device__ __forceinline__ void set(int quarters) { held = float_of(static_cast<uint32_t>(quarters & ~3)); }
+
+private:
+    __device__ __forceinline__ int integer() const { return static_cast<int>(bits_of(held)); }
 };
 
 // What a thread carries from tile to tile for its two rows.
 template <int kParts, int kSums>
 struct Running {
     RowReference reference[kRowsEach];
-    float l[kRowsEach];
+    float l[kRowsEach]; // of this lane's keys
     float h[kRowsEach];
     float o[kParts][kSums]; // as the products leave them: 4*g + 2*row + i
 
@@ -77,12 +83,12 @@ struct Running {
     template <class Weights>
     __device__ __forceinline__ void add_weights(const Weights& weights, const RowPair& pair, int v_lead,
                                                 float (&weight)[kRowsEach]) {
-        using Reference = decltype(weights.reference(0, pair));
+        using Reference = decltype(weights.reference(0));
         Reference M[kRowsEach];
         bool raised = false;
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            M[row] = weights.reference(row, pair);
+            M[row] = weights.reference(row);
             raised |= reference[row].is_raised_by(M[row]);
         }
         if (__builtin_expect(__any_sync(~0u, raised), 0)) {
@@ -93,8 +99,9 @@ struct Running {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
             const Reference lead = reference[row].lead_of(M[row]);
-            l[row] = fused(static_cast<float>(pair.sum[row]), fixed::weight_of_tile(lead), l[row]);
-            weight[row] = fixed::weight_of_tile(lead + static_cast<Reference>(v_lead));
+            const float part = weights.part(row);
+            l[row] = fused(static_cast<float>(pair.sum[row]), part * fixed::weight_of_tile(lead), l[row]);
+            weight[row] = part * fixed::weight_of_tile(lead + static_cast<Reference>(v_lead));
             h[row] += weight[row];
         }
     }
@@ -103,8 +110,13 @@ struct Running {
         o[part][i] = fused(static_cast<float>(y), weight[row_of(i)], o[part][i]);
     }
 
-    __device__ void store(int row, float* out, int dim, fixed::Factors scale) const {
-        const float inverse = 1.0f / l[row];
+    // fixed::sum_of_lanes(), for each of the four; by all of a warp.
+    __device__ __forceinline__ float sum_of_lanes(int row) const {
+        const float of_two = l[row] + __shfl_xor_sync(~0u, l[row], 1);
+        return of_two + __shfl_xor_sync(~0u, of_two, 2);
+    }
+
+    __device__ void store(int row, float* out, int dim, float inverse, fixed::Factors scale) const {
         const int first = static_cast<int>(threadIdx.x) % 4 * 2;
         float* to = out + first;
         asm("" : "+l"(to)); // one address, and offsets: the compiler would work out every number's from the beginning

@@ -15,7 +15,7 @@ __device__ constexpr int score_at(int row, int i) { return 4 * (i / 2) + 2 * row
 __device__ constexpr int row_of(int score) { return score / 2 % 2; }
 __device__ constexpr int key_of(int score) { return score / 4 * 8 + score % 2; }
 
-// The bytes of W as the products' left operand: of each half of the tile, 32 keys, four words for each place.
+// The bytes of P as the products' left operand: of each half of the tile, 32 keys, four words for each place.
 struct WeightPlanes {
     uint32_t half[2][kDigits][4];
 };
@@ -26,12 +26,6 @@ __device__ __forceinline__ int32_t largest_of_row(int32_t x) {
     return max(x, __shfl_xor_sync(~0u, x, 2));
 }
 
-// Of a row's four lanes, and another number.
-__device__ __forceinline__ int32_t sum_of_row(int32_t x, int32_t other) {
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2) + other;
-}
-
 // One for each of a thread's rows.
 struct RowNumbers {
     int of[kRowsEach];
@@ -40,7 +34,7 @@ struct RowNumbers {
 // What a thread knows of its two rows in a tile.
 struct RowPair {
     int32_t largest[kRowsEach]; // x, after the cut
-    int32_t sum[kRowsEach];     // of P
+    int32_t sum[kRowsEach];     // of P, in this lane
 };
 
 // Of 16, as a tree: a chain would wait for every step.
@@ -72,30 +66,42 @@ __device__ __forceinline__ Spread spread_of(float most) {
     return most <= 145.0f ? Spread::near : most <= 0x1p15f ? Spread::far : Spread::any;
 }
 
-// Weights of scores that have fractions, from where it is known of how many bits.
+// One load instead of comparisons.
+static __constant__ float kQuarterPowers[4] = {fixed::quarter_power(1), fixed::quarter_power(2),
+                                               fixed::quarter_power(3), fixed::quarter_power(4)};
+
+// Weights of scores that have fractions. What a score counts is its product with the row's factor, in units of 2^-23.
 struct ScaledWeights {
-    int bits[kRowsEach]; // of the scores' fractions
     uint32_t factor[kRowsEach];
     uint32_t at[kRowsEach];
+    int below[kRowsEach]; // the quarters that the largest score is above: M is the whole ones
 
-    __device__ __forceinline__ int reference(int row, const RowPair& rows) const {
-        return rows.largest[row] >> bits[row];
-    }
+    __device__ __forceinline__ int reference(int row) const { return below[row]; }
+    __device__ __forceinline__ float part(int row) const { return kQuarterPowers[below[row] & 3]; }
 
+    // The exponent that 2^n adds to kappa_exp2's is the one of the bits less that of g: y * 2^n, exactly, since neither
+    // is denormal.
     __device__ __forceinline__ uint32_t word(int32_t x, int, int row) const {
-        return fixed::word_of_power(static_cast<uint32_t>(x) * factor[row] + at[row]);
+        const uint32_t bits = static_cast<uint32_t>(x) * factor[row] + at[row];
+        const float g = fixed::with_fraction_of(bits);
+        return static_cast<uint32_t>(fixed::nearest(float_of(bits_of(fixed::kappa_exp2(g)) + bits - bits_of(g))));
     }
 
 protected:
-    // The largest, and what follows from it for words.
-    __device__ __forceinline__ void find_scale(const int32_t (&x)[kScoresEach], RowPair& rows) {
+    // From the quarters below the largest score.
+    __device__ __forceinline__ void measure_from(int row, int quarters) {
+        constexpr uint32_t kAtZero = (static_cast<uint32_t>(fixed::kPowerBias) << 23) - (1u << 21);
+        below[row] = quarters;
+        at[row] = kAtZero - (static_cast<uint32_t>(quarters) << 21);
+        asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
+    }
+
+    // Where scores are near 0: the largest, times the factor, is within 32 bits.
+    __device__ __forceinline__ void measure_near(const int32_t (&x)[kScoresEach], RowPair& rows) {
         find_largest(x, rows);
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) {
-            factor[row] = (1u << fixed::kMostBits) >> bits[row];
-            asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
-            at[row] = static_cast<uint32_t>(fixed::kPowerBias - reference(row, rows)) << 23;
-        }
+        for (int row = 0; row < kRowsEach; ++row)
+            measure_from(row, static_cast<int>(static_cast<uint32_t>(rows.largest[row]) * factor[row]) >> 21);
     }
 };
 
@@ -103,18 +109,19 @@ protected:
 struct SteadyWeights : ScaledWeights {
     static constexpr bool kSteady = true;
 
-    __device__ __forceinline__ void scale(const RowNumbers& bits_of_rows) {
-#pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) bits[row] = bits_of_rows.of[row];
+    __device__ __forceinline__ void scale(uint32_t factor0, uint32_t factor1) {
+        factor[0] = factor0;
+        factor[1] = factor1;
     }
 
-    __device__ __forceinline__ void begin(const int32_t (&x)[kScoresEach], RowPair& rows) { find_scale(x, rows); }
+    __device__ __forceinline__ void begin(const int32_t (&x)[kScoresEach], RowPair& rows) { measure_near(x, rows); }
 };
 
 // Weights of tiles whose keys all exist and whose scores are near each other.
 struct NearWeights : ScaledWeights {
     static constexpr bool kSteady = false;
-    bool any_too_fine; // in the warp: finer than scores are taken
+    int bits[kRowsEach]; // of the scores' fractions
+    bool any_too_fine;   // in the warp: finer than scores are taken
 
     __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
 #pragma unroll
@@ -124,10 +131,16 @@ struct NearWeights : ScaledWeights {
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
         cut(x);
-        find_scale(x, rows);
+        find_factors();
+        measure_near(x, rows);
     }
 
 protected:
+    __device__ __forceinline__ void find_factors() {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) factor[row] = (1u << fixed::kMostBits) >> bits[row];
+    }
+
     // What is finer than scores are taken.
     __device__ __forceinline__ void cut(int32_t (&x)[kScoresEach]) {
         if (__builtin_expect(!any_too_fine, 1)) return;
@@ -142,7 +155,7 @@ protected:
     }
 };
 
-// Weights of tiles whose scores have fractions. Scores of keys that do not exist, and scores more than 60 below the
+// Weights of tiles whose scores have fractions. Scores of keys that do not exist, and scores more than 32 below the
 // largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
 struct FarWeights : NearWeights {
     int keys; // those of the tile that exist, counted from the thread's first
@@ -151,19 +164,23 @@ struct FarWeights : NearWeights {
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
         cut(x);
+        find_factors();
         if (keys <= key_of(kScoresEach - 1)) {
 #pragma unroll
             for (int i = 0; i < kScoresEach; ++i)
                 if (key_of(i) >= keys) x[i] = INT32_MIN;
         }
-        find_scale(x, rows);
+        find_largest(x, rows);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row)
+            measure_from(row, static_cast<int>((int64_t{4} * rows.largest[row]) >> bits[row]));
 #pragma unroll
         for (int i = 0; i < kScoresEach; ++i) x[i] = max(x[i], rows.largest[row_of(i)] - (kReach << bits[row_of(i)]));
     }
 
 private:
-    static constexpr int32_t kReach = 60;
-    static_assert(-kReach < fixed::kDeepest);
+    static constexpr int32_t kReach = 32;
+    static_assert(-kReach < fixed::kDeepest, "where P is 0");
     static_assert((int64_t{kReach} << fixed::kMostBits) < 1 << 30, "no x is below -2^30");
 };
 
@@ -172,7 +189,7 @@ struct AnyWeights {
     static constexpr bool kSteady = false;
     int keys; // those of the tile that exist, counted from the thread's first
     fixed::Unit unit[kRowsEach];
-    int32_t largest[kRowsEach];
+    fixed::TileTop top[kRowsEach];
 
     __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
 #pragma unroll
@@ -184,19 +201,18 @@ struct AnyWeights {
         for (int i = 0; i < kScoresEach; ++i) x[i] = key_of(i) < keys ? x[i] >> unit[row_of(i)].cut : INT32_MIN;
         find_largest(x, rows);
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) largest[row] = rows.largest[row];
+        for (int row = 0; row < kRowsEach; ++row) top[row] = fixed::tile_top(rows.largest[row], unit[row]);
     }
 
-    __device__ __forceinline__ float reference(int row, const RowPair& rows) const {
-        return fixed::tile_reference(rows.largest[row], unit[row]);
-    }
+    __device__ __forceinline__ float reference(int row) const { return fixed::tile_reference(top[row], unit[row]); }
+    __device__ __forceinline__ float part(int row) const { return fixed::quarter_power(top[row].quarters); }
 
     __device__ __forceinline__ uint32_t word(int32_t x, int key, int row) const {
-        return key < keys ? fixed::weight_word(x, largest[row], unit[row]) : fixed::kMiddle;
+        return key < keys ? static_cast<uint32_t>(fixed::weight_of(x, top[row], unit[row])) : 0;
     }
 };
 
-// The weights of 32 keys, the first or the second half of a tile; their W are added to the rows' sums.
+// The weights of 32 keys, the first or the second half of a tile; their P are added to the rows' sums.
 template <class Weights>
 __device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int half, RowPair& rows,
                                           const Weights& weight, uint32_t (&words)[kDigits][4]) {
@@ -214,21 +230,14 @@ __device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int h
             rows.sum[row] += static_cast<int32_t>(w[0] + w[1]);
             rows.sum[row] += static_cast<int32_t>(w[2] + w[3]);
             const Planes digits = planes_of(w[0], w[1], w[2], w[3]);
-            words[2][2 * group + row] = digits.word[2];
-            words[1][2 * group + row] = digits.word[1] ^ 0x80808080u;
-            words[0][2 * group + row] = digits.word[0] ^ 0x80808080u;
+#pragma unroll
+            for (int place = 0; place < kDigits; ++place) words[place][2 * group + row] = digits.word[place];
         }
 }
 
 __device__ __forceinline__ void clear_sums(RowPair& rows) {
 #pragma unroll
     for (int32_t& sum : rows.sum) sum = 0;
-}
-
-// Until here every lane has the sum of its own keys' W; what counts is the row's, of P.
-__device__ __forceinline__ void close_sums(RowPair& rows) {
-#pragma unroll
-    for (int32_t& sum : rows.sum) sum = sum_of_row(sum, -kTileKeys * static_cast<int32_t>(fixed::kMiddle));
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -148,7 +148,7 @@ struct LevelProducts<32> {
         HW4_PRODUCTS("32", 16, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
     }
 
-    // Weights: their high digits have no sign.
+    // Weights: their digits have no sign.
     template <bool kFirst>
     static __device__ __forceinline__ void high(Sums& s, const uint32_t (&a)[4], uint64_t b) {
         if constexpr (kFirst)
@@ -157,10 +157,10 @@ struct LevelProducts<32> {
             HW4_PRODUCTS("96", 48, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
     }
     static __device__ __forceinline__ void middle(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "s8.s8", WORDS, HW4_A_WORDS, "l"(b));
+        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
     }
     static __device__ __forceinline__ void low(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("32", 16, HW4_ADDED, "1", "s8.s8", WORDS, HW4_A_WORDS, "l"(b));
+        HW4_PRODUCTS("32", 16, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
     }
 };
 
@@ -181,7 +181,7 @@ struct LevelProducts<64> {
         HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
     }
 
-    // Weights: their high digits have no sign.
+    // Weights: their digits have no sign.
     template <bool kFirst>
     static __device__ __forceinline__ void high(Sums& s, const uint32_t (&a)[4], uint64_t b) {
         if constexpr (kFirst)
@@ -190,10 +190,10 @@ struct LevelProducts<64> {
             HW4_PRODUCTS("192", 96, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
     }
     static __device__ __forceinline__ void middle(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("128", 64, HW4_ADDED, "1", "s8.s8", WORDS, HW4_A_WORDS, "l"(b));
+        HW4_PRODUCTS("128", 64, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
     }
     static __device__ __forceinline__ void low(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "s8.s8", WORDS, HW4_A_WORDS, "l"(b));
+        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
     }
 };
 

@@ -87,8 +87,7 @@ __device__ __forceinline__ void pin_words(uint32_t (&words)[kDigits][4]) {
 template <class T>
 struct WgmmaProducts {
     using Layout = TileLayout<T::kDim>;
-    static constexpr bool kMaySteady = T::kJoint;                         // mostly with long sequences
-    static constexpr int kLateSums = T::kJoint && T::kDim == 64 ? 16 : 0; // at 32 and 128 that gains nothing
+    static constexpr bool kMaySteady = T::kJoint; // mostly with long sequences
     TileRing<T> ring;
     TileFetcher<T> fetcher;
     uint32_t warp; // of the block; the first one has tiles fetched
@@ -195,9 +194,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             coming.store(args, queries);
             publish_to_async();
             sync_group(group);
-            work.begin(queries.exponent, coming.batch.v.smallest());
+            work.begin(queries);
             if (piece.first > 0) handover.take<T>(block.share.block + 1, group, work.running);
-            work.attend(piece.first, piece.end, args.tokens,
+            work.attend(queries, piece.first, piece.end, args.tokens,
                         outlook_of<WgmmaProducts<T>::kMaySteady>(queries, coming.batch));
         } else {
             work.products.skip(piece.end - piece.first);
@@ -213,7 +212,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         if (done.end < block.share.tiles)
             handover.give<T>(block.share.block, group, work.running);
         else
-            work.store(args, rows_done);
+            work.store(queries, args, rows_done);
     }
 #else
     __trap();
