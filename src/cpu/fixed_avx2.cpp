@@ -7,7 +7,8 @@
 //
 // That takes 40 bits. But all - L0*2^16 = L1*2^8 + L2 stays within 32 for up to 256 columns, each at most
 // 2^8 * 2*127*128 + 2*127*128 + 128*128, or for 64 keys, where P's digits go up to 255, so all modulo 2^32 and L0 give
-// combined() exactly: four products instead of six. Instead of the digits a step has the highest digit, the two higher ones together, and the lowest.
+// combined() exactly: four products instead of six. Instead of the digits a step has the highest digit, the two higher
+// ones together, and the lowest.
 #include "fixed_avx.h"
 #include "fixed_simd.h"
 
