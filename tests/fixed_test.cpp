@@ -161,7 +161,7 @@ TEST(FixedDigits, NoSumOverflows) {
     }
     EXPECT_GT(largest_score, int64_t{1} << 29); // 256 columns are about as many as fit
     EXPECT_LT(largest_score, int64_t{1} << 30);
-    EXPECT_LT(largest_value, int64_t{1} << 30);
+    EXPECT_LT(largest_value, int64_t{1} << 29);
 }
 
 // ---- Weights
@@ -211,7 +211,7 @@ TEST(FixedWeight, IsThePowerOfTwoWithinTheStatedError) {
 }
 
 TEST(FixedWeight, OfWholeScoresIsThatOfTheirDifference) {
-    for (int whole = 1; whole <= 97; ++whole)
+    for (int whole = 1; whole <= 127; ++whole)
         for (const int32_t largest : {0, 3, -3, (1 << 21) + 1, 1 << 30, -(1 << 30)}) {
             const Unit unit = {0, 0, whole};
             const TileTop top = tile_top(largest, unit);

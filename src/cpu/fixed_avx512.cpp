@@ -2,7 +2,7 @@
 // 27 of 32 registers. This file alone is built with -mavx512f -mavx512vnni.
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
-// words have.
+// words have, and weights as they are.
 #include "fixed_simd.h"
 #include "fixed_sse.h"
 #include "x86_intrinsics.h"

@@ -2,8 +2,8 @@
 // registers. This file alone is built with -mavxvnni.
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
-// words have. It wraps; the one that saturates would do as well, since no sum of at most 256 such products comes near
-// 2^31.
+// words have, and weights as they are. It wraps; the one that saturates would do as well, since no sum of at most 256
+// such products comes near 2^31.
 #include <cpuid.h>
 
 #include "fixed_avx.h"

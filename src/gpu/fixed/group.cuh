@@ -73,7 +73,7 @@ struct Group {
             return static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys)) -
                    static_cast<int>(threadIdx.x) % 4 * 2;
         };
-        const int& least = queries.least_value;
+        const int& least = queries.least_value; // read where it is needed, for a register less
         if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
             scales.to_factors(outlook.k_exponent);
             attend_run(tile, whole, least, [] { return SteadyWeights{}; });
@@ -104,7 +104,8 @@ private:
         scales = PackedScales(queries.exponent[row_in_group(0)], queries.exponent[row_in_group(1)]);
     }
 
-    // Tiles [tile, end).
+    // Tiles [tile, end). A tile's scores begin at the end of the loop rather than in attend_tile(): that way the
+    // compiler keeps more in registers.
     template <class MakeWeights>
     __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const int& least,
                                                const MakeWeights& make_weights) {
