@@ -190,6 +190,139 @@ TEST_F(Domain, AcceptsDenormalsAndZerosOfBothSigns) {
     EXPECT_EQ(failure(), Failure{});
 }
 
+// Two batches of 2 tokens with 3 features, cut into stretches in each of the 2^11 ways there are: bit i of `cuts` is
+// one after row i.
+class DomainInPieces : public ::testing::Test {
+protected:
+    static constexpr int64_t kFirst = 5;
+    static constexpr int64_t kRows = 12;
+    const Shape shape_{100, 2, 3};
+    std::vector<float> data_ = std::vector<float>(kRows * 3, 1.0f);
+
+    float* q(int64_t b) { return data_.data() + 18 * (b - kFirst); }
+    float* k(int64_t b) { return q(b) + 6; }
+    float* v(int64_t b) { return q(b) + 12; }
+
+    Failure failure_with(unsigned cuts) const {
+        return failure_of([&] {
+            DomainCheck check("a.in", shape_);
+            for (int64_t first = 0, row = 0; row < kRows; ++row) {
+                if (row + 1 < kRows && (cuts >> row & 1) == 0) continue;
+                check.check(kFirst * 6 + first, row + 1 - first, data_.data() + first * shape_.dim);
+                first = row + 1;
+            }
+        });
+    }
+
+    void expect_in_all_pieces(const Failure& wanted) const {
+        for (unsigned cuts = 0; cuts < 1u << (kRows - 1); ++cuts) ASSERT_EQ(failure_with(cuts), wanted) << cuts;
+    }
+
+    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
+};
+
+TEST_F(DomainInPieces, ScoresMayReachTheLimitButNotPassIt) {
+    q(6)[4] = -0x1p63f;
+    q(6)[3] = q(6)[5] = 0.0f;
+    k(6)[1] = -0x1p63f;
+    expect_in_all_pieces({});
+    q(6)[5] = 0x1p11f; // sum|q| is the next double
+    expect_in_all_pieces(bad("batch 6, Q, row 1: scores up to 8.50705917e+37 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(DomainInPieces, ValuesMayReachTheLimitButNotPassIt) {
+    v(5)[2] = -0x1p51f; // times 2 tokens
+    v(6)[5] = 0x1p51f;
+    expect_in_all_pieces({});
+    v(5)[2] = -above(0x1p51f);
+    expect_in_all_pieces(bad("batch 5, V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15"));
+}
+
+TEST_F(DomainInPieces, NamesTheFirstOfEqualRows) {
+    k(6)[0] = 0x1p100f;
+    for (const int element : {0, 4}) q(6)[element] = 0x1p30f;
+    expect_in_all_pieces(bad("batch 6, Q, row 0: scores up to 1.36112947e+39 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+    q(6)[5] = 0x1p8f; // the second is larger by the least that a sum can be
+    expect_in_all_pieces(bad("batch 6, Q, row 1: scores up to 1.36112979e+39 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(DomainInPieces, NamesThePlaceOfANumberThatIsNotFinite) {
+    const std::pair<size_t, const char*> places[] = {
+        {1, "batch 5, Q, row 0, column 1"}, {11, "batch 5, K, row 1, column 2"}, {35, "batch 6, V, row 1, column 2"}};
+    for (const auto& [place, name] : places) {
+        const float before = std::exchange(data_[place], kNan);
+        expect_in_all_pieces(bad(std::string(name) + ": nan, need a finite number"));
+        data_[place] = before;
+    }
+}
+
+// Sums and maxima are taken in vectors: every column of a row must count, and count once, wherever a row begins or ends
+// in them.
+class DomainOfDim : public ::testing::TestWithParam<int64_t> {
+protected:
+    const int64_t dim_ = GetParam();
+    const Shape shape_{1, 2, dim_};
+    std::vector<float> data_ = std::vector<float>(shape_.batch_input_floats());
+
+    float* matrix(int which) { return data_.data() + static_cast<size_t>(which) * shape_.matrix_floats(); }
+    Failure failure() const {
+        return failure_of([&] { DomainCheck("a.in", shape_).check(0, shape_.input_rows(), data_.data()); });
+    }
+    // wanted(row, column) for every element of a matrix that becomes x, all others being as they are.
+    template <class Wanted>
+    void expect_everywhere(int which, float x, const Wanted& wanted) {
+        for (int64_t i = 0; i < 2 * dim_; ++i) {
+            const float before = std::exchange(matrix(which)[i], x);
+            EXPECT_EQ(failure(), wanted(i / dim_, i % dim_)) << "QKV"[which] << " " << i;
+            matrix(which)[i] = before;
+        }
+    }
+    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: batch 0, " + message}; }
+    static Failure high_scores(int64_t row, const char* scores) {
+        return bad("Q, row " + std::to_string(row) + ": scores up to " + scores +
+                   " (sum|q| * max|K|), need at most 8.50705917e+37");
+    }
+};
+
+TEST_P(DomainOfDim, NamesEveryPlaceOfANumberThatIsNotFinite) {
+    for (const auto& [number, text] : {std::pair{kNan, "nan"}, {kInf, "inf"}, {-kInf, "-inf"}})
+        for (const int which : {0, 1, 2})
+            expect_everywhere(which, number, [&, what = text](int64_t row, int64_t column) {
+                return bad(std::string(1, "QKV"[which]) + ", row " + std::to_string(row) + ", column " +
+                           std::to_string(column) + ": " + what + ", need a finite number");
+            });
+}
+
+TEST_P(DomainOfDim, OneLargeNumberInAnyColumnReachesTheLimit) {
+    const auto accepted = [](int64_t, int64_t) { return Failure{}; };
+    matrix(1)[0] = 0x1p63f;
+    expect_everywhere(0, -0x1p63f, accepted);
+    expect_everywhere(0, above(0x1p63f), [](int64_t row, int64_t) { return high_scores(row, "8.50706019e+37"); });
+    matrix(1)[0] = 0.0f;
+    matrix(0)[dim_] = 0x1p63f;
+    expect_everywhere(1, -0x1p63f, accepted);
+    expect_everywhere(1, above(0x1p63f), [](int64_t, int64_t) { return high_scores(1, "8.50706019e+37"); });
+    expect_everywhere(2, -0x1p51f, accepted);
+    expect_everywhere(2, above(0x1p51f), [](int64_t, int64_t) {
+        return bad("V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15");
+    });
+}
+
+TEST_P(DomainOfDim, EveryColumnOfARowCountsOnce) {
+    std::fill(matrix(0) + dim_, matrix(0) + 2 * dim_, -1.0f); // sum|q| = d
+    auto largest = static_cast<float>(kScoreLimit / static_cast<double>(dim_));
+    if (double{largest} * static_cast<double>(dim_) > kScoreLimit) largest = std::nextafter(largest, 0.0f);
+    matrix(1)[dim_] = largest;
+    EXPECT_EQ(failure(), Failure{});
+    matrix(1)[dim_] = above(largest);
+    EXPECT_EQ(failure().code, ExitCode::bad_data);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dims, DomainOfDim, testing::Values(1, 7, 8, 9, 31, 32, 33, 256));
+
 TEST(DomainOfALargeCase, NamesPlacesBeyond32Bits) {
     const Shape shape{6, 1 << 29, 1};
     const int64_t values_of_last_batch = 17 * shape.tokens; // row 9126805504 of the file
