@@ -135,6 +135,22 @@ TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
     }
 }
 
+// All of gzip's first three bytes mark it, as far as there are any.
+TEST_F(CaseFile, GzipIsToldByItsThreeBytes) {
+    const auto needed = [](int32_t batches) {
+        return bad("expected " + std::to_string(12 + 12 * int64_t{batches}) +
+                   " bytes for B = " + std::to_string(batches) + ", N = 1, d = 1, got 12: ends in batch 0, Q, row 0");
+    };
+    for (const int32_t batches : {0x088b1e, 0x088a1f, 0x078b1f, 0x098b1f})
+        EXPECT_EQ(said_about(header_bytes(batches, 1, 1)), needed(batches)) << batches;
+    for (const std::string& start : {std::string("\x1f\x8b"), std::string("\x1f\x8b\x08")})
+        EXPECT_EQ(said_about(start),
+                  bad("gzip stream corrupt at byte " + std::to_string(start.size()) + " of the file: unexpected end"));
+    for (const std::string& start : {std::string("\x1f"), std::string("\x8b\x1f"), std::string("\x1f\x8b\x09")})
+        EXPECT_EQ(said_about(start),
+                  bad("header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)"));
+}
+
 TEST_F(CaseFile, RefusesWhatIsNoFile) {
     EXPECT_EQ(failure_of([&] { CaseReader(folder_.path()); }),
               (Failure{ExitCode::no_input, folder_.path() + ": is a directory, need a file"}));
@@ -334,6 +350,29 @@ TEST_F(CaseFile, NoticesAFileThatChangesWhileItIsRead) {
     EXPECT_EQ(failure_of([&] { growing.expect_end(); }),
               (Failure{ExitCode::io_error, path_ + ": file changed during read: data goes on after the last batch, "
                                                    "expected 156 bytes"}));
+}
+
+// Only its times tell: the second, or the nanosecond alone.
+TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
+    const auto set_time = [&](timespec time) {
+        const timespec times[] = {{0, UTIME_OMIT}, time};
+        ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
+    };
+    const std::string bytes = counting_case(2, 3, 2);
+    for (const std::string& form : {bytes, gzipped(bytes)})
+        for (const timespec time : {timespec{1000, 500}, timespec{1000, 501}, timespec{1001, 500}}) {
+            write_file(path_, form);
+            set_time({1000, 500});
+            CaseReader reader(path_);
+            std::vector<float> data(36);
+            reader.read_rows(0, 18, data.data());
+            set_time(time);
+            const bool same = time.tv_sec == 1000 && time.tv_nsec == 500;
+            EXPECT_EQ(failure_of([&] { reader.expect_end(); }),
+                      same ? Failure{}
+                           : (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}))
+                << time.tv_sec << " " << time.tv_nsec;
+        }
 }
 
 TEST_F(CaseFile, RefusesAFileItMayNotRead) {
