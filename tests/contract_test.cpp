@@ -71,6 +71,25 @@ TEST(Exp2, WholeNumbersGiveExactPowers) {
         EXPECT_EQ(exp2_of(static_cast<float>(e)), std::ldexp(1.0f, e));
 }
 
+// Everything else here, and every kernel, takes its constants from the contract: these bits stay when it moves. The
+// first three change with the last bit of any of the polynomial's coefficients.
+TEST(Exp2, HasTheseBitsForever) {
+    const std::pair<float, uint32_t> fractions[] = {
+        {-0x1.b72a72p-2f, 0x3f3e2ae5}, {-0x1.d88c4ap-2f, 0x3f39eb2a}, {-0x1.f60266p-2f, 0x3f363f66},
+        {-0x1p-1f, 0x3f3504f2},        {-0x1.555556p-2f, 0x3f4b2ff5}, {-0x1p-2f, 0x3f5744fc},
+        {-0x1.8p-3f, 0x3f60ccde},      {-0x1.3c0ca4p-4f, 0x3f72aafc}, {-0x1p-8f, 0x3f7f4ecb},
+        {-0x1p-20f, 0x3f7ffff5},       {-0.0f, 0x3f800000},           {0x1p-24f, 0x3f800000},
+        {0x1p-12f, 0x3f80058c},        {0x1.999998p-4f, 0x3f892fdf},  {0x1p-3f, 0x3f8b95c1},
+        {0x1.2p-3f, 0x3f8d1adf},       {0x1p-2f, 0x3f9837f0},         {0x1.555556p-2f, 0x3fa14518},
+        {0x1.c71c72p-2f, 0x3fae2e5f},  {0x1p-1f, 0x3fb504f2}};
+    for (const auto& [r, bits] : fractions) EXPECT_EQ(bits_of(exp2_fraction(r)), bits) << r;
+    const std::pair<float, uint32_t> scores[] = {{-0x1.ep+6f, 0x34a43ae8},     {-0x1.0d999ap+5f, 0x3c72a2b3},
+                                                 {-0x1p+3f, 0x3ebc5ab3},       {-0x1.333334p-2f, 0x3f7693e9},
+                                                 {0x1.666666p-1f, 0x3f8bb461}, {0x1.8ae148p+3f, 0x4095a3f8},
+                                                 {0x1.1ff5c2p+6f, 0x45fce7ab}, {0x1.2p+6f, 0x45fd38aa}};
+    for (const auto& [x, bits] : scores) EXPECT_EQ(bits_of(exp2_scaled(x, scale_for(64).c, kRoundToInt)), bits) << x;
+}
+
 TEST(Scale, IsLog2eOverRootD) {
     EXPECT_EQ(bits_of(scale_for(32).c), 0x3e8293eeu);
     EXPECT_EQ(bits_of(scale_for(64).c), 0x3e38aa3bu);
@@ -105,6 +124,61 @@ TEST_P(ReferenceOfDim, TheLargestScoreOfAnUnusualRowWeighsAboutOne) {
         EXPECT_GE(weight, 0.7f) << score;
         EXPECT_LE(weight, 1.42f) << score;
     }
+}
+
+// The least float whose exponent is at least this, in base-2 units.
+float least_score_of(float exponent, Scale scale) {
+    float score = exponent * scale.inv_c;
+    while (score * scale.c >= exponent) score = std::nextafter(score, -HUGE_VALF);
+    while (score * scale.c < exponent) score = std::nextafter(score, HUGE_VALF);
+    return score;
+}
+
+// Where the reference changes its form, float by float: the borders belong to the ordinary side, or to M's.
+TEST_P(ReferenceOfDim, ChangesItsFormJustBeyondEachBorder) {
+    const Scale scale = scale_for(GetParam());
+    const auto expect_around = [&](float border, bool inner_is_above, auto is_inner) {
+        float score = least_score_of(border, scale);
+        for (int i = 0; i < 4; ++i) score = std::nextafter(score, -HUGE_VALF);
+        int inner = 0;
+        for (int i = 0; i < 8; ++i, score = std::nextafter(score, HUGE_VALF)) {
+            const float exponent = score * scale.c;
+            const bool wanted = inner_is_above ? exponent >= border : exponent <= border;
+            EXPECT_EQ(is_inner(reference_at(score, scale)), wanted) << border << " " << exponent;
+            inner += wanted;
+        }
+        EXPECT_TRUE(inner >= 3 && inner <= 7) << border; // both sides were there
+    };
+    const auto has_no_M = [](const Reference& reference) { return reference.M == 0.0f; };
+    const auto has_no_origin = [](const Reference& reference) { return reference.origin == 0.0f; };
+    expect_around(-8.0f, true, has_no_M);
+    expect_around(72.0f, false, has_no_M);
+    expect_around(-0x1p21f, true, has_no_origin);
+    expect_around(0x1p21f, false, has_no_origin);
+}
+
+TEST_P(ReferenceOfDim, IsRaisedAboveSeventyTwoUnitsMoreAndFlooredAtMinusOneHundredAndTwenty) {
+    const Scale scale = scale_for(GetParam());
+    for (const float M : {0.0f, 100.0f, -40.0f, 5000.0f}) {
+        const Reference reference = reference_at(M * scale.inv_c, scale);
+        ASSERT_EQ(reference.M, M);
+        const float most = (M + 72.0f) * scale.inv_c;
+        EXPECT_TRUE(reference.covers(most)) << M;
+        EXPECT_FALSE(reference.covers(std::nextafter(most, HUGE_VALF))) << M;
+        EXPECT_EQ(reference.floor, (M - 120.0f) * scale.inv_c) << M;
+    }
+    const float far = 0x1p24f * scale.inv_c;
+    const Reference reference = reference_at(far, scale);
+    EXPECT_EQ(reference.origin, far);
+    EXPECT_TRUE(reference.covers(far));
+    EXPECT_FALSE(reference.covers(std::nextafter(far, HUGE_VALF)));
+    EXPECT_EQ(reference.floor, -120.0f * scale.inv_c);
+}
+
+TEST(PowerOfTwo, IsNothingBelowTheLeastNormalNumber) {
+    EXPECT_EQ(power_of_two(0.0f), 1.0f);
+    EXPECT_EQ(power_of_two(-126.0f), 0x1p-126f);
+    for (const float k : {-127.0f, -128.0f, -1e9f, -HUGE_VALF}) EXPECT_EQ(bits_of(power_of_two(k)), 0u) << k;
 }
 
 // What lets a kernel that knows a bound leave the maximum out.

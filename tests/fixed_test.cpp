@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "../src/sequential.h"
 
@@ -265,6 +266,60 @@ TEST(FixedWeight, StaysBelowTwoToThe24) {
         ASSERT_LT(y * 0x1p24f, 0x1p24f) << g;
     }
     EXPECT_LT(worst, kWeightError);
+}
+
+// Everything else here, and every kernel, takes its constants from the contract: these bits stay when it moves. The
+// first two of the polynomial change with the last bit of any of its coefficients.
+TEST(FixedWeight, HasTheseBitsForever) {
+    const std::pair<float, uint32_t> fractions[] = {
+        {0x1.5876acp+0f, 0x3f2201d8}, {0x1.f05bbap+0f, 0x3f746d07}, {0x1p+0f, 0x3efefffe},
+        {0x1.000002p+0f, 0x3eff0000}, {0x1.0624dep+0f, 0x3f01a387}, {0x1.1p+0f, 0x3f052519},
+        {0x1.2p+0f, 0x3f0b0a2c},      {0x1.333334p+0f, 0x3f127583}, {0x1.4p+0f, 0x3f179fb8},
+        {0x1.555556p+0f, 0x3f20a3d3}, {0x1.6p+0f, 0x3f2558d8},      {0x1.8p+0f, 0x3f344fef},
+        {0x1.99999ap+0f, 0x3f4140fd}, {0x1.c71c72p+0f, 0x3f5a98e3}, {0x1.ep+0f, 0x3f69d607},
+        {0x1.fffffep+0f, 0x3f7efffe}};
+    for (const auto& [g, bits] : fractions) EXPECT_EQ(bits_of(kappa_exp2(g)), bits) << g;
+    const std::pair<int32_t, int32_t> scores[] = {{0, 14052791},       {-1, 14052790},      {-12345, 14038464},
+                                                  {-4194304, 9936824}, {-8388608, 7026396}, {-41943117, 439147},
+                                                  {-167772163, 13},    {-209715101, 0},     {-218103808, 0}};
+    const Unit unit = {0, 23, 0};
+    for (const auto& [x, weight] : scores) EXPECT_EQ(weight_of(x, tile_top(0, unit), unit), weight) << x;
+    const uint32_t quarters[] = {0x3f9837f0, 0x3fb504f3, 0x3fd744fd, 0x40000000};
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(bits_of(quarter_power(i + 1)), quarters[i]) << i;
+}
+
+TEST(FixedScale, HasTheseBitsForever) {
+    const std::pair<int, uint32_t> factors_of_q[] = {{1, 0x3f8cb276},  {2, 0x3f46f9cc},   {7, 0x3ed4b6cc},
+                                                     {16, 0x3e8cb276}, {32, 0x3e46f9cc},  {33, 0x3e43f014},
+                                                     {64, 0x3e0cb276}, {128, 0x3dc6f9cc}, {256, 0x3d8cb276}};
+    for (const auto& [d, bits] : factors_of_q) EXPECT_EQ(bits_of(query_factor(scale_for(d).c)), bits) << d;
+}
+
+// No output shows it, as both sides are the same numbers times a power of two; but kernels that join sums go by it.
+TEST(FixedReference, IsRaisedByMoreThanThirty) {
+    for (const float reference : {0.0f, -40.0f, 1e6f}) {
+        EXPECT_FALSE(raises(reference + 30.0f, reference));
+        EXPECT_TRUE(raises(reference + 31.0f, reference));
+    }
+    EXPECT_TRUE(raises(-1e30f, -HUGE_VALF));
+}
+
+// The border of every field: bits of fraction up to 23, more are cut, and below none scores are whole.
+TEST(FixedUnit, HasTheseBorders) {
+    const auto expect = [](int f, int cut, int bits, int whole) {
+        const Unit unit = unit_of(f + 24, 0);
+        EXPECT_TRUE(unit.cut == cut && unit.bits == bits && unit.whole == whole) << f;
+    };
+    expect(22, 0, 22, 0);
+    expect(23, 0, 23, 0);
+    expect(24, 1, 23, 0);
+    expect(54, 31, 23, 0);
+    expect(55, 31, 23, 0);
+    expect(1, 0, 1, 0);
+    expect(0, 0, 0, 0);
+    expect(-1, 0, 0, 1);
+    expect(-127, 0, 0, 127);
+    expect(-128, 0, 0, 127);
 }
 
 TEST(FixedWeight, IsMadeOfAFractionAndAPower) {
