@@ -3,12 +3,13 @@
 #include <array>
 #include <utility>
 
+#include "border_values.h"
 #include "contract.h"
 
 namespace hw4 {
 namespace {
 
-constexpr std::array<std::pair<const char*, CaseKind>, 11> kKinds = {{
+constexpr std::array<std::pair<const char*, CaseKind>, 13> kKinds = {{
     {"uniform", CaseKind::uniform},
     {"equal", CaseKind::equal},
     {"negative", CaseKind::negative},
@@ -20,6 +21,8 @@ constexpr std::array<std::pair<const char*, CaseKind>, 11> kKinds = {{
     {"fading", CaseKind::fading},
     {"climb", CaseKind::climb},
     {"brink", CaseKind::brink},
+    {"threshold", CaseKind::threshold},
+    {"digits", CaseKind::digits},
 }};
 
 // A bijective mixer of 64 bits (two multiply-xorshift rounds), so that neighbouring counters give
@@ -38,12 +41,7 @@ float within(float limit, uint64_t word) { return centred(word) * (limit * 0x1p-
 
 float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 
-struct Position {
-    size_t batch;
-    char matrix; // 'Q', 'K' or 'V'
-    int64_t row;
-    int64_t column;
-};
+using Position = borders::Place;
 
 Position position_of(const Shape& shape, size_t index) {
     const size_t matrix = index / shape.matrix_floats();
@@ -123,6 +121,8 @@ float special_value(const CaseRecipe& recipe, size_t index) {
         }
         break;
     case CaseKind::brink: return brink_value(recipe.shape, at, plain, word);
+    case CaseKind::threshold: return borders::threshold_value(recipe.shape, at, word);
+    case CaseKind::digits: return borders::digits_value(recipe.shape, at, word);
     }
     return plain;
 }

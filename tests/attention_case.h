@@ -102,7 +102,8 @@ inline testing::AssertionResult same_bytes(const std::vector<float>& expected, c
 
 constexpr CaseKind kAllKinds[] = {CaseKind::uniform,  CaseKind::equal,    CaseKind::negative, CaseKind::spread,
                                   CaseKind::denormal, CaseKind::dominant, CaseKind::vzero,    CaseKind::huge,
-                                  CaseKind::fading,   CaseKind::climb,    CaseKind::brink};
+                                  CaseKind::fading,   CaseKind::climb,    CaseKind::brink,    CaseKind::threshold,
+                                  CaseKind::digits};
 constexpr int kKinds = static_cast<int>(std::size(kAllKinds));
 
 // Sizes around every edge: one, tiles, blocks of rows and segments with one less and one more, odd and whole d.

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "../src/contract.h"
 #include "../src/domain.h"
+#include "../src/fixed.h"
 
 namespace hw4 {
 namespace {
@@ -52,8 +55,9 @@ double largest(const std::vector<double>& x) { return *std::max_element(x.begin(
 double smallest(const std::vector<double>& x) { return *std::min_element(x.begin(), x.end()); }
 
 TEST(CaseKinds, HaveNames) {
-    EXPECT_EQ(case_kind_names(), (std::vector<std::string>{"uniform", "equal", "negative", "spread", "denormal",
-                                                           "dominant", "vzero", "huge", "fading", "climb", "brink"}));
+    EXPECT_EQ(case_kind_names(),
+              (std::vector<std::string>{"uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero",
+                                        "huge", "fading", "climb", "brink", "threshold", "digits"}));
     EXPECT_EQ(case_kind("uniform"), CaseKind::uniform);
     EXPECT_EQ(case_kind("climb"), CaseKind::climb);
     for (const char* name : {"", "Uniform", "uniform ", "climbing"}) EXPECT_EQ(case_kind(name), std::nullopt) << name;
@@ -67,7 +71,8 @@ TEST(CaseValues, AreTheseForever) {
     const std::vector<std::pair<const char*, uLong>> sums = {
         {"uniform", 0xd7461d66},  {"equal", 0xac808f77},    {"negative", 0xdaac084f}, {"spread", 0xc431883c},
         {"denormal", 0xd33f4624}, {"dominant", 0x0c50fbe6}, {"vzero", 0x0f924dba},    {"huge", 0x749d645a},
-        {"fading", 0xbbdd321f},   {"climb", 0x9b7fd8c1},    {"brink", 0x2a156bc8}};
+        {"fading", 0xbbdd321f},   {"climb", 0x9b7fd8c1},    {"brink", 0x2a156bc8},    {"threshold", 0x5fbdb732},
+        {"digits", 0xa041d6b4}};
     for (const auto& [name, sum] : sums) {
         const std::vector<float> data = values({{2, 40, 6}, *case_kind(name), 9});
         EXPECT_EQ(crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size() * sizeof(float))),
@@ -230,6 +235,84 @@ TEST(CaseValues, BrinkCreepsPastTheReachOfIntegers) {
         for (int64_t key = 0; key + kKeyTile < shape.tokens; ++key)
             EXPECT_NEAR(exponent(key + kKeyTile) - exponent(key), 3.2, 4.5) << batch << " " << key;
     }
+}
+
+// The rows and, of each, the scores as f32 takes them: one product.
+TEST(CaseValues, ThresholdMeetsEveryBorderToTheBit) {
+    const Shape shape{2, 160, 64};
+    const std::vector<float> data = values({shape, CaseKind::threshold, 1});
+    const Scale scale = scale_for(shape.dim);
+    std::map<float, std::set<int>> first_tiles; // of each border, on which sides of it a first tile's largest score is
+    std::set<int> raises;                       // likewise, of later tiles and what raises M = 100
+    std::set<int> floors;                       // and of keys and the deepest weight
+    for (int64_t row = 0; row < shape.batches * shape.dim; ++row) {
+        const float* q = data.data() + (row / shape.dim * 3 * shape.tokens + row % shape.dim) * shape.dim;
+        const float* k = data.data() + (row / shape.dim * 3 + 1) * shape.tokens * shape.dim;
+        const auto score = [&](int64_t key) { return q[row % shape.dim] * k[key * shape.dim + row % shape.dim]; };
+        EXPECT_EQ(std::count(q, q + shape.dim, 0.0f), shape.dim - 1);
+        const auto side = [](float x, float border) { return x < border ? -1 : x > border ? 1 : 0; };
+        float first = -HUGE_VALF;
+        for (int64_t key = 0; key < 32; ++key) first = std::max(first, score(key));
+        for (const float border : {-8.0f, 72.0f, -0x1p21f, 0x1p21f})
+            if (std::fabs(first * scale.c / border - 1) < 1e-5f)
+                first_tiles[border].insert(side(first * scale.c, border));
+        for (const int64_t key : {37, 69}) {
+            const float most = 172.0f * scale.inv_c;
+            if (std::fabs(score(key) / most - 1) < 1e-5f && std::fabs(first * scale.c - 100) < 1)
+                raises.insert(side(score(key), most));
+            const float least = -120.0f * scale.inv_c;
+            if (std::fabs(score(key) / least - 1) < 1e-5f) floors.insert(side(score(key), least));
+        }
+    }
+    const std::set<int> all = {-1, 0, 1};
+    for (const float border : {-8.0f, 72.0f, -0x1p21f, 0x1p21f}) EXPECT_EQ(first_tiles[border], all) << border;
+    EXPECT_EQ(raises, all);
+    EXPECT_EQ(floors, all);
+}
+
+TEST(CaseValues, DigitsMeetsTheBordersOfFixed) {
+    const Shape shape{2, 200, 64};
+    const std::vector<float> data = values({shape, CaseKind::digits, 1});
+    const float factor = fixed::query_factor(scale_for(shape.dim).c);
+    std::set<int> bits;                  // of fraction
+    std::set<int> on_quarters;           // whether a tile's largest score is on one, or one step below or above
+    std::map<int, std::set<bool>> turns; // of rows of Q and tiles of K and V: which side of the largest number
+    const auto note_turn = [&](int which, float scaled) {
+        const uint32_t mantissa = bits_of(scaled) & 0x7fffffu;
+        if (mantissa > 0x7efef0 && mantissa < 0x7eff10) turns[which].insert(mantissa > 0x7efefe);
+    };
+    for (int64_t batch = 0; batch < shape.batches; ++batch) {
+        const float* q = data.data() + static_cast<size_t>(batch) * shape.batch_input_floats();
+        const float* k = q + shape.matrix_floats();
+        const float* v = k + shape.matrix_floats();
+        const auto largest_of = [&](const float* x, int64_t rows) {
+            float most = 0;
+            for (int64_t i = 0; i < rows * shape.dim; ++i) most = std::max(most, std::fabs(x[i]));
+            return most;
+        };
+        for (int64_t tile = 0; tile < 3; ++tile) {
+            note_turn(1, largest_of(k + tile * 64 * shape.dim, 64) * fixed::kWiden);
+            note_turn(2, largest_of(v + tile * 64 * shape.dim, 64) * fixed::kWiden);
+        }
+        const int k_exponent = fixed::tile_exponent(largest_of(k, 64));
+        for (int64_t row = 0; row < 127; ++row) {
+            const float scaled = fixed::scaled_query(largest_of(q + row * shape.dim, 1), factor);
+            if (scaled == 0) continue;
+            note_turn(0, scaled);
+            const int q_exponent = fixed::exponent_for(scaled);
+            bits.insert(q_exponent + k_exponent - 24);
+            if (row >= 64) continue; // Q is a power of two: x is the key's number over 4
+            const float key = k[5 * shape.dim + row];
+            const int32_t x = fixed::quantised(key, fixed::tile_factors(k_exponent)) >> 2;
+            const int32_t quarter = 1 << std::max(0, q_exponent + k_exponent - 26);
+            if (quarter == 1) continue;
+            const int32_t over = (x % quarter + quarter) % quarter;
+            if (over <= 1 || over == quarter - 1) on_quarters.insert(over <= 1 ? over : -1);
+        }
+    }
+    for (const int which : {0, 1, 2}) EXPECT_EQ(turns[which], (std::set<bool>{false, true})) << "QKV"[which];
+    for (const int wanted : {-2, -1, 0, 1, 2, 22, 23, 24, 59}) EXPECT_EQ(bits.count(wanted), 1u) << wanted;
+    EXPECT_EQ(on_quarters, (std::set<int>{-1, 0, 1}));
 }
 
 TEST(CaseValues, ClimbPassesTheReachOfIntegersTwice) {

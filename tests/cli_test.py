@@ -48,7 +48,8 @@ OPTIONS = ("arith", "device", "kernel", "list-kernels", "streams", "copies", "th
            "help", "version")
 ARITHMETICS = ("f32", "fixed")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
-KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink")
+KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
+         "threshold", "digits")
 
 
 def setUpModule():
