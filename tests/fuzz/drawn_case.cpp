@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
+#include "../../src/case_values.h"
 #include "../../src/contract.h"
 #include "../../src/domain.h"
 #include "random.h"
@@ -290,12 +292,29 @@ private:
     Matrix v_;
 };
 
+// One case in sixteen is of a kind that meets the borders of a contract to the bit. The seed alone decides, without a
+// draw: the others are what they were.
+std::optional<std::string> border_kind(uint64_t seed) {
+    if (seed % 16 != 9) return std::nullopt;
+    return seed / 16 % 2 == 0 ? "threshold" : "digits";
+}
+
 } // namespace
 
 DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     Random random(seed);
     shape = draw_shape(random);
     qkv.resize(static_cast<size_t>(shape.batches) * shape.batch_input_floats());
+    if (const auto kind = border_kind(seed)) {
+        values = *kind;
+        fill_case_values({shape, *case_kind(*kind), seed}, 0, qkv.size(), qkv.data());
+    } else {
+        draw_batches(random);
+    }
+    DomainCheck(name(), shape).check(0, shape.input_rows(), qkv.data());
+}
+
+void DrawnCase::draw_batches(Random& random) {
     const int64_t different = std::min(shape.batches, random.pick<int64_t>({1, 3, 7}));
     for (int64_t b = 0; b < different; ++b) {
         values += b == 0 ? "" : "; ";
@@ -309,7 +328,6 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
         float* to = std::copy(from, v, batch(b));
         std::rotate_copy(v, middle, v + shape.matrix_floats(), to);
     }
-    DomainCheck(name(), shape).check(0, shape.input_rows(), qkv.data());
 }
 
 std::string DrawnCase::name() const {

@@ -10,6 +10,8 @@
 
 namespace hw4::fuzz {
 
+class Random;
+
 struct DrawnCase {
     explicit DrawnCase(uint64_t seed);
 
@@ -23,6 +25,9 @@ struct DrawnCase {
     Shape shape;
     std::string values; // of what kind they are
     std::vector<float> qkv;
+
+private:
+    void draw_batches(Random& random);
 };
 
 } // namespace hw4::fuzz
