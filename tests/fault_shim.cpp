@@ -12,8 +12,13 @@
 //                       fchmod, fallocate, flock, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
-//     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all
+//     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all;
+//                       "wait": does what it should, but only when somebody has removed FAULT_FIRED
 //     FAULT_FIRED=PATH  a file that is made when it did, with the name of the file that the call was about, if any
+//
+// And, whether anything goes wrong or not:
+//
+//     FAULT_LOG=PATH    a line for each file call of the program, in their order: its name and that of the file
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -34,6 +39,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 // The C library's own, under the names that are left when malloc is taken.
 // NOLINTBEGIN(bugprone-reserved-identifier)
@@ -66,11 +72,12 @@ Result fail(int error) {
 
 // ---- At a call
 
-enum class How { none, error, part, nothing };
+enum class How { none, error, part, nothing, wait };
 
 struct Plan {
     const char* call = nullptr; // null: nothing is to go wrong, or it is too early
     const char* fired = nullptr;
+    const char* log = nullptr;
     long at = 0;
     bool stays = false;
     How how = How::none;
@@ -93,11 +100,18 @@ int find_program(dl_phdr_info* info, size_t, void*) { // the first one listed is
     return 1;
 }
 
+How how_named(const char* name) {
+    if (std::strcmp(name, "short") == 0) return How::part;
+    if (std::strcmp(name, "none") == 0) return How::nothing;
+    return std::strcmp(name, "wait") == 0 ? How::wait : How::error;
+}
+
 void read_plan() {
     ::dl_iterate_phdr(find_program, nullptr);
+    plan.log = std::getenv("FAULT_LOG");
     const char* how = std::getenv("FAULT_HOW");
     if (how == nullptr) return;
-    plan.how = std::strcmp(how, "short") == 0 ? How::part : std::strcmp(how, "none") == 0 ? How::nothing : How::error;
+    plan.how = how_named(how);
     plan.error = static_cast<int>(std::strtol(how, nullptr, 10)); // 0 of a word
     plan.at = setting("FAULT_AT");
     plan.stays = setting("FAULT_STAYS") == 1;
@@ -112,15 +126,17 @@ public:
     explicit FileOfCall(const char* path) : path_(path) {}
     explicit FileOfCall(int fd) : fd_(fd) {}
 
-    // Its name, by the bare system calls, which nothing here counts.
-    void write_to(long fd) const {
-        if (path_ != nullptr) ::syscall(SYS_write, fd, path_, std::strlen(path_));
-        if (fd_ < 0) return;
+    // Its name, as long as there is room. By the bare system calls, as all that nothing here is to count.
+    size_t name(char* to, size_t room) const {
+        if (path_ != nullptr) {
+            const size_t size = std::min(room, std::strlen(path_));
+            std::memcpy(to, path_, size);
+            return size;
+        }
+        if (fd_ < 0) return 0;
         char link[32];
-        char name[PATH_MAX];
         std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd_);
-        const long size = ::syscall(SYS_readlinkat, AT_FDCWD, link, name, sizeof name);
-        if (size > 0) ::syscall(SYS_write, fd, name, size);
+        return static_cast<size_t>(std::max(0L, ::syscall(SYS_readlinkat, AT_FDCWD, link, to, room)));
     }
 
 private:
@@ -128,12 +144,33 @@ private:
     int fd_ = -1;
 };
 
+// In one piece, for other threads write lines too.
+void write_file(const char* path, int flags, const char* text, size_t size) {
+    const long fd = ::syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+    if (fd < 0) return;
+    ::syscall(SYS_write, fd, text, size);
+    ::syscall(SYS_close, fd);
+}
+
 void leave_sign(const FileOfCall& file) {
     if (plan.fired == nullptr) return;
-    const long fd = ::syscall(SYS_openat, AT_FDCWD, plan.fired, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return;
-    file.write_to(fd);
-    ::syscall(SYS_close, fd);
+    char name[PATH_MAX];
+    write_file(plan.fired, O_TRUNC, name, file.name(name, sizeof name));
+}
+
+void wait_until_sign_is_gone() {
+    const timespec pause = {0, 1000000};
+    while (plan.fired != nullptr && ::syscall(SYS_faccessat, AT_FDCWD, plan.fired, F_OK) == 0)
+        ::syscall(SYS_nanosleep, &pause, nullptr);
+}
+
+void add_to_log(const char* call, const FileOfCall& file) {
+    if (plan.log == nullptr) return;
+    char line[PATH_MAX + 64];
+    auto size = static_cast<size_t>(std::snprintf(line, sizeof line, "%.32s ", call));
+    size += file.name(line + size, PATH_MAX);
+    line[size++] = '\n';
+    write_file(plan.log, O_APPEND, line, size);
 }
 
 // What this call is to do.
@@ -142,6 +179,7 @@ How due(const char* call, const FileOfCall& file = {}) {
     const long number = ++calls;
     if (plan.stays ? number < plan.at : number != plan.at) return How::none;
     if (number == plan.at) leave_sign(file);
+    if (plan.how == How::wait) wait_until_sign_is_gone();
     errno = plan.error;
     return plan.how;
 }
@@ -149,7 +187,9 @@ How due(const char* call, const FileOfCall& file = {}) {
 // The same, for calls that libraries make too; those that are linked statically are part of the program.
 How due_in_program(const char* call, const void* caller, const FileOfCall& file = {}) {
     const auto address = reinterpret_cast<uintptr_t>(caller);
-    return address >= plan.program_begin && address < plan.program_end ? due(call, file) : How::none;
+    if (address < plan.program_begin || address >= plan.program_end) return How::none;
+    add_to_log(call, file);
+    return due(call, file);
 }
 
 // One that moves bytes: `work(size)` is the call.
@@ -159,7 +199,8 @@ ssize_t move_badly(How how, size_t size, const Work& work) {
     case How::error: return -1;
     case How::nothing: return 0;
     case How::part: return work(std::max<size_t>(size / 2, std::min<size_t>(size, 1)));
-    case How::none: break;
+    case How::none:
+    case How::wait: break;
     }
     return work(size);
 }

@@ -8,10 +8,12 @@ HW4_BIN names the folder with the programs, HW4_BUILD the one with fault_shim.so
 HW4_SOAK=1 kills it hundreds of times.
 """
 import contextlib
+import errno
 import gzip
 import json
 import os
 import random
+import re
 import resource
 import signal
 import struct
@@ -116,6 +118,81 @@ class FileFaultTest(FaultTest):
     def test_gzip_that_ends_early(self):
         zipped = self.file(gzip.compress(self.case.read_bytes(), 1)[:-100000], "case.in.gz")
         self.assert_fails(hw4(zipped, self.out, device=self.device), cli_test.BAD_DATA, r"gzip stream corrupt", zipped)
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
+class StepTest(FaultTest):
+    """The order of hw4's calls, and what others may do between two of them."""
+
+    def setUp(self):
+        super().setUp()
+        self.case = self.file(cli_test.counting(1, 4, 3))
+        self.log = self.dir / "log"
+
+    def calls(self, *names):
+        """Those of the last run, each with the last part of its file's name; that of a temporary file is TEMPORARY."""
+        lines = [line.split(" ", 1) for line in self.log.read_text().splitlines()]
+        return [(call, re.sub(r"\.hw4-\d+-\d+\.tmp$", " TEMPORARY", Path(file).name))
+                for call, file in lines if call in names]
+
+    def start_until(self, call, number=1):
+        """hw4 held up in its k-th such call. Returns a function that lets it go on to its end."""
+        fired = self.dir / "fired"
+        faults = {"FAULT_CALL": call, "FAULT_AT": str(number), "FAULT_HOW": "wait", "FAULT_FIRED": str(fired)}
+        process = self.start(self.case, self.out, stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "LD_PRELOAD": str(SHIM), **faults})
+        cli_test.wait_until(lambda: fired.exists() or process.poll() is not None, f"hw4 calls {call}")
+        self.assertTrue(fired.exists(), f"there was no {call}")
+
+        def go_on():
+            fired.unlink()
+            stderr = process.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(process.returncode, OK, stderr)
+        return go_on
+
+    def test_sync_flushes_the_file_before_it_gets_its_name_and_the_name_after(self):
+        done = self.faulty(self.case, "--sync", FAULT_LOG=self.log)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(self.calls("fsync", "rename"), [("fsync", "case.out TEMPORARY"),
+                                                         ("rename", "case.out TEMPORARY"), ("fsync", self.dir.name)])
+
+    def test_interrupted_reservation_is_made_again(self):
+        done = self.faulty(self.case, FAULT_LOG=self.log, FAULT_CALL="fallocate", FAULT_AT=1, FAULT_HOW=errno.EINTR)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(self.calls("fallocate"), 2 * [("fallocate", "case.out TEMPORARY")])
+
+    def test_new_file_is_ours_alone_until_it_has_the_old_ones_group(self):
+        self.out.write_bytes(OLD_OUTPUT)
+        self.out.chmod(0o660)
+        go_on = self.start_until("fchmod")
+        [temporary] = self.temporaries()
+        self.assertEqual(temporary.stat().st_mode & 0o777, 0o600)
+        go_on()
+        self.assertEqual(self.out.stat().st_mode & 0o777, 0o660)
+
+    def test_others_may_take_a_new_file_for_a_leftover(self):
+        """As long as it has no lock. Under the same name there may then be one of theirs, from another machine with a
+        process of that number."""
+        for theirs in (None, b"theirs"):
+            with self.subTest(theirs=theirs):
+                go_on = self.start_until("flock")
+                [taken] = self.temporaries()
+                taken.unlink()
+                if theirs:
+                    taken.write_bytes(theirs)
+                go_on()
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+                self.assertEqual([path.read_bytes() for path in self.temporaries()], [theirs] if theirs else [])
+
+    def test_others_may_finish_what_looked_like_a_leftover(self):
+        """Until its lock was had. What has its name by then is another file."""
+        left = self.file(b"a result", f"{self.out.name}.hw4-1-0.tmp")
+        go_on = self.start_until("flock")
+        left.rename(self.dir / "other.out")
+        left.write_bytes(b"another")
+        go_on()
+        self.assertEqual(left.read_bytes(), b"another")
+        self.assertEqual((self.dir / "other.out").read_bytes(), b"a result")
 
 
 class LimitTest(FaultTest):

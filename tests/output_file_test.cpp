@@ -239,6 +239,14 @@ TEST_F(Output, KeepsTheModeOfTheOldFile) {
     ::umask(before);
 }
 
+// Nothing is written here: that alone would end set-user-id, but for root.
+TEST_F(Output, DoesNotKeepSetUserIdAndItsKin) {
+    write_file(path_, "old");
+    ASSERT_EQ(::chmod(path_.c_str(), 07755), 0);
+    put(path_, "");
+    EXPECT_EQ(mode_of(path_), 0755u);
+}
+
 TEST_F(Output, WritesBehindALink) {
     fs::create_directory(folder_ / "deep");
     write_file(folder_ / "deep/real", "old");

@@ -150,6 +150,14 @@ TEST_F(SharedDirectory, AModeThatAStrangerChoseIsNarrowedByTheUmask) {
     EXPECT_EQ(mode_of(path_), 0644u);
 }
 
+TEST_F(SharedDirectory, SetUserIdOfAStrangersFileDoesNotBecomeOurs) {
+    plant_file(kStranger, kStranger, 07777);
+    const mode_t before = ::umask(022);
+    EXPECT_EQ(failure_to_put(path_, ""), Failure{});
+    ::umask(before);
+    EXPECT_EQ(mode_of(path_), 0755u);
+}
+
 gid_t group_of(const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) throw std::runtime_error(with_errno(path));

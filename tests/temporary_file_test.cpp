@@ -84,6 +84,27 @@ TEST_F(Temporary, LeavesWhatTheRunIsAbout) {
     EXPECT_EQ(folder_.names(), (Names{"a.out.hw4-12-0.tmp", "a.out.hw4-12-1.tmp"}));
 }
 
+// Neither an input of that name nor the file of a stranger, who would still own the result.
+TEST_F(Temporary, IsNeverAFileThatIsThere) {
+    const std::string there = target_ + ".hw4-" + std::to_string(::getpid()) + "-0.tmp";
+    write_file(there, "not ours");
+    const auto write_and_rename = [&](const std::vector<FileIdentity>& kept) {
+        TemporaryFile file(target_, target_, 0666, interrupts_, kept);
+        EXPECT_EQ(::write(file.fd(), "text", 4), 4);
+        EXPECT_TRUE(file.rename_to(target_));
+    };
+    struct stat status {};
+    ASSERT_EQ(::stat(there.c_str(), &status), 0);
+    write_and_rename({identity_of(status)});
+    EXPECT_EQ(read_file(there), "not ours");
+    EXPECT_EQ(read_file(target_), "text");
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of another user";
+    ASSERT_EQ(::chown(there.c_str(), 65534, 65534), 0);
+    write_and_rename({});
+    EXPECT_EQ(read_file(there), "not ours");
+    EXPECT_EQ(read_file(target_), "text");
+}
+
 TEST_F(Temporary, LeavesNamesThatOnlyLookLikeIt) {
     const Names strangers = {"a.out.hw4-.tmp",        "a.out.hw4-1-.tmp",        "a.out.hw4--1.tmp",
                              "a.out.hw4-1-0.tmp.bak", "a.out.hw4-1-0.temp",      "a.out.hw4-1.tmp",
