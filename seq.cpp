@@ -23,6 +23,7 @@
 #include "src/fma_clones.h"
 #include "src/interrupt.h"
 #include "src/output_file.h"
+#include "src/refused_option.h"
 #include "src/sequential.h"
 #include "src/standard_output.h"
 #include "src/standard_streams.h"
@@ -137,15 +138,14 @@ Request parse(int argc, char** argv) {
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
     for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
-        const std::string word = argv[optind - 1];
         switch (code) {
         case 't': request.print_time = true; break;
         case 'a':
             if (!hw4::parse_arithmetic(optarg, request.arithmetic))
                 usage_error("--arith '" + std::string(optarg) + "': need f32 or fixed");
             break;
-        case ':': usage_error("option '" + word + "' needs a value");
-        default: usage_error("option '" + word + "' is not known, or takes no value");
+        case ':': usage_error("option '" + hw4::refused_option(argv) + "' needs a value");
+        default: usage_error("option '" + hw4::refused_option(argv) + "' is not known, or takes no value");
         }
     }
     const int names = argc - optind;

@@ -20,6 +20,7 @@
 #include "../src/case_file.h"
 #include "../src/error.h"
 #include "../src/file_descriptor.h"
+#include "../src/refused_option.h"
 #include "../src/shape.h"
 
 namespace hw4 {
@@ -244,12 +245,15 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
     static constexpr option kOptions[] = {
         {"atol", required_argument, nullptr, 'a'}, {"help", no_argument, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
     Arguments arguments;
+    opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
     for (int code = 0; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (code) {
         case 'a': arguments.atol = parse_atol(optarg); break;
         case 'h': std::fputs(kUsage, stdout); return std::nullopt;
-        default: throw CannotCompare("wrong usage; see --help"); // getopt has named the option
+        default:
+            throw CannotCompare("option '" + refused_option(argv) +
+                                "' is not known, or its value is missing or too much; see --help");
         }
     }
     if (argc - optind != 3) throw CannotCompare("need INPUT, EXPECTED and GOT; see --help");
@@ -273,7 +277,7 @@ int main(int argc, char** argv) {
     try {
         return hw4::run(argc, argv);
     } catch (const std::exception& error) { // bad_alloc too: no failure may look like a verdict
-        std::fprintf(stderr, "compare: %s\n", error.what());
+        std::fprintf(stderr, "compare: %s\n", hw4::one_line(error.what()).c_str());
         return hw4::kCannotCompare;
     }
 }

@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 from case_table import ARITHMETICS, Case
+from terminal import one_line
 from verdict import JUDGE_ERROR, PASSED, SKIPPED, Result
 
 COURSE_CASES = 30
@@ -49,13 +50,14 @@ def case_lines(result: Result, cases: list[Case], asked_arith: str | None, color
     shape_width = max(len(case.shape) for case in cases)
     limit = "no limit" if result.limit_s is None else f"limit {result.limit_s:g} s"
     line = (f"{_colored_verdict(result.verdict, color)}  {result.case.name:{name_width}}  "
-            f"{contract}{result.case.shape:{shape_width}}  {_time_text(result):>9}  {limit:8}  {result.detail}")
-    return "\n".join([line, *("        " + text for text in result.explanation)])
+            f"{contract}{result.case.shape:{shape_width}}  {_time_text(result):>9}  {limit:8}  "
+            f"{one_line(result.detail)}")
+    return "\n".join([line, *("        " + one_line(text) for text in result.explanation)])
 
 
 def list_lines(cases: list[Case]) -> str:
-    return "\n".join(f"{case.name}  {case.shape:20}  {case.kind:9}  limit {case.limit_s:g} s  {case.flops:.3g} FLOP"
-                     for case in cases)
+    return "\n".join(one_line(f"{case.name}  {case.shape:20}  {case.kind:9}  limit {case.limit_s:g} s  "
+                              f"{case.flops:.3g} FLOP") for case in cases)
 
 
 def counts(results: list[Result]) -> tuple[int, int, int]:
@@ -129,6 +131,6 @@ def junit_text(results: list[Result]) -> str:
         if result.passed:
             continue
         tag = {SKIPPED: "skipped", JUDGE_ERROR: "error"}.get(result.verdict, "failure")
-        outcome = ElementTree.SubElement(element, tag, message=f"{result.verdict}: {result.detail}")
-        outcome.text = "\n".join(result.explanation)
+        outcome = ElementTree.SubElement(element, tag, message=one_line(f"{result.verdict}: {result.detail}"))
+        outcome.text = "\n".join(map(one_line, result.explanation))
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"

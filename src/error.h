@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "utf8.h"
+
 namespace hw4 {
 
 // The numbers are those of sysexits.h, clear of what shells and signals use.
@@ -23,15 +25,25 @@ enum class ExitCode : int {
     io_error = 74,
 };
 
-// The same text in one line, whatever names from outside are in it: control characters, which could also steer the
-// user's terminal, become \x0a and the like.
+// Control characters, in their 8-bit form too; line and paragraph separators; what turns the direction of text.
+inline bool steers_terminals(const Utf8Character& character) {
+    const char32_t code = character.code;
+    return !character.valid || code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
+// The same text in one line, whatever names from outside are in it: what could break the line or steer the user's
+// terminal, and what is no text at all, becomes \x0a and the like, byte by byte.
 inline std::string one_line(const std::string& text) {
     std::string line;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        char shown[8] = {c};
-        if (byte < 0x20 || byte == 0x7f) std::snprintf(shown, sizeof shown, "\\x%02x", byte);
-        line += shown;
+    for (size_t at = 0; at < text.size();) {
+        const Utf8Character character = utf8_at(text, at);
+        const bool shown = !steers_terminals(character);
+        for (const size_t end = at + character.size; at < end; ++at) {
+            char escape[8];
+            std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned char>(text[at]));
+            line += shown ? std::string(1, text[at]) : escape;
+        }
     }
     return line;
 }

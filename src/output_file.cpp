@@ -261,7 +261,7 @@ void OutputFile::sync_directory() const {
 
 void remark_leftovers(const char* program, const OutputFile& file) {
     for (const std::string& path : file.leftovers())
-        std::fprintf(stderr, "%s: note: removed %s, left by a run that was killed\n", program, path.c_str());
+        std::fprintf(stderr, "%s: note: removed %s, left by a run that was killed\n", program, one_line(path).c_str());
 }
 
 } // namespace hw4

@@ -23,6 +23,7 @@
 #include "../src/numbers.h"
 #include "../src/output_file.h"
 #include "../src/parallel.h"
+#include "../src/refused_option.h"
 #include "../src/standard_output.h"
 #include "../src/standard_streams.h"
 
@@ -165,6 +166,7 @@ int run(int argc, char** argv) {
     recipe.seed = 1;
     bool shaped = false;
     bool varied = false;
+    opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet
     for (int opt = 0; (opt = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (opt) {
@@ -182,7 +184,7 @@ int run(int argc, char** argv) {
             break;
         case 'l': list(); return 0;
         case 'h': std::fputs(kUsage, stdout); return 0;
-        default: return static_cast<int>(ExitCode::usage); // getopt has said what is wrong
+        default: usage_error("option '" + refused_option(argv) + "' is not known, or its value is missing or too much");
         }
     }
     const int names = argc - optind;

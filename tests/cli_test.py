@@ -887,8 +887,9 @@ class InputTest(CliTest):
                 self.assert_same_bytes(self.out.read_bytes(), want)
 
     def test_messages_are_one_line_whatever_is_in_the_names(self):
-        name = "red\x1b[31m\nline\x7f"
-        shown = "red\\x1b[31m\\x0aline\\x7f"
+        name = b"red\x1b[31m\nline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae \xc3\xa9\xe6\xbc\xa2"
+        shown = r"red\x1b[31m\x0aline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae" + " \u00e9\u6f22"
+        name = os.fsdecode(name)
         self.file(b"", name)
         for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
             done = run(program, *options, name, "case.out", cwd=self.dir)
@@ -898,6 +899,26 @@ class InputTest(CliTest):
         self.assertEqual((done.returncode, done.stderr.split(": note")[0]), (OK, f"hw4: {shown}"))
         done = hw4(f"--{name}", "in", "out")
         self.assertEqual(done.stderr, f"hw4: unknown or ambiguous option '--{shown}'; see --help\n")
+        for program in ("seq", "generate", "compare"):
+            done = run(program, f"--{name}", "in", "out")
+            self.assertTrue(done.stderr.startswith(f"{program}: option '--{shown}' is not known"), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        done = run("compare", name, "none", "none", cwd=self.dir)
+        self.assertEqual(done.stderr, "compare: none: cannot open: No such file or directory\n")
+        done = run("compare", name, name + "\n", name, cwd=self.dir)
+        self.assertEqual(done.stderr, f"compare: {shown}\\x0a: cannot open: No such file or directory\n")
+
+    def test_leftovers_are_named_in_one_line(self):
+        case = self.file(counting(1, 4, 3))
+        for program, args in (("hw4", ("--device", "cpu", case)), ("seq", (case,)), ("generate", ("t01",))):
+            with self.subTest(program):
+                left = self.file(b"half of", "new\nline\x1b[31m.hw4-1-0.tmp")
+                done = run(program, *args, self.dir / "new\nline\x1b[31m")
+                self.assertEqual(done.returncode, OK)
+                self.assertEqual([line for line in done.stderr.split("\n") if NOTE not in line],
+                                 [rf"{program}: note: removed {self.dir}/new\x0aline\x1b[31m.hw4-1-0.tmp, "
+                                  "left by a run that was killed", ""])
+                self.assertFalse(left.exists())
 
     @unittest.skipUnless(ADDRESS_SANITIZED, "not a build with AddressSanitizer")
     def test_leaks(self):

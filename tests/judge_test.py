@@ -315,6 +315,36 @@ class JudgeErrors(Workplace):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(message, done.stderr)
 
+    def test_names_do_not_steer_the_terminal(self):
+        """Nor do they break a line, or what is written in place of one that is no UTF-8."""
+        name = os.fsdecode(b"\x1b[31m\n\x9b31m\xc2\x9b31m\xe2\x80\xae\xc3\xa9")
+        shown = r"\x1b[31m\x0a\x9b31m\xc2\x9b31m\xe2\x80\xae" + "\u00e9"
+        utf8 = {"encoding": "utf-8", "env": {**os.environ, "PYTHONUTF8": "1"}}
+        for arguments in ([name], ["--runs", name], ["--nonsense" + name], ["--table", self.path(name)],
+                          ["--dir", self.path(name)], ["--hw4", self.path(name)]):
+            with self.subTest(arguments=arguments):
+                done = self.run_judge(*arguments, **utf8)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(shown, done.stderr.splitlines()[-1])
+        for command in ([UPDATE, name], [UPDATE, "--nonsense" + name], [UPDATE, "--table", name]):
+            done = subprocess.run([sys.executable, *command], capture_output=True, check=False, **utf8)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(shown, done.stderr.splitlines()[-1])
+
+    def test_names_of_the_case_folder_do_not_steer_the_terminal(self):
+        self.cases = self.path("cases\x1b[31m\n\x85")
+        os.mkdir(self.cases)
+        write(os.path.join(self.cases, "a1.in"), b"short")
+        junit = self.path("junit.xml")
+        said = self.expect("JE", "--junit", junit, hw4="put(GOOD)", exit_code=2)
+        shown = r"cases\x1b[31m\x0a\xc2\x85/a1.in has 5 bytes"
+        self.assertIn(shown, said.splitlines()[0])
+        self.assertIn(shown, ElementTree.parse(junit).find("testcase/error").get("message"))
+
+    def test_kinds_of_the_table_do_not_steer_the_terminal(self):
+        self.write_table(ROWS["a1"].replace("uniform", "\x1b[31m"))
+        self.assertIn(r"\x1b[31m", self.run_judge("--list").stdout)
+
     def test_generator_is_not_missed_when_the_inputs_are_there(self):
         shutil.copy(fixture("a1", ".in"), self.cases)
         self.expect("AC", "--bin", self.fake_bin(seq=True), hw4="put(GOOD)", exit_code=0)

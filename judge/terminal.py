@@ -1,0 +1,23 @@
+"""What reaches a terminal, whatever names from outside are in it."""
+from __future__ import annotations
+
+import argparse
+import re
+
+# Control characters, in their 8-bit form too; line and paragraph separators; what turns the direction of text; and
+# bytes of names that are no UTF-8, as Python keeps them.
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
+
+
+def one_line(text: str) -> str:
+    """As src/error.h shows it: what could break the line or steer the terminal becomes \\x0a and the like, byte by
+    byte."""
+    return _STEERING.sub(lambda found: "".join(map("\\x{:02x}".format, found[0].encode("utf-8", "surrogateescape"))),
+                         text)
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """One that repeats wrong arguments in one line."""
+
+    def error(self, message: str):
+        super().error(one_line(message))
