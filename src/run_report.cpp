@@ -4,6 +4,7 @@
 
 #include "arithmetic.h"
 #include "options.h"
+#include "utf8.h"
 
 namespace hw4 {
 namespace {
@@ -14,22 +15,29 @@ std::string number(double x) {
     return text;
 }
 
-// A JSON string. File names are bytes; what is not plain ASCII is escaped byte by byte, so the file is valid
-// whatever the name.
+std::string json_escape(char32_t unit) {
+    char escape[8];
+    std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(unit & 0xffff));
+    return escape;
+}
+
+// A JSON string, in ASCII alone. Names of files are bytes; those that are no UTF-8 become lone surrogates, U+DC80 to
+// U+DCFF, so that json.loads() of Python gives a name as its os.fsdecode() does, and os.fsencode() the bytes.
 std::string quoted(const std::string& text) {
     std::string out = "\"";
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') {
-            out += '\\';
-            out += c;
-        } else if (byte < 0x20 || byte >= 0x7f) {
-            char escape[8];
-            std::snprintf(escape, sizeof escape, "\\u%04x", byte);
-            out += escape;
-        } else {
-            out += c;
-        }
+    for (size_t at = 0; at < text.size();) {
+        const auto [code, size, valid] = utf8_at(text, at);
+        at += size;
+        if (code == '"' || code == '\\')
+            (out += '\\') += static_cast<char>(code);
+        else if (code >= 0x20 && code < 0x7f)
+            out += static_cast<char>(code);
+        else if (!valid)
+            out += json_escape(0xdc00 + code);
+        else if (code > 0xffff)
+            out += json_escape(0xd7c0 + (code >> 10)) + json_escape(0xdc00 + (code & 0x3ff));
+        else
+            out += json_escape(code);
     }
     return out + "\"";
 }

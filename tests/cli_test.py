@@ -1156,12 +1156,13 @@ class ReportTest(CliTest):
             self.assertIn(tracks[e["pid"], e["tid"]].split()[0], ("main", "reader", "writer"))
 
     def test_json_quotes_any_name(self):
-        for name in ('quote".in', "back\\slash.in", "new\nline.in", "snow\u2603man.in"):
+        for name in ('quote".in', "back\\slash.in", "new\nline.in", "snow\u2603man.in", "caf\u00e9 \U0001f600.in",
+                     os.fsdecode(b"latin \xe9, half \xe6\xbc, surrogate \xed\xb2\x80.in")):
             with self.subTest(name):
                 path = self.file(counting(1, 4, 3), name)
                 self.assertEqual(hw4("--json", self.dir / "run.json", path, self.out).returncode, OK)
                 told = json.loads((self.dir / "run.json").read_bytes())
-                self.assertEqual(told["input"], os.fsencode(path).decode("latin-1"))
+                self.assertEqual(told["input"], str(path))
 
     def test_json_replaces_no_other_file(self):
         content = counting(1, 4, 3)

@@ -212,7 +212,9 @@ TEST(JsonText, EscapesOddFileNames) {
     EXPECT_EQ(input("a \"b\" \\c/d"), R"("a \"b\" \\c/d")");
     EXPECT_EQ(input("tab\tline\nend\r"), R"("tab\u0009line\u000aend\u000d")");
     EXPECT_EQ(input("\x01\x1f\x7f"), R"("\u0001\u001f\u007f")");
-    EXPECT_EQ(input("\xc3\xa9\xff"), R"("\u00c3\u00a9\u00ff")");
+    EXPECT_EQ(input("\xc3\xa9\xe6\xbc\xa2"), R"("\u00e9\u6f22")");
+    EXPECT_EQ(input("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"), R"("\ud800\udc00\udbff\udfff")");
+    EXPECT_EQ(input("\x80\xff\xed\xb3\xbf"), R"("\udc80\udcff\udced\udcb3\udcbf")"); // no UTF-8, byte by byte
     EXPECT_EQ(input("\", \"x\": \"1"), R"("\", \"x\": \"1")");
     EXPECT_EQ(input(""), R"("")");
 }
