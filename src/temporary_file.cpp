@@ -43,9 +43,16 @@ bool is_temporary_name(const std::string& name, const std::string& start) {
 // Takes the lock of the open file, unless somebody has it. Also false where the file system has no locks.
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
+// To lock it. Not through a link, and not waiting for the other end of a FIFO. For writing, which NFS needs for a lock;
+// a umask may have left its user only reading. Where it left neither, the file stays.
+FileDescriptor open_left(const std::string& path) {
+    constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    const int fd = ::open(path.c_str(), O_WRONLY | kFlags);
+    return FileDescriptor(fd < 0 && errno == EACCES ? ::open(path.c_str(), O_RDONLY | kFlags) : fd);
+}
+
 bool remove_if_left(const std::string& path, const std::vector<FileIdentity>& kept) {
-    // Not through a link, and not waiting for the other end of a FIFO.
-    const FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const FileDescriptor fd = open_left(path);
     struct stat found {};
     struct stat named {};
     if (!fd.valid() || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != ::geteuid())

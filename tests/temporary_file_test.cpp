@@ -134,6 +134,27 @@ TEST_F(Temporary, LeavesOtherUsersFiles) {
     EXPECT_TRUE(fs::exists(path));
 }
 
+// In a child process that is not root: whether what one under this umask has left is removed.
+void remove_left_under(mode_t umask, const std::string& target) {
+    test::become_ordinary_user();
+    ::umask(umask);
+    const std::string left = target + ".hw4-1-0.tmp";
+    const FileDescriptor made(::open(left.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0666));
+    InterruptGuard interrupts;
+    const Names removed = TemporaryFile(target, target, 0666, interrupts).leftovers();
+    ::_exit(made.valid() && removed == Names{left} ? 0 : 1);
+}
+
+TEST(TemporaryDeath, RemovesWhatItsUserMayOnlyReadOrOnlyWrite) {
+    if (!test::can_be_ordinary_user()) GTEST_SKIP() << "root here cannot become another user";
+    const test::TemporaryFolder folder;
+    ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+    for (const mode_t umask : {0222u, 0444u}) {
+        EXPECT_EXIT(remove_left_under(umask, folder / "a.out"), ::testing::ExitedWithCode(0), "");
+        EXPECT_EQ(folder.names(), Names{}) << std::oct << umask;
+    }
+}
+
 // In a child process: the target again and again, each time with its own text. 0 if no file ever got lost.
 int write_often(const std::string& target, int times) {
     InterruptGuard interrupts;
