@@ -98,8 +98,8 @@ NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_L
 endif
 
 # ---- Files
-COMMON := src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp src/output_file.cpp \
-    src/temporary_file.cpp $(if $(COVERAGE),tests/coverage_exit.cpp)
+COMMON := src/access_list.cpp src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp \
+    src/output_file.cpp src/temporary_file.cpp $(if $(COVERAGE),tests/coverage_exit.cpp)
 ARM_KERNELS := neon fixed_sdot fixed_smmla
 X86_KERNELS := avx2 avx512 fixed_avx2 fixed_avx_vnni fixed_avx512
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,generic fixed_generic $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) \

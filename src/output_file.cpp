@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "access_list.h"
 #include "error.h"
 
 namespace hw4 {
@@ -119,6 +120,38 @@ bool same_entry(const std::string& a, const std::string& b) {
     return directory_a && directory_a == directory(b);
 }
 
+// What a file lets others do. Set-user-id and its kin are no part of it.
+struct Rights {
+    gid_t group;
+    mode_t mode;             // in which the group's are its own, also where there is a list
+    std::string access_list; // or none
+};
+
+// What one group might do is not for another.
+Rights for_another_group(const Rights& rights) {
+    const mode_t others = rights.mode & 07;
+    return {rights.group, rights.mode & (0707 | others << 3), with_group_like_others(rights.access_list)};
+}
+
+Rights rights_in(const struct stat& file, const std::string& path) {
+    Rights by_mode = {file.st_gid, file.st_mode & 0777, ""};
+    const auto list = access_list_of(path);
+    if (!list) return for_another_group(by_mode); // the mode may be that of others in the list
+    if (list->empty()) return by_mode;
+    return {by_mode.group, (by_mode.mode & 0707) | rights_of_group(*list) << 3, *list};
+}
+
+// By a new file. Where something fails (FAT has no modes) the file is open to fewer.
+void take_over(Rights rights, int fd) {
+    struct stat ours {};
+    const bool same_group = ::fstat(fd, &ours) == 0 && ours.st_gid == rights.group;
+    if (!same_group && ::fchown(fd, static_cast<uid_t>(-1), rights.group) != 0) rights = for_another_group(rights);
+    if (!rights.access_list.empty() && set_access_list(fd, rights.access_list)) return;
+    // Its directory may have given it a list, to which the group's bits would open it.
+    if (!set_access_list(fd, "")) rights.mode &= 0707;
+    (void)::fchmod(fd, rights.mode);
+}
+
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
@@ -166,8 +199,9 @@ void OutputFile::open_to_replace(const struct stat& existing, InterruptGuard& in
     // A mode that a stranger chose is narrowed by the umask. Our own file's is taken over, and until then nobody else
     // may open what is perhaps to be private.
     const bool ours = existing.st_uid == ::geteuid();
-    temporary_.emplace(target_, path_, existing.st_mode & (ours ? 0700 : 0777), interrupts, kept);
-    if (ours) take_over_rights(existing);
+    const Rights rights = rights_in(existing, target_);
+    temporary_.emplace(target_, path_, rights.mode & (ours ? 0700 : 0777), interrupts, kept);
+    if (ours) take_over(rights, fd());
 }
 
 void OutputFile::open_direct() {
@@ -178,18 +212,6 @@ void OutputFile::open_direct() {
     if (S_ISREG(opened.st_mode)) cannot_create(path_, "has just become a regular file");
     if (S_ISFIFO(opened.st_mode) && planted(target_, opened.st_uid))
         cannot_create(path_, "is another user's FIFO in a shared directory");
-}
-
-// Of the old file. Set-user-id and its kin are not carried over.
-void OutputFile::take_over_rights(const struct stat& old) {
-    mode_t mode = old.st_mode & 0777;
-    struct stat ours {};
-    const bool same_group = ::fstat(fd(), &ours) == 0 && ours.st_gid == old.st_gid;
-    if (!same_group && ::fchown(fd(), static_cast<uid_t>(-1), old.st_gid) != 0) {
-        const mode_t others = mode & 07;
-        mode &= 0707 | others << 3; // what the old group might do is not for another
-    }
-    (void)::fchmod(fd(), mode); // where it fails (FAT has no modes) the file is open to fewer
 }
 
 std::vector<std::string> OutputFile::leftovers() const {

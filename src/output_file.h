@@ -67,7 +67,6 @@ private:
     void open_to_replace(const struct stat& existing, InterruptGuard& interrupts,
                          const std::vector<FileIdentity>& kept);
     void open_direct();
-    void take_over_rights(const struct stat& old);
     void sync_directory() const;
 
     int fd() const { return temporary_ ? temporary_->fd() : direct_.get(); }

@@ -86,6 +86,8 @@ FILE_ROWS = (
         UNREADABLE + r"|cannot create a file in .*: Input/output error|: cannot stat: Input/output error"),
     Row("fchmod", errno.EIO, (OK,)),
     Row("fchmod", errno.EPERM, (OK,)),
+    Row("lgetxattr", errno.EIO, (OK,)),
+    Row("fremovexattr", errno.EIO, (OK,)),
     Row("flock", errno.ENOLCK, (OK,)),
     Row("flock", errno.EOPNOTSUPP, (OK,)),
     Row("poll", errno.EINTR, (OK,)),

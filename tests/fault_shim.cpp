@@ -9,7 +9,8 @@
 // Or at a call, whatever it is about:
 //
 //     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, stat, lstat, fstat,
-//                       fchmod, fallocate, flock, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
+//                       fchmod, lgetxattr, fsetxattr, fremovexattr, fallocate, flock, poll, mmap, sched_getaffinity,
+//                       malloc (and its kin) or pthread_create
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all;
@@ -29,6 +30,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -328,6 +330,18 @@ int fstat(int fd, struct stat* status) {
 int fchmod(int fd, mode_t mode) {
     static auto* real = next<int(int, mode_t)>("fchmod");
     return due_in_program("fchmod", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, mode);
+}
+ssize_t lgetxattr(const char* path, const char* name, void* value, size_t size) {
+    static auto* real = next<ssize_t(const char*, const char*, void*, size_t)>("lgetxattr");
+    return due_in_program("lgetxattr", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, name, value, size);
+}
+int fsetxattr(int fd, const char* name, const void* value, size_t size, int flags) {
+    static auto* real = next<int(int, const char*, const void*, size_t, int)>("fsetxattr");
+    return due_in_program("fsetxattr", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, name, value, size, flags);
+}
+int fremovexattr(int fd, const char* name) {
+    static auto* real = next<int(int, const char*)>("fremovexattr");
+    return due_in_program("fremovexattr", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, name);
 }
 int flock(int fd, int operation) {
     static auto* real = next<int(int, int)>("flock");

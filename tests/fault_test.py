@@ -170,6 +170,38 @@ class StepTest(FaultTest):
         go_on()
         self.assertEqual(self.out.stat().st_mode & 0o777, 0o660)
 
+    def give_access_list(self, path, kind, of_group):
+        """The owner and user 1234 may read and write, others nothing."""
+        anyone = 0xffffffff
+        entries = ((1, 6, anyone), (2, 6, 1234), (4, of_group, anyone), (16, 6, anyone), (32, 0, anyone))
+        try:
+            os.setxattr(path, f"system.posix_acl_{kind}",
+                        struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries))
+        except OSError as error:
+            self.skipTest(f"no access control lists here: {error}")
+
+    def test_access_list_that_is_lost_gives_the_group_no_more(self):
+        """The group bits of a file that has one are not the group's: user 1234 may write this one, the group read."""
+        for call, mode in (("fsetxattr", 0o640), ("lgetxattr", 0o600)):
+            with self.subTest(call=call):
+                self.out.write_bytes(OLD_OUTPUT)
+                self.give_access_list(self.out, "access", of_group=4)
+                self.assertEqual(self.out.stat().st_mode & 0o777, 0o660)
+                done = self.faulty(self.case, FAULT_CALL=call, FAULT_AT=1, FAULT_HOW=errno.EIO)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertNotIn("system.posix_acl_access", os.listxattr(self.out))
+                self.assertEqual(self.out.stat().st_mode & 0o777, mode)
+                self.out.unlink()
+
+    def test_access_list_that_cannot_be_taken_away_gives_nobody_rights(self):
+        """One of the folder's, which the old file had not."""
+        self.out.write_bytes(OLD_OUTPUT)
+        self.out.chmod(0o664)
+        self.give_access_list(self.dir, "default", of_group=6)
+        done = self.faulty(self.case, FAULT_CALL="fremovexattr", FAULT_AT=1, FAULT_HOW=errno.EIO)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(self.out.stat().st_mode & 0o777, 0o604)
+
     def test_others_may_take_a_new_file_for_a_leftover(self):
         """As long as it has no lock. Under the same name there may then be one of theirs, from another machine with a
         process of that number."""

@@ -1,7 +1,9 @@
 // Output where not everything is ours: what we may not write, and directories in which everybody may make files, where
 // nothing that a stranger left is trusted.
 #include <fcntl.h>
+#include <sys/xattr.h>
 
+#include "../src/access_list.h"
 #include "../src/output_file.h"
 #include "temporary_folder.h"
 
@@ -179,6 +181,79 @@ TEST_F(SharedDirectory, GivesTheRightsOfTheOldGroupToNoOther) {
         EXPECT_EQ(group_of(path_), gid_t{kOrdinary});
         EXPECT_EQ(mode_of(path_), new_mode) << std::oct << old_mode;
     }
+}
+
+// Files and folders with access control lists, which give user 1234 rights of his own.
+class OutputAccessList : public SharedDirectory {
+protected:
+    // What it is about (1 owner, 2 a user, 4 the group, 16 the mask, 32 others), rights, whose in two halves.
+    using Entry = std::array<uint16_t, 4>;
+    static std::string list(uint16_t group, uint16_t others, uint16_t mask = 6) {
+        constexpr uint16_t kNo = 0xffff;
+        const uint32_t version = 2;
+        const std::array<Entry, 5> entries = {
+            {{1, 6, kNo, kNo}, {2, 6, 1234, 0}, {4, group, kNo, kNo}, {16, mask, kNo, kNo}, {32, others, kNo, kNo}}};
+        return test::bytes_of(&version, 1) + test::bytes_of(entries.data(), entries.size());
+    }
+
+    void SetUp() override {
+        SharedDirectory::SetUp();
+        write_file(path_, "old");
+        if (!give(path_, "access", list(0, 0)) && errno == EOPNOTSUPP)
+            GTEST_SKIP() << "no access control lists in " << folder_.path();
+        fs::remove(path_);
+    }
+    static bool give(const std::string& path, const std::string& kind, const std::string& list) {
+        return ::setxattr(path.c_str(), ("system.posix_acl_" + kind).c_str(), list.data(), list.size(), 0) == 0;
+    }
+    void plant_file_with_list(uid_t owner, gid_t group, const std::string& list) {
+        plant_file(owner, group, 0600);
+        ASSERT_TRUE(give(path_, "access", list)) << std::strerror(errno);
+    }
+};
+
+TEST_F(OutputAccessList, IsKept) {
+    plant_file_with_list(0, 0, list(0, 4));
+    EXPECT_EQ(mode_of(path_), 0664u) << "which is not what the group may do";
+    EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+    EXPECT_EQ(access_list_of(path_), list(0, 4));
+    EXPECT_EQ(mode_of(path_), 0664u);
+}
+
+TEST_F(OutputAccessList, GivesTheRightsOfTheOldGroupToNoOther) {
+    plant_file_with_list(kOrdinary, kStranger, list(6, 4));
+    EXPECT_EXIT(put_as_ordinary_user(path_), ::testing::ExitedWithCode(0), "");
+    EXPECT_EQ(group_of(path_), gid_t{kOrdinary});
+    EXPECT_EQ(access_list_of(path_), list(4, 4));
+}
+
+// His file's group bits are those of the mask, and user 1234's, not of a group.
+TEST_F(OutputAccessList, OfAStrangersFileIsNotKeptButBinds) {
+    const mode_t before = ::umask(0);
+    for (const std::string& of_group_and_mask : {list(4, 0, 6), list(6, 0, 4)}) {
+        plant_file_with_list(kStranger, kStranger, of_group_and_mask);
+        EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+        EXPECT_EQ(access_list_of(path_), "");
+        EXPECT_EQ(mode_of(path_), 0640u);
+    }
+    ::umask(before);
+}
+
+TEST_F(OutputAccessList, OfTheFolderIsForNewFiles) {
+    ASSERT_TRUE(give(folder_.path(), "default", list(4, 0))) << std::strerror(errno);
+    write_file(folder_ / "any", "new");
+    ASSERT_NE(access_list_of(folder_ / "any"), "");
+    EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+    EXPECT_EQ(access_list_of(path_), access_list_of(folder_ / "any"));
+    EXPECT_EQ(mode_of(path_), mode_of(folder_ / "any"));
+}
+
+TEST_F(OutputAccessList, OfTheFolderIsNotForFilesThatHadNone) {
+    plant_file(0, 0, 0660);
+    ASSERT_TRUE(give(folder_.path(), "default", list(4, 0))) << std::strerror(errno);
+    EXPECT_EQ(failure_to_put(path_, "new"), Failure{});
+    EXPECT_EQ(access_list_of(path_), "");
+    EXPECT_EQ(mode_of(path_), 0660u);
 }
 
 } // namespace
