@@ -1,5 +1,6 @@
 #include "interrupt.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -42,9 +43,9 @@ InterruptGuard::~InterruptGuard() {
 }
 
 // Leaves errno as it is: the caller's call may have failed.
-void InterruptGuard::forget(std::multiset<std::string>::const_iterator kept) {
+void InterruptGuard::forget(std::multiset<Place>::const_iterator kept) {
     const int error = errno;
-    paths_.erase(kept);
+    places_.erase(kept);
     errno = error;
 }
 
@@ -55,7 +56,7 @@ void InterruptGuard::wait_for_signal() {
         if (signal == kStopWaiting && stopping_) return;
     } while (signal == 0 || signal == kStopWaiting); // one that somebody else sent
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const std::string& path : paths_) ::unlink(path.c_str());
+    for (const auto& [directory, name] : places_) ::unlinkat(directory, name.c_str(), 0);
     ::_exit(128 + signal);
 }
 

@@ -262,7 +262,7 @@ void OutputFile::finish(bool sync) {
 
 void OutputFile::publish(bool sync) {
     if (!temporary_) return;
-    if (!temporary_->rename_to(target_))
+    if (!temporary_->rename_to_target())
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot rename " + temporary_->path()));
     if (sync) sync_directory();
 }
@@ -275,7 +275,7 @@ bool OutputFile::writes_to(int other) const {
 
 // The new name itself is on the disk once its directory is.
 void OutputFile::sync_directory() const {
-    const FileDescriptor directory(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const FileDescriptor directory(::openat(temporary_->directory(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory.valid() || ::fsync(directory.get()) != 0)
         throw Error(ExitCode::io_error,
                     path_ + ": is written, but " + with_errno("its directory cannot be flushed to disk"));

@@ -1,5 +1,5 @@
 // A new file, beside the one that it may replace. It goes with its owner, or with the process when a signal ends that,
-// unless it was renamed.
+// unless it was renamed. All that is done about it is done in the directory that was opened, whatever its name by then.
 //
 // A process that is killed outright (SIGKILL, no more memory) leaves its file behind. So that those do not pile up, the
 // next one for the same target removes them. Which ones they are is told by a lock that every process holds on its
@@ -21,30 +21,39 @@ namespace hw4 {
 
 class TemporaryFile {
 public:
-    // In the folder of `target`, with the mode less what the umask takes. The files `kept` are no leftovers, whatever
-    // their names. Throws Error (cannot_create), in which `shown` is the target's name.
+    // In the directory of `target`, with the mode less what the umask takes. The files `kept` are no leftovers,
+    // whatever their names. Throws Error (cannot_create), in which `shown` is the target's name.
     TemporaryFile(const std::string& target, const std::string& shown, mode_t mode, InterruptGuard& interrupts,
                   const std::vector<FileIdentity>& kept = {});
     ~TemporaryFile();
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;
 
-    const std::string& path() const { return path_; }
+    // As it was when the file was made.
+    std::string path() const { return folder_ + "/" + name(); }
+    // For other calls in it than reading.
+    int directory() const { return directory_.get(); }
     int fd() const { return fd_.get(); }
     // close()'s own result. The lock stays.
     int close() { return fd_.close_checked(); }
     // Takes the place of `target`. Where that fails, false and errno.
-    bool rename_to(const std::string& target);
+    bool rename_to_target();
 
     // What killed processes had left behind, and was removed.
     const std::vector<std::string>& leftovers() const { return leftovers_; }
 
 private:
+    bool make(mode_t mode, const std::vector<FileIdentity>& kept);
     bool create(mode_t mode);
     int lock();
 
+    const std::string& name() const { return place_.second; }
+
+    std::string folder_;
+    std::string target_name_; // there
+    FileDescriptor directory_;
     std::vector<std::string> leftovers_;
-    std::string path_; // empty: there is none
+    InterruptGuard::Place place_; // without a name: there is none
     FileDescriptor fd_;
     FileDescriptor lock_; // the same open file, so that the lock outlives close()
     InterruptGuard& interrupts_;

@@ -11,6 +11,7 @@
 //     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, stat, lstat, fstat,
 //                       fchmod, lgetxattr, fsetxattr, fremovexattr, fallocate, flock, poll, mmap, sched_getaffinity,
 //                       malloc (and its kin) or pthread_create
+//                       openat() counts as open and so on
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all;
@@ -300,6 +301,14 @@ int open(const char* path, int flags, ...) {
     va_end(more);
     return due_in_program("open", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, flags, mode);
 }
+int openat(int directory, const char* path, int flags, ...) {
+    static auto* real = next<int(int, const char*, int, mode_t)>("openat");
+    va_list more;
+    va_start(more, flags);
+    const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    return due_in_program("open", CALLER, FileOfCall(path)) == How::error ? -1 : real(directory, path, flags, mode);
+}
 int close(int fd) { // what fails to be closed is closed all the same, as Linux does it
     static auto* real = next<int(int)>("close");
     const bool fails = due_in_program("close", CALLER, FileOfCall(fd)) == How::error;
@@ -315,6 +324,12 @@ int rename(const char* from, const char* to) {
     static auto* real = next<int(const char*, const char*)>("rename");
     return due_in_program("rename", CALLER, FileOfCall(from)) == How::error ? -1 : real(from, to);
 }
+int renameat(int from_directory, const char* from, int to_directory, const char* to) {
+    static auto* real = next<int(int, const char*, int, const char*)>("renameat");
+    return due_in_program("rename", CALLER, FileOfCall(from)) == How::error
+               ? -1
+               : real(from_directory, from, to_directory, to);
+}
 int stat(const char* path, struct stat* status) {
     static auto* real = next<int(const char*, struct stat*)>("stat");
     return due_in_program("stat", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, status);
@@ -322,6 +337,11 @@ int stat(const char* path, struct stat* status) {
 int lstat(const char* path, struct stat* status) {
     static auto* real = next<int(const char*, struct stat*)>("lstat");
     return due_in_program("lstat", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, status);
+}
+int fstatat(int directory, const char* path, struct stat* status, int flags) {
+    static auto* real = next<int(int, const char*, struct stat*, int)>("fstatat");
+    const char* call = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? "lstat" : "stat";
+    return due_in_program(call, CALLER, FileOfCall(path)) == How::error ? -1 : real(directory, path, status, flags);
 }
 int fstat(int fd, struct stat* status) {
     static auto* real = next<int(int, struct stat*)>("fstat");
@@ -381,5 +401,6 @@ ssize_t pread64(int, void*, size_t, off64_t) __attribute__((alias("pread")));
 ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite")));
 int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
 int open64(const char*, int, ...) __attribute__((alias("open")));
+int openat64(int, const char*, int, ...) __attribute__((alias("openat")));
 void* mmap64(void*, size_t, int, int, int, off64_t) __attribute__((alias("mmap")));
 }

@@ -411,6 +411,68 @@ TEST_F(Output, FailedRenameLeavesNoTemporary) {
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
+// The directory that was opened is the output's, whatever is done to names meanwhile.
+class OutputInMovedDirectory : public ::testing::Test {
+protected:
+    void SetUp() override {
+        fs::create_directory(folder_ / "old");
+        write_file(folder_ / "old/a.out", "old");
+    }
+    // Another takes its place.
+    void move_directory() {
+        fs::rename(folder_ / "old", folder_ / "moved");
+        fs::create_directory(folder_ / "old");
+        write_file(folder_ / "old/a.out", "another");
+    }
+    Names names_in(const std::string& directory) const {
+        Names names;
+        for (const auto& entry : fs::directory_iterator(folder_ / directory)) names.push_back(entry.path().filename());
+        return names;
+    }
+
+    test::TemporaryFolder folder_;
+};
+
+TEST_F(OutputInMovedDirectory, IsWhereItWas) {
+    {
+        InterruptGuard interrupts;
+        OutputFile file(folder_ / "old/a.out", interrupts);
+        file.write("new", 3);
+        move_directory();
+        file.commit(true);
+    }
+    EXPECT_EQ(read_file(folder_ / "moved/a.out"), "new");
+    EXPECT_EQ(read_file(folder_ / "old/a.out"), "another");
+    EXPECT_EQ(names_in("moved"), Names{"a.out"});
+    EXPECT_EQ(names_in("old"), Names{"a.out"});
+}
+
+TEST_F(OutputInMovedDirectory, WithoutCommitLeavesNothing) {
+    {
+        InterruptGuard interrupts;
+        OutputFile file(folder_ / "old/a.out", interrupts);
+        move_directory();
+    }
+    EXPECT_EQ(read_file(folder_ / "moved/a.out"), "old");
+    EXPECT_EQ(names_in("moved"), Names{"a.out"});
+}
+
+TEST_F(OutputInMovedDirectory, SignalLeavesNothing) {
+    EXPECT_EXIT(
+        {
+            ::alarm(5);
+            std::signal(SIGINT, SIG_DFL);
+            InterruptGuard interrupts;
+            OutputFile file(folder_ / "old/a.out", interrupts);
+            move_directory();
+            ::kill(::getpid(), SIGINT);
+            for (;;) ::pause();
+        },
+        ::testing::ExitedWithCode(130), "");
+    EXPECT_EQ(names_in("moved"), Names{"a.out"});
+    EXPECT_EQ(names_in("old"), Names{"a.out"});
+}
+
 TEST(OutputDeath, SignalLeavesTheOldFileAndNoTemporary) {
     const test::TemporaryFolder folder;
     const std::string path = folder / "a.out";

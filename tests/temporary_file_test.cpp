@@ -36,7 +36,7 @@ TEST_F(Temporary, StaysUnderItsNewName) {
         TemporaryFile file(target_, target_, 0666, interrupts_);
         ASSERT_EQ(::write(file.fd(), "text", 4), 4);
         EXPECT_EQ(file.close(), 0);
-        EXPECT_TRUE(file.rename_to(target_));
+        EXPECT_TRUE(file.rename_to_target());
     }
     EXPECT_EQ(read_file(target_), "text");
     EXPECT_EQ(folder_.names(), Names{"a.out"});
@@ -68,7 +68,7 @@ TEST_F(Temporary, IsInUseUntilItIsRenamed) {
     EXPECT_EQ(leftovers(), Names{});
     ASSERT_EQ(file.close(), 0);
     EXPECT_EQ(leftovers(), Names{});
-    EXPECT_TRUE(file.rename_to(target_));
+    EXPECT_TRUE(file.rename_to_target());
 }
 
 // Its input, say, which has no lock.
@@ -91,7 +91,7 @@ TEST_F(Temporary, IsNeverAFileThatIsThere) {
     const auto write_and_rename = [&](const std::vector<FileIdentity>& kept) {
         TemporaryFile file(target_, target_, 0666, interrupts_, kept);
         EXPECT_EQ(::write(file.fd(), "text", 4), 4);
-        EXPECT_TRUE(file.rename_to(target_));
+        EXPECT_TRUE(file.rename_to_target());
     };
     struct stat status {};
     ASSERT_EQ(::stat(there.c_str(), &status), 0);
@@ -155,6 +155,24 @@ TEST(TemporaryDeath, RemovesWhatItsUserMayOnlyReadOrOnlyWrite) {
     }
 }
 
+// In a child process that is not root.
+void make_one(const std::string& target) {
+    test::become_ordinary_user();
+    InterruptGuard interrupts;
+    ::_exit(failure_of([&] { TemporaryFile(target, target, 0666, interrupts).rename_to_target(); }).code == ExitCode::ok
+                ? 0
+                : 1);
+}
+
+TEST(TemporaryDeath, NeedsNoRightToListTheFolder) {
+    if (!test::can_be_ordinary_user()) GTEST_SKIP() << "root here cannot become another user";
+    const test::TemporaryFolder folder;
+    ASSERT_EQ(::chmod(folder.path().c_str(), 0333), 0);
+    EXPECT_EXIT(make_one(folder / "a.out"), ::testing::ExitedWithCode(0), "");
+    ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+    EXPECT_EQ(folder.names(), Names{"a.out"});
+}
+
 // In a child process: the target again and again, each time with its own text. 0 if no file ever got lost.
 int write_often(const std::string& target, int times) {
     InterruptGuard interrupts;
@@ -162,7 +180,7 @@ int write_often(const std::string& target, int times) {
     for (int i = 0; i < times; ++i) {
         TemporaryFile file(target, target, 0666, interrupts);
         if (::write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return 1;
-        if (file.close() != 0 || !file.rename_to(target)) return 2;
+        if (file.close() != 0 || !file.rename_to_target()) return 2;
     }
     return 0;
 }
