@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -18,6 +19,7 @@ namespace hw4 {
 namespace {
 
 constexpr size_t kWriteStep = size_t{1} << 30;
+constexpr size_t kCopyStep = size_t{1} << 16;
 constexpr int kMaxLinks = 40;         // as many as Linux follows
 constexpr int kLooks = 10;            // at a name that other runs may be replacing
 constexpr mode_t kNewFileMode = 0666; // the rest is the umask's
@@ -152,6 +154,21 @@ void take_over(Rights rights, int fd) {
     (void)::fchmod(fd, rights.mode);
 }
 
+// The number of the mount that an open file is on, in the words of /proc.
+std::string mount_of(int fd) {
+    std::ifstream info("/proc/self/fdinfo/" + std::to_string(fd));
+    for (std::string word; info >> word;)
+        if (word == "mnt_id:" && info >> word) return word;
+    return "";
+}
+
+// Whether a file that is an entry of the directory is mounted there.
+bool is_mount_point(int file, int directory) {
+    const std::string mount = mount_of(file);
+    const std::string around = mount_of(directory);
+    return !mount.empty() && !around.empty() && mount != around;
+}
+
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
@@ -244,27 +261,61 @@ void OutputFile::write_at(uint64_t offset, const void* data, size_t size) {
 }
 
 void OutputFile::reserve(uint64_t size) {
-    if (!random_access()) return;
-    while (::fallocate(fd(), 0, 0, static_cast<off_t>(size)) != 0) {
+    if (random_access()) reserve_in(fd(), 0, size);
+}
+
+void OutputFile::reserve_in(int file, int mode, uint64_t size) const {
+    while (::fallocate(file, mode, 0, static_cast<off_t>(size)) != 0) {
         if (errno == EINTR) continue;
         if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) fail_to_write();
         return;
     }
 }
 
-void OutputFile::finish(bool sync) {
+void OutputFile::flush(int file) const {
     // A device has no disk to reach: EINVAL (pipes) and ENOTSUP are its way to say so.
-    if (sync && ::fsync(fd()) != 0 && !(!temporary_ && (errno == EINVAL || errno == ENOTSUP)))
+    if (::fsync(file) != 0 && !(!temporary_ && (errno == EINVAL || errno == ENOTSUP)))
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot flush to disk"));
+}
+
+void OutputFile::finish(bool sync) {
+    if (sync) flush(fd());
     if ((temporary_ ? temporary_->close() : direct_.close_checked()) != 0)
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));
 }
 
 void OutputFile::publish(bool sync) {
     if (!temporary_) return;
-    if (!temporary_->rename_to_target())
-        throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot rename " + temporary_->path()));
-    if (sync) sync_directory();
+    if (temporary_->rename_to_target()) {
+        if (sync) sync_directory();
+        return;
+    }
+    const bool busy = errno == EBUSY;
+    const std::string message = path_ + ": " + with_errno("cannot rename " + temporary_->path());
+    if (busy) direct_ = temporary_->open_target();
+    if (!direct_.valid() || !is_mount_point(direct_.get(), temporary_->directory()))
+        throw Error(ExitCode::io_error, message);
+    temporary_->undisturbed([&] { write_through(sync); });
+}
+
+void OutputFile::write_through(bool sync) {
+    struct stat result {};
+    if (::fstat(temporary_->reader(), &result) != 0) fail_to_write();
+    reserve_in(direct_.get(), FALLOC_FL_KEEP_SIZE, static_cast<uint64_t>(result.st_size));
+    std::array<char, kCopyStep> bytes{};
+    for (off_t done = 0; done < result.st_size;) {
+        const ssize_t got = ::pread(temporary_->reader(), bytes.data(), bytes.size(), done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read back"));
+        write_all(bytes.data(), static_cast<size_t>(got), [&](const void* from, size_t step, size_t part) {
+            return ::pwrite(direct_.get(), from, step, done + static_cast<off_t>(part));
+        });
+        done += got;
+    }
+    while (::ftruncate(direct_.get(), result.st_size) != 0)
+        if (errno != EINTR) fail_to_write();
+    if (sync) flush(direct_.get());
+    if (direct_.close_checked() != 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));
 }
 
 bool OutputFile::writes_to(int other) const {

@@ -1,5 +1,9 @@
 // Writing the result so that nothing is ever lost: into a temporary file beside the output, which takes the
 // output's name only when it is complete. Until then an existing output stands untouched.
+//
+// A mount point, such as a container's volume of one file, cannot be replaced. The complete result is copied into it,
+// when there is room, so there is one failure that an existing output does not survive: of that last copy itself, by a
+// broken disk or SIGKILL.
 #pragma once
 
 #include <sys/stat.h>
@@ -64,16 +68,19 @@ private:
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail_to_write() const;
+    void reserve_in(int file, int mode, uint64_t size) const;
     void open_to_replace(const struct stat& existing, InterruptGuard& interrupts,
                          const std::vector<FileIdentity>& kept);
     void open_direct();
+    void write_through(bool sync);
+    void flush(int file) const;
     void sync_directory() const;
 
     int fd() const { return temporary_ ? temporary_->fd() : direct_.get(); }
 
     std::string path_;                       // as the user wrote it, for messages
     std::string target_;                     // the file behind it (symbolic links followed)
-    FileDescriptor direct_;                  // a device or a FIFO
+    FileDescriptor direct_;                  // a device, a FIFO or, in the end, a mount point
     std::optional<TemporaryFile> temporary_; // or else this
 };
 

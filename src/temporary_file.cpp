@@ -125,7 +125,7 @@ bool TemporaryFile::make(mode_t mode, const std::vector<FileIdentity>& kept) {
 bool TemporaryFile::create(mode_t mode) {
     return interrupts_.guard(place_, [this, mode] {
         // O_EXCL: never an existing file, never through somebody's link.
-        fd_ = FileDescriptor(::openat(directory_.get(), name().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+        fd_ = FileDescriptor(::openat(directory_.get(), name().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
         if (!fd_.valid()) return false;
         const int error = lock();
         if (error != 0 && error != EEXIST) ::unlinkat(directory_.get(), name().c_str(), 0);
@@ -145,6 +145,10 @@ int TemporaryFile::lock() {
     if (::fstatat(directory_.get(), name().c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? EEXIST : errno;
     return same_file(made, named) ? 0 : EEXIST;
+}
+
+FileDescriptor TemporaryFile::open_target() const {
+    return FileDescriptor(::openat(directory_.get(), target_name_.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 bool TemporaryFile::rename_to_target() {

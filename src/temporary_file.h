@@ -34,10 +34,21 @@ public:
     // For other calls in it than reading.
     int directory() const { return directory_.get(); }
     int fd() const { return fd_.get(); }
-    // close()'s own result. The lock stays.
+    // close()'s own result. The lock stays, and so does what can be read of the file.
     int close() { return fd_.close_checked(); }
+    int reader() const { return lock_.get(); }
     // Takes the place of `target`. Where that fails, false and errno.
     bool rename_to_target();
+    // The file that has that place, for writing.
+    FileDescriptor open_target() const;
+    // Runs `use`, which may throw. No signal is acted on meanwhile.
+    template <class Use>
+    void undisturbed(const Use& use) {
+        interrupts_.release(place_, [&] {
+            use();
+            return false; // the file is still to be removed
+        });
+    }
 
     // What killed processes had left behind, and was removed.
     const std::vector<std::string>& leftovers() const { return leftovers_; }

@@ -78,6 +78,7 @@ FILE_ROWS = (
     Row("fsync", errno.EIO, (IO_ERROR,), r": cannot flush to disk|is written, but its directory cannot be flushed"),
     Row("close", errno.EIO, (OK, IO_ERROR), r": cannot close: Input/output error"),
     Row("rename", errno.EACCES, (IO_ERROR,), r": cannot rename .*: Permission denied"),
+    Row("rename", errno.EBUSY, (IO_ERROR,), r": cannot rename .*: Device or resource busy"),  # but is no mount point
     Row("stat", errno.EIO, (CANNOT_CREATE,), r": cannot stat( its directory)?: Input/output error"),
     Row("lstat", errno.EIO, (CANNOT_CREATE,),
         r": cannot stat: Input/output error|: cannot create a file in .*: Input/output error"),

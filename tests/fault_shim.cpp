@@ -8,7 +8,7 @@
 //
 // Or at a call, whatever it is about:
 //
-//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, rename, stat, lstat, fstat,
+//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, ftruncate, rename, stat, lstat, fstat,
 //                       fchmod, lgetxattr, fsetxattr, fremovexattr, fallocate, flock, poll, mmap, sched_getaffinity,
 //                       malloc (and its kin) or pthread_create
 //                       openat() counts as open and so on
@@ -320,6 +320,10 @@ int fsync(int fd) {
     static auto* real = next<int(int)>("fsync");
     return due_in_program("fsync", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd);
 }
+int ftruncate(int fd, off_t size) {
+    static auto* real = next<int(int, off_t)>("ftruncate");
+    return due_in_program("ftruncate", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, size);
+}
 int rename(const char* from, const char* to) {
     static auto* real = next<int(const char*, const char*)>("rename");
     return due_in_program("rename", CALLER, FileOfCall(from)) == How::error ? -1 : real(from, to);
@@ -400,6 +404,7 @@ int posix_memalign(void** memory, size_t alignment, size_t size) {
 ssize_t pread64(int, void*, size_t, off64_t) __attribute__((alias("pread")));
 ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite")));
 int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
+int ftruncate64(int, off64_t) __attribute__((alias("ftruncate")));
 int open64(const char*, int, ...) __attribute__((alias("open")));
 int openat64(int, const char*, int, ...) __attribute__((alias("openat")));
 void* mmap64(void*, size_t, int, int, int, off64_t) __attribute__((alias("mmap")));

@@ -10,6 +10,7 @@ HW4_SOAK=1 kills it hundreds of times.
 import contextlib
 import errno
 import gzip
+import itertools
 import json
 import os
 import random
@@ -169,6 +170,63 @@ class StepTest(FaultTest):
         self.assertEqual(temporary.stat().st_mode & 0o777, 0o600)
         go_on()
         self.assertEqual(self.out.stat().st_mode & 0o777, 0o660)
+
+    def faulty_onto_mount_point(self, volume, **faults):
+        """The command; not the environment, for only hw4 is to go wrong."""
+        return [*cli_test.onto_mount_point(volume, self.out), "env", f"LD_PRELOAD={SHIM}",
+                *(f"{name}={value}" for name, value in faults.items()), cli_test.PROGRAMS / "hw4", "--device", "cpu",
+                "--sync", self.case, self.out]
+
+    def test_signal_does_not_cut_the_copy_into_a_mount_point_short(self):
+        volume, fired = self.file(10 * OLD_OUTPUT, "volume"), self.dir / "fired"  # longer than the result
+        self.out.touch()
+        process = subprocess.Popen(self.faulty_onto_mount_point(volume, FAULT_CALL="ftruncate", FAULT_AT=1,
+                                                                FAULT_HOW="wait", FAULT_FIRED=fired),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        cli_test.wait_until(lambda: fired.exists() or process.poll() is not None, "hw4 copies")
+        process.send_signal(signal.SIGTERM)
+        cli_test.wait_until(lambda: process.poll() is not None or not self.is_pending(process, signal.SIGTERM),
+                            "hw4 sees the signal")
+        fired.unlink()
+        self.assertIn(process.wait(PATIENCE), (OK, 128 + signal.SIGTERM))
+        self.assert_same_bytes(volume.read_bytes(), by_seq(self.case))
+        self.assertEqual(self.temporaries(), [])
+
+    @staticmethod
+    def is_pending(process, number):
+        pending = re.search(r"^ShdPnd:\s*(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)[1]
+        return int(pending, 16) >> (number - 1) & 1
+
+    def test_mount_point_gets_all_or_a_message(self):
+        """Whatever goes wrong, also while the result is copied into it."""
+        volume, fired = self.dir / "volume", self.dir / "fired"
+        self.out.touch()
+        want = by_seq(self.case)
+        for call, how, code in (("pread", errno.EINTR, OK), ("pread", "short", OK), ("pread", errno.EIO, IO_ERROR),
+                                ("pwrite", errno.EINTR, OK), ("pwrite", "short", OK), ("pwrite", errno.EIO, IO_ERROR),
+                                ("ftruncate", errno.EINTR, OK), ("ftruncate", errno.EIO, IO_ERROR),
+                                ("fallocate", errno.EINTR, OK), ("fallocate", errno.ENOSPC, IO_ERROR),
+                                ("fsync", errno.EIO, IO_ERROR)):
+            for number in itertools.count(1):
+                fired.unlink(missing_ok=True)
+                volume.write_bytes(OLD_OUTPUT)
+                faults = {"FAULT_CALL": call, "FAULT_AT": number, "FAULT_HOW": how, "FAULT_FIRED": fired}
+                command = self.faulty_onto_mount_point(volume, **faults)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+                with self.subTest(call=call, how=how, number=number), count.fault():
+                    self.assertEqual(done.returncode, code if fired.exists() else OK, done.stderr)
+                    self.assertEqual(self.temporaries(), [])
+                    if done.returncode == OK:
+                        self.assert_same_bytes(volume.read_bytes(), want)
+                    else:
+                        self.assert_one_message(done.stderr, None, r": cannot (read|read back|write|flush to disk): ")
+                    if call in ("fallocate", "pread") and done.returncode != OK:  # before anything was written
+                        self.assertEqual(volume.read_bytes(), OLD_OUTPUT)
+                if not fired.exists():
+                    break
+            self.assertGreater(number, 2 if call in ("pread", "fallocate", "fsync") else 1, f"{call} was not met")
 
     def give_access_list(self, path, kind, of_group):
         """The owner and user 1234 may read and write, others nothing."""
