@@ -739,6 +739,10 @@ class BadInputTest(CliTest):
                             **limited(resource.RLIMIT_AS, 1 << 30))
 
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_long_row_takes_no_memory_for_rows_that_are_not_there(self):
+        self.assert_computes(generated(1, 1, 1_000_000), **limited(resource.RLIMIT_AS, 1 << 30))
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
     def test_bad_29_any_address_space(self):
         # From just so much that the program can be loaded to enough.
         path = generated(20, 64, 32)

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -22,6 +24,10 @@ std::vector<float> attend(const Kernel& kernel, const AttentionCase& test, int t
     return out;
 }
 
+using Lines = std::unique_ptr<void, void (*)(void*)>;
+
+Lines lines_of(size_t bytes) { return {std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free}; }
+
 class EachKernel : public testing::TestWithParam<const Kernel*> {
 protected:
     void SetUp() override {
@@ -36,6 +42,8 @@ protected:
         return **std::find_if(kernels().rbegin(), kernels().rend(), of_contract);
     }
 };
+
+class EachFloatKernel : public EachKernel {}; // whose rows may have any length
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
     for (const Shape& shape : corner_shapes())
@@ -91,13 +99,67 @@ TEST_P(EachKernel, TakesLargeDimensions) {
     EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
 }
 
+// Packed in several stretches by kernels that pack; three tiles of keys, the last of which is a segment of its own.
+TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
+    for (const int64_t tokens : {1, 66}) {
+        const AttentionCase& test = reference_case({1, tokens, (1 << 16) + 37}, CaseKind::spread, 7);
+        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 2))) << test.name;
+    }
+}
+
+// One batch of one row of ten million columns is a file of 120 MB: its workspace may not be that of a whole block.
+TEST_P(EachFloatKernel, TakesTheWorkspaceOfAFewLongRows) {
+    EXPECT_LT(GetParam()->workspace_floats(1, 10'000'000) * sizeof(float), size_t{4'000'000'000});
+}
+
+// Blocks of fewer rows than the kernel could take, in memory that ends where the workspace does.
+TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
+    constexpr uint32_t kUntouched = 0x5a5a5a5a;
+    constexpr size_t kBeyond = 4096;
+    const AttentionCase& test = reference_case({1, 70, 33}, CaseKind::uniform, 9, arithmetic());
+    const int64_t dim = test.shape.dim;
+    const float* q = test.qkv.data();
+    const float* k = q + test.shape.matrix_floats();
+    const float* v = k + test.shape.matrix_floats();
+    const Kernel& kernel = *GetParam();
+    const auto prepared = lines_of(kernel.prepare == nullptr ? 0 : kernel.prepared_bytes(test.shape.tokens, dim));
+    if (kernel.prepare != nullptr)
+        kernel.prepare({k, v, test.shape.tokens, dim, 0, (test.shape.tokens + kPreparedKeys - 1) / kPreparedKeys},
+                       prepared.get());
+    size_t before = 0;
+    for (const int64_t rows : {1, 5, 30}) {
+        const size_t floats = kernel.workspace_floats(rows, dim);
+        EXPECT_GE(floats, before) << rows;
+        EXPECT_LE(floats, kernel.workspace_floats(kernel.block_rows, dim)) << rows;
+        before = floats;
+        const auto workspace = lines_of((floats + kBeyond) * sizeof(float));
+        auto* const numbers = static_cast<float*>(workspace.get());
+        std::fill(numbers, numbers + floats + kBeyond, float_of(kUntouched));
+        std::vector<float> out(static_cast<size_t>(rows * dim), NAN);
+        kernel.attend({q, k, v, out.data(), rows, test.shape.tokens, dim, scale_for(dim), prepared.get()}, numbers);
+        EXPECT_TRUE(same_bytes({test.expected.begin(), test.expected.begin() + rows * dim}, out)) << rows;
+        EXPECT_TRUE(std::all_of(numbers + floats, numbers + floats + kBeyond, [](float x) {
+            return bits_of(x) == kUntouched;
+        })) << rows;
+    }
+}
+
 TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
     const AttentionCase test = AttentionCase::with_negative_zeros(arithmetic());
     EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels()),
-                         [](const auto& instance) { return std::string(instance.param->name); });
+std::vector<const Kernel*> kernels_of(Arithmetic arithmetic) {
+    std::vector<const Kernel*> list;
+    for (const Kernel* kernel : kernels())
+        if (kernel->arithmetic == arithmetic) list.push_back(kernel);
+    return list;
+}
+
+std::string name_of_instance(const testing::TestParamInfo<const Kernel*>& instance) { return instance.param->name; }
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels()), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, EachFloatKernel, testing::ValuesIn(kernels_of(Arithmetic::f32)), name_of_instance);
 
 // While one lives, no thread can be started: no address space holds its stack.
 class NoNewThreads {

@@ -49,7 +49,8 @@ Memory memory_of(size_t bytes, int poison) {
 
 Values attend(const Kernel& kernel, const Case& test, int poison = 0xff) {
     const Memory prepared = memory_of(kernel.prepared_bytes(test.tokens, test.dim), poison);
-    const Memory workspace = memory_of(kernel.workspace_floats(test.dim) * sizeof(float), poison);
+    const int64_t most_rows = std::min(kernel.block_rows, test.tokens);
+    const Memory workspace = memory_of(kernel.workspace_floats(most_rows, test.dim) * sizeof(float), poison);
     const int64_t tiles = (test.tokens + kPreparedKeys - 1) / kPreparedKeys;
     const int64_t half = tiles / 2;
     kernel.prepare({test.k.data(), test.v.data(), test.tokens, test.dim, half, tiles}, prepared.get());

@@ -22,7 +22,7 @@ struct LongSequence {
     // Output rows from `first` on, so many as one block of the kernel's may have.
     std::vector<float> rows_by(const cpu::Kernel& kernel, int64_t first, int64_t rows) const {
         std::vector<float> out(static_cast<size_t>(rows * shape.dim), NAN);
-        const Memory workspace = allocate(kernel.workspace_floats(shape.dim) * sizeof(float));
+        const Memory workspace = allocate(kernel.workspace_floats(rows, shape.dim) * sizeof(float));
         const Memory prepared = prepared_by(kernel);
         kernel.attend({q() + first * shape.dim, k(), v(), out.data(), rows, shape.tokens, shape.dim,
                        scale_for(shape.dim), prepared.get()},

@@ -23,6 +23,11 @@ namespace hw4::cpu {
 constexpr int kBlockRowsAbout = 192; // rows of a block: they share the packing of each key tile
 constexpr int kColumnPad = 8;        // every kColumns divides it, and it divides kKeyTile
 
+// Columns that are packed at a time. All of an ordinary row, which the groups of a block then share; a longer one is
+// packed anew for each group, so that what is packed takes no more memory however long it is.
+constexpr int64_t kPackedColumns = int64_t{1} << 16;
+static_assert(kPackedColumns % kScoreColumns == 0 && kPackedColumns % kColumnPad == 0, "chains and panels stay whole");
+
 template <class V>
 struct Attention {
     static constexpr int64_t kRows = V::kRowVectors * V::kWidth; // of a group
@@ -50,50 +55,72 @@ struct Attention {
 
     static int64_t padded_dim(int64_t dim) { return (dim + kColumnPad - 1) / kColumnPad * kColumnPad; }
 
+    static bool is_long(int64_t dim) { return dim > kPackedColumns; }
+
+    // How many are packed together from column `first` on.
+    static int64_t packed_columns(int64_t first, int64_t dim) {
+        return dim - first < kPackedColumns ? dim - first : kPackedColumns;
+    }
+
     // Floats rounded up so that each part of the workspace starts on a 64-byte line.
     static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
 
+    static int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
+
     struct Workspace {
-        Group* groups; // [kGroups]
-        float* qt;     // [kGroups][dim][kRows]
-        float* o;      // [kGroups][padded dim][kRows]
-        float* total;  // [kGroups][padded dim][kRows]
-        float* kt;     // [dim][kKeyTile]
-        float* v;      // [kKeyTile][padded dim]
+        Group* groups; // [groups], as many as the rows of the block make
+        float* qt;     // [groups][dim][kRows]; of long rows [packed][kRows]
+        float* o;      // [groups][padded dim][kRows]
+        float* total;  // [groups][padded dim][kRows]
+        float* kt;     // [packed][kKeyTile]
+        float* v;      // [kKeyTile][packed, padded]
         float* p;      // [kKeyTile][kRows]
         size_t floats;
 
-        Workspace(float* base, int64_t dim) {
+        Workspace(float* base, int64_t rows, int64_t dim) {
             size_t used = 0;
             const auto take = [&](size_t count) {
                 float* part = base != nullptr ? base + used : nullptr;
                 used += lines(count);
                 return part;
             };
-            const auto d = static_cast<size_t>(dim);
+            const auto count = static_cast<size_t>(groups_of(rows));
+            const auto packed = static_cast<size_t>(packed_columns(0, dim));
             const auto padded = static_cast<size_t>(padded_dim(dim));
-            float* const group_floats = take(kGroups * sizeof(Group) / sizeof(float));
-            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
-            qt = take(kGroups * d * kRows);
-            o = take(kGroups * padded * kRows);
-            total = take(kGroups * padded * kRows);
-            kt = take(d * kKeyTile);
-            v = take(kKeyTile * padded);
+            float* const group_floats = take(count * sizeof(Group) / sizeof(float));
+            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[count] : nullptr;
+            qt = take((is_long(dim) ? 1 : count) * packed * kRows);
+            o = take(count * padded * kRows);
+            total = take(count * padded * kRows);
+            kt = take(packed * kKeyTile);
+            v = take(kKeyTile * static_cast<size_t>(padded_dim(packed_columns(0, dim))));
             p = take(size_t{kKeyTile} * kRows);
             floats = used;
         }
     };
 
-    static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
+    static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
+
+    // The rows of one group and their place in the workspace.
+    struct GroupRows {
+        const float* q; // [rows][dim]
+        int64_t rows;
+        float* qt;
+        float* o;
+        float* total;
+    };
 
     struct Tile {
+        const float* k; // [keys][dim]
+        const float* v; // likewise
         int keys;
         bool starts_segment;
         bool ends_segment; // both where the last segment has one tile
-        Tile(int64_t first_key, int64_t tokens)
-            : keys(static_cast<int>(tokens - first_key < kKeyTile ? tokens - first_key : int64_t{kKeyTile})),
+        Tile(const RowBlock& block, int64_t first_key)
+            : k(block.k + first_key * block.dim), v(block.v + first_key * block.dim),
+              keys(static_cast<int>(block.tokens - first_key < kKeyTile ? block.tokens - first_key : kKeyTile)),
               starts_segment(first_key % kSegmentKeys == 0),
-              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= tokens) {}
+              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= block.tokens) {}
     };
 
     // What a panel's chains start from, at place `at` of [kColumns][kRows].
@@ -183,29 +210,38 @@ struct Attention {
         for (int64_t i = 0; i < count; ++i) x[i] = 0.0f;
     }
 
-    // [rows][dim] -> [dim][to_rows]: element (row, t) goes to to[t][row]; rows that do not exist are zero. Four by
-    // four, so that both sides move whole vectors.
-    static void pack_transposed(const float* from, int64_t rows, int64_t dim, float* to, int64_t to_rows) {
+    // Columns of [rows][dim] -> [columns][to_rows]: element (row, t) goes to to[t][row]; rows that do not exist are
+    // zero. Four by four, so that both sides move whole vectors.
+    static void pack_transposed(const float* from, int64_t rows, int64_t dim, int64_t columns, float* to,
+                                int64_t to_rows) {
         const int64_t whole_rows = rows / 4 * 4;
-        const int64_t whole_dim = dim / 4 * 4;
+        const int64_t whole_columns = columns / 4 * 4;
         for (int64_t row = 0; row < whole_rows; row += 4)
-            for (int64_t t = 0; t < whole_dim; t += 4)
+            for (int64_t t = 0; t < whole_columns; t += 4)
                 V::transpose4(from + row * dim + t, dim, to + t * to_rows + row, to_rows);
         const auto one_by_one = [&](int64_t first_row, int64_t first_t) {
-            for (int64_t t = first_t; t < dim; ++t)
+            for (int64_t t = first_t; t < columns; ++t)
                 for (int64_t row = first_row; row < to_rows; ++row)
                     to[t * to_rows + row] = row < rows ? from[row * dim + t] : 0.0f;
         };
         one_by_one(whole_rows, 0);
-        one_by_one(0, whole_dim);
+        one_by_one(0, whole_columns);
     }
 
-    // [keys][dim] -> [kKeyTile][padded dim], zero where there is nothing.
-    static void pack_values(const float* v, int keys, int64_t dim, float* to) {
-        const int64_t padded = padded_dim(dim);
+    // What is packed from column `first` on.
+    static void pack_queries(const GroupRows& group, int64_t first, int64_t dim) {
+        pack_transposed(group.q + first, group.rows, dim, packed_columns(first, dim), group.qt, kRows);
+    }
+    static void pack_keys(const Tile& tile, int64_t first, int64_t dim, float* to) {
+        pack_transposed(tile.k + first, tile.keys, dim, packed_columns(first, dim), to, kKeyTile);
+    }
+    // As they are, zero where there is nothing.
+    static void pack_values(const Tile& tile, int64_t first, int64_t dim, float* to) {
+        const int64_t columns = packed_columns(first, dim);
+        const int64_t padded = padded_dim(columns);
         for (int64_t j = 0; j < kKeyTile; ++j, to += padded) {
-            const int64_t present = j < keys ? dim : 0;
-            for (int64_t x = 0; x < present; ++x) to[x] = v[j * dim + x];
+            const int64_t present = j < tile.keys ? columns : 0;
+            for (int64_t x = 0; x < present; ++x) to[x] = tile.v[j * dim + first + x];
             clear(to + present, padded - present);
         }
     }
@@ -301,64 +337,82 @@ struct Attention {
         }
     }
 
-    // The scores of kColumns keys: block by block of the columns.
-    static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t dim, float* s) {
-        panel(qt, kt, kKeyTile, dim < kScoreColumns ? dim : kScoreColumns, Zero{}, StoreTo{s});
-        for (int64_t t = kScoreColumns; t < dim; t += kScoreColumns) {
-            const int64_t depth = dim - t < kScoreColumns ? dim - t : int64_t{kScoreColumns};
+    // The scores of kColumns keys: block by block of the columns, the first of which starts them.
+    static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t columns, bool starts, float* s) {
+        int64_t t = 0;
+        if (starts) {
+            t = columns < kScoreColumns ? columns : int64_t{kScoreColumns};
+            panel(qt, kt, kKeyTile, t, Zero{}, StoreTo{s});
+        }
+        for (; t < columns; t += kScoreColumns) {
+            const int64_t depth = columns - t < kScoreColumns ? columns - t : int64_t{kScoreColumns};
             panel(qt + t * kRows, kt + t * kKeyTile, kKeyTile, depth, Zero{}, AddTo{s});
         }
     }
 
-    // A tile's part of the output. The running sums are in memory only between the tiles of a segment: its first tile
-    // starts them, its last takes them from its registers into the totals.
-    static void add_values(Group& group, float* o, float* total, const Workspace& w, const Tile& tile, int64_t padded,
-                           Scale scale) {
+    // A tile's part of the output, in the columns that are packed; o and total begin there. The running sums are in
+    // memory only between the tiles of a segment: its first tile starts them, its last takes them from its registers
+    // into the totals, which are multiplied by `factors` first.
+    static void add_values(float* o, float* total, const Workspace& w, const Tile& tile, int64_t padded,
+                           const float* factors) {
         const auto columns = [&](auto start, auto end) {
             for (int64_t x = 0; x < padded; x += V::kColumns)
                 panel(w.p, w.v + x, padded, kKeyTile, start(x * kRows), end(x * kRows));
         };
         const auto from = [&](auto start) {
             if (!tile.ends_segment) return columns(start, [&](int64_t at) { return StoreTo{o + at}; });
-            alignas(64) float factors[kRows];
-            take_factors(group, factors, scale);
             columns(start, [&](int64_t at) { return FoldInto{total + at, factors}; });
         };
         if (tile.starts_segment) return from([](int64_t) { return Zero{}; });
         from([&](int64_t at) { return From{o + at}; });
     }
 
-    // One group of rows against the packed tile.
-    static void attend_tile(Group& group, const float* qt, float* o, float* total, const Workspace& w, const Tile& tile,
-                            int64_t dim, Scale scale) {
-        const int64_t padded = padded_dim(dim);
-        for (int j = 0; j < kKeyTile; j += V::kColumns) score_keys(qt, w.kt + j, dim, w.p + j * kRows);
-        meet_scores(group, w.p, tile.keys, o, tile.starts_segment ? 0 : padded, scale);
+    // One group of rows against a tile.
+    static void attend_tile(Group& group, const GroupRows& rows, const Workspace& w, const Tile& tile, int64_t dim,
+                            Scale scale) {
+        for (int64_t t = 0; t < dim; t += kPackedColumns) {
+            if (is_long(dim)) {
+                pack_queries(rows, t, dim);
+                pack_keys(tile, t, dim, w.kt);
+            }
+            for (int j = 0; j < kKeyTile; j += V::kColumns)
+                score_keys(rows.qt, w.kt + j, packed_columns(t, dim), t == 0, w.p + j * kRows);
+        }
+        meet_scores(group, w.p, tile.keys, rows.o, tile.starts_segment ? 0 : padded_dim(dim), scale);
         weigh(group, w.p, tile.keys, scale);
-        add_values(group, o, total, w, tile, padded, scale);
+        alignas(64) float factors[kRows];
+        if (tile.ends_segment) take_factors(group, factors, scale);
+        for (int64_t x = 0; x < dim; x += kPackedColumns) {
+            if (is_long(dim)) pack_values(tile, x, dim, w.v);
+            add_values(rows.o + x * kRows, rows.total + x * kRows, w, tile, padded_dim(packed_columns(x, dim)),
+                       factors);
+        }
     }
 
     static void attend(const RowBlock& block, float* workspace) {
-        const Workspace w(workspace, block.dim);
-        const int64_t padded = padded_dim(block.dim);
-        const int64_t groups = (block.rows + kRows - 1) / kRows;
-        const auto rows_of = [&](int64_t g) { return block.rows - g * kRows < kRows ? block.rows - g * kRows : kRows; };
+        const Workspace w(workspace, block.rows, block.dim);
+        const int64_t dim = block.dim;
+        const int64_t padded = padded_dim(dim);
+        const int64_t groups = groups_of(block.rows);
+        const auto rows_of = [&](int64_t g) -> GroupRows {
+            const int64_t first = g * kRows;
+            return {block.q + first * dim, block.rows - first < kRows ? block.rows - first : kRows,
+                    is_long(dim) ? w.qt : w.qt + first * dim, w.o + first * padded, w.total + first * padded};
+        };
         for (int64_t g = 0; g < groups; ++g) {
-            start_group(w.groups[g], w.total + g * padded * kRows, padded);
-            pack_transposed(block.q + g * kRows * block.dim, rows_of(g), block.dim, w.qt + g * block.dim * kRows,
-                            kRows);
+            start_group(w.groups[g], rows_of(g).total, padded);
+            if (!is_long(dim)) pack_queries(rows_of(g), 0, dim);
         }
         for (int64_t j = 0; j < block.tokens; j += kKeyTile) {
-            const Tile tile(j, block.tokens);
-            pack_transposed(block.k + j * block.dim, tile.keys, block.dim, w.kt, kKeyTile);
-            pack_values(block.v + j * block.dim, tile.keys, block.dim, w.v);
-            for (int64_t g = 0; g < groups; ++g)
-                attend_tile(w.groups[g], w.qt + g * block.dim * kRows, w.o + g * padded * kRows,
-                            w.total + g * padded * kRows, w, tile, block.dim, block.scale);
+            const Tile tile(block, j);
+            if (!is_long(dim)) {
+                pack_keys(tile, 0, dim, w.kt);
+                pack_values(tile, 0, dim, w.v);
+            }
+            for (int64_t g = 0; g < groups; ++g) attend_tile(w.groups[g], rows_of(g), w, tile, dim, block.scale);
         }
         for (int64_t g = 0; g < groups; ++g)
-            store_rows(w.groups[g], w.total + g * padded * kRows, rows_of(g), block.dim,
-                       block.out + g * kRows * block.dim);
+            store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim, block.out + g * kRows * dim);
     }
 };
 

@@ -81,7 +81,8 @@ public:
 
     void run(int threads) {
         const int workers = static_cast<int>(std::min<int64_t>(threads, count_ * blocks_));
-        const size_t workspace_floats = (kernel_.workspace_floats(shape_.dim) + 15) / 16 * 16;
+        const int64_t most_rows = std::min(kernel_.block_rows, shape_.tokens);
+        const size_t workspace_floats = (kernel_.workspace_floats(most_rows, shape_.dim) + 15) / 16 * 16;
         const AlignedFloats workspaces = allocate_aligned(workspace_floats * static_cast<size_t>(workers));
         const bool prepares = kernel_.prepare != nullptr;
         const bool whole_batches = prepares && (blocks_ == 1 || count_ >= kManyBatches * threads);

@@ -87,9 +87,11 @@ struct Row {
     int32_t q_exponent;
 };
 
-size_t workspace_floats(int64_t dim) {
-    const auto columns = static_cast<size_t>(kBlockRows * dim);
-    return (kBlockRows * sizeof(Row) + columns * sizeof(float) + kDigits * columns * sizeof(int16_t)) / sizeof(float);
+size_t workspace_floats(int64_t rows, int64_t dim) {
+    const auto count = static_cast<size_t>(rows);
+    const size_t columns = count * static_cast<size_t>(dim);
+    const size_t bytes = count * sizeof(Row) + columns * sizeof(float) + kDigits * columns * sizeof(int16_t);
+    return (bytes + sizeof(float) - 1) / sizeof(float);
 }
 
 struct Workspace {
@@ -97,9 +99,9 @@ struct Workspace {
     float* o;   // [rows][dim]
     int16_t* q; // [rows][digit][dim]
 
-    Workspace(float* memory, int64_t dim)
-        : rows(reinterpret_cast<Row*>(memory)), o(reinterpret_cast<float*>(rows + kBlockRows)),
-          q(reinterpret_cast<int16_t*>(o + kBlockRows * dim)) {}
+    Workspace(float* memory, int64_t count, int64_t dim)
+        : rows(reinterpret_cast<Row*>(memory)), o(reinterpret_cast<float*>(rows + count)),
+          q(reinterpret_cast<int16_t*>(o + count * dim)) {}
 };
 
 HW4_FMA_CLONES void start_row(const float* q, int64_t dim, float factor, Row& row, float* o, int16_t* digits) {
@@ -195,7 +197,7 @@ int least_v_exponent(const TileExponents* exponents, size_t tiles) {
 }
 
 void attend(const RowBlock& block, float* workspace) {
-    const Workspace w(workspace, block.dim);
+    const Workspace w(workspace, block.rows, block.dim);
     const auto* exponents = static_cast<const TileExponents*>(block.prepared);
     const size_t tiles = tile_count(block.tokens);
     const int least = least_v_exponent(exponents, tiles);

@@ -282,27 +282,30 @@ struct FixedAttention {
                   "making the groups of a workspace must cost nothing, and nobody ends them");
     static_assert(alignof(Group) <= kLine && sizeof(Group) % sizeof(float) == 0);
 
+    static HW4_INLINE int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
+
     static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
 
     struct Workspace {
-        Group* groups; // [kGroups]
-        uint8_t* q;    // [kGroups][steps(dim)][kStepA]
-        float* o;      // [kGroups][padded dim][kRows]
+        Group* groups; // [groups], as many as the rows of the block make
+        uint8_t* q;    // [groups][steps(dim)][kStepA]
+        float* o;      // [groups][padded dim][kRows]
         int32_t* x;    // [kTileKeys][kRows]
         uint8_t* p;    // [kTileKeys / kDepth][kStepA]
         size_t floats;
 
-        Workspace(float* base, int64_t dim) {
+        Workspace(float* base, int64_t rows, int64_t dim) {
             size_t used = 0;
             const auto take = [&](size_t count) {
                 float* part = base != nullptr ? base + used : nullptr;
                 used += lines(count);
                 return part;
             };
-            float* const group_floats = take(kGroups * sizeof(Group) / sizeof(float));
-            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[kGroups] : nullptr;
-            q = reinterpret_cast<uint8_t*>(take(kGroups * q_bytes(dim) / sizeof(float)));
-            o = take(static_cast<size_t>(kGroups * padded_rows(dim)));
+            const auto count = static_cast<size_t>(groups_of(rows));
+            float* const group_floats = take(count * sizeof(Group) / sizeof(float));
+            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[count] : nullptr;
+            q = reinterpret_cast<uint8_t*>(take(count * q_bytes(dim) / sizeof(float)));
+            o = take(count * static_cast<size_t>(padded_rows(dim)));
             x = reinterpret_cast<int32_t*>(take(size_t{kTileKeys} * kRows));
             p = reinterpret_cast<uint8_t*>(take(kTileKeys / kDepth * kStepA / sizeof(float)));
             floats = used;
@@ -313,7 +316,7 @@ struct FixedAttention {
     static HW4_INLINE int64_t padded_rows(int64_t dim) { return rounded_up(dim, kColumns) * kRows; }
     static_assert(kStepA % sizeof(I) == 0, "vectors of q and p must stay aligned");
 
-    static size_t workspace_floats(int64_t dim) { return Workspace(nullptr, dim).floats; }
+    static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
     // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
     static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float factor, uint8_t* to,
@@ -537,7 +540,7 @@ struct FixedAttention {
     }
 
     static void attend(const RowBlock& block, float* workspace) {
-        const Workspace w(workspace, block.dim);
+        const Workspace w(workspace, block.rows, block.dim);
         const TileLayout layout(block.dim);
         const auto* const prepared = static_cast<const uint8_t*>(block.prepared);
         const int64_t tile_count = tiles_of(block.tokens);
@@ -547,7 +550,7 @@ struct FixedAttention {
             least_v_exponent = exponent < least_v_exponent ? exponent : least_v_exponent;
         }
 
-        const int64_t groups = (block.rows + kRows - 1) / kRows;
+        const int64_t groups = groups_of(block.rows);
         const auto q_of = [&](int64_t g) { return w.q + static_cast<size_t>(g) * q_bytes(block.dim); };
         const auto o_of = [&](int64_t g) { return w.o + g * padded_rows(block.dim); };
         for (int64_t g = 0; g < groups; ++g)

@@ -39,8 +39,8 @@ struct Kernel {
     const char* idea = nullptr;
     bool (*supported)() = nullptr; // by this processor
     int64_t block_rows = 0;
-    size_t (*workspace_floats)(int64_t dim) = nullptr;
-    // `workspace` is aligned to 64 bytes and holds workspace_floats(dim); its content does not matter.
+    size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr; // for blocks of up to so many rows
+    // `workspace` is aligned to 64 bytes and holds workspace_floats() for the block; its content does not matter.
     void (*attend)(const RowBlock& block, float* workspace) = nullptr;
 
     Arithmetic arithmetic = Arithmetic::f32;

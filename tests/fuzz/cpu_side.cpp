@@ -79,8 +79,8 @@ private:
 
     // The rows of each batch cut anywhere, in a workspace full of poison.
     std::string in_blocks(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* in, float* out) {
-        float* workspace = poisoned(workspace_, kernel.workspace_floats(shape.dim));
         const int64_t most_rows = random.within(1, kernel.block_rows);
+        float* workspace = poisoned(workspace_, kernel.workspace_floats(most_rows, shape.dim));
         const size_t matrix = shape.matrix_floats();
         for (int64_t b = 0; b < shape.batches; ++b) {
             const float* q = in + static_cast<size_t>(b) * 3 * matrix;
