@@ -214,8 +214,8 @@ $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
 	$(COMPILE_CPP) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@
 
-$(BUILD)/unit_tests: $(call objects,$(UNIT_TESTS) $(FUZZ_SOURCES)) $(TEST_OBJECTS)
-	$(LINK_CPP) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
+$(BUILD)/unit_tests: $(call objects,tests/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES)) $(TEST_OBJECTS)
+	$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
 # Loaded before the C library into whatever a test starts, so never sanitized itself; and never fortified (Ubuntu's g++
 # does so unasked), which would make pread an inline function of the headers.
@@ -226,8 +226,8 @@ $(BUILD)/fault_shim.so: tests/fault_shim.cpp Makefile
 $(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJECTS)
 	$(LINK_CU) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/gpu_tests: $(call objects,$(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) $(TEST_OBJECTS)
-	$(LINK_CU) $^ -o $@ -lgtest -lgtest_main $(LDLIBS)
+$(BUILD)/gpu_tests: $(call objects,tests/main.cpp $(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) $(TEST_OBJECTS)
+	$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
 ## time-kernels: build build/time_kernels, which times the GPU kernels alone
 .PHONY: time-kernels
@@ -328,14 +328,17 @@ soak-sizes:
 soak-load:
 	$(SOAK_TESTS) tests/load_test.py
 
+# Where programs are instrumented, tests take many times as long.
+SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200
+
 # LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
 ## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
 .PHONY: sanitize
 sanitize: | need-test
 	@$(MAKE) --no-print-directory all
 	@$(MAKE) --no-print-directory BUILD=build/sanitize BIN=build/sanitize/bin CUDA=no SANITIZE=1 all tests
-	ASAN_OPTIONS=detect_leaks=$(LEAKS) tests/run --bin build/sanitize/bin --build build/sanitize --no-cuda --quick \
-	    $(TEST_ARGS)
+	ASAN_OPTIONS=detect_leaks=$(LEAKS) $(SLOW_TESTS) --bin build/sanitize/bin --build build/sanitize --no-cuda \
+	    --quick $(TEST_ARGS)
 
 # What has threads of its own. The arithmetic, in one thread and twenty times as slow here, is `make sanitize`'s.
 TSAN_UNIT_TESTS := CaseFile*:CpuRun*:*EachKernel.DoesNot*:Interrupt*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*
@@ -345,8 +348,8 @@ TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):Progress*:RefuseSameOutput*:SharedDirector
 .PHONY: tsan
 tsan: | need-test
 	@$(MAKE) --no-print-directory BUILD=build/tsan BIN=build/tsan/bin CUDA=no SANITIZE=thread all tests
-	TSAN_OPTIONS="halt_on_error=1 report_thread_leaks=0" tests/run --bin build/tsan/bin --build build/tsan --no-cuda \
-	    --filter '$(TSAN_UNIT_TESTS)' unit_tests cli_test fault_test small_cases $(TEST_ARGS)
+	TSAN_OPTIONS="halt_on_error=1 report_thread_leaks=0" $(SLOW_TESTS) --bin build/tsan/bin --build build/tsan \
+	    --no-cuda --filter '$(TSAN_UNIT_TESTS)' unit_tests cli_test fault_test small_cases $(TEST_ARGS)
 
 # The files for the counts are made first, since some tests run the programs as a user who may not make any. Where
 # faults keep a program from writing its counts, it says so in build/coverage/lost and not among its messages.
@@ -356,8 +359,8 @@ COVERAGE_STEPS := unit_tests cli_test fault_test fault_matrix_test differential_
 coverage: | need-test
 	@$(MAKE) --no-print-directory BUILD=build/coverage BIN=build/coverage/bin CUDA=no COVERAGE=1 all tests
 	tests/coverage --build build/coverage --bin build/coverage/bin --start
-	GCOV_ERROR_FILE=$(CURDIR)/build/coverage/lost tests/run --bin build/coverage/bin --build build/coverage --no-cuda \
-	    --quick $(COVERAGE_STEPS)
+	GCOV_ERROR_FILE=$(CURDIR)/build/coverage/lost $(SLOW_TESTS) --bin build/coverage/bin --build build/coverage \
+	    --no-cuda --quick $(COVERAGE_STEPS)
 	tests/coverage --build build/coverage --gcov $(GCOV) $(COVERAGE_ARGS)
 
 ## gpu-check: compute-sanitizer's four tools over the GPU tests that are there for them (needs a GPU)
@@ -394,5 +397,5 @@ help:
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
+    judge/compare.cpp tests/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
     $(wildcard report/reference/*.cu) src/gpu/absent.cpp))

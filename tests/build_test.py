@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Makefile, .ci/need and tests/run, tried with fake tools; nothing is compiled but one object."""
 import argparse
+import contextlib
 import importlib.machinery
 import importlib.util
 import io
@@ -13,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from contextlib import redirect_stdout
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = ("Makefile", ".ci", ".clang-format", "hw4.cu", "seq.cpp", "src", "tests", "testcases", "judge")
@@ -258,8 +258,9 @@ class TestRunner(Workplace):
         finally:
             sys.dont_write_bytecode = written
         tally = runner.Tally()
-        args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, filter="*")
-        with redirect_stdout(io.StringIO()):
+        args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, filter="*",
+                                  step_seconds=PATIENCE_S)
+        with contextlib.redirect_stdout(io.StringIO()):
             for program in ("unit_tests", "gpu_tests"):
                 runner.run_program(program, args, tally)
         return tally
@@ -276,6 +277,86 @@ class TestRunner(Workplace):
         self.assertEqual(done.returncode, 1)
         self.assertIn("\n--gtest_filter=*\n", done.stdout)
         self.assertIn("FAILED unit_tests: it ran no test at all\n", done.stdout)
+
+    def run_with_limit(self, step, seconds, folder=ROOT):
+        done = self.run_command(os.path.join(folder, "tests", "run"), "--build", self.tools, "--step-seconds",
+                                str(seconds), step)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return done
+
+    def assert_ended(self, number_file):
+        """The process whose number is in the file: what was started by a test. It may wait to be taken note of."""
+        number = pathlib.Path(number_file).read_text(encoding="utf-8").strip()
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            self.assertEqual(pathlib.Path(f"/proc/{number}/cmdline").read_bytes(), b"")
+
+    def test_a_program_that_hangs_is_ended_and_has_failed(self):
+        sleeper = f"{self.folder}/sleeper"
+        self.fake("unit_tests", "trap 'echo; echo \"Some.Test does not end; x\"; exit 1' ALRM\n"
+                                f"sleep 600 & echo $! > {sleeper}\nwait")
+        done = self.run_with_limit("unit_tests", 0.5)
+        self.assertIn("FAILED unit_tests: Some.Test does not end, was ended after 0.5 s, no report\n", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "0 passed, 1 failed")
+        self.assert_ended(sleeper)
+
+    def module(self, text):
+        """A repository whose tests are those of one Python module."""
+        copy = os.path.join(self.folder, "copy")
+        os.makedirs(os.path.join(copy, "tests"))
+        for name in ("run", "run_module.py", "child_signals.py"):
+            shutil.copy(os.path.join(ROOT, "tests", name), os.path.join(copy, "tests", name))
+        with open(os.path.join(copy, "tests", "some_test.py"), "w", encoding="utf-8") as file:
+            file.write("import subprocess, sys, unittest\nclass Some(unittest.TestCase):\n")
+            file.writelines(f"    {line}\n" for line in text.splitlines())
+        return copy
+
+    def test_a_module_that_hangs_is_ended_and_the_test_has_failed(self):
+        sleeper = f"{self.folder}/sleeper"
+        copy = self.module(f"""def test_1(self):
+    pass
+def test_2(self):
+    with self.subTest("which is not the end of it"):
+        self.fail()
+    with subprocess.Popen(["sleep", "600"]) as sleeping:
+        with open({sleeper!r}, "w") as file:
+            file.write(str(sleeping.pid))
+def test_3(self):
+    pass""")
+        done = self.run_with_limit("some_test", 1, folder=copy)
+        self.assertIn("FAILED some_test.Some.test_2: some_test was ended after 1 s\n", done.stdout)
+        self.assertIn("in test_2\n", done.stderr, "it is not said where it hangs")
+        self.assertRegex(done.stdout.splitlines()[-1], "^1 passed, [12] failed$")  # Python tells of subtests late
+        self.assert_ended(sleeper)
+
+    def test_what_a_module_does_is_counted(self):
+        copy = self.module("""def test_1(self):
+    pass
+def test_2(self):
+    self.skipTest("no reason")
+def test_3(self):
+    with self.subTest(1):
+        self.fail()
+    with self.subTest(2):
+        raise OSError()
+def test_4(self):
+    pass""")
+        done = self.run_with_limit("some_test", PATIENCE_S, folder=copy)
+        self.assertIn("skipped 1 (some_test.Some.test_2): no reason\n", done.stdout)
+        self.assertIn("failed: some_test.Some.test_3 [1]\n", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "2 passed, 2 failed, 1 skipped")
+
+    def test_a_module_that_breaks_off_has_failed(self):
+        copy = self.module("""def test_1(self):
+    pass
+def test_2(self):
+    import os
+    os._exit(3)""")
+        done = self.run_with_limit("some_test", PATIENCE_S, folder=copy)
+        self.assertIn("FAILED some_test.Some.test_2: some_test ended with 3\n", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "1 passed, 1 failed")
+        pathlib.Path(copy, "tests", "some_test.py").write_text("", encoding="utf-8")
+        self.assertIn("FAILED some_test: it ran no test at all\n",
+                      self.run_with_limit("some_test", PATIENCE_S, folder=copy).stdout)
 
     def test_steps_are_chosen_by_name(self):
         done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--no-cuda", "gpu_tests")
