@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../src/pipeline/first_failure.h"
+#include "sleeping_threads.h"
 
 namespace hw4 {
 namespace {
@@ -30,17 +31,41 @@ TEST(PartQueue, ASlotIsFreeWhenAllItsPartsAreFetched) {
         queue.wait_fetched(1);
         free = true;
     });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    queue.fetched(0);
     queue.fetched(1);
+    EXPECT_TRUE(test::other_threads_sleep_soon());
     EXPECT_FALSE(free);
     queue.fetched(1);
     waiting.join();
     EXPECT_TRUE(free);
 }
 
+TEST(PartQueue, WakesWhoWaitsForAPartOrForTheEnd) {
+    PartQueue queue;
+    std::atomic<int> parts{0};
+    std::vector<std::thread> waiting;
+    for (int i = 0; i < 3; ++i)
+        waiting.emplace_back([&] {
+            while (queue.pop()) ++parts;
+        });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    queue.push({0, 0, 0, 1});
+    EXPECT_TRUE(test::soon([&] { return parts == 1; }));
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    queue.close();
+    for (std::thread& thread : waiting) thread.join();
+    EXPECT_EQ(parts, 1);
+}
+
 TEST(PartQueue, StopWakesEverybody) {
     PartQueue queue;
+    queue.push({0, 0, 0, 1});
+    EXPECT_TRUE(queue.pop().has_value()); // and is never fetched
     std::vector<std::thread> waiting;
     for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { EXPECT_FALSE(queue.pop().has_value()); });
+    waiting.emplace_back([&] { EXPECT_THROW(queue.wait_fetched(0), Stopped); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
     queue.stop();
     for (std::thread& thread : waiting) thread.join();
     queue.push({0, 0, 0, 1});

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "../src/pipeline/first_failure.h"
+#include "sleeping_threads.h"
 
 namespace hw4 {
 namespace {
@@ -28,6 +29,7 @@ TEST(StagingRing, GivesOutNoMorePiecesThanThereAreBuffers) {
     ring.filled(1, marked(1));
     ring.filled(0, marked(0));
     EXPECT_EQ(ring.wait_filled(0).first.batch, 0);
+    EXPECT_TRUE(test::other_threads_sleep_soon());
     EXPECT_FALSE(third.has_value());
     ring.release(0);
     reader.join();
@@ -67,12 +69,27 @@ TEST(StagingRing, APieceThatFailedIsNoticedInItsTurn) {
     EXPECT_THROW(ring.wait_filled(1), std::runtime_error);
 }
 
+// The taker, by what it waits for; a reader, since nothing that follows is needed.
+TEST(StagingRing, APieceThatFailedWakesWhoWaits) {
+    StagingRing ring(9, 1);
+    EXPECT_EQ(ring.take(), 0);
+    std::optional<int64_t> taken = 7;
+    std::thread reader([&] { taken = ring.take(); });
+    std::thread taker([&] { EXPECT_THROW(ring.wait_filled(0), std::runtime_error); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    ring.failed(0, std::make_exception_ptr(std::runtime_error("unreadable")));
+    reader.join();
+    taker.join();
+    EXPECT_EQ(taken, std::nullopt);
+}
+
 TEST(StagingRing, StopWakesEverybody) {
     StagingRing ring(9, 1);
     EXPECT_EQ(ring.take(), 0);
     std::optional<int64_t> taken = 7;
     std::thread reader([&] { taken = ring.take(); });
     std::thread taker([&] { EXPECT_THROW(ring.wait_filled(0), Stopped); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
     ring.stop();
     reader.join();
     taker.join();
