@@ -1,14 +1,20 @@
 #include "../src/pipeline/pipeline.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <thread>
 
 #include "../src/cpu/engine.h"
+#include "../src/file_descriptor.h"
 #include "attention_case.h"
+#include "sleeping_threads.h"
 #include "temporary_folder.h"
 
 namespace hw4 {
@@ -27,15 +33,20 @@ struct Faults {
     int wait = -1;
     int compute = -1;
     int fetch = -1;
+    std::function<void()> before_compute = [] {};
 };
+
+// Where an engine leaves its output: in the slot, in the staging buffer, or by turns.
+enum class Leaves { in_slot, in_staging, by_turns };
 
 // Passes Q through as the output, from slots in host memory: whatever arrives in the wrong place shows. Like a GPU it
 // copies rows only later, when somebody waits for them, so that a staging buffer that is filled again too early shows
 // too; and it watches that a slot is computed only after all its output was fetched.
 class Passing : public Engine {
 public:
-    Passing(const EngineRequest& request, int slots, int64_t batches, int64_t queries, Faults faults)
-        : shape_(request.shape), batches_(batches), queries_(queries), faults_(faults),
+    Passing(const EngineRequest& request, int slots, int64_t batches, int64_t queries, const Faults& faults,
+            Leaves leaves)
+        : shape_(request.shape), batches_(batches), queries_(queries), faults_(faults), leaves_(leaves),
           in_(static_cast<size_t>(slots),
               std::vector<float>(static_cast<size_t>(batches) * shape_.batch_input_floats())),
           out_(static_cast<size_t>(slots), std::vector<float>(static_cast<size_t>(batches) * shape_.matrix_floats())),
@@ -56,6 +67,7 @@ public:
     }
 
     void compute(const Work& work) override {
+        faults_.before_compute();
         fail_if(faults_.compute, computes_++, "compute");
         copy_those([&](const RowsIn& rows) { return rows.slot == work.slot; });
         std::atomic<int64_t>& unfetched = unfetched_rows_[static_cast<size_t>(work.slot)];
@@ -73,7 +85,7 @@ public:
         fail_if(faults_.fetch, fetches_++, "fetch");
         unfetched_rows_[static_cast<size_t>(rows.slot)] -= rows.rows;
         const float* from = row(out_, rows.slot, rows.first_row);
-        if (rows.slot % 2 == 1) return from;
+        if (leaves_ == Leaves::in_slot || (leaves_ == Leaves::by_turns && rows.slot % 2 == 1)) return from;
         std::copy(from, from + rows.rows * shape_.dim, rows.staging);
         return rows.staging;
     }
@@ -100,6 +112,7 @@ private:
     const int64_t batches_;
     const int64_t queries_;
     const Faults faults_;
+    const Leaves leaves_;
     std::vector<std::vector<float>> in_;
     std::vector<std::vector<float>> out_;
     std::vector<std::atomic<int64_t>> unfetched_rows_; // by slot
@@ -110,10 +123,11 @@ private:
 
 class PipelineRun : public ::testing::Test {
 protected:
-    MakeEngine passing(int slots, int64_t batches, int64_t queries = 0, Faults faults = {}) {
+    MakeEngine passing(int slots, int64_t batches, int64_t queries = 0, const Faults& faults = {},
+                       Leaves leaves = Leaves::by_turns) {
         return [=](const EngineRequest& request) {
             return std::make_unique<Passing>(request, slots, batches, queries > 0 ? queries : request.shape.tokens,
-                                             faults);
+                                             faults, leaves);
         };
     }
 
@@ -268,30 +282,97 @@ TEST_F(PipelineRun, SaysThatTheOutputHasNoRoom) {
               (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
 }
 
-// The other end of a pipe may never send what is missing: the reader must not keep the run from ending.
-TEST_F(PipelineRun, DoesNotWaitForAPipeWhenAnotherStageFails) {
-    const std::string path = folder_ / "a.in";
+// While an output that takes nothing holds the writer up: a slot whose rows are written from where they are must wait
+// for that, one whose rows were fetched from it need not.
+TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
+    write_case(3, 2048, 16); // an output of a batch is twice what fits a pipe
+    const std::string path = folder_ / "pipe";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-    std::atomic<bool> over{false};
-    std::thread feeder([&] {
-        std::ofstream pipe(path, std::ios::binary);
-        pipe << test::counting_case(40, 64, 16).substr(0, 100000) << std::flush;
-        while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    });
+    for (const Leaves leaves : {Leaves::in_slot, Leaves::in_staging}) {
+        std::atomic<int> computed{0};
+        Faults watch;
+        watch.before_compute = [&] { ++computed; };
+        const FileDescriptor reading(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        auto failed = std::async(std::launch::async, [&] {
+            return failure_of([&] {
+                CaseReader input(folder_ / "a.in");
+                OutputFile output(path, interrupts_);
+                run_pipeline(input, output, {}, {1, 1, 1 << 20, 2 << 20}, passing(1, 1, 0, watch, leaves), nullptr);
+                output.commit(false);
+            });
+        });
+        EXPECT_TRUE(test::soon([&] { return computed > 0 && test::other_threads_sleep(); }));
+        EXPECT_EQ(computed, leaves == Leaves::in_slot ? 1 : 2);
+        std::string written;
+        EXPECT_TRUE(test::soon([&] {
+            char some[4096];
+            ssize_t got = 0;
+            while ((got = ::read(reading.get(), some, sizeof some)) > 0) written.append(some, static_cast<size_t>(got));
+            return failed.wait_for(std::chrono::seconds(0)) == std::future_status::ready && got == 0;
+        }));
+        EXPECT_EQ(failed.get(), Failure{});
+        EXPECT_TRUE(written == queries_of_the_case());
+    }
+}
+
+// A pipe whose other end may never send what is missing, and a run that fails while its reader waits for that.
+class SilentPipe : public PipelineRun {
+protected:
+    SilentPipe() {
+        const std::string path = folder_ / "a.in";
+        // More than one batch, less than a piece more; there is room for it in the pipe before anybody reads.
+        const std::string sent = test::counting_case(40, 64, 16).substr(0, 12 + 64 * 16 * 12 + 4096 + 1000);
+        if (::mkfifo(path.c_str(), 0600) == 0) other_end_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        EXPECT_EQ(::write(other_end_.get(), sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
+    }
+
+    // An engine that has work for the first batch only when the reader waits for more.
+    MakeEngine patient(Faults faults = {}) {
+        faults.before_compute = [this] {
+            EXPECT_TRUE(test::soon([&] {
+                int unread = -1;
+                return ::ioctl(other_end_.get(), FIONREAD, &unread) == 0 && unread == 0 && test::other_threads_sleep();
+            }));
+        };
+        return passing(1, 1, 0, faults);
+    }
+
+    // A run that goes on waiting is ended by an end of the pipe, which it takes for that of the file.
+    Failure failure_in_time(const std::string& output, const MakeEngine& make_engine) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile file(output, interrupts_);
+        auto failed = std::async(std::launch::async, [&] {
+            return failure_of([&] { run_pipeline(input, file, {}, kSmall, make_engine, nullptr); });
+        });
+        EXPECT_EQ(failed.wait_for(std::chrono::seconds(5)), std::future_status::ready) << "the reader waits on";
+        other_end_ = FileDescriptor();
+        return failed.get();
+    }
+
+    FileDescriptor other_end_;
+};
+
+TEST_F(SilentPipe, DoesNotKeepAFailedEngineWaiting) {
     Faults faults;
     faults.compute = 0;
-    const Failure failed = failure(passing(1, 1, 0, faults));
-    over = true;
-    feeder.join();
-    EXPECT_EQ(failed, (Failure{ExitCode::internal, "compute"}));
+    EXPECT_EQ(failure_in_time(folder_ / "a.out", patient(faults)), (Failure{ExitCode::internal, "compute"}));
+}
+
+TEST_F(SilentPipe, DoesNotKeepAFailedWriterWaiting) {
+    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+    EXPECT_EQ(failure_in_time("/dev/full", patient()),
+              (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
 }
 
 TEST(StagingLimitsTest, FollowTheProcessors) {
     EXPECT_EQ(staging_limits(1).readers, 2);
     EXPECT_EQ(staging_limits(1).writers, 2);
+    EXPECT_EQ(staging_limits(12).readers, 6);
+    EXPECT_EQ(staging_limits(12).writers, 3);
     EXPECT_EQ(staging_limits(16).readers, 8);
     EXPECT_EQ(staging_limits(16).writers, 4);
     EXPECT_EQ(staging_limits(128).readers, 8);
+    EXPECT_EQ(staging_limits(128).writers, 4);
 }
 
 } // namespace
