@@ -325,51 +325,83 @@ class LimitTest(FaultTest):
 
 
 class ChangingInputTest(FaultTest):
-    """The input is written to at some moment of a run. The result is that of the file before or after, or none."""
+    """The input is written to during a run. The result is that of the file before or after, never of some of each, or
+    none."""
     device = "cpu"
 
+    def setUp(self):
+        super().setUp()
+        before, after = (generated(60, 256, 64, seed=seed) for seed in (1, 2))  # all numbers of which differ
+        self.before, self.after = before.read_bytes(), after.read_bytes()
+        self.results = {by_seq(before): "before", by_seq(after): "after"}
+        self.case = self.dir / "case.in"
+        self.start_over()
+
+    def start_over(self):
+        self.case.write_bytes(self.before)
+        os.utime(self.case, (1, 1))  # no clock is so coarse that the change does not show
+        self.out.write_bytes(OLD_OUTPUT)
+
     def truncate(self):
-        os.truncate(self.case, self.size // 2)
+        os.truncate(self.case, len(self.before) // 2)
 
     def append(self):
         with open(self.case, "ab") as file:
             file.write(b"more")
 
-    def change_last_number(self):
+    def rewrite(self):
         with open(self.case, "r+b") as file:
-            file.seek(self.size - 4)
-            file.write(struct.pack("<f", 1.5))
+            file.write(self.after)
+        os.utime(self.case, (2, 2))  # a run that began in the middle of it sees that it was not yet over
+
+    def start(self, env=None):
+        return subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, self.case, self.out],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, **(env or {})})
+
+    def assert_refused(self, process, stderr, codes, wanted):
+        self.assertIn(process.returncode, codes, stderr)
+        self.assert_one_message(stderr, self.case, wanted)
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        self.assertEqual(self.temporaries(), [])
 
     def test_change_at_a_random_moment(self):
-        original = generated(60, 256, 64)
-        content = original.read_bytes()
-        self.size = len(content)
-        changed = self.file(content[:-4] + struct.pack("<f", 1.5), "changed.in")
-        results = {by_seq(original): "before", by_seq(changed): "after"}
-        self.case = self.file(content)
         started = time.monotonic()
         self.assertEqual(hw4(self.case, self.out, device=self.device).returncode, OK)
         whole_run = time.monotonic() - started
-        seed = random.randrange(1 << 30)
+        seed = random.randrange(1 << 30) if SOAK else 1
         chance = random.Random(seed)
-        for change in (self.truncate, self.append, self.change_last_number) * (100 if SOAK else 6):
-            self.case.write_bytes(content)
-            os.utime(self.case, (1, 1))  # no clock is so coarse that the change does not show
-            self.out.write_bytes(OLD_OUTPUT)
+        for change in (self.truncate, self.append, self.rewrite) * (100 if SOAK else 6):
+            self.start_over()
             moment = chance.uniform(0, whole_run)
-            with self.subTest(change.__name__, seed=seed, moment=moment), count.fault():
-                process = subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, self.case, self.out],
-                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            with self.subTest(change.__name__, seed=seed, moment=moment), count.fault(), self.start() as process:
                 time.sleep(moment)
                 change()
                 stderr = process.communicate(timeout=PATIENCE)[1]
-                self.assertEqual(self.temporaries(), [])
                 if process.returncode == OK:
-                    self.assertIn(results.get(self.out.read_bytes()), ("before", "after"))
+                    self.assertIn(self.results.get(self.out.read_bytes(), "some of each"), ("before", "after"))
+                    self.assertEqual(self.temporaries(), [])
                     continue
-                self.assertIn(process.returncode, (BAD_DATA, IO_ERROR), stderr)  # 65: changed before it was opened
-                self.assert_one_message(stderr, self.case, r"file changed during read|expected \d+ bytes")
-                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+                # 65: changed before it was opened
+                self.assert_refused(process, stderr, (BAD_DATA, IO_ERROR),
+                                    r"file changed during read|expected \d+ bytes")
+
+    @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
+    def test_change_between_two_reads(self):
+        if not SHIM.exists():
+            self.skipTest(f"{SHIM} is not there; make tests builds it")
+        fired = self.dir / "fired"
+        for change in (self.truncate, self.append, self.rewrite):
+            for number in (1, 2, 5):  # of the reads of data, of which there are more
+                self.start_over()
+                shim = {"LD_PRELOAD": str(SHIM), "FAULT_CALL": "pread", "FAULT_AT": str(number), "FAULT_HOW": "wait",
+                        "FAULT_FIRED": str(fired)}
+                with self.subTest(change.__name__, number=number), count.fault(), self.start(shim) as process:
+                    cli_test.wait_until(lambda: fired.exists() or process.poll() is not None, "hw4 reads")
+                    change()
+                    fired.unlink()
+                    stderr = process.communicate(timeout=PATIENCE)[1]
+                    self.assert_refused(process, stderr, (IO_ERROR,), r"file changed during read")
 
 
 class KillTest(FaultTest):
