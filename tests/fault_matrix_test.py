@@ -13,12 +13,13 @@ import contextlib
 import errno
 import gzip
 import itertools
+import json
 import os
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
-from typing import NamedTuple, Tuple, Union
+from typing import Dict, NamedTuple, Tuple, Union
 
 import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, USAGE,
@@ -29,13 +30,23 @@ HANGING = 20  # seconds; a run takes hundredths of one
 STRANGER = 1  # a user
 
 
+INPUT, OUTPUT, TEMPORARY, DIRECTORY = "input", "output", "temporary", "directory"  # what a call may be about
+
+
 class Row(NamedTuple):
-    """A kind of fault and what it may do to a run."""
+    """A kind of fault and what it does to a run: the exit code, or several where that is not known from the call alone;
+    then each of them is to be seen. By what the call is about, where that decides."""
     call: str
     how: Union[int, str]  # errno, or as fault_shim.cpp names it
-    ends: Tuple[int, ...]  # exit codes; without OK, a fault that is passed over is a failure
+    ends: Union[Tuple[int, ...], Dict[str, Tuple[int, ...]]]
     says: str = "never said"
     stays: bool = False  # every later call fails too
+
+    def ends_about(self, file):
+        return self.ends[file] if isinstance(self.ends, dict) else self.ends
+
+    def all_ends(self):
+        return {code for codes in self.ends.values() for code in codes} if isinstance(self.ends, dict) else {*self.ends}
 
 
 class Way(NamedTuple):
@@ -50,15 +61,23 @@ class Way(NamedTuple):
 
 UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
 UNWRITABLE = r"(case\.out|link|run\.json|run\.trace): cannot write: "
+OPENING = {INPUT: (NO_INPUT,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE,), DIRECTORY: (IO_ERROR,)}
+# Only what was written can be lost.
+CLOSING = {INPUT: (OK,), OUTPUT: (OK,), TEMPORARY: (IO_ERROR,), DIRECTORY: (OK,)}
+# Twice of a new file that takes the place of an old one: to know it again, and for its group, which is taken to be
+# another where it cannot be asked for.
+ASKING = {INPUT: (IO_ERROR,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE, OK)}
+# Reads of nothing that are none too many: by these the end of the data is found, so the last ones of a run.
+AT_THE_END = {("read", "plain"): 0, ("pread", "plain"): 1, ("read", "pipe"): 1, ("read", "gzip"): 2}
 FILE_ROWS = (
-    Row("open", errno.EMFILE, (NO_INPUT, CANNOT_CREATE, IO_ERROR),
+    Row("open", errno.EMFILE, OPENING,
         r": cannot (open|stat): Too many|: cannot create a file in .*: Too many|is written, but its directory cannot be"),
-    Row("open", errno.EROFS, (NO_INPUT, CANNOT_CREATE, IO_ERROR),
+    Row("open", errno.EROFS, OPENING,
         r": cannot (open|stat): Read-only|: cannot create a file in .*: Read-only|is written, but its directory cannot be"),
     Row("read", errno.EIO, (IO_ERROR,), UNREADABLE),
     Row("read", errno.EINTR, (OK,)),
     Row("read", "short", (OK,)),
-    Row("read", "none", (OK, BAD_DATA), r"is empty|gzip stream corrupt|ends in batch|no memory for gzip"),
+    Row("read", "none", (OK, BAD_DATA), r"is empty|gzip stream corrupt|ends in batch"),
     Row("pread", errno.EIO, (IO_ERROR,), UNREADABLE),
     Row("pread", errno.EINTR, (OK,)),
     Row("pread", "short", (OK,)),
@@ -76,14 +95,13 @@ FILE_ROWS = (
     Row("fallocate", errno.EOPNOTSUPP, (OK,)),
     Row("fallocate", errno.EINTR, (OK,)),
     Row("fsync", errno.EIO, (IO_ERROR,), r": cannot flush to disk|is written, but its directory cannot be flushed"),
-    Row("close", errno.EIO, (OK, IO_ERROR), r": cannot close: Input/output error"),
+    Row("close", errno.EIO, CLOSING, r": cannot close: Input/output error"),
     Row("rename", errno.EACCES, (IO_ERROR,), r": cannot rename .*: Permission denied"),
     Row("rename", errno.EBUSY, (IO_ERROR,), r": cannot rename .*: Device or resource busy"),  # but is no mount point
     Row("stat", errno.EIO, (CANNOT_CREATE,), r": cannot stat( its directory)?: Input/output error"),
     Row("lstat", errno.EIO, (CANNOT_CREATE,),
         r": cannot stat: Input/output error|: cannot create a file in .*: Input/output error"),
-    # The group of a new file that cannot be asked for is taken to be another.
-    Row("fstat", errno.EIO, (IO_ERROR, CANNOT_CREATE, OK),
+    Row("fstat", errno.EIO, ASKING,
         UNREADABLE + r"|cannot create a file in .*: Input/output error|: cannot stat: Input/output error"),
     Row("fchmod", errno.EIO, (OK,)),
     Row("fchmod", errno.EPERM, (OK,)),
@@ -97,12 +115,12 @@ FILE_ROWS = (
 )
 
 MEMORY_ROWS = (
+    # Some of it is wanted by helpers, without which a run goes on; in which order threads ask is not known.
     Row("malloc", errno.ENOMEM, (OK, NO_MEMORY), r"memory|no thread can be started"),
-    Row("malloc", errno.ENOMEM, (OK, NO_MEMORY), r"memory|no thread can be started", stays=True),
+    Row("malloc", errno.ENOMEM, (NO_MEMORY,), r"memory|no thread can be started", stays=True),
     Row("mmap", errno.ENOMEM, (NO_MEMORY,), r"out of host memory"),
-    Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started"),
-    Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started", stays=True),
 )
+THREAD_ROW = Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started")
 
 # The reports and --sync are there for their calls.
 FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace", "run.trace"))
@@ -130,6 +148,7 @@ class MatrixTest(cli_test.CliTest):
     device = "cpu"
     shape = (20, 64, 32)
     rows = (*FILE_ROWS, *MEMORY_ROWS)
+    threads = True  # are the program's own
 
     def setUp(self):
         super().setUp()
@@ -204,15 +223,29 @@ class MatrixTest(cli_test.CliTest):
 
     def sweep(self, way, row):
         """Every k until none is left; the exit codes that were seen."""
+        if row.call == "malloc" and "--json" not in way.options:
+            # Without a report the last to ask are threads that compute, of which there may be fewer.
+            row = row._replace(ends=(OK, NO_MEMORY))
         codes = []
         for number in self.each_number():
             with self.subTest(way=way.name, call=row.call, how=row.how, stays=row.stays, number=number):
                 done, fired = self.run_with(way, row, number)
                 codes += [done.returncode] if fired else []
-                ends = row.ends if fired and not self.is_about_the_run_itself() else (OK,)
+                ends = row.ends_about(self.what_failed()) if fired and not self.is_about_the_run_itself() else (OK,)
                 with count.fault() if fired else contextlib.nullcontext():
                     self.check(way, row._replace(ends=ends), done)
+        if row.how == "none" and OK in row.ends and codes:
+            last = AT_THE_END[row.call, way.form]
+            self.assertEqual([code == OK for code in codes], [False] * (len(codes) - last) + [True] * last, way.name)
         return codes
+
+    def what_failed(self):
+        """What the call was about that went wrong."""
+        text = self.fired.read_text()
+        path = self.dir / text
+        if text.startswith("pipe:") or path.name in ("case.in", "case.in.gz", "stdin"):
+            return INPUT
+        return DIRECTORY if path.is_dir() else TEMPORARY if path.suffix == ".tmp" else OUTPUT
 
     def is_about_the_run_itself(self):
         """A question that may stay unanswered: how much memory the run took. Where the C++ library is part of the
@@ -230,8 +263,9 @@ class MatrixTest(cli_test.CliTest):
             if row.call == "poll":  # that is only for pipes
                 continue
             codes = self.sweep(FIRST_WAY, row)
-            self.assertLessEqual({code for code in row.ends if code != OK or row.ends == (OK,)}, set(codes),
-                                 f"{row.call}, {row.how}: some fault was passed over, or the shim does not see the call")
+            finds_no_end = row.how == "none" and AT_THE_END.get((row.call, FIRST_WAY.form)) == 0
+            self.assertEqual(row.all_ends() - ({OK} if finds_no_end else set()), set(codes),
+                             f"{row.call}, {row.how}: some fault was passed over, or the shim does not see the call")
 
     def test_pipe(self):
         self.sweep_all(PIPE_WAY, {"read", "poll"}, least=2)
@@ -281,8 +315,29 @@ class MatrixTest(cli_test.CliTest):
             self.assertTrue(link.is_symlink())
             self.assertEqual(self.temporaries(), [])
 
-    def test_memory_and_threads_under_fixed(self):
+    def test_memory_under_fixed(self):
         self.sweep_all(FIXED_WAY, {row.call for row in MEMORY_ROWS})
+
+    def test_threads(self):
+        """Of the readers, the writers and those that compute there may be fewer than asked for, but of each kind one,
+        and the one that waits for signals."""
+        if not self.threads:
+            self.skipTest("the driver has threads of its own")
+        case = generated(40, 128, 32)  # enough for several of each
+        self.file(case.read_bytes())
+        for arith in cli_test.ARITHMETICS:
+            self.want[arith] = by_seq(case, arith)
+            way = Way("threads", options=("--threads", "3", "--arith", arith), arith=arith)
+            report = self.dir / "run.json"
+            done = cli_test.hw4("--json", report, *way.options, case, self.out)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            told = json.loads(report.read_text())
+            self.assertGreater(min(told["readers"], told["writers"]), 1, "too few to do without one")
+            readers, writers, computing = ([OK] * (told[kind] - 1) for kind in ("readers", "writers", "threads"))
+            self.assertEqual(self.sweep(way, THREAD_ROW),
+                             [NO_MEMORY, NO_MEMORY, *readers, NO_MEMORY, *writers, *computing])
+            self.assertEqual(self.sweep(way, THREAD_ROW._replace(stays=True)),
+                             [NO_MEMORY, NO_MEMORY, *(NO_MEMORY for _ in readers), NO_MEMORY, *writers, *computing])
 
     def test_output_is_the_input(self):
         """Whatever fails, the input stays what it is, by any of its names."""
@@ -304,7 +359,8 @@ class MatrixTest(cli_test.CliTest):
                 done = self.start_shim("hw4", row, number, "case.in", output)
                 fired = self.fired.exists()
                 with count.fault() if fired else contextlib.nullcontext():
-                    self.assertIn(done.returncode, (USAGE, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (USAGE,))
+                    ends = (USAGE, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired and row.ends != (OK,) else (USAGE,)
+                    self.assertIn(done.returncode, ends)
                     self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
                     self.assertEqual(sorted(os.listdir(self.dir)), ["case.in", "hardlink", "symlink"])
 
@@ -395,7 +451,7 @@ class ManyChunksMatrixTest(MatrixTest):
     """Buffers are filled again and slots computed again while something fails."""
     shape = (400, 128, 64)
     # No other than with few.
-    test_link = test_strangers_link = test_output_is_the_input = test_report_is_the_output = None
+    test_link = test_strangers_link = test_output_is_the_input = test_report_is_the_output = test_threads = None
     test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = None
 
 
@@ -403,7 +459,7 @@ class ManyChunksMatrixTest(MatrixTest):
 class OtherProgramsTest(MatrixTest):
     """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
     test_files = test_pipe = test_gzip = test_memory_for_gzip = test_link = test_strangers_link = None
-    test_memory_and_threads_under_fixed = test_output_is_the_input = test_report_is_the_output = None
+    test_memory_under_fixed = test_threads = test_output_is_the_input = test_report_is_the_output = None
     test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = None
 
     def sweep_program(self, row, wanted, program, *args):
@@ -445,6 +501,7 @@ class OtherProgramsTest(MatrixTest):
 
 class GpuMatrixTest(NeedsGpu, MatrixTest):
     device = "gpu"
+    threads = False
     rows = FILE_ROWS  # most memory is the driver's there, which does not say in one line what it lacks
 
 
