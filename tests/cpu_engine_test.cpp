@@ -2,16 +2,20 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <set>
 #include <system_error>
 #include <thread>
 
 #include "../src/error.h"
+#include "../src/parallel.h"
 #include "attention_case.h"
 #include "long_sequence.h"
 
@@ -184,6 +188,34 @@ private:
     pthread_attr_t before_;
 };
 
+TEST(OnThreads, RunsTheWorkOnceOnEach) {
+    for (const int threads : {1, 2, 5}) {
+        std::mutex mutex;
+        std::multiset<std::thread::id> seen;
+        on_threads(threads, [&] {
+            const std::lock_guard<std::mutex> lock(mutex);
+            seen.insert(std::this_thread::get_id());
+        });
+        EXPECT_EQ(seen.size(), static_cast<size_t>(threads));
+        EXPECT_EQ(seen.count(std::this_thread::get_id()), 1u);
+    }
+}
+
+TEST(AvailableProcessors, AreThoseThatThisProcessMayRunOn) {
+    std::thread([] { // whose own they are
+        cpu_set_t before;
+        ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+        EXPECT_EQ(available_processors(), CPU_COUNT(&before));
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        for (size_t cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+            if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+        ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+        EXPECT_EQ(available_processors(), 1);
+    })
+        .join();
+}
+
 TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
     for (const Arithmetic arithmetic : kArithmetics) {
         const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6, arithmetic);
@@ -191,6 +223,46 @@ TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
         ASSERT_THROW(std::thread([] {}).join(), std::system_error);
         EXPECT_TRUE(same_bytes(test.expected, attend(choose_kernel("", arithmetic), test, 4))) << name_of(arithmetic);
     }
+}
+
+// One chunk is written while the next is computed, but not of chunks so large that two would be too much memory.
+TEST(CpuSlots, AreTwoUnlessAChunkIsLargeOrAlone) {
+    const auto slots = [](const Shape& shape, int64_t chunk_batches) {
+        EngineRequest request;
+        request.shape = shape;
+        request.options.chunk_batches = chunk_batches;
+        return make_engine(request)->slots();
+    };
+    constexpr int64_t kMost = (int64_t{64} << 20) / 12; // floats of a matrix
+    EXPECT_EQ(slots({2, kMost, 1}, 1), 2);
+    EXPECT_EQ(slots({2, kMost + 1, 1}, 1), 1);
+    EXPECT_EQ(slots({3, kMost / 2, 1}, 2), 2);
+    EXPECT_EQ(slots({3, kMost / 2 + 1, 1}, 2), 1);
+    EXPECT_EQ(slots({2, 8, 8}, 2), 1) << "there is no second chunk";
+}
+
+TEST(CpuEngine, TellsWhatItIs) {
+    EngineRequest request;
+    request.shape = {9, 50, 20};
+    request.options.kernel = "fixed_generic";
+    request.options.arithmetic = Arithmetic::fixed;
+    request.options.chunk_batches = 2;
+    for (const int threads : {1, 3}) {
+        request.options.threads = threads;
+        const EngineFacts facts = make_engine(request)->finish();
+        EXPECT_EQ(facts.device, "cpu");
+        EXPECT_EQ(facts.device_name, threads == 1 ? "1 thread" : "3 threads");
+        EXPECT_EQ(facts.kernel, "fixed_generic");
+        EXPECT_EQ(facts.arithmetic, Arithmetic::fixed);
+        EXPECT_EQ(facts.streams, 0);
+        EXPECT_EQ(facts.copies, "none");
+        EXPECT_EQ(facts.threads, threads);
+        EXPECT_EQ(facts.chunk_batches, 2);
+        EXPECT_EQ(facts.queries_at_once, 50);
+        EXPECT_EQ(facts.device_bytes, 0u);
+    }
+    request.options.threads = 0;
+    EXPECT_EQ(make_engine(request)->finish().threads, available_processors());
 }
 
 TEST(ChooseCpuKernel, TakesTheFirstSupportedOneOfTheContract) {

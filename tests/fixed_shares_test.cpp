@@ -136,6 +136,9 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
     EXPECT_TRUE(takes_joint(300, 1024, 1024, 3, kMultiprocessors));
     EXPECT_TRUE(takes_joint(300, 512, 512, 3, kMultiprocessors));
     EXPECT_FALSE(takes_joint(300, 511, 511, 4, kMultiprocessors));
+    EXPECT_FALSE(takes_joint(300, 512, 511, 3, kMultiprocessors)); // one row more is missing than an eighth
+    EXPECT_TRUE(takes_joint(12, 2048, 2048, 3, 12 * 11));          // a unit for each multiprocessor
+    EXPECT_FALSE(takes_joint(12, 2048, 2048, 3, 12 * 11 + 1));
     EXPECT_FALSE(takes_joint(300, 640, 640, 3, kMultiprocessors)); // a sixth of the units' rows is missing
     EXPECT_TRUE(takes_joint(800, 1024, 1024, 4, kMultiprocessors));
     EXPECT_FALSE(takes_joint(9600, 128, 128, 3, kMultiprocessors));

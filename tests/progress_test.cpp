@@ -27,6 +27,8 @@ private:
     FileDescriptor before_;
 };
 
+constexpr std::chrono::milliseconds kSeldom(200); // a line is not written more often
+
 std::string what_came(int fd) {
     char text[1024];
     const ssize_t got = ::read(fd, text, sizeof text);
@@ -45,18 +47,27 @@ TEST(Progress, OnlyOnATerminalAndOnlyInLongRuns) {
     const FileDescriptor file(::open((folder / "log").c_str(), O_WRONLY | O_CREAT, 0600));
     {
         const StderrTo to_file(file.get());
-        Progress silent("batches", 4);
+        Progress silent("batches", 8);
         const StderrTo to_terminal(user_side.get());
-        Progress shown("batches", 4);
+        const auto begin = std::chrono::steady_clock::now();
+        Progress shown("batches", 8);
         shown.add(0.5);
         EXPECT_EQ(what_came(terminal.get()), "");
         std::this_thread::sleep_for(std::chrono::milliseconds(1010));
         silent.add(1);
         EXPECT_EQ(what_came(terminal.get()), "");
         shown.add(1.5);
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
         const std::string line = what_came(terminal.get());
-        EXPECT_EQ(line.rfind("\r\033[K2 of 4 batches, ", 0), 0u) << line;
-        EXPECT_EQ(line.substr(line.size() - std::min<size_t>(line.size(), 7)), " s left") << line;
+        const std::string start = "\r\033[K2 of 8 batches, ";
+        ASSERT_EQ(line.rfind(start, 0), 0u) << line;
+        char* end = nullptr;
+        const double left = std::strtod(line.c_str() + start.size(), &end); // in whole seconds
+        EXPECT_STREQ(end, " s left");
+        EXPECT_GE(left, 3.0);
+        EXPECT_LE(left, 3 * took.count() + 0.5);
+        shown.add(1);
+        EXPECT_TRUE(what_came(terminal.get()).empty() || std::chrono::steady_clock::now() - begin > took + kSeldom);
     }
     EXPECT_EQ(what_came(terminal.get()), "\r\033[K"); // the line does not stay behind
     EXPECT_EQ(test::read_file(folder / "log"), "");

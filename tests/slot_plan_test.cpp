@@ -31,6 +31,13 @@ TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
     EXPECT_EQ(device_bytes_per_batch(shape, Copies::linear), size_t{4 * 100 * sizeof(float)});
 }
 
+TEST(SlotPlanTest, PadsRowsAsTheDeviceDoes) {
+    EXPECT_EQ(device_bytes_per_batch({1, 100, 1}, Copies::two_d), size_t{4 * 100 * 512});
+    EXPECT_EQ(device_bytes_per_batch({1, 100, 128}, Copies::two_d), size_t{4 * 100 * 512});
+    EXPECT_EQ(device_bytes_per_batch({1, 100, 129}, Copies::two_d), size_t{4 * 100 * 1024});
+    EXPECT_EQ(plan_slots({1000000, 100, 1}, {}).batches, (256 << 20) / (4 * 100 * 512));
+}
+
 TEST(SlotPlanTest, IsTheSameForBothKindsOfCopiesOnOrdinaryCases) {
     EngineOptions packed;
     packed.copies = Copies::linear;
@@ -46,6 +53,7 @@ TEST(SlotPlanTest, ObeysAnExplicitChunk) {
     EngineOptions options;
     options.chunk_batches = 2;
     EXPECT_EQ(plan_slots({9, 33, 20}, options), (SlotPlan{4, 2}));
+    EXPECT_EQ(plan_slots({3, 33, 20}, options), (SlotPlan{2, 2})) << "the last chunk is half a one";
 }
 
 TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
@@ -53,6 +61,9 @@ TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
     EXPECT_GT(device_bytes_per_batch(huge, Copies::two_d), kSlotDeviceBytes);
     EXPECT_EQ(plan_queries(huge, {}, 1), kSliceQueries);
     EXPECT_EQ(kSliceQueries % kQueryStep, 0);
+    const Shape fitting{1, 1 << 17, 128}; // just the size of a slot
+    EXPECT_EQ(device_bytes_per_batch(fitting, Copies::two_d), kSlotDeviceBytes);
+    EXPECT_EQ(plan_queries(fitting, {}, 1), fitting.tokens);
     for (const Shape& shape : {Shape{2, 32768, 64}, Shape{4, 16384, 64}, Shape{13600, 128, 32}})
         EXPECT_EQ(plan_queries(shape, {}, plan_slots(shape, {}).batches), shape.tokens);
 }

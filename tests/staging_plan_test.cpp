@@ -29,6 +29,14 @@ TEST(StagingPlan, SharesASmallFileAmongTheThreads) {
     EXPECT_EQ(plan.part_rows, 320 * 128 / 8);
 }
 
+TEST(StagingPlan, CutsNoPiecesThatAreNotWorthACall) {
+    const StagingPlan plan = plan_staging({20, 64, 32}, true, true, {}); // 480 KiB in, 160 out
+    EXPECT_EQ(plan.piece_bytes, kMiB / 4);
+    EXPECT_EQ(plan.readers, 2);
+    EXPECT_EQ(plan.part_bytes, 160 * kMiB / 1024);
+    EXPECT_EQ(plan.writers, 1);
+}
+
 TEST(StagingPlan, TakesNoMoreThanTheFileNeeds) {
     const StagingPlan plan = plan_staging({1, 2, 3}, true, true, {});
     EXPECT_EQ(plan.readers, 1);
