@@ -22,6 +22,7 @@
 #include "../src/file_descriptor.h"
 #include "../src/refused_option.h"
 #include "../src/shape.h"
+#include "../src/standard_output.h"
 
 namespace hw4 {
 namespace {
@@ -266,7 +267,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
 int run(int argc, char** argv) {
     const std::optional<Arguments> arguments = parse_arguments(argc, argv);
     const int verdict = arguments ? compare(*arguments) : kEqual;
-    if (std::fflush(stdout) != 0) throw CannotCompare(with_errno("cannot write to standard output"));
+    flush_standard_output();
     return verdict;
 }
 

@@ -62,6 +62,12 @@ int parse_count(const char* option, const char* text, int most) {
     return static_cast<int>(*value);
 }
 
+// An empty one is a shell's variable that was not set, and would pass for none.
+std::string parse_name(const char* option, const std::string& name) {
+    if (name.empty()) usage_error("--" + std::string(option) + " '': need a name");
+    return name;
+}
+
 Device parse_device(const std::string& name) {
     if (name == "auto") return Device::automatic;
     if (name == "gpu") return Device::gpu;
@@ -132,14 +138,14 @@ Options parse_options(int argc, char** argv) {
         switch (code) {
         case kArith: options.engine.arithmetic = parse_arithmetic_option(optarg); break;
         case kDevice: options.device = parse_device(optarg); break;
-        case kKernel: options.engine.kernel = optarg; break;
+        case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
         case kListKernels: options.action = Action::list_kernels; break;
         case kStreams: options.engine.streams = parse_count("streams", optarg, 16); break;
         case kCopies: options.engine.copies = parse_copies(optarg); break;
         case kThreads: options.engine.threads = parse_count("threads", optarg, 1024); break;
         case kTime: options.time = true; break;
-        case kJson: options.json = optarg; break;
-        case kTrace: options.trace = optarg; break;
+        case kJson: options.json = parse_name("json", optarg); break;
+        case kTrace: options.trace = parse_name("trace", optarg); break;
         case kSync: options.sync = true; break;
         case kHelp: options.action = Action::help; return options;
         case kVersionOption: options.action = Action::version; return options;

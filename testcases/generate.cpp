@@ -14,7 +14,6 @@
 #include <limits>
 #include <new>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../src/case_values.h"
@@ -129,7 +128,7 @@ void list() {
 
 void fill_in_parallel(const CaseRecipe& recipe, size_t first, size_t count, float* to) {
     const size_t pieces = (count + kPieceFloats - 1) / kPieceFloats;
-    const size_t workers = std::min<size_t>(pieces, std::max(1u, std::thread::hardware_concurrency()));
+    const size_t workers = std::min<size_t>(pieces, static_cast<size_t>(available_processors()));
     std::atomic<size_t> next_piece{0};
     on_threads(static_cast<int>(workers), [&] {
         for (size_t piece = 0; (piece = next_piece.fetch_add(1)) < pieces;) {

@@ -748,6 +748,16 @@ class Compare(Workplace):
     def test_equal(self):
         self.assertEqual(self.compare(self.floats(), self.floats()), (0, "equal: 24 values, 96 bytes\n", ""))
 
+    def test_a_verdict_that_nobody_gets_is_none(self):
+        files = [write(self.path(name), content) for name, content in
+                 (("in", self.case_of(self.SHAPE)), ("expected", self.floats()), ("got", self.floats()))]
+        for buffered in ("-o0", "-oL", "-o4096"):  # a line that was lost before the end counts too
+            with self.subTest(buffered), open("/dev/full", "wb") as full:
+                done = subprocess.run(["stdbuf", buffered, COMPARE, *files], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (2, "compare: cannot write to standard output: No space left on device\n"))
+
     def test_first_and_largest_difference(self):
         got = self.floats(v18=1.0000001192092896, v21=-2.5, v23=1.5)
         self.assertEqual(self.compare(self.floats(), got), (1, (

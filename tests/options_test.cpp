@@ -97,6 +97,11 @@ TEST_F(CommandLine, Counts) {
                   wrong("--threads '" + text + "': need a whole number from 1 to 1024"));
 }
 
+TEST_F(CommandLine, AnEmptyNameIsNotNone) {
+    for (const std::string option : {"--kernel", "--json", "--trace"})
+        EXPECT_EQ(failure({option, "", "in", "out"}), wrong(option + " '': need a name"));
+}
+
 TEST_F(CommandLine, TheLastOfARepeatedOptionCounts) {
     EXPECT_EQ(parse({"--threads", "2", "--threads", "3", "in", "out"}).engine.threads, 3);
 }
