@@ -10,9 +10,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -258,11 +260,10 @@ class TestRunner(Workplace):
         finally:
             sys.dont_write_bytecode = written
         tally = runner.Tally()
-        args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, filter="*",
-                                  step_seconds=PATIENCE_S)
+        args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, step_seconds=PATIENCE_S)
         with contextlib.redirect_stdout(io.StringIO()):
             for program in ("unit_tests", "gpu_tests"):
-                runner.run_program(program, args, tally)
+                runner.run_program(program, args, "*", (0, 1), tally)
         return tally
 
     def test_what_was_not_built_fails(self):
@@ -280,7 +281,7 @@ class TestRunner(Workplace):
 
     def run_with_limit(self, step, seconds, folder=ROOT):
         done = self.run_command(os.path.join(folder, "tests", "run"), "--build", self.tools, "--step-seconds",
-                                str(seconds), step)
+                                str(seconds), "--jobs", "1", step)
         self.assertEqual(done.returncode, 1, done.stderr)
         return done
 
@@ -324,7 +325,7 @@ def test_3(self):
     pass""")
         done = self.run_with_limit("some_test", 1, folder=copy)
         self.assertIn("FAILED some_test.Some.test_2: some_test was ended after 1 s\n", done.stdout)
-        self.assertIn("in test_2\n", done.stderr, "it is not said where it hangs")
+        self.assertIn("in test_2\n", done.stdout, "it is not said where it hangs")
         self.assertRegex(done.stdout.splitlines()[-1], "^1 passed, [12] failed$")  # Python tells of subtests late
         self.assert_ended(sleeper)
 
@@ -364,6 +365,30 @@ def test_2(self):
         done = self.run_command(os.path.join(ROOT, "tests", "run"), "gpu_test")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, "no step gpu_test; there are unit_tests, gpu_tests, .*cli_test, .*layout")
+
+    def test_shares_of_a_program_are_counted_together(self):
+        """Of three parts one has a test, one has none and one fails."""
+        self.fake("unit_tests", 'case $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS in 0/3) tests=\'{"classname": "A", "name": '
+                                '"B", "status": "RUN", "result": "COMPLETED"}\';; 1/3) tests=;; *) exit 3;; esac\n'
+                                'for a; do case $a in --gtest_output=json:*) echo \'{"testsuites": [{"testsuite": [\''
+                                '"$tests"\']}]}\' > "${a#--gtest_output=json:}";; esac; done')
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--jobs", "3", "unit_tests")
+        self.assertIn("FAILED unit_tests: ended with 3, no report\n", done.stdout)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
+
+    def test_what_runs_is_ended_with_the_runner(self):
+        sleepers = [f"{self.folder}/sleeper{share}" for share in range(2)]
+        self.fake("unit_tests", f"sleep 600 & echo $! > {self.folder}/sleeper$GTEST_SHARD_INDEX\nwait")
+        with subprocess.Popen([os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--jobs", "2", "unit_tests"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as runner:
+            deadline = time.monotonic() + PATIENCE_S
+            while not all(os.path.exists(path) and os.path.getsize(path) for path in sleepers):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            runner.terminate()
+            self.assertEqual(runner.wait(PATIENCE_S), 128 + signal.SIGTERM)
+        for sleeper in sleepers:
+            self.assert_ended(sleeper)
 
     def test_without_cuda_an_old_gpu_tests_is_not_run(self):
         self.fake("gpu_tests", f"touch {self.folder}/ran")
