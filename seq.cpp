@@ -132,15 +132,16 @@ struct Request {
 
 // Throws Error (usage).
 Request parse(int argc, char** argv) {
-    static constexpr option kOptions[] = {
-        {"time", no_argument, nullptr, 't'}, {"arith", required_argument, nullptr, 'a'}, {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {{"time", no_argument, nullptr, hw4::kLong + 't'},
+                                          {"arith", required_argument, nullptr, hw4::kLong + 'a'},
+                                          {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
     for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
         switch (code) {
-        case 't': request.print_time = true; break;
-        case 'a':
+        case hw4::kLong + 't': request.print_time = true; break;
+        case hw4::kLong + 'a':
             if (!hw4::parse_arithmetic(optarg, request.arithmetic))
                 usage_error("--arith '" + std::string(optarg) + "': need f32 or fixed");
             break;

@@ -243,15 +243,17 @@ double parse_atol(const std::string& text) {
 
 // Nothing when --help has been answered.
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
-    static constexpr option kOptions[] = {
-        {"atol", required_argument, nullptr, 'a'}, {"help", no_argument, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {{"atol", required_argument, nullptr, kLong + 'a'},
+                                          {"help", no_argument, nullptr, kLong + 'h'},
+                                          {nullptr, 0, nullptr, 0}};
     Arguments arguments;
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
     for (int code = 0; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (code) {
-        case 'a': arguments.atol = parse_atol(optarg); break;
-        case 'h': std::fputs(kUsage, stdout); return std::nullopt;
+        case kLong + 'a': arguments.atol = parse_atol(optarg); break;
+        case 'h':
+        case kLong + 'h': std::fputs(kUsage, stdout); return std::nullopt;
         default:
             throw CannotCompare("option '" + refused_option(argv) +
                                 "' is not known, or its value is missing or too much; see --help");

@@ -30,7 +30,7 @@ mode_t rights(const std::string& list, char about, mode_t without_entry) {
     return place ? static_cast<mode_t>(list[*place] & 07) : without_entry;
 }
 
-bool has_none(int error) { return error == ENODATA || error == EOPNOTSUPP; }
+bool has_none(int error) { return error == ENODATA || error == EOPNOTSUPP || error == ENOSYS; }
 
 } // namespace
 

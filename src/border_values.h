@@ -2,7 +2,7 @@
 //
 // Row i of Q is zero but for column i mod d, so its scores are that column of K times one number: each column is one
 // row's story, told within three steps of a border, on either side. The borders are written here as numbers, not
-// taken from the contract: a case has to stay where it is when a contract moves.
+// taken from the contract: a case has to stay where it is when a contract moves. Only the scales are the contract's.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 namespace hw4::borders {
 
 // A number of a case.
-struct Place {
+struct Position {
     size_t batch;
     char matrix; // 'Q', 'K' or 'V'
     int64_t row;
@@ -84,7 +84,7 @@ constexpr std::array<Story, 18> kThresholdStories = {{
 }};
 
 // Which sums sink into the denormals depends on how large the values are, and of which keys.
-inline float threshold_v(const Place& at, uint64_t word) {
+inline float threshold_v(const Position& at, uint64_t word) {
     const bool tells = at.row % 32 == kTellingKey;
     switch (at.column % 5) {
     case 0: return tells ? 0.0f : two_to(-60) * mantissa(word);
@@ -95,7 +95,7 @@ inline float threshold_v(const Place& at, uint64_t word) {
     }
 }
 
-inline float threshold_value(const Shape& shape, const Place& at, uint64_t word) {
+inline float threshold_value(const Shape& shape, const Position& at, uint64_t word) {
     if (at.matrix == 'V') return threshold_v(at, word);
     const size_t column = at.batch * static_cast<size_t>(shape.dim) + static_cast<size_t>(at.column);
     const Story& story = kThresholdStories[column % kThresholdStories.size()];
@@ -139,7 +139,7 @@ constexpr float kNumberStep = 0x1p-20f; // of a key: two of a tile's numbers, ha
 // Of a tile, by its number.
 inline float turning_number(size_t tile) { return moved(kLargestNumber / fixed::kWiden, steps_away(tile)); }
 
-inline float digits_q(const Shape& shape, const Place& at, const Story& story) {
+inline float digits_q(const Shape& shape, const Position& at, const Story& story) {
     if (at.row % shape.dim != at.column || at.column + 1 == shape.dim) return 0.0f; // some rows are nothing but zeros
     const float factor = fixed::query_factor(scale_for(shape.dim).c);
     const bool turns = at.row / shape.dim % 2 == 1;
@@ -149,7 +149,7 @@ inline float digits_q(const Shape& shape, const Place& at, const Story& story) {
 }
 
 // Tiles far apart in size: beside the first one's, another's sums count 2^-126 times or not at all.
-inline float digits_v(const Place& at, uint64_t word) {
+inline float digits_v(const Position& at, uint64_t word) {
     constexpr std::array<int, 4> kPowers = {0, -126, -127, -63};
     const auto tile = static_cast<size_t>(at.row / 64);
     const auto column = static_cast<size_t>(at.column);
@@ -158,7 +158,7 @@ inline float digits_v(const Place& at, uint64_t word) {
     return (word % 2 == 0 ? number : -number) * two_to(kPowers[tile % kPowers.size()]);
 }
 
-inline float digits_value(const Shape& shape, const Place& at, uint64_t word) {
+inline float digits_value(const Shape& shape, const Position& at, uint64_t word) {
     if (at.matrix == 'V') return digits_v(at, word);
     const auto tile = static_cast<size_t>(at.row / 64);
     if (at.matrix == 'K' && at.column + 1 == shape.dim)

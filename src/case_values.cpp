@@ -41,7 +41,7 @@ float within(float limit, uint64_t word) { return centred(word) * (limit * 0x1p-
 
 float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 
-using Position = borders::Place;
+using borders::Position;
 
 Position position_of(const Shape& shape, size_t index) {
     const size_t matrix = index / shape.matrix_floats();

@@ -24,9 +24,11 @@ enum class CaseKind {
     fading,    // scores rise with the key index while V fades to zero: old sums end as denormals
     climb,     // scores climb from -1e8 to 1e8: the reference changes its form twice
     brink,     // scores creep past -2^21 (odd batches) or 2^21 (even ones), where the reference changes its form
-    threshold, // scores at every border of the contract f32, and within three floats of it
+    threshold, // scores at every border of the contract f32, and within three floats of it; N up to 2048
     digits,    // numbers and scores at every border of the contract fixed, and within three steps of it
 };
+
+constexpr int64_t kMostThresholdTokens = 2048; // of kind threshold, whose values are too large for longer sums
 
 std::optional<CaseKind> case_kind(const std::string& name);
 std::vector<std::string> case_kind_names();

@@ -25,11 +25,23 @@ enum class ExitCode : int {
     io_error = 74,
 };
 
-// Control characters, in their 8-bit form too; line and paragraph separators; what turns the direction of text.
+// Control characters, in their 8-bit form too; line and paragraph separators; embeddings, overrides and isolates, which
+// turn the direction of text.
 inline bool steers_terminals(const Utf8Character& character) {
     const char32_t code = character.code;
     return !character.valid || code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x2028 && code <= 0x202e) ||
            (code >= 0x2066 && code <= 0x2069);
+}
+
+// \xe2\x80\xa8
+inline std::string as_numbers(const std::string& bytes) {
+    std::string numbers;
+    for (const char c : bytes) {
+        char number[8];
+        std::snprintf(number, sizeof number, "\\x%02x", static_cast<unsigned char>(c));
+        numbers += number;
+    }
+    return numbers;
 }
 
 // The same text in one line, whatever names from outside are in it: what could break the line or steer the user's
@@ -38,12 +50,9 @@ inline std::string one_line(const std::string& text) {
     std::string line;
     for (size_t at = 0; at < text.size();) {
         const Utf8Character character = utf8_at(text, at);
-        const bool shown = !steers_terminals(character);
-        for (const size_t end = at + character.size; at < end; ++at) {
-            char escape[8];
-            std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned char>(text[at]));
-            line += shown ? std::string(1, text[at]) : escape;
-        }
+        const std::string bytes = text.substr(at, character.size);
+        line += steers_terminals(character) ? as_numbers(bytes) : bytes;
+        at += character.size;
     }
     return line;
 }

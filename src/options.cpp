@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "numbers.h"
+#include "refused_option.h"
 
 namespace hw4 {
 
@@ -22,7 +23,9 @@ const char* const kHelpText =
     "INPUT is little-endian: int32 B, N, d, then for each batch float32 Q, K, V of N x d each, row by row;\n"
     "plain or gzip. OUTPUT is B x N x d float32. It is written under a temporary name beside OUTPUT and renamed\n"
     "when complete, so a failed run leaves an existing OUTPUT as it was. What a killed run leaves behind, a file\n"
-    "OUTPUT.hw4-*.tmp, is removed by the next run for the same OUTPUT.\n"
+    "OUTPUT.hw4-*.tmp, is removed by the next run for the same OUTPUT. A file that is a mount point of its own cannot "
+    "be\n"
+    "replaced: the complete result is copied into it at the end. Rights and access lists of an old OUTPUT are kept.\n"
     "\n"
     "options:\n"
     "  --arith f32|fixed       the arithmetic: float32 (the default), or integers, for d up to 256; the bytes differ\n"
@@ -88,7 +91,7 @@ Copies parse_copies(const std::string& name) {
 }
 
 enum Option : int {
-    kDevice = 256, // the least
+    kDevice = kLong,
     kArith,
     kKernel,
     kListKernels,
@@ -118,13 +121,9 @@ constexpr option kOptions[] = {{"arith", required_argument, nullptr, kArith},
                                {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
 
-// Says what getopt_long could not use: it leaves the letter or the code of the option in optopt, 0 for a long
-// option that it does not know.
 [[noreturn]] void refuse_option(char** argv) {
-    const std::string word = argv[optind - 1];
-    if (optopt >= kDevice) usage_error("option '" + word + "' takes no value");
-    usage_error("unknown or ambiguous option '" + (optopt == 0 ? word : std::string{'-', static_cast<char>(optopt)}) +
-                "'");
+    const std::string option = "option '" + refused_option(argv) + "'";
+    usage_error(optopt >= kLong ? option + " takes no value" : "unknown or ambiguous " + option);
 }
 
 } // namespace
@@ -149,7 +148,7 @@ Options parse_options(int argc, char** argv) {
         case kSync: options.sync = true; break;
         case kHelp: options.action = Action::help; return options;
         case kVersionOption: options.action = Action::version; return options;
-        case ':': usage_error("option '" + std::string(argv[optind - 1]) + "' needs a value");
+        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
         default: refuse_option(argv);
         }
     }

@@ -306,6 +306,7 @@ void OutputFile::write_through(bool sync) {
     for (off_t done = 0; done < result.st_size;) {
         const ssize_t got = ::pread(temporary_->reader(), bytes.data(), bytes.size(), done);
         if (got < 0 && errno == EINTR) continue;
+        if (got == 0) errno = EIO; // somebody has cut it short
         if (got <= 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read back"));
         write_all(bytes.data(), static_cast<size_t>(got), [&](const void* from, size_t step, size_t part) {
             return ::pwrite(direct_.get(), from, step, done + static_cast<off_t>(part));

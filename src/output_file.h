@@ -2,8 +2,8 @@
 // output's name only when it is complete. Until then an existing output stands untouched.
 //
 // A mount point, such as a container's volume of one file, cannot be replaced. The complete result is copied into it,
-// when there is room, so there is one failure that an existing output does not survive: of that last copy itself, by a
-// broken disk or SIGKILL.
+// once room is reserved where the file system can promise any. So there is one failure that an existing output does not
+// survive: that of this last copy itself.
 #pragma once
 
 #include <sys/stat.h>

@@ -7,11 +7,13 @@
 
 namespace hw4 {
 
-// The option that getopt_long() has just refused, as the user wrote it; among several letters in one word, which it has
-// not passed yet, the letter.
+constexpr int kLong = 256; // codes of long options begin here, so that a letter is told from them
+
+// The option that getopt_long() has just refused: a letter, which may be one of several in a word that is not passed
+// yet, or else the word before, a long option. It leaves the letter or the code in optopt, 0 for an unknown long one.
 inline std::string refused_option(char** argv) {
-    const std::string word = argv[optind - 1];
-    return word[0] == '-' ? word : std::string{'-', static_cast<char>(optopt)};
+    if (optopt > 0 && optopt < kLong) return {'-', static_cast<char>(optopt)};
+    return argv[optind - 1];
 }
 
 } // namespace hw4

@@ -158,9 +158,9 @@ void write_case(const CaseRecipe& recipe, const std::string& path) {
 
 int run(int argc, char** argv) {
     static constexpr option kOptions[] = {
-        {"shape", required_argument, nullptr, 's'}, {"seed", required_argument, nullptr, 'r'},
-        {"kind", required_argument, nullptr, 'k'},  {"list", no_argument, nullptr, 'l'},
-        {"help", no_argument, nullptr, 'h'},        {nullptr, 0, nullptr, 0}};
+        {"shape", required_argument, nullptr, kLong + 's'}, {"seed", required_argument, nullptr, kLong + 'r'},
+        {"kind", required_argument, nullptr, kLong + 'k'},  {"list", no_argument, nullptr, kLong + 'l'},
+        {"help", no_argument, nullptr, kLong + 'h'},        {nullptr, 0, nullptr, 0}};
     CaseRecipe recipe;
     recipe.seed = 1;
     bool shaped = false;
@@ -169,20 +169,21 @@ int run(int argc, char** argv) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet
     for (int opt = 0; (opt = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (opt) {
-        case 's':
+        case kLong + 's':
             recipe.shape = parse_shape(split(optarg, ','), optarg);
             shaped = true;
             break;
-        case 'r':
+        case kLong + 'r':
             recipe.seed = parse_seed(optarg);
             varied = true;
             break;
-        case 'k':
+        case kLong + 'k':
             recipe.kind = parse_kind(optarg);
             varied = true;
             break;
-        case 'l': list(); return 0;
-        case 'h': std::fputs(kUsage, stdout); return 0;
+        case kLong + 'l': list(); return 0;
+        case 'h':
+        case kLong + 'h': std::fputs(kUsage, stdout); return 0;
         default: usage_error("option '" + refused_option(argv) + "' is not known, or its value is missing or too much");
         }
     }

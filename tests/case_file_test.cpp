@@ -359,6 +359,11 @@ TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
         ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
     };
     const std::string bytes = counting_case(2, 3, 2);
+    write_file(path_, bytes);
+    set_time({1000, 501});
+    struct stat kept {};
+    ASSERT_EQ(::stat(path_.c_str(), &kept), 0);
+    if (kept.st_mtim.tv_nsec != 501) GTEST_SKIP() << "the file system keeps no nanoseconds";
     for (const std::string& form : {bytes, gzipped(bytes)})
         for (const timespec time : {timespec{1000, 500}, timespec{1000, 501}, timespec{1001, 500}}) {
             write_file(path_, form);

@@ -116,7 +116,7 @@ TEST_P(EachFloatKernel, TakesTheWorkspaceOfAFewLongRows) {
     EXPECT_LT(GetParam()->workspace_floats(1, 10'000'000) * sizeof(float), size_t{4'000'000'000});
 }
 
-// Blocks of fewer rows than the kernel could take, in memory that ends where the workspace does.
+// Blocks of fewer rows than the kernel could take, with marks behind the end of the workspace.
 TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
     constexpr uint32_t kUntouched = 0x5a5a5a5a;
     constexpr size_t kBeyond = 4096;

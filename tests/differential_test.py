@@ -88,6 +88,11 @@ class DifferentialTest(unittest.TestCase):
             self.assertIn(f"\n  CRC-32 of Q, K, V {values}, of O under f32 {f32}, of O under fixed {fixed}\n",
                           done.stdout)
 
+    def test_cases_at_the_borders_are_within_the_domain_at_any_length(self):
+        for case in (7977, 9865, 11369):  # would be of kind threshold, but are too long
+            done = differential("--device", "cpu", "--case", str(case))
+            self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
+
     def test_wrong_usage(self):
         for args in (("--seconds", "0"), ("--seed", "-1"), ("--device", "tpu"), ("--jobs",), ("--case", "x"), ("word",)):
             done = differential(*args)

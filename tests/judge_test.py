@@ -758,6 +758,14 @@ class Compare(Workplace):
                 self.assertEqual((done.returncode, done.stderr),
                                  (2, "compare: cannot write to standard output: No space left on device\n"))
 
+    def test_names_the_option_that_is_wrong(self):
+        for arguments, option in ((("--atol=1", "-xy"), "-x"), (("-", "-xy"), "-x"),
+                                  (("--atl=1",), "--atl=1"), (("--help=all",), "--help=all"), (("--atol",), "--atol")):
+            with self.subTest(arguments):
+                code, out, err = self.run_compare(*arguments)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(f"compare: option '{option}' is not known", err)
+
     def test_first_and_largest_difference(self):
         got = self.floats(v18=1.0000001192092896, v21=-2.5, v23=1.5)
         self.assertEqual(self.compare(self.floats(), got), (1, (

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string>
 
 #include "../src/numbers.h"
 

@@ -13,7 +13,10 @@
 
 namespace hw4::test {
 
-// Of this process, besides the caller.
+constexpr std::chrono::seconds kPatience{10};
+
+// Of this process, besides the caller. They are looked at one after the other: where some wake others, "all sleep" may
+// be said of threads that never did at the same time.
 inline bool other_threads_sleep() {
     const std::string self = std::to_string(::syscall(SYS_gettid));
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -30,7 +33,7 @@ inline bool other_threads_sleep() {
 // Whether it came to that soon.
 template <class Condition>
 bool soon(const Condition& condition) {
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto patience = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
         if (std::chrono::steady_clock::now() > patience) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -65,13 +65,11 @@ TEST(OneLine, ShowsWhatSteersTerminalsAsItsBytes) {
     EXPECT_EQ(one_line("\x80 \x9b"
                        "31m \xff"),
               R"(\x80 \x9b31m \xff)");
-    // In two parts, for the source is not to hold such characters either.
-    for (const auto& [start, end] : {std::pair("\xe2\x80", "\xa8"), std::pair("\xe2\x80", "\xae"),
-                                     std::pair("\xe2\x81", "\xa6"), std::pair("\xe2\x81", "\xa9")}) {
-        const std::string shown = one_line(std::string(start) + end);
-        EXPECT_EQ(shown.size(), 12u) << shown;
-        EXPECT_EQ(shown.substr(0, 6), R"(\xe2\x)");
-    }
+    // In two parts each: clang-tidy takes a whole one for an attempt to mislead.
+    EXPECT_EQ(one_line(std::string("\xe2\x80") + "\xa8"), R"(\xe2\x80\xa8)");
+    EXPECT_EQ(one_line(std::string("\xe2\x80") + "\xae"), R"(\xe2\x80\xae)");
+    EXPECT_EQ(one_line(std::string("\xe2\x81") + "\xa6"), R"(\xe2\x81\xa6)");
+    EXPECT_EQ(one_line(std::string("\xe2\x81") + "\xa9"), R"(\xe2\x81\xa9)");
 }
 
 } // namespace

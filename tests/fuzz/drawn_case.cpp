@@ -294,9 +294,9 @@ private:
 
 // One case in sixteen is of a kind that meets the borders of a contract to the bit. The seed alone decides, without a
 // draw: the others are what they were.
-std::optional<std::string> border_kind(uint64_t seed) {
+std::optional<std::string> border_kind(uint64_t seed, const Shape& shape) {
     if (seed % 16 != 9) return std::nullopt;
-    return seed / 16 % 2 == 0 ? "threshold" : "digits";
+    return seed / 16 % 2 == 0 && shape.tokens <= kMostThresholdTokens ? "threshold" : "digits";
 }
 
 } // namespace
@@ -305,7 +305,7 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     Random random(seed);
     shape = draw_shape(random);
     qkv.resize(static_cast<size_t>(shape.batches) * shape.batch_input_floats());
-    if (const auto kind = border_kind(seed)) {
+    if (const auto kind = border_kind(seed, shape)) {
         values = *kind;
         fill_case_values({shape, *case_kind(*kind), seed}, 0, qkv.size(), qkv.data());
     } else {
