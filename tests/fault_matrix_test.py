@@ -61,7 +61,9 @@ class Way(NamedTuple):
 
 UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
 UNWRITABLE = r"(case\.out|link|run\.json|run\.trace): cannot write: "
-OPENING = {INPUT: (NO_INPUT,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE,), DIRECTORY: (IO_ERROR,)}
+# The directory is opened for the new file, and to flush its name.
+OPENING = {INPUT: (NO_INPUT,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE,),
+           DIRECTORY: (CANNOT_CREATE, IO_ERROR)}
 # Only what was written can be lost.
 CLOSING = {INPUT: (OK,), OUTPUT: (OK,), TEMPORARY: (IO_ERROR,), DIRECTORY: (OK,)}
 # Twice of a new file that takes the place of an old one: to know it again, and for its group, which is taken to be
