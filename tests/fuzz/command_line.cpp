@@ -88,17 +88,12 @@ bool same(const Parsed& a, const Parsed& b) {
 // The options as a user would write them out in full.
 Words written_out(const Options& options) {
     constexpr const char* kDevices[] = {"auto", "gpu", "cpu"};
-    Words words = {"--arith",
-                   name_of(options.engine.arithmetic),
-                   "--device",
-                   kDevices[static_cast<int>(options.device)],
-                   "--streams",
-                   std::to_string(options.engine.streams),
-                   "--copies",
-                   name_of(options.engine.copies),
-                   "--kernel=" + options.engine.kernel,
-                   "--json=" + options.json,
-                   "--trace=" + options.trace};
+    Words words = {
+        "--arith",   name_of(options.engine.arithmetic),     "--device", kDevices[static_cast<int>(options.device)],
+        "--streams", std::to_string(options.engine.streams), "--copies", name_of(options.engine.copies)};
+    if (!options.engine.kernel.empty()) words.push_back("--kernel=" + options.engine.kernel);
+    if (!options.json.empty()) words.push_back("--json=" + options.json);
+    if (!options.trace.empty()) words.push_back("--trace=" + options.trace);
     if (options.engine.threads != 0) words.insert(words.end(), {"--threads", std::to_string(options.engine.threads)});
     if (options.time) words.emplace_back("--time");
     if (options.sync) words.emplace_back("--sync");
