@@ -378,6 +378,16 @@ TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
                            : (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}))
                 << time.tv_sec << " " << time.tv_nsec;
         }
+    // Cut short once all was read, by somebody who puts the time back.
+    write_file(path_, bytes);
+    set_time({1000, 500});
+    CaseReader reader(path_);
+    std::vector<float> data(36);
+    reader.read_rows(0, 18, data.data());
+    ASSERT_EQ(::truncate(path_.c_str(), 20), 0);
+    set_time({1000, 500});
+    EXPECT_EQ(failure_of([&] { reader.expect_end(); }),
+              (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}));
 }
 
 TEST_F(CaseFile, RefusesAFileItMayNotRead) {

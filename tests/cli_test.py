@@ -1104,10 +1104,13 @@ class OutputTest(CliTest):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertFalse(self.out.exists())
 
-    def test_json_on_standard_output_is_only_json(self):
+    def test_a_report_on_standard_output_is_alone_there(self):
         path = generated(2, 33, 7)
-        process = self.start("--json", "/dev/stdout", path, self.out, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.assertEqual(json.loads(process.communicate(timeout=PATIENCE)[0])["tokens"], 33)
+        for option, field in (("--json", "tokens"), ("--trace", "traceEvents")):
+            with self.subTest(option):
+                process = self.start(option, "/dev/stdout", path, self.out, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL)
+                self.assertIn(field, json.loads(process.communicate(timeout=PATIENCE)[0]))
 
     def test_longest_name(self):
         path = generated(2, 33, 7)
@@ -1507,7 +1510,7 @@ class GenerateTest(CliTest):
         return (self.dir / name).read_bytes()
 
     def test_size_and_header(self):
-        for B, N, d in ((1, 1, 1), (5, 33, 7), (3, 128, 64)):
+        for B, N, d in ((1, 1, 1), (5, 33, 7), (3, 128, 64), (1, 1400, 1024)):  # the last more than is made at once
             data = self.generate("--shape", f"{B},{N},{d}")
             self.assertEqual(data[:12], header(B, N, d))
             self.assertEqual(len(data), case_bytes(B, N, d))

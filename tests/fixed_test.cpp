@@ -289,9 +289,9 @@ TEST(FixedWeight, HasTheseBitsForever) {
 }
 
 TEST(FixedScale, HasTheseBitsForever) {
-    const std::pair<int, uint32_t> factors_of_q[] = {{1, 0x3f8cb276},  {2, 0x3f46f9cc},   {7, 0x3ed4b6cc},
-                                                     {16, 0x3e8cb276}, {32, 0x3e46f9cc},  {33, 0x3e43f014},
-                                                     {64, 0x3e0cb276}, {128, 0x3dc6f9cc}, {256, 0x3d8cb276}};
+    const std::pair<int, uint32_t> factors_of_q[] = {
+        {1, 0x3f8cb276},  {2, 0x3f46f9cc},  {7, 0x3ed4b6cc},  {13, 0x3e9c16e6},  {16, 0x3e8cb276}, {32, 0x3e46f9cc},
+        {33, 0x3e43f014}, {60, 0x3e114fb6}, {64, 0x3e0cb276}, {128, 0x3dc6f9cc}, {256, 0x3d8cb276}};
     for (const auto& [d, bits] : factors_of_q) EXPECT_EQ(bits_of(query_factor(scale_for(d).c)), bits) << d;
 }
 

@@ -6,6 +6,19 @@
 namespace hw4 {
 namespace {
 
+TEST(FileIdentity, IsThatOfTheDeviceToo) {
+    struct stat a {};
+    a.st_dev = 1;
+    a.st_ino = 7;
+    struct stat b = a;
+    EXPECT_TRUE(same_file(a, b));
+    b.st_dev = 2; // every file system counts its own
+    EXPECT_FALSE(same_file(a, b));
+    b = a;
+    b.st_ino = 8;
+    EXPECT_FALSE(same_file(a, b));
+}
+
 namespace fs = std::filesystem;
 using test::Failure;
 using test::failure_of;
