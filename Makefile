@@ -331,6 +331,13 @@ soak-load:
 # Where programs are instrumented, tests take many times as long.
 SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200
 
+# Mistakes that somebody could make, all in one build, and for each the test that must fail (tests/mutants/list.txt).
+MUTANT_ARGS ?=
+## mutants: whether the tests notice about a hundred mistakes, one at a time; MUTANT_ARGS="src/domain.cpp" for some
+.PHONY: mutants
+mutants: | need-test
+	$(PYTHON) tests/mutants/run $(MUTANT_ARGS)
+
 # LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
 ## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
 .PHONY: sanitize
