@@ -10,8 +10,7 @@
 //              block that has drawn its next piece must not wait before it has left what it has of the last one.
 #pragma once
 
-#include <cuda/atomic>
-
+#include "../common/handing_on.cuh"
 #include "tile_queue.h"
 #include "tile_weights.cuh"
 
@@ -120,8 +119,8 @@ public:
     __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, const KernelArgs& args,
                                           const Piece& piece) const {
         if (threadIdx.x == 0) {
-            const Word done(words(args)[1 + cut_row(piece)]);
-            while (done.load(cuda::memory_order_acquire) * T::kKeys < piece.first_key) __nanosleep(100);
+            const unsigned* done = words(args) + 1 + cut_row(piece);
+            while (load_acquire(done) * T::kKeys < piece.first_key) __nanosleep(100);
         }
         __syncthreads();
         const LeftRegisters<T>& from = registers(args, piece);
@@ -146,12 +145,10 @@ public:
         __stcg(&to.largest[threadIdx.x], running.largest);
         __syncthreads();
         if (threadIdx.x == 0)
-            Word(words(args)[1 + cut_row(piece)]).store(piece.end_key / T::kKeys, cuda::memory_order_release);
+            store_release(words(args) + 1 + cut_row(piece), static_cast<unsigned>(piece.end_key / T::kKeys));
     }
 
 private:
-    using Word = cuda::atomic_ref<unsigned, cuda::thread_scope_device>;
-
     static __device__ unsigned* words(const KernelArgs& args) { return static_cast<unsigned*>(args.scratch); }
     __device__ __forceinline__ unsigned cut_row(const Piece& piece) const { return piece.row - draws_.queue.whole; }
     __device__ __forceinline__ LeftRegisters<T>& registers(const KernelArgs& args, const Piece& piece) const {

@@ -1,6 +1,7 @@
 // Running sums on their way from one block to another, which goes on with them (shares.h).
 #pragma once
 
+#include "../common/handing_on.cuh"
 #include "queries.cuh"
 #include "running_sums.cuh"
 #include "wgmma.cuh"
@@ -78,12 +79,11 @@ private:
         return sums_ + index * kNumbers<T> * kGroupThreads + threadIdx.x % kGroupThreads;
     }
     __device__ void set_ready(int64_t index) const {
-        asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(started_ + 1 + index) : "memory");
+        store_release(started_ + 1 + index, 1);
     }
     __device__ void wait_until_ready(int64_t index) const {
-        unsigned set;
-        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(set) : "l"(started_ + 1 + index) : "memory");
-        while (set == 0);
+        while (load_acquire(started_ + 1 + index) == 0) {
+        }
     }
 };
 
