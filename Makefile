@@ -1,9 +1,11 @@
 # `make help` lists the targets.
 #
-#   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present, else the common ones)
+#   make V=1             the commands in full
+#   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; where there is none, see ARCHS below)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CXX=clang++     another host compiler
 #   make CXXFLAGS=-O2    added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
+#   make NVCCFLAGS=-lineinfo   for a profiler that shows the sources; the code stays the same, the files grow threefold
 
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
@@ -15,6 +17,7 @@ BUILD ?= build
 BIN ?= .
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+NO_CUDA_BECAUSE := $(if $(filter undefined,$(origin CUDA)),nvcc was not found,CUDA=no was given)
 CUDA ?= $(if $(NVCC),yes,no)
 SANITIZE ?=
 COVERAGE ?=
@@ -34,7 +37,15 @@ LDFLAGS ?=
 NVCCFLAGS ?=
 MEASURE_ARGS ?=
 LEAKS ?= 0
+V ?=
 MACHINE := $(shell uname -m)
+
+# A recipe's command is one short line, unless V=1 asks for all of it.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
+# For a make inside a recipe: all processors, unless the caller has said how many jobs.
+PROCESSORS := $(shell nproc)
+JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(PROCESSORS))
 
 # ---- Flags. The contract (src/contract.h) holds only with contraction off and without fast-math, in every
 # translation unit of both compilers.
@@ -56,22 +67,31 @@ DEVICE_CODE :=
 GENCODE_WGMMA :=
 
 ARCHS_REMARK :=
+PRESENT_ARCHS :=
 ifeq ($(CUDA),yes)
 ifeq ($(NVCC),)
 $(error CUDA=yes needs nvcc, which was not found; NVCC=/path/to/nvcc names it)
 endif
 ascending = $(shell printf '%s\n' $(1) | sort -nu)
-COMMON_ARCHS := 75 80 86 89 90 100 120
-NVCC_ARCHS := $(or $(patsubst compute_%,%,$(filter compute_%,$(shell $(NVCC) --list-gpu-arch))),$(COMMON_ARCHS))
+# Where no GPU says what it is: machine code for Hopper, whose kernels are of its own, and PTX from which the driver of
+# any card from compute capability 8.0 on makes its code when it first runs. Machine code for more cards takes minutes.
+USUAL_ARCH := 90
+USUAL_PTX := 80
+NVCC_ARCHS := $(or $(patsubst compute_%,%,$(filter compute_%,$(shell $(NVCC) --list-gpu-arch))),$(USUAL_PTX) $(USUAL_ARCH))
 # nvidia-smi says on standard output too what goes wrong.
 PRESENT_ARCHS := $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
     grep -Ex '[0-9]+\.[0-9]+'))
 KNOWN_ARCHS := $(filter $(NVCC_ARCHS),$(PRESENT_ARCHS))
 UNKNOWN_ARCHS := $(sort $(filter-out $(NVCC_ARCHS),$(PRESENT_ARCHS)))
+PTX_ARCH :=
 ifeq ($(origin ARCHS),undefined)
-BUILDABLE_ARCHS := $(filter $(NVCC_ARCHS),$(COMMON_ARCHS))
-ARCHS := $(call ascending,$(or $(if $(UNKNOWN_ARCHS),,$(KNOWN_ARCHS)),$(KNOWN_ARCHS) $(BUILDABLE_ARCHS)))
-ARCHS_REMARK := $(if $(UNKNOWN_ARCHS),Built for $(ARCHS): $(NVCC) cannot build for the GPU here ($(UNKNOWN_ARCHS)).)
+ifeq ($(KNOWN_ARCHS),)
+ARCHS := $(or $(filter $(USUAL_ARCH),$(NVCC_ARCHS)),$(lastword $(call ascending,$(NVCC_ARCHS))))
+PTX_ARCH := $(filter $(USUAL_PTX),$(NVCC_ARCHS))
+ARCHS_REMARK := $(if $(UNKNOWN_ARCHS),$(NVCC) cannot build for the GPU here ($(UNKNOWN_ARCHS)),No GPU here)
+else
+ARCHS := $(call ascending,$(KNOWN_ARCHS))
+endif
 endif
 BAD_ARCHS := $(shell for a in $(ARCHS); do [[ $$a =~ ^[0-9]{2,3}$$ ]] || echo "$$a"; done)
 ifneq ($(BAD_ARCHS),)
@@ -80,19 +100,23 @@ endif
 ifeq ($(strip $(ARCHS)),)
 $(error ARCHS is empty: name the architectures to build for, ARCHS="80 90")
 endif
-# PTX of the newest, from which the driver of a card newer than all of them makes its code.
-NEWEST_ARCH := $(lastword $(call ascending,$(ARCHS)))
+# PTX, from which the driver of a card newer than that makes its code: by default of the newest.
+PTX_ARCH := $(or $(PTX_ARCH),$(lastword $(call ascending,$(ARCHS))))
+ARCHS_REMARK := $(if $(ARCHS_REMARK),$(ARCHS_REMARK): hw4 has code for compute capability $(ARCHS) and runs on any from \
+    $(PTX_ARCH) on; make ARCHS="75 86" makes code for others.)
 comma := ,
 empty :=
 GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
-    -gencode=arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH)
+    -gencode=arch=compute_$(PTX_ARCH),code=compute_$(PTX_ARCH)
 # wgmma exists for compute capability 9.0 alone, and only under this name.
 GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
+# Device code is stored compressed, and unpacked when a kernel is first launched.
+COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=size)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(EXACT) $(HARDEN) -Wall -Wextra -Wshadow -Werror)
-HW4_NVCCFLAGS := -std=c++17 -O3 -lineinfo -ccbin $(CXX) --threads 0 -Werror cross-execution-space-call,reorder \
+HW4_NVCCFLAGS := -std=c++17 -O3 -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
     -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) \
-    -DHW4_ARCHS='"$(strip $(ARCHS))"' $(NVCCFLAGS) $(EXACT_DEVICE)
+    -DHW4_ARCHS='"$(strip $(ARCHS))"' -DHW4_PTX_ARCH=$(PTX_ARCH) $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
 endif
@@ -137,17 +161,18 @@ PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 ## all: build hw4, seq, testcases/generate and judge/compare (the default)
 .PHONY: all
 all: $(PROGRAMS)
-	@[ "$(CUDA)" = yes ] || echo "Built without the GPU engine: nvcc was not found (or CUDA=no was given)."
-	@$(if $(ARCHS_REMARK),echo "$(ARCHS_REMARK)")
+	@[ "$(CUDA)" = yes ] || echo "Built without the GPU engine: $(NO_CUDA_BECAUSE)."
+	@$(if $(ARCHS_REMARK),echo $(call quoted,$(strip $(ARCHS_REMARK))))
 
 $(BIN)/hw4: $(HW4_OBJECTS)
 	@mkdir -p $(@D)
-	$(LINK_CU) $^ -o $@ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 ifneq ($(BIN),.)
 $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	@mkdir -p $(@D)
-	cp $< $@
+	$(Q)cp $< $@
 endif
 
 $(BIN)/seq: $(call objects,seq.cpp src/sequential_fixed.cpp $(COMMON))
@@ -155,7 +180,8 @@ $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON) src/c
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	@mkdir -p $(@D)
-	$(LINK_CPP) $^ -o $@ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CPP) $^ -o $@ $(LDLIBS)
 
 # Private, since the flags would otherwise reach the prerequisites too.
 $(BUILD)/src/cpu/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
@@ -174,11 +200,13 @@ endif
 
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
-	$(COMPILE_CPP) $(FILE_FLAGS) -MMD -MP -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(COMPILE_CPP) $(FILE_FLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
-	$(COMPILE_CU) $(DEVICE_CODE) -MMD -MP -c $< -o $@
+	$(call say,$(if $(filter yes,$(CUDA)),NVCC,CXX),$<)
+	$(Q)$(COMPILE_CU) $(DEVICE_CODE) -MMD -MP -c $< -o $@
 
 # Each file changes when its command does: another compiler, other flags, other architectures.
 quoted = '$(subst ','\'',$(1))'
@@ -192,7 +220,7 @@ $(BUILD)/cpp-command $(BUILD)/cu-command: force
 ## run: install what is missing, build, make a test case, run hw4 on it and check the bytes
 .PHONY: run
 run: | need-run
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(JOBS) all
 	@mkdir -p $(BUILD)/run
 	$(BIN)/testcases/generate t04 $(BUILD)/run/t04.in
 	$(BIN)/hw4 --time $(BUILD)/run/t04.in $(BUILD)/run/t04.out
@@ -202,7 +230,7 @@ run: | need-run
 ## test: install what is missing, build, run every test; GPU tests too where there is a GPU
 .PHONY: test
 test: | need-test
-	@$(MAKE) --no-print-directory all tests
+	@$(MAKE) --no-print-directory $(JOBS) all tests
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
@@ -212,62 +240,77 @@ tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels t
 TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp src/sequential_fixed.cpp) $(BUILD)/tests/seq_library.o
 $(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
-	$(COMPILE_CPP) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(COMPILE_CPP) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@
 
 $(BUILD)/unit_tests: $(call objects,tests/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES)) $(TEST_OBJECTS)
-	$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
 # Loaded before the C library into whatever a test starts, so never sanitized itself; and never fortified (Ubuntu's g++
 # does so unasked), which would make pread an inline function of the headers.
 $(BUILD)/fault_shim.so: tests/fault_shim.cpp Makefile
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -U_FORTIFY_SOURCE $(WARN) -shared -fPIC $< -o $@ -ldl
+	$(call say,CXX,$<)
+	$(Q)$(CXX) -std=c++17 -O2 -U_FORTIFY_SOURCE $(WARN) -shared -fPIC $< -o $@ -ldl
 
 $(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJECTS)
-	$(LINK_CU) $^ -o $@ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/gpu_tests: $(call objects,tests/main.cpp $(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) $(TEST_OBJECTS)
-	$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
 ## time-kernels: build build/time_kernels, which times the GPU kernels alone
 .PHONY: time-kernels
-time-kernels: $(BUILD)/time_kernels
+time-kernels: | need-cuda
+	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
 $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp) \
     $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
-	$(LINK_CU) $^ -o $@ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 ## time-tilings: build build/time_tilings, which times one of the kernels with blocks of other sizes
 .PHONY: time-tilings
-time-tilings: $(BUILD)/time_tilings
+time-tilings: | need-cuda
+	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_tilings
 $(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu src/case_values.cpp) \
     $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
-	$(LINK_CU) $^ -o $@ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 .PHONY: references
 references: $(REFERENCES)
 $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
 	@mkdir -p $(@D)
-	$(LINK_CU) $^ -o $@
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@
 
 ## start-up: build build/start_up, which prints what the GPU costs before and after the work, step by step
 .PHONY: start-up
-start-up: $(BUILD)/start_up
+start-up: | need-cuda
+	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/start_up
 $(BUILD)/start_up: $(call objects,profile/start_up.cu) $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
-	$(LINK_CU) $^ -o $@ $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 ## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
 .PHONY: bench-files
-bench-files: all $(REFERENCES) $(BUILD)/start_up
+bench-files: | need-gpu
+	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES) $(BUILD)/start_up
 	$(PYTHON) report/bench_files --bin $(BIN) --build $(BUILD) --json $(BUILD)/bench_files.json $(BENCH_ARGS)
 
 ## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
 .PHONY: bench-gpu
-bench-gpu: $(BUILD)/time_kernels
+bench-gpu: | need-gpu
+	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
 	$(PYTHON) report/bench_gpu --time-kernels $(BUILD)/time_kernels --json $(BUILD)/bench_gpu.json $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
-profile: $(BUILD)/time_kernels
+profile: | need-gpu
+	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
 	$(PYTHON) profile/profile --time-kernels $(BUILD)/time_kernels --json $(BUILD)/profile.json --kernel $(KERNEL) \
 	    $(if $(CASES),--case $(CASES))
 
@@ -306,7 +349,7 @@ soak-differential: $(BUILD)/differential
 .PHONY: fuzz
 fuzz:
 	@tests/fuzz/run --probe $(FUZZ_CXX)
-	@$(MAKE) --no-print-directory BUILD=build/fuzz CXX=$(FUZZ_CXX) CUDA=no SANITIZE=1 \
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/fuzz CXX=$(FUZZ_CXX) CUDA=no SANITIZE=1 \
 	    CXXFLAGS="$(CXXFLAGS) -fsanitize=fuzzer-no-link" $(FUZZ_TARGETS:%=build/fuzz/%)
 	tests/fuzz/run --build build/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
@@ -342,8 +385,8 @@ mutants: | need-test
 ## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
 .PHONY: sanitize
 sanitize: | need-test
-	@$(MAKE) --no-print-directory all
-	@$(MAKE) --no-print-directory BUILD=build/sanitize BIN=build/sanitize/bin CUDA=no SANITIZE=1 all tests
+	@$(MAKE) --no-print-directory $(JOBS) all
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/sanitize BIN=build/sanitize/bin CUDA=no SANITIZE=1 all tests
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) $(SLOW_TESTS) --bin build/sanitize/bin --build build/sanitize --no-cuda \
 	    --quick $(TEST_ARGS)
 
@@ -354,7 +397,7 @@ TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):Progress*:RefuseSameOutput*:SharedDirector
 ## tsan: the tests of the pipeline, the CPU engine and the command line, under ThreadSanitizer
 .PHONY: tsan
 tsan: | need-test
-	@$(MAKE) --no-print-directory BUILD=build/tsan BIN=build/tsan/bin CUDA=no SANITIZE=thread all tests
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/tsan BIN=build/tsan/bin CUDA=no SANITIZE=thread all tests
 	TSAN_OPTIONS="halt_on_error=1 report_thread_leaks=0" $(SLOW_TESTS) --bin build/tsan/bin --build build/tsan \
 	    --no-cuda --filter '$(TSAN_UNIT_TESTS)' unit_tests cli_test fault_test small_cases $(TEST_ARGS)
 
@@ -364,7 +407,7 @@ COVERAGE_STEPS := unit_tests cli_test fault_test fault_matrix_test differential_
 ## coverage: which lines of the host code the tests run that need no GPU; COVERAGE_ARGS=--uncovered names the others
 .PHONY: coverage
 coverage: | need-test
-	@$(MAKE) --no-print-directory BUILD=build/coverage BIN=build/coverage/bin CUDA=no COVERAGE=1 all tests
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/coverage BIN=build/coverage/bin CUDA=no COVERAGE=1 all tests
 	tests/coverage --build build/coverage --bin build/coverage/bin --start
 	GCOV_ERROR_FILE=$(CURDIR)/build/coverage/lost $(SLOW_TESTS) --bin build/coverage/bin --build build/coverage \
 	    --no-cuda --quick $(COVERAGE_STEPS)
@@ -372,7 +415,8 @@ coverage: | need-test
 
 ## gpu-check: compute-sanitizer's four tools over the GPU tests that are there for them (needs a GPU)
 .PHONY: gpu-check
-gpu-check: all tests
+gpu-check: | need-gpu
+	@$(MAKE) --no-print-directory $(JOBS) all tests
 	tests/gpu-check --build $(BUILD)
 
 ## lint: clang-tidy and cppcheck over the host code and the tests' C++; LINT_FILES="seq.cpp hw4.cu" for some
@@ -393,6 +437,13 @@ clean:
 	rm -rf build hw4 seq testcases/generate judge/compare
 
 # What the commands need and the machine lacks is installed through apt when that is allowed, or named.
+# What is about the GPU says in one line that there is none, before anything is compiled.
+.PHONY: need-cuda need-gpu
+need-cuda:
+	$(if $(filter yes,$(CUDA)),,$(error make $(firstword $(MAKECMDGOALS)) needs CUDA: $(NO_CUDA_BECAUSE)))@:
+need-gpu: need-cuda
+	$(if $(PRESENT_ARCHS),,$(error make $(firstword $(MAKECMDGOALS)) needs a GPU: nvidia-smi finds none))@:
+
 .PHONY: need-run need-test
 need-run need-test: need-%:
 	@.ci/need $*

@@ -70,15 +70,34 @@ class Architectures(Workplace):
 
     def test_errors_of_nvidia_smi_are_no_architectures(self):
         self.fake("nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch 9.0'; exit 18")
-        self.assertEqual(self.built_for(), ["80", "90", "100"])
+        self.assertEqual((self.built_for(), self.ptx), (["90"], ["80"]))
         self.fake("nvidia-smi", "echo '[N/A]'; echo 9.0")
         self.assertEqual(self.built_for(), ["90"])
         self.assertEqual(self.remark, "")
 
-    def test_a_gpu_that_nvcc_does_not_know_gets_the_common_ones_and_a_remark(self):
+    def test_without_a_gpu_code_for_one_and_what_any_other_can_run(self):
+        self.assertEqual((self.built_for(), self.ptx), (["90"], ["80"]))
+        self.assertIn("No GPU here: hw4 has code for compute capability 90 and runs on any from 80 on; make ARCHS=",
+                      self.remark)
+
+    def test_a_gpu_that_nvcc_does_not_know_gets_what_any_can_run_and_a_remark(self):
         self.fake("nvidia-smi", "echo 12.1")
-        self.assertEqual((self.built_for(), self.ptx), (["80", "90", "100"], ["100"]))
+        self.assertEqual((self.built_for(), self.ptx), (["90"], ["80"]))
         self.assertIn("cannot build for the GPU here (121)", self.remark)
+
+    def test_an_nvcc_of_other_times(self):
+        self.fake("nvcc", "echo compute_70; echo compute_80")
+        self.assertEqual((self.built_for(), self.ptx), (["80"], ["80"]))
+        self.fake("nvcc", "echo compute_100; echo compute_120")
+        self.assertEqual((self.built_for(), self.ptx), (["120"], ["120"]))
+
+    def test_code_is_compressed_where_nvcc_can(self):
+        def compiling():
+            done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "all")
+            return next(line for line in done.stdout.splitlines() if "-c hw4.cu" in line)
+        self.assertNotIn("compress-mode", compiling())
+        self.fake("nvcc", "echo --compress-mode; echo compute_90")
+        self.assertIn(" --compress-mode=size ", compiling())
 
     def test_those_asked_for(self):
         self.fake("nvidia-smi", "echo 12.1")
@@ -101,7 +120,7 @@ class Flags(Workplace):
     OBJECT = "src/engine.cpp.o"
 
     def compiled(self, *arguments):
-        done = self.make("CUDA=no", f"{self.folder}/build/{self.OBJECT}", *arguments)
+        done = self.make("CUDA=no", "V=1", f"{self.folder}/build/{self.OBJECT}", *arguments)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
@@ -133,16 +152,53 @@ class Flags(Workplace):
 
     def test_what_is_profiled(self):
         build = f"{self.folder}/build"
-        some = self.make("-n", "CUDA=no", "profile", "CASES=t28 t10", "KERNEL=plain_rows chosen").stdout
+        self.fake("nvidia-smi", "echo 9.0")
+        cuda = ("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc")
+        some = self.make(*cuda, "profile", "CASES=t28 t10", "KERNEL=plain_rows chosen").stdout
         self.assertIn(f"profile/profile --time-kernels {build}/time_kernels --json {build}/profile.json "
                       "--kernel plain_rows chosen \\\n    --case t28 t10\n", some)
-        self.assertNotIn("--case", self.make("-n", "CUDA=no", "profile", "CASES=").stdout)
+        self.assertNotIn("--case", self.make(*cuda, "profile", "CASES=").stdout)
 
     def test_what_nvcc_passes_on_to_the_linker(self):
         done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "LDFLAGS=-Wl,-z,now -L/x", "NVCCFLAGS=-fmad=true", "all")
         linking = next(line for line in done.stdout.splitlines() if f"-o {self.folder}/bin/hw4" in line)
         # The contract's flags come last, so nothing a user adds can undo them.
         self.assertRegex(linking, r" -fmad=true -fmad=false -ftz=false .*-Xlinker -z,now .*-Xcompiler -L/x ")
+
+
+class Saying(Workplace):
+    """What make prints, and what it says of targets that it cannot make here."""
+
+    def test_a_short_line_for_each_file(self):
+        self.fake("c++-fake", 'while [ "$1" != -o ]; do shift; done; touch "$2"')
+        target = f"{self.folder}/build/src/engine.cpp.o"
+        self.assertEqual(self.make("CUDA=no", "CXX=c++-fake", target).stdout, "  CXX  src/engine.cpp\n")
+
+    def test_targets_that_need_cuda(self):
+        for target in ("time-kernels", "time-tilings", "start-up", "bench-gpu", "bench-files", "profile", "gpu-check"):
+            with self.subTest(target):
+                done = self.make("CUDA=no", target)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertRegex(done.stderr, rf"\A.* make {target} needs CUDA: CUDA=no was given\. .*\n\Z")
+
+    def test_targets_that_need_a_gpu(self):
+        for target in ("bench-gpu", "bench-files", "profile", "gpu-check"):
+            with self.subTest(target):
+                done = self.make("CUDA=yes", f"NVCC={self.tools}/nvcc", target)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertRegex(done.stderr, rf"\A.* make {target} needs a GPU: nvidia-smi finds none\. .*\n\Z")
+
+    def test_why_there_is_no_gpu_engine(self):
+        told = self.make("-n", "CUDA=no", "all").stdout
+        self.assertIn('"Built without the GPU engine: CUDA=no was given."', told)
+        self.assertIn('"Built without the GPU engine: nvcc was not found."', self.make("-n", "NVCC=", "all").stdout)
+
+    def test_all_processors_unless_told_otherwise(self):
+        nested = f"make --no-print-directory -j{os.cpu_count()} all"
+        self.fake("nproc", f"echo {os.cpu_count()}")
+        self.assertIn(nested, self.make("-n", "CUDA=no", "run").stdout)
+        for told in ("-j1", "-j3"):
+            self.assertNotIn(nested, self.make("-n", told, "CUDA=no", "run").stdout)
 
 
 class Layout(Workplace):

@@ -1268,7 +1268,7 @@ class ReportTest(CliTest):
         done = run("hw4", "--version")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         self.assertRegex(done.stdout, r"\Ahw4 \d+\.\d+\.\d+, contracts f32 and fixed, "
-                                      r"(CUDA \d+\.\d+ for( sm_\d+)+|built without CUDA)\n\Z")
+                                      r"(CUDA \d+\.\d+ for( sm_\d+)+ compute_\d+|built without CUDA)\n\Z")
 
     def test_help(self):
         done = run("hw4", "--help")

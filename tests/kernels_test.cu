@@ -73,13 +73,17 @@ TEST(KernelTable, HasTheKernelsOfAContractTogether) {
 
 // A build for older cards only runs on newer ones as PTX: kernels whose code it does not have must not be taken.
 TEST(CodeArch, IsTheNewestTheCardRuns) {
-    EXPECT_EQ(code_arch(90, {75, 80, 90}), 90);
-    EXPECT_EQ(code_arch(89, {75, 80, 86, 90}), 86);
-    EXPECT_EQ(code_arch(90, {75}), 75);      // PTX
-    EXPECT_EQ(code_arch(121, {75, 90}), 90); // PTX
-    EXPECT_EQ(code_arch(80, {75, 90}), 0);
-    EXPECT_EQ(code_arch(75, {80}), 0);
-    EXPECT_EQ(code_arch(75, {}), 0);
+    EXPECT_EQ(code_arch(90, {{75, 80, 90}, 90}), 90);
+    EXPECT_EQ(code_arch(89, {{75, 80, 86, 90}, 90}), 86);
+    EXPECT_EQ(code_arch(80, {{75, 90}, 90}), 0);
+    EXPECT_EQ(code_arch(75, {{80}, 80}), 0);
+    // PTX
+    EXPECT_EQ(code_arch(90, {{75}, 75}), 75);
+    EXPECT_EQ(code_arch(121, {{75, 90}, 90}), 90);
+    EXPECT_EQ(code_arch(80, {{90}, 80}), 80);
+    EXPECT_EQ(code_arch(100, {{90}, 80}), 80);
+    EXPECT_EQ(code_arch(90, {{90}, 80}), 90);
+    EXPECT_EQ(code_arch(75, {{90}, 80}), 0);
 }
 
 TEST(ChooseKernel, LeavesOutKernelsThatTheBuildHasNoCodeFor) {

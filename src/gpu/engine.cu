@@ -89,10 +89,12 @@ DeviceMemory make_memory(const Kernel& kernel, const Shape& shape, const EngineO
     }
 }
 
+// " sm_80 sm_90 compute_90"
 std::string arch_list() {
+    const BuiltFor built = built_for();
     std::string list;
-    for (const int arch : built_archs()) list += " sm_" + std::to_string(arch);
-    return list;
+    for (const int arch : built.archs) list += " sm_" + std::to_string(arch);
+    return list + " compute_" + std::to_string(built.ptx);
 }
 
 // Before there is a context no call has an error of its own: whatever is wrong, the GPU is not to be had. But that it
@@ -284,7 +286,7 @@ Unusable unusable(const Pen& pen) {
     const cudaError_t context = pen.time(Stage::context, 0, [] { return HW4_CUDA_STATUS(cudaFree(nullptr)); });
     if (context != cudaSuccess) return without_context(context);
     const int arch = current_device().arch;
-    if (code_arch(arch, built_archs()) > 0) return none("");
+    if (code_arch(arch, built_for()) > 0) return none("");
     return none(device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
                 "; make ARCHS=" + std::to_string(arch) + " makes one for it");
 }

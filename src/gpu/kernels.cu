@@ -8,8 +8,8 @@
 #include "exact/exact_kernels.h"
 #include "fixed/fixed_kernels.h"
 
-#if !defined(HW4_ARCHS)
-#error "the Makefile passes the list of architectures this build is for"
+#if !defined(HW4_ARCHS) || !defined(HW4_PTX_ARCH)
+#error "the Makefile passes the architectures this build is for"
 #endif
 
 namespace hw4::gpu {
@@ -81,26 +81,25 @@ std::vector<Kernel> kernels_of(Arithmetic arithmetic) {
     return list;
 }
 
-std::vector<int> built_archs() {
+BuiltFor built_for() {
     std::istringstream text(HW4_ARCHS); // "80 90"
     std::vector<int> archs{std::istream_iterator<int>(text), {}};
     std::sort(archs.begin(), archs.end());
-    return archs;
+    return {archs, HW4_PTX_ARCH};
 }
 
-int code_arch(int card_arch, const std::vector<int>& built) {
+int code_arch(int card_arch, const BuiltFor& built) {
     int found = 0;
-    for (const int arch : built)
+    for (const int arch : built.archs)
         if (arch / 10 == card_arch / 10 && arch <= card_arch) found = arch;
-    const int newest = built.empty() ? 0 : built.back();
-    return found == 0 && card_arch > newest ? newest : found;
+    return found == 0 && card_arch >= built.ptx ? built.ptx : found;
 }
 
 Device current_device() {
     const int arch =
         10 * device_attribute(cudaDevAttrComputeCapabilityMajor) + device_attribute(cudaDevAttrComputeCapabilityMinor);
     return {arch, static_cast<size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)),
-            device_attribute(cudaDevAttrMultiProcessorCount), code_arch(arch, built_archs())};
+            device_attribute(cudaDevAttrMultiProcessorCount), code_arch(arch, built_for())};
 }
 
 std::string device_name() {

@@ -76,12 +76,16 @@ struct Kernel {
     int max_arch = std::numeric_limits<int>::max(); // instructions that later cards do not have
 };
 
-// The architectures this build has code for, ascending.
-std::vector<int> built_archs();
+// What this build has code for.
+struct BuiltFor {
+    std::vector<int> archs; // machine code, ascending
+    int ptx;                // from which the driver makes code for cards that have none of their own
+};
+BuiltFor built_for();
 
-// Which of them a card runs: code runs on cards of its own major version and at least its minor one, and the newest
-// comes as PTX too, for cards newer than all of them. 0: none.
-int code_arch(int card_arch, const std::vector<int>& built);
+// Which of it a card runs: machine code runs on cards of its own major version and at least its minor one, PTX on all
+// that are not older. 0: none.
+int code_arch(int card_arch, const BuiltFor& built);
 
 // The card in use.
 Device current_device();
