@@ -10,18 +10,18 @@
 #include <vector>
 
 #include "src/cpu/engine.h"
-#include "src/domain.h"
-#include "src/error.h"
-#include "src/gpu/connections.h"
+#include "src/problem/domain.h"
+#include "src/base/error.h"
+#include "src/gpu/device/connections.h"
 #include "src/gpu/engine.h"
-#include "src/host_memory.h"
-#include "src/interrupt.h"
-#include "src/options.h"
-#include "src/parallel.h"
-#include "src/pipeline/pipeline.h"
-#include "src/run_report.h"
-#include "src/standard_output.h"
-#include "src/standard_streams.h"
+#include "src/base/host_memory.h"
+#include "src/base/interrupt.h"
+#include "src/commands/options.h"
+#include "src/base/parallel.h"
+#include "src/run/pipeline.h"
+#include "src/run/run_report.h"
+#include "src/base/standard_output.h"
+#include "src/base/standard_streams.h"
 
 namespace hw4 {
 namespace {

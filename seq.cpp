@@ -16,17 +16,17 @@
 #include <string>
 #include <vector>
 
-#include "src/arithmetic.h"
-#include "src/case_file.h"
-#include "src/domain.h"
-#include "src/error.h"
-#include "src/fma_clones.h"
-#include "src/interrupt.h"
-#include "src/output_file.h"
-#include "src/refused_option.h"
-#include "src/sequential.h"
-#include "src/standard_output.h"
-#include "src/standard_streams.h"
+#include "src/contracts/contract.h"
+#include "src/io/case_file.h"
+#include "src/problem/domain.h"
+#include "src/base/error.h"
+#include "src/contracts/fma_clones.h"
+#include "src/base/interrupt.h"
+#include "src/io/output_file.h"
+#include "src/base/refused_option.h"
+#include "src/contracts/reference.h"
+#include "src/base/standard_output.h"
+#include "src/base/standard_streams.h"
 
 namespace hw4 {
 namespace {

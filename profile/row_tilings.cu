@@ -1,11 +1,11 @@
-#include "row_tilings.h"
+#include "profile/row_tilings.h"
 
 #include <iterator>
 #include <utility>
 
-#include "../src/gpu/check.h"
-#include "../src/gpu/exact/register_rows.h"
-#include "../src/gpu/exact/row_tiles.cuh"
+#include "src/gpu/device/check.h"
+#include "src/gpu/f32/forward/register_rows.h"
+#include "src/gpu/f32/forward/row_tiles.cuh"
 
 namespace hw4::gpu {
 

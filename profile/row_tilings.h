@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../src/gpu/kernels.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "../../src/file_descriptor.h"
-#include "../../src/gpu/check.h"
+#include "src/base/file_descriptor.h"
+#include "src/gpu/device/check.h"
 
 namespace {
 

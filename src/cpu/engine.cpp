@@ -1,4 +1,4 @@
-#include "engine.h"
+#include "src/cpu/engine.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,10 +8,10 @@
 #include <new>
 #include <vector>
 
-#include "../error.h"
-#include "../parallel.h"
-#include "../pipeline/gate.h"
-#include "../progress.h"
+#include "src/base/error.h"
+#include "src/base/parallel.h"
+#include "src/base/gate.h"
+#include "src/run/progress.h"
 
 namespace hw4::cpu {
 namespace {

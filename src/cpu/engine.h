@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "../engine.h"
-#include "kernel.h"
+#include "src/run/engine.h"
+#include "src/cpu/kernel.h"
 
 namespace hw4::cpu {
 

@@ -1,4 +1,4 @@
-#include "kernel.h"
+#include "src/cpu/kernel.h"
 
 namespace hw4::cpu {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../arithmetic.h"
+#include "src/contracts/contract.h"
 
 namespace hw4::cpu {
 

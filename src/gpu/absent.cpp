@@ -1,5 +1,5 @@
 // The GPU engine of a build without nvcc: it says that it is not there.
-#include "engine.h"
+#include "src/gpu/engine.h"
 
 namespace hw4::gpu {
 namespace {

@@ -1,16 +1,16 @@
 // The GPU engine: a stream for each slot, in which a chunk is copied in and computed, and one for each writer, in which
 // output is copied out; the chunks of different slots overlap.
-#include "engine.h"
+#include "src/gpu/engine.h"
 
 #include <vector>
 
-#include "../error.h"
-#include "check.h"
-#include "kernels.h"
-#include "memory.h"
-#include "operation.h"
-#include "slot_plan.h"
-#include "slots.h"
+#include "src/base/error.h"
+#include "src/gpu/device/check.h"
+#include "src/gpu/kernels.h"
+#include "src/gpu/device/memory.h"
+#include "src/gpu/device/stream_work.h"
+#include "src/gpu/slot_plan.h"
+#include "src/gpu/slots.h"
 
 namespace hw4::gpu {
 namespace {

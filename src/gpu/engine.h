@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "../engine.h"
-#include "../error.h"
+#include "src/run/engine.h"
+#include "src/base/error.h"
 
 namespace hw4::gpu {
 

@@ -1,12 +1,12 @@
-#include "kernels.h"
+#include "src/gpu/kernels.h"
 
 #include <algorithm>
 #include <iterator>
 #include <sstream>
 
-#include "check.h"
-#include "exact/exact_kernels.h"
-#include "fixed/fixed_kernels.h"
+#include "src/gpu/device/check.h"
+#include "src/gpu/f32/forward/kernels.h"
+#include "src/gpu/fixed/forward/kernels.h"
 
 #if !defined(HW4_ARCHS) || !defined(HW4_PTX_ARCH)
 #error "the Makefile passes the architectures this build is for"

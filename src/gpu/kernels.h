@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "../arithmetic.h"
-#include "../shape.h"
-#include "query_step.h"
+#include "src/contracts/contract.h"
+#include "src/problem/shape.h"
+#include "src/gpu/query_step.h"
 
 namespace hw4::gpu {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "../engine.h"
-#include "query_step.h"
+#include "src/run/engine.h"
+#include "src/gpu/query_step.h"
 
 namespace hw4::gpu {
 

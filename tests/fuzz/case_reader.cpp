@@ -9,12 +9,12 @@
 #include <new>
 #include <vector>
 
-#include "../../src/case_file.h"
-#include "../../src/domain.h"
-#include "../../src/error.h"
-#include "../../src/file_descriptor.h"
-#include "../../src/pipeline/staging_plan.h"
-#include "targets.h"
+#include "src/io/case_file.h"
+#include "src/problem/domain.h"
+#include "src/base/error.h"
+#include "src/base/file_descriptor.h"
+#include "src/run/staging_plan.h"
+#include "tests/fuzz/targets.h"
 
 namespace hw4::fuzz {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "../../src/error.h"
-#include "../../src/numbers.h"
-#include "../../src/options.h"
-#include "targets.h"
+#include "src/base/error.h"
+#include "src/base/numbers.h"
+#include "src/commands/options.h"
+#include "tests/fuzz/targets.h"
 
 namespace hw4::fuzz {
 namespace {

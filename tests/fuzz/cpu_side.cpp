@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../../src/contract.h"
-#include "../../src/cpu/engine.h"
-#include "side.h"
+#include "src/contracts/f32/forward.h"
+#include "src/cpu/engine.h"
+#include "tests/fuzz/side.h"
 
 namespace hw4::fuzz {
 namespace {

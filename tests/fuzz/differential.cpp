@@ -22,13 +22,13 @@
 #include <optional>
 #include <random>
 
-#include "../../src/arithmetic.h"
-#include "../../src/error.h"
-#include "../../src/gpu/engine.h"
-#include "../../src/numbers.h"
-#include "../../src/parallel.h"
-#include "../../src/sequential.h"
-#include "side.h"
+#include "src/contracts/contract.h"
+#include "src/base/error.h"
+#include "src/gpu/engine.h"
+#include "src/base/numbers.h"
+#include "src/base/parallel.h"
+#include "src/contracts/reference.h"
+#include "tests/fuzz/side.h"
 
 namespace hw4::fuzz {
 namespace {

@@ -1,14 +1,14 @@
-#include "drawn_case.h"
+#include "tests/fuzz/drawn_case.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 
-#include "../../src/case_values.h"
-#include "../../src/contract.h"
-#include "../../src/domain.h"
-#include "random.h"
+#include "src/io/case_values.h"
+#include "src/contracts/f32/forward.h"
+#include "src/problem/domain.h"
+#include "tests/fuzz/random.h"
 
 namespace hw4::fuzz {
 namespace {

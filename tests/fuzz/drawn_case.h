@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../../src/shape.h"
+#include "src/problem/shape.h"
 
 namespace hw4::fuzz {
 

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../../src/gpu/check.h"
-#include "../../src/gpu/exact/exact_kernels.h"
-#include "../../src/gpu/kernels.h"
-#include "../../src/gpu/memory.h"
-#include "side.h"
+#include "src/gpu/device/check.h"
+#include "src/gpu/f32/forward/kernels.h"
+#include "src/gpu/kernels.h"
+#include "src/gpu/device/memory.h"
+#include "tests/fuzz/side.h"
 
 namespace hw4::fuzz {
 namespace {

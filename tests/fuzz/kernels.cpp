@@ -5,12 +5,12 @@
 #include <cstring>
 #include <vector>
 
-#include "../../src/contract.h"
-#include "../../src/cpu/engine.h"
-#include "../../src/domain.h"
-#include "../../src/error.h"
-#include "../../src/sequential.h"
-#include "targets.h"
+#include "src/contracts/f32/forward.h"
+#include "src/cpu/engine.h"
+#include "src/problem/domain.h"
+#include "src/base/error.h"
+#include "src/contracts/reference.h"
+#include "tests/fuzz/targets.h"
 
 namespace hw4::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // The GPU's side in a build without nvcc, where nobody gets as far as to ask for it.
-#include "../../src/error.h"
-#include "side.h"
+#include "src/base/error.h"
+#include "tests/fuzz/side.h"
 
 namespace hw4::fuzz {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "../../src/arithmetic.h"
-#include "drawn_case.h"
-#include "random.h"
+#include "src/contracts/contract.h"
+#include "tests/fuzz/drawn_case.h"
+#include "tests/fuzz/random.h"
 
 namespace hw4::fuzz {
 

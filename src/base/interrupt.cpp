@@ -1,0 +1,63 @@
+#include "src/base/interrupt.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <system_error>
+
+#include "src/base/error.h"
+
+namespace hw4 {
+namespace {
+constexpr int kStopWaiting = SIGUSR2; // sent by the destructor to its own thread
+
+// What the caller has ignored (nohup, a background job) stays ignored.
+bool ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+} // namespace
+
+InterruptGuard::InterruptGuard() {
+    // A closed pipe or a file-size limit then shows as an error of write(), which is reported like any other.
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
+    sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+        if (!ignored(signal)) sigaddset(&signals_, signal);
+    sigaddset(&signals_, kStopWaiting);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    try {
+        waiter_ = std::thread([this] { wait_for_signal(); });
+    } catch (const std::system_error&) {
+        throw Error(ExitCode::out_of_memory, "no thread can be started");
+    }
+}
+
+InterruptGuard::~InterruptGuard() {
+    stopping_ = true;
+    pthread_kill(waiter_.native_handle(), kStopWaiting);
+    waiter_.join();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+// Leaves errno as it is: the caller's call may have failed.
+void InterruptGuard::forget(std::multiset<Place>::const_iterator kept) {
+    const int error = errno;
+    places_.erase(kept);
+    errno = error;
+}
+
+void InterruptGuard::wait_for_signal() {
+    int signal = 0;
+    do {
+        if (sigwait(&signals_, &signal) != 0) continue;
+        if (signal == kStopWaiting && stopping_) return;
+    } while (signal == 0 || signal == kStopWaiting); // one that somebody else sent
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [directory, name] : places_) ::unlinkat(directory, name.c_str(), 0);
+    ::_exit(128 + signal);
+}
+
+} // namespace hw4

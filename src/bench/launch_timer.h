@@ -1,0 +1,93 @@
+// A kernel's launches on a case that is on the GPU, timed by CUDA events.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "src/io/case_values.h"
+#include "src/gpu/device/check.h"
+#include "src/gpu/kernels.h"
+#include "src/gpu/device/memory.h"
+#include "src/bench/sampling.h"
+
+namespace hw4::gpu {
+
+// A case on the GPU: the data of the test cases (uniform in +-3), in pitched memory as in hw4.
+struct Problem {
+    Shape shape;
+    PitchedMatrix qkv;
+    PitchedMatrix out;
+
+    explicit Problem(const Shape& s)
+        : shape(s), qkv(rows(3), static_cast<size_t>(s.dim)), out(rows(1), static_cast<size_t>(s.dim)) {
+        std::vector<float> values(static_cast<size_t>(s.batches) * s.batch_input_floats());
+        fill_case_values({s, CaseKind::uniform, 1}, 0, values.size(), values.data());
+        qkv.copy_in(values.data(), rows(3), nullptr);
+        HW4_CUDA(cudaDeviceSynchronize());
+    }
+
+    size_t rows(size_t matrices) const {
+        return matrices * static_cast<size_t>(shape.batches) * static_cast<size_t>(shape.tokens);
+    }
+
+    KernelArgs args(const Scratch& scratch) const {
+        return args_of(shape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get());
+    }
+};
+
+class LaunchTimer {
+public:
+    using Launch = void (*)(const KernelArgs& args, cudaStream_t stream);
+
+    LaunchTimer(Launch launch, size_t scratch_bytes, const Problem& problem)
+        : launch_(launch), scratch_(make_scratch(scratch_bytes)), args_(problem.args(scratch_)), stream_(make_stream()),
+          start_(make_event()), stop_(make_event()) {}
+
+    // Seconds of each of so many launches, back to back.
+    double sample(int launches) const {
+        HW4_CUDA(cudaEventRecord(start_.get(), stream_.get()));
+        for (int i = 0; i < launches; ++i) launch_(args_, stream_.get());
+        HW4_CUDA(cudaEventRecord(stop_.get(), stream_.get()));
+        HW4_CUDA(cudaEventSynchronize(stop_.get()));
+        float milliseconds = 0;
+        HW4_CUDA(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
+        return milliseconds * 1e-3 / launches;
+    }
+
+    // Seconds of the fastest launch of the warm-up.
+    double warm_up() const {
+        double least = sample(1);
+        for (double busy = least; busy < kWarmUpSeconds;) {
+            const double seconds = sample(1);
+            busy += seconds;
+            least = std::min(least, seconds);
+        }
+        return least;
+    }
+
+    // By the rules of sampling.h, after the warm-up.
+    Timing samples(const SampleRequest& request) const {
+        const double launch_seconds = warm_up();
+        Timing timing{request.launches > 0 ? request.launches : launches_for(launch_seconds), {}};
+        const int runs = runs_for(launch_seconds * timing.launches, request.runs);
+        for (int run = 0; run < runs; ++run) timing.seconds.push_back(sample(timing.launches));
+        return timing;
+    }
+
+private:
+    Launch launch_;
+    Scratch scratch_;
+    KernelArgs args_;
+    Stream stream_;
+    Event start_;
+    Event stop_;
+};
+
+// "device": "NVIDIA H200", "cuda": "13.0": the card, and the CUDA version of the build.
+inline std::string machine_fields() {
+    return "\"device\": \"" + device_name() + "\", \"cuda\": \"" + std::to_string(CUDART_VERSION / 1000) + "." +
+           std::to_string(CUDART_VERSION % 1000 / 10) + "\"";
+}
+
+} // namespace hw4::gpu

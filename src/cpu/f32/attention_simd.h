@@ -1,0 +1,419 @@
+// Exact attention for a block of query rows, over a small vector type.
+//
+// The vector axis is the ROWS: each SIMD lane carries one query row through the contract's sequence of
+// operations, so every order in contract.h (score chains, key order, sum lanes) holds lane by lane and no
+// horizontal operation exists. Both products have one form, an outer-product panel
+//
+//     c[column][row] = chain over depth, in order, of a[depth][row] * b[depth][column]
+//
+// scores:  a = Q transposed, b = a tile of K transposed, column = key,     depth = t
+// output:  a = weights,      b = a tile of V,            column = feature, depth = key
+//
+// A vector type V brings: kWidth lanes, kRowVectors x kColumns accumulators that fit its registers, Quad
+// (four b values ready to be broadcast), transpose4 and the overloads of contract.h's operations.
+#pragma once
+
+#include <new>
+#include <type_traits>
+
+#include "src/cpu/kernel.h"
+
+namespace hw4::cpu {
+
+constexpr int kBlockRowsAbout = 192; // rows of a block: they share the packing of each key tile
+constexpr int kColumnPad = 8;        // every kColumns divides it, and it divides kKeyTile
+
+// Columns that are packed at a time. All of an ordinary row, which the groups of a block then share; a longer one is
+// packed anew for each group, so that what is packed takes no more memory however long it is.
+constexpr int64_t kPackedColumns = int64_t{1} << 16;
+static_assert(kPackedColumns % kScoreColumns == 0 && kPackedColumns % kColumnPad == 0, "chains and panels stay whole");
+
+template <class V>
+struct Attention {
+    static constexpr int64_t kRows = V::kRowVectors * V::kWidth; // of a group
+    static constexpr int64_t kGroups = kBlockRowsAbout / kRows;
+    static constexpr int64_t kBlockRows = kGroups * kRows;
+    static_assert(kColumnPad % V::kColumns == 0 && kKeyTile % kColumnPad == 0, "panels must cover tiles exactly");
+    static_assert(V::kColumns % 4 == 0, "b is broadcast four values at a time");
+    static_assert(kRows * sizeof(float) % V::kAlign == 0, "rows of a panel must stay aligned");
+
+    // The state of a group's rows, row index last, so that a vector load takes kWidth rows.
+    struct Group {
+        Reference total_reference[kRows];
+        bool raised;                // whether a row's reference has been raised since the last fold
+        alignas(64) float M[kRows]; // the fields of the rows' references, each as vectors
+        alignas(64) float origin[kRows];
+        alignas(64) float bias[kRows];
+        alignas(64) float floor[kRows];
+        alignas(64) float raise_above[kRows];
+        alignas(64) float lanes[kSumLanes][kRows];
+    };
+    static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
+                  "making the groups of a workspace must cost nothing, and nobody ends them");
+    static_assert(alignof(Group) <= 64 && sizeof(Group) % sizeof(float) == 0,
+                  "groups must fit a workspace that is counted in floats and starts on a 64-byte line");
+
+    static int64_t padded_dim(int64_t dim) { return (dim + kColumnPad - 1) / kColumnPad * kColumnPad; }
+
+    static bool is_long(int64_t dim) { return dim > kPackedColumns; }
+
+    // How many are packed together from column `first` on.
+    static int64_t packed_columns(int64_t first, int64_t dim) {
+        return dim - first < kPackedColumns ? dim - first : kPackedColumns;
+    }
+
+    // Floats rounded up so that each part of the workspace starts on a 64-byte line.
+    static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
+
+    static int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
+
+    struct Workspace {
+        Group* groups; // [groups], as many as the rows of the block make
+        float* qt;     // [groups][dim][kRows]; of long rows [packed][kRows]
+        float* o;      // [groups][padded dim][kRows]
+        float* total;  // [groups][padded dim][kRows]
+        float* kt;     // [packed][kKeyTile]
+        float* v;      // [kKeyTile][packed, padded]
+        float* p;      // [kKeyTile][kRows]
+        size_t floats;
+
+        Workspace(float* base, int64_t rows, int64_t dim) {
+            size_t used = 0;
+            const auto take = [&](size_t count) {
+                float* part = base != nullptr ? base + used : nullptr;
+                used += lines(count);
+                return part;
+            };
+            const auto count = static_cast<size_t>(groups_of(rows));
+            const auto packed = static_cast<size_t>(packed_columns(0, dim));
+            const auto padded = static_cast<size_t>(padded_dim(dim));
+            float* const group_floats = take(count * sizeof(Group) / sizeof(float));
+            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[count] : nullptr;
+            qt = take((is_long(dim) ? 1 : count) * packed * kRows);
+            o = take(count * padded * kRows);
+            total = take(count * padded * kRows);
+            kt = take(packed * kKeyTile);
+            v = take(kKeyTile * static_cast<size_t>(padded_dim(packed_columns(0, dim))));
+            p = take(size_t{kKeyTile} * kRows);
+            floats = used;
+        }
+    };
+
+    static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
+
+    // The rows of one group and their place in the workspace.
+    struct GroupRows {
+        const float* q; // [rows][dim]
+        int64_t rows;
+        float* qt;
+        float* o;
+        float* total;
+    };
+
+    struct Tile {
+        const float* k; // [keys][dim]
+        const float* v; // likewise
+        int keys;
+        bool starts_segment;
+        bool ends_segment; // both where the last segment has one tile
+        Tile(const RowBlock& block, int64_t first_key)
+            : k(block.k + first_key * block.dim), v(block.v + first_key * block.dim),
+              keys(static_cast<int>(block.tokens - first_key < kKeyTile ? block.tokens - first_key : kKeyTile)),
+              starts_segment(first_key % kSegmentKeys == 0),
+              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= block.tokens) {}
+    };
+
+    // What a panel's chains start from, at place `at` of [kColumns][kRows].
+    struct Zero {
+        HW4_INLINE V operator()(int64_t) const { return V(0.0f); }
+    };
+    struct From {
+        const float* c;
+        HW4_INLINE V operator()(int64_t at) const { return V::load(c + at); }
+    };
+
+    // What becomes of a chain's result x.
+    struct StoreTo {
+        float* c;
+        HW4_INLINE void operator()(int64_t at, V x) const { x.store(c + at); }
+    };
+    struct AddTo {
+        float* c;
+        HW4_INLINE void operator()(int64_t at, V x) const { (V::load(c + at) + x).store(c + at); }
+    };
+    struct FoldInto {
+        float* total;
+        const float* factors; // [kRows]
+        HW4_INLINE void operator()(int64_t at, V x) const {
+            fused(V::load(total + at), V::load(factors + at % kRows), x).store(total + at);
+        }
+    };
+
+    // c[kColumns][kRows] from a[depth][kRows] * b[depth][kColumns]; b's rows are `b_stride` apart.
+    template <class Start, class End>
+    static HW4_INLINE void panel(const float* a, const float* b, int64_t b_stride, int64_t depth, Start start,
+                                 End end) {
+        V acc[V::kColumns][V::kRowVectors];
+#pragma GCC unroll 8
+        for (int x = 0; x < V::kColumns; ++x)
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) acc[x][r] = start(x * kRows + r * V::kWidth);
+        for (int64_t t = 0; t < depth; ++t, a += kRows, b += b_stride) {
+            V rows[V::kRowVectors];
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) rows[r] = V::load(a + r * V::kWidth);
+#pragma GCC unroll 2
+            for (int x = 0; x < V::kColumns; x += 4) {
+                const typename V::Quad quad = V::quad(b + x);
+#pragma GCC unroll 4
+                for (int r = 0; r < V::kRowVectors; ++r) {
+                    acc[x + 0][r] = V::template fused_lane<0>(rows[r], quad, acc[x + 0][r]);
+                    acc[x + 1][r] = V::template fused_lane<1>(rows[r], quad, acc[x + 1][r]);
+                    acc[x + 2][r] = V::template fused_lane<2>(rows[r], quad, acc[x + 2][r]);
+                    acc[x + 3][r] = V::template fused_lane<3>(rows[r], quad, acc[x + 3][r]);
+                }
+            }
+        }
+#pragma GCC unroll 8
+        for (int x = 0; x < V::kColumns; ++x)
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) end(x * kRows + r * V::kWidth, acc[x][r]);
+    }
+
+    static HW4_INLINE Reference reference_of(const Group& group, int row) {
+        return {group.M[row], group.origin[row], group.bias[row], group.floor[row], group.raise_above[row]};
+    }
+
+    static HW4_INLINE void set_reference(Group& group, int row, const Reference& reference) {
+        group.M[row] = reference.M;
+        group.origin[row] = reference.origin;
+        group.bias[row] = reference.bias;
+        group.floor[row] = reference.floor;
+        group.raise_above[row] = reference.raise_above;
+    }
+
+    static HW4_INLINE void scale_row(float* matrix, int64_t count, int row, float factor) {
+        for (int64_t i = 0; i < count; ++i) matrix[i * kRows + row] *= factor;
+    }
+
+    static void start_group(Group& group, float* total, int64_t padded) {
+        for (int row = 0; row < kRows; ++row) {
+            set_reference(group, row, empty_reference());
+            group.total_reference[row] = empty_reference();
+        }
+        group.raised = false;
+        clear(&group.lanes[0][0], kSumLanes * kRows);
+        clear(total, padded * kRows);
+    }
+
+    static HW4_INLINE void clear(float* x, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) x[i] = 0.0f;
+    }
+
+    // Columns of [rows][dim] -> [columns][to_rows]: element (row, t) goes to to[t][row]; rows that do not exist are
+    // zero. Four by four, so that both sides move whole vectors.
+    static void pack_transposed(const float* from, int64_t rows, int64_t dim, int64_t columns, float* to,
+                                int64_t to_rows) {
+        const int64_t whole_rows = rows / 4 * 4;
+        const int64_t whole_columns = columns / 4 * 4;
+        for (int64_t row = 0; row < whole_rows; row += 4)
+            for (int64_t t = 0; t < whole_columns; t += 4)
+                V::transpose4(from + row * dim + t, dim, to + t * to_rows + row, to_rows);
+        const auto one_by_one = [&](int64_t first_row, int64_t first_t) {
+            for (int64_t t = first_t; t < columns; ++t)
+                for (int64_t row = first_row; row < to_rows; ++row)
+                    to[t * to_rows + row] = row < rows ? from[row * dim + t] : 0.0f;
+        };
+        one_by_one(whole_rows, 0);
+        one_by_one(0, whole_columns);
+    }
+
+    // What is packed from column `first` on.
+    static void pack_queries(const GroupRows& group, int64_t first, int64_t dim) {
+        pack_transposed(group.q + first, group.rows, dim, packed_columns(first, dim), group.qt, kRows);
+    }
+    static void pack_keys(const Tile& tile, int64_t first, int64_t dim, float* to) {
+        pack_transposed(tile.k + first, tile.keys, dim, packed_columns(first, dim), to, kKeyTile);
+    }
+    // As they are, zero where there is nothing.
+    static void pack_values(const Tile& tile, int64_t first, int64_t dim, float* to) {
+        const int64_t columns = packed_columns(first, dim);
+        const int64_t padded = padded_dim(columns);
+        for (int64_t j = 0; j < kKeyTile; ++j, to += padded) {
+            const int64_t present = j < tile.keys ? columns : 0;
+            for (int64_t x = 0; x < present; ++x) to[x] = tile.v[j * dim + first + x];
+            clear(to + present, padded - present);
+        }
+    }
+
+    // Rows whose largest score is not covered get a new reference; rare, so one row at a time. `columns` is how many
+    // of o there are by now: at the start of a segment none.
+    static void raise_references(Group& group, const float* tile_max, float* o, int64_t columns, Scale scale) {
+        for (int row = 0; row < kRows; ++row) {
+            const Reference reference = reference_of(group, row);
+            if (reference.covers(tile_max[row])) continue;
+            const Reference raised = reference_at(tile_max[row], scale);
+            const float alpha = rescale_factor(reference, raised, scale);
+            scale_row(&group.lanes[0][0], kSumLanes, row, alpha);
+            scale_row(o, columns, row, alpha);
+            set_reference(group, row, raised);
+        }
+        group.raised = true;
+    }
+
+    // Raises references where the scores ask for it.
+    static HW4_INLINE void meet_scores(Group& group, const float* s, int keys, float* o, int64_t columns, Scale scale) {
+        alignas(64) float tile_max[kRows];
+        bool covered = true;
+        for (int r = 0; r < kRows; r += V::kWidth) {
+            V m = V::load(s + r);
+            for (int j = 1; j < keys; ++j) m = larger(m, V::load(s + j * kRows + r));
+            m.store(tile_max + r);
+            covered = covered && !any_above(m, V::load(group.raise_above + r));
+        }
+        if (!covered) raise_references(group, tile_max, o, columns, scale);
+    }
+
+    // Scores to weights in place, and their sums by lane, for `kKeys` keys of one sum lane. All row vectors at once,
+    // so that there are enough independent chains to keep the vector unit busy.
+    template <int kKeys>
+    static HW4_INLINE void weigh_lane(Group& group, float* p, float* lane, V c) {
+        V share[V::kRowVectors];
+#pragma GCC unroll 4
+        for (int j = 0; j < kKeys; ++j) {
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) {
+                const int row = r * V::kWidth;
+                const V x =
+                    larger(V::load(p + j * kRows + row) - V::load(group.origin + row), V::load(group.floor + row));
+                const V weight = exp2_scaled(x, c, V::load(group.bias + row));
+                weight.store(p + j * kRows + row);
+                share[r] = j == 0 ? weight : share[r] + weight;
+            }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < V::kRowVectors; ++r) (V::load(lane + r * V::kWidth) + share[r]).store(lane + r * V::kWidth);
+    }
+
+    // Keys that do not exist weigh +0, which changes no sum.
+    static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale) {
+        static_assert(kLaneKeys == 4, "a last lane has one, two or three keys");
+        const V c(scale.c);
+        int64_t g = 0;
+        for (; (g + 1) * kLaneKeys <= keys; ++g)
+            weigh_lane<kLaneKeys>(group, p + g * kLaneKeys * kRows, group.lanes[g], c);
+        float* last = p + g * kLaneKeys * kRows;
+        switch (keys % kLaneKeys) {
+        case 1: weigh_lane<1>(group, last, group.lanes[g], c); break;
+        case 2: weigh_lane<2>(group, last, group.lanes[g], c); break;
+        case 3: weigh_lane<3>(group, last, group.lanes[g], c); break;
+        default: break;
+        }
+        clear(p + keys * kRows, (kKeyTile - keys) * kRows);
+    }
+
+    // What the totals are multiplied by before a segment is added to them: 1 for a row whose reference is what it was.
+    static void take_factors(Group& group, float* factors, Scale scale) {
+        for (int row = 0; row < kRows; ++row) factors[row] = 1.0f;
+        if (!group.raised) return;
+        for (int row = 0; row < kRows; ++row) {
+            const Reference reference = reference_of(group, row);
+            factors[row] = rescale_factor(group.total_reference[row], reference, scale);
+            group.total_reference[row] = reference;
+        }
+        group.raised = false;
+    }
+
+    static void store_rows(const Group& group, const float* total, int64_t rows, int64_t dim, float* out) {
+        alignas(64) float l[kRows];
+        for (int r = 0; r < kRows; r += V::kWidth) {
+            V lanes[kSumLanes];
+            for (int g = 0; g < kSumLanes; ++g) lanes[g] = V::load(group.lanes[g] + r);
+            close_lanes(lanes).store(l + r);
+        }
+        for (int64_t row = 0; row < rows; ++row) {
+            const float inv = 1.0f / l[row];
+            for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = result(total[x * kRows + row], inv);
+        }
+    }
+
+    // The scores of kColumns keys: block by block of the columns, the first of which starts them.
+    static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t columns, bool starts, float* s) {
+        int64_t t = 0;
+        if (starts) {
+            t = columns < kScoreColumns ? columns : int64_t{kScoreColumns};
+            panel(qt, kt, kKeyTile, t, Zero{}, StoreTo{s});
+        }
+        for (; t < columns; t += kScoreColumns) {
+            const int64_t depth = columns - t < kScoreColumns ? columns - t : int64_t{kScoreColumns};
+            panel(qt + t * kRows, kt + t * kKeyTile, kKeyTile, depth, Zero{}, AddTo{s});
+        }
+    }
+
+    // A tile's part of the output, in the columns that are packed; o and total begin there. The running sums are in
+    // memory only between the tiles of a segment: its first tile starts them, its last takes them from its registers
+    // into the totals, which are multiplied by `factors` first.
+    static void add_values(float* o, float* total, const Workspace& w, const Tile& tile, int64_t padded,
+                           const float* factors) {
+        const auto columns = [&](auto start, auto end) {
+            for (int64_t x = 0; x < padded; x += V::kColumns)
+                panel(w.p, w.v + x, padded, kKeyTile, start(x * kRows), end(x * kRows));
+        };
+        const auto from = [&](auto start) {
+            if (!tile.ends_segment) return columns(start, [&](int64_t at) { return StoreTo{o + at}; });
+            columns(start, [&](int64_t at) { return FoldInto{total + at, factors}; });
+        };
+        if (tile.starts_segment) return from([](int64_t) { return Zero{}; });
+        from([&](int64_t at) { return From{o + at}; });
+    }
+
+    // One group of rows against a tile.
+    static void attend_tile(Group& group, const GroupRows& rows, const Workspace& w, const Tile& tile, int64_t dim,
+                            Scale scale) {
+        for (int64_t t = 0; t < dim; t += kPackedColumns) {
+            if (is_long(dim)) {
+                pack_queries(rows, t, dim);
+                pack_keys(tile, t, dim, w.kt);
+            }
+            for (int j = 0; j < kKeyTile; j += V::kColumns)
+                score_keys(rows.qt, w.kt + j, packed_columns(t, dim), t == 0, w.p + j * kRows);
+        }
+        meet_scores(group, w.p, tile.keys, rows.o, tile.starts_segment ? 0 : padded_dim(dim), scale);
+        weigh(group, w.p, tile.keys, scale);
+        alignas(64) float factors[kRows];
+        if (tile.ends_segment) take_factors(group, factors, scale);
+        for (int64_t x = 0; x < dim; x += kPackedColumns) {
+            if (is_long(dim)) pack_values(tile, x, dim, w.v);
+            add_values(rows.o + x * kRows, rows.total + x * kRows, w, tile, padded_dim(packed_columns(x, dim)),
+                       factors);
+        }
+    }
+
+    static void attend(const RowBlock& block, float* workspace) {
+        const Workspace w(workspace, block.rows, block.dim);
+        const int64_t dim = block.dim;
+        const int64_t padded = padded_dim(dim);
+        const int64_t groups = groups_of(block.rows);
+        const auto rows_of = [&](int64_t g) -> GroupRows {
+            const int64_t first = g * kRows;
+            return {block.q + first * dim, block.rows - first < kRows ? block.rows - first : kRows,
+                    is_long(dim) ? w.qt : w.qt + first * dim, w.o + first * padded, w.total + first * padded};
+        };
+        for (int64_t g = 0; g < groups; ++g) {
+            start_group(w.groups[g], rows_of(g).total, padded);
+            if (!is_long(dim)) pack_queries(rows_of(g), 0, dim);
+        }
+        for (int64_t j = 0; j < block.tokens; j += kKeyTile) {
+            const Tile tile(block, j);
+            if (!is_long(dim)) {
+                pack_keys(tile, 0, dim, w.kt);
+                pack_values(tile, 0, dim, w.v);
+            }
+            for (int64_t g = 0; g < groups; ++g) attend_tile(w.groups[g], rows_of(g), w, tile, dim, block.scale);
+        }
+        for (int64_t g = 0; g < groups; ++g)
+            store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim, block.out + g * kRows * dim);
+    }
+};
+
+} // namespace hw4::cpu

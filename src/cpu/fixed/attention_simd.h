@@ -1,0 +1,578 @@
+// Attention of the contract "fixed" for a block of query rows, over a small set of vector operations.
+//
+// The vector axis of everything in floats is the ROWS: a lane carries one query row through its tiles, and no
+// horizontal operation exists. Both products of digits have one form, an outer-product panel
+//
+//     x[column][row] = combined() of the sums, over depth, of a[depth][row] * b[depth][column]
+//
+// scores:  a = Q, b = a tile of K, column = key,     depth = t
+// output:  a = P, b = a tile of V, column = feature, depth = key
+//
+// An instruction takes kDepth consecutive places of the depth at once. So both operands are packed in steps of kDepth:
+// a as [step][digit][row][kDepth], b as [block of kColumns][step][digit][column][kDepth], the highest digit first. What
+// comes in is words, a number's digits + 128 in three bytes, n + 0x808080, and for weights P, whose digits are its
+// bytes. A machine may take a's digits with other offsets: kQueryOffset and kWeightOffset are what its a has added to
+// the true digits. What that adds to the sums depends on b alone, so each block of b begins with the sums to start
+// from, [3][kColumns], which undo it.
+//
+// A machine V brings: its vectors F and I with the overloads of fixed.h's operations, kWidth lanes, kRowVectors,
+// kColumns, kDepth, kLaneBytes (of one digit of kDepth places), the two offsets, transpose4, pack_a, pack_weights,
+// pack_b and Sums, the accumulators of a panel.
+#pragma once
+
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include "src/cpu/kernel.h"
+
+namespace hw4::cpu {
+
+constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block: they share each tile while it is in the nearest cache
+constexpr int32_t kZeroWord = 0x808080;
+constexpr int kLeastWeightBits = 5; // weights below 2^-2^5 count as that: P is 0
+static_assert(-(1 << kLeastWeightBits) < fixed::kDeepest);
+
+// Compilers load nothing across this. Where they may, they load all operands of a panel's step as early as they can,
+// run out of registers and keep sums in memory.
+HW4_INLINE void keep_order() { asm volatile("" ::: "memory"); }
+
+template <class V>
+struct FixedAttention {
+    using F = typename V::F;
+    using I = typename V::I;
+    static constexpr int kTileKeys = fixed::kTileKeys;
+    static constexpr int kDigits = fixed::kDigits;
+    static constexpr int kMostColumns = static_cast<int>(fixed::kMostColumns);
+    static constexpr int kWidth = V::kWidth;
+    static constexpr int kColumns = V::kColumns;
+    static constexpr int kDepth = V::kDepth;
+    static constexpr int kRowVectors = V::kRowVectors;
+    static constexpr int kRows = kRowVectors * kWidth; // of a group
+    static constexpr int kGroups = static_cast<int>(kFixedBlockRowsAbout / kRows);
+    static constexpr int64_t kBlockRows = int64_t{kGroups} * kRows;
+    static constexpr int kKeysAtOnce = kDepth > kColumns ? kDepth : kColumns;
+    static constexpr size_t kColumnBytes = static_cast<size_t>(kDigits) * V::kLaneBytes; // one column, one step
+    static constexpr size_t kStepA = kColumnBytes * kRows;
+    static constexpr size_t kStepB = kColumnBytes * kColumns;
+    static constexpr size_t kStartBytes = sizeof(int32_t) * kDigits * kColumns;
+    static_assert(kTileKeys % kKeysAtOnce == 0 && kKeysAtOnce % kDepth == 0 && kKeysAtOnce % kColumns == 0);
+    static_assert(kWidth % kColumns == 0 && kWidth % 4 == 0 && kTileKeys % kWidth == 0);
+
+    static HW4_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+    static HW4_INLINE int64_t rounded_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+    static HW4_INLINE int64_t steps(int64_t depth) { return (depth + kDepth - 1) / kDepth; }
+    static HW4_INLINE int64_t tiles_of(int64_t tokens) { return (tokens + kTileKeys - 1) / kTileKeys; }
+
+    // ---- A prepared batch: its tiles one after the other
+
+    struct TileHead {
+        int k_exponent;
+        int v_exponent;
+    };
+    static constexpr size_t kLine = 64;
+
+    struct TileLayout {
+        size_t k_block; // bytes
+        size_t v_block;
+        size_t v; // where V begins
+        size_t bytes;
+
+        explicit TileLayout(int64_t dim)
+            : k_block(kStartBytes + static_cast<size_t>(steps(dim)) * kStepB),
+              v_block(kStartBytes + static_cast<size_t>(kTileKeys / kDepth) * kStepB),
+              v(lines(kLine + kTileKeys / kColumns * k_block)),
+              bytes(v + lines(static_cast<size_t>((dim + kColumns - 1) / kColumns) * v_block)) {}
+        static size_t lines(size_t size) { return (size + kLine - 1) / kLine * kLine; }
+    };
+
+    static size_t prepared_bytes(int64_t tokens, int64_t dim) {
+        return static_cast<size_t>(tiles_of(tokens)) * TileLayout(dim).bytes;
+    }
+
+    // ---- Numbers to words
+
+    static HW4_INLINE float largest_of(const float* x, int64_t count) {
+        constexpr int kChains = 16; // independent ones, in vectors
+        uint32_t largest[kChains] = {};
+        const auto take = [&](int chain, uint32_t bits) {
+            const uint32_t magnitude = bits & 0x7fffffffu;
+            largest[chain] = magnitude > largest[chain] ? magnitude : largest[chain];
+        };
+        int64_t i = 0;
+        for (; i + kChains <= count; i += kChains)
+            for (int chain = 0; chain < kChains; ++chain) take(chain, bits_of(x[i + chain]));
+        for (; i < count; ++i) take(0, bits_of(x[i]));
+        for (int chain = 1; chain < kChains; ++chain) take(0, largest[chain]);
+        return float_of(largest[0]);
+    }
+
+    // One row of numbers, and zeros up to `padded`.
+    static HW4_INLINE void to_words(const float* x, int64_t count, int64_t padded, fixed::Factors scale,
+                                    int32_t* words) {
+        const F first(scale.first);
+        const F second(scale.second);
+        int64_t i = 0;
+        for (; i + kWidth <= count; i += kWidth)
+            (nearest(F::load_anywhere(x + i) * first * second) + I(kZeroWord)).store(words + i);
+        if (i < count) {
+            float last[kWidth] = {};
+            alignas(64) int32_t last_words[kWidth];
+            for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
+            (nearest(F::load_anywhere(last) * first * second) + I(kZeroWord)).store(last_words);
+            for (int64_t lane = 0; i < count; ++i, ++lane) words[i] = last_words[lane];
+        }
+        for (; i < padded; ++i) words[i] = kZeroWord;
+    }
+
+    static HW4_INLINE void zero_words(int32_t* words, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) words[i] = kZeroWord;
+    }
+
+    // Words of kWidth rows, by row, and then by column with a lane for each row.
+    struct Transposed {
+        alignas(64) int32_t rows[kWidth][kMostColumns];
+        alignas(64) int32_t columns[kMostColumns][kWidth];
+
+        HW4_INLINE void transpose(int64_t padded) {
+            for (int row = 0; row < kWidth; row += 4)
+                for (int64_t t = 0; t < padded; t += 4)
+                    V::transpose4(rows[row] + t, kMostColumns, columns[t] + row, kWidth);
+        }
+    };
+    static constexpr int64_t kWordPad = kDepth > 4 ? kDepth : 4; // what transpose4 and the steps both divide
+
+    // ---- Packing b
+
+    struct DigitSums {
+        I high, middle, low;
+
+        HW4_INLINE DigitSums() : high(0), middle(0), low(0) {}
+        HW4_INLINE void add(I word) {
+            high = high + word.template shifted_right<16>() - I(128);
+            middle = middle + (word.template shifted_right<8>() & I(255)) - I(128);
+            low = low + (word & I(255)) - I(128);
+        }
+    };
+
+    static constexpr bool has_offset(const int (&offset)[kDigits]) {
+        return offset[0] != 0 || offset[1] != 0 || offset[2] != 0;
+    }
+
+    // kDepth rows of kWidth lanes to a step of kWidth / kColumns blocks, as many of them as are there.
+    static HW4_INLINE void pack_step(const int32_t* words, int64_t stride, uint8_t* to, size_t block_bytes,
+                                     int64_t blocks) {
+        I w[kDepth];
+        for (int i = 0; i < kDepth; ++i) w[i] = I::load(words + i * stride);
+        if constexpr (kWidth == kColumns) return V::pack_b(w, to, static_cast<size_t>(kColumns) * V::kLaneBytes);
+        constexpr size_t digit_bytes = static_cast<size_t>(kWidth) * V::kLaneBytes;
+        constexpr size_t piece = static_cast<size_t>(kColumns) * V::kLaneBytes;
+        alignas(64) uint8_t packed[kDigits * digit_bytes];
+        V::pack_b(w, packed, digit_bytes);
+        for (int64_t block = 0; block < least(blocks, kWidth / kColumns); ++block)
+            for (size_t digit = 0; digit < kDigits; ++digit)
+                std::memcpy(to + static_cast<size_t>(block) * block_bytes + digit * piece,
+                            packed + digit * digit_bytes + static_cast<size_t>(block) * piece, piece);
+    }
+
+    static HW4_INLINE void store_start(const DigitSums& sums, const int (&offset)[kDigits], uint8_t* to,
+                                       size_t block_bytes, int64_t blocks) {
+        alignas(64) int32_t digit[kDigits][kWidth];
+        sums.high.store(digit[0]);
+        sums.middle.store(digit[1]);
+        sums.low.store(digit[2]);
+        for (int64_t lane = 0; lane < least(blocks * kColumns, kWidth); ++lane) {
+            const int32_t high = digit[0][lane];
+            const int32_t middle = digit[1][lane];
+            const int32_t low = digit[2][lane];
+            const int32_t start[kDigits] = {
+                -(offset[0] * high),
+                -(offset[0] * middle + offset[1] * high),
+                -(offset[0] * low + offset[1] * middle + offset[2] * high),
+            };
+            uint8_t* block = to + static_cast<size_t>(lane / kColumns) * block_bytes;
+            for (int64_t i = 0; i < kDigits; ++i)
+                std::memcpy(block + sizeof(int32_t) * static_cast<size_t>(i * kColumns + lane % kColumns), &start[i],
+                            sizeof(int32_t));
+        }
+    }
+
+    // Keys that do not exist are copies of the last one, which leaves the largest score what it is.
+    static HW4_INLINE void prepare_keys(const float* k, int64_t keys, int64_t dim, int exponent,
+                                        const TileLayout& layout, uint8_t* to) {
+        const fixed::Factors scale = fixed::tile_factors(exponent);
+        const int64_t padded = rounded_up(dim, kWordPad);
+        Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+        for (int64_t j = 0; j < rounded_up(keys, kKeysAtOnce); j += kWidth) {
+            for (int64_t row = 0; row < kWidth; ++row)
+                to_words(k + least(j + row, keys - 1) * dim, dim, padded, scale, words.rows[row]);
+            words.transpose(padded);
+            uint8_t* const blocks = to + static_cast<size_t>(j / kColumns) * layout.k_block;
+            DigitSums sums;
+            if (has_offset(V::kQueryOffset))
+                for (int64_t t = 0; t < dim; ++t) sums.add(I::load(words.columns[t]));
+            store_start(sums, V::kQueryOffset, blocks, layout.k_block, kWidth / kColumns);
+            for (int64_t step = 0; step < steps(dim); ++step)
+                pack_step(words.columns[step * kDepth], kWidth,
+                          blocks + kStartBytes + static_cast<size_t>(step) * kStepB, layout.k_block, kWidth / kColumns);
+        }
+    }
+
+    static HW4_INLINE void prepare_values(const float* v, int64_t keys, int64_t dim, int exponent,
+                                          const TileLayout& layout, uint8_t* to) {
+        const fixed::Factors scale = fixed::tile_factors(exponent);
+        const int64_t padded = rounded_up(dim, kWidth);
+        const int64_t blocks = (dim + kColumns - 1) / kColumns;
+        alignas(64) int32_t words[kDepth][kMostColumns];
+        DigitSums sums[kMostColumns / kWidth];
+        for (int64_t step = 0; step < steps(keys); ++step) {
+            for (int64_t i = 0; i < kDepth; ++i) {
+                const int64_t key = step * kDepth + i;
+                if (key < keys)
+                    to_words(v + key * dim, dim, padded, scale, words[i]);
+                else
+                    zero_words(words[i], padded);
+            }
+            for (int64_t x = 0; x < padded; x += kWidth) {
+                if (has_offset(V::kWeightOffset))
+                    for (int i = 0; i < kDepth; ++i) sums[x / kWidth].add(I::load(words[i] + x));
+                const int64_t block = x / kColumns;
+                pack_step(words[0] + x, kMostColumns,
+                          to + static_cast<size_t>(block) * layout.v_block + kStartBytes +
+                              static_cast<size_t>(step) * kStepB,
+                          layout.v_block, blocks - block);
+            }
+        }
+        for (int64_t x = 0; x < padded; x += kWidth)
+            store_start(sums[x / kWidth], V::kWeightOffset, to + static_cast<size_t>(x / kColumns) * layout.v_block,
+                        layout.v_block, blocks - x / kColumns);
+    }
+
+    static void prepare(const KeyTiles& tiles, void* prepared) {
+        const TileLayout layout(tiles.dim);
+        for (int64_t tile = tiles.first; tile < tiles.end; ++tile) {
+            auto* const to = static_cast<uint8_t*>(prepared) + static_cast<size_t>(tile) * layout.bytes;
+            const int64_t keys = least(kTileKeys, tiles.tokens - tile * kTileKeys);
+            const float* const k = tiles.k + tile * kTileKeys * tiles.dim;
+            const float* const v = tiles.v + tile * kTileKeys * tiles.dim;
+            const TileHead head = {fixed::tile_exponent(largest_of(k, keys * tiles.dim)),
+                                   fixed::tile_exponent(largest_of(v, keys * tiles.dim))};
+            std::memcpy(to, &head, sizeof head);
+            prepare_keys(k, keys, tiles.dim, head.k_exponent, layout, to + kLine);
+            prepare_values(v, keys, tiles.dim, head.v_exponent, layout, to + layout.v);
+        }
+    }
+
+    static HW4_INLINE TileHead head_of(const uint8_t* tile) {
+        TileHead head{};
+        std::memcpy(&head, tile, sizeof head);
+        return head;
+    }
+
+    // ---- A block of rows
+
+    // What a group's rows carry from tile to tile, row index last, so that a vector load takes kWidth rows.
+    struct Group {
+        alignas(64) int32_t q_exponent[kRows];
+        alignas(64) float reference[kRows];
+        alignas(64) float l[fixed::kLanes][kRows];
+        alignas(64) float h[kRows];
+    };
+    static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
+                  "making the groups of a workspace must cost nothing, and nobody ends them");
+    static_assert(alignof(Group) <= kLine && sizeof(Group) % sizeof(float) == 0);
+
+    static HW4_INLINE int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
+
+    static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
+
+    struct Workspace {
+        Group* groups; // [groups], as many as the rows of the block make
+        uint8_t* q;    // [groups][steps(dim)][kStepA]
+        float* o;      // [groups][padded dim][kRows]
+        int32_t* x;    // [kTileKeys][kRows]
+        uint8_t* p;    // [kTileKeys / kDepth][kStepA]
+        size_t floats;
+
+        Workspace(float* base, int64_t rows, int64_t dim) {
+            size_t used = 0;
+            const auto take = [&](size_t count) {
+                float* part = base != nullptr ? base + used : nullptr;
+                used += lines(count);
+                return part;
+            };
+            const auto count = static_cast<size_t>(groups_of(rows));
+            float* const group_floats = take(count * sizeof(Group) / sizeof(float));
+            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[count] : nullptr;
+            q = reinterpret_cast<uint8_t*>(take(count * q_bytes(dim) / sizeof(float)));
+            o = take(count * static_cast<size_t>(padded_rows(dim)));
+            x = reinterpret_cast<int32_t*>(take(size_t{kTileKeys} * kRows));
+            p = reinterpret_cast<uint8_t*>(take(kTileKeys / kDepth * kStepA / sizeof(float)));
+            floats = used;
+        }
+    };
+
+    static HW4_INLINE size_t q_bytes(int64_t dim) { return static_cast<size_t>(steps(dim)) * kStepA; }
+    static HW4_INLINE int64_t padded_rows(int64_t dim) { return rounded_up(dim, kColumns) * kRows; }
+    static_assert(kStepA % sizeof(I) == 0, "vectors of q and p must stay aligned");
+
+    static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
+
+    // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
+    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float factor, uint8_t* to,
+                            float* o) {
+        const int64_t padded = rounded_up(dim, kWordPad);
+        Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+        float scaled[kMostColumns];
+        int exponent = 0;
+        for (int first = 0; first < kRows; first += kWidth) {
+            for (int row = 0; row < kWidth; ++row) {
+                if (first + row < rows) {
+                    const float* const from = q + (first + row) * dim;
+                    for (int64_t t = 0; t < dim; ++t) scaled[t] = fixed::scaled_query(from[t], factor);
+                    exponent = fixed::exponent_for(largest_of(scaled, dim));
+                    to_words(scaled, dim, padded, fixed::factors(exponent), words.rows[row]);
+                } else {
+                    zero_words(words.rows[row], padded);
+                }
+                group.q_exponent[first + row] = exponent;
+            }
+            words.transpose(padded);
+            for (int64_t step = 0; step < steps(dim); ++step) {
+                I w[kDepth];
+                for (int i = 0; i < kDepth; ++i) w[i] = I::load(words.columns[step * kDepth + i]);
+                V::pack_a(w, to + static_cast<size_t>(step) * kStepA + first * V::kLaneBytes, kRows * V::kLaneBytes);
+            }
+        }
+        for (int row = 0; row < kRows; ++row) {
+            group.reference[row] = -HUGE_VALF;
+            for (auto& l : group.l) l[row] = 0.0f;
+            group.h[row] = 0.0f;
+        }
+        for (int64_t i = 0; i < padded_rows(dim); ++i) o[i] = 0.0f;
+    }
+
+    // end(column, row vector, x) for all of a panel.
+    template <class End>
+    static HW4_INLINE void panel(const uint8_t* a, const uint8_t* block, int64_t step_count, End end) {
+        typename V::Sums sums; // NOLINT(cppcoreguidelines-pro-type-member-init): start() does
+        sums.start(block);
+        const uint8_t* b = block + kStartBytes;
+        for (int64_t step = 0; step < step_count; ++step, a += kStepA, b += kStepB) sums.step(a, b);
+        sums.finish(end);
+    }
+
+    // The weights of one tile and a vector of rows. A weight's bits as of a float (fixed::weight_of_power) are its
+    // score shifted left, plus `at`, whether scores have a fraction or not: modulo 2^32 whatever is beyond drops out,
+    // and the floor keeps the exponent itself within a float's.
+    struct Weighing {
+        I cut, floor, left, at;
+    };
+
+    // What the weights of a vector of rows add up to.
+    struct LaneSums {
+        I of[fixed::kLanes];
+
+        HW4_INLINE void add(int key, I weight) { of[fixed::lane_of(key)] = of[fixed::lane_of(key)] + weight; }
+    };
+
+    // Keys [first, first + kDepth) of a tile.
+    template <bool kCut, class Counts>
+    static HW4_INLINE void weigh_step(const int32_t* x, int first, const Weighing& by, uint8_t* p, LaneSums& sums,
+                                      Counts counts) {
+        I w[kDepth];
+#pragma GCC unroll 8
+        for (int i = 0; i < kDepth; ++i) {
+            I score = I::load(x + int64_t{i} * kRows);
+            if (kCut) score = score.shifted_right(by.cut);
+            const I bits = larger(score, by.floor).shifted_left(by.left) + by.at;
+            w[i] = nearest(fixed::weight_value(with_fraction_of(bits), with_exponent_of(bits)));
+            if (counts(i)) sums.add(first + i, w[i]);
+        }
+        V::pack_weights(w, p, kRows * V::kLaneBytes);
+    }
+
+    // Scores to the digits of weights; returns the weights' sums.
+    template <bool kCut>
+    static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p) {
+        constexpr int kRound = 2 * fixed::kLanes; // keys after which the same lanes come again
+        static_assert(kRound % kDepth == 0);
+        LaneSums sums{{I(0), I(0), I(0), I(0)}};
+        const auto at = [&](int key) { return x + int64_t{key} * kRows; };
+        const auto to = [&](int key) { return p + static_cast<size_t>(key / kDepth) * kStepA; };
+        int j = 0;
+        for (; j + kRound <= keys; j += kRound)
+#pragma GCC unroll 8
+            for (int i = 0; i < kRound; i += kDepth)
+                weigh_step<kCut>(at(j + i), i, by, to(j + i), sums, [](int) { return true; });
+        for (; j < keys; j += kDepth) weigh_step<kCut>(at(j), j, by, to(j), sums, [&](int i) { return j + i < keys; });
+        return sums;
+    }
+
+    static HW4_INLINE F power(I exponent) { return (exponent + I(127)).template shifted_left<23>().as_float(); }
+    static HW4_INLINE F power_of_two(F k) { return power(nearest(larger(k, F(-127.0f)))); }
+    static HW4_INLINE I clamped(I x, int32_t from, int32_t to) { return smaller(larger(x, I(from)), I(to)); }
+
+    // What a tile's weights are measured against, for all rows of a group.
+    struct References {
+        alignas(64) float M[kRows];
+        alignas(64) float part[kRows]; // 2^(quarters/4)
+        Weighing by[kRowVectors];
+        bool cuts; // whether a row's scores are cut
+    };
+
+    // fixed::Unit and what follows from it, a lane for each row.
+    static HW4_INLINE References references_for(const Group& group, const I (&largest)[kRowVectors], int k_exponent) {
+        References all; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+        all.cuts = false;
+        for (int r = 0; r < kRowVectors; ++r) {
+            const I f = I::load(group.q_exponent + r * kWidth) + I(k_exponent - 24);
+            const I bits = clamped(f, 0, fixed::kMostBits);
+            const I apart = clamped(I(0) - f, 0, kLeastWeightBits); // a difference of 1 counts 2^this, or too much
+            Weighing& by = all.by[r];
+            by.cut = clamped(f - I(fixed::kMostBits), 0, 31);
+            by.left = I(fixed::kMostBits) - bits + apart;
+            const I x = largest[r].shifted_right(by.cut);
+            const I whole = x.shifted_right(bits);
+            const I fraction = x - whole.shifted_left(bits);
+            const I quarters = fraction.template shifted_left<2>().shifted_right(bits) + I(1);
+            alignas(64) int32_t each[kWidth];
+            quarters.store(each);
+            for (int lane = 0; lane < kWidth; ++lane) all.part[r * kWidth + lane] = fixed::quarter_power(each[lane]);
+            (to_float(whole) * power(clamped(I(0) - f, 0, 127))).store(all.M + r * kWidth);
+            by.at = (I(fixed::kPowerBias) - whole.shifted_left(apart)).template shifted_left<fixed::kMostBits>() -
+                    quarters.template shifted_left<fixed::kMostBits - 2>();
+            const I deepest = whole - I(1 << kLeastWeightBits).shifted_right(apart);
+            by.floor = deepest.shifted_left(bits); // no x is below -2^30
+            all.cuts = all.cuts || any_positive(by.cut);
+        }
+        return all;
+    }
+
+    // Rows whose reference a tile's M exceeds by too much get that M.
+    static void raise_references(Group& group, const float* M, float* o, int64_t dim) {
+        for (int row = 0; row < kRows; ++row) {
+            if (!fixed::raises(M[row], group.reference[row])) continue;
+            const float alpha = hw4::power_of_two(group.reference[row] - M[row]);
+            for (auto& l : group.l) l[row] *= alpha;
+            group.h[row] *= alpha;
+            for (int64_t x = 0; x < dim; ++x) o[x * kRows + row] *= alpha;
+            group.reference[row] = M[row];
+        }
+    }
+
+    struct Tile {
+        const uint8_t* k;
+        const uint8_t* v;
+        TileHead head;
+        int keys;
+        bool first;
+    };
+
+    // One group of rows against a tile.
+    static void attend_tile(Group& group, const uint8_t* q, float* o, const Workspace& w, const Tile& tile,
+                            const TileLayout& layout, int64_t dim, int least_v_exponent) {
+        I largest[kRowVectors];
+        for (I& m : largest) m = I(INT32_MIN);
+        const int64_t q_steps = steps(dim);
+        int32_t* const scores = w.x;
+        const uint8_t* b = tile.k;
+        for (int64_t j = 0; j < rounded_up(tile.keys, kKeysAtOnce); j += kColumns, b += layout.k_block)
+            panel(q, b, q_steps, [&](int column, int r, I x) {
+                x.store(scores + (j + column) * kRows + int64_t{r} * kWidth);
+                largest[r] = larger(largest[r], x);
+            });
+
+        const References references = references_for(group, largest, tile.head.k_exponent);
+        LaneSums sums[kRowVectors];
+        for (int r = 0; r < kRowVectors; ++r) {
+            const int32_t* const x = scores + int64_t{r} * kWidth;
+            uint8_t* const p = w.p + r * kWidth * V::kLaneBytes;
+            sums[r] = references.cuts ? weigh<true>(x, tile.keys, references.by[r], p)
+                                      : weigh<false>(x, tile.keys, references.by[r], p);
+        }
+
+        bool raised = false;
+        for (int r = 0; r < kRowVectors; ++r)
+            raised = raised || any_above(F::load(references.M + r * kWidth),
+                                         F::load(group.reference + r * kWidth) + F(fixed::kReferenceSlack));
+        if (raised) raise_references(group, references.M, o, tile.first ? 0 : dim);
+
+        F o_weight[kRowVectors];
+        for (int r = 0; r < kRowVectors; ++r) {
+            const int at = r * kWidth;
+            const F lead = F::load(references.M + at) - F::load(group.reference + at);
+            const F part = F::load(references.part + at);
+            o_weight[r] = part * power_of_two(lead + F(static_cast<float>(least_v_exponent - tile.head.v_exponent)));
+            (F::load(group.h + at) + o_weight[r]).store(group.h + at);
+            const F l_weight = part * power_of_two(lead);
+            for (int i = 0; i < fixed::kLanes; ++i)
+                fused(to_float(sums[r].of[i]), l_weight, F::load(group.l[i] + at)).store(group.l[i] + at);
+        }
+
+        b = tile.v;
+        for (int64_t x = 0; x < dim; x += kColumns, b += layout.v_block)
+            panel(w.p, b, steps(tile.keys), [&](int column, int r, I y) {
+                float* const sum = o + (x + column) * kRows + int64_t{r} * kWidth;
+                fused(to_float(y), o_weight[r], F::load(sum)).store(sum);
+            });
+    }
+
+    static void store_rows(const Group& group, float* o, int64_t rows, int64_t dim, fixed::Factors scale, float* out) {
+        alignas(64) float inverse[kRows];
+        for (int row = 0; row < kRows; ++row)
+            inverse[row] =
+                1.0f / fixed::sum_of_lanes({group.l[0][row], group.l[1][row], group.l[2][row], group.l[3][row]});
+        for (int64_t x = 0; x < dim; ++x)
+            for (int row = 0; row < kRows; ++row)
+                o[x * kRows + row] = fixed::fixed_result(o[x * kRows + row], group.h[row], inverse[row], scale);
+        const int64_t whole_rows = rows / 4 * 4;
+        const int64_t whole_dim = dim / 4 * 4;
+        for (int64_t row = 0; row < whole_rows; row += 4)
+            for (int64_t x = 0; x < whole_dim; x += 4)
+                V::transpose4(o + x * kRows + row, kRows, out + row * dim + x, dim);
+        const auto one_by_one = [&](int64_t first_row, int64_t end_row, int64_t first_column) {
+            for (int64_t row = first_row; row < end_row; ++row)
+                for (int64_t x = first_column; x < dim; ++x) out[row * dim + x] = o[x * kRows + row];
+        };
+        one_by_one(0, whole_rows, whole_dim);
+        one_by_one(whole_rows, rows, 0);
+    }
+
+    static void attend(const RowBlock& block, float* workspace) {
+        const Workspace w(workspace, block.rows, block.dim);
+        const TileLayout layout(block.dim);
+        const auto* const prepared = static_cast<const uint8_t*>(block.prepared);
+        const int64_t tile_count = tiles_of(block.tokens);
+        int least_v_exponent = INT32_MAX;
+        for (int64_t tile = 0; tile < tile_count; ++tile) {
+            const int exponent = head_of(prepared + static_cast<size_t>(tile) * layout.bytes).v_exponent;
+            least_v_exponent = exponent < least_v_exponent ? exponent : least_v_exponent;
+        }
+
+        const int64_t groups = groups_of(block.rows);
+        const auto q_of = [&](int64_t g) { return w.q + static_cast<size_t>(g) * q_bytes(block.dim); };
+        const auto o_of = [&](int64_t g) { return w.o + g * padded_rows(block.dim); };
+        for (int64_t g = 0; g < groups; ++g)
+            start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim,
+                        fixed::query_factor(block.scale.c), q_of(g), o_of(g));
+        for (int64_t t = 0; t < tile_count; ++t) {
+            const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
+            const Tile tile = {at + kLine, at + layout.v, head_of(at),
+                               static_cast<int>(least(kTileKeys, block.tokens - t * kTileKeys)), t == 0};
+            for (int64_t g = 0; g < groups; ++g)
+                attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, least_v_exponent);
+        }
+        const fixed::Factors result_scale = fixed::result_factors(24 - least_v_exponent);
+        for (int64_t g = 0; g < groups; ++g)
+            store_rows(w.groups[g], o_of(g), least(kRows, block.rows - g * kRows), block.dim, result_scale,
+                       block.out + g * kRows * block.dim);
+    }
+
+    static constexpr Kernel kernel(const char* name, const char* idea, bool (*supported)()) {
+        return {name,           idea,   supported, kBlockRows, workspace_floats, attend, Arithmetic::fixed,
+                prepared_bytes, prepare};
+    }
+};
+
+} // namespace hw4::cpu

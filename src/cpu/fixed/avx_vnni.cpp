@@ -1,0 +1,119 @@
+// 256-bit dot products of four bytes (AVX-VNNI: Alder Lake and later). 3 x 4 accumulators, 2 + 1 operands: 15 of 16
+// registers. This file alone is built with -mavxvnni.
+//
+// The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
+// words have, and weights as they are. It wraps; the one that saturates would do as well, since no sum of at most 256
+// such products comes near 2^31.
+#include <cpuid.h>
+
+#include "src/cpu/fixed/avx.h"
+#include "src/cpu/fixed/attention_simd.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct AvxVnni : AvxMachine {
+    static constexpr int kDepth = 4;
+    static constexpr int kQueryOffset[3] = {128, 128, 128};
+    static constexpr int kWeightOffset[3] = {0, 0, 0};
+
+    // Bytes of four words a lane, by digit, highest first.
+    static HW4_INLINE void bytes_of_four(const AvxInts* w, __m256i (&digit)[3]) {
+        constexpr int kOdd = 0xaa;
+        const __m256i mask = _mm256_set1_epi16(255);
+        const auto even = [&](__m256i a, __m256i b) {
+            return _mm256_or_si256(_mm256_and_si256(a, mask), _mm256_slli_epi32(_mm256_and_si256(b, mask), 8));
+        };
+        const auto odd = [&](__m256i a, __m256i b) {
+            return _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(a, 8), mask), _mm256_andnot_si256(mask, b));
+        };
+        const __m256i even01 = even(w[0].x, w[1].x);
+        const __m256i even23 = even(w[2].x, w[3].x);
+        const __m256i odd01 = odd(w[0].x, w[1].x);
+        const __m256i odd23 = odd(w[2].x, w[3].x);
+        digit[0] = _mm256_blend_epi16(_mm256_srli_epi32(even01, 16), even23, kOdd);
+        digit[1] = _mm256_blend_epi16(odd01, _mm256_slli_epi32(odd23, 16), kOdd);
+        digit[2] = _mm256_blend_epi16(even01, _mm256_slli_epi32(even23, 16), kOdd);
+    }
+
+    static HW4_INLINE void pack_a(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        __m256i digit[3];
+        bytes_of_four(w, digit);
+        for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, digit[i]);
+    }
+    static HW4_INLINE void pack_weights(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        pack_a(w, to, digit_bytes);
+    }
+    static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        __m256i digit[3];
+        bytes_of_four(w, digit);
+        for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, _mm256_xor_si256(digit[i], _mm256_set1_epi8(-128)));
+    }
+
+    static HW4_INLINE __m256i combined(__m256i l0, __m256i l1, __m256i l2) {
+        return _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(l0, 8), l1), _mm256_srai_epi32(l2, 8));
+    }
+
+    struct Sums {
+        Words l0[kColumns];
+        Words l1[kColumns];
+        Words l2[kColumns];
+
+        HW4_INLINE void start(const uint8_t* from) {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                l0[x] = Words(column(from, 0, x));
+                l1[x] = Words(column(from, 1, x));
+                l2[x] = Words(column(from, 2, x));
+            }
+        }
+
+        static HW4_INLINE void add(Words& l, __m256i a, __m256i b) {
+            l = Words(_mm256_dpbusd_avx_epi32(__m256i(l), a, b));
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            const __m256i high = load(a);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                keep_order();
+                const __m256i b_high = column(b, 0, x);
+                add(l0[x], high, b_high);
+                add(l2[x], load(a + 64), b_high);
+                const __m256i middle = load(a + 32);
+                add(l1[x], middle, b_high);
+                const __m256i b_middle = column(b, 1, x);
+                add(l2[x], middle, b_middle);
+                add(l1[x], high, b_middle);
+                add(l2[x], high, column(b, 2, x));
+            }
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+                end(x, 0, AvxInts(combined(__m256i(l0[x]), __m256i(l1[x]), __m256i(l2[x]))));
+        }
+    };
+};
+
+// Not every compiler's __builtin_cpu_supports() knows avxvnni.
+bool supported() {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+}
+
+} // namespace
+
+const Kernel& fixed_avx_vnni_kernel() {
+    static constexpr Kernel kernel =
+        FixedAttention<AvxVnni>::kernel("fixed_avx_vnni", "8 rows a vector, AVX-VNNI dot products", supported);
+    return kernel;
+}
+
+} // namespace hw4::cpu

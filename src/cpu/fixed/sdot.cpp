@@ -1,0 +1,103 @@
+// ARM's dot products of four bytes. 3 x 8 accumulators, 2 + 3 operands: 29 of 32 registers. This file alone is built
+// with +dotprod.
+#include <sys/auxv.h>
+
+#include "src/cpu/fixed/neon.h"
+#include "src/cpu/fixed/attention_simd.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct Sdot : NeonMachine {
+    static constexpr int kDepth = 4;
+    static constexpr int kLaneBytes = 4;
+
+    static HW4_INLINE void pack_a(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
+        int8x16_t digit[3];
+        digits_of_four(w, digit);
+        for (size_t i = 0; i < 3; ++i) vst1q_u8(to + i * digit_bytes, vreinterpretq_u8_s8(digit[i]));
+    }
+    static HW4_INLINE void pack_b(const NeonInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
+    static HW4_INLINE void pack_weights(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
+        pack_a(w, to, digit_bytes);
+    }
+
+    struct Sums {
+        int32x4_t l0[kColumns][kRowVectors];
+        int32x4_t l1[kColumns][kRowVectors];
+        int32x4_t l2[kColumns][kRowVectors];
+
+        HW4_INLINE void start(const uint8_t* from) {
+            const auto* const sums = reinterpret_cast<const int32_t*>(from);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) {
+                    l0[x][r] = vld1q_dup_s32(sums + x);
+                    l1[x][r] = vld1q_dup_s32(sums + kColumns + x);
+                    l2[x][r] = vld1q_dup_s32(sums + int64_t{2} * kColumns + x);
+                }
+        }
+
+        template <int kLane>
+        static HW4_INLINE void add(int32x4_t (&l)[kColumns][kRowVectors], const int8x16_t (&a)[kRowVectors],
+                                   int8x16_t b) {
+#pragma GCC unroll 2
+            for (int r = 0; r < kRowVectors; ++r) l[kLane][r] = vdotq_laneq_s32(l[kLane][r], a[r], b, kLane);
+        }
+        static HW4_INLINE void add_columns(int32x4_t (&l)[kColumns][kRowVectors], const int8x16_t (&a)[kRowVectors],
+                                           int8x16_t b) {
+            add<0>(l, a, b);
+            add<1>(l, a, b);
+            add<2>(l, a, b);
+            add<3>(l, a, b);
+        }
+
+        // Not loaded any earlier than here: there are registers for one digit of a at a time.
+        static HW4_INLINE void next_digit(int8x16_t (&a)[kRowVectors], const int8_t* from) {
+            keep_order();
+#pragma GCC unroll 2
+            for (int64_t r = 0; r < kRowVectors; ++r) a[r] = vld1q_s8(from + 16 * r);
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            const auto* const from = reinterpret_cast<const int8_t*>(a);
+            const auto* const to = reinterpret_cast<const int8_t*>(b);
+            const int8x16_t b_high = vld1q_s8(to);
+            const int8x16_t b_middle = vld1q_s8(to + 16);
+            const int8x16_t b_low = vld1q_s8(to + 32);
+            // Digit by digit, so that sums that depend on each other are far apart.
+            constexpr int64_t digit_bytes = int64_t{16} * kRowVectors;
+            int8x16_t digit[kRowVectors];
+            next_digit(digit, from + 2 * digit_bytes);
+            add_columns(l2, digit, b_high);
+            next_digit(digit, from + digit_bytes);
+            add_columns(l1, digit, b_high);
+            add_columns(l2, digit, b_middle);
+            next_digit(digit, from);
+            add_columns(l0, digit, b_high);
+            add_columns(l1, digit, b_middle);
+            add_columns(l2, digit, b_low);
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x)
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) end(x, r, NeonInts(combined(l0[x][r], l1[x][r], l2[x][r])));
+        }
+    };
+};
+
+bool supported() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+
+} // namespace
+
+const Kernel& fixed_sdot_kernel() {
+    static constexpr Kernel kernel =
+        FixedAttention<Sdot>::kernel("fixed_sdot", "4 rows a vector, ARM dot products", supported);
+    return kernel;
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,56 @@
+// Shared memory by 32-bit address: one register for a place, constant distances from it in the instructions.
+#pragma once
+
+#include <cuda_pipeline_primitives.h>
+
+#include "src/gpu/f32/forward/common.cuh"
+
+namespace hw4::gpu {
+
+using SharedAddress = uint32_t; // in bytes
+
+__device__ __forceinline__ SharedAddress address_of(const void* shared) {
+    return static_cast<SharedAddress>(__cvta_generic_to_shared(shared));
+}
+
+__device__ __forceinline__ float* pointer_to(SharedAddress at) {
+    return static_cast<float*>(__cvta_shared_to_generic(at));
+}
+
+// kN floats as float4 that lie `step` bytes apart.
+template <int kN>
+__device__ __forceinline__ void load_floats(float (&to)[kN], SharedAddress from, int step) {
+    static_assert(kN % 4 == 0, "read as float4");
+#pragma unroll
+    for (int part = 0; part < kN / 4; ++part) {
+        const float4 x = *reinterpret_cast<const float4*>(pointer_to(from + part * step));
+        to[4 * part + 0] = x.x;
+        to[4 * part + 1] = x.y;
+        to[4 * part + 2] = x.z;
+        to[4 * part + 3] = x.w;
+    }
+}
+
+__device__ __forceinline__ void store4(SharedAddress to, float x, float y, float z, float w) {
+    *reinterpret_cast<float4*>(pointer_to(to)) = make_float4(x, y, z, w);
+}
+
+// kBytes from global to shared memory: in the background, or through a register at once. Not there: zeros.
+template <int kBytes, bool kAsync>
+__device__ __forceinline__ void copy_in(SharedAddress to, const char* from, bool there) {
+    if (kAsync) {
+        __pipeline_memcpy_async(pointer_to(to), from, kBytes, there ? 0 : kBytes);
+    } else if (kBytes == 16) {
+        *reinterpret_cast<float4*>(pointer_to(to)) = *reinterpret_cast<const float4*>(from); // d is whole: always there
+    } else {
+        *pointer_to(to) = there ? *reinterpret_cast<const float*>(from) : 0.0f;
+    }
+}
+
+// Waits for the copies that this thread started.
+__device__ __forceinline__ void finish_copies() {
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+}
+
+} // namespace hw4::gpu

@@ -1,0 +1,124 @@
+// Owners of CUDA's resources: move-only, freed once.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "src/run/copies.h"
+#include "src/gpu/device/check.h"
+
+namespace hw4::gpu {
+
+// A handle of CUDA's that Release gives back.
+template <class Handle, class Release>
+class Owner {
+public:
+    Owner() = default;
+    explicit Owner(Handle handle) : handle_(handle) {}
+    Owner(Owner&& other) noexcept : handle_(std::exchange(other.handle_, Handle{})) {}
+    Owner& operator=(Owner&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~Owner() {
+        if (handle_) Release()(handle_);
+    }
+    Handle get() const { return handle_; }
+
+private:
+    Handle handle_{};
+};
+
+struct FreeDevice {
+    void operator()(void* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaFree(p)); }
+};
+struct Unpin {
+    void operator()(void* p) const noexcept { HW4_CUDA_NOEXCEPT(cudaHostUnregister(p)); }
+};
+struct DestroyStream {
+    void operator()(cudaStream_t s) const noexcept { HW4_CUDA_NOEXCEPT(cudaStreamDestroy(s)); }
+};
+struct DestroyEvent {
+    void operator()(cudaEvent_t e) const noexcept { HW4_CUDA_NOEXCEPT(cudaEventDestroy(e)); }
+};
+
+using Stream = Owner<cudaStream_t, DestroyStream>;
+using Event = Owner<cudaEvent_t, DestroyEvent>;
+using Pinned = Owner<void*, Unpin>;
+using Scratch = Owner<void*, FreeDevice>;
+
+// A stream that does not wait for the default stream, nor the default stream for it.
+inline Stream make_stream() {
+    cudaStream_t stream;
+    HW4_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return Stream(stream);
+}
+
+// `flags`: cudaEventBlockingSync and its kin.
+inline Event make_event(unsigned flags = cudaEventDefault) {
+    cudaEvent_t event;
+    HW4_CUDA(cudaEventCreateWithFlags(&event, flags));
+    return Event(event);
+}
+
+// Keeps memory that somebody else owns in place, so that the GPU copies it by itself.
+inline Pinned pin(void* memory, size_t bytes) {
+    HW4_CUDA(cudaHostRegister(memory, bytes, cudaHostRegisterDefault));
+    return Pinned(memory);
+}
+
+// Device memory of no particular form; null for none.
+inline Scratch make_scratch(size_t bytes) {
+    void* memory = nullptr;
+    if (bytes > 0) HW4_CUDA(cudaMalloc(&memory, bytes));
+    return Scratch(memory);
+}
+
+// `rows` rows of `columns` floats on the device, a pitch apart: one that suits the card, or for linear copies the row
+// itself.
+class PitchedMatrix {
+public:
+    PitchedMatrix(size_t rows, size_t columns, Copies copies = Copies::two_d)
+        : copies_(copies), rows_(rows), columns_(columns) {
+        void* memory = nullptr;
+        if (copies == Copies::linear) {
+            pitch_bytes_ = row_bytes();
+            HW4_CUDA(cudaMalloc(&memory, rows * row_bytes()));
+        } else {
+            HW4_CUDA(cudaMallocPitch(&memory, &pitch_bytes_, row_bytes(), rows));
+        }
+        memory_ = Owner<float*, FreeDevice>(static_cast<float*>(memory));
+    }
+
+    float* data() const { return memory_.get(); }
+    float* row(size_t index) const { return data() + index * stride(); }
+    size_t stride() const { return pitch_bytes_ / sizeof(float); } // floats from one row to the next
+    size_t bytes() const { return rows_ * pitch_bytes_; }
+
+    void copy_in(const float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) {
+        copy(row(first_row), pitch_bytes_, host, row_bytes(), rows, cudaMemcpyHostToDevice, stream);
+    }
+    void copy_out(float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
+        copy(host, row_bytes(), row(first_row), pitch_bytes_, rows, cudaMemcpyDeviceToHost, stream);
+    }
+
+private:
+    size_t row_bytes() const { return columns_ * sizeof(float); }
+
+    void copy(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t rows, cudaMemcpyKind kind,
+              cudaStream_t stream) const {
+        if (copies_ == Copies::linear)
+            HW4_CUDA(cudaMemcpyAsync(to, from, rows * row_bytes(), kind, stream));
+        else
+            HW4_CUDA(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes(), rows, kind, stream));
+    }
+
+    Owner<float*, FreeDevice> memory_;
+    Copies copies_;
+    size_t rows_;
+    size_t columns_;
+    size_t pitch_bytes_ = 0;
+};
+
+} // namespace hw4::gpu

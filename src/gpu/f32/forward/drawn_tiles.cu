@@ -1,0 +1,72 @@
+// drawn_tiles: woven_tiles by blocks that draw their rows from a queue, the last ones in pieces. The top of the ladder.
+//
+// Idea      512 blocks on 132 multiprocessors are 3.88 turns that take the time of 4. Nor are multiprocessors equally
+//           fast: a tile took the same groups of them up to 5 % longer, in the long unrolled parts and not in the short
+//           loop of p*v, so it is their instructions that come late. Here the card is filled once, and blocks draw the
+//           next row of tiles until none is left; the last two rows for each block come in pieces of two thirds, two
+//           ninths, ..., whose registers are handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
+//           Fewer than three rows for two blocks are woven_tiles'.
+// Who, Memory, Order   As in woven_tiles. Scratch: 20 MB on an H200, for each launch at a time.
+// Measured  H200, TFLOP/s in one run with cuBLAS SGEMM at 51.1: t30 47.9, t22 47.6, t28 47.6, t24 47.4; t27 44.5, t21
+//           44.1, t29 43.3; t13 40.7, t11 37.1; N 16384, d 128, B 4: 47.9. t28: 86 % of the issue slots busy, 83 % of
+//           what is issued is the fma of the two products, 1.9 passes a shared load; t29: 87 % and 76 %.
+// No help   Shares of equal length, settled at the start, +0.5 to +3 % where the queue brings +2 to +6 %: the slow
+//           multiprocessors end last. Blocks of a multiprocessor on neighbouring rows and the same keys, no gain. The
+//           next piece's Q and K copied during the last tile of this one: d = 32 up to +2 %, d = 64 -1 %, as the code
+//           for it lies in the loop. Barriers split into arriving and waiting (mbarrier), 0.0 %. K copied in the first
+//           half of p*v, -3 %. Scores in loops of 8 steps, not peeled: 40 instead of 90 KB of code, -2 %.
+#include <algorithm>
+
+#include "src/gpu/f32/forward/tile_launch.cuh"
+
+namespace hw4::gpu {
+namespace {
+
+struct DrawnTiles {
+    using Lanes = PairedLanes;
+    template <class T>
+    using Work = DrawnPieces<T>;
+    static constexpr bool kAsync = true;
+    static constexpr bool kAhead = true;
+    static constexpr bool kWoven = true;
+};
+
+template <class T>
+unsigned blocks_on(const Device& device) {
+    return static_cast<unsigned>(T::kBlocks * device.multiprocessors);
+}
+
+template <class T>
+size_t drawn_bytes(const KernelArgs& args, const Device& device) {
+    return is_worth_a_queue(row_blocks<T>(args), device) ? scratch_bytes<T>(blocks_on<T>(device)) : 0;
+}
+
+} // namespace
+
+size_t scratch_bytes_of_drawn_tiles(const Shape& shape, const Device& device) {
+    const KernelArgs args = args_of(shape, nullptr, 0, nullptr, 0, nullptr);
+    if (!fits_tiles(args)) return 0;
+    if (args.dim <= 32) return drawn_bytes<Tiling32<true>>(args, device);
+    // A part of the problem may be drawn as small blocks where the whole is as large ones.
+    if (args.dim <= 64)
+        return std::max(drawn_bytes<Tiling64<true>>(args, device), drawn_bytes<SmallTiling64<true>>(args, device));
+    return std::max(drawn_bytes<Tiling128<true>>(args, device), drawn_bytes<SmallTiling128<true>>(args, device));
+}
+
+void launch_drawn_tiles_on(const Device& device, const KernelArgs& args, cudaStream_t stream) {
+    if (!fits_tiles(args)) return launch_register_rows(args, stream);
+    with_tiling<DrawnTiles>(args, device, [&](auto tiling) {
+        using T = decltype(tiling);
+        if (!is_worth_a_queue(row_blocks<T>(args), device)) return launch_woven_tiles(args, stream);
+        const unsigned blocks = blocks_on<T>(device);
+        HW4_CUDA(cudaMemsetAsync(args.scratch, 0, word_bytes(kCutRows * blocks), stream));
+        launch_tiling<T, DrawnTiles>(args, blocks, stream);
+    });
+}
+
+void launch_drawn_tiles(const KernelArgs& args, cudaStream_t stream) {
+    launch_drawn_tiles_on(current_device(), args, stream);
+    HW4_CUDA_LAUNCHED("drawn_tiles");
+}
+
+} // namespace hw4::gpu

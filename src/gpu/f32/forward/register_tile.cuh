@@ -1,0 +1,173 @@
+// Register tiles: how the threads of a block share a tile of scores and one of outputs, and the outer products that
+// fill them.
+#pragma once
+
+#include "src/gpu/common/shared_address.cuh"
+
+namespace hw4::gpu {
+
+constexpr int kRowsPerThread = 8;
+constexpr int kAcross = 8; // lanes of a warp across keys or columns
+constexpr int kDown = 4;   // and down the query rows
+constexpr int kWarpRows = kRowsPerThread * kDown;
+
+// Which lanes of a warp stand across and which down.
+struct RowsOfLanes { // eight across, four down
+    static __device__ __forceinline__ int across(int lane) { return lane % 8; }
+    static __device__ __forceinline__ int down(int lane) { return lane / 8; }
+    static __device__ __forceinline__ constexpr int across_bit(int bit) { return 1 << bit; }
+};
+
+// Bit 0 moves across only, bit 1 down only.
+struct PairedLanes {
+    static __device__ __forceinline__ int across(int lane) { return (lane & 1) | (lane >> 1 & 6); }
+    static __device__ __forceinline__ int down(int lane) { return (lane >> 1 & 1) | (lane >> 3 & 2); }
+    static __device__ __forceinline__ constexpr int across_bit(int bit) { return bit == 0 ? 1 : 2 << bit; }
+};
+
+// kTeamWarps warps share 32 query rows: each takes its part of the tile's keys for the scores and of the columns for
+// the output.
+template <int kDimension, bool kAllColumns, int kTeamWarps, int kWarpCount, int kBlocksPerSm>
+struct Tiling {
+    static constexpr int kDim = kDimension;
+    static constexpr bool kWhole = kAllColumns; // d == kDim; otherwise columns from d on are zero
+    static constexpr int kTeam = kTeamWarps;
+    static constexpr int kWarps = kWarpCount;
+    static constexpr int kBlocks = kBlocksPerSm;
+    static constexpr int kThreads = kWarps * kWarpSize;
+    static constexpr int kTeams = kWarps / kTeam;
+    static constexpr int kRows = kTeams * kWarpRows; // query rows of a block
+    static constexpr int kKeys = kSegmentKeys;       // a tile is a segment
+    static constexpr int kWarpKeys = kKeys / kTeam;
+    static constexpr int kWarpColumns = kDim / kTeam;
+    static constexpr int kKT = kWarpKeys / kAcross;    // a thread's keys
+    static constexpr int kCT = kWarpColumns / kAcross; // and output columns
+    // With 8 x 8 scores, twice, and 8 x 8 totals there is no register for anything else: row sums wait elsewhere.
+    static constexpr bool kSumsWait = kKT == 8 && kCT == 8;
+    static_assert(kKT % 4 == 0 && kCT % 4 == 0, "tiles are read as float4");
+    static_assert(kWarps % kTeam == 0 && kKeys == 64, "see weight_offset");
+    // Transposed rows 4 banks apart modulo 32: 4 rows x 8 columns written by a warp meet 32 banks.
+    static constexpr int kQStride = kRows + 4;
+    static constexpr int kKStride = kKeys + 4;
+};
+
+// Where a thread's tiles lie.
+struct Position {
+    int warp;
+    int lane;
+    int across;
+    int down;
+};
+
+// Asked again where it is needed rather than kept in a register: hence volatile.
+__device__ __forceinline__ int thread_in_block() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+template <class Lanes>
+__device__ __forceinline__ Position position() {
+    const int thread = thread_in_block();
+    const int lane = thread % kWarpSize;
+    return {thread / kWarpSize, lane, Lanes::across(lane), Lanes::down(lane)};
+}
+
+// Row i of a thread's 8 within its team's 32; key or column j of its 4 or 8 within its warp's.
+__device__ __forceinline__ int row_of(const Position& at, int i) { return i / 4 * 4 * kDown + 4 * at.down + i % 4; }
+__device__ __forceinline__ int place_of(const Position& at, int j) {
+    return j / 4 * 4 * kAcross + 4 * at.across + j % 4;
+}
+constexpr int kSecondRows = 4 * kDown * 4;     // bytes from a thread's first four rows to the others
+constexpr int kSecondPlaces = 4 * kAcross * 4; // and from its first four keys or columns
+
+// acc += a outer b, back and forth so that from one fma to the next one factor stays. The two ways round were chosen by
+// what the compiler makes of them.
+template <int kN>
+__device__ __forceinline__ void outer_by_columns(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
+                                                 const float (&b)[kN], bool from_zero) {
+#pragma unroll
+    for (int j = 0; j < kN; ++j)
+#pragma unroll
+        for (int step = 0; step < kRowsPerThread; ++step) {
+            const int i = j % 2 == 0 ? step : kRowsPerThread - 1 - step;
+            acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
+        }
+}
+
+template <int kN>
+__device__ __forceinline__ void outer_by_rows(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
+                                              const float (&b)[kN], bool from_zero) {
+#pragma unroll
+    for (int turn = 0; turn < kRowsPerThread; ++turn)
+#pragma unroll
+        for (int step = 0; step < kN; ++step) {
+            const int i = turn < 4 ? turn : 11 - turn; // 0 1 2 3 7 6 5 4: as the rows were loaded
+            const int j = turn % 2 == 0 ? step : kN - 1 - step;
+            acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
+        }
+}
+
+template <int kN>
+__device__ __forceinline__ void clear(float (&acc)[kRowsPerThread][kN]) {
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i)
+#pragma unroll
+        for (int j = 0; j < kN; ++j) acc[i][j] = 0.0f;
+}
+
+// The operands of two consecutive steps, in turn.
+template <int kN>
+struct Fragments {
+    float a[2][kRowsPerThread];
+    float b[2][kN];
+};
+constexpr int kSpareSteps = 1; // that reading ahead touches beyond the last
+
+// Where the next step's factors lie in shared memory.
+struct Factors {
+    SharedAddress a;
+    SharedAddress b;
+};
+
+constexpr int kRoundSteps = 8;
+
+// A chain of kCount outer products from where the factors stand, and the factors moved past them.
+// Steps    says what a step is: a(u) and b(u), how many bytes the factors of step u lie beyond those of step 0,
+//          linear in whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
+// kAhead   The operands of the first step are in slot 0 already; each step loads the next one's before it computes,
+//          the last one those of the step after the chain.
+// kPeeled  The first step multiplies instead of adding to cleared registers.
+// copies() Called at the beginning of each round of kUnroll steps: copies to shared memory that travel meanwhile.
+template <class Steps, int kCount, int kUnroll, bool kAhead, bool kPeeled, int kN, class Copies>
+__device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragments<kN>& f, Factors& at, Copies copies) {
+    static_assert(kUnroll % kRoundSteps == 0 && kCount % kUnroll == 0, "whole rounds");
+    const auto round = [&](bool from_zero) {
+        copies();
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+            const int loaded = kAhead ? u + 1 : u;
+            Steps::load(f, loaded % 2, at, loaded);
+            Steps::multiply(acc, f.a[u % 2], f.b[u % 2], from_zero && u == 0);
+        }
+        at.a += Steps::a(kUnroll);
+        at.b += Steps::b(kUnroll);
+    };
+    const SharedAddress end = at.b + Steps::b(kCount);
+    if (kPeeled) {
+        round(true);
+    } else {
+        clear(acc);
+    }
+#pragma unroll 1
+    while (at.b != end) round(false);
+}
+
+// Back by so many steps. Cheaper than a copy of the factors: no register is free to keep one.
+template <class Steps>
+__device__ __forceinline__ void rewind(Factors& at, int steps) {
+    at.a -= Steps::a(steps);
+    at.b -= Steps::b(steps);
+}
+
+} // namespace hw4::gpu

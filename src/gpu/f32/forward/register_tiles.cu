@@ -1,0 +1,42 @@
+// register_tiles: a thread computes a tile of scores and one of outputs in registers.
+//
+// Idea      With Q, K and the weights TRANSPOSED in shared memory every step is an outer product of two short vectors
+//           read as float4: at d = 64 8 x 8 tiles, 64 fma for 4 loads, where register_rows has 5 loads for 4 fma. And
+//           no running maximum: see tile_kernel.cuh.
+// Who       A warp has 32 query rows and all 64 keys of a tile, a thread 8 x 8 scores and 8 rows x 4 (d = 32) or 8
+//           columns. d = 128, and small blocks at 64: two warps for the rows, each with half the keys and half the
+//           columns, so 8 x 4 scores. Lanes in rows of eight.
+// Memory    A block of 128 rows: 68 KiB at d = 32 (3 blocks a multiprocessor), 106 at 64 (2), 176 at 128 (1); few rows
+//           or little memory: 64 rows, 72 KiB at 64 and 122 at 128. K comes float by float, 4 rows x 8 columns a
+//           warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset. 157 to 255 registers,
+//           none spilled where all columns are there (sm_90).
+// Order     Scores: blocks of 32 columns, ascending. Sums: a thread's keys belong to one sum lane. p*v: keys ascending,
+//           a tile is a segment, totals in registers.
+// Measured  H200: t28 9.99 ms (27.5 TFLOP/s), t29 17.9 ms (30.7).
+// Limits    Nothing overlaps: a block waits for its copies, then computes.
+#include "src/gpu/f32/forward/tile_launch.cuh"
+
+namespace hw4::gpu {
+
+struct RegisterTiles {
+    using Lanes = RowsOfLanes;
+    template <class T>
+    using Work = WholeRows<T>;
+    static constexpr bool kAsync = false;
+    static constexpr bool kAhead = false;
+    static constexpr bool kWoven = false;
+};
+
+void launch_register_tiles(const KernelArgs& args, cudaStream_t stream) {
+    launch_tiles<RegisterTiles>(args, stream);
+    HW4_CUDA_LAUNCHED("register_tiles");
+}
+
+size_t shared_bytes_of_tiles(int dim) {
+    if (dim <= 32) return sizeof(TileMemory<Tiling32<true>>);
+    if (dim <= 64) return sizeof(TileMemory<SmallTiling64<true>>);
+    if (dim <= 128) return sizeof(TileMemory<SmallTiling128<true>>);
+    return 0; // register_rows' own
+}
+
+} // namespace hw4::gpu

@@ -1,0 +1,241 @@
+// The kernel of the upper rungs: register tiles, both products as outer products from transposed shared memory. The
+// rungs differ in their Choices: Lanes, which lanes stand where; Work, which tiles a block does; kAsync, tiles copied
+// in the background; kAhead, operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled
+// and peeled as measured.
+//
+// A block walks over keys in tiles of 64, which are also the contract's segments: each tile's output is summed in
+// registers that the scores have left, then added to totals that leave theirs only between pieces (tile_pieces.cuh).
+// The contract's M is 0, and its clamp does nothing, while a row's scores stay between -120 and 72 and its first tile's
+// largest is at least -8. So the loop keeps no maximum: it only remembers the largest |score|, and a block with a row
+// that starts below -7 or has a score beyond +-71 does its rows again by plain_row.cuh, some fifty times as slow.
+#pragma once
+
+#include "src/gpu/device/check.h"
+#include "src/gpu/f32/forward/plain_row.cuh"
+#include "src/gpu/f32/forward/tile_copies.cuh"
+#include "src/gpu/f32/forward/tile_pieces.cuh"
+
+namespace hw4::gpu {
+
+// A step of the scores is a column: a are rows of Q, b are keys.
+template <class T>
+struct ScoreSteps {
+    static __device__ __forceinline__ constexpr int a(int u) { return 4 * u * T::kQStride; }
+    static __device__ __forceinline__ constexpr int b(int u) { return 4 * u * T::kKStride; }
+    static __device__ __forceinline__ void load(Fragments<T::kKT>& f, int slot, const Factors& from, int u) {
+        load_floats(f.a[slot], from.a + a(u), kSecondRows);
+        load_floats(f.b[slot], from.b + b(u), kSecondPlaces);
+    }
+    static __device__ __forceinline__ void multiply(float (&acc)[kRowsPerThread][T::kKT],
+                                                    const float (&q)[kRowsPerThread], const float (&k)[T::kKT],
+                                                    bool from_zero) {
+        outer_by_columns(acc, q, k, from_zero);
+    }
+};
+
+// A step of the output is a key: a are its weights, b columns of V.
+template <class T>
+struct OutputSteps {
+    static __device__ __forceinline__ constexpr int a(int u) { return 4 * weight_offset(u); }
+    static __device__ __forceinline__ constexpr int b(int u) { return 4 * u * T::kDim; }
+    static __device__ __forceinline__ void load(Fragments<T::kCT>& f, int slot, const Factors& from, int u) {
+        load_floats(f.b[slot], from.b + b(u), kSecondPlaces);
+        load_floats(f.a[slot], from.a + a(u), kSecondRows);
+    }
+    static __device__ __forceinline__ void multiply(float (&acc)[kRowsPerThread][T::kCT],
+                                                    const float (&p)[kRowsPerThread], const float (&v)[T::kCT],
+                                                    bool from_zero) {
+        outer_by_rows(acc, p, v, from_zero);
+    }
+};
+
+// The scores of the tile: blocks of 32 columns, added in order. before_block(n) starts copies that travel meanwhile.
+template <class T, class Choices, class BeforeBlock>
+__device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock before_block) {
+    constexpr bool kPeeled = Choices::kWoven && T::kDim > 32; // measured: at 32 more code than it is worth
+    constexpr int kUnroll = Choices::kWoven && T::kDim > 32 ? 16 : kRoundSteps;
+    Fragments<T::kKT> f;
+    if (Choices::kAhead) ScoreSteps<T>::load(f, 0, at, 0);
+#pragma unroll
+    for (int n = 0; n < T::kDim / kScoreColumns; ++n) {
+        float block[kRowsPerThread][T::kKT];
+        before_block(n);
+        chain<ScoreSteps<T>, kScoreColumns, kUnroll, Choices::kAhead, kPeeled>(block, f, at, [] {});
+#pragma unroll
+        for (int i = 0; i < kRowsPerThread; ++i)
+#pragma unroll
+            for (int j = 0; j < T::kKT; ++j) s[i][j] = n == 0 ? block[i][j] : s[i][j] + block[i][j];
+    }
+    rewind<ScoreSteps<T>>(at, T::kDim);
+}
+
+// The tile's part of the output. copy_rows(n) starts copies of n rows that travel meanwhile.
+template <class T, class Choices, class CopyRows>
+__device__ __forceinline__ void add_products(float (&total)[kRowsPerThread][T::kCT], Factors& at, CopyRows copy_rows) {
+    constexpr int kUnroll = Choices::kWoven && T::kCT == 4 ? 16 : kRoundSteps;
+    float o[kRowsPerThread][T::kCT];
+    Fragments<T::kCT> f;
+    if (Choices::kAhead) OutputSteps<T>::load(f, 0, at, 0);
+    chain<OutputSteps<T>, T::kKeys, kUnroll, Choices::kAhead, false>(o, f, at, [&] { copy_rows(kUnroll); });
+    rewind<OutputSteps<T>>(at, T::kKeys);
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i)
+#pragma unroll
+        for (int j = 0; j < T::kCT; ++j) total[i][j] += o[i][j];
+}
+
+// The thread's rows and columns of the result.
+template <class T, class Lanes>
+__device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread][T::kCT], const RowSums& sums,
+                                             const Position& at, int first_row, int first_column,
+                                             const BatchMatrices& m, const KernelArgs& args) {
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i) {
+        const float inv = 1.0f / closed<Lanes>(sums.lane[i]);
+        const int row = first_row + row_of(at, i);
+        if (row >= static_cast<int>(args.tokens)) continue;
+        float* out = m.out + static_cast<size_t>(row) * args.out_stride;
+#pragma unroll
+        for (int j = 0; j < T::kCT; j += 4) {
+            const int column = first_column + place_of(at, j);
+            if (T::kWhole) {
+                *reinterpret_cast<float4*>(out + column) =
+                    make_float4(result(total[i][j], inv), result(total[i][j + 1], inv), result(total[i][j + 2], inv),
+                                result(total[i][j + 3], inv));
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    if (column + e < args.dim) out[column + e] = result(total[i][j + e], inv);
+            }
+        }
+    }
+}
+
+template <class T>
+struct alignas(16) TileMemory {
+    // Each with steps to spare, which reading ahead touches and nobody uses.
+    float qt[T::kDim + kSpareSteps][T::kQStride];
+    float kt[T::kDim + kSpareSteps][T::kKStride];
+    float v[T::kKeys + kSpareSteps][T::kDim];
+    float p[T::kTeams][kWeightFloats];
+    alignas(16) WaitingSums<T> sums;
+    alignas(16) float fours[T::kTeam > 1 ? T::kThreads : 1][kRowsPerThread]; // what a team of two exchanges
+    Draws draws;
+};
+
+// The end of a piece: the result of its rows, or what another block goes on from.
+template <class T, class Lanes, class Work>
+__device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums, const Piece& piece,
+                                       const KernelArgs& args, const Position& at, const Work& work) {
+    const int tokens = static_cast<int>(args.tokens);
+    if (piece.end_key < tokens) return work.leave(running, sums, args, piece);
+    const bool strayed = running.largest > (kHeadroom - 1.0f) * args.scale.inv_c;
+    if (!__syncthreads_or(strayed))
+        return store_result<T, Lanes>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
+                                      at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.batch), args);
+    for (int row = at.warp; row < T::kRows && piece.first_row + row < tokens; row += T::kWarps)
+        attend_plain_row(args, piece.batch, piece.first_row + row);
+}
+
+template <class T, class Choices>
+__global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __grid_constant__ KernelArgs args) {
+#if __CUDA_ARCH__ >= 800
+    using Lanes = typename Choices::Lanes;
+    constexpr bool kAsync = Choices::kAsync;
+    extern __shared__ float4 memory[];
+    using Work = typename Choices::template Work<T>;
+    TileMemory<T>& shared = *reinterpret_cast<TileMemory<T>*>(memory);
+    const Position at = position<Lanes>();
+    const int team = at.warp / T::kTeam;
+    const int part = at.warp % T::kTeam;
+    const int tokens = static_cast<int>(args.tokens);
+    const Rows rows = rows_of(args);
+    Factors score_factors{address_of(&shared.qt[0][team * kWarpRows + 4 * at.down]),
+                          address_of(&shared.kt[0][part * T::kWarpKeys + 4 * at.across])};
+    Factors output_factors{address_of(&shared.p[team][4 * at.down]),
+                           address_of(&shared.v[0][part * T::kWarpColumns + 4 * at.across])};
+    const SharedAddress own_weights =
+        address_of(&shared.p[team][weight_offset(part * T::kWarpKeys + 4 * at.across) + 4 * at.down]);
+
+    Work work(args, shared.draws);
+    TransposedCopy<T, T::kKStride, kAsync> k_copy;
+    const auto copy_beginning = [&] { // of the piece to do
+        const Piece piece = work.piece(args);
+        const BatchMatrices m = matrices_of(args, piece.batch);
+        const Position at = position<Lanes>();
+        TransposedCopy<T, T::kQStride, kAsync> q_copy(m.q, piece.first_row, &shared.qt[0][0], at);
+        q_copy.whole_tile(rows, T::kRows);
+        k_copy = {m.k, piece.first_key, &shared.kt[0][0], at};
+        if (kAsync) k_copy.whole_tile(rows, T::kKeys);
+    };
+    if (work.any()) copy_beginning();
+
+    while (work.any()) {
+        finish_copies();
+        __syncthreads(); // Q is complete, and the first K tile if it is copied ahead
+        const Piece piece = work.piece(args);
+        PlainCopy<T, kAsync> v_copy(matrices_of(args, piece.batch).v, piece.first_key, &shared.v[0][0],
+                                    position<Lanes>());
+        Running<T> running = {};
+        RowSums sums = {};
+        running.largest = -1.0f;
+        if (piece.first_key > 0) work.go_on(running, sums, args, piece);
+        if (T::kSumsWait) shared.sums.put(sums);
+
+#pragma unroll 1
+        for (int keys = piece.end_key - piece.first_key; keys > 0; keys -= T::kKeys) { // to go
+            if (!kAsync) k_copy.whole_tile(rows, T::kKeys);
+            if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(rows, 0);
+            if (!kAsync) __syncthreads(); // K and V are complete
+
+            float s[kRowsPerThread][T::kKT];
+            score<T, Choices>(s, score_factors, [&](int block) {
+                constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
+                if (Choices::kWoven) v_copy.template next_rows<kCount>(rows, block * kCount);
+            });
+            // The same in all lanes, as scores are finite in the contract's domain.
+            if (running.largest < 0.0f && part == 0 && starts_low<T, Lanes>(s, at, tokens, args.scale))
+                running.largest = HUGE_VALF;
+            const auto weigh_keys = [&](bool ragged) { // `ragged`: not all of the tile's are there
+                if (T::kSumsWait) sums = shared.sums.take();
+#pragma unroll
+                for (int j = 0; j < T::kKT; j += 4) { // four at a time
+                    running.largest = weigh<T>(s, j, running.largest, args.scale);
+                    if (ragged) drop_missing_keys<T>(s, j, at, keys - part * T::kWarpKeys);
+                    store_weights<T>(s, j, own_weights);
+                    if (T::kTeam == 1) add_own<T>(sums, s, j);
+                }
+                if (T::kSumsWait) shared.sums.put(sums);
+            };
+            if (keys < T::kKeys) // two copies of the code: a branch within costs 1 %
+                weigh_keys(true);
+            else
+                weigh_keys(false);
+            if (T::kTeam == 2) offer<T>(s, shared.fours[threadIdx.x]);
+            finish_copies();
+            __syncthreads(); // V and the weights are complete; everybody is done with Q and K
+
+            if (kAsync && !Choices::kWoven) k_copy.whole_tile(rows, T::kKeys);
+            add_products<T, Choices>(running.total, output_factors, [&](int count) {
+                if (Choices::kWoven) // `count` is 8, 16 at d = 32: whole steps of the copy
+#pragma unroll
+                    for (int row = 0; row < count; row += k_copy.kRowsAtOnce) k_copy.next_rows(rows);
+            });
+            if (Choices::kWoven) k_copy.rewind(T::kKeys);
+            if (T::kTeam == 2)
+                collect(sums, shared.fours[threadIdx.x & ~kWarpSize], shared.fours[threadIdx.x | kWarpSize]);
+            finish_copies();
+            __syncthreads(); // the next K tile is complete; everybody is done with V and the weights
+        }
+        const Piece done = work.piece(args);
+        work.draw(args);
+        if (work.any()) copy_beginning(); // of the next one; on its way while this one is stored
+        if (T::kSumsWait) sums = shared.sums.take();
+        finish<T, Lanes>(running, sums, done, args, position<Lanes>(), work);
+    }
+#else
+    __trap(); // the table keeps it from cards and builds below 8.0
+#endif
+}
+
+} // namespace hw4::gpu

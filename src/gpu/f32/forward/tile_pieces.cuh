@@ -1,0 +1,162 @@
+// Who does which tiles. A block of query rows against all keys is a row of tiles; a piece is a part of one.
+//
+// WholeRows    Each block of the grid does one row of tiles.
+// DrawnPieces  The card is filled once, and its blocks draw pieces from a queue until none is left: whole rows first,
+//              then two rows for each block in pieces: the greater part of each of these rows, then most of what
+//              remains of each, and so on. So all blocks end within a piece of a few tiles of each other, whatever the
+//              number of rows and however much some multiprocessors are slower than others. The contract adds keys in
+//              order: a piece that does not begin at key 0 goes on from registers left in scratch memory. Who left them
+//              drew earlier, so it has started, and it waits only for earlier ones: nobody waits for ever. For that a
+//              block that has drawn its next piece must not wait before it has left what it has of the last one.
+#pragma once
+
+#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/f32/forward/tile_queue.h"
+#include "src/gpu/f32/forward/tile_weights.cuh"
+
+namespace hw4::gpu {
+
+struct Piece {
+    unsigned row; // of tiles
+    int64_t batch;
+    int first_row;
+    int first_key;
+    int end_key;
+};
+
+template <class T>
+__device__ __forceinline__ unsigned tiles_in_row(const KernelArgs& args) {
+    return static_cast<unsigned>((args.tokens + T::kKeys - 1) / T::kKeys);
+}
+
+// Tiles first to end of a row of tiles.
+template <class T>
+__device__ __forceinline__ Piece piece_of(const KernelArgs& args, unsigned row, unsigned first, unsigned end) {
+    const auto blocks = static_cast<unsigned>(row_blocks_of<T>(args));
+    return {row, row / blocks, static_cast<int>(args.first_query) + static_cast<int>(row % blocks) * T::kRows,
+            static_cast<int>(first) * T::kKeys, min(static_cast<int>(end) * T::kKeys, static_cast<int>(args.tokens))};
+}
+
+// What a thread has of its rows between two tiles, but for their sums.
+template <class T>
+struct Running {
+    float total[kRowsPerThread][T::kCT];
+    float largest; // |score|; negative before the first, infinite when a row starts too low
+};
+
+// What DrawnPieces keep in shared memory.
+struct Draws {
+    Queue queue;
+    unsigned drawn; // the piece to do
+};
+
+template <class T>
+class WholeRows {
+public:
+    static constexpr bool kDrawn = false;
+
+    __device__ WholeRows(const KernelArgs&, Draws&) {}
+
+    __device__ __forceinline__ bool any() const { return !done_; }
+    __device__ __forceinline__ Piece piece(const KernelArgs& args) const {
+        unsigned block;
+        asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block)); // not kept in a register over the loop
+        return piece_of<T>(args, block, 0, tiles_in_row<T>(args));
+    }
+    __device__ __forceinline__ void draw(const KernelArgs&) { done_ = true; }
+    __device__ __forceinline__ void go_on(Running<T>&, RowSums&, const KernelArgs&, const Piece&) const {}
+    __device__ __forceinline__ void leave(const Running<T>&, const RowSums&, const KernelArgs&, const Piece&) const {}
+
+private:
+    bool done_ = false;
+};
+
+// What is left of a row that is not done: a thread's registers, for the thread in the same place.
+template <class T>
+struct LeftRegisters {
+    float total[kRowsPerThread * T::kCT][T::kThreads];
+    float sums[kRowsPerThread][T::kThreads];
+    float largest[T::kThreads];
+};
+
+// Scratch memory of DrawnPieces: words that begin as zeros, how many pieces were drawn and for each cut row how many
+// tiles are done; then the cut rows' registers.
+HW4_INLINE size_t word_bytes(unsigned cut) { return (size_t{1 + cut} * sizeof(unsigned) + 127) / 128 * 128; }
+
+template <class T>
+size_t scratch_bytes(unsigned blocks) {
+    return word_bytes(kCutRows * blocks) + kCutRows * blocks * sizeof(LeftRegisters<T>);
+}
+
+template <class T>
+class DrawnPieces {
+public:
+    static constexpr bool kDrawn = true;
+
+    __device__ DrawnPieces(const KernelArgs& args, Draws& draws) : draws_(draws) {
+        const auto rows = static_cast<unsigned>(args.batches * row_blocks_of<T>(args));
+        if (threadIdx.x == 0) fill(draws.queue, rows, tiles_in_row<T>(args), gridDim.x);
+        draw(args);
+    }
+
+    // Whether there is a piece to do, and which.
+    __device__ __forceinline__ bool any() const { return draws_.drawn < draws_.queue.length(); }
+    __device__ __forceinline__ Piece piece(const KernelArgs& args) const {
+        const volatile Draws& draws = draws_; // not kept in registers over the loop
+        const unsigned drawn = draws.drawn;
+        if (drawn < draws.queue.whole) return piece_of<T>(args, drawn, 0, tiles_in_row<T>(args));
+        const unsigned part = (drawn - draws.queue.whole) / draws.queue.cut;
+        const unsigned row = draws.queue.whole + (drawn - draws.queue.whole) % draws.queue.cut;
+        return piece_of<T>(args, row, part == 0 ? 0 : draws.queue.ends[part - 1], draws.queue.ends[part]);
+    }
+    __device__ __forceinline__ void draw(const KernelArgs& args) {
+        __syncthreads(); // everybody knows the piece before
+        if (threadIdx.x == 0) draws_.drawn = atomicAdd(words(args), 1u);
+        __syncthreads();
+    }
+
+    // The registers that the piece before of the same row left.
+    __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, const KernelArgs& args,
+                                          const Piece& piece) const {
+        if (threadIdx.x == 0) {
+            const unsigned* done = words(args) + 1 + cut_row(piece);
+            while (load_acquire(done) * T::kKeys < piece.first_key) __nanosleep(100);
+        }
+        __syncthreads();
+        const LeftRegisters<T>& from = registers(args, piece);
+#pragma unroll
+        for (int i = 0; i < kRowsPerThread; ++i) {
+#pragma unroll
+            for (int j = 0; j < T::kCT; ++j) running.total[i][j] = __ldcg(&from.total[i * T::kCT + j][threadIdx.x]);
+            sums.lane[i] = __ldcg(&from.sums[i][threadIdx.x]);
+        }
+        running.largest = __ldcg(&from.largest[threadIdx.x]);
+    }
+
+    __device__ __forceinline__ void leave(const Running<T>& running, const RowSums& sums, const KernelArgs& args,
+                                          const Piece& piece) const {
+        LeftRegisters<T>& to = registers(args, piece);
+#pragma unroll
+        for (int i = 0; i < kRowsPerThread; ++i) {
+#pragma unroll
+            for (int j = 0; j < T::kCT; ++j) __stcg(&to.total[i * T::kCT + j][threadIdx.x], running.total[i][j]);
+            __stcg(&to.sums[i][threadIdx.x], sums.lane[i]);
+        }
+        __stcg(&to.largest[threadIdx.x], running.largest);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            store_release(words(args) + 1 + cut_row(piece), static_cast<unsigned>(piece.end_key / T::kKeys));
+    }
+
+private:
+    static __device__ unsigned* words(const KernelArgs& args) { return static_cast<unsigned*>(args.scratch); }
+    __device__ __forceinline__ unsigned cut_row(const Piece& piece) const { return piece.row - draws_.queue.whole; }
+    __device__ __forceinline__ LeftRegisters<T>& registers(const KernelArgs& args, const Piece& piece) const {
+        char* first = static_cast<char*>(args.scratch) + word_bytes(draws_.queue.cut);
+        return reinterpret_cast<LeftRegisters<T>*>(first)[cut_row(piece)];
+    }
+
+    Draws& draws_;
+};
+
+} // namespace hw4::gpu

@@ -1,0 +1,127 @@
+// From a register tile of scores to weights in shared memory, and the row sums on the way.
+#pragma once
+
+#include "src/gpu/f32/forward/register_tile.cuh"
+
+namespace hw4::gpu {
+
+// The weights of a team's 32 rows and a tile's 64 keys, a key's 32 rows side by side. Every eighth key begins 16 floats
+// later, every odd group of four 8 floats later: the eight lanes that store together, of four groups of four keys and
+// two of four rows, meet different banks, and eight keys are a constant step for those who read.
+constexpr int kEightKeys = 8 * kWarpRows + 16;
+__host__ __device__ constexpr int weight_offset(int key) {
+    return key / 8 * kEightKeys + key % 8 * kWarpRows + key % 8 / 4 * 8;
+}
+constexpr int kWeightFloats = weight_offset(kSegmentKeys + kSpareSteps);
+
+template <class T>
+using Scores = float[kRowsPerThread][T::kKT];
+
+// Whether the largest score of some row's first 32 keys is so low that the contract's M would not start at 0. For the
+// warp that has the tile's first keys.
+template <class T, class Lanes>
+__device__ __forceinline__ bool starts_low(const Scores<T>& s, const Position& at, int tokens, Scale scale) {
+    bool low = false;
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i) {
+        float most = -HUGE_VALF;
+#pragma unroll
+        for (int j = 0; j < kKeyTile / kAcross; ++j)
+            if (place_of(at, j) < tokens) most = larger(most, s[i][j]);
+#pragma unroll
+        for (int bit = 0; bit < 3; ++bit) most = larger(most, __shfl_xor_sync(kAllLanes, most, Lanes::across_bit(bit)));
+        low = low || most < -(kFootroom - 1.0f) * scale.inv_c;
+    }
+    return low;
+}
+
+// The thread's lane of the sums of its eight rows.
+struct RowSums {
+    float lane[kRowsPerThread];
+};
+
+// Where these are from one tile to the next if the scores need their registers: in shared memory, each thread's apart.
+template <class T>
+struct WaitingSums {
+    float rows[2][T::kSumsWait ? T::kThreads : 1][4];
+
+    __device__ __forceinline__ RowSums take() const {
+        RowSums sums;
+        load_floats(sums.lane, address_of(rows[0][thread_in_block()]), sizeof(rows[0]));
+        return sums;
+    }
+    __device__ __forceinline__ void put(const RowSums& sums) {
+        const SharedAddress to = address_of(rows[0][thread_in_block()]);
+        store4(to, sums.lane[0], sums.lane[1], sums.lane[2], sums.lane[3]);
+        store4(to + sizeof(rows[0]), sums.lane[4], sums.lane[5], sums.lane[6], sums.lane[7]);
+    }
+};
+
+// What follows treats keys j to j + 3 of a thread: the weights of four are on their way to shared memory while those of
+// the next four are computed.
+
+// Scores to weights with M = 0, in place. Returns the largest |score|, or what it was: above (kHeadroom - 1) * inv_c
+// the weights may not be the contract's.
+template <class T>
+__device__ __forceinline__ float weigh(Scores<T>& s, int first, float largest, Scale scale) {
+#pragma unroll
+    for (int j = first; j < first + 4; ++j)
+#pragma unroll
+        for (int i = 0; i < kRowsPerThread; ++i) {
+            largest = fmaxf(largest, fabsf(s[i][j]));
+            s[i][j] = exp2_scaled(s[i][j], scale.c, kRoundToInt);
+        }
+    return largest;
+}
+
+// Keys that do not exist weigh nothing; `keys` of the warp's do.
+template <class T>
+__device__ __forceinline__ void drop_missing_keys(Scores<T>& s, int first, const Position& at, int keys) {
+#pragma unroll
+    for (int j = first; j < first + 4; ++j)
+        if (place_of(at, j) >= keys)
+#pragma unroll
+            for (int i = 0; i < kRowsPerThread; ++i) s[i][j] = 0.0f;
+}
+
+// `to`: where the thread's first key and row belong.
+template <class T>
+__device__ __forceinline__ void store_weights(const Scores<T>& s, int first, SharedAddress to) {
+#pragma unroll
+    for (int j = first; j < first + 4; ++j) {
+        const SharedAddress key = to + 4 * weight_offset(j / 4 * 4 * kAcross) + 4 * (j % 4 * kWarpRows);
+        store4(key, s[0][j], s[1][j], s[2][j], s[3][j]);
+        store4(key + kSecondRows, s[4][j], s[5][j], s[6][j], s[7][j]);
+    }
+}
+
+// A team of one has all keys of a tile.
+template <class T>
+__device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s, int first) {
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
+}
+
+// A team of two has one of the tile's two 32-key tiles each: they exchange what they have and both add both, in key
+// order. Offered before a barrier, collected after it.
+template <class T>
+__device__ __forceinline__ void offer(const Scores<T>& s, float (&mine)[kRowsPerThread]) {
+    const SharedAddress to = address_of(mine);
+    store4(to, lane_share(s[0]), lane_share(s[1]), lane_share(s[2]), lane_share(s[3]));
+    store4(to + 16, lane_share(s[4]), lane_share(s[5]), lane_share(s[6]), lane_share(s[7]));
+}
+
+__device__ __forceinline__ void collect(RowSums& sums, const float (&first)[kRowsPerThread],
+                                        const float (&second)[kRowsPerThread]) {
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] = (sums.lane[i] + first[i]) + second[i];
+}
+
+template <class Lanes>
+__device__ __forceinline__ float closed(float lane_sum) {
+#pragma unroll
+    for (int bit = 0; bit < 3; ++bit) lane_sum += __shfl_xor_sync(kAllLanes, lane_sum, Lanes::across_bit(bit));
+    return lane_sum;
+}
+
+} // namespace hw4::gpu

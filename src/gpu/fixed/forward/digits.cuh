@@ -1,0 +1,110 @@
+// Numbers to digits, and four numbers' digits to a word for each place.
+#pragma once
+
+#include "src/contracts/fixed/forward.h"
+#include "src/gpu/fixed/forward/layout.h"
+
+namespace hw4::gpu::fixed_point {
+
+// The bytes of four words by place: word 2 has the bytes 2 of all four.
+struct Planes {
+    uint32_t word[kDigits];
+
+    // The first plane's word goes there, the others' so many bytes further on each.
+    __device__ __forceinline__ void store(unsigned char* to, int plane_bytes) const {
+#pragma unroll
+        for (int plane = 0; plane < kDigits; ++plane)
+            *reinterpret_cast<uint32_t*>(to + plane * plane_bytes) = word[plane];
+    }
+};
+
+__device__ __forceinline__ Planes planes_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    const uint32_t low_ab = __byte_perm(a, b, 0x5140); // a0 b0 a1 b1
+    const uint32_t low_cd = __byte_perm(c, d, 0x5140);
+    const uint32_t high_ab = __byte_perm(a, b, 0x0062); // a2 b2
+    const uint32_t high_cd = __byte_perm(c, d, 0x0062);
+    return {{__byte_perm(low_ab, low_cd, 0x5410), __byte_perm(low_ab, low_cd, 0x7632),
+             __byte_perm(high_ab, high_cd, 0x5410)}};
+}
+
+__device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
+    return fixed::biased_digits(fixed::quantised(x, scale));
+}
+
+// The digits of four numbers by place; the bias of all four goes at once.
+__device__ __forceinline__ Planes planes_of_biased(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    Planes planes = planes_of(a, b, c, d);
+#pragma unroll
+    for (uint32_t& word : planes.word) word ^= 0x80808080u;
+    return planes;
+}
+
+// Of four numbers, which quantised() makes integers.
+template <class Quantise>
+__device__ __forceinline__ Planes planes_of(float4 x, const Quantise& quantised) {
+    return planes_of_biased(fixed::biased_digits(quantised(x.x)), fixed::biased_digits(quantised(x.y)),
+                            fixed::biased_digits(quantised(x.z)), fixed::biased_digits(quantised(x.w)));
+}
+
+// The largest of a warp's values, none of which is negative, for every lane. They compare like their bits.
+__device__ __forceinline__ float largest_of_warp(float value) {
+#if __CUDA_ARCH__ >= 800
+    return float_of(__reduce_max_sync(~0u, bits_of(value)));
+#else
+    return value; // no kernel of this contract is for such cards
+#endif
+}
+
+__device__ __forceinline__ int largest_of_warp(int value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(~0u, value);
+#else
+    return value;
+#endif
+}
+
+// Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,
+// lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
+template <int kLanes, int kRows, class Combine>
+__device__ __forceinline__ float combined_row(float (&x)[kRows], const Combine& combine) {
+    static_assert(kRows <= kLanes);
+    int rows = kRows;
+#pragma unroll
+    for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+        const bool upper = (threadIdx.x & static_cast<unsigned>(lanes)) != 0;
+        const bool halved = rows > 1;
+        rows = halved ? rows / 2 : 1;
+#pragma unroll
+        for (int row = 0; row < rows; ++row) {
+            const float keep = halved && upper ? x[row + rows] : x[row];
+            const float give = halved && !upper ? x[row + rows] : x[row];
+            x[row] = combine(keep, __shfl_xor_sync(~0u, give, lanes));
+        }
+    }
+    return x[0];
+}
+
+// The largest magnitude of four numbers, and of others so far.
+__device__ __forceinline__ float larger_magnitude(float4 x, float largest) {
+    return fmaxf(fmaxf(largest, fmaxf(fabsf(x.x), fabsf(x.y))), fmaxf(fabsf(x.z), fabsf(x.w)));
+}
+
+// The sum of four squares, and of others so far. For choosing code, never for bytes.
+__device__ __forceinline__ float added_squares(float4 x, float sum) {
+    return fused(x.x, x.x, fused(x.y, x.y, fused(x.z, x.z, fused(x.w, x.w, sum))));
+}
+
+// At least the length of every vector of up to 256 numbers whose sum of squares came out as at most `square`. Rounding
+// costs less than a thousandth, and squares that vanish less than 2^-70: a thousandth too, or below the least bound.
+__device__ __forceinline__ float length_bound(float square) { return fmaxf(sqrtf(square) * 1.001f, 0x1p-56f); }
+
+// A row's columns from `first` on, zeros where there are none.
+__device__ __forceinline__ float4 four_columns(const float* row, int first, int dim, bool aligned) {
+    if (aligned && first + 4 <= dim) return *reinterpret_cast<const float4*>(row + first);
+    float x[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = first + i < dim ? row[first + i] : 0.0f;
+    return make_float4(x[0], x[1], x[2], x[3]);
+}
+
+} // namespace hw4::gpu::fixed_point

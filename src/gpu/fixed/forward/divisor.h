@@ -1,0 +1,35 @@
+// Division by a number that stays the same, as a multiplication: a GPU has no instruction for the former. No CUDA here,
+// so that it can be tested anywhere.
+#pragma once
+
+#include <cstdint>
+
+#include "src/contracts/f32/forward.h"
+
+namespace hw4::gpu::fixed_point {
+
+class Divisor {
+public:
+    // At least 1.
+    explicit Divisor(uint32_t number) : number_(number), inverse_(number > 1 ? ~uint64_t{0} / number + 1 : 0) {}
+
+    HW4_INLINE uint32_t number() const { return number_; }
+
+    // The inverse is less than 1 too large, so the product less than n / 2^64, which is below 1 / number.
+    HW4_INLINE uint32_t quotient(uint32_t n) const {
+        if (number_ == 1) return n;
+#if defined(__CUDA_ARCH__)
+        return static_cast<uint32_t>(__umul64hi(n, inverse_));
+#else
+        return static_cast<uint32_t>((static_cast<unsigned __int128>(inverse_) * n) >> 64);
+#endif
+    }
+
+    HW4_INLINE uint32_t remainder(uint32_t n) const { return n - quotient(n) * number_; }
+
+private:
+    uint32_t number_;
+    uint64_t inverse_; // 2^64 / number, rounded up
+};
+
+} // namespace hw4::gpu::fixed_point

@@ -1,0 +1,159 @@
+// What a group of 128 threads does with its 64 query rows, whichever instructions take the products: tile after tile of
+// weights, running sums, output.
+#pragma once
+
+#include "src/gpu/fixed/forward/queries.cuh"
+#include "src/gpu/fixed/forward/running_sums.cuh"
+
+namespace hw4::gpu::fixed_point {
+
+// Sums of products of digits, by level.
+template <int kN>
+struct Levels {
+    int32_t l[kDigits * kN];
+
+    __device__ __forceinline__ int32_t combined(int i) const { return fixed::combined(l[2 * kN + i], l[kN + i], l[i]); }
+};
+using ScoreLevels = Levels<kScoresEach>;
+
+// What a thread needs to know of how its two rows of Q were scaled, in one register: the exponents or, where all is
+// steady and scores are near, the factors that follow from them, which are below 2^14 then.
+class PackedScales {
+public:
+    PackedScales() = default;
+    __device__ PackedScales(int row0, int row1)
+        : halves_((static_cast<uint32_t>(row0) & 0xffff) | static_cast<uint32_t>(row1) << 16) {}
+
+    __device__ __forceinline__ int exponent(int row) const {
+        return row == 0 ? static_cast<int16_t>(halves_) : static_cast<int>(halves_) >> 16;
+    }
+
+    __device__ void to_factors(int k_exponent) {
+        const auto factor = [&](int row) { return (1 << fixed::kMostBits) >> (exponent(row) + k_exponent - 24); };
+        *this = PackedScales(factor(0), factor(1));
+    }
+    __device__ __forceinline__ uint32_t factor(int row) const { return row == 0 ? halves_ & 0xffff : halves_ >> 16; }
+
+private:
+    uint32_t halves_;
+};
+
+// The work on a group's rows. Products takes the products of digits, and knows the scales of a tile.
+template <class Products>
+struct Group {
+    static constexpr int kParts = Products::Layout::kParts;
+    static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
+
+    Products products;
+    PackedScales scales;
+    RowPair pair;
+    Running<kParts, kSums> running;
+
+    __device__ explicit Group(const Products& p) : products(p) {}
+
+    // Before the first tile of some rows.
+    template <int kDim>
+    __device__ void begin(const Queries<kDim>& queries) {
+        take_scales(queries);
+        running.clear();
+    }
+
+    static __device__ int row_in_group(int row) {
+        return static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 +
+               8 * row;
+    }
+
+    // Tiles [first, end) of a batch.
+    template <int kDim>
+    __device__ __forceinline__ void attend(const Queries<kDim>& queries, unsigned first, unsigned end, int64_t tokens,
+                                           const Outlook& outlook) {
+        const unsigned whole = uniform(max(first, min(static_cast<unsigned>(tokens / kTileKeys), end)));
+        unsigned tile = uniform(first);
+        const auto keys = [&] {
+            return static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys)) -
+                   static_cast<int>(threadIdx.x) % 4 * 2;
+        };
+        const int& least = queries.least_value; // read where it is needed, for a register less
+        if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
+            scales.to_factors(outlook.k_exponent);
+            attend_run(tile, whole, least, [] { return SteadyWeights{}; });
+            take_scales(queries);
+        } else if (outlook.spread == Spread::near) {
+            attend_run(tile, whole, least, [] { return NearWeights{}; });
+        }
+        if (outlook.spread != Spread::any)
+            attend_run(tile, end, least, [&] { return FarWeights(keys()); });
+        else
+            attend_run(tile, end, least, [&] { return AnyWeights{keys(), {}, {}}; });
+    }
+
+    template <int kDim>
+    __device__ void store(const Queries<kDim>& queries, const KernelArgs& args, const GroupRows& where) const {
+        const fixed::Factors scale = fixed::result_factors(24 - queries.least_value);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            const float inverse = 1.0f / running.sum_of_lanes(row);
+            if (row_in_group(row) < where.rows)
+                running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
+        }
+    }
+
+private:
+    template <int kDim>
+    __device__ void take_scales(const Queries<kDim>& queries) {
+        scales = PackedScales(queries.exponent[row_in_group(0)], queries.exponent[row_in_group(1)]);
+    }
+
+    // Tiles [tile, end). A tile's scores begin at the end of the loop rather than in attend_tile(): that way the
+    // compiler keeps more in registers.
+    template <class MakeWeights>
+    __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const int& least,
+                                               const MakeWeights& make_weights) {
+        if (tile >= end) return;
+        ScoreLevels s;
+        products.begin_scores(tile, s);
+        for (;;) {
+            attend_tile(tile, s, least, make_weights());
+            if (++tile == end) return;
+            products.begin_scores(tile, s);
+        }
+    }
+
+    // A tile whose scores have begun. What does not depend on the products under way comes between their beginning and
+    // their end.
+    template <class Weights>
+    __device__ __forceinline__ void attend_tile(unsigned tile, ScoreLevels& s, const int& least, Weights weights) {
+        int v_lead = 0;
+        if constexpr (Weights::kSteady) {
+            weights.scale(scales.factor(0), scales.factor(1));
+        } else {
+            const TileScales of_tile = products.scales(tile);
+            weights.scale({scales.exponent(0), scales.exponent(1)}, of_tile.k_exponent);
+            v_lead = least - of_tile.v_exponent;
+        }
+        products.end_scores(tile, s);
+
+        int32_t x[kScoresEach];
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i) x[i] = s.combined(i);
+        weights.begin(x, pair);
+        WeightPlanes planes;
+        clear_sums(pair);
+        form_half(x, 0, pair, weights, planes.half[0]);
+        form_half(x, 1, pair, weights, planes.half[1]);
+
+        float weight[kRowsEach];
+        running.add_weights(weights, pair, v_lead, weight);
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            Levels<kSums> y;
+            products.begin_values(tile, part, planes, y);
+            products.end_values(tile, part, y);
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) running.add_value(part, i, y.combined(i), weight);
+        }
+        products.leave();
+    }
+};
+
+} // namespace hw4::gpu::fixed_point

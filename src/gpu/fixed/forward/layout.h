@@ -1,0 +1,97 @@
+// How the digits of K and V lie in global memory: as the kernels want them in shared memory, so that a tile arrives
+// there in one piece.
+//
+// A tile of 64 keys is three planes of bytes, the low, middle and high digits of K, [64 keys][kDim], then for each
+// part of V's columns (kColumns: as many as there are registers for the sums of) the same three planes of V transposed,
+// [columns][64 keys], and what the numbers were scaled by. Rows are cut into pieces of 16 bytes whose order within 128
+// bytes is the swizzle that the tensor cores expect. V's keys are permuted within groups of 16, so that the registers
+// in which a thread finds the scores of some keys are those in which it must deliver these keys' weights.
+#pragma once
+
+#include <cstdint>
+
+#include "src/contracts/fixed/forward.h"
+#include "src/problem/shape.h"
+#include "src/gpu/fixed/forward/batch_facts.h"
+
+namespace hw4::gpu::fixed_point {
+
+using fixed::kDigits;
+using fixed::kTileKeys;
+
+// What a tile's numbers were scaled by. The rest is zero: it is copied too.
+struct alignas(16) TileScales {
+    int k_exponent;
+    int v_exponent;
+    int64_t unused;
+};
+static_assert(sizeof(TileScales) == 16, "copied as 16 bytes");
+
+// Where byte `at` of a row of kRowBytes goes within a plane.
+template <int kRowBytes>
+__host__ __device__ constexpr int swizzled(int row, int at) {
+    static_assert(kRowBytes == 32 || kRowBytes == 64 || kRowBytes == 128 || kRowBytes == 256);
+    constexpr int kPeriod = kRowBytes < 128 ? 128 : kRowBytes;
+    constexpr int kPieces = kRowBytes < 128 ? kRowBytes / 16 : 8;
+    const auto linear = static_cast<unsigned>(row * kRowBytes + at);
+    return static_cast<int>(linear ^ ((linear / kPeriod % kPieces) << 4));
+}
+
+constexpr int kScalesStride = 128; // what the scales take in global memory, so that tiles start at whole lines
+
+template <int kDim>
+struct TileLayout {
+    static_assert(kDim == 32 || kDim == 64 || kDim == 128 || kDim == 256);
+    static constexpr int kPlane = kTileKeys * kDim;                      // of K
+    static constexpr int kColumns = kDim == 64 || kDim == 128 ? 64 : 32; // of V in a part
+    static constexpr int kParts = kDim / kColumns;
+    static constexpr int kPartPlane = kColumns * kTileKeys; // of V
+    static constexpr int kPart = kDigits * kPartPlane;
+    static constexpr int kValues = kDigits * kPlane; // where V begins
+    static constexpr int kScales = kValues + kParts * kPart;
+    static constexpr int kBytes = kScales + static_cast<int>(sizeof(TileScales));
+    static constexpr int kStride = kScales + kScalesStride; // from tile to tile in global memory
+};
+
+// The columns that kernels work with: those beyond d hold zeros.
+constexpr int padded_columns(int64_t dim) { return dim <= 32 ? 32 : dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
+
+__host__ __device__ constexpr int64_t tiles_of(int64_t tokens) { return (tokens + kTileKeys - 1) / kTileKeys; }
+
+// What the pre-pass leaves for the kernel that follows it, in scratch memory.
+struct Prepared {
+    unsigned char* tiles; // [batches][tiles][TileLayout::kStride]
+    BatchFacts* batches;
+    unsigned char* end; // what may follow begins here
+};
+
+constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+constexpr int64_t tile_bytes(int64_t dim) {
+    return int64_t{2} * kDigits * kTileKeys * padded_columns(dim) + kScalesStride;
+}
+static_assert(tile_bytes(32) == TileLayout<32>::kStride && tile_bytes(64) == TileLayout<64>::kStride);
+static_assert(tile_bytes(128) == TileLayout<128>::kStride && tile_bytes(256) == TileLayout<256>::kStride);
+
+// In bytes from the beginning.
+struct PreparedOffsets {
+    int64_t batches;
+    int64_t end;
+
+    static PreparedOffsets of(int64_t batches, int64_t tokens, int64_t dim) {
+        const int64_t tiles = rounded_up(batches * tiles_of(tokens) * tile_bytes(dim));
+        return {tiles, tiles + rounded_up(batches * int64_t{sizeof(BatchFacts)})};
+    }
+};
+
+inline size_t prepared_bytes(const Shape& shape) {
+    return static_cast<size_t>(PreparedOffsets::of(shape.batches, shape.tokens, shape.dim).end);
+}
+
+inline Prepared prepared_at(void* scratch, int64_t batches, int64_t tokens, int64_t dim) {
+    const PreparedOffsets offsets = PreparedOffsets::of(batches, tokens, dim);
+    auto* const at = static_cast<unsigned char*>(scratch);
+    return {at, reinterpret_cast<BatchFacts*>(at + offsets.batches), at + offsets.end};
+}
+
+} // namespace hw4::gpu::fixed_point

@@ -1,0 +1,187 @@
+// A group's 64 query rows: where they are, on their way from memory, as digits in shared memory, and what is known of
+// their scores before the first tile.
+#pragma once
+
+#include "src/gpu/kernels.h"
+#include "src/gpu/fixed/forward/tile_weights.cuh"
+#include "src/gpu/fixed/forward/uniform.cuh"
+#include "src/gpu/fixed/forward/unit_rows.h"
+
+namespace hw4::gpu::fixed_point {
+
+constexpr int kGroupThreads = 128;
+constexpr int kGroupWarps = kGroupThreads / 32;
+
+// A group's rows of Q.
+template <int kDim>
+struct Queries {
+    alignas(1024) unsigned char planes[kDigits][kGroupRows * kDim]; // low, middle, high
+    int exponent[kGroupRows];
+    float longest_square[kGroupWarps]; // of each warp's rows, up to rounding
+    int least_value;                   // the smallest exponent of the batch's V
+};
+
+// A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
+template <int kDim>
+struct QueryDigits {
+    static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
+    static constexpr int kParts = kDim / kColumns;
+    static constexpr int kLanes = kColumns / 4;
+    static constexpr int kRowsAtOnce = kGroupThreads / kLanes;
+    static constexpr int kSteps = kGroupRows / kRowsAtOnce;
+    static constexpr int kAhead = kSteps * kParts < 8 ? kSteps : 8 / kParts; // steps whose numbers are on their way
+    static_assert(kSteps % kAhead == 0);
+    using Rows = float4[kAhead][kParts];
+
+    static __device__ int thread() { return static_cast<int>(threadIdx.x) % kGroupThreads; }
+    static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
+    static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
+
+    // The rows of some steps, times c; returns the square of one of them, another one in every few lanes.
+    static __device__ __forceinline__ float store(Queries<kDim>& to, int first, const Rows& x, float c) {
+        constexpr int kOwners = kLanes / kAhead; // lanes that know the same row's largest
+        float magnitudes[kAhead];
+        float squares[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+            magnitudes[i] = squares[i] = 0;
+#pragma unroll
+            for (const float4& n : x[i]) {
+                magnitudes[i] = larger_magnitude(n, magnitudes[i]);
+                squares[i] = added_squares(n, squares[i]);
+            }
+        }
+        const float square = combined_row<kLanes>(squares, [](float a, float b) { return a + b; });
+        const float magnitude = combined_row<kLanes>(magnitudes, [](float a, float b) { return fmaxf(a, b); });
+        const float factor = fixed::query_factor(c);
+        const float largest = fixed::scaled_query(magnitude, factor);
+        const int exponent = fixed::exponent_for(largest);
+        if (thread() % kOwners == 0) to.exponent[row(first + thread() % kLanes / kOwners)] = exponent;
+
+        if (__all_sync(~0u, fixed::scales_at_once(largest, exponent))) {
+            const float at_once = fixed::factor_at_once(factor, exponent);
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                const float of_row = __shfl_sync(~0u, at_once, i * kOwners, kLanes);
+                store_row(to, row(first + i), x[i], [&](float n) { return fixed::nearest(n * of_row); });
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) {
+                const fixed::Factors scale = fixed::factors(__shfl_sync(~0u, exponent, i * kOwners, kLanes));
+                store_row(to, row(first + i), x[i],
+                          [&](float n) { return fixed::quantised(fixed::scaled_query(n, factor), scale); });
+            }
+        }
+        return square * c * c;
+    }
+
+private:
+    template <class Quantise>
+    static __device__ __forceinline__ void store_row(Queries<kDim>& to, int row, const float4 (&x)[kParts],
+                                                     const Quantise& quantised) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+            planes_of(x[part], quantised).store(to.planes[0] + swizzled<kDim>(row, column(part)), sizeof(to.planes[0]));
+    }
+};
+
+// A group's part of the problem.
+struct GroupRows {
+    uint32_t batch;
+    int64_t first; // of the batch's query rows
+    int rows;      // that exist, up to 64
+
+    // The group that has so many of the batch's groups before it.
+    static __device__ GroupRows of(const KernelArgs& args, uint32_t batch, int64_t groups_before) {
+        const int64_t first = args.first_query + groups_before * kGroupRows;
+        const int64_t left = min(args.end_query, args.tokens) - first;
+        return {batch, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
+    }
+
+    __device__ const float* queries(const KernelArgs& args) const {
+        return args.qkv + static_cast<size_t>(3 * int64_t{batch} * args.tokens + first) * args.qkv_stride;
+    }
+    __device__ float* output(const KernelArgs& args, int row) const {
+        return args.out + static_cast<size_t>(int64_t{batch} * args.tokens + first + row) * args.out_stride;
+    }
+};
+
+// A group's rows of Q, and what is known of their batch, on the way from memory.
+template <int kDim>
+class ComingQueries {
+public:
+    BatchFacts batch;
+
+    // Rows that do not exist are zeros.
+    __device__ __forceinline__ void fetch(const KernelArgs& args, const Prepared& prepared, const GroupRows& where) {
+        from_ = where.queries(args) + static_cast<size_t>(Digits::row(0)) * args.qkv_stride;
+        rows_ = where.rows;
+        batch = prepared.batches[where.batch];
+        fetch_rows(args, 0);
+    }
+
+    // By all of a group.
+    __device__ __forceinline__ void store(const KernelArgs& args, Queries<kDim>& to) {
+        float square = 0;
+#pragma unroll 1
+        for (int first = 0;;) {
+            square = fmaxf(square, Digits::store(to, first, x_, args.scale.c));
+            first += Digits::kAhead;
+            if (first == Digits::kSteps) break;
+            fetch_rows(args, first);
+        }
+        square = largest_of_warp(square);
+        if (Digits::thread() % 32 == 0) to.longest_square[Digits::thread() / 32] = square;
+        if (Digits::thread() == 0) to.least_value = batch.v.smallest();
+    }
+
+private:
+    using Digits = QueryDigits<kDim>;
+
+    const float* from_; // the thread's row of the next step
+    int rows_;
+    typename Digits::Rows x_;
+
+    __device__ __forceinline__ void fetch_rows(const KernelArgs& args, int first) {
+        const auto fetch = [&](const auto& four) {
+#pragma unroll
+            for (int i = 0; i < Digits::kAhead; ++i) {
+#pragma unroll
+                for (int part = 0; part < Digits::kParts; ++part)
+                    x_[i][part] = four(Digits::row(first + i), Digits::column(part));
+                from_ += Digits::kRowsAtOnce * args.qkv_stride;
+            }
+        };
+        if (args.dim == kDim && rows_ == kGroupRows)
+            fetch([&](int, int column) { return *reinterpret_cast<const float4*>(from_ + column); });
+        else
+            fetch([&](int row, int column) {
+                return row < rows_ ? four_columns(from_, column, args.dim, args.dim % 4 == 0) : make_float4(0, 0, 0, 0);
+            });
+    }
+};
+
+// What is known of a group's rows and all tiles of their batch before the first one.
+struct Outlook {
+    Spread spread;  // of the scores of a row in any tile, or a wider one: any gives the same bytes
+    bool steady;    // is_steady(), of all 64 rows, whether they exist or not
+    int k_exponent; // of all tiles, where steady
+};
+
+// Whether all is steady is only found out where kMaySteady: it takes some time, which short sequences do not give back.
+template <bool kMaySteady, int kDim>
+__device__ __forceinline__ Outlook outlook_of(const Queries<kDim>& queries, const BatchFacts& batch) {
+    float square = 0;
+#pragma unroll
+    for (float of_warp : queries.longest_square) square = fmaxf(square, of_warp);
+    const Spread spread = spread_of(uniform(2.0f * length_bound(square) * batch.longest_key));
+    if constexpr (kMaySteady) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        const int finest = largest_of_warp(max(queries.exponent[lane], queries.exponent[lane + 32]));
+        return {spread, is_steady(batch, finest), batch.k.largest()};
+    }
+    return {spread, false, 0};
+}
+
+} // namespace hw4::gpu::fixed_point

@@ -1,0 +1,172 @@
+// What a thread carries from tile to tile for its two rows: references, running sums, and the output that they end as.
+#pragma once
+
+#include "src/gpu/fixed/forward/tile_weights.cuh"
+
+namespace hw4::gpu::fixed_point {
+
+// R of a row. Where scores have fractions, all M are integers far below 2^24, and R is kept as an integer, in quarters
+// like the largest scores that it is compared with, which takes fewer instructions and gives the same bits; else as a
+// float. All tiles of a row are of one of these kinds.
+struct RowReference {
+    float held; // the float, or an integer's bits, which may be those of no number: they are only moved
+
+    // Below all M: minus infinity as a float, and -2^23 quarters as an integer, where no score is beyond 2^14.
+    static __device__ RowReference none() { return {-HUGE_VALF}; }
+
+    // How far M is above, as powers of two count it.
+    __device__ __forceinline__ float lead_of(float M) const { return M - held; }
+    __device__ __forceinline__ int lead_of(int quarters) const { return (quarters - integer()) >> 2; }
+
+    __device__ __forceinline__ bool is_raised_by(float M) const { return fixed::raises(M, held); }
+    __device__ __forceinline__ bool is_raised_by(int quarters) const {
+        return quarters - integer() >= 4 * (static_cast<int>(fixed::kReferenceSlack) + 1);
+    }
+    __device__ __forceinline__ void set(float M) { held = M; }
+    __device__ __forceinline__ void set(int quarters) { held = float_of(static_cast<uint32_t>(quarters & ~3)); }
+
+private:
+    __device__ __forceinline__ int integer() const { return static_cast<int>(bits_of(held)); }
+};
+
+// What a thread carries from tile to tile for its two rows.
+template <int kParts, int kSums>
+struct Running {
+    RowReference reference[kRowsEach];
+    float l[kRowsEach]; // of this lane's keys
+    float h[kRowsEach];
+    float o[kParts][kSums]; // as the products leave them: 4*g + 2*row + i
+
+    static constexpr int kNumbers = 3 * kRowsEach + kParts * kSums;
+
+    // Number after number.
+    template <class Visit>
+    __device__ void visit(const Visit& each) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            each(reference[row].held);
+            each(l[row]);
+            each(h[row]);
+        }
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) each(o[part][i]);
+    }
+
+    __device__ void clear() {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            reference[row] = RowReference::none();
+            l[row] = h[row] = 0;
+        }
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) o[part][i] = 0;
+    }
+
+    template <class Reference>
+    __device__ void raise(int row, Reference M) {
+        const float alpha = fixed::weight_of_tile(-reference[row].lead_of(M));
+        l[row] *= alpha;
+        h[row] *= alpha;
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+#pragma unroll
+            for (int i = 0; i < kSums; ++i)
+                if (row_of(i) == row) o[part][i] *= alpha;
+        reference[row].set(M);
+    }
+
+    // l and h; finds what the tile's values weigh.
+    template <class Weights>
+    __device__ __forceinline__ void add_weights(const Weights& weights, const RowPair& pair, int v_lead,
+                                                float (&weight)[kRowsEach]) {
+        using Reference = decltype(weights.reference(0));
+        Reference M[kRowsEach];
+        bool raised = false;
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            M[row] = weights.reference(row);
+            raised |= reference[row].is_raised_by(M[row]);
+        }
+        if (__builtin_expect(__any_sync(~0u, raised), 0)) {
+#pragma unroll
+            for (int row = 0; row < kRowsEach; ++row)
+                if (reference[row].is_raised_by(M[row])) raise(row, M[row]);
+        }
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            const Reference lead = reference[row].lead_of(M[row]);
+            const float part = weights.part(row);
+            l[row] = fused(static_cast<float>(pair.sum[row]), part * fixed::weight_of_tile(lead), l[row]);
+            weight[row] = part * fixed::weight_of_tile(lead + static_cast<Reference>(v_lead));
+            h[row] += weight[row];
+        }
+    }
+
+    __device__ __forceinline__ void add_value(int part, int i, int32_t y, const float (&weight)[kRowsEach]) {
+        o[part][i] = fused(static_cast<float>(y), weight[row_of(i)], o[part][i]);
+    }
+
+    // fixed::sum_of_lanes(), for each of the four; by all of a warp.
+    __device__ __forceinline__ float sum_of_lanes(int row) const {
+        const float of_two = l[row] + __shfl_xor_sync(~0u, l[row], 1);
+        return of_two + __shfl_xor_sync(~0u, of_two, 2);
+    }
+
+    __device__ void store(int row, float* out, int dim, float inverse, fixed::Factors scale) const {
+        const int first = static_cast<int>(threadIdx.x) % 4 * 2;
+        float* to = out + first;
+        asm("" : "+l"(to)); // one address, and offsets: the compiler would work out every number's from the beginning
+        __builtin_assume(__isGlobal(to));
+        const auto result = [&](float x) { return fixed::fixed_result(x, h[row], inverse, scale); };
+        if (dim == kColumns)
+            store_whole(row, to, result);
+        else
+            store_up_to(dim - first, dim % 4 == 0, row, to, result);
+    }
+
+private:
+    static constexpr int kGroups = kSums / 4; // of eight columns, in a part; of each a thread has two, in either row
+    static constexpr int kColumns = kParts * 2 * kSums;
+
+    // All columns. The results of a part are there before the first is stored, so that none waits until the one before
+    // has left its registers.
+    template <class Result>
+    __device__ __forceinline__ void store_whole(int row, float* to, const Result& result) const {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            float2 pair[kGroups];
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group)
+                pair[group] =
+                    make_float2(result(o[part][4 * group + 2 * row]), result(o[part][4 * group + 2 * row + 1]));
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group)
+                *reinterpret_cast<float2*>(to + part * 2 * kSums + 8 * group) = pair[group];
+        }
+    }
+
+    // The columns that there are, counted from the thread's first; both of a pair or neither where pairs can be stored.
+    template <class Result>
+    __device__ void store_up_to(int left, bool pairs, int row, float* to, const Result& result) const {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part)
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group) {
+                const int column = part * 2 * kSums + 8 * group;
+                const float a = result(o[part][4 * group + 2 * row]);
+                const float b = result(o[part][4 * group + 2 * row + 1]);
+                if (pairs) {
+                    if (column < left) *reinterpret_cast<float2*>(to + column) = make_float2(a, b);
+                } else {
+                    if (column < left) to[column] = a;
+                    if (column + 1 < left) to[column + 1] = b;
+                }
+            }
+    }
+};
+
+} // namespace hw4::gpu::fixed_point

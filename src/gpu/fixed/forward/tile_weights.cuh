@@ -1,0 +1,243 @@
+// The scores of 64 rows and a tile of 64 keys to weights, in the registers in which the tensor cores leave the one and
+// take the other. A thread has rows `lane / 4` and that plus 8 of its warp's 16, and of each 8 keys the two from
+// 2 * (lane % 4) on: score 4*g + 2*h + i is row h, key 8*g + 2*(lane % 4) + i.
+#pragma once
+
+#include "src/gpu/fixed/forward/digits.cuh"
+
+namespace hw4::gpu::fixed_point {
+
+constexpr int kRowsEach = 2;               // of a thread
+constexpr int kScoresEach = kTileKeys / 2; // of a thread, both rows
+
+// A thread's i-th score of one of its rows; of a score the row, and the key, counted from the thread's first.
+__device__ constexpr int score_at(int row, int i) { return 4 * (i / 2) + 2 * row + i % 2; }
+__device__ constexpr int row_of(int score) { return score / 2 % 2; }
+__device__ constexpr int key_of(int score) { return score / 4 * 8 + score % 2; }
+
+// The bytes of P as the products' left operand: of each half of the tile, 32 keys, four words for each place.
+struct WeightPlanes {
+    uint32_t half[2][kDigits][4];
+};
+
+// Of a row's four lanes.
+__device__ __forceinline__ int32_t largest_of_row(int32_t x) {
+    x = max(x, __shfl_xor_sync(~0u, x, 1));
+    return max(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+// One for each of a thread's rows.
+struct RowNumbers {
+    int of[kRowsEach];
+};
+
+// What a thread knows of its two rows in a tile.
+struct RowPair {
+    int32_t largest[kRowsEach]; // x, after the cut
+    int32_t sum[kRowsEach];     // of P, in this lane
+};
+
+// Of 16, as a tree: a chain would wait for every step.
+template <class At>
+__device__ __forceinline__ int32_t largest_of_16(const At& at) {
+    int32_t of_three[5];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) of_three[i] = __vimax3_s32(at(3 * i), at(3 * i + 1), at(3 * i + 2));
+    return max(__vimax3_s32(of_three[0], of_three[1], of_three[2]), __vimax3_s32(of_three[3], of_three[4], at(15)));
+}
+
+__device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], RowPair& rows) {
+    static_assert(kScoresEach == 2 * 16, "two rows of 16");
+#pragma unroll
+    for (int row = 0; row < kRowsEach; ++row)
+        rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[score_at(row, i)]; }));
+}
+
+// How far a row's scores in a tile may lie apart.
+enum class Spread {
+    near, // no weight is below 2^-149
+    far,  // scores have fractions (F in fixed.h is at least 0)
+    any,
+};
+
+// Of scores that differ by at most so much, because none is larger than half of that: with the largest magnitudes A of
+// Q's row and K of the tile, A * K is no larger either, and F is at least 18 - log2(A * K), or 18.
+__device__ __forceinline__ Spread spread_of(float most) {
+    return most <= 145.0f ? Spread::near : most <= 0x1p15f ? Spread::far : Spread::any;
+}
+
+// One load instead of comparisons.
+static __constant__ float kQuarterPowers[4] = {fixed::quarter_power(1), fixed::quarter_power(2),
+                                               fixed::quarter_power(3), fixed::quarter_power(4)};
+
+// Weights of scores that have fractions. What a score counts is its product with the row's factor, in units of 2^-23.
+struct ScaledWeights {
+    uint32_t factor[kRowsEach];
+    uint32_t at[kRowsEach];
+    int below[kRowsEach]; // the quarters that the largest score is above: M is the whole ones
+
+    __device__ __forceinline__ int reference(int row) const { return below[row]; }
+    __device__ __forceinline__ float part(int row) const { return kQuarterPowers[below[row] & 3]; }
+
+    // The exponent that 2^n adds to kappa_exp2's is the one of the bits less that of g: y * 2^n, exactly, since neither
+    // is denormal.
+    __device__ __forceinline__ uint32_t word(int32_t x, int, int row) const {
+        const uint32_t bits = static_cast<uint32_t>(x) * factor[row] + at[row];
+        const float g = fixed::with_fraction_of(bits);
+        return static_cast<uint32_t>(fixed::nearest(float_of(bits_of(fixed::kappa_exp2(g)) + bits - bits_of(g))));
+    }
+
+protected:
+    // From the quarters below the largest score.
+    __device__ __forceinline__ void measure_from(int row, int quarters) {
+        constexpr uint32_t kAtZero = (static_cast<uint32_t>(fixed::kPowerBias) << 23) - (1u << 21);
+        below[row] = quarters;
+        at[row] = kAtZero - (static_cast<uint32_t>(quarters) << 21);
+        asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
+    }
+
+    // Where scores are near 0: the largest, times the factor, is within 32 bits.
+    __device__ __forceinline__ void measure_near(const int32_t (&x)[kScoresEach], RowPair& rows) {
+        find_largest(x, rows);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row)
+            measure_from(row, static_cast<int>(static_cast<uint32_t>(rows.largest[row]) * factor[row]) >> 21);
+    }
+};
+
+// Weights of tiles whose keys all exist, whose scores are near each other, and which is_steady() holds for.
+struct SteadyWeights : ScaledWeights {
+    static constexpr bool kSteady = true;
+
+    __device__ __forceinline__ void scale(uint32_t factor0, uint32_t factor1) {
+        factor[0] = factor0;
+        factor[1] = factor1;
+    }
+
+    __device__ __forceinline__ void begin(const int32_t (&x)[kScoresEach], RowPair& rows) { measure_near(x, rows); }
+};
+
+// Weights of tiles whose keys all exist and whose scores are near each other.
+struct NearWeights : ScaledWeights {
+    static constexpr bool kSteady = false;
+    int bits[kRowsEach]; // of the scores' fractions
+    bool any_too_fine;   // in the warp: finer than scores are taken
+
+    __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) bits[row] = q_exponent.of[row] + k_exponent - 24;
+        any_too_fine = __any_sync(~0u, bits[0] > fixed::kMostBits || bits[1] > fixed::kMostBits);
+    }
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+        cut(x);
+        find_factors();
+        measure_near(x, rows);
+    }
+
+protected:
+    __device__ __forceinline__ void find_factors() {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) factor[row] = (1u << fixed::kMostBits) >> bits[row];
+    }
+
+    // What is finer than scores are taken.
+    __device__ __forceinline__ void cut(int32_t (&x)[kScoresEach]) {
+        if (__builtin_expect(!any_too_fine, 1)) return;
+        int places[kRowsEach];
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            places[row] = max(0, bits[row] - fixed::kMostBits);
+            bits[row] -= places[row];
+        }
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i) x[i] >>= min(places[row_of(i)], 31);
+    }
+};
+
+// Weights of tiles whose scores have fractions. Scores of keys that do not exist, and scores more than 32 below the
+// largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
+struct FarWeights : NearWeights {
+    int keys; // those of the tile that exist, counted from the thread's first
+
+    __device__ __forceinline__ explicit FarWeights(int keys_of_thread) : keys(keys_of_thread) {}
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+        cut(x);
+        find_factors();
+        if (keys <= key_of(kScoresEach - 1)) {
+#pragma unroll
+            for (int i = 0; i < kScoresEach; ++i)
+                if (key_of(i) >= keys) x[i] = INT32_MIN;
+        }
+        find_largest(x, rows);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row)
+            measure_from(row, static_cast<int>((int64_t{4} * rows.largest[row]) >> bits[row]));
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i) x[i] = max(x[i], rows.largest[row_of(i)] - (kReach << bits[row_of(i)]));
+    }
+
+private:
+    static constexpr int32_t kReach = 32;
+    static_assert(-kReach < fixed::kDeepest, "where P is 0");
+    static_assert((int64_t{kReach} << fixed::kMostBits) < 1 << 30, "no x is below -2^30");
+};
+
+// Weights of any tile.
+struct AnyWeights {
+    static constexpr bool kSteady = false;
+    int keys; // those of the tile that exist, counted from the thread's first
+    fixed::Unit unit[kRowsEach];
+    fixed::TileTop top[kRowsEach];
+
+    __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) unit[row] = fixed::unit_of(q_exponent.of[row], k_exponent);
+    }
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i) x[i] = key_of(i) < keys ? x[i] >> unit[row_of(i)].cut : INT32_MIN;
+        find_largest(x, rows);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) top[row] = fixed::tile_top(rows.largest[row], unit[row]);
+    }
+
+    __device__ __forceinline__ float reference(int row) const { return fixed::tile_reference(top[row], unit[row]); }
+    __device__ __forceinline__ float part(int row) const { return fixed::quarter_power(top[row].quarters); }
+
+    __device__ __forceinline__ uint32_t word(int32_t x, int key, int row) const {
+        return key < keys ? static_cast<uint32_t>(fixed::weight_of(x, top[row], unit[row])) : 0;
+    }
+};
+
+// The weights of 32 keys, the first or the second half of a tile; their P are added to the rows' sums.
+template <class Weights>
+__device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int half, RowPair& rows,
+                                          const Weights& weight, uint32_t (&words)[kDigits][4]) {
+#pragma unroll
+    for (int row = 0; row < kRowsEach; ++row)
+#pragma unroll
+        for (int group = 0; group < 2; ++group) {
+            const int first = 2 * half + group; // of the tile's groups of 16
+            uint32_t w[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int score = score_at(row, 4 * first + i);
+                w[i] = weight.word(x[score], key_of(score), row);
+            }
+            rows.sum[row] += static_cast<int32_t>(w[0] + w[1]);
+            rows.sum[row] += static_cast<int32_t>(w[2] + w[3]);
+            const Planes digits = planes_of(w[0], w[1], w[2], w[3]);
+#pragma unroll
+            for (int place = 0; place < kDigits; ++place) words[place][2 * group + row] = digits.word[place];
+        }
+}
+
+__device__ __forceinline__ void clear_sums(RowPair& rows) {
+#pragma unroll
+    for (int32_t& sum : rows.sum) sum = 0;
+}
+
+} // namespace hw4::gpu::fixed_point

@@ -1,0 +1,51 @@
+// Reading a test case: little-endian int32 B, N, d, then Q, K, V (N*d floats each) of every batch.
+// The file may be gzip, recognised by its content. Everything is checked against the file before anything
+// is allocated for it; what is wrong is said in one line.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/io/byte_source.h"
+#include "src/base/file_identity.h"
+#include "src/problem/shape.h"
+
+namespace hw4 {
+
+class CaseReader {
+public:
+    // Opens the file and reads its header. Throws Error (no_input, bad_data, io_error).
+    explicit CaseReader(const std::string& path);
+
+    const std::string& path() const { return path_; }
+    const Shape& shape() const { return shape_; }
+    // To notice that input and output are the same file.
+    FileIdentity identity() const { return identity_; }
+    // Whether the file's size allows for the shape. Of a pipe there is only the header.
+    bool size_checked() const { return size_checked_; }
+
+    // Rows of d floats, counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on. Any rows, by
+    // any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the other.
+    void read_rows(int64_t first, int64_t count, float* to);
+    bool random_access() const { return source_->random_access() != nullptr; }
+
+    // After the last row: the file must end here, and must not have been written to meanwhile.
+    void expect_end();
+
+    // Called by another thread: a read_rows() that waits for a pipe's other end throws instead of waiting on.
+    void give_up() { source_->give_up(); }
+
+private:
+    size_t read_from(size_t data_offset, void* to, size_t size);
+    [[noreturn]] void fail_ended_early(size_t got) const;
+    [[noreturn]] void fail_changed(const std::string& how) const;
+
+    std::string path_;
+    std::unique_ptr<ByteSource> source_;
+    Shape shape_;
+    FileIdentity identity_{};
+    bool size_checked_ = false; // a regular file
+    bool size_known_ = false;   // a plain one, of just the size that the header asks for
+};
+
+} // namespace hw4

@@ -1,0 +1,42 @@
+// Decompresses a gzip stream. zlib's inflate rather than its gzread, which passes over whatever follows the
+// stream and cannot tell the place of an error in a pipe.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/io/byte_source.h"
+
+namespace hw4 {
+
+class GzipSource : public ByteSource {
+public:
+    // `start`: bytes already taken from `compressed`. `path` is for messages.
+    GzipSource(std::string path, std::unique_ptr<ByteSource> compressed, const std::vector<unsigned char>& start);
+    ~GzipSource() override;
+    GzipSource(const GzipSource&) = delete;
+    GzipSource& operator=(const GzipSource&) = delete;
+
+    size_t read(void* to, size_t size) override;
+    void give_up() override { compressed_->give_up(); }
+    bool changed() const override { return compressed_->changed(); }
+
+private:
+    bool fill();
+    void inflate_some();
+    void finish_member();
+    [[noreturn]] void fail(const std::string& why) const;
+
+    std::string path_;
+    std::unique_ptr<ByteSource> compressed_;
+    std::vector<unsigned char> buffer_;
+    uint64_t taken_ = 0; // compressed bytes that have entered the buffer
+    z_stream stream_{};
+    bool ended_ = false;
+};
+
+} // namespace hw4

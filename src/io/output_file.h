@@ -1,0 +1,90 @@
+// Writing the result so that nothing is ever lost: into a temporary file beside the output, which takes the
+// output's name only when it is complete. Until then an existing output stands untouched.
+//
+// A mount point, such as a container's volume of one file, cannot be replaced. The complete result is copied into it,
+// once room is reserved where the file system can promise any. So there is one failure that an existing output does not
+// survive: that of this last copy itself.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/io/case_file.h"
+#include "src/base/file_descriptor.h"
+#include "src/base/file_identity.h"
+#include "src/base/interrupt.h"
+#include "src/io/temporary_file.h"
+
+namespace hw4 {
+
+// Throws Error (usage) when `output` names the input file: by the same path, a link or a hard link.
+void refuse_overwriting(const CaseReader& input, const std::string& output);
+
+// Throws Error (usage) when two outputs of a run would be one file.
+void refuse_same_output(const std::string& a, const std::string& b);
+
+// The files that a run is about, which it must not take for what a killed one has left: the input, and what is there
+// under the names of all its outputs. Empty names stand for none.
+std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs);
+
+class OutputFile {
+public:
+    // Creates the temporary file, so that a missing or unwritable directory shows before any work is done, and removes
+    // what killed runs have left, but none of the files `kept`. A device or a FIFO is written directly.
+    OutputFile(std::string path, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept = {});
+    // Temporary files of earlier runs for the same output that were killed; they have been removed.
+    std::vector<std::string> leftovers() const;
+
+    void write(const void* data, size_t size);
+
+    // Whether write_at() works: a device or a FIFO takes bytes only one after the other.
+    bool random_access() const { return temporary_.has_value(); }
+    // By any number of threads at once.
+    void write_at(uint64_t offset, const void* data, size_t size);
+    // Room for the whole output, so that a full disk shows early. Where the file system cannot promise any, or for a
+    // device, nothing.
+    void reserve(uint64_t size);
+
+    // Complete: everything is written and closed; with `sync` it is safe on the disk. Still under the temporary name.
+    void finish(bool sync);
+
+    // Gives the finished file its name. With `sync` the name too is safe on the disk.
+    void publish(bool sync);
+
+    // Both.
+    void commit(bool sync) {
+        finish(sync);
+        publish(sync);
+    }
+
+    // Whether an open descriptor (standard output, say) leads to the same device or pipe.
+    bool writes_to(int other) const;
+
+private:
+    template <class WriteSome>
+    void write_all(const void* data, size_t size, const WriteSome& write_some);
+    [[noreturn]] void fail_to_write() const;
+    void reserve_in(int file, int mode, uint64_t size) const;
+    void open_to_replace(const struct stat& existing, InterruptGuard& interrupts,
+                         const std::vector<FileIdentity>& kept);
+    void open_direct();
+    void write_through(bool sync);
+    void flush(int file) const;
+    void sync_directory() const;
+
+    int fd() const { return temporary_ ? temporary_->fd() : direct_.get(); }
+
+    std::string path_;                       // as the user wrote it, for messages
+    std::string target_;                     // the file behind it (symbolic links followed)
+    FileDescriptor direct_;                  // a device, a FIFO or, in the end, a mount point
+    std::optional<TemporaryFile> temporary_; // or else this
+};
+
+// Names on stderr what killed runs had left and was removed.
+void remark_leftovers(const char* program, const OutputFile& file);
+
+} // namespace hw4

@@ -1,0 +1,120 @@
+// What computes, the CPU or the GPU, as the pipeline sees it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/contracts/contract.h"
+#include "src/run/copies.h"
+#include "src/problem/shape.h"
+#include "src/run/timeline.h"
+
+namespace hw4 {
+
+struct KernelInfo {
+    std::string name;
+    std::string idea;
+    Arithmetic arithmetic = Arithmetic::f32;
+};
+
+// Throws Error (usage): a kernel of one contract is asked for and another contract too.
+void refuse_other_arithmetic(const std::string& kernel, Arithmetic of_kernel, Arithmetic asked);
+
+struct EngineOptions {
+    Arithmetic arithmetic = Arithmetic::f32;
+    std::string kernel; // empty: the engine chooses
+    int streams = 4;
+    Copies copies = Copies::two_d;
+    int threads = 0;             // 0: as many as the machine offers
+    int64_t chunk_batches = 0;   // 0: chosen from the problem
+    int64_t queries_at_once = 0; // likewise
+};
+
+// What an engine is made for.
+struct EngineRequest {
+    std::string input; // the file's name, for messages
+    Shape shape;
+    EngineOptions options;
+    void* staging = nullptr; // the memory that holds all staging buffers
+    size_t staging_bytes = 0;
+    int ring_buffers = 0;         // staging buffers for input
+    int writers = 0;              // threads that fetch output
+    Timeline* timeline = nullptr; // null: nobody wants to know
+    Pen pen;                      // of the thread that makes and feeds the engine
+};
+
+struct EngineFacts {
+    std::string device;      // "gpu" or "cpu"
+    std::string device_name; // "NVIDIA H200", "2 threads"
+    std::string kernel;
+    Arithmetic arithmetic = Arithmetic::f32;
+    int streams = 0;             // 0 on the CPU
+    std::string copies = "none"; // "2d" or "linear"; "none" on the CPU
+    int threads = 0;             // 0 on the GPU
+    int64_t chunk_batches = 0;
+    int64_t queries_at_once = 0; // of a batch
+    size_t device_bytes = 0;     // the most memory it took on the GPU
+};
+
+// Rows of a chunk's input, Q K V Q K V ..., on their way into the chunk's slot.
+struct RowsIn {
+    int slot;
+    int64_t first_row; // of the slot
+    int64_t rows;
+    const float* from;
+    int buffer; // the staging buffer that `from` is in
+};
+
+// What to compute of a chunk: all query rows of its batches, or some of its only batch.
+struct Work {
+    int slot;
+    int64_t batches;
+    int64_t first_query;
+    int64_t queries;
+};
+
+// Rows of a slot's output.
+struct RowsOut {
+    int slot;
+    int64_t first_row; // of the slot
+    int64_t rows;
+    float* staging; // room for them
+    int writer;     // who asks
+};
+
+// Has slots, each with room for the Q, K, V and O of a chunk of batches. copy_in() and compute() are called by one
+// thread in the order of the chunks, which take the slots in turn. A slot is computed only after the whole output of
+// the chunk before was fetched from it. Every function may throw Error.
+class Engine {
+public:
+    virtual ~Engine() = default;
+
+    virtual int slots() const = 0;
+    virtual int64_t chunk_batches() const = 0;
+    // How many query rows of a batch to compute at once: all, unless chunks are single batches so large that the first
+    // output rows should be on their way while the others are computed.
+    virtual int64_t queries_at_once() const = 0;
+
+    // May return before the rows are copied.
+    virtual void copy_in(const RowsIn& rows) = 0;
+    // Called by any thread before the staging buffer is filled again.
+    virtual void wait_until_copied(int buffer) = 0;
+    // May return before anything is computed.
+    virtual void compute(const Work& work) = 0;
+    // Called by several threads, each with its own number. Returns where the rows are, once they are there: in
+    // `staging`, or where the engine keeps them.
+    virtual const float* fetch(const RowsOut& rows) = 0;
+
+    // After the last fetch.
+    virtual EngineFacts finish() = 0;
+};
+
+using MakeEngine = std::function<std::unique_ptr<Engine>(const EngineRequest&)>;
+
+// How many batches to handle at a time: enough that fixed costs vanish, few enough that memory stays small and
+// that there are `parts` chunks to handle at once.
+int64_t chunk_batches_for(const Shape& shape, int parts);
+
+} // namespace hw4

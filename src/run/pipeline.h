@@ -1,0 +1,31 @@
+// A run from file to file. Threads of their own read and check pieces of the input; the calling thread first makes the
+// engine, which for a GPU takes as long as reading hundreds of megabytes, and then feeds it; other threads write what
+// it has computed. Only the slowest of them shows in the time of the run.
+//
+//     reader threads -> StagingRing -> this thread: copy_in, compute -> PartQueue -> writer threads: fetch, write
+//
+// The host's memory is that of the staging buffers, however large the file, and of the CPU engine's slots.
+#pragma once
+
+#include "src/io/case_file.h"
+#include "src/run/engine.h"
+#include "src/io/output_file.h"
+#include "src/run/staging_plan.h"
+
+namespace hw4 {
+
+struct RunReport {
+    EngineFacts engine;
+    int readers = 0;
+    int writers = 0;
+    size_t staging_bytes = 0;
+};
+
+// Threads for a machine with so many processors.
+StagingLimits staging_limits(int processors);
+
+// The output is written but not yet published. `timeline` may be null. Throws the first error of any stage.
+RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOptions& options, const StagingLimits& limits,
+                       const MakeEngine& make_engine, Timeline* timeline);
+
+} // namespace hw4

@@ -1,0 +1,305 @@
+// Every kernel of the contract f32 against its sequential reference, byte for byte.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <random>
+#include <utility>
+
+#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/kernels.h"
+#include "tests/support/attend.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/need_gpu.h"
+#include "tests/support/stray_cases.h"
+
+namespace hw4::gpu {
+namespace {
+
+// Beyond 32 columns the kernels with register tiles take large ones when there is enough for every multiprocessor to
+// do and the card has the shared memory, otherwise small ones.
+template <class Large, class Small>
+bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& device) {
+    KernelArgs args{};
+    args.batches = shape.batches;
+    args.tokens = shape.tokens;
+    return !takes_small_tiling(row_blocks<Large>(args), row_blocks<Small>(args), large_bytes, false, device);
+}
+
+bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& device) {
+    return shape.dim <= 64 ? takes_large_tiles<Tiling64<true>, SmallTiling64<true>>(shape, large_bytes, device)
+                           : takes_large_tiles<Tiling128<true>, SmallTiling128<true>>(shape, large_bytes, device);
+}
+
+size_t large_tile_bytes(int64_t dim) {
+    return dim <= 64 ? sizeof(TileMemory<Tiling64<true>>) : sizeof(TileMemory<Tiling128<true>>);
+}
+
+// So many batches of one or of two blocks of 128 rows take the multiprocessors one turn with large tiles and two with
+// small ones.
+int64_t full_card_of_single_blocks(const Device& device) { return device.multiprocessors / 2 + 1; }
+int64_t full_card_of_double_blocks(const Device& device) { return std::max(device.multiprocessors / 2, 1); }
+
+TEST(FullCard, TakesLargeTilesWhateverTheCard) {
+    for (int multiprocessors = 2; multiprocessors <= 300; ++multiprocessors) {
+        const Device card{90, std::numeric_limits<size_t>::max(), multiprocessors};
+        for (const int64_t dim : {37, 64, 101, 128}) {
+            for (const int64_t n : {65, 100, 128})
+                EXPECT_TRUE(takes_large_tiles({full_card_of_single_blocks(card), n, dim}, 0, card)) << multiprocessors;
+            EXPECT_TRUE(takes_large_tiles({full_card_of_double_blocks(card), 200, dim}, 0, card)) << multiprocessors;
+        }
+    }
+}
+
+// A card that no kernel can ask too much of.
+constexpr Device kAblestCard{std::numeric_limits<int>::max(), std::numeric_limits<size_t>::max(), 1};
+
+class EachGpuKernel : public testing::TestWithParam<Kernel> {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+
+    // Every kernel has to take every shape up to d = 256. Only the card present may stand in the way: too old for the
+    // kernel, or with too little shared memory. Then the case is left out, and TearDown says so.
+    void expect_reference_bytes(const AttentionCase& test) {
+        ASSERT_EQ(why_not(GetParam(), test.shape, kAblestCard), "") << test.name;
+        const std::string refusal = why_not(GetParam(), test.shape, current_device());
+        if (!refusal.empty()) return leave_out(refusal);
+        ++compared_;
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+    }
+
+    void leave_out(const std::string& reason) { ++left_out_[reason]; }
+
+    void TearDown() override {
+        for (const auto& [refusal, cases] : left_out_)
+            std::printf("left out %d of the cases: %s\n", cases, refusal.c_str());
+        if (compared_ == 0 && !left_out_.empty()) GTEST_SKIP() << left_out_.begin()->first;
+    }
+
+private:
+    int compared_ = 0;
+    std::map<std::string, int> left_out_; // by what the card lacks
+};
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
+    for (const Shape& shape : corner_shapes())
+        for (const CaseKind kind : kAllKinds) expect_reference_bytes(reference_case(shape, kind, 11));
+}
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
+    for (int64_t dim = 1; dim <= 256; ++dim)
+        expect_reference_bytes(reference_case({1, 40, dim}, CaseKind::uniform, static_cast<uint64_t>(dim)));
+}
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
+    const Device card = current_device();
+    for (const int64_t dim : {32, 37, 64, 101, 128}) {
+        const Shape shape{full_card_of_double_blocks(card), 200, dim};
+        if (dim > 32) ASSERT_TRUE(takes_large_tiles(shape, 0, card)) << "too few blocks, or too many";
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink, CaseKind::fading})
+            expect_reference_bytes(reference_case(shape, kind, 6));
+    }
+}
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
+    static const unsigned seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    for (int i = 0; i < 200; ++i) {
+        // A quarter with several segments, the others small.
+        const Shape shape =
+            i % 4 == 0 ? Shape{1, pick(1000, 3200), pick(1, 40)} : Shape{pick(1, 4), pick(1, 300), pick(1, 256)};
+        const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
+        expect_reference_bytes(reference_case(shape, kind, static_cast<uint64_t>(pick(0, 1 << 30))));
+    }
+}
+
+TEST_P(EachGpuKernel, TreatsNegativeZerosAsTheReferenceDoes) {
+    const AttentionCase test = AttentionCase::with_negative_zeros();
+    expect_reference_bytes(test);
+}
+
+// Kernels that leave the maximum out must notice every row for which the contract moves M or clamps a score.
+TEST_P(EachGpuKernel, NoticesScoresThatMoveTheReference) {
+    static const std::vector<AttentionCase> cases = [] { // the same for every kernel
+        std::vector<AttentionCase> made;
+        for (const int64_t dim : {1, 64, 128})
+            for (const int64_t n : {40, 200, 700})
+                for (const Stray& stray : strays(n, dim)) made.push_back(stray_case(stray, dim));
+        return made;
+    }();
+    for (const AttentionCase& test : cases) expect_reference_bytes(test);
+}
+
+// For compute-sanitizer (tests/gpu-check), whose tools take a thousand times as long: few and small, but ragged in N.
+// Every template size of every kernel, but for the large tiles (SanitizerLargeTiles), with whole and with partial
+// rows; two tiles of keys up to d = 200, two segments for whole rows up to d = 128 and partial ones of d = 7; scores
+// that move the reference, so that kernels without a maximum do their rows again.
+TEST_P(EachGpuKernel, SanitizerShapes) {
+    for (const Shape& shape : std::vector<Shape>{{1, 1, 1},
+                                                 {1, 66, 32},
+                                                 {1, 66, 64},
+                                                 {1, 66, 128},
+                                                 {1, 66, 7},
+                                                 {1, 33, 50},
+                                                 {1, 33, 100},
+                                                 {1, 33, 200},
+                                                 {1, 20, 256}})
+        expect_reference_bytes(reference_case(shape, CaseKind::uniform, 3));
+    for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(reference_case({1, 33, dim}, CaseKind::brink, 3));
+}
+
+TEST_P(EachGpuKernel, TakesManySmallBatches) {
+    expect_reference_bytes(reference_case({14000, 3, 5}, CaseKind::uniform, 4));
+}
+
+// The rungs from register_tiles on.
+std::vector<Kernel> tile_kernels() {
+    std::vector<Kernel> found;
+    for (const Kernel& kernel : kernels_of(Arithmetic::f32))
+        if (!found.empty() || std::string(kernel.name) == "register_tiles") found.push_back(kernel);
+    return found;
+}
+
+TEST(TileKernels, AreInTheTable) {
+    EXPECT_FALSE(tile_kernels().empty()) << "no kernel of the table is named register_tiles";
+}
+
+class EachTileKernel : public EachGpuKernel {
+protected:
+    // The case has to be one for large tiles. Where the card has too little shared memory for them it is left out.
+    void expect_reference_bytes_of_large_tiles(const AttentionCase& test) {
+        const Device card = current_device();
+        const size_t bytes = large_tile_bytes(test.shape.dim);
+        if (card.shared_bytes < bytes)
+            return leave_out("kernel " + std::string(GetParam().name) + " needs " + std::to_string(bytes) +
+                             " bytes of shared memory a block for large tiles, this card has " +
+                             std::to_string(card.shared_bytes));
+        ASSERT_TRUE(takes_large_tiles(test.shape, bytes, card)) << test.name;
+        expect_reference_bytes(test);
+    }
+};
+
+TEST_P(EachTileKernel, NoticesScoresThatMoveTheReferenceWhenTheCardIsFull) {
+    static const std::vector<AttentionCase> cases = [] { // the same for every kernel
+        std::vector<AttentionCase> made;
+        for (const int64_t dim : {64, 128})
+            for (const int64_t n : {100, 128})
+                made.push_back(stray_batches(full_card_of_single_blocks(current_device()), n, dim));
+        return made;
+    }();
+    for (const AttentionCase& test : cases) expect_reference_bytes_of_large_tiles(test);
+}
+
+TEST_P(EachTileKernel, SanitizerLargeTiles) {
+    const int64_t batches = full_card_of_single_blocks(current_device());
+    for (const int64_t dim : {50, 64, 101, 128})
+        expect_reference_bytes_of_large_tiles(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
+}
+
+// The queue, as on a card with few multiprocessors: pieces that begin in the middle of the keys, rows that come whole,
+// fewer rows than blocks would like, blocks that find the queue empty.
+class DrawnTiles : public testing::Test {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+
+    // `queries`: of each batch, in a launch; the launches have the same scratch memory, one after the other.
+    void expect_reference_bytes(const AttentionCase& test, int multiprocessors,
+                                int64_t queries = std::numeric_limits<int32_t>::max()) {
+        Device card = current_device();
+        const std::string refusal = why_not(*find_kernel("drawn_tiles"), test.shape, card);
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+        card.multiprocessors = multiprocessors;
+        const size_t bytes = scratch_bytes_of_drawn_tiles(test.shape, card);
+        ASSERT_GT(bytes, 0u) << test.name;
+        unsigned drawn = 0; // what the queue's counter says afterwards
+        const auto launch = [&](KernelArgs args, cudaStream_t stream) {
+            for (; args.first_query < args.tokens; args.first_query = args.end_query) {
+                args.end_query = args.first_query + queries;
+                launch_drawn_tiles_on(card, args, stream);
+                HW4_CUDA_LAUNCHED("drawn_tiles");
+            }
+            HW4_CUDA(cudaMemcpyAsync(&drawn, args.scratch, sizeof drawn, cudaMemcpyDeviceToHost, stream));
+        };
+        EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, launch))) << test.name << ", " << multiprocessors;
+        EXPECT_NE(drawn, 0xffffffffu) << test.name << ", " << multiprocessors << ": nothing was drawn";
+    }
+};
+
+// Beyond 32 columns 700 and 3 rows are cut into small blocks, the others into large ones.
+TEST_F(DrawnTiles, GiveTheReferenceBytes) {
+    for (const int64_t dim : {32, 20, 64, 50, 128, 100})
+        for (const Shape& shape : {Shape{1, 1500, dim}, Shape{13, 200, dim}, Shape{40, 65, dim}, Shape{3, 700, dim}})
+            for (const int multiprocessors : {1, 2})
+                expect_reference_bytes(reference_case(shape, CaseKind::uniform, 7), multiprocessors);
+    expect_reference_bytes(reference_case({3, 3000, 64}, CaseKind::fading, 7), 5);
+    expect_reference_bytes(reference_case({900, 3, 64}, CaseKind::uniform, 7), 3);
+}
+
+// Large blocks for the first slice, small ones for the second: they divide the scratch memory differently.
+TEST_F(DrawnTiles, GiveTheReferenceBytesInSlices) {
+    for (const int64_t dim : {20, 64, 128})
+        expect_reference_bytes(reference_case({2, 1700, dim}, CaseKind::uniform, 7), 1, kQueryStep);
+}
+
+// Two launches that each fill the card, at once: whichever blocks start late, nobody waits for ever.
+TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
+    constexpr int kLaunches = 2;
+    const Device card = current_device();
+    const Shape part{3 * card.multiprocessors, 130, 32};
+    const std::string refusal = why_not(*find_kernel("drawn_tiles"), part, card);
+    if (!refusal.empty()) GTEST_SKIP() << refusal;
+    const size_t bytes = scratch_bytes_of_drawn_tiles(part, card);
+    ASSERT_GT(bytes, 0u);
+    const Shape whole{kLaunches * part.batches, part.tokens, part.dim};
+    const AttentionCase& test = reference_case(whole, CaseKind::uniform, 7);
+    const auto launch = [&](KernelArgs args, cudaStream_t stream) {
+        Stream streams[kLaunches];
+        Scratch scratch[kLaunches];
+        for (int n = 0; n < kLaunches; ++n) {
+            streams[n] = make_stream();
+            scratch[n] = make_scratch(bytes);
+        }
+        HW4_CUDA(cudaStreamSynchronize(stream)); // the input is there
+        args.batches = part.batches;
+        for (int n = 0; n < kLaunches; ++n) {
+            args.scratch = scratch[n].get();
+            launch_drawn_tiles(args, streams[n].get());
+            args.qkv += static_cast<size_t>(3 * part.batches * part.tokens) * args.qkv_stride;
+            args.out += static_cast<size_t>(part.batches * part.tokens) * args.out_stride;
+        }
+        for (const Stream& each : streams) HW4_CUDA(cudaStreamSynchronize(each.get()));
+    };
+    EXPECT_TRUE(same_bytes(test.expected, attend(test, 0, launch))) << test.name;
+}
+
+// With so many multiprocessors most rows come in pieces; 700 rows are cut into small blocks, 760 into large ones.
+TEST_F(DrawnTiles, NoticeStraysInEveryPiece) {
+    for (const auto& [dim, multiprocessors] : {std::pair{32, 1}, std::pair{64, 2}, std::pair{128, 4}})
+        for (const int64_t n : {700, 760}) {
+            for (const Stray& stray : strays(n, dim))
+                if (stray.shows) expect_reference_bytes(stray_case(stray, dim), multiprocessors);
+            const Stray in_a_middle_piece = stray_high(n, n - 1, 600, 90.0f, true);
+            expect_reference_bytes(stray_case(in_a_middle_piece, dim), multiprocessors);
+        }
+}
+
+TEST_F(DrawnTiles, SanitizerPieces) {
+    for (const int64_t dim : {32, 64, 128})
+        expect_reference_bytes(reference_case({3, 270, dim}, CaseKind::uniform, 7), 1);
+    for (const int64_t dim : {64, 128}) // large blocks
+        expect_reference_bytes(reference_case({2, 380, dim}, CaseKind::uniform, 7), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels_of(Arithmetic::f32)),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+} // namespace
+} // namespace hw4::gpu

@@ -1,0 +1,322 @@
+// Every GPU kernel of the contract fixed against its sequential reference, byte for byte.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "src/contracts/fixed/forward.h"
+#include "src/gpu/fixed/forward/unit_rows.h"
+#include "src/gpu/kernels.h"
+#include "tests/support/attend.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/need_gpu.h"
+
+namespace hw4::gpu {
+namespace {
+
+class EachFixedGpuKernel : public testing::TestWithParam<Kernel> {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+
+    // A kernel may be for one kind of card, or for head sizes up to some only: then the case is left out.
+    void expect_reference_bytes(const Shape& shape, CaseKind kind, uint64_t seed) {
+        if (takes(shape)) expect_reference_bytes(reference_case(shape, kind, seed, Arithmetic::fixed));
+    }
+
+    void expect_reference_bytes(const AttentionCase& test) {
+        if (!takes(test.shape)) return;
+        ++compared_;
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+    }
+
+    void TearDown() override {
+        if (compared_ == 0 && !refusal_.empty()) GTEST_SKIP() << refusal_;
+    }
+
+private:
+    int compared_ = 0;
+    std::string refusal_;
+
+    bool takes(const Shape& shape) {
+        const std::string refusal = why_not(GetParam(), shape, current_device());
+        if (!refusal.empty()) refusal_ = refusal;
+        return refusal.empty();
+    }
+};
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
+    for (const Shape& shape : corner_shapes())
+        for (const CaseKind kind : kAllKinds) expect_reference_bytes(shape, kind, 11);
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
+    for (int64_t dim = 1; dim <= 256; ++dim)
+        expect_reference_bytes({1, 70, dim}, CaseKind::uniform, static_cast<uint64_t>(dim));
+}
+
+// One tile, two, many; whole and ragged; more tiles than stages.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
+    for (const int64_t dim : {32, 64, 128})
+        for (const int64_t tokens : {1, 63, 64, 65, 127, 128, 192, 256, 300, 320, 513, 1024})
+            for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
+                expect_reference_bytes({1, tokens, dim}, kind, 5);
+}
+
+// With so many rows other blocks are taken than with few, and blocks go on with rows that others have begun: some after
+// whole units (1320 units for 396 blocks of an H200), some at once.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
+    const int64_t multiprocessors = current_device().multiprocessors;
+    for (const int64_t dim : {20, 64, 128})
+        expect_reference_bytes({3 * multiprocessors, 64, dim}, CaseKind::uniform, 6);
+    expect_reference_bytes({3 * multiprocessors / 2, 130, 64}, CaseKind::spread, 6);
+    expect_reference_bytes({5 * multiprocessors / 2, 200, 64}, CaseKind::uniform, 6);
+    expect_reference_bytes({3 * multiprocessors / 2, 200, 30}, CaseKind::uniform, 7);
+    expect_reference_bytes({3 * multiprocessors / 4, 200, 100}, CaseKind::brink, 7);
+}
+
+// Sequences that are long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): units
+// for two rounds and some more, the last of a batch with a group that has no rows.
+Shape joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
+    EXPECT_TRUE(fixed_point::takes_joint(batches, tokens, tokens, groups, current_device().multiprocessors));
+    return {batches, tokens, dim};
+}
+Shape joint64() { return joint_shape(current_device().multiprocessors / 2 + 1, 700, 33, 3); }
+Shape joint32() { return joint_shape(current_device().multiprocessors * 2 / 3 + 1, 700, 16, 4); }
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
+    expect_reference_bytes(joint64(), CaseKind::uniform, 8);
+    expect_reference_bytes(joint32(), CaseKind::spread, 8);
+}
+
+// Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine, or far
+// from others: kernels have code for each.
+AttentionCase all_kinds_of_batches(const Shape& shape) {
+    const auto row = static_cast<size_t>(shape.dim);
+    const size_t tile = row * fixed::kTileKeys;
+    const auto numbers = static_cast<size_t>(shape.matrix_floats());
+    const size_t whole = numbers / tile * tile;
+    const auto scale = [](float* first, size_t count, float factor) {
+        for (size_t i = 0; i < count; ++i) first[i] *= factor;
+    };
+    const auto fill = [&](float* q, int64_t batch) {
+        float* const k = q + numbers;
+        float* const v = k + numbers;
+        fill_case_values({{1, shape.tokens, shape.dim}, CaseKind::uniform, static_cast<uint64_t>(batch)}, 0,
+                         3 * numbers, q);
+        switch (batch % 8) {
+        case 0: break;
+        case 1: scale(k + 3 * tile, tile, 0.5f); break;
+        case 2: scale(v + 2 * tile, tile, 3000.0f); break;
+        case 3: scale(q, numbers, 0x1p-7f); break;
+        case 4: scale(q + 100 * row, row, 0x1p-9f); break;
+        case 5: // the last tile, which is not whole
+            scale(k + whole, numbers - whole, 0.01f);
+            scale(v + whole, numbers - whole, 0.01f);
+            break;
+        case 6: // all scores of three tiles far below 0, all others far above: the rows' references rise there
+            for (size_t i = 0; i < numbers; ++i) {
+                q[i] = std::fabs(q[i]);
+                k[i] = i < 3 * tile ? -std::fabs(k[i]) : std::fabs(k[i]);
+            }
+            break;
+        default: scale(q, numbers, 1e4f); // scores without fractions
+        }
+    };
+    return AttentionCase::filled(shape, "all kinds of batches", fill, Arithmetic::fixed);
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
+    const int64_t multiprocessors = current_device().multiprocessors;
+    static const AttentionCase tests[] = {// once for all kernels
+                                          all_kinds_of_batches(joint_shape(multiprocessors / 2 + 1, 700, 32, 4)),
+                                          all_kinds_of_batches(joint_shape(multiprocessors / 2 + 1, 520, 64, 3)),
+                                          all_kinds_of_batches({multiprocessors / 2 + 1, 330, 128})};
+    for (const AttentionCase& test : tests) expect_reference_bytes(test);
+}
+
+// A part of each batch's queries after the other, as hw4 takes them of sequences that are larger than a slot.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
+    for (const Shape& shape : {Shape{current_device().multiprocessors / 4, 2048, 8}, Shape{8, 1216, 128}}) {
+        const AttentionCase& test = reference_case(shape, CaseKind::uniform, 9, Arithmetic::fixed);
+        const std::string refusal = why_not(GetParam(), test.shape, current_device());
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+        const auto launch_in_parts = [&](const KernelArgs& whole, cudaStream_t stream) {
+            for (int64_t first = 0; first < whole.tokens; first += kQueryStep) {
+                KernelArgs part = whole;
+                part.first_query = first;
+                part.end_query = first + kQueryStep;
+                GetParam().launch(part, stream);
+            }
+        };
+        const size_t scratch = GetParam().scratch_bytes(test.shape, current_device());
+        EXPECT_TRUE(same_bytes(test.expected, attend(test, scratch, launch_in_parts))) << test.name;
+    }
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
+    static const unsigned seed = std::random_device{}(); // the same for every kernel
+    std::printf("seed %u\n", seed);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    for (int i = 0; i < 100; ++i) {
+        const Shape shape =
+            i % 4 == 0 ? Shape{1, pick(500, 1600), pick(1, 64)} : Shape{pick(1, 4), pick(1, 300), pick(1, 256)};
+        expect_reference_bytes(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
+                               static_cast<uint64_t>(pick(0, 1 << 30)));
+    }
+}
+
+// With d = 1 the factor of Q is above 1, and the largest numbers times it are beyond all floats; so are the largest
+// keys times 21/16.
+TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    for (const int64_t dim : {1, 2})
+        for (const bool of_keys : {false, true}) {
+            const Shape shape{1, 70, dim};
+            const auto fill = [&](float* qkv, int64_t) {
+                const auto numbers = static_cast<size_t>(shape.matrix_floats());
+                for (size_t i = 0; i < numbers; ++i) {
+                    const float large = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
+                    const float small = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
+                    qkv[i] = of_keys ? small : large;
+                    qkv[numbers + i] = of_keys ? large : small;
+                    qkv[2 * numbers + i] = static_cast<float>(i % 11) - 5.0f;
+                }
+            };
+            expect_reference_bytes(AttentionCase::filled(shape, "largest numbers", fill, Arithmetic::fixed));
+        }
+}
+
+// All digits at their ends, 127 and -128, in as many columns as there may be.
+TEST_P(EachFixedGpuKernel, TakesTheLargestDigits) {
+    for (const int64_t dim : {64, 128, 256}) {
+        const Shape shape{1, 200, dim};
+        const float factor = fixed::query_factor(scale_for(dim).c);
+        const auto fill = [&](float* qkv, int64_t) {
+            const auto numbers = static_cast<size_t>(shape.matrix_floats());
+            for (size_t i = 0; i < 3 * numbers; ++i) {
+                const size_t kind = i * i / 7 % 5;
+                const float n = kind < 3 ? 0x7f7f7fp-21f : 0x7e7f80p-21f;
+                qkv[i] = (kind % 2 == 0 ? n : -n) / (i < numbers ? factor : fixed::kWiden);
+            }
+        };
+        expect_reference_bytes(AttentionCase::filled(shape, "largest digits", fill, Arithmetic::fixed));
+    }
+}
+
+// Scores of a row from close together, through where the smallest weights are no floats, to where scores have no
+// fractions: kernels have code for each. (At d = 1 a factor of 5.6 is just near, and 1200 just far.)
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
+    for (const int64_t dim : {1, 32, 60, 64, 128, 200})
+        for (const float factor : {1e-4f, 1.0f, 2.0f, 3.0f, 5.6f, 6.5f, 8.0f, 100.0f, 400.0f, 1200.0f, 1e4f, 1e8f}) {
+            const Shape shape{1, 200, dim};
+            const auto fill = [&](float* qkv, int64_t) {
+                const auto numbers = static_cast<size_t>(shape.matrix_floats());
+                fill_case_values({shape, CaseKind::uniform, 5}, 0, 3 * numbers, qkv);
+                for (size_t i = 0; i < numbers; ++i) qkv[i] *= factor;
+            };
+            const std::string name = "queries times " + std::to_string(factor);
+            expect_reference_bytes(AttentionCase::filled(shape, name, fill, Arithmetic::fixed));
+        }
+}
+
+// Rows of Q, and tiles of K and V, that are denormal, tiny, ordinary, zero and large, beside each other and by
+// themselves, and so are numbers of a row.
+TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
+    for (const int64_t dim : {1, 2, 3, 32, 64, 100, 128, 256})
+        for (const bool mixed : {true, false}) {
+            const Shape shape{1, 300, dim};
+            const auto fill = [&](float* qkv, int64_t) {
+                const auto numbers = static_cast<size_t>(shape.matrix_floats());
+                fill_case_values({shape, CaseKind::uniform, 7}, 0, 3 * numbers, qkv);
+                for (size_t i = 0; i < numbers; ++i) {
+                    const int row = static_cast<int>(i / static_cast<size_t>(dim));
+                    const int exponent = mixed ? (row % 5 == 4 ? 0 : row - 160) : -96 - row / 64;
+                    qkv[i] = std::ldexp(qkv[i], std::min(exponent - static_cast<int>(i % 3) * 20, 100));
+                    if (mixed && row % 7 == 3) qkv[i] = 0;
+                    constexpr int kOfTile[] = {-20, -140, -1000, -110, -20};
+                    qkv[numbers + i] = std::ldexp(qkv[numbers + i], kOfTile[row / 64]);
+                    qkv[2 * numbers + i] = std::ldexp(qkv[2 * numbers + i], mixed ? kOfTile[(row / 64 + 1) % 5] : 0);
+                }
+            };
+            const std::string name = mixed ? "magnitudes beside each other" : "one magnitude for each group";
+            expect_reference_bytes(AttentionCase::filled(shape, name, fill, Arithmetic::fixed));
+        }
+}
+
+// One launch after the other in the same memory, each with other numbers, and nothing in between.
+TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
+    for (const int64_t dim : {32, 64, 128}) {
+        const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, Arithmetic::fixed},
+                                       {{90, 130, dim}, CaseKind::spread, 2, Arithmetic::fixed},
+                                       {{3, 700, dim}, CaseKind::uniform, 3, Arithmetic::fixed}};
+        const std::string refusal = why_not(GetParam(), tests[0].shape, current_device());
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+        size_t scratch_bytes = 0;
+        for (const AttentionCase& test : tests)
+            scratch_bytes = std::max(scratch_bytes, GetParam().scratch_bytes(test.shape, current_device()));
+        const Scratch scratch = make_scratch(scratch_bytes);
+        const Stream stream = make_stream();
+        std::vector<PitchedMatrix> in;
+        std::vector<PitchedMatrix> out;
+        for (const AttentionCase& test : tests) {
+            const size_t rows = static_cast<size_t>(test.shape.batches * test.shape.tokens);
+            in.emplace_back(3 * rows, static_cast<size_t>(dim));
+            out.emplace_back(rows, static_cast<size_t>(dim));
+            in.back().copy_in(test.qkv.data(), 3 * rows, stream.get());
+        }
+        for (size_t i = 0; i < std::size(tests); ++i)
+            GetParam().launch(
+                args_of(tests[i].shape, in[i].data(), in[i].stride(), out[i].data(), out[i].stride(), scratch.get()),
+                stream.get());
+        for (size_t i = 0; i < std::size(tests); ++i) {
+            std::vector<float> got(tests[i].expected.size());
+            out[i].copy_out(got.data(), got.size() / static_cast<size_t>(dim), stream.get());
+            HW4_CUDA(cudaStreamSynchronize(stream.get()));
+            EXPECT_TRUE(same_bytes(tests[i].expected, got)) << tests[i].name;
+        }
+    }
+}
+
+TEST_P(EachFixedGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }
+
+// For compute-sanitizer (tests/gpu-check): every template size, tiles whole and ragged, more of them than stages,
+// scores near each other and far apart.
+TEST_P(EachFixedGpuKernel, SanitizerShapes) {
+    for (const int64_t dim : {32, 64, 128, 200}) {
+        expect_reference_bytes({1, 65, dim}, CaseKind::uniform, 3);
+        expect_reference_bytes({1, 70, dim - 3}, CaseKind::huge, 3);
+        expect_reference_bytes({1, 130, dim}, CaseKind::spread, 3);
+        expect_reference_bytes({1, 700, dim}, CaseKind::uniform, 3);
+    }
+    expect_reference_bytes({2, 330, 64}, CaseKind::uniform, 3);
+}
+
+// The blocks of a full card, some of which go on with rows that others have begun. By themselves, and no larger than
+// that needs, for the sanitizers' time.
+TEST_P(EachFixedGpuKernel, SanitizerFullCard64) {
+    expect_reference_bytes({5 * current_device().multiprocessors / 4, 130, 64}, CaseKind::uniform, 3);
+}
+TEST_P(EachFixedGpuKernel, SanitizerFullCard32) {
+    expect_reference_bytes({3 * current_device().multiprocessors / 2, 130, 30}, CaseKind::uniform, 3);
+}
+TEST_P(EachFixedGpuKernel, SanitizerFullCard128) {
+    expect_reference_bytes({3 * current_device().multiprocessors / 4, 130, 100}, CaseKind::uniform, 3);
+}
+
+// Groups of a block that share their tiles.
+TEST_P(EachFixedGpuKernel, SanitizerJoint64) { expect_reference_bytes(joint64(), CaseKind::uniform, 3); }
+TEST_P(EachFixedGpuKernel, SanitizerJoint32) { expect_reference_bytes(joint32(), CaseKind::uniform, 3); }
+
+INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(Arithmetic::fixed)),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+} // namespace
+} // namespace hw4::gpu

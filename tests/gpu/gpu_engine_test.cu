@@ -1,0 +1,224 @@
+// The GPU engine from file to file.
+#include "src/gpu/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+
+#include "src/cpu/engine.h"
+#include "src/base/error.h"
+#include "src/gpu/kernels.h"
+#include "src/gpu/device/memory.h"
+#include "src/run/pipeline.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/long_sequence.h"
+#include "tests/support/need_gpu.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4::gpu {
+namespace {
+
+std::string case_bytes(const AttentionCase& test) {
+    return hw4::test::header_bytes(static_cast<int32_t>(test.shape.batches), static_cast<int32_t>(test.shape.tokens),
+                                   static_cast<int32_t>(test.shape.dim)) +
+           hw4::test::bytes_of(test.qkv.data(), test.qkv.size());
+}
+
+// The case from file to file; returns the output's bytes.
+std::string run_file(const hw4::test::TemporaryFolder& folder, const AttentionCase& test, const EngineOptions& options,
+                     EngineFacts& report) {
+    hw4::test::write_file(folder / "a.in", case_bytes(test));
+    InterruptGuard interrupts;
+    CaseReader input(folder / "a.in");
+    OutputFile output(folder / "a.out", interrupts);
+    Timeline timeline;
+    report = run_pipeline(input, output, options, {}, make_engine, &timeline).engine;
+    const TimelineSummary stages = summarise(timeline.spans());
+    for (const Stage stage : {Stage::read, Stage::copy_in, Stage::kernel, Stage::copy_out, Stage::write})
+        EXPECT_GT(stages[stage].seconds, 0.0) << name_of(stage);
+    EXPECT_EQ(stages[Stage::copy_in].bytes, test.shape.input_bytes());
+    EXPECT_EQ(stages[Stage::copy_out].bytes, test.shape.output_bytes());
+    output.commit(false);
+    return hw4::test::read_file(folder / "a.out");
+}
+
+std::string expected_bytes(const AttentionCase& test) {
+    return hw4::test::bytes_of(test.expected.data(), test.expected.size());
+}
+
+TEST(GpuEngine, GivesTheReferenceBytesWithAnyNumberOfStreams) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    // More than twelve chunks of 8 MiB, the last one short, so that every slot is used again.
+    const AttentionCase test({275, 128, 256}, CaseKind::uniform, 9);
+    for (const int streams : {1, 2, 4, 5}) {
+        EngineOptions options;
+        options.streams = streams;
+        EngineFacts report;
+        EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << streams;
+        EXPECT_EQ(report.streams, streams);
+    }
+}
+
+// Packed rows by every kernel: whole d, where rows are taken as float4; multiples of 4 that fill no tile; odd d, where
+// rows start anywhere; odd N, so that matrices do too. Ordinary scores and such as move the reference.
+TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    std::map<std::string, int> left_out; // by why the kernel cannot run here
+    int compared = 0;
+    for (const int64_t dim : {1, 3, 5, 7, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256})
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
+            for (const KernelInfo& kernel : kernel_list()) {
+                const AttentionCase& test = reference_case({5, 133, dim}, kind, 9, kernel.arithmetic);
+                const std::string refusal = unsupported_reason(test.shape, kernel.name, kernel.arithmetic);
+                if (!refusal.empty()) {
+                    ++left_out[refusal];
+                    continue;
+                }
+                ++compared;
+                EngineOptions options;
+                options.arithmetic = kernel.arithmetic;
+                options.kernel = kernel.name;
+                options.copies = Copies::linear;
+                options.streams = 2;
+                options.chunk_batches = 2;
+                EngineFacts report;
+                EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test))
+                    << kernel.name << ", " << test.name;
+                EXPECT_EQ(report.copies, "linear");
+            }
+        }
+    for (const auto& [refusal, cases] : left_out) std::printf("left out %d of the cases: %s\n", cases, refusal.c_str());
+    EXPECT_GT(compared, 0);
+}
+
+// Three slices of a batch on two streams, the last one short, by every kernel; the third batch comes into a slot whose
+// slices were computed in both.
+TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    for (const int64_t dim : {64, 37}) {
+        for (const KernelInfo& kernel : kernel_list()) {
+            const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, 9, kernel.arithmetic);
+            if (!unsupported_reason(test.shape, kernel.name, kernel.arithmetic).empty()) continue;
+            EngineOptions options;
+            options.arithmetic = kernel.arithmetic;
+            options.kernel = kernel.name;
+            options.streams = 2;
+            options.chunk_batches = 1;
+            options.queries_at_once = 1000; // rounded up to 1024
+            EngineFacts report;
+            EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << kernel.name << dim;
+            EXPECT_EQ(report.queries_at_once, 1024);
+        }
+    }
+}
+
+// One batch of 262144 tokens, 512 MiB on the GPU, in eight slices: the CPU's bytes where slices begin and end.
+TEST(GpuEngine, GivesTheReferenceBytesOfALongSequence) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    const LongSequence test(64);
+    hw4::test::write_file(folder / "a.in", hw4::test::header_bytes(1, static_cast<int32_t>(test.shape.tokens), 64) +
+                                               hw4::test::bytes_of(test.qkv.data(), test.qkv.size()));
+    InterruptGuard interrupts;
+    CaseReader input(folder / "a.in");
+    OutputFile output(folder / "a.out", interrupts);
+    const EngineFacts report = run_pipeline(input, output, {}, {}, make_engine, nullptr).engine;
+    output.commit(false);
+    EXPECT_EQ(report.queries_at_once, 32768);
+    const std::string out = hw4::test::read_file(folder / "a.out");
+    ASSERT_EQ(out.size(), test.shape.output_bytes());
+    for (int64_t slice = 0; slice < test.shape.tokens; slice += report.queries_at_once)
+        for (const int64_t row : {slice, slice + report.queries_at_once - 1}) {
+            const std::vector<float> wanted = test.rows_by(cpu::choose_kernel(""), row, 1);
+            EXPECT_TRUE(out.substr(static_cast<size_t>(row) * test.shape.row_bytes(), test.shape.row_bytes()) ==
+                        hw4::test::bytes_of(wanted.data(), wanted.size()))
+                << "row " << row;
+        }
+}
+
+// Small enough for compute-sanitizer (tests/gpu-check): five chunks through two slots, the last one short.
+TEST(GpuEngine, SanitizerRun) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    for (const Copies copies : {Copies::two_d, Copies::linear})
+        for (const int64_t dim : {64, 37}) {
+            const AttentionCase test({9, 133, dim}, CaseKind::uniform, 9);
+            EngineOptions options;
+            options.copies = copies;
+            options.streams = 2;
+            options.chunk_batches = 2;
+            EngineFacts report;
+            EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << name_of(copies) << dim;
+            EXPECT_EQ(report.streams, 2);
+            EXPECT_EQ(report.copies, name_of(copies));
+            EXPECT_EQ(report.chunk_batches, 2);
+        }
+}
+
+TEST(GpuEngine, MakesDoWithLittleMemory) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    const AttentionCase test({160, 128, 256}, CaseKind::uniform, 9); // four slots, 42 MiB together
+    EngineFacts report;
+    EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
+    const int64_t usual_batches = report.chunk_batches;
+
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    void* taken = nullptr;
+    HW4_CUDA(cudaMalloc(&taken, free_bytes - (size_t{32} << 20)));
+    EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
+    EXPECT_LT(report.chunk_batches * report.streams, usual_batches * 4);
+    HW4_CUDA(cudaFree(taken));
+}
+
+TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    AttentionCase test({275, 128, 256}, CaseKind::uniform, 9);
+    test.qkv[test.qkv.size() - 1] = HUGE_VALF;
+    hw4::test::write_file(folder / "a.in", case_bytes(test));
+    {
+        InterruptGuard interrupts;
+        CaseReader input(folder / "a.in");
+        OutputFile output(folder / "a.out", interrupts);
+        const hw4::test::Failure failure =
+            hw4::test::failure_of([&] { run_pipeline(input, output, {}, {}, make_engine, nullptr); });
+        EXPECT_EQ(failure.code, ExitCode::bad_data);
+        EXPECT_NE(failure.message.find("batch 274, V, row 127, column 255"), std::string::npos) << failure.message;
+    }
+    EXPECT_EQ(folder.names(), std::vector<std::string>{"a.in"});
+}
+
+TEST(GpuEngine, SaysWhichShapesItCannotTake) {
+    HW4_SKIP_WITHOUT_GPU();
+    EXPECT_EQ(unsupported_reason({1, 1, 256}, ""), "");
+    EXPECT_NE(unsupported_reason({1, 1, 257}, "").find("takes d up to 256, this case has 257"), std::string::npos);
+    if (kernels_of(Arithmetic::fixed).empty())
+        EXPECT_EQ(unsupported_reason({1, 1, 64}, "", Arithmetic::fixed), "no GPU kernel of this build computes fixed");
+}
+
+TEST(GpuEngine, RefusesAKernelOfAnotherContract) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    EngineOptions options;
+    options.kernel = "plain_rows";
+    options.arithmetic = Arithmetic::fixed;
+    EngineFacts report;
+    const AttentionCase& test = reference_case({1, 3, 4}, CaseKind::uniform, 9, Arithmetic::fixed);
+    const hw4::test::Failure failure = hw4::test::failure_of([&] { run_file(folder, test, options, report); });
+    EXPECT_EQ(failure, (hw4::test::Failure{ExitCode::usage, "kernel 'plain_rows' computes f32, not fixed"}));
+}
+
+TEST(GpuEngine, ListsTheTable) {
+    ASSERT_FALSE(kernel_list().empty());
+    EXPECT_NE(build_description().find("CUDA"), std::string::npos);
+}
+
+} // namespace
+} // namespace hw4::gpu

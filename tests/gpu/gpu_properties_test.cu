@@ -1,0 +1,66 @@
+// The properties of attention, of every GPU kernel.
+#include "src/gpu/engine.h"
+#include "tests/support/gpu_attend.h"
+#include "tests/support/need_gpu.h"
+#include "tests/support/properties.h"
+
+namespace hw4::gpu {
+namespace {
+
+Subject gpu_kernel(const Kernel& kernel) {
+    const auto why_no_kernel = [kernel](const Shape& shape) {
+        static const std::string no_gpu = unusable().reason;
+        return no_gpu.empty() ? why_not(kernel, shape, current_device()) : "no usable GPU: " + no_gpu;
+    };
+    const auto attend = [kernel](const Shape& shape, const std::vector<float>& qkv) {
+        return attend_poisoned(shape, qkv, kernel.scratch_bytes(shape, current_device()), kernel.launch);
+    };
+    return {kernel.name, kernel.arithmetic, why_no_kernel, attend};
+}
+
+std::vector<Subject> subjects(Arithmetic arithmetic) {
+    std::vector<Subject> list;
+    for (const Kernel& kernel : kernels_of(arithmetic)) list.push_back(gpu_kernel(kernel));
+    return list;
+}
+
+} // namespace
+} // namespace hw4::gpu
+
+namespace hw4 {
+namespace {
+
+std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::subjects(Arithmetic::f32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::subjects(Arithmetic::fixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::subjects(Arithmetic::fixed)),
+                         name_of_instance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
+
+// However a run is cut into chunks, streams and pieces, and whichever way its rows are copied.
+TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
+    HW4_SKIP_WITHOUT_GPU();
+    constexpr StagingLimits kLimits[] = {{1, 1, 80, 160}, {3, 2, 4096, 3 * 4096}, {}};
+    for (const Arithmetic arithmetic : kArithmetics) {
+        const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, arithmetic);
+        if (!gpu::unsupported_reason(test.shape, "", arithmetic).empty()) continue;
+        const std::string expected = test::bytes_of(test.expected.data(), test.expected.size());
+        for (const int streams : {1, 3, 16})
+            for (const int64_t chunk : {1, 4, 11})
+                for (const Copies copies : {Copies::two_d, Copies::linear})
+                    for (const StagingLimits& limits : kLimits) {
+                        EngineOptions options;
+                        options.arithmetic = arithmetic;
+                        options.streams = streams;
+                        options.chunk_batches = chunk;
+                        options.copies = copies;
+                        EXPECT_TRUE(from_file_to_file(test, options, limits, gpu::make_engine) == expected)
+                            << streams << " streams, " << chunk << " batches, " << name_of(copies) << ", "
+                            << limits.piece_bytes;
+                    }
+    }
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,66 @@
+// Runs the tests, each within a limit of time: one that hangs is named and ends the program, instead of hanging whoever
+// waits for it. HW4_TEST_SECONDS sets the limit, 0 none. SIGALRM from outside (tests/run) does the same at once.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "src/base/numbers.h"
+
+namespace {
+
+constexpr int64_t kMostSeconds = 1'000'000;
+constexpr unsigned kSeconds = 300;
+
+// Nothing else reaches a signal handler.
+std::array<char, 512> hanging{}; // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+void hang(const char* name) {
+    std::snprintf(hanging.data(), hanging.size(), "\n%s does not end; HW4_TEST_SECONDS limits a test\n", name);
+}
+
+// Standard output, as all that tells of tests. A thread would be no better: tests fork.
+void name_and_end(int) {
+    if (::write(STDOUT_FILENO, hanging.data(), std::char_traits<char>::length(hanging.data())) < 0) std::_Exit(1);
+    std::abort();
+}
+
+class Watchdog : public testing::EmptyTestEventListener {
+public:
+    explicit Watchdog(unsigned seconds) : seconds_(seconds) { hang("the program"); }
+
+private:
+    void OnTestStart(const testing::TestInfo& test) override {
+        hang((std::string(test.test_suite_name()) + "." + test.name()).c_str());
+        ::alarm(seconds_);
+    }
+    void OnTestEnd(const testing::TestInfo&) override {
+        ::alarm(0);
+        hang("the program");
+    }
+
+    unsigned seconds_;
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    const char* text = std::getenv("HW4_TEST_SECONDS"); // NOLINT(concurrency-mt-unsafe): there are no other threads yet
+    const std::optional<int64_t> seconds = hw4::whole_number(text != nullptr ? text : "", 0, kMostSeconds);
+    if (text != nullptr && !seconds) {
+        std::fprintf(stderr, "HW4_TEST_SECONDS is '%s', need a number up to %lld\n", text,
+                     static_cast<long long>(kMostSeconds));
+        return 64;
+    }
+    if (std::signal(SIGALRM, name_and_end) == SIG_ERR) return 71;
+    testing::UnitTest::GetInstance()->listeners().Append(
+        new Watchdog(static_cast<unsigned>(seconds.value_or(kSeconds)))); // NOLINT: GoogleTest's from here on
+    return RUN_ALL_TESTS();
+}

@@ -1,0 +1,149 @@
+// What tests of files share: a folder that goes away, whole files in and out, test-case files, and failures as
+// values.
+#pragma once
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/error.h"
+
+namespace hw4::test {
+
+class TemporaryFolder {
+public:
+    TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "hw4-test-XXXXXX").string()) {
+        if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error(with_errno("mkdtemp " + path_));
+    }
+    ~TemporaryFolder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+    const std::string& path() const { return path_; }
+    std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+    // The names in the folder, sorted.
+    std::vector<std::string> names() const {
+        std::vector<std::string> found;
+        for (const auto& entry : std::filesystem::directory_iterator(path_))
+            found.push_back(entry.path().filename().string());
+        std::sort(found.begin(), found.end());
+        return found;
+    }
+
+private:
+    std::string path_;
+};
+
+inline void write_file(const std::string& path, const std::string& bytes) {
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+inline std::string read_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw std::runtime_error("cannot open " + path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+inline mode_t mode_of(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) throw std::runtime_error(with_errno(path));
+    return status.st_mode & 07777;
+}
+
+template <class T>
+std::string bytes_of(const T* values, size_t count) {
+    std::string bytes(count * sizeof(T), '\0');
+    std::memcpy(bytes.data(), values, bytes.size());
+    return bytes;
+}
+
+inline std::string header_bytes(int32_t batches, int32_t tokens, int32_t dim) {
+    const std::array<int32_t, 3> header = {batches, tokens, dim};
+    return bytes_of(header.data(), header.size());
+}
+
+// A valid case whose data counts 0, 1, 2, ...
+inline std::string counting_case(int32_t batches, int32_t tokens, int32_t dim) {
+    std::vector<float> data(size_t{3} * static_cast<size_t>(batches) * static_cast<size_t>(tokens) *
+                            static_cast<size_t>(dim));
+    std::iota(data.begin(), data.end(), 0.0f);
+    return header_bytes(batches, tokens, dim) + bytes_of(data.data(), data.size());
+}
+
+// A case of any size that takes no disk: a hole reads as zeros. The floats in `marks` are at those places of the data.
+// False where the file system has no such files.
+inline bool write_sparse_case(const std::string& path, const std::array<int32_t, 3>& shape,
+                              const std::vector<std::pair<uint64_t, float>>& marks) {
+    write_file(path, header_bytes(shape[0], shape[1], shape[2]));
+    const uint64_t floats = uint64_t{3} * static_cast<uint64_t>(shape[0]) * static_cast<uint64_t>(shape[1]) *
+                            static_cast<uint64_t>(shape[2]);
+    if (::truncate(path.c_str(), static_cast<off_t>(12 + 4 * floats)) != 0) return false;
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    for (const auto& [place, value] : marks) {
+        file.seekp(static_cast<std::streamoff>(12 + 4 * place));
+        file.write(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    file.close();
+    if (!file) throw std::runtime_error("cannot write " + path);
+    return true;
+}
+
+// How something failed, to compare with EXPECT_EQ. No failure is {ok, ""}.
+struct Failure {
+    ExitCode code = ExitCode::ok;
+    std::string message;
+
+    friend bool operator==(const Failure& a, const Failure& b) { return a.code == b.code && a.message == b.message; }
+    friend std::ostream& operator<<(std::ostream& out, const Failure& f) {
+        return out << "exit " << static_cast<int>(f.code) << ", \"" << f.message << '"';
+    }
+};
+
+template <class Action>
+Failure failure_of(Action&& action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        return {error.code(), error.what()};
+    }
+    return {};
+}
+
+// For permission tests, in a child process: root is refused nothing, so it becomes somebody else first.
+inline bool can_be_ordinary_user() {
+    if (::geteuid() != 0) return true;
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(::setgid(65534) == 0 && ::setuid(65534) == 0 ? 0 : 1);
+    int status = 1;
+    return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+inline void become_ordinary_user() {
+    if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(99);
+}
+
+} // namespace hw4::test

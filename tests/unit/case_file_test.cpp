@@ -1,0 +1,409 @@
+#include "src/io/case_file.h"
+
+#include <fcntl.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "src/base/file_descriptor.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::counting_case;
+using test::Failure;
+using test::failure_of;
+using test::header_bytes;
+using test::write_file;
+
+constexpr const char* kLayout = "; need int32 B, N, d, then float32 Q, K, V of each batch";
+
+std::string gzipped(const std::string& bytes) {
+    z_stream stream{};
+    EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    std::string out(deflateBound(&stream, bytes.size()), '\0');
+    std::string in = bytes;
+    stream.next_in = reinterpret_cast<Bytef*>(in.data());
+    stream.avail_in = static_cast<uInt>(in.size());
+    stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream.avail_out = static_cast<uInt>(out.size());
+    EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    out.resize(stream.total_out);
+    deflateEnd(&stream);
+    return out;
+}
+
+// All data of the file, read `step` batches at a time.
+std::vector<float> read_all(const std::string& path, int64_t step = 1) {
+    CaseReader reader(path);
+    const Shape& shape = reader.shape();
+    std::vector<float> data(static_cast<size_t>(shape.batches) * shape.batch_input_floats());
+    for (int64_t b = 0; b < shape.batches; b += step)
+        reader.read_rows(b * shape.batch_input_rows(), std::min(step, shape.batches - b) * shape.batch_input_rows(),
+                         data.data() + static_cast<size_t>(b) * shape.batch_input_floats());
+    reader.expect_end();
+    return data;
+}
+
+std::vector<float> counting(size_t count) {
+    std::vector<float> data(count);
+    std::iota(data.begin(), data.end(), 0.0f);
+    return data;
+}
+
+class CaseFile : public ::testing::Test {
+protected:
+    // What reading a file of these bytes to its end says after the file's name.
+    Failure said_about(const std::string& bytes) {
+        write_file(path_, bytes);
+        return said_about_file();
+    }
+
+    Failure said_about_file() {
+        Failure failure = failure_of([&] { read_all(path_); });
+        if (failure.message.rfind(path_ + ": ", 0) == 0) failure.message.erase(0, path_.size() + 2);
+        return failure;
+    }
+
+    // Hands the bytes to `reader` through a FIFO.
+    template <class Reader>
+    auto through_fifo(const std::string& bytes, Reader&& reader) {
+        EXPECT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+        std::thread writer([&] { write_file(path_, bytes); });
+        const auto result = reader();
+        writer.join();
+        return result;
+    }
+
+    static Failure bad(const std::string& message) { return {ExitCode::bad_data, message}; }
+
+    test::TemporaryFolder folder_;
+    std::string path_ = folder_ / "a.in";
+};
+
+TEST_F(CaseFile, KeepsPathShapeAndIdentity) {
+    write_file(path_, counting_case(2, 3, 4));
+    const CaseReader reader(path_);
+    struct stat status {};
+    ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+    EXPECT_EQ(reader.path(), path_);
+    EXPECT_EQ(reader.shape().batches, 2);
+    EXPECT_EQ(reader.shape().tokens, 3);
+    EXPECT_EQ(reader.shape().dim, 4);
+    EXPECT_EQ(reader.identity().device, status.st_dev);
+    EXPECT_EQ(reader.identity().inode, status.st_ino);
+}
+
+TEST_F(CaseFile, PlainAndGzipGiveTheSameFloatsInAnyChunks) {
+    const std::string bytes = counting_case(7, 5, 3);
+    const std::string half = bytes.substr(0, 101); // a gzip file may have several members
+    for (const std::string& form : {bytes, gzipped(bytes), gzipped(half) + gzipped(bytes.substr(101))}) {
+        write_file(path_, form);
+        for (const int64_t step : {1, 2, 3, 7}) EXPECT_EQ(read_all(path_, step), counting(7 * 3 * 15)) << step;
+    }
+}
+
+// 1f 8b, gzip's first two bytes, is also how plain files with these numbers of batches begin.
+TEST_F(CaseFile, PlainFileMayBeginLikeGzip) {
+    write_file(path_, counting_case(0x8b1f, 1, 1));
+    EXPECT_EQ(read_all(path_, 1000), counting(3 * 0x8b1f));
+    write_file(path_, counting_case(0x88b1f, 1, 1));
+    EXPECT_EQ(read_all(path_, 1000), counting(3 * 0x88b1f));
+}
+
+// Whatever its first bytes mean elsewhere, a file of just the size that its header asks for is a case.
+TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
+    constexpr int32_t kLikeGzip = 0x01088b1f; // 1f 8b 08, and more batches than 2^24
+    constexpr int32_t kLikeZip = 0x04034b50;  // PK 03 04
+    for (const int32_t batches : {kLikeGzip, kLikeZip}) {
+        const int64_t last = int64_t{3} * batches - 1;
+        if (!test::write_sparse_case(path_, {batches, 1, 1}, {{static_cast<uint64_t>(last), 5.0f}}))
+            GTEST_SKIP() << with_errno("no large file, even of holes");
+        float found = NAN;
+        const auto read_last = [&] {
+            CaseReader reader(path_);
+            reader.read_rows(last, 1, &found);
+            reader.expect_end();
+        };
+        EXPECT_EQ(failure_of(read_last), Failure{});
+        EXPECT_EQ(found, 5.0f);
+        ASSERT_EQ(::truncate(path_.c_str(), 12), 0); // of another size it is what it looks like
+        EXPECT_EQ(failure_of(read_last).code, ExitCode::bad_data);
+    }
+}
+
+// All of gzip's first three bytes mark it, as far as there are any.
+TEST_F(CaseFile, GzipIsToldByItsThreeBytes) {
+    const auto needed = [](int32_t batches) {
+        return bad("expected " + std::to_string(12 + 12 * int64_t{batches}) +
+                   " bytes for B = " + std::to_string(batches) + ", N = 1, d = 1, got 12: ends in batch 0, Q, row 0");
+    };
+    for (const int32_t batches : {0x088b1e, 0x088a1f, 0x078b1f, 0x098b1f})
+        EXPECT_EQ(said_about(header_bytes(batches, 1, 1)), needed(batches)) << batches;
+    for (const std::string& start : {std::string("\x1f\x8b"), std::string("\x1f\x8b\x08")})
+        EXPECT_EQ(said_about(start),
+                  bad("gzip stream corrupt at byte " + std::to_string(start.size()) + " of the file: unexpected end"));
+    for (const std::string& start : {std::string("\x1f"), std::string("\x8b\x1f"), std::string("\x1f\x8b\x09")})
+        EXPECT_EQ(said_about(start),
+                  bad("header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)"));
+}
+
+TEST_F(CaseFile, RefusesWhatIsNoFile) {
+    EXPECT_EQ(failure_of([&] { CaseReader(folder_.path()); }),
+              (Failure{ExitCode::no_input, folder_.path() + ": is a directory, need a file"}));
+    EXPECT_EQ(failure_of([&] { CaseReader reader(path_); }),
+              (Failure{ExitCode::no_input, path_ + ": cannot open: No such file or directory"}));
+}
+
+TEST_F(CaseFile, RefusesFilesWithoutAWholeHeader) {
+    EXPECT_EQ(said_about(""), bad("is empty, need a 12-byte header (int32 B, N, d)"));
+    for (size_t size = 1; size < 12; ++size)
+        EXPECT_EQ(said_about(counting_case(1, 1, 1).substr(0, size)),
+                  bad("header truncated: got " + std::to_string(size) + " of 12 bytes (int32 B, N, d)"));
+}
+
+TEST_F(CaseFile, RefusesFieldsBelowOne) {
+    EXPECT_EQ(said_about(header_bytes(0, 1, 1)), bad("header: B = 0, need at least 1 (offset 0)"));
+    EXPECT_EQ(said_about(header_bytes(1, 0, 1)), bad("header: N = 0, need at least 1 (offset 4)"));
+    EXPECT_EQ(said_about(header_bytes(1, 1, -7)), bad("header: d = -7, need at least 1 (offset 8)"));
+    EXPECT_EQ(said_about(header_bytes(INT32_MIN, -1, 0)), bad("header: B = -2147483648, need at least 1 (offset 0)"));
+}
+
+TEST_F(CaseFile, NoticesTheOtherByteOrder) {
+    EXPECT_EQ(said_about(std::string("\0\0\0\2\0\0\0\x80\0\0\0\x40", 12)),
+              bad("header: N = -2147483648, need at least 1 (offset 4); wrong byte order? swapped it reads "
+                  "B = 2, N = 128, d = 64"));
+    EXPECT_EQ(said_about(std::string("\0\0\0\1\0\0\0\2\0\0\0\3", 12) + std::string(72, '\0')),
+              bad("is big-endian (its size fits B = 1, N = 2, d = 3); need little-endian"));
+    // The same file of another size gets no such advice.
+    EXPECT_EQ(
+        said_about(std::string("\0\0\0\1\0\0\0\2\0\0\0\3", 12) + std::string(71, '\0')),
+        bad("header: B = 16777216, N = 33554432, d = 50331648 needs 340010386766614455386124 bytes, file has 83"));
+}
+
+TEST_F(CaseFile, ProductsOfTheHeaderDoNotWrapAround) {
+    EXPECT_EQ(said_about(header_bytes(INT32_MAX, INT32_MAX, INT32_MAX)),
+              bad("header: B = 2147483647, N = 2147483647, d = 2147483647 needs 118842243605375809804239372288 bytes, "
+                  "file has 12"));
+    // 12*B*N*d is 3*2^64: in 64 bits it would be 0, which this file has.
+    EXPECT_EQ(said_about(header_bytes(1 << 30, 1 << 30, 4)),
+              bad("header: B = 1073741824, N = 1073741824, d = 4 needs 55340232221128654860 bytes, file has 12"));
+    // B*N is 2^32: in 32 bits it would be 0.
+    EXPECT_EQ(said_about(header_bytes(1 << 16, 1 << 16, 1)),
+              bad("expected 51539607564 bytes for B = 65536, N = 65536, d = 1, got 12: ends in batch 0, Q, row 0"));
+}
+
+TEST_F(CaseFile, SaysWhereAShortFileEnds) {
+    const std::string whole = counting_case(2, 3, 2); // rows of 8 bytes, matrices of 24, batches of 72
+    const std::vector<std::pair<size_t, std::string>> cuts = {
+        {0, "batch 0, Q, row 0"},   {7, "batch 0, Q, row 0"},  {8, "batch 0, Q, row 1"},  {23, "batch 0, Q, row 2"},
+        {24, "batch 0, K, row 0"},  {71, "batch 0, V, row 2"}, {72, "batch 1, Q, row 0"}, {119, "batch 1, K, row 2"},
+        {120, "batch 1, V, row 0"}, {143, "batch 1, V, row 2"}};
+    for (const auto& [data, place] : cuts) {
+        const std::string got = std::to_string(12 + data) + ": ends in " + place;
+        const std::string cut = whole.substr(0, 12 + data);
+        EXPECT_EQ(said_about(cut), bad("expected 156 bytes for B = 2, N = 3, d = 2, got " + got));
+        EXPECT_EQ(said_about(gzipped(cut)), bad("expected 156 bytes, got " + got));
+    }
+}
+
+TEST_F(CaseFile, RefusesDataAfterTheLastBatch) {
+    const std::string longer = counting_case(2, 3, 2) + "x";
+    EXPECT_EQ(said_about(longer), bad("expected 156 bytes for B = 2, N = 3, d = 2, got 157"));
+    EXPECT_EQ(said_about(gzipped(longer)), bad("data goes on after the last batch, expected 156 bytes"));
+}
+
+TEST_F(CaseFile, RecognisesOtherFormats) {
+    for (const bool zipped : {false, true}) {
+        const auto form = [&](const std::string& bytes) { return zipped ? gzipped(bytes) : bytes; };
+        EXPECT_EQ(said_about(form("\x93NUMPY" + std::string(122, '\1'))),
+                  bad(std::string("is a NumPy .npy file") + kLayout));
+        EXPECT_EQ(said_about(form("PK\x03\x04" + std::string(60, '\0'))),
+                  bad(std::string("is a zip archive (.npz or .pt?)") + kLayout));
+        EXPECT_EQ(said_about(form("1.5 2.5\t-3\r\n4 5 6\n")), bad(std::string("is a text file") + kLayout));
+    }
+}
+
+TEST_F(CaseFile, RefusesACutGzipStream) {
+    const std::string whole = gzipped(counting_case(2, 30, 8));
+    // Within gzip's own header, the data and the closing check sums.
+    for (const size_t size : {size_t{3}, size_t{9}, size_t{40}, whole.size() / 2, whole.size() - 8, whole.size() - 1})
+        EXPECT_EQ(said_about(whole.substr(0, size)),
+                  bad("gzip stream corrupt at byte " + std::to_string(size) + " of the file: unexpected end"));
+}
+
+TEST_F(CaseFile, RefusesACorruptGzipStream) {
+    const std::string whole = gzipped(counting_case(2, 30, 8));
+    const std::vector<std::pair<size_t, std::string>> flaws = {{whole.size() - 8, "incorrect data check"},
+                                                               {whole.size() - 1, "incorrect length check"}};
+    for (const auto& [place, why] : flaws) {
+        std::string flawed = whole;
+        flawed[place] = static_cast<char>(flawed[place] ^ 1);
+        const Failure failure = said_about(flawed);
+        EXPECT_EQ(failure.code, ExitCode::bad_data);
+        EXPECT_EQ(failure.message.rfind("gzip stream corrupt at byte ", 0), 0u) << failure;
+        EXPECT_NE(failure.message.find(" of the file: " + why), std::string::npos) << failure;
+    }
+}
+
+TEST_F(CaseFile, RefusesBytesAfterTheGzipStream) {
+    const std::string whole = gzipped(counting_case(2, 3, 2));
+    EXPECT_EQ(said_about(whole + "tail"), bad("gzip stream corrupt at byte " + std::to_string(whole.size()) +
+                                              " of the file: other data follows the gzip stream"));
+    EXPECT_EQ(said_about(whole + gzipped("x")), bad("data goes on after the last batch, expected 156 bytes"));
+    EXPECT_EQ(said_about(whole + gzipped("")), Failure{});
+}
+
+TEST_F(CaseFile, RefusesAHeaderThatTheGzipFileCannotHold) {
+    const std::string bytes = gzipped(header_bytes(1000, 1000, 1000));
+    EXPECT_EQ(said_about(bytes), bad("header: B = 1000, N = 1000, d = 1000 needs 12000000012 bytes, a gzip file of " +
+                                     std::to_string(bytes.size()) + " bytes cannot hold them"));
+    // Zeros, which compress as well as anything can, are not refused.
+    EXPECT_EQ(said_about(gzipped(header_bytes(1, 1000, 1000) + std::string(12000000, '\0'))), Failure{});
+}
+
+TEST_F(CaseFile, ReadsAFifo) {
+    const std::string bytes = counting_case(50, 30, 10); // more than a pipe holds
+    EXPECT_EQ(through_fifo(bytes, [&] { return read_all(path_, 7); }), counting(50 * 900));
+    std::filesystem::remove(path_);
+    EXPECT_EQ(through_fifo(gzipped(bytes), [&] { return read_all(path_, 7); }), counting(50 * 900));
+}
+
+TEST_F(CaseFile, SaysWhatIsWrongWithAFifo) {
+    const std::string whole = counting_case(2, 3, 2);
+    const std::vector<std::pair<std::string, std::string>> flaws = {
+        {whole.substr(0, 20), "expected 156 bytes, got 20: ends in batch 0, Q, row 1"},
+        {whole + "x", "data goes on after the last batch, expected 156 bytes"},
+        {gzipped(whole).substr(0, 40), "gzip stream corrupt at byte 40 of the file: unexpected end"},
+        {header_bytes(1 << 30, 1 << 30, 4),
+         "header: B = 1073741824, N = 1073741824, d = 4 needs 55340232221128654860 bytes"}};
+    for (const auto& [bytes, message] : flaws) {
+        EXPECT_EQ(through_fifo(bytes, [&] { return said_about_file(); }), bad(message));
+        std::filesystem::remove(path_);
+    }
+}
+
+TEST_F(CaseFile, GivesTheRowsOfAPlainFileInAnyOrder) {
+    write_file(path_, counting_case(2, 3, 2)); // 18 rows of 2
+    CaseReader reader(path_);
+    EXPECT_TRUE(reader.random_access());
+    std::vector<float> data(6);
+    for (const int64_t first : {15, 0, 7}) {
+        reader.read_rows(first, 3, data.data());
+        for (size_t i = 0; i < data.size(); ++i)
+            EXPECT_EQ(data[i], static_cast<float>(2 * first) + static_cast<float>(i));
+    }
+    reader.expect_end();
+    write_file(path_, gzipped(counting_case(2, 3, 2)));
+    EXPECT_FALSE(CaseReader(path_).random_access());
+}
+
+// B*N*d is 3*2^30, the data 36 GiB in rows of 4 bytes: places whose bytes, floats and rows pass 2^31, 2^32 and 2^33.
+TEST_F(CaseFile, FindsRowsBeyond32Bits) {
+    const std::array<int32_t, 3> shape = {6, 1 << 29, 1};
+    std::vector<std::pair<uint64_t, float>> marks;
+    for (const uint64_t place : {uint64_t{1} << 29, uint64_t{1} << 30, uint64_t{1} << 31, uint64_t{1} << 32,
+                                 uint64_t{1} << 33, uint64_t{9} << 30})
+        marks.emplace_back(place - 1, static_cast<float>(marks.size() + 1));
+    if (!test::write_sparse_case(path_, shape, marks)) GTEST_SKIP() << with_errno("no file of 36 GiB, even of holes");
+    CaseReader reader(path_);
+    for (const auto& [row, value] : marks) {
+        float found[2] = {NAN, NAN};
+        reader.read_rows(static_cast<int64_t>(row) - 1, 2, found);
+        EXPECT_EQ(found[0], 0.0f) << row;
+        EXPECT_EQ(found[1], value) << row;
+    }
+    reader.expect_end();
+}
+
+TEST_F(CaseFile, GivesUpWaitingForAPipe) {
+    const Failure failure = through_fifo(header_bytes(1, 1, 1), [&] {
+        CaseReader reader(path_);
+        EXPECT_FALSE(reader.random_access());
+        const FileDescriptor keeps_it_open(::open(path_.c_str(), O_WRONLY));
+        std::vector<float> data(3);
+        std::thread other([&] { reader.give_up(); });
+        const Failure said = failure_of([&] { reader.read_rows(0, 3, data.data()); });
+        other.join();
+        return said;
+    });
+    EXPECT_EQ(failure, (Failure{ExitCode::io_error, path_ + ": reading was given up"}));
+}
+
+TEST_F(CaseFile, NoticesAFileThatChangesWhileItIsRead) {
+    const std::string bytes = counting_case(2, 3, 2);
+    std::vector<float> data(36);
+    write_file(path_, bytes);
+    CaseReader shrinking(path_);
+    shrinking.read_rows(0, 9, data.data());
+    ASSERT_EQ(::truncate(path_.c_str(), 100), 0);
+    EXPECT_EQ(failure_of([&] { shrinking.read_rows(9, 9, data.data()); }),
+              (Failure{ExitCode::io_error, path_ + ": file changed during read: expected 156 bytes, got 100: ends in "
+                                                   "batch 1, Q, row 2"}));
+    write_file(path_, bytes);
+    CaseReader growing(path_);
+    write_file(path_, bytes + "x");
+    growing.read_rows(0, 18, data.data());
+    EXPECT_EQ(failure_of([&] { growing.expect_end(); }),
+              (Failure{ExitCode::io_error, path_ + ": file changed during read: data goes on after the last batch, "
+                                                   "expected 156 bytes"}));
+}
+
+// Only its times tell: the second, or the nanosecond alone.
+TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
+    const auto set_time = [&](timespec time) {
+        const timespec times[] = {{0, UTIME_OMIT}, time};
+        ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
+    };
+    const std::string bytes = counting_case(2, 3, 2);
+    write_file(path_, bytes);
+    set_time({1000, 501});
+    struct stat kept {};
+    ASSERT_EQ(::stat(path_.c_str(), &kept), 0);
+    if (kept.st_mtim.tv_nsec != 501) GTEST_SKIP() << "the file system keeps no nanoseconds";
+    for (const std::string& form : {bytes, gzipped(bytes)})
+        for (const timespec time : {timespec{1000, 500}, timespec{1000, 501}, timespec{1001, 500}}) {
+            write_file(path_, form);
+            set_time({1000, 500});
+            CaseReader reader(path_);
+            std::vector<float> data(36);
+            reader.read_rows(0, 18, data.data());
+            set_time(time);
+            const bool same = time.tv_sec == 1000 && time.tv_nsec == 500;
+            EXPECT_EQ(failure_of([&] { reader.expect_end(); }),
+                      same ? Failure{}
+                           : (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}))
+                << time.tv_sec << " " << time.tv_nsec;
+        }
+    // Cut short once all was read, by somebody who puts the time back.
+    write_file(path_, bytes);
+    set_time({1000, 500});
+    CaseReader reader(path_);
+    std::vector<float> data(36);
+    reader.read_rows(0, 18, data.data());
+    ASSERT_EQ(::truncate(path_.c_str(), 20), 0);
+    set_time({1000, 500});
+    EXPECT_EQ(failure_of([&] { reader.expect_end(); }),
+              (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}));
+}
+
+TEST_F(CaseFile, RefusesAFileItMayNotRead) {
+    if (!test::can_be_ordinary_user()) GTEST_SKIP() << "root here cannot become another user";
+    write_file(path_, counting_case(1, 1, 1));
+    std::filesystem::permissions(path_, std::filesystem::perms::none);
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+    EXPECT_EXIT(
+        {
+            test::become_ordinary_user();
+            const Failure failure = said_about_file();
+            std::fputs(failure.message.c_str(), stderr);
+            ::_exit(static_cast<int>(failure.code));
+        },
+        ::testing::ExitedWithCode(66), "^cannot open: Permission denied$");
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,380 @@
+#include "src/contracts/f32/forward.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "src/io/case_values.h"
+#include "src/contracts/fma_clones.h"
+#include "src/contracts/reference.h"
+#include "tests/support/attention_case.h"
+
+namespace hw4 {
+namespace {
+
+float exp2_of(float x) { return exp2_scaled(x, 1.0f, kRoundToInt); }
+
+// Runs check(first, last) over the bit patterns [first, last) in as many pieces as there are processors and
+// returns the largest result.
+template <class Check>
+double largest_over(uint32_t first, uint32_t last, Check check) {
+    const unsigned pieces = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<double> results(pieces);
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < pieces; ++i)
+        threads.emplace_back([&, i] {
+            const uint64_t count = last - first;
+            results[i] = check(static_cast<uint32_t>(first + count * i / pieces),
+                               static_cast<uint32_t>(first + count * (i + 1) / pieces));
+        });
+    for (std::thread& thread : threads) thread.join();
+    return *std::max_element(results.begin(), results.end());
+}
+
+HW4_FMA_CLONES double largest_relative_error(uint32_t first, uint32_t last) {
+    double worst = 0;
+    for (uint32_t u = first; u < last; ++u) {
+        const double exact = std::exp2(static_cast<double>(float_of(u)));
+        worst = std::max(worst, std::fabs(exp2_of(float_of(u)) - exact) / exact);
+    }
+    return worst;
+}
+
+HW4_FMA_CLONES double differences_from_one(uint32_t first, uint32_t last) {
+    uint32_t different = 0;
+    for (uint32_t u = first; u < last; ++u) different += exp2_of(float_of(u)) != 1.0f;
+    return different;
+}
+
+// Every float of the domain, together with the next two: from the deepest weight to the headroom.
+TEST(Exp2, EveryFloatOfItsDomainIsWithinTheStatedError) {
+    constexpr float kTiny = 0x1p-27f;
+    const double below = largest_over(bits_of(-kTiny), bits_of(kDeepest - 1.0f) + 1, largest_relative_error);
+    const double above = largest_over(bits_of(kTiny), bits_of(kHeadroom + 1.0f) + 1, largest_relative_error);
+    RecordProperty("largest_relative_error", std::to_string(std::max(below, above)));
+    std::printf("largest relative error of exp2: %.4g below zero, %.4g above\n", below, above);
+    EXPECT_LT(below, 1.5e-7);
+    EXPECT_LT(above, 1.5e-7);
+}
+
+TEST(Exp2, EveryTinyFloatGivesExactlyOne) {
+    EXPECT_EQ(largest_over(bits_of(0.0f), bits_of(0x1p-27f) + 1, differences_from_one), 0);
+    EXPECT_EQ(largest_over(bits_of(-0.0f), bits_of(-0x1p-27f) + 1, differences_from_one), 0);
+}
+
+TEST(Exp2, WholeNumbersGiveExactPowers) {
+    for (int e = static_cast<int>(kDeepest); e <= 8; ++e)
+        EXPECT_EQ(exp2_of(static_cast<float>(e)), std::ldexp(1.0f, e));
+}
+
+// Everything else here, and every kernel, takes its constants from the contract: these bits stay when it moves. The
+// first three change with the last bit of any of the polynomial's coefficients.
+TEST(Exp2, HasTheseBitsForever) {
+    const std::pair<float, uint32_t> fractions[] = {
+        {-0x1.b72a72p-2f, 0x3f3e2ae5}, {-0x1.d88c4ap-2f, 0x3f39eb2a}, {-0x1.f60266p-2f, 0x3f363f66},
+        {-0x1p-1f, 0x3f3504f2},        {-0x1.555556p-2f, 0x3f4b2ff5}, {-0x1p-2f, 0x3f5744fc},
+        {-0x1.8p-3f, 0x3f60ccde},      {-0x1.3c0ca4p-4f, 0x3f72aafc}, {-0x1p-8f, 0x3f7f4ecb},
+        {-0x1p-20f, 0x3f7ffff5},       {-0.0f, 0x3f800000},           {0x1p-24f, 0x3f800000},
+        {0x1p-12f, 0x3f80058c},        {0x1.999998p-4f, 0x3f892fdf},  {0x1p-3f, 0x3f8b95c1},
+        {0x1.2p-3f, 0x3f8d1adf},       {0x1p-2f, 0x3f9837f0},         {0x1.555556p-2f, 0x3fa14518},
+        {0x1.c71c72p-2f, 0x3fae2e5f},  {0x1p-1f, 0x3fb504f2}};
+    for (const auto& [r, bits] : fractions) EXPECT_EQ(bits_of(exp2_fraction(r)), bits) << r;
+    const std::pair<float, uint32_t> scores[] = {{-0x1.ep+6f, 0x34a43ae8},     {-0x1.0d999ap+5f, 0x3c72a2b3},
+                                                 {-0x1p+3f, 0x3ebc5ab3},       {-0x1.333334p-2f, 0x3f7693e9},
+                                                 {0x1.666666p-1f, 0x3f8bb461}, {0x1.8ae148p+3f, 0x4095a3f8},
+                                                 {0x1.1ff5c2p+6f, 0x45fce7ab}, {0x1.2p+6f, 0x45fd38aa}};
+    for (const auto& [x, bits] : scores) EXPECT_EQ(bits_of(exp2_scaled(x, scale_for(64).c, kRoundToInt)), bits) << x;
+}
+
+TEST(Scale, IsLog2eOverRootD) {
+    EXPECT_EQ(bits_of(scale_for(32).c), 0x3e8293eeu);
+    EXPECT_EQ(bits_of(scale_for(64).c), 0x3e38aa3bu);
+    EXPECT_EQ(bits_of(scale_for(128).c), 0x3e0293eeu);
+    EXPECT_EQ(scale_for(1).c, 1.44269504f);
+    for (int d = 1; d <= 256; ++d) EXPECT_NEAR(scale_for(d).c * scale_for(d).inv_c, 1.0f, 2e-7f) << d;
+}
+
+TEST(ReferenceTest, AnyScoreRaisesTheEmptyOne) {
+    for (const float score : {-1e30f, -1.0f, 0.0f, 1e30f}) EXPECT_FALSE(empty_reference().covers(score)) << score;
+}
+
+// Scores on both sides of the place where the reference changes its form, and far from it.
+std::vector<float> telling_scores(Scale scale) {
+    std::vector<float> scores = {0.0f, 1e-30f, -1e-30f, 1.0f,   -1.0f,    100.0f,   -100.0f,
+                                 1e8f, -1e8f,  1e20f,   -1e20f, 0x1p126f, -0x1p126f};
+    for (const float side : {-kIntegerReach, kIntegerReach})
+        for (const float offset : {-9.0f, -1.0f, 0.0f, 1.0f, 9.0f}) scores.push_back((side + offset) * scale.inv_c);
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> exponent(-30, 126);
+    for (int i = 0; i < 1000; ++i) scores.push_back(std::exp2(exponent(random)) * (i % 2 ? 1.0f : -1.0f));
+    return scores;
+}
+
+class ReferenceOfDim : public testing::TestWithParam<int> {};
+
+TEST_P(ReferenceOfDim, TheLargestScoreOfAnUnusualRowWeighsAboutOne) {
+    const Scale scale = scale_for(GetParam());
+    for (const float score : telling_scores(scale)) {
+        if (within(score * scale.c, -kFootroom, kHeadroom)) continue;
+        const float weight = reference_at(score, scale).weight(score, scale);
+        EXPECT_GE(weight, 0.7f) << score;
+        EXPECT_LE(weight, 1.42f) << score;
+    }
+}
+
+// The least float whose exponent is at least this, in base-2 units.
+float least_score_of(float exponent, Scale scale) {
+    float score = exponent * scale.inv_c;
+    while (score * scale.c >= exponent) score = std::nextafter(score, -HUGE_VALF);
+    while (score * scale.c < exponent) score = std::nextafter(score, HUGE_VALF);
+    return score;
+}
+
+// Where the reference changes its form, float by float: the borders belong to the ordinary side, or to M's.
+TEST_P(ReferenceOfDim, ChangesItsFormJustBeyondEachBorder) {
+    const Scale scale = scale_for(GetParam());
+    const auto expect_around = [&](float border, bool inner_is_above, auto is_inner) {
+        float score = least_score_of(border, scale);
+        for (int i = 0; i < 4; ++i) score = std::nextafter(score, -HUGE_VALF);
+        int inner = 0;
+        for (int i = 0; i < 8; ++i, score = std::nextafter(score, HUGE_VALF)) {
+            const float exponent = score * scale.c;
+            const bool wanted = inner_is_above ? exponent >= border : exponent <= border;
+            EXPECT_EQ(is_inner(reference_at(score, scale)), wanted) << border << " " << exponent;
+            inner += wanted;
+        }
+        EXPECT_TRUE(inner >= 3 && inner <= 7) << border; // both sides were there
+    };
+    const auto has_no_M = [](const Reference& reference) { return reference.M == 0.0f; };
+    const auto has_no_origin = [](const Reference& reference) { return reference.origin == 0.0f; };
+    expect_around(-8.0f, true, has_no_M);
+    expect_around(72.0f, false, has_no_M);
+    expect_around(-0x1p21f, true, has_no_origin);
+    expect_around(0x1p21f, false, has_no_origin);
+}
+
+TEST_P(ReferenceOfDim, IsRaisedAboveSeventyTwoUnitsMoreAndFlooredAtMinusOneHundredAndTwenty) {
+    const Scale scale = scale_for(GetParam());
+    for (const float M : {0.0f, 100.0f, -40.0f, 5000.0f}) {
+        const Reference reference = reference_at(M * scale.inv_c, scale);
+        ASSERT_EQ(reference.M, M);
+        const float most = (M + 72.0f) * scale.inv_c;
+        EXPECT_TRUE(reference.covers(most)) << M;
+        EXPECT_FALSE(reference.covers(std::nextafter(most, HUGE_VALF))) << M;
+        EXPECT_EQ(reference.floor, (M - 120.0f) * scale.inv_c) << M;
+    }
+    const float far = 0x1p24f * scale.inv_c;
+    const Reference reference = reference_at(far, scale);
+    EXPECT_EQ(reference.origin, far);
+    EXPECT_TRUE(reference.covers(far));
+    EXPECT_FALSE(reference.covers(std::nextafter(far, HUGE_VALF)));
+    EXPECT_EQ(reference.floor, -120.0f * scale.inv_c);
+}
+
+TEST(PowerOfTwo, IsNothingBelowTheLeastNormalNumber) {
+    EXPECT_EQ(power_of_two(0.0f), 1.0f);
+    EXPECT_EQ(power_of_two(-126.0f), 0x1p-126f);
+    for (const float k : {-127.0f, -128.0f, -1e9f, -HUGE_VALF}) EXPECT_EQ(bits_of(power_of_two(k)), 0u) << k;
+}
+
+// What lets a kernel that knows a bound leave the maximum out.
+TEST_P(ReferenceOfDim, OrdinaryScoresNeverMoveM) {
+    const Scale scale = scale_for(GetParam());
+    for (float exponent = -kFootroom + 0.5f; exponent < kHeadroom; exponent += 0.25f) {
+        const Reference reference = reference_at(exponent * scale.inv_c, scale);
+        EXPECT_EQ(reference.M, 0.0f);
+        EXPECT_EQ(reference.origin, 0.0f);
+        EXPECT_EQ(reference.bias, kRoundToInt);
+        EXPECT_TRUE(reference.covers((kHeadroom - 0.5f) * scale.inv_c));
+        EXPECT_LT(reference.floor * scale.c, -kHeadroom);
+    }
+}
+
+TEST_P(ReferenceOfDim, CoveredScoresStayWithinTheHeadroomAndTheFloor) {
+    const Scale scale = scale_for(GetParam());
+    for (const float score : telling_scores(scale)) {
+        const Reference reference = reference_at(score, scale);
+        const float just_covered = reference.raise_above;
+        EXPECT_TRUE(reference.covers(just_covered));
+        EXPECT_LE(reference.weight(just_covered, scale), 0x1p73f) << score;
+        EXPECT_GT(reference.weight(-0x1p126f, scale), 0x1p-122f) << score;
+        EXPECT_LE(reference.weight(-0x1p126f, scale), reference.weight(score, scale)) << score;
+        const float above = std::nextafter(just_covered, HUGE_VALF);
+        EXPECT_FALSE(reference.covers(above)) << score;
+    }
+}
+
+// A raise must never lift sums: a factor above one could overflow them.
+TEST_P(ReferenceOfDim, RaisingNeverGrowsSums) {
+    const Scale scale = scale_for(GetParam());
+    const std::vector<float> scores = telling_scores(scale);
+    for (const float from_score : scores) {
+        const Reference from = reference_at(from_score, scale);
+        for (const float to_score : scores) {
+            if (from.covers(to_score)) continue;
+            const float factor = rescale_factor(from, reference_at(to_score, scale), scale);
+            EXPECT_GE(factor, 0.0f);
+            EXPECT_LE(factor, 1.0f) << from_score << " to " << to_score;
+        }
+    }
+}
+
+TEST_P(ReferenceOfDim, FactorsBetweenIntegersAreExactPowersOfTwo) {
+    const Scale scale = scale_for(GetParam());
+    for (int from = -400; from < 400; from += 7)
+        for (int to = from; to < 400; to += 11) {
+            const Reference a = reference_at(static_cast<float>(from) * scale.inv_c, scale);
+            const Reference b = reference_at(static_cast<float>(to) * scale.inv_c, scale);
+            const int shift = static_cast<int>(b.M - a.M);
+            if (shift < 0) continue; // both within the headroom of zero, so never a raise
+            EXPECT_EQ(rescale_factor(a, b, scale), shift <= 126 ? std::ldexp(1.0f, -shift) : 0.0f);
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dims, ReferenceOfDim, testing::Values(1, 7, 32, 33, 64, 128, 256, 4096));
+
+TEST(Orders, ALanesKeysAreAddedOneByOne) {
+    // 2^24 + 1 rounds to 2^24, twice; in pairs or from the other end the sum would be 2^24 + 4.
+    const float big = 0x1p24f;
+    const float p[kLaneKeys] = {1.0f, big, 1.0f, 2.0f};
+    EXPECT_EQ(lane_share(p), big + 2.0f);
+}
+
+TEST(Orders, LanesCloseAsABalancedTree) {
+    // 2^24 + 1 rounds to 2^24: only the stated pairs keep these ones from being lost.
+    const float big = 0x1p24f;
+    const float lanes[kSumLanes] = {big, 1.0f, 1.0f, 1.0f, -big, -1.0f, 1.0f, 1.0f};
+    EXPECT_EQ(close_lanes(lanes), ((big + 1.0f) + 2.0f) + ((-big - 1.0f) + 2.0f));
+    EXPECT_EQ(close_lanes(lanes), 4.0f);
+}
+
+// The contract key by key, with any number of keys per decision about the reference.
+std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) {
+    const Scale scale = scale_for(test.shape.dim);
+    const int64_t n = test.shape.tokens;
+    const int64_t d = test.shape.dim;
+    std::vector<float> out;
+    for (int64_t row = 0; row < test.shape.batches * n; ++row) {
+        const float* q = test.qkv.data() + (row / n * 3 * n + row % n) * d;
+        const float* k = test.qkv.data() + (row / n * 3 + 1) * n * d;
+        const float* v = k + n * d;
+        Reference reference = empty_reference();
+        Reference total_reference = empty_reference();
+        float share = 0.0f; // of the lane whose keys are under way
+        float lanes[kSumLanes] = {};
+        std::vector<float> o(static_cast<size_t>(d));
+        std::vector<float> total(static_cast<size_t>(d));
+        std::vector<float> s(static_cast<size_t>(n));
+        for (int64_t j = 0; j < n; ++j) {
+            float block = 0.0f;
+            for (int64_t t = 0; t < d; ++t) {
+                block = fused(q[t], k[j * d + t], block);
+                if ((t + 1) % kScoreColumns != 0 && t + 1 < d) continue;
+                s[static_cast<size_t>(j)] += block;
+                block = 0.0f;
+            }
+        }
+        for (int64_t j = 0; j < n; ++j) {
+            if (j % tile == 0) {
+                const float top = *std::max_element(s.begin() + j, s.begin() + std::min(j + tile, n));
+                if (!reference.covers(top)) {
+                    const Reference raised = reference_at(top, scale);
+                    const float alpha = rescale_factor(reference, raised, scale);
+                    share *= alpha;
+                    for (float& x : lanes) x *= alpha;
+                    for (float& x : o) x *= alpha;
+                    reference = raised;
+                }
+            }
+            const float p = reference.weight(s[static_cast<size_t>(j)], scale);
+            share += p;
+            if (j % 4 == 3 || j + 1 == n) {
+                lanes[j / 4 % 8] += share;
+                share = 0.0f;
+            }
+            for (int64_t x = 0; x < d; ++x)
+                o[static_cast<size_t>(x)] = fused(p, v[j * d + x], o[static_cast<size_t>(x)]);
+            if ((j + 1) % kSegmentKeys != 0 && j + 1 < n) continue;
+            const float alpha = rescale_factor(total_reference, reference, scale);
+            for (size_t x = 0; x < o.size(); ++x) total[x] = fused(total[x], alpha, o[x]);
+            total_reference = reference;
+            std::fill(o.begin(), o.end(), 0.0f);
+        }
+        for (const float x : total) out.push_back(result(x, 1.0f / close_lanes(lanes)));
+    }
+    return out;
+}
+
+TEST(KeyTile, OrdinaryDataDoesNotShowIt) {
+    const AttentionCase test({1, 1100, 48}, CaseKind::uniform, 21);
+    for (const int64_t tile : {1, 32, 64, 1024})
+        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, tile))) << tile;
+}
+
+// An engine that decides once per 64 keys must not pass the tests: these kinds give other bytes then.
+TEST(KeyTile, TheTestDataDoes) {
+    for (const CaseKind kind : {CaseKind::fading, CaseKind::brink}) {
+        const AttentionCase test({2, 1500, 32}, kind, 21);
+        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, kKeyTile))) << test.name;
+        EXPECT_FALSE(same_bytes(test.expected, attention_with_tile(test, 2 * kKeyTile))) << test.name;
+    }
+}
+
+TEST(Accuracy, SmallValuesOfRowsWithLowScoresAreNotLost) {
+    // Every score about -48 in base-2 units, V down to 1e-30: nothing may sink into the denormals.
+    const Shape shape{1, 64, 1};
+    std::vector<float> q(64, 1.0f), k(64), v(64), out(64);
+    for (size_t i = 0; i < 64; ++i) {
+        k[i] = -33.0f - 0.01f * static_cast<float>(i % 7);
+        v[i] = 1e-30f * static_cast<float>(i + 1);
+    }
+    sequential_attention(q.data(), k.data(), v.data(), out.data(), shape.tokens, shape.dim);
+    double sum = 0;
+    double weights = 0;
+    for (size_t i = 0; i < 64; ++i) {
+        sum += std::exp(double{k[i]}) * double{v[i]};
+        weights += std::exp(double{k[i]});
+    }
+    EXPECT_NEAR(double{out[0]} / (sum / weights), 1.0, 1e-6);
+}
+
+TEST(Accuracy, SequentialAttentionIsCloseToFloat64) {
+    const int64_t n = 4096;
+    const int64_t d = 64;
+    const Shape shape{1, n, d};
+    std::vector<float> qkv(shape.batch_input_floats());
+    fill_case_values({shape, CaseKind::uniform, 3}, 0, qkv.size(), qkv.data());
+    const float* q = qkv.data();
+    const float* k = q + shape.matrix_floats();
+    const float* v = k + shape.matrix_floats();
+    std::vector<float> out(shape.matrix_floats());
+    sequential_attention(q, k, v, out.data(), n, d);
+
+    double worst = 0;
+    for (int64_t row = 0; row < n; row += 64) {
+        std::vector<double> s(static_cast<size_t>(n));
+        for (int64_t j = 0; j < n; ++j)
+            for (int64_t t = 0; t < d; ++t)
+                s[static_cast<size_t>(j)] += double{q[row * d + t]} * double{k[j * d + t]} / 8.0;
+        const double top = *std::max_element(s.begin(), s.end());
+        double sum = 0;
+        std::vector<double> o(static_cast<size_t>(d));
+        for (int64_t j = 0; j < n; ++j) {
+            const double p = std::exp(s[static_cast<size_t>(j)] - top);
+            sum += p;
+            for (int64_t x = 0; x < d; ++x) o[static_cast<size_t>(x)] += p * double{v[j * d + x]};
+        }
+        for (int64_t x = 0; x < d; ++x)
+            worst = std::max(
+                worst, std::fabs(o[static_cast<size_t>(x)] / sum - double{out[static_cast<size_t>(row * d + x)]}));
+    }
+    EXPECT_LT(worst, 6e-6);
+    EXPECT_GT(worst, 0); // the oracle must not be the same arithmetic
+}
+
+} // namespace
+} // namespace hw4

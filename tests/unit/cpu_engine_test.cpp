@@ -1,0 +1,306 @@
+#include "src/cpu/engine.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <system_error>
+#include <thread>
+
+#include "src/base/error.h"
+#include "src/base/parallel.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/long_sequence.h"
+
+namespace hw4::cpu {
+namespace {
+
+std::vector<float> attend(const Kernel& kernel, const AttentionCase& test, int threads) {
+    std::vector<float> out(test.expected.size(), NAN); // poisoned: every value must be written
+    attend_batches(kernel, test.shape, test.shape.batches, test.qkv.data(), out.data(), threads);
+    return out;
+}
+
+using Lines = std::unique_ptr<void, void (*)(void*)>;
+
+Lines lines_of(size_t bytes) { return {std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free}; }
+
+class EachKernel : public testing::TestWithParam<const Kernel*> {
+protected:
+    void SetUp() override {
+        if (!GetParam()->supported()) GTEST_SKIP() << "this processor has no " << GetParam()->name;
+    }
+
+    static Arithmetic arithmetic() { return GetParam()->arithmetic; }
+
+    // The last one of the contract's, which runs anywhere.
+    static const Kernel& plainest() {
+        const auto of_contract = [](const Kernel* kernel) { return kernel->arithmetic == arithmetic(); };
+        return **std::find_if(kernels().rbegin(), kernels().rend(), of_contract);
+    }
+};
+
+class EachFloatKernel : public EachKernel {}; // whose rows may have any length
+
+TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
+    for (const Shape& shape : corner_shapes())
+        for (const CaseKind kind : kAllKinds) {
+            const AttentionCase test(shape, kind, 11, arithmetic());
+            EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 2))) << test.name;
+        }
+}
+
+TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    for (int i = 0; i < 100; ++i) {
+        // A quarter with several segments, the others small.
+        const Shape shape =
+            i % 4 == 0 ? Shape{1, pick(1000, 3200), pick(1, 8)} : Shape{pick(1, 4), pick(1, 300), pick(1, 100)};
+        const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
+                                 static_cast<uint64_t>(pick(0, 1 << 30)), arithmetic());
+        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, pick(1, 5)))) << test.name;
+    }
+}
+
+TEST_P(EachKernel, TakesALongSequence) {
+    const LongSequence test(8);
+    for (const int64_t row : {int64_t{0}, test.shape.tokens - 1}) {
+        const std::vector<float> out = test.rows_by(*GetParam(), row, 1);
+        EXPECT_TRUE(same_bytes(test.rows_by(plainest(), row, 1), out)) << row;
+        const std::vector<double> wanted = test.row_by_definition(row);
+        for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], wanted[i], 1e-6) << row << ", column " << i;
+    }
+}
+
+TEST_P(EachKernel, DoesNotDependOnTheNumberOfThreads) {
+    const AttentionCase test({7, 450, 24}, CaseKind::spread, 5, arithmetic());
+    for (const int threads : {1, 2, 3, 16, 100})
+        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, threads))) << threads;
+}
+
+// As many as make each thread take whole ones where there is something to prepare, one less, and many more.
+TEST_P(EachKernel, TakesAnyNumberOfBatches) {
+    for (const Shape& shape : {Shape{15, 130, 5}, Shape{16, 130, 5}, Shape{1, 3, 2}, Shape{14000, 8, 4}}) {
+        const AttentionCase test(shape, CaseKind::uniform, 8, arithmetic());
+        for (const int threads : {1, 2, 5})
+            EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, threads))) << test.name << ", " << threads;
+    }
+}
+
+TEST_P(EachKernel, TakesLargeDimensions) {
+    const int64_t dim = arithmetic() == Arithmetic::f32 ? 1000 : fixed::kMostColumns;
+    const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, arithmetic());
+    EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
+}
+
+// Packed in several stretches by kernels that pack; three tiles of keys, the last of which is a segment of its own.
+TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
+    for (const int64_t tokens : {1, 66}) {
+        const AttentionCase& test = reference_case({1, tokens, (1 << 16) + 37}, CaseKind::spread, 7);
+        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 2))) << test.name;
+    }
+}
+
+// One batch of one row of ten million columns is a file of 120 MB: its workspace may not be that of a whole block.
+TEST_P(EachFloatKernel, TakesTheWorkspaceOfAFewLongRows) {
+    EXPECT_LT(GetParam()->workspace_floats(1, 10'000'000) * sizeof(float), size_t{4'000'000'000});
+}
+
+// Blocks of fewer rows than the kernel could take, with marks behind the end of the workspace.
+TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
+    constexpr uint32_t kUntouched = 0x5a5a5a5a;
+    constexpr size_t kBeyond = 4096;
+    const AttentionCase& test = reference_case({1, 70, 33}, CaseKind::uniform, 9, arithmetic());
+    const int64_t dim = test.shape.dim;
+    const float* q = test.qkv.data();
+    const float* k = q + test.shape.matrix_floats();
+    const float* v = k + test.shape.matrix_floats();
+    const Kernel& kernel = *GetParam();
+    const auto prepared = lines_of(kernel.prepare == nullptr ? 0 : kernel.prepared_bytes(test.shape.tokens, dim));
+    if (kernel.prepare != nullptr)
+        kernel.prepare({k, v, test.shape.tokens, dim, 0, (test.shape.tokens + kPreparedKeys - 1) / kPreparedKeys},
+                       prepared.get());
+    size_t before = 0;
+    for (const int64_t rows : {1, 5, 30}) {
+        const size_t floats = kernel.workspace_floats(rows, dim);
+        EXPECT_GE(floats, before) << rows;
+        EXPECT_LE(floats, kernel.workspace_floats(kernel.block_rows, dim)) << rows;
+        before = floats;
+        const auto workspace = lines_of((floats + kBeyond) * sizeof(float));
+        auto* const numbers = static_cast<float*>(workspace.get());
+        std::fill(numbers, numbers + floats + kBeyond, float_of(kUntouched));
+        std::vector<float> out(static_cast<size_t>(rows * dim), NAN);
+        kernel.attend({q, k, v, out.data(), rows, test.shape.tokens, dim, scale_for(dim), prepared.get()}, numbers);
+        EXPECT_TRUE(same_bytes({test.expected.begin(), test.expected.begin() + rows * dim}, out)) << rows;
+        EXPECT_TRUE(std::all_of(numbers + floats, numbers + floats + kBeyond, [](float x) {
+            return bits_of(x) == kUntouched;
+        })) << rows;
+    }
+}
+
+TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
+    const AttentionCase test = AttentionCase::with_negative_zeros(arithmetic());
+    EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
+}
+
+std::vector<const Kernel*> kernels_of(Arithmetic arithmetic) {
+    std::vector<const Kernel*> list;
+    for (const Kernel* kernel : kernels())
+        if (kernel->arithmetic == arithmetic) list.push_back(kernel);
+    return list;
+}
+
+std::string name_of_instance(const testing::TestParamInfo<const Kernel*>& instance) { return instance.param->name; }
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels()), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, EachFloatKernel, testing::ValuesIn(kernels_of(Arithmetic::f32)), name_of_instance);
+
+// While one lives, no thread can be started: no address space holds its stack.
+class NoNewThreads {
+public:
+    NoNewThreads() {
+        pthread_attr_init(&before_);
+        EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+        pthread_attr_t boundless;
+        pthread_attr_init(&boundless);
+        EXPECT_EQ(pthread_attr_setstacksize(&boundless, size_t{1} << 60), 0);
+        EXPECT_EQ(pthread_setattr_default_np(&boundless), 0);
+        pthread_attr_destroy(&boundless);
+    }
+    NoNewThreads(const NoNewThreads&) = delete;
+    NoNewThreads& operator=(const NoNewThreads&) = delete;
+    ~NoNewThreads() {
+        pthread_setattr_default_np(&before_);
+        pthread_attr_destroy(&before_);
+    }
+
+private:
+    pthread_attr_t before_;
+};
+
+TEST(OnThreads, RunsTheWorkOnceOnEach) {
+    for (const int threads : {1, 2, 5}) {
+        std::mutex mutex;
+        std::multiset<std::thread::id> seen;
+        on_threads(threads, [&] {
+            const std::lock_guard<std::mutex> lock(mutex);
+            seen.insert(std::this_thread::get_id());
+        });
+        EXPECT_EQ(seen.size(), static_cast<size_t>(threads));
+        EXPECT_EQ(seen.count(std::this_thread::get_id()), 1u);
+    }
+}
+
+TEST(AvailableProcessors, AreThoseThatThisProcessMayRunOn) {
+    std::thread([] { // whose own they are
+        cpu_set_t before;
+        ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+        EXPECT_EQ(available_processors(), CPU_COUNT(&before));
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        for (size_t cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+            if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+        ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+        EXPECT_EQ(available_processors(), 1);
+    })
+        .join();
+}
+
+TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
+    for (const Arithmetic arithmetic : kArithmetics) {
+        const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6, arithmetic);
+        const NoNewThreads none;
+        ASSERT_THROW(std::thread([] {}).join(), std::system_error);
+        EXPECT_TRUE(same_bytes(test.expected, attend(choose_kernel("", arithmetic), test, 4))) << name_of(arithmetic);
+    }
+}
+
+// One chunk is written while the next is computed, but not of chunks so large that two would be too much memory.
+TEST(CpuSlots, AreTwoUnlessAChunkIsLargeOrAlone) {
+    const auto slots = [](const Shape& shape, int64_t chunk_batches) {
+        EngineRequest request;
+        request.shape = shape;
+        request.options.chunk_batches = chunk_batches;
+        return make_engine(request)->slots();
+    };
+    constexpr int64_t kMost = (int64_t{64} << 20) / 12; // floats of a matrix
+    EXPECT_EQ(slots({2, kMost, 1}, 1), 2);
+    EXPECT_EQ(slots({2, kMost + 1, 1}, 1), 1);
+    EXPECT_EQ(slots({3, kMost / 2, 1}, 2), 2);
+    EXPECT_EQ(slots({3, kMost / 2 + 1, 1}, 2), 1);
+    EXPECT_EQ(slots({2, 8, 8}, 2), 1) << "there is no second chunk";
+}
+
+TEST(CpuEngine, TellsWhatItIs) {
+    EngineRequest request;
+    request.shape = {9, 50, 20};
+    request.options.kernel = "fixed_generic";
+    request.options.arithmetic = Arithmetic::fixed;
+    request.options.chunk_batches = 2;
+    for (const int threads : {1, 3}) {
+        request.options.threads = threads;
+        const EngineFacts facts = make_engine(request)->finish();
+        EXPECT_EQ(facts.device, "cpu");
+        EXPECT_EQ(facts.device_name, threads == 1 ? "1 thread" : "3 threads");
+        EXPECT_EQ(facts.kernel, "fixed_generic");
+        EXPECT_EQ(facts.arithmetic, Arithmetic::fixed);
+        EXPECT_EQ(facts.streams, 0);
+        EXPECT_EQ(facts.copies, "none");
+        EXPECT_EQ(facts.threads, threads);
+        EXPECT_EQ(facts.chunk_batches, 2);
+        EXPECT_EQ(facts.queries_at_once, 50);
+        EXPECT_EQ(facts.device_bytes, 0u);
+    }
+    request.options.threads = 0;
+    EXPECT_EQ(make_engine(request)->finish().threads, available_processors());
+}
+
+TEST(ChooseCpuKernel, TakesTheFirstSupportedOneOfTheContract) {
+    for (const Arithmetic arithmetic : kArithmetics) {
+        const Kernel* best = &choose_kernel("", arithmetic);
+        EXPECT_TRUE(best->supported());
+        EXPECT_EQ(best->arithmetic, arithmetic);
+        for (const Kernel* kernel : kernels()) {
+            if (kernel == best) break;
+            EXPECT_FALSE(kernel->supported() && kernel->arithmetic == arithmetic) << kernel->name;
+        }
+    }
+}
+
+void expect_refusal(const std::string& name, Arithmetic arithmetic, const std::string& reason) {
+    try {
+        choose_kernel(name, arithmetic);
+        ADD_FAILURE() << name << " was accepted";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::usage);
+        EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+}
+
+TEST(ChooseCpuKernel, RefusesOneOfAnotherContract) {
+    expect_refusal("generic", Arithmetic::fixed, "kernel 'generic' computes f32, not fixed");
+    expect_refusal("fixed_generic", Arithmetic::f32, "kernel 'fixed_generic' computes fixed, not f32");
+}
+
+TEST(ChooseCpuKernel, FindsEachByNameAndRefusesOthers) {
+    for (const Kernel* kernel : kernels()) {
+        if (kernel->supported())
+            EXPECT_EQ(&choose_kernel(kernel->name, kernel->arithmetic), kernel);
+        else
+            expect_refusal(kernel->name, kernel->arithmetic, "this processor does not support it");
+    }
+    expect_refusal("mmx", Arithmetic::f32, "generic"); // the message names what there is
+}
+
+} // namespace
+} // namespace hw4::cpu

@@ -1,0 +1,335 @@
+#include "src/problem/domain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "src/contracts/f32/forward.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+float above(float x) { return std::nextafter(x, kInf); }
+
+// `count` batches of 4 tokens with 3 features, batch `first` being the first.
+class Domain : public ::testing::Test {
+protected:
+    static constexpr int64_t kFirst = 5;
+    const Shape shape_{100, 4, 3};
+    std::vector<float> data_ = std::vector<float>(2 * 36, 1.0f);
+
+    float* batch(int64_t b) { return data_.data() + 36 * (b - kFirst); }
+    float* q(int64_t b) { return batch(b); }
+    float* k(int64_t b) { return batch(b) + 12; }
+    float* v(int64_t b) { return batch(b) + 24; }
+
+    void check(int64_t count) const { DomainCheck("a.in", shape_).check(kFirst * 12, count * 12, data_.data()); }
+
+    // The two batches in stretches of so many rows, examined last to first and joined first to last.
+    Failure failure_in_stretches(int64_t rows) const {
+        return failure_of([&] {
+            DomainCheck check("a.in", shape_);
+            std::vector<Findings> findings(static_cast<size_t>((24 + rows - 1) / rows));
+            for (size_t i = findings.size(); i-- > 0;) {
+                const int64_t first = static_cast<int64_t>(i) * rows;
+                findings[i] =
+                    check.examine(kFirst * 12 + first, std::min(rows, 24 - first), data_.data() + first * shape_.dim);
+            }
+            for (const Findings& found : findings) check.join(found);
+        });
+    }
+
+    Failure failure() const {
+        return failure_of([&] { check(2); });
+    }
+    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
+};
+
+TEST(Columns, AreLimitedUnderFixedAlone) {
+    const auto refusal = [](int64_t dim, Arithmetic arithmetic) {
+        return failure_of([&] { refuse_many_columns("a.in", {1, 1, dim}, arithmetic); });
+    };
+    EXPECT_EQ(refusal(256, Arithmetic::fixed), Failure{});
+    EXPECT_EQ(refusal(257, Arithmetic::fixed),
+              (Failure{ExitCode::bad_data, "a.in: d is 257, the contract fixed needs at most 256"}));
+    EXPECT_EQ(refusal(257, Arithmetic::f32), Failure{});
+}
+
+TEST_F(Domain, AcceptsOrdinaryNumbers) { EXPECT_EQ(failure(), Failure{}); }
+
+TEST_F(Domain, NamesEveryPlaceOfANumberThatIsNotFinite) {
+    const std::vector<std::pair<float, std::string>> numbers = {
+        {kNan, "nan"}, {-kNan, "-nan"}, {float_of(0x7f800001), "nan"}, {kInf, "inf"}, {-kInf, "-inf"}};
+    for (const auto& [number, text] : numbers)
+        for (const int64_t b : {kFirst, kFirst + 1})
+            for (const int matrix : {0, 1, 2})
+                for (const int element : {0, 4, 11}) {
+                    float& place = batch(b)[12 * matrix + element];
+                    const float before = std::exchange(place, number);
+                    EXPECT_EQ(failure(), bad("batch " + std::to_string(b) + ", " + "QKV"[matrix] + ", row " +
+                                             std::to_string(element / 3) + ", column " + std::to_string(element % 3) +
+                                             ": " + text + ", need a finite number"));
+                    place = before;
+                }
+}
+
+TEST_F(Domain, NamesTheFirstOfSeveral) {
+    v(6)[3] = kNan;
+    k(5)[11] = kNan;
+    k(5)[8] = kInf;
+    EXPECT_EQ(failure(), bad("batch 5, K, row 2, column 2: inf, need a finite number"));
+}
+
+TEST_F(Domain, LooksAtTheGivenBatchesOnly) {
+    q(6)[0] = kNan;
+    EXPECT_EQ(failure_of([&] { check(1); }), Failure{});
+    EXPECT_EQ(failure_of([&] { check(0); }), Failure{});
+}
+
+TEST_F(Domain, ScoresMayReachTheLimitButNotPassIt) {
+    ASSERT_EQ(kScoreLimit, 0x1p126);
+    k(6)[7] = -0x1p63f;
+    q(6)[6] = -0x1p62f;
+    q(6)[7] = 0x1p61f;
+    q(6)[8] = 0x1p61f; // sum|q| = 2^63
+    EXPECT_EQ(failure(), Failure{});
+    q(6)[8] = above(0x1p61f);
+    EXPECT_EQ(failure(), bad("batch 6, Q, row 2: scores up to 8.50705943e+37 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(Domain, NamesTheRowWithTheLargestScores) {
+    k(5)[0] = 0x1p100f;
+    q(5)[4] = 0x1p30f;
+    q(5)[7] = 0x1p31f;
+    q(5)[10] = -0x1p31f; // as large, but later
+    EXPECT_EQ(failure(), bad("batch 5, Q, row 2: scores up to 2.72225894e+39 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+// Q, K and V of a batch in different stretches, two batches in one, one row at a time.
+TEST_F(Domain, FindsTheSameInStretchesOfAnyLength) {
+    const auto same_in_stretches = [&] {
+        for (int64_t rows = 1; rows <= 25; ++rows) EXPECT_EQ(failure_in_stretches(rows), failure()) << rows;
+    };
+    same_in_stretches();
+    k(6)[7] = -0x1p63f;
+    q(6)[8] = 0x1p63f; // more than 2^126 with the two ones beside it
+    same_in_stretches();
+    k(6)[7] = 1.0f;
+    v(5)[2] = 0x1p51f;
+    same_in_stretches();
+    k(6)[11] = kNan;
+    v(5)[2] = 1.0f;
+    same_in_stretches();
+}
+
+// The stretch that shows the flaw of the later batch may end the earlier one.
+TEST_F(Domain, NamesTheEarlierOfTwoBatchesInStretchesOfAnyLength) {
+    v(5)[0] = 0x1p51f;
+    q(6)[0] = kNan;
+    for (int64_t rows = 1; rows <= 25; ++rows)
+        EXPECT_EQ(failure_in_stretches(rows), bad("batch 5, V: N * max|V| = 9.00719925e+15, need at most "
+                                                  "4.50359963e+15"))
+            << rows;
+}
+
+TEST_F(Domain, JoinsBatchesWhoseStretchesDoNotFit) {
+    v(6)[11] = 0x1p51f;
+    EXPECT_EQ(failure_in_stretches(7), bad("batch 6, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
+    v(6)[11] = 0x1p50f;
+    EXPECT_EQ(failure_in_stretches(7), Failure{});
+}
+
+TEST_F(Domain, OneLargeElementDoesNotCountDTimes) {
+    // d * max|Q| * max|K| is three times the limit, but no row comes near.
+    k(5)[0] = 0x1p63f;
+    for (const int row : {0, 1, 2, 3}) {
+        q(5)[3 * row] = 0x1p63f;
+        q(5)[3 * row + 1] = q(5)[3 * row + 2] = 0.0f;
+    }
+    EXPECT_EQ(failure(), Failure{});
+    q(5)[11] = 0x1p45f;
+    EXPECT_EQ(failure(), bad("batch 5, Q, row 3: scores up to 8.50709162e+37 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(Domain, LargestFloatsAreRefusedWithoutOverflow) {
+    const float largest = std::numeric_limits<float>::max();
+    std::fill(data_.begin(), data_.end(), largest);
+    EXPECT_EQ(failure(), bad("batch 5, Q, row 0: scores up to 3.47376226e+77 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+    // Alone it is fine where the other side is small enough.
+    std::fill(q(5), q(5) + 12, 0.0f);
+    std::fill(v(5), v(5) + 12, 0.0f);
+    std::fill(q(6), q(6) + 12, std::numeric_limits<float>::denorm_min());
+    std::fill(v(6), v(6) + 12, 0.0f);
+    EXPECT_EQ(failure(), Failure{});
+}
+
+TEST_F(Domain, ValuesMayReachTheLimitButNotPassIt) {
+    ASSERT_EQ(kValueLimit, 0x1p52);
+    v(6)[11] = -0x1p50f; // times 4 tokens
+    EXPECT_EQ(failure(), Failure{});
+    v(6)[11] = -above(0x1p50f);
+    EXPECT_EQ(failure(), bad("batch 6, V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15"));
+}
+
+TEST_F(Domain, AcceptsDenormalsAndZerosOfBothSigns) {
+    const float smallest = std::numeric_limits<float>::denorm_min();
+    const std::vector<float> tiny = {0.0f, -0.0f, smallest, -smallest, float_of(0x007fffff), float_of(0x807fffff)};
+    for (size_t i = 0; i < data_.size(); ++i) data_[i] = tiny[i % tiny.size()];
+    EXPECT_EQ(failure(), Failure{});
+}
+
+// Two batches of 2 tokens with 3 features, cut into stretches in each of the 2^11 ways there are: bit i of `cuts` is
+// one after row i.
+class DomainInPieces : public ::testing::Test {
+protected:
+    static constexpr int64_t kFirst = 5;
+    static constexpr int64_t kRows = 12;
+    const Shape shape_{100, 2, 3};
+    std::vector<float> data_ = std::vector<float>(kRows * 3, 1.0f);
+
+    float* q(int64_t b) { return data_.data() + 18 * (b - kFirst); }
+    float* k(int64_t b) { return q(b) + 6; }
+    float* v(int64_t b) { return q(b) + 12; }
+
+    Failure failure_with(unsigned cuts) const {
+        return failure_of([&] {
+            DomainCheck check("a.in", shape_);
+            for (int64_t first = 0, row = 0; row < kRows; ++row) {
+                if (row + 1 < kRows && (cuts >> row & 1) == 0) continue;
+                check.check(kFirst * 6 + first, row + 1 - first, data_.data() + first * shape_.dim);
+                first = row + 1;
+            }
+        });
+    }
+
+    void expect_in_all_pieces(const Failure& wanted) const {
+        for (unsigned cuts = 0; cuts < 1u << (kRows - 1); ++cuts) ASSERT_EQ(failure_with(cuts), wanted) << cuts;
+    }
+
+    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
+};
+
+TEST_F(DomainInPieces, ScoresMayReachTheLimitButNotPassIt) {
+    q(6)[4] = -0x1p63f;
+    q(6)[3] = q(6)[5] = 0.0f;
+    k(6)[1] = -0x1p63f;
+    expect_in_all_pieces({});
+    q(6)[5] = 0x1p11f; // sum|q| is the next double
+    expect_in_all_pieces(bad("batch 6, Q, row 1: scores up to 8.50705917e+37 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(DomainInPieces, ValuesMayReachTheLimitButNotPassIt) {
+    v(5)[2] = -0x1p51f; // times 2 tokens
+    v(6)[5] = 0x1p51f;
+    expect_in_all_pieces({});
+    v(5)[2] = -above(0x1p51f);
+    expect_in_all_pieces(bad("batch 5, V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15"));
+}
+
+TEST_F(DomainInPieces, NamesTheFirstOfEqualRows) {
+    k(6)[0] = 0x1p100f;
+    for (const int element : {0, 4}) q(6)[element] = 0x1p30f;
+    expect_in_all_pieces(bad("batch 6, Q, row 0: scores up to 1.36112947e+39 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+    q(6)[5] = 0x1p8f; // the second is larger by the least that a sum can be
+    expect_in_all_pieces(bad("batch 6, Q, row 1: scores up to 1.36112979e+39 (sum|q| * max|K|), need at most "
+                             "8.50705917e+37"));
+}
+
+TEST_F(DomainInPieces, NamesThePlaceOfANumberThatIsNotFinite) {
+    const std::pair<size_t, const char*> places[] = {
+        {1, "batch 5, Q, row 0, column 1"}, {11, "batch 5, K, row 1, column 2"}, {35, "batch 6, V, row 1, column 2"}};
+    for (const auto& [place, name] : places) {
+        const float before = std::exchange(data_[place], kNan);
+        expect_in_all_pieces(bad(std::string(name) + ": nan, need a finite number"));
+        data_[place] = before;
+    }
+}
+
+// Sums and maxima are taken in vectors: every column of a row must count, and count once, wherever a row begins or ends
+// in them.
+class DomainOfDim : public ::testing::TestWithParam<int64_t> {
+protected:
+    const int64_t dim_ = GetParam();
+    const Shape shape_{1, 2, dim_};
+    std::vector<float> data_ = std::vector<float>(shape_.batch_input_floats());
+
+    float* matrix(int which) { return data_.data() + static_cast<size_t>(which) * shape_.matrix_floats(); }
+    Failure failure() const {
+        return failure_of([&] { DomainCheck("a.in", shape_).check(0, shape_.input_rows(), data_.data()); });
+    }
+    // wanted(row, column) for every element of a matrix that becomes x, all others being as they are.
+    template <class Wanted>
+    void expect_everywhere(int which, float x, const Wanted& wanted) {
+        for (int64_t i = 0; i < 2 * dim_; ++i) {
+            const float before = std::exchange(matrix(which)[i], x);
+            EXPECT_EQ(failure(), wanted(i / dim_, i % dim_)) << "QKV"[which] << " " << i;
+            matrix(which)[i] = before;
+        }
+    }
+    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: batch 0, " + message}; }
+    static Failure high_scores(int64_t row, const char* scores) {
+        return bad("Q, row " + std::to_string(row) + ": scores up to " + scores +
+                   " (sum|q| * max|K|), need at most 8.50705917e+37");
+    }
+};
+
+TEST_P(DomainOfDim, NamesEveryPlaceOfANumberThatIsNotFinite) {
+    for (const auto& [number, text] : {std::pair{kNan, "nan"}, {kInf, "inf"}, {-kInf, "-inf"}})
+        for (const int which : {0, 1, 2})
+            expect_everywhere(which, number, [&, what = text](int64_t row, int64_t column) {
+                return bad(std::string(1, "QKV"[which]) + ", row " + std::to_string(row) + ", column " +
+                           std::to_string(column) + ": " + what + ", need a finite number");
+            });
+}
+
+TEST_P(DomainOfDim, OneLargeNumberInAnyColumnReachesTheLimit) {
+    const auto accepted = [](int64_t, int64_t) { return Failure{}; };
+    matrix(1)[0] = 0x1p63f;
+    expect_everywhere(0, -0x1p63f, accepted);
+    expect_everywhere(0, above(0x1p63f), [](int64_t row, int64_t) { return high_scores(row, "8.50706019e+37"); });
+    matrix(1)[0] = 0.0f;
+    matrix(0)[dim_] = 0x1p63f;
+    expect_everywhere(1, -0x1p63f, accepted);
+    expect_everywhere(1, above(0x1p63f), [](int64_t, int64_t) { return high_scores(1, "8.50706019e+37"); });
+    expect_everywhere(2, -0x1p51f, accepted);
+    expect_everywhere(2, above(0x1p51f), [](int64_t, int64_t) {
+        return bad("V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15");
+    });
+}
+
+TEST_P(DomainOfDim, EveryColumnOfARowCountsOnce) {
+    std::fill(matrix(0) + dim_, matrix(0) + 2 * dim_, -1.0f); // sum|q| = d
+    auto largest = static_cast<float>(kScoreLimit / static_cast<double>(dim_));
+    if (double{largest} * static_cast<double>(dim_) > kScoreLimit) largest = std::nextafter(largest, 0.0f);
+    matrix(1)[dim_] = largest;
+    EXPECT_EQ(failure(), Failure{});
+    matrix(1)[dim_] = above(largest);
+    EXPECT_EQ(failure().code, ExitCode::bad_data);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dims, DomainOfDim, testing::Values(1, 7, 8, 9, 31, 32, 33, 256));
+
+TEST(DomainOfALargeCase, NamesPlacesBeyond32Bits) {
+    const Shape shape{6, 1 << 29, 1};
+    const int64_t values_of_last_batch = 17 * shape.tokens; // row 9126805504 of the file
+    const int64_t row = 500000000;
+    EXPECT_EQ(failure_of([&] { DomainCheck("a.in", shape).check(values_of_last_batch + row, 1, &kNan); }),
+              (Failure{ExitCode::bad_data, "a.in: batch 5, V, row 500000000, column 0: nan, need a finite number"}));
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,181 @@
+// The reference of the contract "fixed" against float64: within the bound that report/error_of_fixed.md derives.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "src/contracts/fixed/forward.h"
+#include "tests/support/attention_case.h"
+
+namespace hw4::fixed {
+namespace {
+
+// One row by the definition, and how far from it the contract's may be.
+struct ExactRow {
+    std::vector<double> o;
+    double tolerance = 0;
+};
+
+float largest_in(const float* x, int64_t count) {
+    float largest = 0;
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
+    return largest;
+}
+
+// The tolerance is the bound of report/error_of_fixed.md, which has the reasons, by key and by tile.
+ExactRow exact_row(const float* q, const float* k, const float* v, int64_t n, int64_t d) {
+    const auto magnitude_in = [](const float* x, int64_t count) { return std::max(largest_in(x, count), 0x1p-127f); };
+    const double c = std::log2(std::exp(1.0)) / std::sqrt(static_cast<double>(d));
+    const double q_magnitude = double{magnitude_in(q, d)} * std::min(c, 2.0);
+    const double v_magnitude = magnitude_in(v, n * d);
+    std::vector<double> exponents(static_cast<size_t>(n));
+    for (int64_t j = 0; j < n; ++j) {
+        double score = 0;
+        for (int64_t t = 0; t < d; ++t) score += double{q[t]} * double{k[j * d + t]};
+        exponents[static_cast<size_t>(j)] = c * score;
+    }
+    const double top = *std::max_element(exponents.begin(), exponents.end());
+    ExactRow row;
+    row.o.resize(static_cast<size_t>(d));
+    double sum = 0;         // of weights
+    double off_weights = 0; // each times its own relative error
+    double off_values = 0;
+    for (int64_t tile = 0; tile < n; tile += kTileKeys) {
+        const int64_t keys = std::min<int64_t>(kTileKeys, n - tile);
+        const double unit =
+            std::exp2(-19.9) * std::max(q_magnitude, 0x1p-126) * double{magnitude_in(k + tile * d, keys * d)};
+        double most = 0; // of the tile's weights
+        for (int64_t j = tile; j < tile + keys; ++j) {
+            const double score = exponents[static_cast<size_t>(j)];
+            const double s = (1.25 * static_cast<double>(d) + 1) * unit + 0x1p-23 + std::fabs(score) * 0x1p-22;
+            const double p = std::exp2(score - top);
+            sum += p;
+            off_weights += p * std::min(std::exp2(s) - 1 + 4e-7, 1.0);
+            most = std::max(most, p);
+            for (int64_t x = 0; x < d; ++x) row.o[static_cast<size_t>(x)] += p * double{v[j * d + x]};
+        }
+        off_values += most * (0x1p-14 * double{magnitude_in(v + tile * d, keys * d)} + 0x1p-17 * v_magnitude);
+    }
+    for (double& x : row.o) x /= sum;
+
+    const double e = off_weights / sum;
+    const double by_weights = e < 0.5 ? 2 * e / (1 - e) : 2.0;
+    const int64_t tiles = (n + kTileKeys - 1) / kTileKeys;
+    row.tolerance = v_magnitude * (by_weights + static_cast<double>(tiles + 4) * 0x1p-22) + off_values / sum + 0x1p-147;
+    return row;
+}
+
+struct Errors {
+    double largest = 0;      // |O - exact|
+    double of_tolerance = 0; // the same, over what is allowed
+};
+
+Errors errors_of(const AttentionCase& test, int64_t row_step) {
+    Errors errors;
+    const int64_t n = test.shape.tokens;
+    const int64_t d = test.shape.dim;
+    for (int64_t b = 0; b < test.shape.batches; ++b)
+        for (int64_t row = 0; row < n; row += row_step) {
+            const float* q = test.qkv.data() + static_cast<size_t>(b) * test.shape.batch_input_floats();
+            const ExactRow exact = exact_row(q + row * d, q + n * d, q + 2 * n * d, n, d);
+            const float* out = test.expected.data() + (b * n + row) * d;
+            for (int64_t x = 0; x < d; ++x) {
+                const double error = std::fabs(double{out[x]} - exact.o[static_cast<size_t>(x)]);
+                if (!(error <= std::numeric_limits<double>::max())) return {HUGE_VAL, HUGE_VAL};
+                errors.largest = std::max(errors.largest, error);
+                errors.of_tolerance = std::max(errors.of_tolerance, error / exact.tolerance);
+            }
+        }
+    return errors;
+}
+
+TEST(FixedAccuracy, IsWithinTheToleranceForEveryKindOfData) {
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{2, 63, 7}, Shape{1, 64, 33}, Shape{2, 65, 64}, Shape{1, 300, 128},
+                               Shape{1, 200, 256}, Shape{1, 1000, 5}})
+        for (const CaseKind kind : kAllKinds) {
+            const AttentionCase test(shape, kind, 17, Arithmetic::fixed);
+            EXPECT_LE(errors_of(test, shape.tokens > 100 ? 7 : 1).of_tolerance, 1.0) << test.name;
+        }
+}
+
+// Heavy tails, one huge number among small ones, magnitudes from 2^-20 to 2^20.
+TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
+    std::mt19937 random(29);
+    std::student_t_distribution<float> heavy(2.0f);
+    std::normal_distribution<float> normal;
+    std::uniform_int_distribution<int> exponent(-20, 20);
+    const auto fill_each = [](auto draw) {
+        return [draw](float* qkv, int64_t) mutable {
+            for (size_t i = 0; i < size_t{3} * 150 * 48; ++i) qkv[i] = draw(i);
+        };
+    };
+    const auto expect = [](const char* what, const auto& fill) {
+        const AttentionCase test = AttentionCase::filled({1, 150, 48}, what, fill, Arithmetic::fixed);
+        EXPECT_LE(errors_of(test, 3).of_tolerance, 1.0) << test.name;
+    };
+    expect("Student's t", fill_each([&](size_t) { return heavy(random); }));
+    expect("outliers", fill_each([&](size_t i) { return normal(random) * (i % 500 == 0 ? 20.0f : 1.0f); }));
+    expect("a larger key", fill_each([&](size_t i) { return normal(random) * (i == 7203 ? 100.0f : 1.0f); }));
+    expect("a huge key", fill_each([&](size_t i) { return normal(random) * (i == 7203 ? 1e6f : 1.0f); }));
+    expect("a huge value", fill_each([&](size_t i) { return normal(random) * (i == 14405 ? 1e6f : 1.0f); }));
+    expect("powers of two",
+           fill_each([&](size_t) { return std::ldexp(normal(random) < 0 ? -1.0f : 1.0f, exponent(random)); }));
+}
+
+// Of ordinary data the roundings mostly cancel: values within 3, and as close to them as f32's are.
+TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
+    for (const Shape& shape : {Shape{1, 4096, 64}, Shape{2, 512, 32}, Shape{2, 300, 128}}) {
+        const AttentionCase test(shape, CaseKind::uniform, 3, Arithmetic::fixed);
+        const Errors errors = errors_of(test, shape.tokens / 64);
+        EXPECT_LT(errors.largest, 6e-6) << test.name;
+        EXPECT_GT(errors.largest, 0) << "the oracle must not be the same arithmetic";
+    }
+}
+
+// Every digit of Q, K and V at its end, in as many columns as there may be. The sanitizers see an overflow here.
+TEST(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
+    const float factor = query_factor(scale_for(kMostColumns).c);
+    const float q = static_cast<float>(kLargest) / factor;
+    ASSERT_EQ(quantised(q * factor, factors(exponent_for(q * factor))), kLargest);
+    const float most = static_cast<float>(kLargest) / kWiden;
+    ASSERT_EQ(quantised(most, tile_factors(tile_exponent(most))), kLargest);
+    for (const float sign : {1.0f, -1.0f})
+        for (const float scale : {1.0f, 0x1p-30f, 0x1p-60f}) { // scores are whole, have fractions, are cut
+            const auto fill = [&](float* qkv, int64_t) {
+                const size_t matrix = size_t{70} * kMostColumns;
+                std::fill(qkv, qkv + matrix, q);
+                std::fill(qkv + matrix, qkv + 2 * matrix, sign * scale * most);
+                std::fill(qkv + 2 * matrix, qkv + 3 * matrix, most);
+            };
+            const AttentionCase test = AttentionCase::filled({1, 70, kMostColumns}, "largest", fill, Arithmetic::fixed);
+            for (const float x : test.expected) ASSERT_NEAR(x, most, 0x1p-20f * most);
+        }
+}
+
+// A huge key costs its own tile alone: where others win, results are as good as ever.
+TEST(FixedAccuracy, OfOtherTilesDoesNotSufferFromAHugeNumber) {
+    std::mt19937 random(31);
+    std::normal_distribution<float> normal;
+    constexpr int64_t kTokens = 192;
+    constexpr int64_t kColumns = 32;
+    const auto fill = [&](float* qkv, int64_t) {
+        const int64_t matrix = kTokens * kColumns;
+        for (int64_t i = 0; i < 3 * matrix; ++i) qkv[i] = normal(random);
+        for (int64_t row = 0; row < kTokens; ++row) qkv[row * kColumns] = 3.0f;
+        float* const k = qkv + matrix;
+        for (int64_t key = 0; key < kTileKeys; ++key) k[key * kColumns] = -100.0f; // the first tile's weights are tiny
+        k[5 * kColumns + 1] = 1e4f;
+        for (int64_t row = 0; row < kTokens; ++row) qkv[row * kColumns + 1] = 0.0f; // nor does it win itself
+    };
+    const AttentionCase test =
+        AttentionCase::filled({1, kTokens, kColumns}, "a huge key elsewhere", fill, Arithmetic::fixed);
+    const Errors errors = errors_of(test, 1);
+    EXPECT_LE(errors.of_tolerance, 1.0);
+    EXPECT_LT(errors.largest, 1e-5);
+}
+
+} // namespace
+} // namespace hw4::fixed

@@ -1,0 +1,58 @@
+// What the pre-pass of fixed finds out about a batch's tiles, and when the kernels may count on it. As they put it
+// together: with maxima, from 0 on.
+#include "src/gpu/fixed/forward/batch_facts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+
+namespace hw4::gpu::fixed_point {
+namespace {
+
+ExponentRange range_of(std::initializer_list<int> exponents) {
+    ExponentRange range{0, 0};
+    for (const int exponent : exponents) {
+        const ExponentRange of = ExponentRange::of(exponent);
+        range.above = std::max(range.above, of.above);
+        range.below = std::max(range.below, of.below);
+    }
+    return range;
+}
+
+TEST(ExponentRange, HoldsTheLargestAndTheSmallest) {
+    for (int a = ExponentRange::kLeast; a <= ExponentRange::kMost; ++a)
+        for (int b = a; b <= ExponentRange::kMost; ++b) {
+            const ExponentRange range = range_of({a, b, a});
+            ASSERT_EQ(range.smallest(), a);
+            ASSERT_EQ(range.largest(), b);
+            ASSERT_EQ(range.is_one(), a == b);
+        }
+}
+
+TEST(ExponentRange, OfNoTileIsNotOne) { EXPECT_FALSE((ExponentRange{0, 0}.is_one())); }
+
+TEST(ExponentRange, IsThatOfAllFloats) {
+    EXPECT_EQ(fixed::exponent_for(std::numeric_limits<float>::max()), ExponentRange::kLeast);
+    EXPECT_EQ(fixed::exponent_for(0.0f), ExponentRange::kMost);
+    EXPECT_EQ(fixed::exponent_for(std::numeric_limits<float>::denorm_min()), ExponentRange::kMost);
+}
+
+TEST(IsSteady, WhereNothingChangesFromTileToTile) {
+    const auto facts = [](const ExponentRange& k, const ExponentRange& v) { return BatchFacts{k, v, 1.0f}; };
+    EXPECT_TRUE(is_steady(facts(range_of({21, 21}), range_of({20, 20, 20})), 22));
+    EXPECT_FALSE(is_steady(facts(range_of({21, 20}), range_of({20})), 22));
+    EXPECT_FALSE(is_steady(facts(range_of({21}), range_of({20, -40})), 22));
+    EXPECT_FALSE(is_steady(facts({0, 0}, {0, 0}), 22)); // not found out
+}
+
+// As unit_of() cuts what is finer.
+TEST(IsSteady, WhereNoScoreIsTooFine) {
+    const BatchFacts facts{range_of({21}), range_of({20}), 1.0f};
+    for (int row = ExponentRange::kLeast; row <= ExponentRange::kMost; ++row)
+        EXPECT_EQ(is_steady(facts, row), fixed::unit_of(row, 21).cut == 0) << row;
+}
+
+} // namespace
+} // namespace hw4::gpu::fixed_point

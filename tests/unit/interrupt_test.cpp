@@ -1,0 +1,235 @@
+#include "src/base/interrupt.h"
+
+#include <fcntl.h>
+
+#include <utility>
+
+#include "src/base/file_descriptor.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::write_file;
+using ::testing::ExitedWithCode;
+using ::testing::KilledBySignal;
+
+// A child that should have ended by now ends with SIGALRM instead of hanging the tests.
+[[noreturn]] void wait_for_the_end() {
+    ::alarm(5);
+    for (;;) ::pause();
+}
+
+// The signals that are blocked in this thread, as text.
+std::string blocked_signals() {
+    sigset_t set;
+    pthread_sigmask(SIG_BLOCK, nullptr, &set);
+    std::string text;
+    for (int signal = 1; signal < NSIG; ++signal)
+        if (sigismember(&set, signal) == 1) text += " " + std::to_string(signal);
+    return text;
+}
+
+// Whoever runs the tests may have them ignored (nohup).
+void restore_defaults() {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+}
+
+class InterruptDeath : public ::testing::Test {
+protected:
+    void SetUp() override { restore_defaults(); }
+
+    bool make(const std::string& name) {
+        write_file(folder_ / name, "text");
+        return true;
+    }
+    void make_guarded(InterruptGuard& interrupts, const std::string& name) {
+        interrupts.guard({AT_FDCWD, folder_ / name}, [&] { return make(name); });
+    }
+
+    bool there(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+
+    test::TemporaryFolder folder_;
+};
+
+TEST_F(InterruptDeath, SignalRemovesTheGuardedFile) {
+    for (const auto& [signal, code] : {std::pair(SIGTERM, 143), std::pair(SIGINT, 130), std::pair(SIGHUP, 129)}) {
+        make("other");
+        EXPECT_EXIT(
+            {
+                InterruptGuard interrupts;
+                make_guarded(interrupts, "guarded");
+                ::kill(::getpid(), signal);
+                wait_for_the_end();
+            },
+            ExitedWithCode(code), "");
+        EXPECT_FALSE(there("guarded"));
+        EXPECT_TRUE(there("other"));
+    }
+}
+
+TEST_F(InterruptDeath, SignalRemovesTheFileWhereverItsFolderIsNow) {
+    std::filesystem::create_directory(folder_ / "old");
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            const FileDescriptor directory(::open((folder_ / "old").c_str(), O_PATH | O_DIRECTORY));
+            interrupts.guard({directory.get(), "guarded"}, [&] { return make("old/guarded"); });
+            std::filesystem::rename(folder_ / "old", folder_ / "new");
+            ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_FALSE(there("new/guarded"));
+    EXPECT_TRUE(there("new"));
+}
+
+TEST_F(InterruptDeath, SignalWithoutAFileJustEnds) {
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+}
+
+TEST_F(InterruptDeath, SignalWhileTheFileIsMadeRemovesIt) {
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            interrupts.guard({AT_FDCWD, folder_ / "guarded"}, [&] {
+                ::kill(::getpid(), SIGTERM);
+                return make("guarded");
+            });
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_FALSE(there("guarded"));
+}
+
+TEST_F(InterruptDeath, ReleasedFileStays) {
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            make_guarded(interrupts, "guarded");
+            interrupts.release({AT_FDCWD, folder_ / "guarded"}, [&] {
+                ::kill(::getpid(), SIGTERM);
+                std::filesystem::rename(folder_ / "guarded", folder_ / "final");
+                return true;
+            });
+            make("guarded"); // by that name no longer ours
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_TRUE(there("final"));
+}
+
+TEST_F(InterruptDeath, FileWhoseSettlingFailedIsStillGuarded) {
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            make_guarded(interrupts, "guarded");
+            const bool settled = interrupts.release({AT_FDCWD, folder_ / "guarded"}, [] { return false; });
+            if (!settled) ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_FALSE(there("guarded"));
+}
+
+TEST_F(InterruptDeath, FileThatWasNotMadeIsSomebodyElses) {
+    make("taken");
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            const bool made = interrupts.guard({AT_FDCWD, folder_ / "taken"}, [] { return false; });
+            if (!made) ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_TRUE(there("taken"));
+}
+
+TEST_F(InterruptDeath, EveryGuardedFileIsRemovedAndNoOther) {
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            make_guarded(interrupts, "first");
+            make_guarded(interrupts, "second");
+            make_guarded(interrupts, "third");
+            interrupts.release({AT_FDCWD, folder_ / "second"}, [] { return true; });
+            ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_FALSE(there("first"));
+    EXPECT_TRUE(there("second"));
+    EXPECT_FALSE(there("third"));
+}
+
+TEST_F(InterruptDeath, AfterItsEndSignalsActAsBefore) {
+    EXPECT_EXIT(
+        {
+            {
+                InterruptGuard interrupts;
+                make_guarded(interrupts, "guarded");
+                interrupts.release({AT_FDCWD, folder_ / "guarded"}, [] { return true; });
+            }
+            ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        KilledBySignal(SIGTERM), "");
+    EXPECT_TRUE(there("guarded"));
+}
+
+// nohup, and a shell's background jobs, start programs with signals ignored.
+TEST_F(InterruptDeath, IgnoredSignalsStayIgnored) {
+    for (const int signal : {SIGHUP, SIGINT})
+        EXPECT_EXIT(
+            {
+                std::signal(signal, SIG_IGN);
+                InterruptGuard interrupts;
+                make_guarded(interrupts, "guarded");
+                ::kill(::getpid(), signal); // would be taken first
+                ::kill(::getpid(), SIGTERM);
+                wait_for_the_end();
+            },
+            ExitedWithCode(143), "");
+}
+
+TEST_F(InterruptDeath, SignalsOfOthersDoNotDisarmIt) {
+    EXPECT_EXIT(
+        {
+            std::signal(SIGUSR2, SIG_IGN);
+            InterruptGuard interrupts;
+            make_guarded(interrupts, "guarded");
+            ::kill(::getpid(), SIGUSR2);
+            ::kill(::getpid(), SIGTERM);
+            wait_for_the_end();
+        },
+        ExitedWithCode(143), "");
+    EXPECT_FALSE(there("guarded"));
+}
+
+TEST(Interrupt, RestoresTheMask) {
+    restore_defaults();
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGINT); // one that was blocked before must stay so
+    pthread_sigmask(SIG_BLOCK, &one, nullptr);
+    const std::string before = blocked_signals();
+    std::string during;
+    {
+        const InterruptGuard interrupts;
+        during = blocked_signals();
+    }
+    const std::string after = blocked_signals();
+    pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+    EXPECT_EQ(after, before);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+        EXPECT_NE((during + " ").find(" " + std::to_string(signal) + " "), std::string::npos) << signal;
+}
+
+} // namespace
+} // namespace hw4

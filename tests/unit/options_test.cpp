@@ -1,0 +1,194 @@
+#include "src/commands/options.h"
+
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+using Words = std::vector<std::string>;
+
+Options parse(Words words) {
+    words.insert(words.begin(), "hw4");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    return parse_options(static_cast<int>(words.size()), argv.data());
+}
+
+class CommandLine : public ::testing::Test {
+protected:
+    // With it set, getopt_long would end the options at the first name.
+    void SetUp() override { ::unsetenv("POSIXLY_CORRECT"); }
+
+    static Failure failure(const Words& words) {
+        return failure_of([&] { parse(words); });
+    }
+    static Failure wrong(const std::string& message) { return {ExitCode::usage, message + "; see --help"}; }
+};
+
+TEST_F(CommandLine, Defaults) {
+    const Options options = parse({"in", "out"});
+    EXPECT_EQ(options.action, Action::run);
+    EXPECT_EQ(options.device, Device::automatic);
+    EXPECT_EQ(options.engine.arithmetic, Arithmetic::f32);
+    EXPECT_EQ(options.engine.kernel, "");
+    EXPECT_EQ(options.engine.streams, 4);
+    EXPECT_EQ(options.engine.copies, Copies::two_d);
+    EXPECT_EQ(options.engine.threads, 0);
+    EXPECT_FALSE(options.time);
+    EXPECT_FALSE(options.sync);
+    EXPECT_EQ(options.json, "");
+    EXPECT_EQ(options.trace, "");
+    EXPECT_EQ(options.input, "in");
+    EXPECT_EQ(options.output, "out");
+}
+
+TEST_F(CommandLine, EveryOption) {
+    const Options options =
+        parse({"--arith", "fixed", "--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear",
+               "--threads=1024", "--time", "--json", "run.json", "--trace=run.trace", "--sync", "in", "out"});
+    EXPECT_EQ(options.action, Action::run);
+    EXPECT_EQ(options.device, Device::cpu);
+    EXPECT_EQ(options.engine.arithmetic, Arithmetic::fixed);
+    EXPECT_EQ(options.engine.kernel, "neon");
+    EXPECT_EQ(options.engine.streams, 16);
+    EXPECT_EQ(options.engine.copies, Copies::linear);
+    EXPECT_EQ(options.engine.threads, 1024);
+    EXPECT_TRUE(options.time);
+    EXPECT_EQ(options.json, "run.json");
+    EXPECT_EQ(options.trace, "run.trace");
+    EXPECT_TRUE(options.sync);
+    EXPECT_EQ(options.input, "in");
+    EXPECT_EQ(options.output, "out");
+}
+
+TEST_F(CommandLine, Devices) {
+    EXPECT_EQ(parse({"--device", "auto", "in", "out"}).device, Device::automatic);
+    EXPECT_EQ(parse({"--device", "gpu", "in", "out"}).device, Device::gpu);
+    EXPECT_EQ(parse({"--device=cpu", "in", "out"}).device, Device::cpu);
+    for (const char* name : {"", "GPU", "cuda", "cpu "})
+        EXPECT_EQ(failure({"--device", name, "in", "out"}),
+                  wrong("--device '" + std::string(name) + "': need auto, gpu or cpu"));
+}
+
+TEST_F(CommandLine, Arithmetics) {
+    EXPECT_EQ(parse({"--arith", "f32", "in", "out"}).engine.arithmetic, Arithmetic::f32);
+    EXPECT_EQ(parse({"--arith=fixed", "in", "out"}).engine.arithmetic, Arithmetic::fixed);
+    for (const std::string name : {"", "F32", "float", "fixed "})
+        EXPECT_EQ(failure({"--arith", name, "in", "out"}), wrong("--arith '" + name + "': need f32 or fixed"));
+}
+
+TEST_F(CommandLine, KindsOfCopies) {
+    EXPECT_EQ(parse({"--copies", "2d", "in", "out"}).engine.copies, Copies::two_d);
+    EXPECT_EQ(parse({"--copies=linear", "in", "out"}).engine.copies, Copies::linear);
+    for (const std::string name : {"", "2D", "flat", "linear "})
+        EXPECT_EQ(failure({"--copies", name, "in", "out"}), wrong("--copies '" + name + "': need 2d or linear"));
+}
+
+TEST_F(CommandLine, Counts) {
+    EXPECT_EQ(parse({"--streams", "1", "--threads", "1", "in", "out"}).engine.streams, 1);
+    for (const std::string text : {"0", "17", "-1", "", "4x", "99999999999999999999"})
+        EXPECT_EQ(failure({"--streams", text, "in", "out"}),
+                  wrong("--streams '" + text + "': need a whole number from 1 to 16"));
+    for (const std::string text : {"0", "1025", "two"})
+        EXPECT_EQ(failure({"--threads", text, "in", "out"}),
+                  wrong("--threads '" + text + "': need a whole number from 1 to 1024"));
+}
+
+TEST_F(CommandLine, AnEmptyNameIsNotNone) {
+    for (const std::string option : {"--kernel", "--json", "--trace"})
+        EXPECT_EQ(failure({option, "", "in", "out"}), wrong(option + " '': need a name"));
+}
+
+TEST_F(CommandLine, TheLastOfARepeatedOptionCounts) {
+    EXPECT_EQ(parse({"--threads", "2", "--threads", "3", "in", "out"}).engine.threads, 3);
+}
+
+TEST_F(CommandLine, OptionsMayStandAfterTheNames) {
+    const Options options = parse({"in", "--time", "out", "--threads", "3"});
+    EXPECT_TRUE(options.time);
+    EXPECT_EQ(options.engine.threads, 3);
+    EXPECT_EQ(options.input, "in");
+    EXPECT_EQ(options.output, "out");
+}
+
+TEST_F(CommandLine, NamesAfterTwoDashesAreTakenAsTheyAre) {
+    const Options options = parse({"--time", "--", "--in", "--help"});
+    EXPECT_EQ(options.action, Action::run);
+    EXPECT_TRUE(options.time);
+    EXPECT_EQ(options.input, "--in");
+    EXPECT_EQ(options.output, "--help");
+    EXPECT_EQ(parse({"-", "out"}).input, "-"); // one dash alone is a name too
+}
+
+TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
+    const Options options = parse({"--dev", "gpu", "--st=2", "--sy", "in", "out"});
+    EXPECT_EQ(options.device, Device::gpu);
+    EXPECT_EQ(options.engine.streams, 2);
+    EXPECT_TRUE(options.sync);
+    EXPECT_EQ(failure({"--s", "in", "out"}), wrong("unknown or ambiguous option '--s'"));
+    EXPECT_EQ(failure({"--t", "in", "out"}), wrong("unknown or ambiguous option '--t'"));
+}
+
+TEST_F(CommandLine, NamesTheUnknownOption) {
+    EXPECT_EQ(failure({"--fast", "in", "out"}), wrong("unknown or ambiguous option '--fast'"));
+    EXPECT_EQ(failure({"in", "--fast=2", "out"}), wrong("unknown or ambiguous option '--fast=2'"));
+    EXPECT_EQ(failure({"in", "out", "-h"}), wrong("unknown or ambiguous option '-h'"));
+}
+
+TEST_F(CommandLine, NamesTheUnknownLetter) {
+    EXPECT_EQ(failure({"-xy", "in", "out"}), wrong("unknown or ambiguous option '-x'"));
+    EXPECT_EQ(failure({"--time", "-xy", "in", "out"}), wrong("unknown or ambiguous option '-x'"));
+    EXPECT_EQ(failure({"in", "-x", "out"}), wrong("unknown or ambiguous option '-x'"));
+}
+
+TEST_F(CommandLine, NamesTheOptionWithoutItsValue) {
+    for (const std::string name :
+         {"--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"})
+        EXPECT_EQ(failure({"in", "out", name}), wrong("option '" + name + "' needs a value"));
+}
+
+TEST_F(CommandLine, NamesTheOptionThatTakesNoValue) {
+    EXPECT_EQ(failure({"--time=5", "in", "out"}), wrong("option '--time=5' takes no value"));
+    EXPECT_EQ(failure({"--help=all"}), wrong("option '--help=all' takes no value"));
+}
+
+TEST_F(CommandLine, NeedsTwoNames) {
+    EXPECT_EQ(failure({}), wrong("need INPUT and OUTPUT, got 0 names"));
+    EXPECT_EQ(failure({"in"}), wrong("need INPUT and OUTPUT, got 1 name"));
+    EXPECT_EQ(failure({"in", "--time"}), wrong("need INPUT and OUTPUT, got 1 name"));
+    EXPECT_EQ(failure({"in", "out", "more"}), wrong("need INPUT and OUTPUT, got 3 names"));
+    EXPECT_EQ(failure({"--", "in"}), wrong("need INPUT and OUTPUT, got 1 name"));
+}
+
+TEST_F(CommandLine, HelpVersionAndKernelsNeedNoNames) {
+    EXPECT_EQ(parse({"--help"}).action, Action::help);
+    EXPECT_EQ(parse({"--version"}).action, Action::version);
+    EXPECT_EQ(parse({"--list-kernels"}).action, Action::list_kernels);
+    EXPECT_EQ(parse({"--list-kernels", "in"}).action, Action::list_kernels);
+}
+
+TEST_F(CommandLine, HelpWinsOverTheRest) {
+    EXPECT_EQ(parse({"in", "--help"}).action, Action::help);
+    EXPECT_EQ(parse({"--list-kernels", "--help"}).action, Action::help);
+    EXPECT_EQ(parse({"--help", "--version"}).action, Action::help);
+    EXPECT_EQ(parse({"--help", "--fast", "--streams", "0"}).action, Action::help);
+}
+
+TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
+    const std::string help = kHelpText;
+    for (const char* option : {"--arith", "--device", "--kernel", "--list-kernels", "--streams", "--copies",
+                               "--threads", "--time", "--json", "--trace", "--sync", "--help", "--version"})
+        EXPECT_NE(help.find(option), std::string::npos) << option;
+    for (const ExitCode code :
+         {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,
+          ExitCode::out_of_memory, ExitCode::cannot_create, ExitCode::io_error}) {
+        const std::string number = std::to_string(static_cast<int>(code));
+        EXPECT_NE(help.find("\n" + std::string(4 - number.size(), ' ') + number + "  "), std::string::npos) << number;
+    }
+}
+
+} // namespace
+} // namespace hw4

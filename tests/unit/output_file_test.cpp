@@ -1,0 +1,496 @@
+#include "src/io/output_file.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include "tests/support/replacing.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Failure;
+using test::failure_of;
+using test::mode_of;
+using test::read_file;
+using test::write_file;
+using Names = std::vector<std::string>;
+
+// Of the file that this process writes to meanwhile.
+std::string temporary_ending(int attempt) {
+    return ".hw4-" + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+}
+
+class Output : public ::testing::Test {
+protected:
+    void put(const std::string& path, const std::string& text, bool sync = false) {
+        OutputFile file(path, interrupts_);
+        file.write(text.data(), text.size());
+        file.commit(sync);
+    }
+
+    Failure open_failure(const std::string& path) {
+        return failure_of([&] { OutputFile file(path, interrupts_); });
+    }
+
+    InterruptGuard interrupts_;
+    test::TemporaryFolder folder_;
+    std::string path_ = folder_ / "a.out";
+};
+
+TEST_F(Output, AppearsOnlyWhenComplete) {
+    {
+        OutputFile file(path_, interrupts_);
+        file.write("one", 3);
+        EXPECT_FALSE(fs::exists(path_));
+        file.write("", 0);
+        file.write(" two", 4);
+        EXPECT_EQ(folder_.names().size(), 1u);
+        file.commit(false);
+        EXPECT_EQ(folder_.names(), Names{"a.out"});
+    }
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+    EXPECT_EQ(read_file(path_), "one two");
+}
+
+TEST_F(Output, SyncGivesTheSameFile) {
+    put(path_, "safe", true);
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+    EXPECT_EQ(read_file(path_), "safe");
+}
+
+TEST_F(Output, TakesItsPartsInAnyOrder) {
+    {
+        OutputFile file(path_, interrupts_);
+        EXPECT_TRUE(file.random_access());
+        file.reserve(7);
+        file.write_at(4, "two", 3);
+        file.write_at(0, "one ", 4);
+        file.commit(false);
+    }
+    EXPECT_EQ(read_file(path_), "one two");
+}
+
+TEST_F(Output, TakesPartsBeyond4GiB) {
+    constexpr uint64_t kPlace = (uint64_t{1} << 33) + 3;
+    {
+        OutputFile file(path_, interrupts_);
+        const Failure failure = failure_of([&] { file.write_at(kPlace, "end", 3); });
+        if (failure.code == ExitCode::io_error) GTEST_SKIP() << "no file of 8 GiB, even of holes: " << failure.message;
+        file.write_at(0, "start", 5);
+        file.commit(false);
+    }
+    EXPECT_EQ(fs::file_size(path_), kPlace + 3);
+    std::ifstream file(path_, std::ios::binary);
+    char text[6] = {};
+    file.read(text, 5);
+    EXPECT_STREQ(text, "start");
+    file.seekg(static_cast<std::streamoff>(kPlace));
+    file.read(text, 3);
+    EXPECT_EQ(std::string(text, 3), "end");
+}
+
+TEST_F(Output, DevicesTakeTheirPartsInOrder) {
+    OutputFile file("/dev/null", interrupts_);
+    EXPECT_FALSE(file.random_access());
+    EXPECT_NO_THROW(file.reserve(1 << 20));
+}
+
+// In a child process that may write files of a page: how reserving more fails.
+void reserve_too_much(const std::string& path) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = 4096;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    InterruptGuard interrupts;
+    Failure failure;
+    {
+        OutputFile file(path, interrupts);
+        failure = failure_of([&] { file.reserve(4097); });
+    }
+    std::fputs(failure.message.c_str(), stderr);
+    ::_exit(static_cast<int>(failure.code));
+}
+
+TEST(OutputDeath, SaysAtOnceThatThereIsNoRoom) {
+    const test::TemporaryFolder folder;
+    EXPECT_EXIT(reserve_too_much(folder / "a.out"), ::testing::ExitedWithCode(74),
+                "a.out: cannot write: File too large$");
+    EXPECT_EQ(folder.names(), Names{});
+}
+
+TEST_F(Output, ReplacesTheOldFileOnlyWhenComplete) {
+    write_file(path_, "a longer old text");
+    {
+        OutputFile file(path_, interrupts_);
+        file.write("new", 3);
+        EXPECT_EQ(read_file(path_), "a longer old text");
+        file.commit(false);
+    }
+    EXPECT_EQ(read_file(path_), "new");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(Output, WithoutCommitNothingHappened) {
+    write_file(path_, "old");
+    {
+        OutputFile file(path_, interrupts_);
+        file.write("new", 3);
+    }
+    EXPECT_EQ(read_file(path_), "old");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+    { const OutputFile file(folder_ / "b.out", interrupts_); }
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(Output, NamesWhatAKilledRunHasLeft) {
+    const std::string left = path_ + ".hw4-1-0.tmp";
+    write_file(left, "half of");
+    {
+        OutputFile file(path_, interrupts_);
+        EXPECT_EQ(file.leftovers(), Names{left});
+        file.commit(false);
+    }
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+    EXPECT_EQ(OutputFile("/dev/null", interrupts_).leftovers(), Names{});
+}
+
+TEST_F(Output, TwoOfOneName) {
+    {
+        OutputFile first(path_, interrupts_);
+        OutputFile second(path_, interrupts_);
+        EXPECT_EQ(folder_.names().size(), 2u);
+        first.write("first", 5);
+        second.write("second", 6);
+        first.commit(false);
+        second.commit(false);
+    }
+    EXPECT_EQ(read_file(path_), "second");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+// Links under every name it would take, as somebody would plant who knows them.
+TEST_F(Output, DoesNotFollowLinksUnderItsTemporaryNames) {
+    write_file(folder_ / "victim", "precious");
+    const auto plant = [&](int attempt) { fs::create_symlink("victim", path_ + temporary_ending(attempt)); };
+    plant(0);
+    put(path_, "new");
+    EXPECT_EQ(read_file(path_), "new");
+    for (int attempt = 1; attempt < 100; ++attempt) plant(attempt);
+    EXPECT_EQ(open_failure(path_), (Failure{ExitCode::cannot_create,
+                                            path_ + ": cannot create a file in " + folder_.path() + ": File exists"}));
+    EXPECT_EQ(read_file(folder_ / "victim"), "precious");
+    EXPECT_EQ(read_file(path_), "new");
+}
+
+// Somebody who opens it in between could read all that is written later. Looked at by another thread meanwhile.
+TEST_F(Output, IsNeverOpenToMoreThanTheOldFileWas) {
+    const mode_t before = ::umask(0);
+    write_file(path_, "old");
+    ASSERT_EQ(::chmod(path_.c_str(), 0600), 0);
+    const std::string temporary = path_ + temporary_ending(0);
+    std::atomic<bool> over{false};
+    mode_t seen = 0;
+    std::thread observer([&] {
+        while (!over) {
+            struct stat status {};
+            if (::stat(temporary.c_str(), &status) == 0) seen |= status.st_mode & 0777;
+        }
+    });
+    for (int i = 0; i < 3000; ++i) OutputFile file(path_, interrupts_);
+    over = true;
+    observer.join();
+    ::umask(before);
+    EXPECT_EQ(seen, 0600u);
+}
+
+// What was a device a moment ago may be a link to a file now, which is never written in place.
+TEST_F(Output, IsNotFooledByALinkThatChanges) {
+    write_file(folder_ / "file", "old");
+    fs::create_symlink("/dev/null", path_);
+    fs::create_symlink("file", folder_ / "other");
+    std::atomic<bool> over{false};
+    std::thread changer([&] {
+        const std::string other = folder_ / "other";
+        while (!over) ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+    });
+    for (int i = 0; i < 5000; ++i) failure_of([&] { OutputFile(path_, interrupts_).write("new", 3); });
+    over = true;
+    changer.join();
+    EXPECT_EQ(read_file(folder_ / "file"), "old");
+}
+
+TEST_F(Output, NewFileFollowsTheUmask) {
+    const mode_t before = ::umask(027);
+    put(path_, "new");
+    ::umask(before);
+    EXPECT_EQ(mode_of(path_), 0640u);
+}
+
+TEST_F(Output, KeepsTheModeOfTheOldFile) {
+    const mode_t before = ::umask(077);
+    for (const mode_t mode : {0600u, 0664u, 0755u}) {
+        write_file(path_, "old");
+        ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
+        put(path_, "new");
+        EXPECT_EQ(mode_of(path_), mode);
+    }
+    ::umask(before);
+}
+
+// Nothing is written here: that alone would end set-user-id, but for root.
+TEST_F(Output, DoesNotKeepSetUserIdAndItsKin) {
+    write_file(path_, "old");
+    ASSERT_EQ(::chmod(path_.c_str(), 07755), 0);
+    put(path_, "");
+    EXPECT_EQ(mode_of(path_), 0755u);
+}
+
+TEST_F(Output, WritesBehindALink) {
+    fs::create_directory(folder_ / "deep");
+    write_file(folder_ / "deep/real", "old");
+    fs::create_symlink("deep/real", folder_ / "near");
+    fs::create_symlink("near", path_);
+    put(path_, "new");
+    EXPECT_TRUE(fs::is_symlink(path_));
+    EXPECT_TRUE(fs::is_symlink(folder_ / "near"));
+    EXPECT_EQ(read_file(folder_ / "deep/real"), "new");
+}
+
+TEST_F(Output, WritesBehindALinkToNothingYet) {
+    fs::create_directory(folder_ / "deep");
+    fs::create_symlink("deep/real", path_);
+    put(path_, "new");
+    EXPECT_TRUE(fs::is_symlink(path_));
+    EXPECT_EQ(read_file(folder_ / "deep/real"), "new");
+}
+
+TEST_F(Output, RefusesALoopOfLinks) {
+    fs::create_symlink("b.out", path_);
+    fs::create_symlink("a.out", folder_ / "b.out");
+    EXPECT_EQ(open_failure(path_).code, ExitCode::cannot_create);
+    EXPECT_EQ(folder_.names(), (Names{"a.out", "b.out"}));
+}
+
+TEST_F(Output, RefusesADirectory) {
+    EXPECT_EQ(open_failure(folder_.path()),
+              (Failure{ExitCode::cannot_create, folder_.path() + ": is a directory, need a file name"}));
+    EXPECT_EQ(folder_.names(), Names{});
+}
+
+TEST_F(Output, RefusesALinkToADirectory) {
+    fs::create_symlink(folder_.path(), path_);
+    EXPECT_EQ(open_failure(path_), (Failure{ExitCode::cannot_create, path_ + ": is a directory, need a file name"}));
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(Output, RefusesAMissingDirectoryAtOnce) {
+    const std::string path = folder_ / "none/a.out";
+    EXPECT_EQ(open_failure(path),
+              (Failure{ExitCode::cannot_create,
+                       path + ": cannot create a file in " + (folder_ / "none") + ": No such file or directory"}));
+}
+
+TEST_F(Output, RefusesAnEmptyNameAtOnce) { EXPECT_EQ(open_failure("").code, ExitCode::cannot_create); }
+
+TEST_F(Output, AcceptsALongName) {
+    const std::string path = folder_ / std::string(250, 'x');
+    EXPECT_EQ(failure_of([&] { put(path, "new"); }), Failure{});
+}
+
+TEST_F(Output, WritesDevicesDirectly) {
+    put("/dev/null", "gone", true);
+    EXPECT_TRUE(fs::is_character_file("/dev/null"));
+    fs::create_symlink("/dev/null", path_);
+    put(path_, "gone");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(Output, WritesAFifoDirectly) {
+    ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+    std::string got;
+    std::thread reader([&] { got = read_file(path_); });
+    put(path_, "through", true);
+    reader.join();
+    EXPECT_EQ(got, "through");
+    EXPECT_TRUE(fs::is_fifo(path_));
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+// As /dev/stdout does, whose last link leads to a name like pipe:[4711] that is in no directory.
+TEST_F(Output, WritesAPipeBehindALink) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const FileDescriptor from(ends[0]);
+    const FileDescriptor to(ends[1]);
+    fs::create_symlink("/proc/self/fd/" + std::to_string(to.get()), path_);
+    EXPECT_EQ(failure_of([&] { put(path_, "through"); }), Failure{});
+    ASSERT_EQ(::fcntl(from.get(), F_SETFL, O_NONBLOCK), 0);
+    char text[8] = {};
+    EXPECT_EQ(::read(from.get(), text, 7), 7);
+    EXPECT_STREQ(text, "through");
+}
+
+// The links in /proc lead to an open file itself; what they say is only its name, as it was or might be.
+class OutputByDescriptor : public Output {
+protected:
+    void SetUp() override {
+        write_file(path_, "old");
+        file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+        ASSERT_TRUE(file_.valid());
+        name_ = "/proc/self/fd/" + std::to_string(file_.get());
+    }
+    Failure not_at(const std::string& where) const {
+        return {ExitCode::cannot_create, name_ + ": cannot replace the file behind it, which is not at " + where};
+    }
+    std::string content() const {
+        char text[16] = {};
+        const ssize_t got = ::pread(file_.get(), text, sizeof text, 0);
+        return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
+    }
+
+    FileDescriptor file_;
+    std::string name_;
+};
+
+TEST_F(OutputByDescriptor, ReplacesTheName) {
+    EXPECT_EQ(failure_of([&] { put(name_, "new"); }), Failure{});
+    EXPECT_EQ(read_file(path_), "new");
+    EXPECT_EQ(content(), "old");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(OutputByDescriptor, RefusesAFileThatHasNoName) {
+    fs::remove(path_);
+    EXPECT_EQ(open_failure(name_), not_at(path_ + " (deleted)"));
+    fs::create_symlink(name_, folder_ / "link");
+    EXPECT_EQ(open_failure(folder_ / "link").code, ExitCode::cannot_create);
+    EXPECT_EQ(content(), "old");
+    EXPECT_EQ(folder_.names(), Names{"link"});
+}
+
+TEST_F(OutputByDescriptor, RefusesAnotherFileOfThatName) {
+    fs::remove(path_);
+    const std::string other = path_ + " (deleted)";
+    write_file(other, "precious");
+    EXPECT_EQ(open_failure(name_), not_at(other));
+    fs::remove(other);
+    fs::create_symlink("a.out", other); // leads on to where there is nothing
+    EXPECT_EQ(open_failure(name_), not_at(path_));
+    EXPECT_EQ(folder_.names(), Names{"a.out (deleted)"});
+}
+
+// Two looks at the output, by name and through the links to it, may see the file before and after another run has
+// replaced it.
+TEST_F(Output, MayBeReplacedByOthersMeanwhile) {
+    write_file(path_, "old");
+    fs::create_symlink("a.out", folder_ / "link");
+    const test::Replacing others(path_);
+    Failure failure;
+    for (int i = 0; i < 5000 && failure == Failure{}; ++i)
+        failure = failure_of([&] { OutputFile file(folder_ / "link", interrupts_); });
+    EXPECT_EQ(failure, Failure{});
+}
+
+TEST_F(Output, SaysThatTheDiskIsFull) {
+    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+    EXPECT_EQ(failure_of([&] { put("/dev/full", "text"); }),
+              (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
+}
+
+TEST_F(Output, FailedRenameLeavesNoTemporary) {
+    Failure failure;
+    {
+        OutputFile file(path_, interrupts_);
+        fs::create_directory(path_); // meanwhile
+        failure = failure_of([&] { file.commit(false); });
+    }
+    EXPECT_EQ(failure.code, ExitCode::io_error);
+    EXPECT_NE(failure.message.find(path_ + ": cannot rename "), std::string::npos) << failure;
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+// The directory that was opened is the output's, whatever is done to names meanwhile.
+class OutputInMovedDirectory : public ::testing::Test {
+protected:
+    void SetUp() override {
+        fs::create_directory(folder_ / "old");
+        write_file(folder_ / "old/a.out", "old");
+    }
+    // Another takes its place.
+    void move_directory() {
+        fs::rename(folder_ / "old", folder_ / "moved");
+        fs::create_directory(folder_ / "old");
+        write_file(folder_ / "old/a.out", "another");
+    }
+    Names names_in(const std::string& directory) const {
+        Names names;
+        for (const auto& entry : fs::directory_iterator(folder_ / directory)) names.push_back(entry.path().filename());
+        return names;
+    }
+
+    test::TemporaryFolder folder_;
+};
+
+TEST_F(OutputInMovedDirectory, IsWhereItWas) {
+    {
+        InterruptGuard interrupts;
+        OutputFile file(folder_ / "old/a.out", interrupts);
+        file.write("new", 3);
+        move_directory();
+        file.commit(true);
+    }
+    EXPECT_EQ(read_file(folder_ / "moved/a.out"), "new");
+    EXPECT_EQ(read_file(folder_ / "old/a.out"), "another");
+    EXPECT_EQ(names_in("moved"), Names{"a.out"});
+    EXPECT_EQ(names_in("old"), Names{"a.out"});
+}
+
+TEST_F(OutputInMovedDirectory, WithoutCommitLeavesNothing) {
+    {
+        InterruptGuard interrupts;
+        OutputFile file(folder_ / "old/a.out", interrupts);
+        move_directory();
+    }
+    EXPECT_EQ(read_file(folder_ / "moved/a.out"), "old");
+    EXPECT_EQ(names_in("moved"), Names{"a.out"});
+}
+
+TEST_F(OutputInMovedDirectory, SignalLeavesNothing) {
+    EXPECT_EXIT(
+        {
+            ::alarm(5);
+            std::signal(SIGINT, SIG_DFL);
+            InterruptGuard interrupts;
+            OutputFile file(folder_ / "old/a.out", interrupts);
+            move_directory();
+            ::kill(::getpid(), SIGINT);
+            for (;;) ::pause();
+        },
+        ::testing::ExitedWithCode(130), "");
+    EXPECT_EQ(names_in("moved"), Names{"a.out"});
+    EXPECT_EQ(names_in("old"), Names{"a.out"});
+}
+
+TEST(OutputDeath, SignalLeavesTheOldFileAndNoTemporary) {
+    const test::TemporaryFolder folder;
+    const std::string path = folder / "a.out";
+    write_file(path, "old");
+    EXPECT_EXIT(
+        {
+            ::alarm(5);
+            std::signal(SIGINT, SIG_DFL);
+            InterruptGuard interrupts;
+            OutputFile file(path, interrupts);
+            file.write("new", 3);
+            ::kill(::getpid(), SIGINT);
+            for (;;) ::pause();
+        },
+        ::testing::ExitedWithCode(130), "");
+    EXPECT_EQ(read_file(path), "old");
+    EXPECT_EQ(folder.names(), Names{"a.out"});
+}
+
+} // namespace
+} // namespace hw4

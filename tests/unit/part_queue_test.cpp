@@ -1,0 +1,77 @@
+#include "src/run/part_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "src/run/first_failure.h"
+#include "tests/support/sleeping_threads.h"
+
+namespace hw4 {
+namespace {
+
+TEST(PartQueue, GivesThePartsInOrderAndThenNone) {
+    PartQueue queue;
+    for (int64_t row = 0; row < 3; ++row) queue.push({0, row, row, 1});
+    queue.close();
+    for (int64_t row = 0; row < 3; ++row) EXPECT_EQ(queue.pop()->file_row, row);
+    EXPECT_FALSE(queue.pop().has_value());
+}
+
+TEST(PartQueue, ASlotIsFreeWhenAllItsPartsAreFetched) {
+    PartQueue queue;
+    queue.wait_fetched(1); // nothing pushed yet
+    queue.push({0, 0, 0, 1});
+    queue.push({1, 0, 1, 1});
+    queue.push({1, 1, 2, 1});
+    std::atomic<bool> free{false};
+    std::thread waiting([&] {
+        queue.wait_fetched(1);
+        free = true;
+    });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    queue.fetched(0);
+    queue.fetched(1);
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_FALSE(free);
+    queue.fetched(1);
+    waiting.join();
+    EXPECT_TRUE(free);
+}
+
+TEST(PartQueue, WakesWhoWaitsForAPartOrForTheEnd) {
+    PartQueue queue;
+    std::atomic<int> parts{0};
+    std::vector<std::thread> waiting;
+    for (int i = 0; i < 3; ++i)
+        waiting.emplace_back([&] {
+            while (queue.pop()) ++parts;
+        });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    queue.push({0, 0, 0, 1});
+    EXPECT_TRUE(test::soon([&] { return parts == 1; }));
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    queue.close();
+    for (std::thread& thread : waiting) thread.join();
+    EXPECT_EQ(parts, 1);
+}
+
+TEST(PartQueue, StopWakesEverybody) {
+    PartQueue queue;
+    queue.push({0, 0, 0, 1});
+    EXPECT_TRUE(queue.pop().has_value()); // and is never fetched
+    std::vector<std::thread> waiting;
+    for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { EXPECT_FALSE(queue.pop().has_value()); });
+    waiting.emplace_back([&] { EXPECT_THROW(queue.wait_fetched(0), Stopped); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    queue.stop();
+    for (std::thread& thread : waiting) thread.join();
+    queue.push({0, 0, 0, 1});
+    EXPECT_FALSE(queue.pop().has_value()) << "parts that are left are not written";
+    EXPECT_THROW(queue.wait_fetched(0), Stopped);
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,380 @@
+#include "src/run/pipeline.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "src/cpu/engine.h"
+#include "src/base/file_descriptor.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/sleeping_threads.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+using test::read_file;
+using test::write_file;
+
+constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
+
+// What a test may spoil in an engine, by the number of the call; -1: nothing.
+struct Faults {
+    int copy_in = -1;
+    int wait = -1;
+    int compute = -1;
+    int fetch = -1;
+    std::function<void()> before_compute = [] {};
+};
+
+// Where an engine leaves its output: in the slot, in the staging buffer, or by turns.
+enum class Leaves { in_slot, in_staging, by_turns };
+
+// Passes Q through as the output, from slots in host memory: whatever arrives in the wrong place shows. Like a GPU it
+// copies rows only later, when somebody waits for them, so that a staging buffer that is filled again too early shows
+// too; and it watches that a slot is computed only after all its output was fetched.
+class Passing : public Engine {
+public:
+    Passing(const EngineRequest& request, int slots, int64_t batches, int64_t queries, const Faults& faults,
+            Leaves leaves)
+        : shape_(request.shape), batches_(batches), queries_(queries), faults_(faults), leaves_(leaves),
+          in_(static_cast<size_t>(slots),
+              std::vector<float>(static_cast<size_t>(batches) * shape_.batch_input_floats())),
+          out_(static_cast<size_t>(slots), std::vector<float>(static_cast<size_t>(batches) * shape_.matrix_floats())),
+          unfetched_rows_(static_cast<size_t>(slots)) {}
+
+    int slots() const override { return static_cast<int>(in_.size()); }
+    int64_t chunk_batches() const override { return batches_; }
+    int64_t queries_at_once() const override { return queries_; }
+
+    void copy_in(const RowsIn& rows) override {
+        fail_if(faults_.copy_in, copies_++, "copy_in");
+        const std::lock_guard<std::mutex> lock(mutex_);
+        to_copy_.push_back(rows);
+    }
+    void wait_until_copied(int buffer) override {
+        fail_if(faults_.wait, waits_++, "wait");
+        copy_those([&](const RowsIn& rows) { return rows.buffer == buffer; });
+    }
+
+    void compute(const Work& work) override {
+        faults_.before_compute();
+        fail_if(faults_.compute, computes_++, "compute");
+        copy_those([&](const RowsIn& rows) { return rows.slot == work.slot; });
+        std::atomic<int64_t>& unfetched = unfetched_rows_[static_cast<size_t>(work.slot)];
+        if (work.first_query == 0) {
+            EXPECT_EQ(unfetched, 0) << "slot " << work.slot;
+        }
+        unfetched += work.batches * work.queries;
+        for (int64_t b = 0; b < work.batches; ++b) {
+            const float* q = row(in_, work.slot, b * shape_.batch_input_rows() + work.first_query);
+            std::copy(q, q + work.queries * shape_.dim, row(out_, work.slot, b * shape_.tokens + work.first_query));
+        }
+    }
+
+    const float* fetch(const RowsOut& rows) override {
+        fail_if(faults_.fetch, fetches_++, "fetch");
+        unfetched_rows_[static_cast<size_t>(rows.slot)] -= rows.rows;
+        const float* from = row(out_, rows.slot, rows.first_row);
+        if (leaves_ == Leaves::in_slot || (leaves_ == Leaves::by_turns && rows.slot % 2 == 1)) return from;
+        std::copy(from, from + rows.rows * shape_.dim, rows.staging);
+        return rows.staging;
+    }
+
+    EngineFacts finish() override { return {}; }
+
+private:
+    static void fail_if(int at, int call, const char* what) {
+        if (call == at) throw Error(ExitCode::internal, what);
+    }
+    float* row(std::vector<std::vector<float>>& memory, int slot, int64_t index) {
+        return memory[static_cast<size_t>(slot)].data() + index * shape_.dim;
+    }
+    template <class Chosen>
+    void copy_those(const Chosen& chosen) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto rest = std::stable_partition(to_copy_.begin(), to_copy_.end(), chosen);
+        for (auto rows = to_copy_.begin(); rows != rest; ++rows)
+            std::copy(rows->from, rows->from + rows->rows * shape_.dim, row(in_, rows->slot, rows->first_row));
+        to_copy_.erase(to_copy_.begin(), rest);
+    }
+
+    const Shape shape_;
+    const int64_t batches_;
+    const int64_t queries_;
+    const Faults faults_;
+    const Leaves leaves_;
+    std::vector<std::vector<float>> in_;
+    std::vector<std::vector<float>> out_;
+    std::vector<std::atomic<int64_t>> unfetched_rows_; // by slot
+    std::mutex mutex_;
+    std::vector<RowsIn> to_copy_;
+    std::atomic<int> copies_{0}, waits_{0}, computes_{0}, fetches_{0};
+};
+
+class PipelineRun : public ::testing::Test {
+protected:
+    MakeEngine passing(int slots, int64_t batches, int64_t queries = 0, const Faults& faults = {},
+                       Leaves leaves = Leaves::by_turns) {
+        return [=](const EngineRequest& request) {
+            return std::make_unique<Passing>(request, slots, batches, queries > 0 ? queries : request.shape.tokens,
+                                             faults, leaves);
+        };
+    }
+
+    void write_case(int32_t batches, int32_t tokens, int32_t dim) {
+        write_file(folder_ / "a.in", test::counting_case(batches, tokens, dim));
+    }
+
+    void run(const MakeEngine& make_engine, const StagingLimits& limits = kSmall) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile output(folder_ / "a.out", interrupts_);
+        run_pipeline(input, output, {}, limits, make_engine, nullptr);
+        output.commit(false);
+    }
+
+    std::string queries_of_the_case() const {
+        const Shape shape = CaseReader(folder_ / "a.in").shape();
+        const std::string bytes = read_file(folder_ / "a.in").substr(12);
+        std::string queries;
+        for (int64_t b = 0; b < shape.batches; ++b)
+            queries += bytes.substr(static_cast<size_t>(b) * shape.batch_input_bytes(), shape.batch_output_bytes());
+        return queries;
+    }
+
+    // What is left after a run that fails: the input alone.
+    Failure failure(const MakeEngine& make_engine, const StagingLimits& limits = kSmall) {
+        const Failure failed = failure_of([&] { run(make_engine, limits); });
+        EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.in"});
+        return failed;
+    }
+
+    InterruptGuard interrupts_;
+    test::TemporaryFolder folder_;
+};
+
+TEST_F(PipelineRun, PutsEveryRowInItsPlace) {
+    // Batches of a few bytes, of about a staging buffer, of many; rows longer than a buffer.
+    for (const auto& [batches, tokens, dim] :
+         {std::array{1, 1, 1}, {1000, 1, 1}, {300, 3, 5}, {20, 30, 33}, {7, 1000, 8}, {1, 5000, 7}, {3, 2, 3000}}) {
+        write_case(batches, tokens, dim);
+        for (const int slots : {1, 2, 4})
+            for (const int64_t chunk : {1, 3, 64}) {
+                run(passing(slots, chunk));
+                EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case())
+                    << batches << " " << tokens << " " << dim << ", " << slots << " slots of " << chunk;
+            }
+    }
+}
+
+// While it is made, the pages of the output are; none of their zeros may come after what was computed.
+TEST_F(PipelineRun, AnEngineMayTakeItsTime) {
+    write_case(400, 64, 16);
+    for (const int microseconds : {0, 50, 300, 2000, 20000}) {
+        run([&](const EngineRequest& request) {
+            std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+            return passing(2, 5)(request);
+        });
+        EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case()) << microseconds;
+    }
+}
+
+TEST_F(PipelineRun, TakesABatchInSlicesOfItsQueries) {
+    write_case(3, 1000, 9);
+    for (const int64_t queries : {1, 64, 999, 1000, 5000}) {
+        run(passing(2, 1, queries));
+        EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case()) << queries;
+    }
+}
+
+// One batch as the GPU takes it: in slices of 32768 queries, through buffers of the usual size.
+TEST_F(PipelineRun, TakesALongSequence) {
+    write_case(1, 1 << 18, 5);
+    run(passing(1, 1, 1 << 15), {});
+    EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
+}
+
+TEST_F(PipelineRun, TakesManyBatches) {
+    write_case(14000, 3, 5);
+    run(passing(4, 100), {});
+    EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
+}
+
+TEST_F(PipelineRun, AFileMayBeAHundredTimesTheRing) {
+    write_case(400, 64, 16); // 4.9 MB through 12 KiB
+    run(passing(2, 5));
+    EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
+}
+
+TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
+    const AttentionCase test({12, 50, 20}, CaseKind::spread, 3);
+    write_file(folder_ / "a.in", test::header_bytes(12, 50, 20) + test::bytes_of(test.qkv.data(), test.qkv.size()));
+    for (const int64_t chunk : {1, 5, 12}) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile output(folder_ / "a.out", interrupts_);
+        EngineOptions options;
+        options.chunk_batches = chunk;
+        Timeline timeline;
+        const RunReport report = run_pipeline(input, output, options, kSmall, cpu::make_engine, &timeline);
+        output.commit(false);
+        EXPECT_EQ(report.engine.chunk_batches, chunk);
+        EXPECT_EQ(read_file(folder_ / "a.out"), test::bytes_of(test.expected.data(), test.expected.size()));
+        const TimelineSummary stages = summarise(timeline.spans());
+        EXPECT_EQ(stages[Stage::read].bytes, test.shape.input_bytes());
+        EXPECT_EQ(stages[Stage::write].bytes, test.shape.output_bytes());
+    }
+}
+
+TEST_F(PipelineRun, AnErrorOfAnyCallStopsTheRun) {
+    write_case(40, 64, 16);
+    const auto fails_in = [&](const Faults& faults) { return failure(passing(2, 3, 0, faults)); };
+    for (const int call : {0, 1, 7}) {
+        Faults faults;
+        faults.copy_in = call;
+        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "copy_in"})) << call;
+        faults = {};
+        faults.wait = call;
+        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "wait"})) << call;
+        faults = {};
+        faults.compute = call;
+        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "compute"})) << call;
+        faults = {};
+        faults.fetch = call;
+        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "fetch"})) << call;
+    }
+}
+
+TEST_F(PipelineRun, AnEngineThatCannotBeMadeStopsTheRun) {
+    write_case(40, 64, 16);
+    EXPECT_EQ(failure([](const EngineRequest&) -> std::unique_ptr<Engine> {
+                  throw Error(ExitCode::no_gpu, "no usable GPU");
+              }),
+              (Failure{ExitCode::no_gpu, "no usable GPU"}));
+}
+
+TEST_F(PipelineRun, NamesTheSameOfSeveralFlawsEveryTime) {
+    const std::string good = test::counting_case(40, 64, 16);
+    std::string bad = good;
+    const float nan = NAN;
+    for (const int batch : {9, 23, 39}) // far apart: different readers find them
+        std::memcpy(bad.data() + 12 + batch * 64 * 16 * 12, &nan, sizeof nan);
+    write_file(folder_ / "a.in", bad);
+    for (int run = 0; run < 20; ++run)
+        EXPECT_EQ(failure(passing(2, 3)).message,
+                  (folder_ / "a.in") + ": batch 9, Q, row 0, column 0: nan, need a finite number");
+}
+
+TEST_F(PipelineRun, SaysThatTheOutputHasNoRoom) {
+    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+    write_case(40, 64, 16);
+    CaseReader input(folder_ / "a.in");
+    OutputFile output("/dev/full", interrupts_);
+    EXPECT_EQ(failure_of([&] { run_pipeline(input, output, {}, kSmall, passing(2, 3), nullptr); }),
+              (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
+}
+
+// While an output that takes nothing holds the writer up: a slot whose rows are written from where they are must wait
+// for that, one whose rows were fetched from it need not.
+TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
+    write_case(3, 2048, 16); // an output of a batch is twice what fits a pipe
+    const std::string path = folder_ / "pipe";
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    for (const Leaves leaves : {Leaves::in_slot, Leaves::in_staging}) {
+        std::atomic<int> computed{0};
+        Faults watch;
+        watch.before_compute = [&] { ++computed; };
+        const FileDescriptor reading(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        auto failed = std::async(std::launch::async, [&] {
+            return failure_of([&] {
+                CaseReader input(folder_ / "a.in");
+                OutputFile output(path, interrupts_);
+                run_pipeline(input, output, {}, {1, 1, 1 << 20, 2 << 20}, passing(1, 1, 0, watch, leaves), nullptr);
+                output.commit(false);
+            });
+        });
+        const int wanted = leaves == Leaves::in_slot ? 1 : 2;
+        EXPECT_TRUE(test::soon([&] { return computed >= wanted && test::other_threads_sleep(); }));
+        EXPECT_EQ(computed, wanted);
+        std::string written;
+        EXPECT_TRUE(test::soon([&] {
+            char some[4096];
+            ssize_t got = 0;
+            while ((got = ::read(reading.get(), some, sizeof some)) > 0) written.append(some, static_cast<size_t>(got));
+            return failed.wait_for(std::chrono::seconds(0)) == std::future_status::ready && got == 0;
+        }));
+        EXPECT_EQ(failed.get(), Failure{});
+        EXPECT_TRUE(written == queries_of_the_case());
+    }
+}
+
+// A pipe whose other end may never send what is missing, and a run that fails while its reader waits for that.
+class SilentPipe : public PipelineRun {
+protected:
+    SilentPipe() {
+        const std::string path = folder_ / "a.in";
+        // More than one batch, less than a piece more; there is room for it in the pipe before anybody reads.
+        const std::string sent = test::counting_case(40, 64, 16).substr(0, 12 + 64 * 16 * 12 + 4096 + 1000);
+        if (::mkfifo(path.c_str(), 0600) == 0) other_end_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        EXPECT_EQ(::write(other_end_.get(), sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
+    }
+
+    // An engine that has work for the first batch only when the reader waits for more.
+    MakeEngine patient(Faults faults = {}) {
+        faults.before_compute = [this] {
+            EXPECT_TRUE(test::soon([&] {
+                int unread = -1;
+                return ::ioctl(other_end_.get(), FIONREAD, &unread) == 0 && unread == 0 && test::other_threads_sleep();
+            }));
+        };
+        return passing(1, 1, 0, faults);
+    }
+
+    // A run that goes on waiting is ended by an end of the pipe, which it takes for that of the file.
+    Failure failure_in_time(const std::string& output, const MakeEngine& make_engine) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile file(output, interrupts_);
+        auto failed = std::async(std::launch::async, [&] {
+            return failure_of([&] { run_pipeline(input, file, {}, kSmall, make_engine, nullptr); });
+        });
+        EXPECT_EQ(failed.wait_for(2 * test::kPatience), std::future_status::ready) << "the reader waits on";
+        other_end_ = FileDescriptor();
+        return failed.get();
+    }
+
+    FileDescriptor other_end_;
+};
+
+TEST_F(SilentPipe, DoesNotKeepAFailedEngineWaiting) {
+    Faults faults;
+    faults.compute = 0;
+    EXPECT_EQ(failure_in_time(folder_ / "a.out", patient(faults)), (Failure{ExitCode::internal, "compute"}));
+}
+
+TEST_F(SilentPipe, DoesNotKeepAFailedWriterWaiting) {
+    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+    EXPECT_EQ(failure_in_time("/dev/full", patient()),
+              (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
+}
+
+TEST(StagingLimitsTest, FollowTheProcessors) {
+    EXPECT_EQ(staging_limits(1).readers, 2);
+    EXPECT_EQ(staging_limits(1).writers, 2);
+    EXPECT_EQ(staging_limits(12).readers, 6);
+    EXPECT_EQ(staging_limits(12).writers, 3);
+    EXPECT_EQ(staging_limits(16).readers, 8);
+    EXPECT_EQ(staging_limits(16).writers, 4);
+    EXPECT_EQ(staging_limits(128).readers, 8);
+    EXPECT_EQ(staging_limits(128).writers, 4);
+}
+
+} // namespace
+} // namespace hw4

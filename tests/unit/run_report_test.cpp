@@ -1,0 +1,223 @@
+#include "src/run/run_report.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <stdexcept>
+
+#include "src/commands/options.h"
+
+namespace hw4 {
+namespace {
+
+// Reads one flat JSON object of strings and numbers, and nothing else; strings keep their quotes and escapes.
+class FlatJson {
+public:
+    explicit FlatJson(std::string text) : text_(std::move(text)) {
+        expect('{');
+        do {
+            const std::string name = string();
+            expect(':');
+            if (!fields_.emplace(name, peek() == '"' ? string() : number()).second) fail("twice " + name);
+        } while (take(','));
+        expect('}');
+        if (peek() != '\0') fail("more text");
+    }
+
+    size_t size() const { return fields_.size(); }
+    std::string operator[](const std::string& name) const { return fields_.at('"' + name + '"'); }
+
+private:
+    [[noreturn]] void fail(const std::string& what) const {
+        throw std::runtime_error(what + " at " + std::to_string(at_) + " of " + text_);
+    }
+    char peek() {
+        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+        return at_ < text_.size() ? text_[at_] : '\0';
+    }
+    bool take(char c) {
+        if (peek() != c) return false;
+        ++at_;
+        return true;
+    }
+    void expect(char c) {
+        if (!take(c)) fail(std::string("no ") + c);
+    }
+    std::string string() {
+        expect('"');
+        const size_t start = at_ - 1;
+        while (at_ < text_.size() && text_[at_] != '"') {
+            const auto byte = static_cast<unsigned char>(text_[at_]);
+            if (byte < 0x20 || byte > 0x7e) fail("bare byte");
+            at_ += byte == '\\' ? 2 : 1;
+        }
+        expect('"');
+        return text_.substr(start, at_ - start);
+    }
+    std::string number() {
+        peek();
+        const size_t end = text_.find_first_not_of("0123456789+-.e", at_);
+        const std::string digits = text_.substr(at_, end - at_);
+        char* stop = nullptr;
+        std::strtod(digits.c_str(), &stop);
+        if (digits.empty() || *stop != '\0') fail("no number");
+        at_ = end;
+        return digits;
+    }
+
+    std::string text_;
+    size_t at_ = 0;
+    std::map<std::string, std::string> fields_;
+};
+
+RunReport example() {
+    RunReport report;
+    report.engine.device = "gpu";
+    report.engine.device_name = "NVIDIA H200";
+    report.engine.kernel = "tiled";
+    report.engine.streams = 4;
+    report.engine.copies = "linear";
+    report.engine.threads = 0;
+    report.engine.chunk_batches = 341;
+    report.engine.queries_at_once = 128;
+    report.engine.device_bytes = 170000000;
+    report.readers = 8;
+    report.writers = 3;
+    report.staging_bytes = 48000000;
+    return report;
+}
+
+RunFigures figures() {
+    RunFigures figures;
+    figures.stages[Stage::driver].seconds = 0.125;
+    figures.stages[Stage::context].seconds = 0.25;
+    figures.stages[Stage::read] = {0.5, 800000000};
+    figures.stages[Stage::check] = {0.25, 800000000};
+    figures.stages[Stage::copy_in] = {0.0125, 786432000};
+    figures.stages[Stage::kernel].seconds = 2.0;
+    figures.stages[Stage::write] = {1e-9, 0};
+    figures.stages.overlap = 1.75;
+    figures.total_seconds = 12.5;
+    figures.host_peak_bytes = 123456789;
+    return figures;
+}
+
+TEST(TimeTable, HasALineForEachStage) {
+    EXPECT_EQ(time_table(example(), figures()),
+              "  driver      125.000 ms\n"
+              "  context     250.000 ms\n"
+              "  pin           0.000 ms\n"
+              "  allocate      0.000 ms\n"
+              "  load          0.000 ms\n"
+              "  prepare       0.000 ms\n"
+              "  read        500.000 ms      800.0 MB     1.60 GB/s\n"
+              "  check       250.000 ms      800.0 MB     3.20 GB/s\n"
+              "  copy_in      12.500 ms      786.4 MB    62.91 GB/s\n"
+              "  kernel     2000.000 ms\n"
+              "  copy_out      0.000 ms\n"
+              "  write         0.000 ms\n"
+              "  release       0.000 ms\n"
+              "  total     12500.000 ms  1.75 stages at once\n"
+              "  memory: 123.5 MB on the host, of which 48.0 MB staging buffers; 170.0 MB on the GPU\n"
+              "  on gpu (NVIDIA H200), contract f32, kernel tiled, 341 batches at a time\n");
+}
+
+TEST(TimeTable, KeepsLongNamesWhole) {
+    RunReport report = example();
+    report.engine.device_name = std::string(200, 'x');
+    const std::string table = time_table(report, figures());
+    EXPECT_NE(
+        table.find("  on gpu (" + report.engine.device_name + "), contract f32, kernel tiled, 341 batches at a time\n"),
+        std::string::npos)
+        << table;
+}
+
+TEST(TraceText, HasEveryTrackAndSpan) {
+    Timeline timeline;
+    const int reader = timeline.add_track("reader 0", false);
+    const int stream = timeline.add_track("stream 0", true);
+    timeline.add({reader, Stage::read, 0.001, 0.0035, 4096});
+    timeline.add({stream, Stage::kernel, 0.5, 0.75, 0});
+    EXPECT_EQ(trace_text(timeline),
+              "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+              R"({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "host"}},)"
+              "\n"
+              R"({"ph": "M", "name": "process_name", "pid": 2, "args": {"name": "GPU"}},)"
+              "\n"
+              R"({"ph": "M", "name": "thread_name", "pid": 1, "tid": 0, "args": {"name": "reader 0"}},)"
+              "\n"
+              R"({"ph": "M", "name": "thread_name", "pid": 2, "tid": 1, "args": {"name": "stream 0"}},)"
+              "\n"
+              R"({"ph": "X", "name": "read", "pid": 1, "tid": 0, "ts": 1000, "dur": 2500, "args": {"bytes": 4096}},)"
+              "\n"
+              R"({"ph": "X", "name": "kernel", "pid": 2, "tid": 1, "ts": 500000, "dur": 250000, "args": {"bytes": 0}})"
+              "\n]}\n");
+}
+
+TEST(JsonText, HasEveryField) {
+    const FlatJson json(json_text("a.in", {13600, 128, 32}, example(), figures()));
+    EXPECT_EQ(json["hw4_version"], '"' + std::string(kVersion) + '"');
+    EXPECT_EQ(json["contract"], "\"f32\"");
+    EXPECT_EQ(json["input"], "\"a.in\"");
+    EXPECT_EQ(json["batches"], "13600");
+    EXPECT_EQ(json["tokens"], "128");
+    EXPECT_EQ(json["dim"], "32");
+    EXPECT_EQ(json["device"], "\"gpu\"");
+    EXPECT_EQ(json["device_name"], "\"NVIDIA H200\"");
+    EXPECT_EQ(json["kernel"], "\"tiled\"");
+    EXPECT_EQ(json["streams"], "4");
+    EXPECT_EQ(json["copies"], "\"linear\"");
+    EXPECT_EQ(json["threads"], "0");
+    EXPECT_EQ(json["chunk_batches"], "341");
+    EXPECT_EQ(json["queries_at_once"], "128");
+    EXPECT_EQ(json["context_seconds"], "0.25");
+    EXPECT_EQ(json["read_seconds"], "0.5");
+    EXPECT_EQ(json["copy_in_seconds"], "0.0125");
+    EXPECT_EQ(json["copy_in_bytes"], "786432000");
+    EXPECT_EQ(json["copy_in_gb_per_second"], "62.91456");
+    EXPECT_EQ(json["driver_seconds"], "0.125");
+    EXPECT_EQ(json["overlap"], "1.75");
+    EXPECT_EQ(json["readers"], "8");
+    EXPECT_EQ(json["writers"], "3");
+    EXPECT_EQ(json["staging_bytes"], "48000000");
+    EXPECT_EQ(json["device_peak_bytes"], "170000000");
+    EXPECT_EQ(json["host_peak_bytes"], "123456789");
+    EXPECT_EQ(json["kernel_seconds"], "2");
+    EXPECT_EQ(json["copy_out_seconds"], "0");
+    EXPECT_EQ(json["write_seconds"], "1e-09");
+    EXPECT_EQ(json["total_seconds"], "12.5");
+    EXPECT_EQ(json["flop"], "2.85212672e+10");
+    EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
+    EXPECT_EQ(json.size(), 46u);
+}
+
+TEST(JsonText, NamesTheContractOfTheKernel) {
+    RunReport report = example();
+    report.engine.arithmetic = Arithmetic::fixed;
+    EXPECT_EQ(FlatJson(json_text("a.in", {1, 1, 1}, report, figures()))["contract"], "\"fixed\"");
+    EXPECT_NE(time_table(report, figures()).find("contract fixed"), std::string::npos);
+}
+
+TEST(JsonText, NoKernelTimeIsNoInfiniteSpeed) {
+    RunFigures none = figures();
+    none.stages[Stage::kernel].seconds = 0.0;
+    EXPECT_EQ(FlatJson(json_text("a.in", {1, 1, 1}, example(), none))["kernel_tflop_per_second"], "0");
+}
+
+TEST(JsonText, EscapesOddFileNames) {
+    const auto input = [](const std::string& name) {
+        return FlatJson(json_text(name, {1, 1, 1}, example(), figures()))["input"];
+    };
+    EXPECT_EQ(input("a \"b\" \\c/d"), R"("a \"b\" \\c/d")");
+    EXPECT_EQ(input("tab\tline\nend\r"), R"("tab\u0009line\u000aend\u000d")");
+    EXPECT_EQ(input("\x01\x1f\x7f"), R"("\u0001\u001f\u007f")");
+    EXPECT_EQ(input("\xc3\xa9\xe6\xbc\xa2"), R"("\u00e9\u6f22")");
+    EXPECT_EQ(input("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"), R"("\ud800\udc00\udbff\udfff")");
+    EXPECT_EQ(input("\x80\xff\xed\xb3\xbf"), R"("\udc80\udcff\udced\udcb3\udcbf")"); // no UTF-8, byte by byte
+    EXPECT_EQ(input("\", \"x\": \"1"), R"("\", \"x\": \"1")");
+    EXPECT_EQ(input(""), R"("")");
+}
+
+} // namespace
+} // namespace hw4

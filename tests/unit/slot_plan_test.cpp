@@ -1,0 +1,98 @@
+#include "src/gpu/slot_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace hw4::gpu {
+namespace {
+
+TEST(SlotPlanTest, SharesASmallCaseAmongTheStreams) {
+    EngineOptions options;
+    EXPECT_EQ(plan_slots({320, 128, 32}, options), (SlotPlan{4, 80}));
+    EXPECT_EQ(plan_slots({3, 128, 32}, options), (SlotPlan{3, 1}));
+    options.streams = 1;
+    EXPECT_EQ(plan_slots({160, 128, 32}, options), (SlotPlan{1, 160}));
+}
+
+TEST(SlotPlanTest, KeepsTheChunksOfALargeCaseSmall) {
+    const SlotPlan plan = plan_slots({13600, 128, 32}, {});
+    EXPECT_EQ(plan.slots, 4);
+    const Shape one_batch{1, 128, 32};
+    EXPECT_LE(static_cast<size_t>(plan.batches) * one_batch.batch_input_bytes(), size_t{8} << 20);
+}
+
+TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
+    const Shape shape{1000000, 100, 1};
+    const SlotPlan plan = plan_slots(shape, {});
+    EXPECT_LE(static_cast<size_t>(plan.batches) * device_bytes_per_batch(shape, Copies::two_d), kSlotDeviceBytes);
+    EXPECT_GE(plan.batches, 1);
+    EngineOptions packed;
+    packed.copies = Copies::linear;
+    EXPECT_GT(plan_slots(shape, packed).batches, plan.batches);
+    EXPECT_EQ(device_bytes_per_batch(shape, Copies::linear), size_t{4 * 100 * sizeof(float)});
+}
+
+TEST(SlotPlanTest, PadsRowsAsTheDeviceDoes) {
+    EXPECT_EQ(device_bytes_per_batch({1, 100, 1}, Copies::two_d), size_t{4 * 100 * 512});
+    EXPECT_EQ(device_bytes_per_batch({1, 100, 128}, Copies::two_d), size_t{4 * 100 * 512});
+    EXPECT_EQ(device_bytes_per_batch({1, 100, 129}, Copies::two_d), size_t{4 * 100 * 1024});
+    EXPECT_EQ(plan_slots({1000000, 100, 1}, {}).batches, (256 << 20) / (4 * 100 * 512));
+}
+
+TEST(SlotPlanTest, IsTheSameForBothKindsOfCopiesOnOrdinaryCases) {
+    EngineOptions packed;
+    packed.copies = Copies::linear;
+    for (const Shape& shape : {Shape{320, 128, 32}, Shape{13600, 128, 32}, Shape{500, 2048, 64}, Shape{4, 16384, 64}})
+        EXPECT_EQ(plan_slots(shape, packed), plan_slots(shape, {}));
+}
+
+TEST(SlotPlanTest, TakesOneBatchHoweverLarge) {
+    EXPECT_EQ(plan_slots({2, int64_t{1} << 31, 64}, {}), (SlotPlan{2, 1}));
+}
+
+TEST(SlotPlanTest, ObeysAnExplicitChunk) {
+    EngineOptions options;
+    options.chunk_batches = 2;
+    EXPECT_EQ(plan_slots({9, 33, 20}, options), (SlotPlan{4, 2}));
+    EXPECT_EQ(plan_slots({3, 33, 20}, options), (SlotPlan{2, 2})) << "the last chunk is half a one";
+}
+
+TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
+    const Shape huge{1, 300000, 64};
+    EXPECT_GT(device_bytes_per_batch(huge, Copies::two_d), kSlotDeviceBytes);
+    EXPECT_EQ(plan_queries(huge, {}, 1), kSliceQueries);
+    EXPECT_EQ(kSliceQueries % kQueryStep, 0);
+    const Shape fitting{1, 1 << 17, 128}; // just the size of a slot
+    EXPECT_EQ(device_bytes_per_batch(fitting, Copies::two_d), kSlotDeviceBytes);
+    EXPECT_EQ(plan_queries(fitting, {}, 1), fitting.tokens);
+    for (const Shape& shape : {Shape{2, 32768, 64}, Shape{4, 16384, 64}, Shape{13600, 128, 32}})
+        EXPECT_EQ(plan_queries(shape, {}, plan_slots(shape, {}).batches), shape.tokens);
+}
+
+TEST(SlotPlanTest, TakesALongSequenceInEightSlices) {
+    const Shape shape{1, 1 << 18, 64};
+    EXPECT_EQ(plan_slots(shape, {}), kSmallestPlan);
+    EXPECT_EQ(plan_queries(shape, {}, 1), shape.tokens / 8);
+}
+
+TEST(SlotPlanTest, ObeysAnExplicitSliceOfASingleBatch) {
+    EngineOptions options;
+    options.queries_at_once = 1;
+    EXPECT_EQ(plan_queries({9, 5000, 20}, options, 1), kQueryStep);
+    EXPECT_EQ(plan_queries({9, 500, 20}, options, 1), 500);
+    EXPECT_EQ(plan_queries({9, 5000, 20}, options, 2), 5000) << "only single batches are split";
+}
+
+TEST(SlotPlanTest, ShrinksStepByStepToTheSmallest) {
+    SlotPlan plan = {4, 341};
+    int steps = 0;
+    while (!(plan == kSmallestPlan)) {
+        const SlotPlan next = smaller(plan);
+        EXPECT_LT(next.batches * next.slots, plan.batches * plan.slots);
+        plan = next;
+        ASSERT_LT(++steps, 100);
+    }
+    EXPECT_EQ(smaller(kSmallestPlan), kSmallestPlan);
+}
+
+} // namespace
+} // namespace hw4::gpu

@@ -1,0 +1,77 @@
+#include "src/run/staging_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+TEST(StagingPlan, KeepsALargeFileInFewBuffers) {
+    for (const Shape& shape :
+         {Shape{500, 2048, 64}, Shape{9600, 128, 64}, Shape{1, 1 << 20, 64}, Shape{1 << 24, 1, 1}}) {
+        const StagingPlan plan = plan_staging(shape, true, true, {});
+        EXPECT_EQ(plan.readers, 8);
+        EXPECT_EQ(plan.writers, 4);
+        EXPECT_EQ(plan.ring_buffers, 16);
+        EXPECT_EQ(plan.piece_bytes, 2 * kMiB);
+        EXPECT_EQ(plan.part_bytes, 2 * kMiB);
+        EXPECT_EQ(plan.bytes(), 40 * kMiB);
+    }
+}
+
+TEST(StagingPlan, SharesASmallFileAmongTheThreads) {
+    const StagingPlan plan = plan_staging({320, 128, 32}, true, true, {}); // 15 MiB in, 5 out
+    EXPECT_EQ(plan.readers, 8);
+    EXPECT_EQ(plan.ring_buffers, 16);
+    EXPECT_EQ(plan.piece_rows, 3 * 320 * 128 / 16);
+    EXPECT_EQ(plan.writers, 4);
+    EXPECT_EQ(plan.part_rows, 320 * 128 / 8);
+}
+
+TEST(StagingPlan, CutsNoPiecesThatAreNotWorthACall) {
+    const StagingPlan plan = plan_staging({20, 64, 32}, true, true, {}); // 480 KiB in, 160 out
+    EXPECT_EQ(plan.piece_bytes, kMiB / 4);
+    EXPECT_EQ(plan.readers, 2);
+    EXPECT_EQ(plan.part_bytes, 160 * kMiB / 1024);
+    EXPECT_EQ(plan.writers, 1);
+}
+
+TEST(StagingPlan, TakesNoMoreThanTheFileNeeds) {
+    const StagingPlan plan = plan_staging({1, 2, 3}, true, true, {});
+    EXPECT_EQ(plan.readers, 1);
+    EXPECT_EQ(plan.writers, 1);
+    EXPECT_EQ(plan.ring_buffers, 1);
+    EXPECT_EQ(plan.piece_rows, 6);
+    EXPECT_EQ(plan.part_rows, 2);
+    EXPECT_EQ(plan.bytes(), 2 * kPageBytes);
+}
+
+TEST(StagingPlan, OneThreadForAPipe) {
+    const Shape shape{500, 2048, 64};
+    EXPECT_EQ(plan_staging(shape, false, true, {}).readers, 1);
+    EXPECT_EQ(plan_staging(shape, false, true, {}).writers, 4);
+    EXPECT_EQ(plan_staging(shape, true, false, {}).readers, 8);
+    EXPECT_EQ(plan_staging(shape, true, false, {}).writers, 1);
+}
+
+TEST(StagingPlan, ABufferHoldsAtLeastARow) {
+    const StagingPlan plan = plan_staging({3, 5, 10000000}, true, true, {}); // rows of 38 MiB
+    EXPECT_EQ(plan.piece_rows, 1);
+    EXPECT_EQ(plan.part_rows, 1);
+    EXPECT_EQ(plan.ring_buffers, 2);
+    EXPECT_EQ(plan.readers, 2);
+    EXPECT_GE(plan.piece_bytes, size_t{40000000});
+}
+
+TEST(StagingPlan, BuffersStartAtPages) {
+    for (const int64_t dim : {1, 7, 33, 100, 257}) {
+        const StagingPlan plan = plan_staging({1000, 100, dim}, true, true, {});
+        EXPECT_EQ(plan.piece_bytes % kPageBytes, 0u);
+        EXPECT_EQ(plan.part_bytes % kPageBytes, 0u);
+        EXPECT_GE(plan.piece_bytes, static_cast<size_t>(plan.piece_rows * dim) * sizeof(float));
+    }
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,50 @@
+#include "src/gpu/f32/forward/tile_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace hw4::gpu {
+namespace {
+
+std::vector<unsigned> ends(const Queue& queue) { return {queue.ends, queue.ends + queue.pieces}; }
+
+Queue queue_of(unsigned rows, unsigned tiles, unsigned blocks) {
+    Queue queue;
+    fill(queue, rows, tiles, blocks);
+    return queue;
+}
+
+TEST(TileQueue, BeginsWithWholeRowsAndEndsWithSmallPieces) {
+    const Queue t24 = queue_of(3200, 64, 264);
+    EXPECT_EQ(t24.whole, 3200u - 528u);
+    EXPECT_EQ(t24.cut, 528u);
+    EXPECT_EQ(ends(t24), (std::vector<unsigned>{43, 57, 62, 64}));
+    EXPECT_EQ(t24.length(), t24.whole + 4 * t24.cut);
+    const Queue t28 = queue_of(512, 256, 264);
+    EXPECT_EQ(t28.whole, 0u);
+    EXPECT_EQ(ends(t28), (std::vector<unsigned>{171, 228, 247, 253, 256}));
+    EXPECT_EQ(ends(queue_of(400, 64, 264)), (std::vector<unsigned>{32, 48, 56, 60, 62, 64})); // halves
+    EXPECT_EQ(ends(queue_of(400, 1, 264)), (std::vector<unsigned>{1}));
+}
+
+TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
+    for (unsigned tiles = 1; tiles < 5000; tiles += tiles < 100 ? 1 : 97)
+        for (const unsigned rows : {2u, 3u, 5u, 264u, 500u, 528u, 10000u}) {
+            const Queue queue = queue_of(rows, tiles, 264);
+            EXPECT_EQ(queue.whole + queue.cut, rows);
+            ASSERT_GE(queue.pieces, 1u);
+            ASSERT_LE(queue.pieces, kMostPieces);
+            EXPECT_EQ(queue.ends[queue.pieces - 1], tiles);
+            for (unsigned n = 0; n < queue.pieces; ++n)
+                EXPECT_GT(queue.ends[n], n == 0 ? 0 : queue.ends[n - 1]) << tiles << " " << rows;
+        }
+}
+
+TEST(TileQueue, IsWorthItFromThreeRowsForTwoBlocks) {
+    EXPECT_TRUE(is_worth_a_queue(396, 264));
+    EXPECT_FALSE(is_worth_a_queue(395, 264));
+}
+
+} // namespace
+} // namespace hw4::gpu

@@ -1,0 +1,64 @@
+#include "src/run/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+namespace hw4 {
+namespace {
+
+TEST(Timeline, StagesHaveDifferentNames) {
+    std::set<std::string> names;
+    for (int i = 0; i < kStages; ++i) names.insert(name_of(static_cast<Stage>(i)));
+    EXPECT_EQ(names.size(), size_t{kStages});
+}
+
+TEST(Timeline, ABusyStageCountsOnceHoweverManyWorkInIt) {
+    const TimelineSummary summary = summarise({{0, Stage::read, 0.0, 2.0, 100},
+                                               {1, Stage::read, 1.0, 3.0, 50},
+                                               {2, Stage::write, 2.0, 4.0, 7},
+                                               {3, Stage::kernel, 6.0, 7.0, 0}});
+    EXPECT_DOUBLE_EQ(summary[Stage::read].seconds, 3.0);
+    EXPECT_EQ(summary[Stage::read].bytes, 150u);
+    EXPECT_DOUBLE_EQ(summary[Stage::write].seconds, 2.0);
+    EXPECT_EQ(summary[Stage::write].bytes, 7u);
+    EXPECT_DOUBLE_EQ(summary[Stage::copy_in].seconds, 0.0);
+    EXPECT_DOUBLE_EQ(summary.overlap, 6.0 / 5.0);
+    EXPECT_DOUBLE_EQ(summarise({}).overlap, 0.0);
+}
+
+TEST(Pen, WritesDownWhatItTimes) {
+    Timeline timeline;
+    const Pen pen(&timeline, "reader 0");
+    EXPECT_EQ(pen.time(Stage::check, 12, [] { return 5; }), 5);
+    EXPECT_THROW(pen.time(Stage::read, 1, [] { throw 1; }), int);
+    ASSERT_EQ(timeline.spans().size(), 2u);
+    EXPECT_EQ(timeline.spans()[0].stage, Stage::check);
+    EXPECT_EQ(timeline.spans()[0].bytes, 12u);
+    EXPECT_LE(timeline.spans()[0].from, timeline.spans()[0].to);
+    EXPECT_LE(timeline.spans()[0].to, timeline.spans()[1].from);
+    EXPECT_EQ(timeline.tracks()[0].name, "reader 0");
+    EXPECT_FALSE(timeline.tracks()[0].on_gpu);
+}
+
+TEST(Pen, WithoutATimelineOnlyDoesTheWork) {
+    EXPECT_EQ(Pen().time(Stage::read, 1, [] { return 7; }), 7);
+    EXPECT_EQ(Pen(nullptr, "reader 0").time(Stage::read, 1, [] { return 8; }), 8);
+}
+
+TEST(Timeline, TakesSpansFromSeveralThreads) {
+    Timeline timeline;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&timeline, i] {
+            const Pen pen(&timeline, "thread " + std::to_string(i));
+            for (int j = 0; j < 100; ++j) pen.time(Stage::write, 1, [] {});
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(timeline.tracks().size(), 4u);
+    EXPECT_EQ(summarise(timeline.spans())[Stage::write].bytes, 400u);
+}
+
+} // namespace
+} // namespace hw4

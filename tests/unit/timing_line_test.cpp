@@ -1,0 +1,18 @@
+#include "src/bench/timing_line.h"
+
+#include <gtest/gtest.h>
+
+namespace hw4::gpu {
+namespace {
+
+TEST(TimingLine, HasTheShape) {
+    EXPECT_EQ(shape_fields({4, 16384, 64}), "\"batches\": 4, \"tokens\": 16384, \"dim\": 64, \"flop\": 2.74877907e+11");
+}
+
+TEST(TimingLine, HasEverySample) {
+    EXPECT_EQ(timing_fields({2, {0.5, 0.000123456789, 3}}), "\"launches\": 2, \"seconds\": [0.5, 0.000123456789, 3]");
+    EXPECT_EQ(timing_fields({1, {}}), "\"launches\": 1, \"seconds\": []");
+}
+
+} // namespace
+} // namespace hw4::gpu
