@@ -47,7 +47,7 @@ say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 PROCESSORS := $(shell nproc)
 JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(PROCESSORS))
 
-# ---- Flags. The contract (src/contract.h) holds only with contraction off and without fast-math, in every
+# ---- Flags. The contract (src/contracts/f32/forward.h) holds only with contraction off and without fast-math, in every
 # translation unit of both compilers.
 EXACT := -ffp-contract=off
 EXACT_DEVICE := -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
@@ -59,7 +59,7 @@ SANITIZER_1 := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-
 SANITIZER_thread := -fsanitize=thread -fno-omit-frame-pointer
 INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)),$(if $(COVERAGE),--coverage))
 OPTIMISE := $(if $(INSTRUMENT),-O1 $(INSTRUMENT),-O3 $(HARDEN))
-HW4_CXXFLAGS := -std=c++17 -g $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
+HW4_CXXFLAGS := -std=c++17 -g -I. $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread
 FILE_FLAGS :=
@@ -114,29 +114,29 @@ GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)cod
 COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=size)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(EXACT) $(HARDEN) -Wall -Wextra -Wshadow -Werror)
-HW4_NVCCFLAGS := -std=c++17 -O3 -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
+HW4_NVCCFLAGS := -std=c++17 -O3 -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
     -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' -DHW4_PTX_ARCH=$(PTX_ARCH) $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
 endif
 
-# ---- Files
-COMMON := src/access_list.cpp src/case_file.cpp src/domain.cpp src/gzip_source.cpp src/interrupt.cpp \
-    src/output_file.cpp src/temporary_file.cpp $(if $(COVERAGE),tests/coverage_exit.cpp)
-ARM_KERNELS := neon fixed_sdot fixed_smmla
-X86_KERNELS := avx2 avx512 fixed_avx2 fixed_avx_vnni fixed_avx512
-CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,generic fixed_generic $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) \
-    $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
-HW4_HOST := $(COMMON) src/engine.cpp src/options.cpp src/run_report.cpp src/timeline.cpp \
-    $(wildcard src/pipeline/*.cpp) src/cpu/engine.cpp src/cpu/kernel.cpp $(CPU_KERNELS)
-GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/exact/*.cu src/gpu/fixed/*.cu)
-UNIT_TESTS := $(wildcard tests/*_test.cpp)
+# ---- Files: a room each, and of the processors' kernels those of this machine's.
+COMMON := $(wildcard src/base/*.cpp src/problem/*.cpp src/io/*.cpp) $(if $(COVERAGE),tests/coverage_exit.cpp)
+CONTRACTS := $(wildcard src/contracts/*.cpp src/contracts/*/*.cpp)
+ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
+X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512
+CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
+    $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
+HW4_HOST := $(COMMON) $(wildcard src/run/*.cpp src/commands/*.cpp src/cpu/*.cpp) $(CPU_KERNELS)
+GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu)
+GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
+UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
-GPU_TESTS := $(wildcard tests/*_test.cu)
+GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
@@ -175,8 +175,8 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	$(Q)cp $< $@
 endif
 
-$(BIN)/seq: $(call objects,seq.cpp src/sequential_fixed.cpp $(COMMON))
-$(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON) src/case_values.cpp)
+$(BIN)/seq: $(call objects,seq.cpp $(CONTRACTS) $(COMMON))
+$(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	@mkdir -p $(@D)
@@ -184,18 +184,18 @@ $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	$(Q)$(LINK_CPP) $^ -o $@ $(LDLIBS)
 
 # Private, since the flags would otherwise reach the prerequisites too.
-$(BUILD)/src/cpu/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
-$(BUILD)/src/cpu/avx512.cpp.o: private FILE_FLAGS := -mavx512f
-$(BUILD)/src/cpu/fixed_avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
-$(BUILD)/src/cpu/fixed_avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxvnni
-$(BUILD)/src/cpu/fixed_avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnni
-$(BUILD)/src/cpu/fixed_sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
-$(BUILD)/src/cpu/fixed_smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
-$(patsubst %,$(BUILD)/src/gpu/fixed/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
+$(BUILD)/src/cpu/f32/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
+$(BUILD)/src/cpu/f32/avx512.cpp.o: private FILE_FLAGS := -mavx512f
+$(BUILD)/src/cpu/fixed/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
+$(BUILD)/src/cpu/fixed/avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxvnni
+$(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnni
+$(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
+$(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
+$(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
 
 ifneq ($(COVERAGE),)
 # Threads count together, but not in the arithmetic, which would take ten times as long.
-$(call objects,$(filter-out src/domain.cpp $(CPU_KERNELS),$(HW4_HOST))): private FILE_FLAGS := -fprofile-update=atomic
+$(call objects,$(filter-out src/problem/domain.cpp $(CPU_KERNELS),$(HW4_HOST))): private FILE_FLAGS := -fprofile-update=atomic
 endif
 
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
@@ -237,13 +237,9 @@ test: | need-test
 tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential
 tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
 
-TEST_OBJECTS := $(call objects,$(HW4_HOST) src/case_values.cpp src/sequential_fixed.cpp) $(BUILD)/tests/seq_library.o
-$(BUILD)/tests/seq_library.o: seq.cpp Makefile $(BUILD)/cpp-command
-	@mkdir -p $(@D)
-	$(call say,CXX,$<)
-	$(Q)$(COMPILE_CPP) -DSEQ_AS_LIBRARY -MMD -MP -c $< -o $@
+TEST_OBJECTS := $(call objects,$(HW4_HOST) $(CONTRACTS))
 
-$(BUILD)/unit_tests: $(call objects,tests/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES)) $(TEST_OBJECTS)
+$(BUILD)/unit_tests: $(call objects,tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES)) $(TEST_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -258,7 +254,7 @@ $(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJ
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/gpu_tests: $(call objects,tests/main.cpp $(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) $(TEST_OBJECTS)
+$(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) $(TEST_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -266,8 +262,7 @@ $(BUILD)/gpu_tests: $(call objects,tests/main.cpp $(GPU_TESTS) profile/row_tilin
 .PHONY: time-kernels
 time-kernels: | need-cuda
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
-$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cpp) \
-    $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
+$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/io/case_values.cpp $(GPU_KERNELS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
@@ -275,8 +270,8 @@ $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/case_values.cp
 .PHONY: time-tilings
 time-tilings: | need-cuda
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_tilings
-$(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu src/case_values.cpp) \
-    $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
+$(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu src/io/case_values.cpp \
+    $(GPU_KERNELS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
@@ -291,7 +286,7 @@ $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
 .PHONY: start-up
 start-up: | need-cuda
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/start_up
-$(BUILD)/start_up: $(call objects,profile/start_up.cu) $(call objects,$(filter-out src/gpu/engine.cu,$(GPU_SOURCES)))
+$(BUILD)/start_up: $(call objects,profile/start_up.cu $(GPU_KERNELS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
@@ -422,7 +417,7 @@ gpu-check: | need-gpu
 ## lint: clang-tidy and cppcheck over the host code and the tests' C++; LINT_FILES="seq.cpp hw4.cu" for some
 .PHONY: lint
 lint: | need-test
-	@tests/lint --flags "-std=c++17 $(filter-out -Werror,$(WARN)) $(CXXFLAGS) $(EXACT)" $(LINT_FILES)
+	@tests/lint --flags "-std=c++17 -I. $(filter-out -Werror,$(WARN)) $(CXXFLAGS) $(EXACT)" $(LINT_FILES)
 
 ## format: lay the sources out with clang-format; format-check only looks
 .PHONY: format format-check
@@ -455,5 +450,5 @@ help:
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp tests/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
+    judge/compare.cpp tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
     $(wildcard report/reference/*.cu) src/gpu/absent.cpp))

@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "src/cpu/engine.h"
-#include "src/problem/domain.h"
 #include "src/base/error.h"
-#include "src/gpu/device/connections.h"
-#include "src/gpu/engine.h"
 #include "src/base/host_memory.h"
 #include "src/base/interrupt.h"
-#include "src/commands/options.h"
 #include "src/base/parallel.h"
-#include "src/run/pipeline.h"
-#include "src/run/run_report.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
+#include "src/commands/options.h"
+#include "src/cpu/engine.h"
+#include "src/gpu/device/connections.h"
+#include "src/gpu/engine.h"
+#include "src/problem/domain.h"
+#include "src/run/pipeline.h"
+#include "src/run/run_report.h"
 
 namespace hw4 {
 namespace {

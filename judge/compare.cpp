@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "src/io/case_file.h"
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/refused_option.h"
-#include "src/problem/shape.h"
 #include "src/base/standard_output.h"
+#include "src/io/case_file.h"
+#include "src/problem/shape.h"
 
 namespace hw4 {
 namespace {

@@ -10,7 +10,7 @@ _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\udc80-\udc
 
 
 def one_line(text: str) -> str:
-    """As src/error.h shows it: what could break the line or steer the terminal becomes \\x0a and the like, byte by
+    """As src/base/error.h shows it: what could break the line or steer the terminal becomes \\x0a and the like, byte by
     byte."""
     return _STEERING.sub(lambda found: "".join(map("\\x{:02x}".format, found[0].encode("utf-8", "surrogateescape"))),
                          text)

@@ -28,10 +28,10 @@
 #include <string>
 #include <vector>
 
-#include "src/gpu/kernels.h"
 #include "src/bench/command_line.h"
 #include "src/bench/launch_timer.h"
 #include "src/bench/timing_line.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 namespace {

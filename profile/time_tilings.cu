@@ -28,12 +28,12 @@
 #include <string>
 #include <vector>
 
-#include "src/gpu/kernels.h"
+#include "profile/row_tilings.h"
 #include "src/bench/command_line.h"
 #include "src/bench/launch_timer.h"
 #include "src/bench/output_check.h"
-#include "profile/row_tilings.h"
 #include "src/bench/timing_line.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 namespace {

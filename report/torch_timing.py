@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 
-# The rules of profile/sampling.h.
+# The rules of src/bench/sampling.h.
 WARM_UP_SECONDS = 0.1
 SAMPLE_SECONDS = 0.01
 MOST_LAUNCHES = 1000

@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "src/io/case_values.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/numbers.h"
-#include "src/io/output_file.h"
 #include "src/base/parallel.h"
 #include "src/base/refused_option.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
+#include "src/io/case_values.h"
+#include "src/io/output_file.h"
 
 namespace hw4 {
 namespace {

@@ -258,7 +258,7 @@ class Bars(unittest.TestCase):
 
 
 class Sampling(unittest.TestCase):
-    """The rules of profile/sampling.h, with the numbers of tests/sampling_test.cpp."""
+    """The rules of src/bench/sampling.h, with the numbers of tests/unit/sampling_test.cpp."""
 
     def test_launches(self):
         self.assertEqual([torch_timing.launches_for(seconds) for seconds in (0.039e-3, 0.004, 1e-9, 0.0, 0.01, 0.85)],

@@ -117,7 +117,7 @@ class Architectures(Workplace):
 
 
 class Flags(Workplace):
-    OBJECT = "src/engine.cpp.o"
+    OBJECT = "src/run/engine.cpp.o"
 
     def compiled(self, *arguments):
         done = self.make("CUDA=no", "V=1", f"{self.folder}/build/{self.OBJECT}", *arguments)
@@ -171,8 +171,8 @@ class Saying(Workplace):
 
     def test_a_short_line_for_each_file(self):
         self.fake("c++-fake", 'while [ "$1" != -o ]; do shift; done; touch "$2"')
-        target = f"{self.folder}/build/src/engine.cpp.o"
-        self.assertEqual(self.make("CUDA=no", "CXX=c++-fake", target).stdout, "  CXX  src/engine.cpp\n")
+        target = f"{self.folder}/build/src/run/engine.cpp.o"
+        self.assertEqual(self.make("CUDA=no", "CXX=c++-fake", target).stdout, "  CXX  src/run/engine.cpp\n")
 
     def test_targets_that_need_cuda(self):
         for target in ("time-kernels", "time-tilings", "start-up", "bench-gpu", "bench-files", "profile", "gpu-check"):
@@ -212,7 +212,7 @@ class Layout(Workplace):
         self.assertEqual(self.make("CUDA=no", "format-check", folder=copy).returncode, 0)
         with open(f"{self.folder}/given", encoding="utf-8") as given:
             files = given.read().splitlines()
-        for name in ("hw4.cu", "seq.cpp", "src/contract.h", "src/gpu/engine.cu", "tests/engine_test.cpp",
+        for name in ("hw4.cu", "seq.cpp", "src/contracts/f32/forward.h", "src/gpu/engine.cu", "tests/unit/engine_test.cpp",
                      "testcases/generate.cpp", "judge/compare.cpp"):
             self.assertIn(name, files)
 
@@ -282,18 +282,18 @@ class Coverage(Workplace):
                                 "--gcov", gcov, *arguments)
 
     def test_lines_of_all_objects_are_added_up(self):
-        counts = [("src/numbers.h", 9, 0), ("src/numbers.h", 9, 3), ("src/numbers.h", 11, 0), ("src/numbers.h", 12, 0),
-                  ("seq.cpp", 20, 1), ("tests/attend.h", 9, 0), ("/usr/include/zlib.h", 1, 0)]
+        counts = [("src/base/numbers.h", 9, 0), ("src/base/numbers.h", 9, 3), ("src/base/numbers.h", 11, 0), ("src/base/numbers.h", 12, 0),
+                  ("seq.cpp", 20, 1), ("tests/support/attend.h", 9, 0), ("/usr/include/zlib.h", 1, 0)]
         done = self.report("--least", "50", counts=counts)
         rows = [tuple(line.split()) for line in done.stdout.splitlines()[1:]]
         self.assertEqual((done.returncode, rows), (0, [("1", "1", "100.0", "%", "seq.cpp"),
-                                                       ("3", "1", "33.3", "%", "src/numbers.h"),
+                                                       ("3", "1", "33.3", "%", "src/base/numbers.h"),
                                                        ("4", "2", "50.0", "%", "all")]))
         self.assertIn(" not 11-12\n", self.report("--uncovered", counts=counts).stdout)
 
     def test_a_closing_brace_is_no_line(self):
-        lines = pathlib.Path(ROOT, "src/numbers.h").read_text(encoding="utf-8").splitlines()
-        done = self.report(counts=[("src/numbers.h", lines.index("}") + 1, 0), ("seq.cpp", 20, 1)])
+        lines = pathlib.Path(ROOT, "src/base/numbers.h").read_text(encoding="utf-8").splitlines()
+        done = self.report(counts=[("src/base/numbers.h", lines.index("}") + 1, 0), ("seq.cpp", 20, 1)])
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1].split()[0]), (0, "1"))
 
     def test_too_little_is_a_failure(self):

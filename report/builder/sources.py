@@ -7,20 +7,20 @@ from .errors import ROOT, Failed
 
 # fact: (file, pattern with one group)
 CONSTANTS = {
-    "segment_keys": ("src/contract.h", r"kSegmentKeys = (\d+);"),
-    "score_columns": ("src/contract.h", r"kScoreColumns = (\d+);"),
-    "key_tile": ("src/contract.h", r"kKeyTile = (\d+);"),
-    "rows_per_thread": ("src/gpu/exact/register_tile.cuh", r"kRowsPerThread = (\d+);"),
-    "lanes_across": ("src/gpu/exact/register_tile.cuh", r"kAcross = (\d+);"),
-    "lanes_down": ("src/gpu/exact/register_tile.cuh", r"kDown = (\d+);"),
-    "team_warps": ("src/gpu/exact/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, (\d+), \d+, \d+>"),
-    "warps": ("src/gpu/exact/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, \d+, (\d+), \d+>"),
-    "blocks_per_multiprocessor": ("src/gpu/exact/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, \d+, \d+, (\d+)>"),
-    "readers": ("src/pipeline/staging_plan.h", r"int readers = (\d+);"),
-    "writers": ("src/pipeline/staging_plan.h", r"int writers = (\d+);"),
-    "piece_mib": ("src/pipeline/staging_plan.h", r"piece_bytes = size_t\{(\d+)\} << 20;"),
-    "ring_mib": ("src/pipeline/staging_plan.h", r"ring_bytes = size_t\{(\d+)\} << 20;"),
-    "streams": ("src/engine.h", r"int streams = (\d+);"),
+    "segment_keys": ("src/contracts/f32/forward.h", r"kSegmentKeys = (\d+);"),
+    "score_columns": ("src/contracts/f32/forward.h", r"kScoreColumns = (\d+);"),
+    "key_tile": ("src/contracts/f32/forward.h", r"kKeyTile = (\d+);"),
+    "rows_per_thread": ("src/gpu/f32/forward/register_tile.cuh", r"kRowsPerThread = (\d+);"),
+    "lanes_across": ("src/gpu/f32/forward/register_tile.cuh", r"kAcross = (\d+);"),
+    "lanes_down": ("src/gpu/f32/forward/register_tile.cuh", r"kDown = (\d+);"),
+    "team_warps": ("src/gpu/f32/forward/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, (\d+), \d+, \d+>"),
+    "warps": ("src/gpu/f32/forward/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, \d+, (\d+), \d+>"),
+    "blocks_per_multiprocessor": ("src/gpu/f32/forward/tile_launch.cuh", r"Tiling64 = Tiling<64, kWhole, \d+, \d+, (\d+)>"),
+    "readers": ("src/run/staging_plan.h", r"int readers = (\d+);"),
+    "writers": ("src/run/staging_plan.h", r"int writers = (\d+);"),
+    "piece_mib": ("src/run/staging_plan.h", r"piece_bytes = size_t\{(\d+)\} << 20;"),
+    "ring_mib": ("src/run/staging_plan.h", r"ring_bytes = size_t\{(\d+)\} << 20;"),
+    "streams": ("src/run/engine.h", r"int streams = (\d+);"),
 }
 
 
@@ -59,7 +59,7 @@ def ideas() -> dict[str, str]:
 
 def no_help(kernel) -> str:
     """What its card says was tried and did not help; empty where it says nothing of the kind."""
-    card = _text(f"src/gpu/exact/{kernel}.cu").split("#include")[0]
+    card = _text(f"src/gpu/f32/forward/{kernel}.cu").split("#include")[0]
     match = re.search(r"^// No help {3}(.*\n(?://  {9}.*\n)*)", card, re.MULTILINE)
     return re.sub(r"\s*\n//\s*", " ", match[1]).strip() if match else ""
 

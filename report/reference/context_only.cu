@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "src/gpu/device/check.h"
 #include "src/base/host_memory.h"
+#include "src/gpu/device/check.h"
 
 int main() {
     try {

@@ -9,8 +9,8 @@
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"
-#include "src/problem/shape.h"
 #include "src/bench/sampling.h"
+#include "src/problem/shape.h"
 
 namespace hw4::gpu {
 

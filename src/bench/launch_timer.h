@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "src/io/case_values.h"
-#include "src/gpu/device/check.h"
-#include "src/gpu/kernels.h"
-#include "src/gpu/device/memory.h"
 #include "src/bench/sampling.h"
+#include "src/gpu/device/check.h"
+#include "src/gpu/device/memory.h"
+#include "src/gpu/kernels.h"
+#include "src/io/case_values.h"
 
 namespace hw4::gpu {
 

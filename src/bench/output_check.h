@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "src/contracts/f32/forward.h"
 #include "src/base/error.h"
+#include "src/contracts/f32/forward.h"
 
 namespace hw4::gpu {
 

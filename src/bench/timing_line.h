@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include "src/problem/shape.h"
 #include "src/bench/sampling.h"
+#include "src/problem/shape.h"
 
 namespace hw4::gpu {
 

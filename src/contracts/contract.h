@@ -1,4 +1,4 @@
-// The arithmetic contracts a case can be computed under: "f32" (contract.h) and "fixed" (fixed.h).
+// The arithmetic contracts a case can be computed under: "f32" (f32/forward.h) and "fixed" (fixed/forward.h).
 #pragma once
 
 #include <cstring>

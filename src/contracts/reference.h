@@ -1,4 +1,4 @@
-// The sequential references: seq.cpp has the contract f32, sequential_fixed.cpp the contract fixed.
+// The sequential references, one thread and plain loops, of each contract.
 #pragma once
 
 #include <cstdint>

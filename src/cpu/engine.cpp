@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/parallel.h"
 #include "src/base/gate.h"
+#include "src/base/parallel.h"
 #include "src/run/progress.h"
 
 namespace hw4::cpu {

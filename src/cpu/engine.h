@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "src/run/engine.h"
 #include "src/cpu/kernel.h"
+#include "src/run/engine.h"
 
 namespace hw4::cpu {
 

@@ -6,9 +6,9 @@
 
 #include "src/base/error.h"
 #include "src/gpu/device/check.h"
-#include "src/gpu/kernels.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/device/stream_work.h"
+#include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 #include "src/gpu/slots.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "src/run/engine.h"
 #include "src/base/error.h"
+#include "src/run/engine.h"
 
 namespace hw4::gpu {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/contracts/contract.h"
-#include "src/problem/shape.h"
 #include "src/gpu/query_step.h"
+#include "src/problem/shape.h"
 
 namespace hw4::gpu {
 

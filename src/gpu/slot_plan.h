@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/run/engine.h"
 #include "src/gpu/query_step.h"
+#include "src/run/engine.h"
 
 namespace hw4::gpu {
 

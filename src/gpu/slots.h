@@ -2,9 +2,9 @@
 // Q, K and V of its chunk and some for its O.
 #pragma once
 
-#include "src/problem/shape.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/slot_plan.h"
+#include "src/problem/shape.h"
 
 namespace hw4::gpu {
 

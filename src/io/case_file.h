@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "src/io/byte_source.h"
 #include "src/base/file_identity.h"
+#include "src/io/byte_source.h"
 #include "src/problem/shape.h"
 
 namespace hw4 {

@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "src/io/border_values.h"
 #include "src/contracts/f32/forward.h"
+#include "src/io/border_values.h"
 
 namespace hw4 {
 namespace {

@@ -12,8 +12,8 @@
 #include <optional>
 #include <utility>
 
-#include "src/io/access_list.h"
 #include "src/base/error.h"
+#include "src/io/access_list.h"
 
 namespace hw4 {
 namespace {

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "src/io/case_file.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/file_identity.h"
 #include "src/base/interrupt.h"
+#include "src/io/case_file.h"
 #include "src/io/temporary_file.h"
 
 namespace hw4 {

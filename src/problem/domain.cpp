@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "src/contracts/f32/forward.h"
 #include "src/base/error.h"
+#include "src/contracts/f32/forward.h"
 
 namespace hw4 {
 namespace {

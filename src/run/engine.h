@@ -7,8 +7,8 @@
 #include <string>
 
 #include "src/contracts/contract.h"
-#include "src/run/copies.h"
 #include "src/problem/shape.h"
+#include "src/run/copies.h"
 #include "src/run/timeline.h"
 
 namespace hw4 {

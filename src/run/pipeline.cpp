@@ -4,13 +4,13 @@
 #include <atomic>
 #include <mutex>
 
+#include "src/base/gate.h"
+#include "src/base/worker_threads.h"
 #include "src/problem/domain.h"
 #include "src/run/first_failure.h"
-#include "src/base/gate.h"
 #include "src/run/part_queue.h"
 #include "src/run/staging_memory.h"
 #include "src/run/staging_ring.h"
-#include "src/base/worker_threads.h"
 
 namespace hw4 {
 namespace {

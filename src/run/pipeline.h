@@ -8,8 +8,8 @@
 #pragma once
 
 #include "src/io/case_file.h"
-#include "src/run/engine.h"
 #include "src/io/output_file.h"
+#include "src/run/engine.h"
 #include "src/run/staging_plan.h"
 
 namespace hw4 {

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "src/contracts/contract.h"
-#include "src/commands/options.h"
 #include "src/base/utf8.h"
+#include "src/commands/options.h"
+#include "src/contracts/contract.h"
 
 namespace hw4 {
 namespace {

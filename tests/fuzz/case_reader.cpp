@@ -9,10 +9,10 @@
 #include <new>
 #include <vector>
 
-#include "src/io/case_file.h"
-#include "src/problem/domain.h"
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
+#include "src/io/case_file.h"
+#include "src/problem/domain.h"
 #include "src/run/staging_plan.h"
 #include "tests/fuzz/targets.h"
 

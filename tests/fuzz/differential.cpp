@@ -22,12 +22,12 @@
 #include <optional>
 #include <random>
 
-#include "src/contracts/contract.h"
 #include "src/base/error.h"
-#include "src/gpu/engine.h"
 #include "src/base/numbers.h"
 #include "src/base/parallel.h"
+#include "src/contracts/contract.h"
 #include "src/contracts/reference.h"
+#include "src/gpu/engine.h"
 #include "tests/fuzz/side.h"
 
 namespace hw4::fuzz {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <optional>
 
-#include "src/io/case_values.h"
 #include "src/contracts/f32/forward.h"
+#include "src/io/case_values.h"
 #include "src/problem/domain.h"
 #include "tests/fuzz/random.h"
 

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "src/gpu/device/check.h"
+#include "src/gpu/device/memory.h"
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/kernels.h"
-#include "src/gpu/device/memory.h"
 #include "tests/fuzz/side.h"
 
 namespace hw4::fuzz {

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/contracts/f32/forward.h"
+#include "src/contracts/reference.h"
 #include "src/cpu/engine.h"
 #include "src/problem/domain.h"
-#include "src/base/error.h"
-#include "src/contracts/reference.h"
 #include "tests/fuzz/targets.h"
 
 namespace hw4::fuzz {

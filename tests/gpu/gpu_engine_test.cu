@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <map>
 
-#include "src/cpu/engine.h"
 #include "src/base/error.h"
-#include "src/gpu/kernels.h"
+#include "src/cpu/engine.h"
 #include "src/gpu/device/memory.h"
+#include "src/gpu/kernels.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/long_sequence.h"

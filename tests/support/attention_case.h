@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
-#include "src/io/case_values.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/reference.h"
+#include "src/io/case_values.h"
 
 namespace hw4 {
 

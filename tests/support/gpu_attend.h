@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "src/gpu/kernels.h"
 #include "src/gpu/device/memory.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "src/io/case_values.h"
 #include "src/cpu/kernel.h"
+#include "src/io/case_values.h"
 
 namespace hw4 {
 

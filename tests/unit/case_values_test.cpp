@@ -10,8 +10,8 @@
 #include <set>
 
 #include "src/contracts/f32/forward.h"
-#include "src/problem/domain.h"
 #include "src/contracts/fixed/forward.h"
+#include "src/problem/domain.h"
 
 namespace hw4 {
 namespace {

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "src/io/case_values.h"
 #include "src/contracts/fma_clones.h"
 #include "src/contracts/reference.h"
+#include "src/io/case_values.h"
 #include "tests/support/attention_case.h"
 
 namespace hw4 {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "src/cpu/kernel.h"
 #include "src/contracts/reference.h"
+#include "src/cpu/kernel.h"
 #include "tests/support/attention_case.h"
 
 namespace hw4::cpu {

@@ -11,8 +11,8 @@
 #include <mutex>
 #include <thread>
 
-#include "src/cpu/engine.h"
 #include "src/base/file_descriptor.h"
+#include "src/cpu/engine.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/sleeping_threads.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-// The contract "fixed" as one thread with plain loops, in the order src/fixed.h states it.
+// The contract "fixed" as one thread with plain loops, in the order src/contracts/fixed/forward.h states it.
 #include <algorithm>
 #include <cmath>
 #include <limits>

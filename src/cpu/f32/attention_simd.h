@@ -1,7 +1,7 @@
 // Exact attention for a block of query rows, over a small vector type.
 //
 // The vector axis is the ROWS: each SIMD lane carries one query row through the contract's sequence of
-// operations, so every order in contract.h (score chains, key order, sum lanes) holds lane by lane and no
+// operations, so every order in the contract (score chains, key order, sum lanes) holds lane by lane and no
 // horizontal operation exists. Both products have one form, an outer-product panel
 //
 //     c[column][row] = chain over depth, in order, of a[depth][row] * b[depth][column]
@@ -10,7 +10,7 @@
 // output:  a = weights,      b = a tile of V,            column = feature, depth = key
 //
 // A vector type V brings: kWidth lanes, kRowVectors x kColumns accumulators that fit its registers, Quad
-// (four b values ready to be broadcast), transpose4 and the overloads of contract.h's operations.
+// (four b values ready to be broadcast), transpose4 and the overloads of the contract's operations.
 #pragma once
 
 #include <new>

@@ -15,7 +15,7 @@
 // the true digits. What that adds to the sums depends on b alone, so each block of b begins with the sums to start
 // from, [3][kColumns], which undo it.
 //
-// A machine V brings: its vectors F and I with the overloads of fixed.h's operations, kWidth lanes, kRowVectors,
+// A machine V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes, kRowVectors,
 // kColumns, kDepth, kLaneBytes (of one digit of kDepth places), the two offsets, transpose4, pack_a, pack_weights,
 // pack_b and Sums, the accumulators of a panel.
 #pragma once

@@ -9,8 +9,8 @@
 // 2^8 * 2*127*128 + 2*127*128 + 128*128, or for 64 keys, where P's digits go up to 255, so all modulo 2^32 and L0 give
 // combined() exactly: four products instead of six. Instead of the digits a step has the highest digit, the two higher
 // ones together, and the lowest.
-#include "src/cpu/fixed/avx.h"
 #include "src/cpu/fixed/attention_simd.h"
+#include "src/cpu/fixed/avx.h"
 
 namespace hw4::cpu {
 namespace {

@@ -6,8 +6,8 @@
 // such products comes near 2^31.
 #include <cpuid.h>
 
-#include "src/cpu/fixed/avx.h"
 #include "src/cpu/fixed/attention_simd.h"
+#include "src/cpu/fixed/avx.h"
 
 namespace hw4::cpu {
 namespace {

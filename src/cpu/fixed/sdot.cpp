@@ -2,8 +2,8 @@
 // with +dotprod.
 #include <sys/auxv.h>
 
-#include "src/cpu/fixed/neon.h"
 #include "src/cpu/fixed/attention_simd.h"
+#include "src/cpu/fixed/neon.h"
 
 namespace hw4::cpu {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "src/run/copies.h"
 #include "src/gpu/device/check.h"
+#include "src/run/copies.h"
 
 namespace hw4::gpu {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "src/run/timeline.h"
 #include "src/gpu/device/memory.h"
+#include "src/run/timeline.h"
 
 namespace hw4::gpu {
 

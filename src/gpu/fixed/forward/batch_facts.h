@@ -10,7 +10,7 @@ namespace hw4::gpu::fixed_point {
 // The exponents of a batch's tiles, of K or of V. Blocks put it together tile by tile, each with two maxima: both
 // numbers are raised from 0, where there is no tile yet.
 struct ExponentRange {
-    static constexpr int kLeast = -106; // of all exponents (fixed.h)
+    static constexpr int kLeast = -106; // of all exponents (the contract's)
     static constexpr int kMost = 149;
 
     uint32_t above; // how far above kLeast - 1 the largest is

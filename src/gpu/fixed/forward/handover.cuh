@@ -78,9 +78,7 @@ private:
     __device__ float* place(int64_t index) const {
         return sums_ + index * kNumbers<T> * kGroupThreads + threadIdx.x % kGroupThreads;
     }
-    __device__ void set_ready(int64_t index) const {
-        store_release(started_ + 1 + index, 1);
-    }
+    __device__ void set_ready(int64_t index) const { store_release(started_ + 1 + index, 1); }
     __device__ void wait_until_ready(int64_t index) const {
         while (load_acquire(started_ + 1 + index) == 0) {
         }

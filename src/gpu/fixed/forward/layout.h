@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "src/contracts/fixed/forward.h"
-#include "src/problem/shape.h"
 #include "src/gpu/fixed/forward/batch_facts.h"
+#include "src/problem/shape.h"
 
 namespace hw4::gpu::fixed_point {
 

@@ -1,8 +1,8 @@
 // The pre-pass: K and V of every tile of 64 keys to digits, in the order in which the next kernel copies them.
 #pragma once
 
-#include "src/gpu/kernels.h"
 #include "src/gpu/fixed/forward/layout.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu::fixed_point {
 

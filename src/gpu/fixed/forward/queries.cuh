@@ -2,10 +2,10 @@
 // their scores before the first tile.
 #pragma once
 
-#include "src/gpu/kernels.h"
 #include "src/gpu/fixed/forward/tile_weights.cuh"
 #include "src/gpu/fixed/forward/uniform.cuh"
 #include "src/gpu/fixed/forward/unit_rows.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu::fixed_point {
 

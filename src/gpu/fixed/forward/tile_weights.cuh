@@ -56,7 +56,7 @@ __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], Ro
 // How far a row's scores in a tile may lie apart.
 enum class Spread {
     near, // no weight is below 2^-149
-    far,  // scores have fractions (F in fixed.h is at least 0)
+    far,  // scores have fractions (F in the contract is at least 0)
     any,
 };
 

@@ -1,0 +1,94 @@
+// The contract "f32" as one thread with plain loops, in the order src/contracts/f32/forward.h states it.
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "src/contracts/fma_clones.h"
+#include "src/contracts/reference.h"
+
+namespace hw4 {
+namespace {
+
+constexpr int kQueryBlock = 32; // rows that share a pass over the keys; changes speed, never bytes
+
+// What one query row carries from key tile to key tile.
+struct Row {
+    Reference reference = empty_reference();       // of the running sums
+    Reference total_reference = empty_reference(); // of the totals
+    float lanes[kSumLanes] = {};                   // running sums of weights
+    std::vector<float> o;                          // [d] running sums of weight * value
+    std::vector<float> total;                      // [d] of the segments before
+    explicit Row(int64_t d) : o(static_cast<size_t>(d)), total(static_cast<size_t>(d)) {}
+};
+
+// K [N][d] as tiles of 32 keys, each transposed: [tile][t][key], missing keys zero. Only so that the score
+// loop runs over neighbours in memory.
+std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
+    std::vector<float> kt(static_cast<size_t>((n + kKeyTile - 1) / kKeyTile * kKeyTile * d));
+    for (int64_t j = 0; j < n; ++j)
+        for (int64_t t = 0; t < d; ++t)
+            kt[static_cast<size_t>((j / kKeyTile * d + t) * kKeyTile + j % kKeyTile)] = k[j * d + t];
+    return kt;
+}
+
+// One row against one tile of `keys` <= 32 keys.
+HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int keys, int64_t d,
+                                Scale scale) {
+    float s[kKeyTile] = {};
+    for (int64_t first = 0; first < d; first += kScoreColumns) {
+        float block[kKeyTile] = {};
+        for (int64_t t = first; t < std::min(first + kScoreColumns, d); ++t)
+            for (int j = 0; j < kKeyTile; ++j) block[j] = fused(q[t], kt[t * kKeyTile + j], block[j]);
+        for (int j = 0; j < kKeyTile; ++j) s[j] += block[j];
+    }
+
+    const float tile_max = *std::max_element(s, s + keys);
+    if (!row.reference.covers(tile_max)) {
+        const Reference raised = reference_at(tile_max, scale);
+        const float alpha = rescale_factor(row.reference, raised, scale);
+        for (float& lane : row.lanes) lane *= alpha;
+        for (float& o : row.o) o *= alpha;
+        row.reference = raised;
+    }
+
+    float p[kKeyTile];
+    for (int j = 0; j < kKeyTile; ++j) p[j] = row.reference.weight(s[j], scale);
+    std::fill(p + keys, p + kKeyTile, 0.0f);
+    for (ptrdiff_t g = 0; g < kSumLanes; ++g) row.lanes[g] += lane_share(p + g * kLaneKeys);
+    float* o = row.o.data();
+    for (int j = 0; j < keys; ++j)
+        for (int64_t x = 0; x < d; ++x) o[x] = fused(p[j], v[j * d + x], o[x]);
+}
+
+// End of a segment: the running output into the totals.
+void fold_segment(Row& row, Scale scale) {
+    const float alpha = rescale_factor(row.total_reference, row.reference, scale);
+    for (size_t x = 0; x < row.o.size(); ++x) row.total[x] = fused(row.total[x], alpha, row.o[x]);
+    row.total_reference = row.reference;
+    std::fill(row.o.begin(), row.o.end(), 0.0f);
+}
+
+} // namespace
+
+void sequential_attention(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d) {
+    const Scale scale = scale_for(d);
+    const std::vector<float> kt = transpose_in_tiles(k, n, d);
+    for (int64_t first_row = 0; first_row < n; first_row += kQueryBlock) {
+        std::vector<Row> rows(static_cast<size_t>(std::min<int64_t>(kQueryBlock, n - first_row)), Row(d));
+        for (int64_t j = 0; j < n; j += kKeyTile) {
+            const int keys = static_cast<int>(std::min<int64_t>(kKeyTile, n - j));
+            const bool segment_ends = (j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= n;
+            for (size_t i = 0; i < rows.size(); ++i) {
+                attend_tile(rows[i], q + (first_row + static_cast<int64_t>(i)) * d, kt.data() + j * d, v + j * d, keys,
+                            d, scale);
+                if (segment_ends) fold_segment(rows[i], scale);
+            }
+        }
+        for (const Row& row : rows) {
+            const float inv = 1.0f / close_lanes(row.lanes);
+            for (const float x : row.total) *out++ = result(x, inv);
+        }
+    }
+}
+
+} // namespace hw4
