@@ -371,7 +371,7 @@ SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200
 
 # Mistakes that somebody could make, all in one build, and for each the test that must fail (tests/mutants/list.txt).
 MUTANT_ARGS ?=
-## mutants: whether the tests notice about a hundred mistakes, one at a time; MUTANT_ARGS="src/domain.cpp" for some
+## mutants: whether the tests notice about a hundred mistakes, one at a time; MUTANT_ARGS="src/problem/domain.cpp" for some
 .PHONY: mutants
 mutants: | need-test
 	$(PYTHON) tests/mutants/run $(MUTANT_ARGS)

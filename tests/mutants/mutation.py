@@ -2,7 +2,7 @@
 
 They are written down as blocks of `name: value` lines in list.txt, separated by blank lines:
 
-    file: src/domain.cpp
+    file: src/problem/domain.cpp
     kind: expression
     old: sum > seen.row_sum
     new: sum >= seen.row_sum

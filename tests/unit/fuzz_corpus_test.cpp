@@ -10,7 +10,7 @@ namespace hw4::fuzz {
 namespace {
 
 void run_corpus(const std::string& name, void (*target)(const uint8_t*, size_t)) {
-    const auto folder = std::filesystem::path(__FILE__).parent_path() / "fuzz" / "corpus" / name;
+    const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "fuzz" / "corpus" / name;
     int files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
         const std::string bytes = test::read_file(entry.path().string());

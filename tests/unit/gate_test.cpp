@@ -1,11 +1,11 @@
-#include "../src/pipeline/gate.h"
+#include "src/base/gate.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-#include "sleeping_threads.h"
+#include "tests/support/sleeping_threads.h"
 
 namespace hw4 {
 namespace {
