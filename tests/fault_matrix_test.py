@@ -232,8 +232,9 @@ class MatrixTest(cli_test.CliTest):
         for number in self.each_number():
             with self.subTest(way=way.name, call=row.call, how=row.how, stays=row.stays, number=number):
                 done, fired = self.run_with(way, row, number)
-                codes += [done.returncode] if fired else []
-                ends = row.ends_about(self.what_failed()) if fired and not self.is_about_the_run_itself() else (OK,)
+                counts = fired and not self.is_about_the_run_itself()
+                codes += [done.returncode] if counts else []
+                ends = row.ends_about(self.what_failed()) if counts else (OK,)
                 with count.fault() if fired else contextlib.nullcontext():
                     self.check(way, row._replace(ends=ends), done)
         if row.how == "none" and OK in row.ends and codes:

@@ -13,6 +13,8 @@ A value goes on in lines that start with four blanks. `old` stands exactly once 
 An expression becomes (mutant_is(n) ? (new) : (old)), statements become if (mutant_is(n)) { new } else { old }, so that
 all mutants are in one build, and HW4_MUTANT=n in the environment puts number n in force. n counts the blocks.
 
+`machine`, as uname -m names it, is where a file is compiled that is for one kind of processor.
+
 `killer` is the test that fails when the mutant is in force, a GoogleTest filter or a Python test behind the step of
 tests/run that it belongs to. Instead a mutant may have `survives`, the reason why no test can be asked to notice it.
 """
@@ -24,7 +26,7 @@ from pathlib import Path
 
 KINDS = {"expression": "(mutant_is({number}) ? ({new}) : ({old}))",
          "statement": "if (mutant_is({number})) {{ {new} }} else {{ {old} }}"}
-FIELDS = ("file", "kind", "old", "new", "lets", "killer", "survives")
+FIELDS = ("file", "machine", "kind", "old", "new", "lets", "killer", "survives")
 NEEDED = ("file", "kind", "old", "new", "lets")
 
 
@@ -42,6 +44,7 @@ class Mutant:
     lets: str
     killer: str = ""
     survives: str = ""
+    machine: str = ""
 
     @property
     def change(self) -> str:

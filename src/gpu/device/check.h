@@ -23,9 +23,12 @@ inline ExitCode exit_code_of(cudaError_t status) {
     }
 }
 
+// As it is named from the root.
+constexpr const char* source_name(const char* file) { return file[0] == '.' && file[1] == '/' ? file + 2 : file; }
+
 inline std::string describe(cudaError_t status, const char* call, const char* file, int line) {
     return std::string(cudaGetErrorName(status)) + " (" + cudaGetErrorString(status) + ") from " + call + " at " +
-           file + ":" + std::to_string(line);
+           source_name(file) + ":" + std::to_string(line);
 }
 
 inline void check(cudaError_t status, const char* call, const char* file, int line) {
@@ -36,7 +39,7 @@ inline void check(cudaError_t status, const char* call, const char* file, int li
 // way out it is silent: the context is broken then, and every destructor would repeat it.
 inline void report(cudaError_t status, const char* call, const char* file, int line) noexcept {
     if (status != cudaSuccess && std::uncaught_exceptions() == 0)
-        std::fprintf(stderr, "hw4: %s from %s at %s:%d\n", cudaGetErrorName(status), call, file, line);
+        std::fprintf(stderr, "hw4: %s from %s at %s:%d\n", cudaGetErrorName(status), call, source_name(file), line);
 }
 
 } // namespace hw4::gpu
