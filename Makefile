@@ -1,7 +1,7 @@
 # `make help` lists the targets.
 #
 #   make V=1             the commands in full
-#   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; where there is none, see ARCHS below)
+#   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; where there is none, see below)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CXX=clang++     another host compiler
 #   make CXXFLAGS=-O2    added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
@@ -158,6 +158,13 @@ PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 # generate looks for the table beside itself.
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
+# Each of these has a make of its own, and two of them at once would compile the same files.
+NESTED := run test judge time-kernels time-tilings start-up bench-files bench-gpu profile gpu-check soak soak-faults \
+    soak-sizes soak-load sanitize tsan coverage fuzz
+ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
+.NOTPARALLEL:
+endif
+
 ## all: build hw4, seq, testcases/generate and judge/compare (the default)
 .PHONY: all
 all: $(PROGRAMS)
@@ -254,7 +261,8 @@ $(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJ
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) $(TEST_OBJECTS)
+$(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) \
+    $(TEST_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -322,7 +330,8 @@ report-check:
 
 ## judge: run hw4 over all cases of testcases/cases.tsv; CASES="t01 t28" for some
 .PHONY: judge
-judge: all
+judge:
+	@$(MAKE) --no-print-directory $(JOBS) all
 	judge/judge --bin $(BIN) $(CASES)
 
 # Each step has make build what it measures, in the folders where the programs of report/ look for it.
@@ -357,7 +366,10 @@ SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON)
 ## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
 ## soak-load: sixteen runs at once, again and again; the GPU's too where there is one
 .PHONY: soak-faults soak-sizes soak-load
-soak-faults soak-sizes soak-load: all tests
+soak-faults soak-sizes soak-load: | built-tests
+.PHONY: built-tests
+built-tests:
+	@$(MAKE) --no-print-directory $(JOBS) all tests
 soak-faults:
 	$(SOAK_TESTS) tests/fault_matrix_test.py -v
 	$(SOAK_TESTS) tests/fault_test.py -v
@@ -371,7 +383,7 @@ SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200
 
 # Mistakes that somebody could make, all in one build, and for each the test that must fail (tests/mutants/list.txt).
 MUTANT_ARGS ?=
-## mutants: whether the tests notice about a hundred mistakes, one at a time; MUTANT_ARGS="src/problem/domain.cpp" for some
+## mutants: whether the tests notice more than a hundred mistakes, one at a time; MUTANT_ARGS=hw4.cu for some
 .PHONY: mutants
 mutants: | need-test
 	$(PYTHON) tests/mutants/run $(MUTANT_ARGS)
@@ -431,7 +443,6 @@ format-check:
 clean:
 	rm -rf build hw4 seq testcases/generate judge/compare
 
-# What the commands need and the machine lacks is installed through apt when that is allowed, or named.
 # What is about the GPU says in one line that there is none, before anything is compiled.
 .PHONY: need-cuda need-gpu
 need-cuda:
@@ -439,6 +450,7 @@ need-cuda:
 need-gpu: need-cuda
 	$(if $(PRESENT_ARCHS),,$(error make $(firstword $(MAKECMDGOALS)) needs a GPU: nvidia-smi finds none))@:
 
+# What the commands need and the machine lacks is installed through apt when that is allowed, or named.
 .PHONY: need-run need-test
 need-run need-test: need-%:
 	@.ci/need $*
@@ -450,5 +462,6 @@ help:
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(wildcard profile/*.cu) \
+    judge/compare.cpp tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) \
+    $(wildcard profile/*.cu) \
     $(wildcard report/reference/*.cu) src/gpu/absent.cpp))

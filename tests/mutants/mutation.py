@@ -9,8 +9,8 @@ They are written down as blocks of `name: value` lines in list.txt, separated by
     lets: the last of several equal rows is named
     killer: unit_tests:DomainCheck.NamesTheFirstOfEqualRows
 
-A value goes on in lines that start with four blanks. `old` stands exactly once in the file, in whole words, however it is laid out.
-An expression becomes (mutant_is(n) ? (new) : (old)), statements become if (mutant_is(n)) { new } else { old }, so that
+A value goes on in lines that start with four blanks. `old` stands exactly once in the file, in whole words, however it
+is laid out. An expression becomes (mutant_is(n) ? (new) : (old)), statements become if (mutant_is(n)) { new } else { old }, so that
 all mutants are in one build, and HW4_MUTANT=n in the environment puts number n in force. n counts the blocks.
 
 `machine`, as uname -m names it, is where a file is compiled that is for one kind of processor.
@@ -27,6 +27,7 @@ from pathlib import Path
 KINDS = {"expression": "(mutant_is({number}) ? ({new}) : ({old}))",
          "statement": "if (mutant_is({number})) {{ {new} }} else {{ {old} }}"}
 FIELDS = ("file", "machine", "kind", "old", "new", "lets", "killer", "survives")
+LEAST_KILLED = 0.95  # of all, by the tests; each of the others has its reason
 NEEDED = ("file", "kind", "old", "new", "lets")
 
 
