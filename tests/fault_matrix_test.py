@@ -455,7 +455,7 @@ class ManyChunksMatrixTest(MatrixTest):
     shape = (400, 128, 64)
     # No other than with few.
     test_link = test_strangers_link = test_output_is_the_input = test_report_is_the_output = test_threads = None
-    test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = None
+    test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = test_memory_for_gzip = None
 
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
