@@ -128,9 +128,10 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
-HW4_HOST := $(COMMON) $(wildcard src/run/*.cpp src/commands/*.cpp src/cpu/*.cpp) $(CPU_KERNELS)
+HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/run/*.cpp src/commands/*.cpp src/cpu/*.cpp) $(CPU_KERNELS)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
+TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) # what the timers of profile/ link
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
@@ -244,9 +245,10 @@ test: | need-test
 tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential
 tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
 
-TEST_OBJECTS := $(call objects,$(HW4_HOST) $(CONTRACTS))
+TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
-$(BUILD)/unit_tests: $(call objects,tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES)) $(TEST_OBJECTS)
+# Without the GPU engine in any build.
+$(BUILD)/unit_tests: $(call objects,tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) src/gpu/absent.cpp) $(TEST_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -270,7 +272,7 @@ $(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) profile/r
 .PHONY: time-kernels
 time-kernels: | need-cuda
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
-$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/io/case_values.cpp $(GPU_KERNELS))
+$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
@@ -278,8 +280,7 @@ $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu src/io/case_values
 .PHONY: time-tilings
 time-tilings: | need-cuda
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_tilings
-$(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu src/io/case_values.cpp \
-    $(GPU_KERNELS))
+$(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
@@ -294,7 +295,7 @@ $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
 .PHONY: start-up
 start-up: | need-cuda
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/start_up
-$(BUILD)/start_up: $(call objects,profile/start_up.cu $(GPU_KERNELS))
+$(BUILD)/start_up: $(call objects,profile/start_up.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 

@@ -2,7 +2,7 @@
 // the contract's forward.h in src/contracts states. Every other engine of this project must print the bytes that this
 // program prints.
 //
-//     seq [--time] [--arith f32|fixed] INPUT OUTPUT
+//     seq [--time] [--contract f32|fixed] INPUT OUTPUT
 //
 // --time prints the seconds of the arithmetic alone, without reading, checking and writing: "arithmetic_seconds 1.25".
 #include <getopt.h>
@@ -20,17 +20,17 @@
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/contracts/contract.h"
-#include "src/contracts/reference.h"
 #include "src/io/case_file.h"
 #include "src/io/output_file.h"
 #include "src/problem/domain.h"
+#include "src/problem/words.h"
 
 namespace {
 
-constexpr const char* kUsage = "usage: seq [--time] [--arith f32|fixed] INPUT OUTPUT";
+constexpr const char* kUsage = "usage: seq [--time] [--contract f32|fixed] INPUT OUTPUT";
 
 struct Request {
-    hw4::Arithmetic arithmetic = hw4::Arithmetic::f32;
+    const hw4::Contract* contract = &hw4::kF32;
     bool print_time = false;
     std::string input;
     std::string output;
@@ -41,7 +41,8 @@ struct Request {
 // Throws Error (usage).
 Request parse(int argc, char** argv) {
     static constexpr option kOptions[] = {{"time", no_argument, nullptr, hw4::kLong + 't'},
-                                          {"arith", required_argument, nullptr, hw4::kLong + 'a'},
+                                          {"contract", required_argument, nullptr, hw4::kLong + 'c'},
+                                          {"arith", required_argument, nullptr, hw4::kLong + 'c'},
                                           {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
@@ -49,9 +50,10 @@ Request parse(int argc, char** argv) {
     for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
         switch (code) {
         case hw4::kLong + 't': request.print_time = true; break;
-        case hw4::kLong + 'a':
-            if (!hw4::parse_arithmetic(optarg, request.arithmetic))
-                usage_error("--arith '" + std::string(optarg) + "': need f32 or fixed");
+        case hw4::kLong + 'c':
+            request.contract = hw4::find_contract(optarg);
+            if (request.contract == nullptr)
+                usage_error("--contract '" + std::string(optarg) + "': need " + hw4::contract_names());
             break;
         case ':': usage_error("option '" + hw4::refused_option(argv) + "' needs a value");
         default: usage_error("option '" + hw4::refused_option(argv) + "' is not known, or takes no value");
@@ -69,29 +71,27 @@ void run(const Request& request) {
     using Clock = std::chrono::steady_clock;
     hw4::InterruptGuard interrupts;
     hw4::CaseReader reader(request.input);
-    hw4::refuse_many_columns(request.input, reader.shape(), request.arithmetic);
+    const std::string why_not = hw4::why_not(*request.contract, reader.problem());
+    if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, request.input + ": " + why_not);
     hw4::refuse_overwriting(reader, request.output);
     hw4::OutputFile writer(request.output, interrupts, hw4::files_of_run(reader, {request.output}));
     hw4::remark_leftovers("seq", writer);
-    const hw4::Shape& shape = reader.shape();
-    std::printf("(B, N, d): (%lld, %lld, %lld)\n", static_cast<long long>(shape.batches),
-                static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim));
+    const hw4::Problem& problem = reader.problem();
+    const auto [names, sizes] = hw4::sizes_of(problem);
+    std::printf("%s: %s\n", names.c_str(), sizes.c_str());
     // Not vectors, which fill their memory at once: so it becomes memory only as data comes.
-    const std::unique_ptr<float[]> qkv(new float[shape.batch_input_floats()]);
-    const std::unique_ptr<float[]> out(new float[shape.matrix_floats()]);
-    hw4::DomainCheck domain(request.input, shape);
+    const std::unique_ptr<float[]> in(new float[problem.batch_input_floats()]);
+    const std::unique_ptr<float[]> out(new float[problem.batch_output_floats()]);
+    hw4::DomainCheck domain(request.input, problem, request.contract->domain);
     Clock::duration arithmetic{};
-    for (int64_t b = 0; b < shape.batches; ++b) {
-        const int64_t first_row = b * shape.batch_input_rows();
-        reader.read_rows(first_row, shape.batch_input_rows(), qkv.get());
-        domain.check(first_row, shape.batch_input_rows(), qkv.get());
-        const float* q = qkv.get();
-        const float* k = q + shape.matrix_floats();
-        const float* v = k + shape.matrix_floats();
+    for (int64_t b = 0; b < problem.batches; ++b) {
+        const int64_t first_row = b * problem.batch_input_rows();
+        reader.read_rows(first_row, problem.batch_input_rows(), in.get());
+        domain.check(first_row, problem.batch_input_rows(), in.get());
         const Clock::time_point start = Clock::now();
-        hw4::sequential_attention(request.arithmetic, q, k, v, out.get(), shape.tokens, shape.dim);
+        hw4::compute_by_reference(*request.contract, problem.of_batches(1), in.get(), out.get());
         arithmetic += Clock::now() - start;
-        writer.write(out.get(), shape.batch_output_bytes());
+        writer.write(out.get(), problem.batch_output_bytes());
     }
     reader.expect_end();
     writer.commit(false);

@@ -22,7 +22,7 @@
 #include "src/base/refused_option.h"
 #include "src/base/standard_output.h"
 #include "src/io/case_file.h"
-#include "src/problem/shape.h"
+#include "src/problem/words.h"
 
 namespace hw4 {
 namespace {
@@ -164,10 +164,10 @@ int64_t ulp_distance(float a, float b) {
     return std::abs(rank(a) - rank(b));
 }
 
-std::string place_of(size_t index, const Shape& shape) {
-    const auto dim = static_cast<size_t>(shape.dim);
-    return "batch " + std::to_string(index / shape.matrix_floats()) + ", row " +
-           std::to_string(index % shape.matrix_floats() / dim) + ", column " + std::to_string(index % dim);
+std::string place_of_value(size_t index, const Problem& problem) {
+    const auto dim = static_cast<size_t>(problem.dim);
+    return place_of(problem, problem.operation->outputs, static_cast<int64_t>(index / dim)) + ", column " +
+           std::to_string(index % dim);
 }
 
 std::string rule_name(const std::optional<double>& atol) {
@@ -177,23 +177,23 @@ std::string rule_name(const std::optional<double>& atol) {
     return text.data();
 }
 
-void print_first(const Difference& difference, const Shape& shape) {
+void print_first(const Difference& difference, const Problem& problem) {
     const std::string distance = difference.has_nan()
                                      ? "no ulp distance to NaN"
                                      : std::to_string(ulp_distance(difference.expected, difference.got)) + " ulp apart";
     std::printf("first: %s: expected %.9g (0x%08x), got %.9g (0x%08x), %s, byte offset %zu\n",
-                place_of(difference.index, shape).c_str(), static_cast<double>(difference.expected),
+                place_of_value(difference.index, problem).c_str(), static_cast<double>(difference.expected),
                 word_of(difference.expected), static_cast<double>(difference.got), word_of(difference.got),
                 distance.c_str(), difference.index * sizeof(float));
 }
 
-void print_largest(const Difference& difference, const Shape& shape) {
+void print_largest(const Difference& difference, const Problem& problem) {
     std::printf("largest absolute difference: %.9g at %s: expected %.9g, got %.9g\n", difference.absolute,
-                place_of(difference.index, shape).c_str(), static_cast<double>(difference.expected),
+                place_of_value(difference.index, problem).c_str(), static_cast<double>(difference.expected),
                 static_cast<double>(difference.got));
 }
 
-void print_findings(const Findings& findings, const Arguments& arguments, const Shape& shape, size_t total) {
+void print_findings(const Findings& findings, const Arguments& arguments, const Problem& problem, size_t total) {
     const std::string rule = rule_name(arguments.atol);
     if (findings.breaking > 0)
         std::printf("different (rule: %s): %zu of %zu values", rule.c_str(), findings.breaking, total);
@@ -201,35 +201,34 @@ void print_findings(const Findings& findings, const Arguments& arguments, const 
         std::printf("within (rule: %s): all of %zu values", rule.c_str(), total);
     if (arguments.atol) std::printf("; the bytes of %zu differ", findings.differing);
     std::printf("\n");
-    if (findings.first_breaking) print_first(*findings.first_breaking, shape);
-    if (findings.largest) print_largest(*findings.largest, shape);
+    if (findings.first_breaking) print_first(*findings.first_breaking, problem);
+    if (findings.largest) print_largest(*findings.largest, problem);
     if (findings.expected_nan + findings.got_nan > 0)
         std::printf("NaN among the differing values: %zu expected, %zu got; not in the largest difference\n",
                     findings.expected_nan, findings.got_nan);
 }
 
-bool sizes_match(const Shape& shape, const OutputStream& expected, const OutputStream& got) {
-    const auto needed = static_cast<int64_t>(shape.output_bytes());
+bool sizes_match(const Problem& problem, const OutputStream& expected, const OutputStream& got) {
+    const auto needed = static_cast<int64_t>(problem.output_bytes());
     if (expected.size() == needed && got.size() == needed) return true;
-    std::printf(
-        "different sizes: expected has %lld bytes, got has %lld, and (B, N, d) = (%lld, %lld, %lld) needs %lld\n",
-        static_cast<long long>(expected.size()), static_cast<long long>(got.size()),
-        static_cast<long long>(shape.batches), static_cast<long long>(shape.tokens), static_cast<long long>(shape.dim),
-        static_cast<long long>(needed));
+    const auto [names, sizes] = sizes_of(problem);
+    std::printf("different sizes: expected has %lld bytes, got has %lld, and %s = %s needs %lld\n",
+                static_cast<long long>(expected.size()), static_cast<long long>(got.size()), names.c_str(),
+                sizes.c_str(), static_cast<long long>(needed));
     return false;
 }
 
 int compare(const Arguments& arguments) {
-    const Shape shape = CaseReader(arguments.input).shape();
+    const Problem problem = CaseReader(arguments.input).problem();
     OutputStream expected(arguments.expected);
     OutputStream got(arguments.got);
-    if (!sizes_match(shape, expected, got)) return kDifferent;
-    const size_t total = shape.output_bytes() / sizeof(float);
+    if (!sizes_match(problem, expected, got)) return kDifferent;
+    const size_t total = problem.output_bytes() / sizeof(float);
     const Findings findings = compare_streams(expected, got, total, arguments.atol);
     if (findings.differing == 0)
-        std::printf("equal: %zu values, %zu bytes\n", total, shape.output_bytes());
+        std::printf("equal: %zu values, %zu bytes\n", total, problem.output_bytes());
     else
-        print_findings(findings, arguments, shape, total);
+        print_findings(findings, arguments, problem, total);
     return findings.breaking == 0 ? kEqual : kDifferent;
 }
 

@@ -27,8 +27,8 @@ constexpr int kKeyCounts[] = {32, 64, 96, 128, 256};
 constexpr size_t kTilings = std::size(kRowCounts) * std::size(kKeyCounts);
 
 template <class T>
-void launch_checked(const KernelArgs& args, cudaStream_t stream) {
-    launch_row_tiling<T>(args, stream);
+void launch_checked(const Launch& launch, cudaStream_t stream) {
+    launch_row_tiling<T>(forward_args(launch), stream);
     HW4_CUDA_LAUNCHED("row_tiles");
 }
 

@@ -18,7 +18,7 @@ struct SizedTiling {
     size_t shared_bytes; // of a block
     // Null where those are more than a block may have.
     const void* function;
-    void (*launch)(const KernelArgs& args, cudaStream_t stream);
+    void (*launch)(const Launch& launch, cudaStream_t stream);
 };
 
 // Every Br with every Bc, for head size `dim`.

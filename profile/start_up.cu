@@ -21,7 +21,7 @@ namespace hw4::gpu {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr Shape kSmallShape = {1, 128, 64};
+constexpr Problem kSmallProblem = {1, 128, 64};
 
 template <class Work>
 auto step(const std::string& name, const Work& work) {
@@ -91,16 +91,18 @@ void copying() {
 }
 
 void launching() {
-    const Kernel* kernel = choose_kernel(kSmallShape, current_device());
+    const Device device = current_device();
+    const Kernel* kernel = choose_kernel(kSmallProblem, device, kF32);
     if (kernel == nullptr) throw Error(ExitCode::no_gpu, "no kernel for this card");
     const PitchedMatrix qkv(3 * 128, 64);
     const PitchedMatrix out(128, 64);
-    const Scratch scratch = make_scratch(kernel->scratch_bytes(kSmallShape, current_device()));
-    const KernelArgs args = args_of(kSmallShape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get());
+    const Scratch scratch = make_scratch(plan_of(*kernel, kSmallProblem, device).scratch_bytes);
+    const Launch launch =
+        launch_of(kSmallProblem, device, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get());
     HW4_CUDA(cudaMemset(qkv.data(), 0, qkv.bytes()));
     HW4_CUDA(cudaDeviceSynchronize());
     for (const char* when : {"first", "second"}) {
-        step(std::string("launch of ") + kernel->name + ", " + when, [&] { kernel->launch(args, nullptr); });
+        step(std::string("launch of ") + kernel->name + ", " + when, [&] { kernel->launch(launch, nullptr); });
         step("until it is done", [] { HW4_CUDA(cudaDeviceSynchronize()); });
     }
 }

@@ -1,8 +1,8 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
-//     time_kernels [--arith f32|fixed] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
-//     time_kernels [--arith f32|fixed] [--kernel NAME | --chosen] --once B,N,d [B,N,d ...]
-//     time_kernels [--arith f32|fixed] --list
+//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--kernel NAME | --chosen] --once B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] --list
 //
 // Each kernel of the contract (default f32) in the table, or the named one, or the one that hw4 chooses, on each shape:
 // launches for 0.1 s to warm up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50
@@ -37,51 +37,56 @@ namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: time_kernels [--arith f32|fixed] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d "
+    "usage: time_kernels [--contract NAME] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d "
     "... | --list";
 
 struct Request {
-    Arithmetic arithmetic = Arithmetic::f32;
+    const Contract* contract = &kF32;
     std::string kernel; // empty: every one of the contract
     bool chosen = false;
     bool once = false; // no warm-up, one sample of one launch
     bool list = false; // nothing else
     SampleRequest samples;
-    std::vector<Shape> shapes;
+    std::vector<Problem> problems;
 };
 
-Timing time_kernel(const Kernel& kernel, const Problem& problem, const Request& request) {
-    const LaunchTimer timer(kernel.launch, kernel.scratch_bytes(problem.shape, current_device()), problem);
+Timing time_kernel(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const Request& request) {
+    const LaunchTimer timer(kernel.launch, scratch_bytes, on_gpu);
     if (request.once) return {1, {timer.sample(1)}};
     return timer.samples(request.samples);
 }
 
-void print_line(const Kernel& kernel, bool chosen, const Shape& shape, const Timing& timing) {
+void print_line(const Kernel& kernel, bool chosen, const Problem& problem, const Timing& timing) {
     std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s}\n", kernel.name, chosen ? "true" : "false",
-                shape_fields(shape).c_str(), timing_fields(timing).c_str(), machine_fields().c_str());
+                problem_fields(problem).c_str(), timing_fields(timing).c_str(), machine_fields().c_str());
     std::fflush(stdout);
 }
 
-void require_kernel(const std::string& name, Arithmetic arithmetic) {
+void require_kernel(const std::string& name, const Contract& contract) {
     const Kernel* const kernel = find_kernel(name);
     if (kernel == nullptr) usage_error("no kernel '" + name + "'");
-    if (kernel->arithmetic != arithmetic)
-        usage_error("kernel '" + name + "' computes " + name_of(kernel->arithmetic) + ", not " + name_of(arithmetic));
+    if (kernel->under != &contract)
+        usage_error("kernel '" + name + "' computes " + kernel->under->name + ", not " + contract.name);
 }
 
 Request parse_request(int argc, char** argv) {
-    static constexpr option kOptions[] = {
-        {"arith", required_argument, nullptr, 'a'},    {"kernel", required_argument, nullptr, 'k'},
-        {"chosen", no_argument, nullptr, 'c'},         {"once", no_argument, nullptr, 'o'},
-        {"list", no_argument, nullptr, 'n'},           {"runs", required_argument, nullptr, 'r'},
-        {"launches", required_argument, nullptr, 'l'}, {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {{"contract", required_argument, nullptr, 'a'},
+                                          {"arith", required_argument, nullptr, 'a'},
+                                          {"kernel", required_argument, nullptr, 'k'},
+                                          {"chosen", no_argument, nullptr, 'c'},
+                                          {"once", no_argument, nullptr, 'o'},
+                                          {"list", no_argument, nullptr, 'n'},
+                                          {"runs", required_argument, nullptr, 'r'},
+                                          {"launches", required_argument, nullptr, 'l'},
+                                          {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
     for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
         switch (code) {
         case 'a':
-            if (!parse_arithmetic(optarg, request.arithmetic))
-                usage_error("--arith '" + std::string(optarg) + "': need f32 or fixed");
+            request.contract = find_contract(optarg);
+            if (request.contract == nullptr)
+                usage_error("--contract '" + std::string(optarg) + "': need " + contract_names());
             break;
         case 'k': request.kernel = optarg; break;
         case 'c': request.chosen = true; break;
@@ -94,39 +99,42 @@ Request parse_request(int argc, char** argv) {
     }
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
-    if (!request.kernel.empty()) require_kernel(request.kernel, request.arithmetic);
+    if (!request.kernel.empty()) require_kernel(request.kernel, *request.contract);
     if (optind == argc) usage_error("need at least one shape B,N,d");
-    for (int i = optind; i < argc; ++i) request.shapes.push_back(parse_shape(argv[i]));
+    for (int i = optind; i < argc; ++i) request.problems.push_back(parse_shape(argv[i]));
     return request;
 }
 
-void time_shape(const Request& request, const Shape& shape) {
-    const Device device = current_device();
-    const Kernel* const best = choose_kernel(shape, device, request.arithmetic);
+void time_problem(const Request& request, const Problem& problem, const Device& device) {
+    const Kernel* const best = choose_kernel(problem, device, *request.contract);
     const std::string chosen = best == nullptr ? "" : best->name;
-    const std::vector<Kernel> list = kernels_of(request.arithmetic);
-    if (list.empty()) usage_error("no kernel computes " + std::string(name_of(request.arithmetic)));
+    const std::vector<Kernel> list = kernels_of(*request.contract);
+    if (list.empty()) usage_error("no kernel computes " + std::string(request.contract->name));
     if (request.chosen && chosen.empty()) {
-        std::fprintf(stderr, "time_kernels: left out: %s\n", why_not(list.front(), shape, device).c_str());
+        std::fprintf(stderr, "time_kernels: left out: %s\n", plan_of(list.front(), problem, device).why_not.c_str());
         return;
     }
-    const Problem problem(shape);
+    const CaseOnGpu on_gpu(problem, device);
     for (const Kernel& kernel : list) {
         if (request.chosen && kernel.name != chosen) continue;
         if (!request.kernel.empty() && request.kernel != kernel.name) continue;
-        const std::string unsupported = why_not(kernel, shape, device);
-        if (unsupported.empty())
-            print_line(kernel, kernel.name == chosen, shape, time_kernel(kernel, problem, request));
+        const Plan plan = plan_of(kernel, problem, device);
+        if (plan.why_not.empty())
+            print_line(kernel, kernel.name == chosen, problem,
+                       time_kernel(kernel, plan.scratch_bytes, on_gpu, request));
         else
-            std::fprintf(stderr, "time_kernels: left out: %s\n", unsupported.c_str());
+            std::fprintf(stderr, "time_kernels: left out: %s\n", plan.why_not.c_str());
     }
 }
 
 void run(int argc, char** argv) {
     const Request request = parse_request(argc, argv);
-    if (request.list)
-        for (const Kernel& kernel : kernels_of(request.arithmetic)) std::printf("%s\n", kernel.name);
-    for (const Shape& shape : request.shapes) time_shape(request, shape);
+    if (request.list) {
+        for (const Kernel& kernel : kernels_of(*request.contract)) std::printf("%s\n", kernel.name);
+        return;
+    }
+    const Device device = current_device();
+    for (const Problem& problem : request.problems) time_problem(request, problem, device);
 }
 
 } // namespace

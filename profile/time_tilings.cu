@@ -43,7 +43,7 @@ constexpr const char* kRung = "register_rows";
 
 struct Request {
     SampleRequest samples;
-    std::vector<Shape> shapes;
+    std::vector<Problem> problems;
 };
 
 // What the card makes of a tiling's code.
@@ -62,12 +62,12 @@ Fit fit_of(const SizedTiling& tiling) {
 }
 
 // The whole output of one launch; a NaN where it wrote nothing.
-std::vector<float> output_of(LaunchTimer::Launch launch, const Problem& problem) {
+std::vector<float> output_of(LaunchTimer::Launcher launcher, const CaseOnGpu& on_gpu) {
     const Stream stream = make_stream();
-    std::vector<float> output(problem.rows(1) * static_cast<size_t>(problem.shape.dim));
-    HW4_CUDA(cudaMemsetAsync(problem.out.data(), 0xff, problem.out.bytes(), stream.get()));
-    launch(problem.args(Scratch()), stream.get());
-    problem.out.copy_out(output.data(), problem.rows(1), stream.get());
+    std::vector<float> output(on_gpu.problem.floats_in(on_gpu.problem.output_rows()));
+    HW4_CUDA(cudaMemsetAsync(on_gpu.out.data(), 0xff, on_gpu.out.bytes(), stream.get()));
+    launcher(on_gpu.launch(Scratch()), stream.get());
+    on_gpu.out.copy_out(output.data(), on_gpu.output_rows(), stream.get());
     HW4_CUDA(cudaStreamSynchronize(stream.get()));
     return output;
 }
@@ -76,10 +76,10 @@ std::string name_of(const SizedTiling& tiling) {
     return std::to_string(tiling.rows) + " rows, " + std::to_string(tiling.keys) + " keys";
 }
 
-void print_line(const SizedTiling& tiling, const Fit& fit, const Shape& shape, const Timing& timing) {
+void print_line(const SizedTiling& tiling, const Fit& fit, const Problem& problem, const Timing& timing) {
     std::printf("{\"rows\": %d, \"keys\": %d, %s, %s, \"registers\": %d, \"shared_bytes\": %zu, "
                 "\"blocks_per_multiprocessor\": %d, %s}\n",
-                tiling.rows, tiling.keys, shape_fields(shape).c_str(), timing_fields(timing).c_str(), fit.registers,
+                tiling.rows, tiling.keys, problem_fields(problem).c_str(), timing_fields(timing).c_str(), fit.registers,
                 fit.shared_bytes, fit.blocks_per_multiprocessor, machine_fields().c_str());
     std::fflush(stdout);
 }
@@ -90,21 +90,21 @@ void leave_out(const SizedTiling& tiling, const std::string& why) {
     std::fprintf(stderr, "time_tilings: left out: %s: %s\n", name_of(tiling).c_str(), why.c_str());
 }
 
-void time_shape(const Request& request, const Shape& shape) {
+void time_problem(const Request& request, const Problem& problem, const Device& device) {
     const Kernel& rung = *find_kernel(kRung);
-    const std::string unsupported = why_not(rung, shape, current_device());
+    const std::string unsupported = plan_of(rung, problem, device).why_not;
     if (!unsupported.empty()) throw Error(ExitCode::no_gpu, unsupported);
-    const Problem problem(shape);
-    const std::vector<float> expected = output_of(rung.launch, problem);
-    for (const SizedTiling& tiling : row_tilings(shape.dim)) {
+    const CaseOnGpu on_gpu(problem, device);
+    const std::vector<float> expected = output_of(rung.launch, on_gpu);
+    for (const SizedTiling& tiling : row_tilings(problem.dim)) {
         const std::string why = why_not(tiling);
         if (!why.empty()) {
             leave_out(tiling, why);
             continue;
         }
-        require_same_bytes(expected, output_of(tiling.launch, problem), name_of(tiling));
-        const LaunchTimer timer(tiling.launch, 0, problem);
-        print_line(tiling, fit_of(tiling), shape, timer.samples(request.samples));
+        require_same_bytes(expected, output_of(tiling.launch, on_gpu), name_of(tiling));
+        const LaunchTimer timer(tiling.launch, 0, on_gpu);
+        print_line(tiling, fit_of(tiling), problem, timer.samples(request.samples));
     }
 }
 
@@ -123,8 +123,8 @@ Request parse_request(int argc, char** argv) {
     }
     if (optind == argc) usage_error("need at least one shape B,N,d");
     for (int i = optind; i < argc; ++i) {
-        request.shapes.push_back(parse_shape(argv[i]));
-        if (request.shapes.back().dim > kMostTilingColumns)
+        request.problems.push_back(parse_shape(argv[i]));
+        if (request.problems.back().dim > kMostTilingColumns)
             usage_error("shape '" + std::string(argv[i]) + "': the tilings take d up to " +
                         std::to_string(kMostTilingColumns));
     }
@@ -133,7 +133,8 @@ Request parse_request(int argc, char** argv) {
 
 void run(int argc, char** argv) {
     const Request request = parse_request(argc, argv);
-    for (const Shape& shape : request.shapes) time_shape(request, shape);
+    const Device device = current_device();
+    for (const Problem& problem : request.problems) time_problem(request, problem, device);
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// The command lines of the timers: shapes, counts, and how a run ends. No CUDA here, so that it can be tested anywhere.
+// The command lines of the timers: problems, counts, and how a run ends. No CUDA here, so that it can be tested
+// anywhere.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/numbers.h"
 #include "src/bench/sampling.h"
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4::gpu {
 
@@ -19,7 +20,7 @@ constexpr int kMostRuns = 1000000;
 [[noreturn]] inline void usage_error(const std::string& what) { throw Error(ExitCode::usage, what); }
 
 // "4,16384,64"
-inline Shape parse_shape(const std::string& text) {
+inline Problem parse_shape(const std::string& text) {
     std::array<int64_t, 3> sizes{};
     std::istringstream stream(text);
     for (int64_t& size : sizes) {

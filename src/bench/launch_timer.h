@@ -14,40 +14,41 @@
 namespace hw4::gpu {
 
 // A case on the GPU: the data of the test cases (uniform in +-3), in pitched memory as in hw4.
-struct Problem {
-    Shape shape;
-    PitchedMatrix qkv;
+struct CaseOnGpu {
+    Problem problem;
+    Device device;
+    PitchedMatrix in;
     PitchedMatrix out;
 
-    explicit Problem(const Shape& s)
-        : shape(s), qkv(rows(3), static_cast<size_t>(s.dim)), out(rows(1), static_cast<size_t>(s.dim)) {
-        std::vector<float> values(static_cast<size_t>(s.batches) * s.batch_input_floats());
-        fill_case_values({s, CaseKind::uniform, 1}, 0, values.size(), values.data());
-        qkv.copy_in(values.data(), rows(3), nullptr);
+    CaseOnGpu(const Problem& p, const Device& card)
+        : problem(p), device(card), in(input_rows(), static_cast<size_t>(p.dim)),
+          out(output_rows(), static_cast<size_t>(p.dim)) {
+        std::vector<float> values(p.floats_in(p.input_rows()));
+        fill_case_values({p, CaseKind::uniform, 1}, 0, values.size(), values.data());
+        in.copy_in(values.data(), input_rows(), nullptr);
         HW4_CUDA(cudaDeviceSynchronize());
     }
 
-    size_t rows(size_t matrices) const {
-        return matrices * static_cast<size_t>(shape.batches) * static_cast<size_t>(shape.tokens);
-    }
+    size_t input_rows() const { return static_cast<size_t>(problem.input_rows()); }
+    size_t output_rows() const { return static_cast<size_t>(problem.output_rows()); }
 
-    KernelArgs args(const Scratch& scratch) const {
-        return args_of(shape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get());
+    Launch launch(const Scratch& scratch) const {
+        return launch_of(problem, device, in.data(), in.stride(), out.data(), out.stride(), scratch.get());
     }
 };
 
 class LaunchTimer {
 public:
-    using Launch = void (*)(const KernelArgs& args, cudaStream_t stream);
+    using Launcher = void (*)(const Launch& launch, cudaStream_t stream);
 
-    LaunchTimer(Launch launch, size_t scratch_bytes, const Problem& problem)
-        : launch_(launch), scratch_(make_scratch(scratch_bytes)), args_(problem.args(scratch_)), stream_(make_stream()),
-          start_(make_event()), stop_(make_event()) {}
+    LaunchTimer(Launcher launcher, size_t scratch_bytes, const CaseOnGpu& on_gpu)
+        : launcher_(launcher), scratch_(make_scratch(scratch_bytes)), launch_(on_gpu.launch(scratch_)),
+          stream_(make_stream()), start_(make_event()), stop_(make_event()) {}
 
     // Seconds of each of so many launches, back to back.
     double sample(int launches) const {
         HW4_CUDA(cudaEventRecord(start_.get(), stream_.get()));
-        for (int i = 0; i < launches; ++i) launch_(args_, stream_.get());
+        for (int i = 0; i < launches; ++i) launcher_(launch_, stream_.get());
         HW4_CUDA(cudaEventRecord(stop_.get(), stream_.get()));
         HW4_CUDA(cudaEventSynchronize(stop_.get()));
         float milliseconds = 0;
@@ -76,9 +77,9 @@ public:
     }
 
 private:
-    Launch launch_;
+    Launcher launcher_;
     Scratch scratch_;
-    KernelArgs args_;
+    Launch launch_;
     Stream stream_;
     Event start_;
     Event stop_;

@@ -1,24 +1,18 @@
 // The fields that the lines of all timers have, as JSON. No CUDA here, so that they can be tested anywhere.
 #pragma once
 
-#include <cstdio>
 #include <string>
 
+#include "src/base/json.h"
 #include "src/bench/sampling.h"
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4::gpu {
 
-inline std::string json_number(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", value);
-    return text;
-}
-
 // "batches": 4, "tokens": 16384, "dim": 64, "flop": 2.74877907e+11
-inline std::string shape_fields(const Shape& shape) {
-    return "\"batches\": " + std::to_string(shape.batches) + ", \"tokens\": " + std::to_string(shape.tokens) +
-           ", \"dim\": " + std::to_string(shape.dim) + ", \"flop\": " + json_number(shape.flops());
+inline std::string problem_fields(const Problem& problem) {
+    return "\"batches\": " + std::to_string(problem.batches) + ", \"tokens\": " + std::to_string(problem.queries) +
+           ", \"dim\": " + std::to_string(problem.dim) + ", \"flop\": " + json_number(problem.flops());
 }
 
 // "launches": 2, "seconds": [0.005, 0.0051]

@@ -16,8 +16,9 @@ struct Options {
     EngineOptions engine;
     bool time = false;
     bool sync = false;
-    std::string json;  // file name; empty: none
-    std::string trace; // likewise
+    std::string json;          // file name; empty: none, or standard output where kernels are listed
+    bool list_as_json = false; // --json was given, with a file name or without
+    std::string trace;         // likewise
     std::string input;
     std::string output;
 };
@@ -25,7 +26,6 @@ struct Options {
 // Throws Error (usage).
 Options parse_options(int argc, char** argv);
 
-extern const char* const kHelpText;
-extern const char* const kVersion;
+std::string help_text();
 
 } // namespace hw4

@@ -1,29 +1,66 @@
-// The arithmetic contracts a case can be computed under: "f32" (f32/forward.h) and "fixed" (fixed/forward.h).
+// The contracts a case can be computed under, as rows of one list: what each computes, by which reference, for which
+// numbers, and how its output is compared. The programs, the judge and the scripts (hw4 --list-kernels --json) and the
+// tests know contracts from here alone.
 #pragma once
 
-#include <cstring>
+#include <cstdint>
+#include <string>
 
-#include "src/contracts/f32/forward.h"
-#include "src/contracts/fixed/forward.h"
+#include "src/problem/domain.h"
+#include "src/problem/problem.h"
 
 namespace hw4 {
 
-enum class Arithmetic { f32, fixed };
+enum class Compared { bytes, bound };
 
-constexpr Arithmetic kArithmetics[] = {Arithmetic::f32, Arithmetic::fixed};
+// One unit of an operation, its operands in the operation's order, [rows][dim] each.
+struct UnitOperands {
+    int64_t queries = 0;
+    int64_t keys = 0;
+    int64_t dim = 0;
+    const float* in[kMostInputs] = {};
+    float* out[kMostOutputs] = {};
+};
 
-inline const char* name_of(Arithmetic arithmetic) {
-    return arithmetic == Arithmetic::f32 ? kContractName : fixed::kContractName;
-}
+// An operation under a contract.
+struct Computed {
+    const Operation* operation;
+    int revision; // changes when the bytes do
+    List<Mask> masks;
+    void (*reference)(const UnitOperands& unit); // one thread and plain loops
+};
 
-// False when there is none of that name.
-inline bool parse_arithmetic(const char* name, Arithmetic& arithmetic) {
-    for (const Arithmetic one : kArithmetics)
-        if (std::strcmp(name, name_of(one)) == 0) {
-            arithmetic = one;
-            return true;
-        }
-    return false;
-}
+struct Contract {
+    const char* name;
+    const char* idea;
+    Compared compared;
+    const char* element;
+    int64_t most_columns; // 0: any number
+    Domain domain;
+    List<Computed> computes;
+
+    // Null where it does not compute that.
+    const Computed* find(const Operation& operation) const;
+    // "f32.forward/1"
+    std::string revision_of(const Operation& operation) const;
+};
+
+extern const Contract kF32;
+extern const Contract kFixed;
+
+using Contracts = List<const Contract*>;
+Contracts contracts();
+
+// Null when there is none of that name.
+const Contract* find_contract(const std::string& name, const Contracts& list = contracts());
+
+// "f32 or fixed"
+std::string contract_names(const Contracts& list = contracts());
+
+// Why the contract cannot compute that, for a line that begins with the file's name; empty when it can.
+std::string why_not(const Contract& contract, const Problem& problem);
+
+// All units of the problem by the contract's reference. The operands follow one another as in the file.
+void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out);
 
 } // namespace hw4

@@ -1,22 +1,11 @@
-// The sequential references, one thread and plain loops, of each contract.
+// The sequential references of every contract, one thread and plain loops, for the contracts' rows.
 #pragma once
-
-#include <cstdint>
 
 #include "src/contracts/contract.h"
 
 namespace hw4 {
 
-// q, k, v, out: [n][d], row-major.
-void sequential_attention(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d);
-void sequential_fixed_attention(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d);
-
-inline void sequential_attention(Arithmetic arithmetic, const float* q, const float* k, const float* v, float* out,
-                                 int64_t n, int64_t d) {
-    switch (arithmetic) {
-    case Arithmetic::f32: return sequential_attention(q, k, v, out, n, d);
-    case Arithmetic::fixed: return sequential_fixed_attention(q, k, v, out, n, d);
-    }
-}
+void f32_forward(const UnitOperands& unit);
+void fixed_forward(const UnitOperands& unit);
 
 } // namespace hw4

@@ -2,6 +2,7 @@
 // output is copied out; the chunks of different slots overlap.
 #include "src/gpu/engine.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "src/base/error.h"
@@ -15,30 +16,38 @@
 namespace hw4::gpu {
 namespace {
 
-const Kernel& kernel_for(const EngineRequest& request) {
-    const std::string& name = request.options.kernel;
-    const Arithmetic arithmetic = request.options.arithmetic;
-    const std::string unsupported = unsupported_reason(request.shape, name, arithmetic);
-    if (!unsupported.empty()) throw Error(ExitCode::bad_data, request.input + ": " + unsupported);
-    const Kernel& kernel =
-        name.empty() ? *choose_kernel(request.shape, current_device(), arithmetic) : *find_kernel(name);
-    refuse_other_arithmetic(name, kernel.arithmetic, arithmetic);
-    return kernel;
+// The plainest kernel of the contract, which says why no other can either; null when this build has none.
+const Kernel* first_kernel(const Operation& operation, const Contract& contract) {
+    const std::vector<Kernel> list = kernels_of(contract, operation);
+    return list.empty() ? nullptr : find_kernel(list.front().name);
 }
 
-// The plainest of the contract, which says why no other can either; null when this build has none.
-const Kernel* first_kernel(Arithmetic arithmetic) {
-    for (const Kernel& kernel : kernels())
-        if (kernel.arithmetic == arithmetic) return &kernel;
-    return nullptr;
+std::string unsupported_reason_on(const Device& device, const Problem& problem, const std::string& name,
+                                  const Contract& contract) {
+    if (name.empty() && choose_kernel(problem, device, contract) != nullptr) return "";
+    const Kernel* kernel = name.empty() ? first_kernel(*problem.operation, contract) : find_kernel(name);
+    if (kernel != nullptr) return plan_of(*kernel, problem, device).why_not;
+    return name.empty()
+               ? "no GPU kernel of this build computes " + std::string(contract.name) + " " + problem.operation->name
+               : "there is no kernel '" + name + "'";
+}
+
+// The kernel of a run whose largest launch is `launch`.
+const Kernel& kernel_for(const EngineRequest& request, const Problem& launch, const Device& device) {
+    const std::string& name = request.options.kernel;
+    const Contract& contract = *request.options.contract;
+    const std::string unsupported = unsupported_reason_on(device, launch, name, contract);
+    if (!unsupported.empty()) throw Error(ExitCode::bad_data, request.input + ": " + unsupported);
+    const Kernel& kernel = name.empty() ? *choose_kernel(launch, device, contract) : *find_kernel(name);
+    refuse_other_contract(name, *kernel.under, contract);
+    return kernel;
 }
 
 // The kernel's scratch memory, for each stream its own.
 class StreamScratch {
 public:
-    StreamScratch(const Kernel& kernel, const Shape& chunk, int streams)
-        : stream_bytes_((kernel.scratch_bytes(chunk, current_device()) + kRowAlignment - 1) / kRowAlignment *
-                        kRowAlignment),
+    StreamScratch(size_t launch_bytes, int streams)
+        : stream_bytes_((launch_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment),
           bytes_(static_cast<size_t>(streams) * stream_bytes_), memory_(make_scratch(bytes_)) {}
 
     size_t bytes() const { return bytes_; }
@@ -52,39 +61,53 @@ private:
     Scratch memory_;
 };
 
-// All that a run has on the GPU, and what follows from how much that is.
-struct DeviceMemory {
-    DeviceMemory(const Kernel& kernel, const Shape& shape, const EngineOptions& options, const SlotPlan& plan)
-        : slots(shape, options.copies, plan), queries_at_once(plan_queries(shape, options, plan.batches)),
-          streams(queries_at_once < shape.tokens ? options.streams : plan.slots),
-          scratch(kernel, {plan.batches, shape.tokens, shape.dim}, streams) {}
+// How a run is cut into launches, and by which kernel: what follows from how many batches a slot holds.
+struct RunPlan {
+    RunPlan(const EngineRequest& request, const Device& device, const SlotPlan& plan)
+        : slots(plan), queries_at_once(plan_queries(request.problem, request.options, plan.batches)),
+          streams(queries_at_once < request.problem.queries ? request.options.streams : plan.slots),
+          launch(launch_problem(request.problem, plan.batches, queries_at_once)),
+          kernel(&kernel_for(request, launch, device)), scratch_bytes(plan_of(*kernel, launch, device).scratch_bytes) {}
 
+    SlotPlan slots;
+    int64_t queries_at_once; // of a batch
+    int streams;             // one for each slot; as many as asked for where batches are split
+    Problem launch;          // the largest
+    const Kernel* kernel;
+    size_t scratch_bytes; // of a launch
+};
+
+// All that a run has on the GPU.
+struct DeviceMemory {
+    DeviceMemory(const EngineRequest& request, const RunPlan& run_plan)
+        : plan(run_plan), slots(request.problem, request.options.copies, plan.slots),
+          scratch(plan.scratch_bytes, plan.streams) {}
+
+    RunPlan plan;
     Slots slots;
-    int64_t queries_at_once;
-    int streams; // one for each slot; as many as asked for where batches are split
     StreamScratch scratch;
 };
 
-[[noreturn]] void fail_out_of_memory(const Kernel& kernel, const Shape& shape, Copies copies, const Error& error) {
+[[noreturn]] void fail_out_of_memory(const EngineRequest& request, const RunPlan& plan, const Error& error) {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    const size_t device_bytes =
-        device_bytes_per_batch(shape, copies) + kernel.scratch_bytes({1, shape.tokens, shape.dim}, current_device());
+    const size_t device_bytes = device_bytes_per_batch(request.problem, request.options.copies) + plan.scratch_bytes;
     throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes) +
                                              " bytes on the GPU, which has " + std::to_string(free_bytes) +
                                              " free: " + error.what());
 }
 
 // As many slots as planned; where memory does not allow it, smaller ones, then fewer.
-DeviceMemory make_memory(const Kernel& kernel, const Shape& shape, const EngineOptions& options) {
-    for (SlotPlan plan = plan_slots(shape, options);; plan = smaller(plan)) {
+DeviceMemory make_memory(const EngineRequest& request, const Device& device) {
+    for (SlotPlan slots = plan_slots(request.problem, request.options);; slots = smaller(slots)) {
+        const RunPlan plan(request, device, slots);
         try {
-            return DeviceMemory(kernel, shape, options, plan);
+            return DeviceMemory(request, plan);
         } catch (const Error& error) {
             if (error.code() != ExitCode::out_of_memory) throw;
             (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
-            if (plan == kSmallestPlan) fail_out_of_memory(kernel, shape, options.copies, error);
+            if (slots == kSmallestPlan) fail_out_of_memory(request, plan, error);
         }
     }
 }
@@ -107,14 +130,14 @@ Unusable without_context(cudaError_t status) {
     return {reason, ExitCode::no_gpu};
 }
 
-class GpuEngine : public Engine {
+class GpuEngine final : public Engine {
 public:
     explicit GpuEngine(const EngineRequest& request)
-        : shape_(request.shape), copies_(request.options.copies), pen_(request.pen), kernel_(kernel_for(request)),
+        : problem_(request.problem), copies_(request.options.copies), pen_(request.pen), device_(current_device()),
           pinned_(pen_.time(Stage::pin, request.staging_bytes,
                             [&] { return pin(request.staging, request.staging_bytes); })),
-          memory_(pen_.time(Stage::allocate, 0, [&] { return make_memory(kernel_, shape_, request.options); })),
-          streams_(make_streams(memory_.streams)), out_streams_(make_streams(request.writers)),
+          memory_(pen_.time(Stage::allocate, 0, [&] { return make_memory(request, device_); })),
+          streams_(make_streams(memory_.plan.streams)), out_streams_(make_streams(request.writers)),
           times_(request.timeline, static_cast<int>(streams_.size()), request.writers),
           copies_in_(static_cast<size_t>(request.ring_buffers)) {
         for (int slot = 0; slot < memory_.slots.count(); ++slot) chunks_.emplace_back(slices(), times_.wanted());
@@ -129,11 +152,18 @@ public:
 
     int slots() const override { return memory_.slots.count(); }
     int64_t chunk_batches() const override { return memory_.slots.batches(); }
-    int64_t queries_at_once() const override { return memory_.queries_at_once; }
+    int slices() const override {
+        return static_cast<int>((problem_.queries + queries_at_once() - 1) / queries_at_once());
+    }
+    RowRange completes(int64_t batches, int slice) const override {
+        if (slices() == 1) return {0, batches * problem_.batch_output_rows()};
+        const int64_t first = slice * queries_at_once();
+        return {first, std::min(queries_at_once(), problem_.queries - first)};
+    }
 
     void copy_in(const RowsIn& rows) override {
         if (rows.first_row == 0) wait_for_other_streams(rows.slot);
-        Operation& copy =
+        TimedWork& copy =
             copies_in_[static_cast<size_t>(rows.buffer)].add(rows.slot, bytes_of(rows.rows), times_.wanted());
         copy.begin(stream(rows.slot));
         memory_.slots.copy_in(rows.slot, rows.first_row, rows.rows, rows.from, stream(rows.slot));
@@ -146,29 +176,28 @@ public:
 
     void compute(const Work& work) override {
         ChunkOfSlot& chunk = chunk_of(work.slot);
-        const size_t slice = slice_of(work.first_query);
-        const int turn = stream_of(work.slot, slice);
-        if (slice == 0) {
+        const int turn = stream_of(work.slot, work.slice);
+        if (work.slice == 0) {
             note_kernels(work.slot);
             HW4_CUDA(cudaEventRecord(chunk.copied_in.get(), stream(work.slot)));
         }
         if (turn != work.slot) HW4_CUDA(cudaStreamWaitEvent(stream(turn), chunk.copied_in.get()));
-        Operation& operation = chunk.kernels[slice];
-        operation.begin(stream(turn));
+        TimedWork& timed = chunk.of(work.slice);
+        timed.begin(stream(turn));
         if (launched_)
             launch(work, turn);
         else // the first launch takes the kernel's code to the GPU
             pen_.time(Stage::load, 0, [&] { launch(work, turn); });
-        operation.end(stream(turn));
+        timed.end(stream(turn));
         launched_ = chunk.computed = true;
     }
 
     // In a stream of the writer's own: the slot's may have more to compute by now.
     const float* fetch(const RowsOut& rows) override {
         cudaStream_t out = out_streams_[static_cast<size_t>(rows.writer)].get();
-        const int64_t last_row = (rows.first_row + rows.rows - 1) % shape_.tokens;
-        HW4_CUDA(cudaStreamWaitEvent(out, chunk_of(rows.slot).kernels[slice_of(last_row)].done()));
-        Operation& copy = copies_out_[static_cast<size_t>(rows.writer)];
+        const int last_slice = slice_of(rows.first_row + rows.rows - 1);
+        HW4_CUDA(cudaStreamWaitEvent(out, chunk_of(rows.slot).of(last_slice).done()));
+        TimedWork& copy = copies_out_[static_cast<size_t>(rows.writer)];
         copy.begin(out);
         memory_.slots.copy_out(rows.slot, rows.first_row, rows.rows, rows.staging, out);
         copy.end(out);
@@ -178,17 +207,17 @@ public:
     }
 
     EngineFacts finish() override {
-        for (Operations& copies : copies_in_) copies.settle(Stage::copy_in, times_);
+        for (TimedWorks& copies : copies_in_) copies.settle(Stage::copy_in, times_);
         for (int slot = 0; slot < memory_.slots.count(); ++slot) note_kernels(slot);
         EngineFacts facts;
         facts.device = "gpu";
         facts.device_name = times_.wanted() ? device_name() : ""; // a slow question
-        facts.kernel = kernel_.name;
-        facts.arithmetic = kernel_.arithmetic;
+        facts.kernel = kernel().name;
+        facts.contract = kernel().under;
         facts.streams = static_cast<int>(streams_.size());
         facts.copies = name_of(copies_);
         facts.chunk_batches = memory_.slots.batches();
-        facts.queries_at_once = memory_.queries_at_once;
+        facts.queries_at_once = queries_at_once();
         facts.device_bytes = memory_.slots.bytes() + memory_.scratch.bytes();
         return facts;
     }
@@ -196,11 +225,13 @@ public:
 private:
     // What is under way with the chunk in a slot.
     struct ChunkOfSlot {
-        ChunkOfSlot(size_t slices, bool timed) : copied_in(make_event(cudaEventDisableTiming)) {
-            while (kernels.size() < slices) kernels.emplace_back(timed);
+        ChunkOfSlot(int slices, bool timed) : copied_in(make_event(cudaEventDisableTiming)) {
+            for (int i = 0; i < slices; ++i) kernels.emplace_back(timed);
         }
+        TimedWork& of(int slice) { return kernels[static_cast<size_t>(slice)]; }
+
         Event copied_in;
-        std::vector<Operation> kernels; // by slice
+        std::vector<TimedWork> kernels; // by slice
         bool computed = false;          // and not yet written down
     };
 
@@ -210,54 +241,54 @@ private:
         return made;
     }
 
-    size_t slices() const { return slice_of(shape_.tokens - 1) + 1; }
-    size_t slice_of(int64_t query) const { return static_cast<size_t>(query / memory_.queries_at_once); }
+    const Kernel& kernel() const { return *memory_.plan.kernel; }
+    int64_t queries_at_once() const { return memory_.plan.queries_at_once; }
+    // Which completes that row of a slot's output.
+    int slice_of(int64_t row) const { return slices() == 1 ? 0 : static_cast<int>(row / queries_at_once()); }
     // Slices of a batch take the streams in turn, so that one fills the multiprocessors that the other leaves.
-    int stream_of(int slot, size_t slice) const {
-        return static_cast<int>((static_cast<size_t>(slot) + slice) % streams_.size());
-    }
+    int stream_of(int slot, int slice) const { return (slot + slice) % static_cast<int>(streams_.size()); }
     cudaStream_t stream(int index) const { return streams_[static_cast<size_t>(index)].get(); }
     ChunkOfSlot& chunk_of(int slot) { return chunks_[static_cast<size_t>(slot)]; }
-    size_t bytes_of(int64_t rows) const { return static_cast<size_t>(rows) * shape_.row_bytes(); }
+    size_t bytes_of(int64_t rows) const { return static_cast<size_t>(rows) * problem_.row_bytes(); }
 
-    // Before a slot's Q, K and V are overwritten: slices of the chunk before may be computed in other streams.
+    // Before a slot's input is overwritten: slices of the chunk before may be computed in other streams.
     void wait_for_other_streams(int slot) {
         if (!chunk_of(slot).computed) return;
-        for (size_t slice = 0; slice < slices(); ++slice)
+        for (int slice = 0; slice < slices(); ++slice)
             if (stream_of(slot, slice) != slot)
-                HW4_CUDA(cudaStreamWaitEvent(stream(slot), chunk_of(slot).kernels[slice].done()));
+                HW4_CUDA(cudaStreamWaitEvent(stream(slot), chunk_of(slot).of(slice).done()));
     }
 
     // Writes down what the chunk before took, whose output was fetched.
     void note_kernels(int slot) {
         ChunkOfSlot& chunk = chunk_of(slot);
         if (!chunk.computed) return;
-        for (size_t slice = 0; slice < slices(); ++slice)
-            times_.add(chunk.kernels[slice], stream_of(slot, slice), Stage::kernel, 0);
+        for (int slice = 0; slice < slices(); ++slice)
+            times_.add(chunk.of(slice), stream_of(slot, slice), Stage::kernel, 0);
         chunk.computed = false;
     }
 
     void launch(const Work& work, int turn) {
         const Slots& slots = memory_.slots;
-        KernelArgs args = args_of({work.batches, shape_.tokens, shape_.dim}, slots.input(work.slot), slots.stride(),
+        Launch launch = launch_of(problem_.of_batches(work.batches), device_, slots.input(work.slot), slots.stride(),
                                   slots.output(work.slot), slots.stride(), memory_.scratch.of(turn));
-        args.first_query = work.first_query;
-        args.end_query = work.first_query + work.queries;
-        kernel_.launch(args, stream(turn));
+        launch.first_query = work.slice * queries_at_once();
+        launch.end_query = launch.first_query + queries_at_once();
+        kernel().launch(launch, stream(turn));
     }
 
-    const Shape shape_;
+    const Problem problem_;
     const Copies copies_;
     const Pen pen_;
-    const Kernel& kernel_;
+    const Device device_;
     const Pinned pinned_;
     DeviceMemory memory_;
     const std::vector<Stream> streams_;
     const std::vector<Stream> out_streams_; // by writer
     StreamTimes times_;
-    std::vector<Operations> copies_in_; // by staging buffer
+    std::vector<TimedWorks> copies_in_; // by staging buffer
     std::vector<ChunkOfSlot> chunks_;   // by slot
-    std::vector<Operation> copies_out_; // by writer
+    std::vector<TimedWork> copies_out_; // by writer
     bool launched_ = false;
 };
 
@@ -265,7 +296,7 @@ private:
 
 std::vector<KernelInfo> kernel_list() {
     std::vector<KernelInfo> list;
-    for (const Kernel& kernel : kernels()) list.push_back({kernel.name, kernel.idea, kernel.arithmetic});
+    for (const Kernel& kernel : kernels()) list.push_back({kernel.name, kernel.idea, kernel.does, kernel.under, ""});
     return list;
 }
 
@@ -291,13 +322,8 @@ Unusable unusable(const Pen& pen) {
                 "; make ARCHS=" + std::to_string(arch) + " makes one for it");
 }
 
-std::string unsupported_reason(const Shape& shape, const std::string& name, Arithmetic arithmetic) {
-    const Device device = current_device();
-    if (name.empty() && choose_kernel(shape, device, arithmetic) != nullptr) return "";
-    const Kernel* kernel = name.empty() ? first_kernel(arithmetic) : find_kernel(name);
-    if (kernel != nullptr) return why_not(*kernel, shape, device);
-    return name.empty() ? "no GPU kernel of this build computes " + std::string(name_of(arithmetic))
-                        : "there is no kernel '" + name + "'";
+std::string unsupported_reason(const Problem& problem, const std::string& name, const Contract& contract) {
+    return unsupported_reason_on(current_device(), problem, name, contract);
 }
 
 std::unique_ptr<Engine> make_engine(const EngineRequest& request) { return std::make_unique<GpuEngine>(request); }

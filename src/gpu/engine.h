@@ -23,9 +23,9 @@ struct Unusable {
 // The first call starts the driver and makes the context, which `pen` writes down.
 Unusable unusable(const Pen& pen = {});
 
-// Why the kernel of that name, or any kernel of the contract when `name` is empty, cannot take this shape here; empty
+// Why the kernel of that name, or any kernel of the contract when `name` is empty, cannot take this problem here; empty
 // when it can.
-std::string unsupported_reason(const Shape& shape, const std::string& name, Arithmetic arithmetic = Arithmetic::f32);
+std::string unsupported_reason(const Problem& problem, const std::string& name, const Contract& contract);
 
 // "CUDA 13.0 for sm_80 sm_90", "built without CUDA".
 std::string build_description();

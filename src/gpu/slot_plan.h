@@ -26,30 +26,45 @@ constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a 
 constexpr int64_t kSliceQueries = 32768;
 constexpr int64_t kLeastBlockRows = 4; // query rows of a block: what the kernel with the smallest blocks takes
 
-// Q, K, V and O of a batch. Padded rows take, with d = 1, a hundred times what the file holds.
-inline size_t device_bytes_per_batch(const Shape& shape, Copies copies) {
-    const size_t row_bytes = static_cast<size_t>(shape.dim) * sizeof(float);
+// A batch's input and output. Padded rows take, with d = 1, a hundred times what the file holds.
+inline size_t device_bytes_per_batch(const Problem& problem, Copies copies) {
+    const size_t row_bytes = problem.row_bytes();
     const size_t padded = (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
-    return 4 * static_cast<size_t>(shape.tokens) * (copies == Copies::linear ? row_bytes : padded);
+    const auto rows = static_cast<size_t>(problem.batch_input_rows() + problem.batch_output_rows());
+    return rows * (copies == Copies::linear ? row_bytes : padded);
 }
 
-inline SlotPlan plan_slots(const Shape& shape, const EngineOptions& options) {
-    int64_t batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(shape, options.streams);
-    const int64_t blocks_of_batch = (shape.tokens + kLeastBlockRows - 1) / kLeastBlockRows;
-    const size_t batch_bytes = device_bytes_per_batch(shape, options.copies);
+inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options) {
+    int64_t batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(problem, options.streams);
+    const int64_t blocks_of_batch = problem.heads * ((problem.queries + kLeastBlockRows - 1) / kLeastBlockRows);
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies);
     batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch));
-    const int64_t chunks = (shape.batches + batches - 1) / batches;
+    const int64_t chunks = (problem.batches + batches - 1) / batches;
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
+}
+
+// Whether the output of a batch is complete from the first row on when its queries are computed in their order.
+inline bool can_slice(const Problem& problem) {
+    const List<Operand>& outputs = problem.operation->outputs;
+    return problem.heads == 1 && outputs.size() == 1 && outputs[0].rows == Rows::of_queries;
 }
 
 // How many query rows of a batch to compute at once: of a batch larger than a slot, so many that their blocks about
 // fill a large card; its first output is copied out and written while the others are computed.
-inline int64_t plan_queries(const Shape& shape, const EngineOptions& options, int64_t slot_batches) {
-    const bool split = options.queries_at_once > 0 || device_bytes_per_batch(shape, options.copies) > kSlotDeviceBytes;
-    if (slot_batches > 1 || !split) return shape.tokens;
+inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches) {
+    const bool split =
+        options.queries_at_once > 0 || device_bytes_per_batch(problem, options.copies) > kSlotDeviceBytes;
+    if (slot_batches > 1 || !split || !can_slice(problem)) return problem.queries;
     const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : kSliceQueries;
-    return std::min(shape.tokens, (wanted + kQueryStep - 1) / kQueryStep * kQueryStep);
+    return std::min(problem.queries, (wanted + kQueryStep - 1) / kQueryStep * kQueryStep);
+}
+
+// The largest launch of such a run, as a problem of its own.
+inline Problem launch_problem(const Problem& problem, int64_t slot_batches, int64_t queries) {
+    Problem part = problem.of_batches(std::min(problem.batches, slot_batches));
+    part.queries = queries;
+    return part;
 }
 
 // What to try when memory is short: half the batches, then fewer slots, down to kSmallestPlan.

@@ -1,19 +1,19 @@
 // The device memory of all slots in one allocation: a matrix of rows of d floats, of which each slot has some for the
-// Q, K and V of its chunk and some for its O.
+// input of its chunk and some for its output.
 #pragma once
 
 #include "src/gpu/device/memory.h"
 #include "src/gpu/slot_plan.h"
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4::gpu {
 
 class Slots {
 public:
-    Slots(const Shape& shape, Copies copies, const SlotPlan& plan)
-        : plan_(plan), input_rows_(aligned(static_cast<size_t>(plan.batches * shape.batch_input_rows()))),
-          output_rows_(aligned(static_cast<size_t>(plan.batches * shape.tokens))),
-          memory_(static_cast<size_t>(plan.slots) * (input_rows_ + output_rows_), static_cast<size_t>(shape.dim),
+    Slots(const Problem& problem, Copies copies, const SlotPlan& plan)
+        : plan_(plan), input_rows_(aligned(static_cast<size_t>(plan.batches * problem.batch_input_rows()))),
+          output_rows_(aligned(static_cast<size_t>(plan.batches * problem.batch_output_rows()))),
+          memory_(static_cast<size_t>(plan.slots) * (input_rows_ + output_rows_), static_cast<size_t>(problem.dim),
                   copies) {}
 
     int count() const { return plan_.slots; }

@@ -11,7 +11,7 @@
 
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4::borders {
 
@@ -95,12 +95,12 @@ inline float threshold_v(const Position& at, uint64_t word) {
     }
 }
 
-inline float threshold_value(const Shape& shape, const Position& at, uint64_t word) {
+inline float threshold_value(const Problem& problem, const Position& at, uint64_t word) {
     if (at.matrix == 'V') return threshold_v(at, word);
-    const size_t column = at.batch * static_cast<size_t>(shape.dim) + static_cast<size_t>(at.column);
+    const size_t column = at.batch * static_cast<size_t>(problem.dim) + static_cast<size_t>(at.column);
     const Story& story = kThresholdStories[column % kThresholdStories.size()];
-    if (at.matrix == 'Q') return at.row % shape.dim == at.column ? two_to(story.power) : 0.0f;
-    const float unit = scale_for(shape.dim).inv_c;
+    if (at.matrix == 'Q') return at.row % problem.dim == at.column ? two_to(story.power) : 0.0f;
+    const float unit = scale_for(problem.dim).inv_c;
     const float score = is_at_border(story, at.row, 32)
                             ? moved(story.at * unit, steps_away(column / kThresholdStories.size()))
                             : other_score(story, at.row, 1, word) * unit;
@@ -139,10 +139,11 @@ constexpr float kNumberStep = 0x1p-20f; // of a key: two of a tile's numbers, ha
 // Of a tile, by its number.
 inline float turning_number(size_t tile) { return moved(kLargestNumber / fixed::kWiden, steps_away(tile)); }
 
-inline float digits_q(const Shape& shape, const Position& at, const Story& story) {
-    if (at.row % shape.dim != at.column || at.column + 1 == shape.dim) return 0.0f; // some rows are nothing but zeros
-    const float factor = fixed::query_factor(scale_for(shape.dim).c);
-    const bool turns = at.row / shape.dim % 2 == 1;
+inline float digits_q(const Problem& problem, const Position& at, const Story& story) {
+    if (at.row % problem.dim != at.column || at.column + 1 == problem.dim)
+        return 0.0f; // some rows are nothing but zeros
+    const float factor = fixed::query_factor(scale_for(problem.dim).c);
+    const bool turns = at.row / problem.dim % 2 == 1;
     const float number =
         turns ? moved(kLargestNumber / factor, steps_away(static_cast<size_t>(at.row))) : 0x1p22f / factor;
     return number * two_to(story.power - 22);
@@ -158,14 +159,14 @@ inline float digits_v(const Position& at, uint64_t word) {
     return (word % 2 == 0 ? number : -number) * two_to(kPowers[tile % kPowers.size()]);
 }
 
-inline float digits_value(const Shape& shape, const Position& at, uint64_t word) {
+inline float digits_value(const Problem& problem, const Position& at, uint64_t word) {
     if (at.matrix == 'V') return digits_v(at, word);
     const auto tile = static_cast<size_t>(at.row / 64);
-    if (at.matrix == 'K' && at.column + 1 == shape.dim)
+    if (at.matrix == 'K' && at.column + 1 == problem.dim)
         return at.row % 64 == 0 ? turning_number(tile + at.batch) * two_to(-21) : 0.0f;
-    const size_t column = at.batch * static_cast<size_t>(shape.dim - 1) + static_cast<size_t>(at.column);
+    const size_t column = at.batch * static_cast<size_t>(problem.dim - 1) + static_cast<size_t>(at.column);
     const Story& story = kDigitsStories[column % kDigitsStories.size()];
-    if (at.matrix == 'Q') return digits_q(shape, at, story);
+    if (at.matrix == 'Q') return digits_q(problem, at, story);
     const float below = story.power < 0 ? two_to(story.power) : story.power > 17 ? two_to(story.power - 17) : 1.0f;
     const float number = is_at_border(story, at.row, 64)
                              ? story.at * two_to(-story.power) +

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cctype>
 #include <cstdint>
@@ -15,16 +14,14 @@
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
 #include "src/io/gzip_source.h"
+#include "src/problem/words.h"
 
 namespace hw4 {
 namespace {
 
-constexpr size_t kHeaderBytes = 12;
 constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
 constexpr int kPollMilliseconds = 50;         // how soon a reader that waits notices give_up()
-constexpr int64_t kMaxDeflateRatio = 1032;    // deflate's best case, so a bound on what a gzip file holds
-
-using Header = std::array<int32_t, 3>;
+constexpr unsigned kMaxDeflateRatio = 1032;   // deflate's best case, so a bound on what a gzip file holds
 
 [[noreturn]] void bad_data(const std::string& path, const std::string& what) {
     throw Error(ExitCode::bad_data, path + ": " + what);
@@ -92,30 +89,6 @@ private:
     std::atomic<bool> given_up_{false};
 };
 
-int32_t swap_bytes(int32_t value) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value))); }
-
-Header swapped(const Header& h) { return {swap_bytes(h[0]), swap_bytes(h[1]), swap_bytes(h[2])}; }
-
-bool plausible(const Header& h) {
-    return std::all_of(h.begin(), h.end(), [](int32_t v) { return v >= 1 && v <= (1 << 24); });
-}
-
-// Header and data; 128 bits because three int32 and a 12 do not fit in 64.
-__int128 file_bytes(const Header& h) { return __int128{kHeaderBytes} + __int128{12} * h[0] * h[1] * h[2]; }
-
-std::string decimal(__int128 value) {
-    std::string digits;
-    do {
-        digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(value % 10)));
-        value /= 10;
-    } while (value > 0);
-    return digits;
-}
-
-std::string describe(const Header& h) {
-    return "B = " + std::to_string(h[0]) + ", N = " + std::to_string(h[1]) + ", d = " + std::to_string(h[2]);
-}
-
 // Files of another format that people hand over by mistake.
 void refuse_other_formats(const std::string& path, const std::vector<unsigned char>& raw) {
     const std::string start(raw.begin(), raw.end());
@@ -125,25 +98,6 @@ void refuse_other_formats(const std::string& path, const std::vector<unsigned ch
     const bool text = std::all_of(raw.begin(), raw.end(),
                                   [](unsigned char c) { return std::isprint(c) != 0 || std::isspace(c) != 0; });
     if (text) bad_data(path, "is a text file" + layout);
-}
-
-void refuse_bad_fields(const std::string& path, const Header& h) {
-    constexpr std::array<const char*, 3> names = {"B", "N", "d"};
-    for (size_t i = 0; i < h.size(); ++i) {
-        if (h[i] >= 1) continue;
-        std::string what = "header: " + std::string(names[i]) + " = " + std::to_string(h[i]) +
-                           ", need at least 1 (offset " + std::to_string(4 * i) + ")";
-        if (plausible(swapped(h))) what += "; wrong byte order? swapped it reads " + describe(swapped(h));
-        bad_data(path, what);
-    }
-}
-
-// Where in the case the byte at `offset` of the data lies.
-std::string place_of(const Shape& shape, size_t offset) {
-    const size_t matrix_bytes = shape.batch_output_bytes();
-    const size_t matrix = offset / matrix_bytes;
-    return "batch " + std::to_string(matrix / 3) + ", " + "QKV"[matrix % 3] + ", row " +
-           std::to_string(offset % matrix_bytes / shape.row_bytes());
 }
 
 struct OpenFile {
@@ -160,8 +114,6 @@ OpenFile open_input(const std::string& path) {
     return file;
 }
 
-using Bytes = std::vector<unsigned char>;
-
 // What is known of a file's size: nothing for a pipe.
 struct StoredSize {
     bool known;
@@ -174,20 +126,16 @@ Bytes read_up_to(ByteSource& source, size_t size) {
     return bytes;
 }
 
-Header header_of(const Bytes& bytes) {
-    Header h;
-    static_assert(sizeof h == kHeaderBytes);
-    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file's numbers are little-endian");
-    std::memcpy(h.data(), bytes.data(), sizeof h);
-    return h;
-}
-
 // Whether header and size agree. Then the file is a plain case: B may begin with the bytes that mark a gzip file, or
 // one of another format.
 bool is_whole_case(const Bytes& start, StoredSize stored) {
-    if (!stored.known || start.size() != kHeaderBytes) return false;
-    const Header h = header_of(start);
-    return std::all_of(h.begin(), h.end(), [](int32_t v) { return v >= 1; }) && file_bytes(h) == stored.bytes;
+    if (!stored.known || start.size() != kShortHeaderBytes) return false;
+    if (header_bytes(start) != kShortHeaderBytes) return true; // nothing else begins so
+    try {
+        return file_bytes(parse_header("", start)) == static_cast<Wide>(stored.bytes);
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 bool is_marked_gzip(const Bytes& start) {
@@ -196,71 +144,80 @@ bool is_marked_gzip(const Bytes& start) {
 
 void refuse_no_header(const std::string& path, const Bytes& start) {
     if (start.empty()) bad_data(path, "is empty, need a 12-byte header (int32 B, N, d)");
-    if (start.size() < kHeaderBytes)
+    if (start.size() < kShortHeaderBytes)
         bad_data(path, "header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)");
+    if (start.size() < header_bytes(start))
+        bad_data(path, "header truncated: got " + std::to_string(start.size()) + " of 64 bytes (16 int32, version 2)");
 }
 
-void refuse_wrong_size(const std::string& path, const Header& h, StoredSize stored, bool gzip) {
-    const __int128 expected = file_bytes(h);
+void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHeader& h, StoredSize stored, bool gzip) {
+    const Wide expected = file_bytes(h);
+    const auto got = static_cast<Wide>(stored.bytes);
     const std::string needs = "header: " + describe(h) + " needs " + decimal(expected) + " bytes";
-    const bool reversed = stored.known && !gzip && plausible(swapped(h)) && file_bytes(swapped(h)) == stored.bytes;
-    if (reversed && expected != stored.bytes)
-        bad_data(path, "is big-endian (its size fits " + describe(swapped(h)) + "); need little-endian");
-    if (expected > std::numeric_limits<int64_t>::max())
+    const CaseHeader other = swapped_header(start);
+    if (stored.known && !gzip && expected != got && other.problem.batches > 0 && file_bytes(other) == got)
+        bad_data(path, "is big-endian (its size fits " + describe(other) + "); need little-endian");
+    if (expected > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
         bad_data(path, needs + (stored.known ? ", file has " + std::to_string(stored.bytes) : ""));
     if (!stored.known) return;
     if (gzip) {
-        if (expected > __int128{stored.bytes} * kMaxDeflateRatio + kHeaderBytes)
+        if (expected > got * kMaxDeflateRatio + h.bytes)
             bad_data(path, needs + ", a gzip file of " + std::to_string(stored.bytes) + " bytes cannot hold them");
         return;
     }
-    if (expected == stored.bytes) return;
+    if (expected == got) return;
     const std::string sizes =
         "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + std::to_string(stored.bytes);
-    if (expected < stored.bytes) bad_data(path, sizes);
-    bad_data(path,
-             sizes + ": ends in " + place_of({h[0], h[1], h[2]}, static_cast<size_t>(stored.bytes) - kHeaderBytes));
+    if (expected < got) bad_data(path, sizes);
+    const size_t row = (static_cast<size_t>(stored.bytes) - h.bytes) / h.problem.row_bytes();
+    bad_data(path, sizes + ": ends in " + place_of(h.problem, h.problem.operation->inputs, static_cast<int64_t>(row)));
 }
 
 } // namespace
 
-CaseReader::CaseReader(const std::string& path) : path_(path) {
+CaseReader::CaseReader(const std::string& path, const Operations& operations) : path_(path) {
     OpenFile file = open_input(path);
     identity_ = identity_of(file.status);
     const StoredSize stored = {S_ISREG(file.status.st_mode), file.status.st_size};
     source_ = std::make_unique<PlainSource>(path, std::move(file.fd), file.status);
-    Bytes start = read_up_to(*source_, kHeaderBytes);
+    Bytes start = read_up_to(*source_, kShortHeaderBytes);
     const bool whole_case = is_whole_case(start, stored);
     const bool gzip = !whole_case && is_marked_gzip(start);
     if (gzip) {
         source_ = std::make_unique<GzipSource>(path, std::move(source_), start);
-        start = read_up_to(*source_, kHeaderBytes);
+        start = read_up_to(*source_, kShortHeaderBytes);
+    }
+    if (start.size() == kShortHeaderBytes && header_bytes(start) > kShortHeaderBytes) {
+        const Bytes rest = read_up_to(*source_, kLongHeaderBytes - kShortHeaderBytes);
+        start.insert(start.end(), rest.begin(), rest.end());
     }
     refuse_no_header(path, start);
     if (!whole_case) refuse_other_formats(path, start);
-    const Header h = header_of(start);
-    refuse_bad_fields(path, h);
-    refuse_wrong_size(path, h, stored, gzip);
-    shape_ = {h[0], h[1], h[2]};
+    header_ = parse_header(path, start, operations);
+    refuse_wrong_size(path, start, header_, stored, gzip);
     size_checked_ = stored.known;
     size_known_ = stored.known && !gzip;
 }
 
 size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
     const RandomAccess* anywhere = source_->random_access();
-    return anywhere != nullptr ? anywhere->read_at(kHeaderBytes + data_offset, to, size) : source_->read(to, size);
+    return anywhere != nullptr ? anywhere->read_at(header_.bytes + data_offset, to, size) : source_->read(to, size);
 }
 
 void CaseReader::read_rows(int64_t first, int64_t count, float* to) {
-    const size_t start = static_cast<size_t>(first) * shape_.row_bytes();
-    const size_t wanted = static_cast<size_t>(count) * shape_.row_bytes();
+    const size_t start = static_cast<size_t>(first) * problem().row_bytes();
+    const size_t wanted = static_cast<size_t>(count) * problem().row_bytes();
     const size_t got = read_from(start, to, wanted);
     if (got < wanted) fail_ended_early(start + got);
 }
 
+size_t CaseReader::whole_bytes() const { return header_.bytes + problem().input_bytes(); }
+
 void CaseReader::fail_ended_early(size_t got) const {
-    const std::string numbers = "expected " + std::to_string(kHeaderBytes + shape_.input_bytes()) + " bytes, got " +
-                                std::to_string(kHeaderBytes + got) + ": ends in " + place_of(shape_, got);
+    const auto row = static_cast<int64_t>(got / problem().row_bytes());
+    const std::string numbers = "expected " + std::to_string(whole_bytes()) + " bytes, got " +
+                                std::to_string(header_.bytes + got) + ": ends in " +
+                                place_of(problem(), problem().operation->inputs, row);
     if (size_known_) fail_changed(numbers);
     bad_data(path_, numbers);
 }
@@ -271,9 +228,9 @@ void CaseReader::fail_changed(const std::string& how) const {
 
 void CaseReader::expect_end() {
     unsigned char extra = 0;
-    if (read_from(shape_.input_bytes(), &extra, 1) > 0) {
-        const std::string what = "data goes on after the last batch, expected " +
-                                 std::to_string(kHeaderBytes + shape_.input_bytes()) + " bytes";
+    if (read_from(problem().input_bytes(), &extra, 1) > 0) {
+        const std::string what =
+            "data goes on after the last batch, expected " + std::to_string(whole_bytes()) + " bytes";
         if (size_known_) fail_changed(what);
         bad_data(path_, what);
     }

@@ -1,6 +1,6 @@
-// Reading a test case: little-endian int32 B, N, d, then Q, K, V (N*d floats each) of every batch.
-// The file may be gzip, recognised by its content. Everything is checked against the file before anything
-// is allocated for it; what is wrong is said in one line.
+// Reading a test case: a header (case_header.h), then the rows of every batch. The file may be gzip, recognised by its
+// content. Everything is checked against the file before anything is allocated for it; what is wrong is said in one
+// line.
 #pragma once
 
 #include <memory>
@@ -8,24 +8,25 @@
 
 #include "src/base/file_identity.h"
 #include "src/io/byte_source.h"
-#include "src/problem/shape.h"
+#include "src/io/case_header.h"
 
 namespace hw4 {
 
 class CaseReader {
 public:
     // Opens the file and reads its header. Throws Error (no_input, bad_data, io_error).
-    explicit CaseReader(const std::string& path);
+    explicit CaseReader(const std::string& path, const Operations& operations = kOperations);
 
     const std::string& path() const { return path_; }
-    const Shape& shape() const { return shape_; }
+    const CaseHeader& header() const { return header_; }
+    const Problem& problem() const { return header_.problem; }
     // To notice that input and output are the same file.
     FileIdentity identity() const { return identity_; }
-    // Whether the file's size allows for the shape. Of a pipe there is only the header.
+    // Whether the file's size allows for the problem. Of a pipe there is only the header.
     bool size_checked() const { return size_checked_; }
 
-    // Rows of d floats, counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on. Any rows, by
-    // any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the other.
+    // Rows of d floats, counted through the whole file: the operands of batch 0, then of batch 1 and so on. Any rows,
+    // by any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the other.
     void read_rows(int64_t first, int64_t count, float* to);
     bool random_access() const { return source_->random_access() != nullptr; }
 
@@ -37,12 +38,13 @@ public:
 
 private:
     size_t read_from(size_t data_offset, void* to, size_t size);
+    size_t whole_bytes() const;
     [[noreturn]] void fail_ended_early(size_t got) const;
     [[noreturn]] void fail_changed(const std::string& how) const;
 
     std::string path_;
     std::unique_ptr<ByteSource> source_;
-    Shape shape_;
+    CaseHeader header_;
     FileIdentity identity_{};
     bool size_checked_ = false; // a regular file
     bool size_known_ = false;   // a plain one, of just the size that the header asks for

@@ -43,50 +43,66 @@ float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 
 using borders::Position;
 
-Position position_of(const Shape& shape, size_t index) {
-    const size_t matrix = index / shape.matrix_floats();
-    const size_t inside = index % shape.matrix_floats();
-    const auto dim = static_cast<size_t>(shape.dim);
-    return {matrix / 3, "QKV"[matrix % 3], static_cast<int64_t>(inside / dim), static_cast<int64_t>(inside % dim)};
+char letter_of(Role role) {
+    switch (role) {
+    case Role::query: return 'Q';
+    case Role::key: return 'K';
+    case Role::value: return 'V';
+    case Role::other: break;
+    }
+    return '-';
+}
+
+// Heads count as further batches.
+Position position_of(const Problem& problem, size_t index) {
+    const auto row_of_file = static_cast<int64_t>(index / static_cast<size_t>(problem.dim));
+    const auto column = static_cast<int64_t>(index % static_cast<size_t>(problem.dim));
+    const int64_t batch = row_of_file / problem.batch_input_rows();
+    int64_t row = row_of_file % problem.batch_input_rows(); // of the operand, once those before it are taken off
+    const Operand* operand = problem.operation->inputs.begin();
+    for (; row >= problem.rows_of(*operand); ++operand) row -= problem.rows_of(*operand);
+    const int64_t head_rows = problem.head_rows(*operand);
+    const int64_t unit = batch * problem.heads_of(*operand) + row / head_rows;
+    return {static_cast<size_t>(unit), letter_of(operand->role), row % head_rows, column};
 }
 
 // The key's place in the sequence as a float in [-1, 1).
-float progress(const Shape& shape, int64_t row) {
-    return 2.0f * static_cast<float>(row) / static_cast<float>(shape.tokens) - 1.0f;
+float progress(const Problem& problem, int64_t row) {
+    return 2.0f * static_cast<float>(row) / static_cast<float>(problem.keys) - 1.0f;
 }
 
 // A key whose score with q = (4096, 0, 0, ...) is 2^21 in base-2 units, give or take: it grows by about 3 units from
 // one tile of 32 keys to the next, past 2^21 in the middle of the sequence.
-float brink_key(const Shape& shape, int64_t row, uint64_t word) {
-    const Scale scale = scale_for(shape.dim);
-    const int64_t middle = shape.tokens / 2;
+float brink_key(const Problem& problem, int64_t row, uint64_t word) {
+    const Scale scale = scale_for(problem.dim);
+    const int64_t middle = problem.keys / 2;
     const float units = static_cast<float>(row - middle) * 0.1f + within(2.0f, word);
     return (kIntegerReach + units) * scale.inv_c * 0x1p-12f;
 }
 
-float brink_value(const Shape& shape, const Position& at, float plain, uint64_t word) {
+float brink_value(const Problem& problem, const Position& at, float plain, uint64_t word) {
     if (at.matrix == 'V') return plain;
     if (at.column > 0) return 0.0f;
     if (at.matrix == 'Q') return 0x1p12f + within(0.0625f, word); // moves the scores by up to 32 units
     // In odd batches the sequence runs up to -2^21 from below: the mirror image, backwards.
-    if (at.batch % 2 == 0) return brink_key(shape, at.row, word);
-    return -brink_key(shape, shape.tokens - 1 - at.row, word);
+    if (at.batch % 2 == 0) return brink_key(problem, at.row, word);
+    return -brink_key(problem, problem.keys - 1 - at.row, word);
 }
 
-float dominant_value(const Shape& shape, const Position& at, float plain) {
+float dominant_value(const Problem& problem, const Position& at, float plain) {
     if (at.matrix == 'Q') return magnitude(plain);
-    if (at.matrix == 'K') return at.row == shape.tokens / 2 ? 3.0f : 0.125f * plain;
+    if (at.matrix == 'K') return at.row == problem.keys / 2 ? 3.0f : 0.125f * plain;
     return plain;
 }
 
-float fading_value(const Shape& shape, const Position& at, float plain) {
+float fading_value(const Problem& problem, const Position& at, float plain) {
     if (at.matrix == 'Q') return magnitude(plain);
-    if (at.matrix == 'K') return 7.0f * progress(shape, at.row) + 0.25f * plain;
-    return at.row < shape.tokens / 2 ? plain * 0x1p-48f : 0.0f;
+    if (at.matrix == 'K') return 7.0f * progress(problem, at.row) + 0.25f * plain;
+    return at.row < problem.keys / 2 ? plain * 0x1p-48f : 0.0f;
 }
 
 float special_value(const CaseRecipe& recipe, size_t index) {
-    const Position at = position_of(recipe.shape, index);
+    const Position at = position_of(recipe.problem, index);
     const uint64_t word = mixed(recipe.seed, index);
     const float plain = within(3.0f, word);
     switch (recipe.kind) {
@@ -105,24 +121,24 @@ float special_value(const CaseRecipe& recipe, size_t index) {
         if (at.matrix != 'K')
             return float_of(static_cast<uint32_t>(word >> 41) | static_cast<uint32_t>(word & 1) << 31);
         break;
-    case CaseKind::dominant: return dominant_value(recipe.shape, at, plain);
+    case CaseKind::dominant: return dominant_value(recipe.problem, at, plain);
     case CaseKind::vzero:
         if (at.matrix == 'V' && word % 3 != 0) return word % 3 == 1 ? 0.0f : -0.0f;
         break;
     case CaseKind::huge:
         if (at.matrix != 'V') return within(1e4f, word);
         break;
-    case CaseKind::fading: return fading_value(recipe.shape, at, plain);
+    case CaseKind::fading: return fading_value(recipe.problem, at, plain);
     case CaseKind::climb:
         if (at.matrix == 'Q') return 1e3f + plain;
         if (at.matrix == 'K') {
-            const float x = progress(recipe.shape, at.row);
+            const float x = progress(recipe.problem, at.row);
             return x * x * x * 1e4f + plain;
         }
         break;
-    case CaseKind::brink: return brink_value(recipe.shape, at, plain, word);
-    case CaseKind::threshold: return borders::threshold_value(recipe.shape, at, word);
-    case CaseKind::digits: return borders::digits_value(recipe.shape, at, word);
+    case CaseKind::brink: return brink_value(recipe.problem, at, plain, word);
+    case CaseKind::threshold: return borders::threshold_value(recipe.problem, at, word);
+    case CaseKind::digits: return borders::digits_value(recipe.problem, at, word);
     }
     return plain;
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4 {
 
@@ -34,7 +34,7 @@ std::optional<CaseKind> case_kind(const std::string& name);
 std::vector<std::string> case_kind_names();
 
 struct CaseRecipe {
-    Shape shape;
+    Problem problem;
     CaseKind kind = CaseKind::uniform;
     uint64_t seed = 0;
 };

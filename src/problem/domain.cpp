@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/contracts/f32/forward.h"
+#include "src/base/float_bits.h"
+#include "src/problem/words.h"
 
 namespace hw4 {
 namespace {
@@ -47,23 +48,17 @@ double sum_of_magnitudes(const float* x, int64_t count) {
 
 } // namespace
 
-void refuse_many_columns(const std::string& path, const Shape& shape, Arithmetic arithmetic) {
-    if (arithmetic == Arithmetic::fixed && shape.dim > fixed::kMostColumns)
-        throw Error(ExitCode::bad_data, path + ": d is " + std::to_string(shape.dim) + ", the contract " +
-                                            name_of(arithmetic) + " needs at most " +
-                                            std::to_string(fixed::kMostColumns));
-}
-
 void BatchExtremes::merge(const BatchExtremes& later) {
     if (later.row_sum > row_sum) {
         row_sum = later.row_sum;
         row = later.row;
     }
-    k = std::max(k, later.k);
-    v = std::max(v, later.v);
+    key = std::max(key, later.key);
+    value = std::max(value, later.value);
 }
 
-DomainCheck::DomainCheck(std::string path, const Shape& shape) : path_(std::move(path)), shape_(shape) {}
+DomainCheck::DomainCheck(std::string path, const Problem& problem, const Domain& domain)
+    : path_(std::move(path)), problem_(problem), domain_(domain) {}
 
 Findings DomainCheck::examine(int64_t first_row, int64_t rows, const float* data) const {
     Findings findings;
@@ -77,13 +72,14 @@ Findings DomainCheck::examine(int64_t first_row, int64_t rows, const float* data
 
 // Judges at once the batches that lie wholly in the stretch.
 void DomainCheck::look_at_batches(int64_t first_row, int64_t rows, const float* data, Findings& findings) const {
-    const int64_t batch_rows = shape_.batch_input_rows();
+    const int64_t batch_rows = problem_.batch_input_rows();
     const int64_t end = first_row + rows;
     for (int64_t row = first_row; row < end;) {
         const int64_t batch = row / batch_rows;
         const int64_t start = batch * batch_rows;
         const int64_t stop = std::min(end, start + batch_rows);
-        const BatchExtremes seen = extremes_of(batch, row - start, stop - start, data + (row - first_row) * shape_.dim);
+        const BatchExtremes seen =
+            extremes_of(batch, row - start, stop - start, data + (row - first_row) * problem_.dim);
         if (stop - row == batch_rows)
             judge(batch, seen);
         else
@@ -106,37 +102,41 @@ void DomainCheck::join(const SeenInPart& part) {
         open_.extremes.merge(part.extremes);
         open_.rows += part.rows;
     }
-    if (open_.rows < shape_.batch_input_rows()) return;
+    if (open_.rows < problem_.batch_input_rows()) return;
     judge(open_.batch, open_.extremes);
     open_ = {};
 }
 
-// `from` and `to` count the rows of the batch's three matrices; `data` starts at row `from`.
+// `from` and `to` count the rows of the batch's operands; `data` starts at row `from`.
 BatchExtremes DomainCheck::extremes_of(int64_t batch, int64_t from, int64_t to, const float* data) const {
     BatchExtremes seen;
-    const int64_t n = shape_.tokens;
-    const auto in_matrix = [&](int64_t matrix, auto look) {
-        const int64_t first = std::max(from, matrix * n);
-        const int64_t last = std::min(to, (matrix + 1) * n);
-        if (first < last) look(first - matrix * n, last - matrix * n, data + (first - from) * shape_.dim);
-    };
-    in_matrix(0, [&](int64_t first, int64_t last, const float* q) { look_at_queries(batch, first, last, q, seen); });
-    in_matrix(1, [&](int64_t first, int64_t last, const float* k) {
-        seen.k = largest_magnitude(batch, "K", first, last, k);
-    });
-    in_matrix(2, [&](int64_t first, int64_t last, const float* v) {
-        seen.v = largest_magnitude(batch, "V", first, last, v);
-    });
+    int64_t start = 0; // of the operand
+    for (const Operand& operand : problem_.operation->inputs) {
+        const int64_t rows = problem_.rows_of(operand);
+        const int64_t first = std::max(from, start);
+        const int64_t end = std::min(to, start + rows);
+        if (first < end)
+            look_at(operand, {batch, first - start, end - start, data + (first - from) * problem_.dim}, seen);
+        start += rows;
+    }
     return seen;
 }
 
-void DomainCheck::look_at_queries(int64_t batch, int64_t from, int64_t to, const float* data,
-                                  BatchExtremes& seen) const {
-    seen.row = from;
-    for (int64_t row = from; row < to; ++row) {
-        const float* q = data + (row - from) * shape_.dim;
-        const double sum = sum_of_magnitudes(q, shape_.dim);
-        if (!(sum <= std::numeric_limits<double>::max())) refuse_non_finite(batch, "Q", row, q);
+void DomainCheck::look_at(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const {
+    switch (operand.role) {
+    case Role::query: look_at_queries(operand, stretch, seen); break;
+    case Role::key: seen.key = std::max(seen.key, largest_magnitude(operand, stretch)); break;
+    case Role::value: seen.value = std::max(seen.value, largest_magnitude(operand, stretch)); break;
+    case Role::other: largest_magnitude(operand, stretch); break;
+    }
+}
+
+void DomainCheck::look_at_queries(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const {
+    seen.row = stretch.first;
+    for (int64_t row = stretch.first; row < stretch.end; ++row) {
+        const float* q = stretch.data + (row - stretch.first) * problem_.dim;
+        const double sum = sum_of_magnitudes(q, problem_.dim);
+        if (!(sum <= std::numeric_limits<double>::max())) refuse_non_finite(operand, {stretch.batch, row, row + 1, q});
         if (sum > seen.row_sum) {
             seen.row_sum = sum;
             seen.row = row;
@@ -144,34 +144,41 @@ void DomainCheck::look_at_queries(int64_t batch, int64_t from, int64_t to, const
     }
 }
 
-double DomainCheck::largest_magnitude(int64_t batch, const char* matrix, int64_t from, int64_t to,
-                                      const float* data) const {
-    const uint32_t bits = largest_magnitude_bits(data, static_cast<size_t>((to - from) * shape_.dim));
-    if (bits >= kInfinityBits) refuse_non_finite(batch, matrix, from, data);
+double DomainCheck::largest_magnitude(const Operand& operand, const Stretch& stretch) const {
+    const uint32_t bits =
+        largest_magnitude_bits(stretch.data, static_cast<size_t>((stretch.end - stretch.first) * problem_.dim));
+    if (bits >= kInfinityBits) refuse_non_finite(operand, stretch);
     return float_of(bits);
 }
 
-// A row's scores are at most sum|q| * max|K|.
+// A query's scores are at most sum|q| * max|K|.
 void DomainCheck::judge(int64_t batch, const BatchExtremes& seen) const {
-    if (seen.row_sum * seen.k > kScoreLimit)
-        throw Error(ExitCode::bad_data, in_batch(batch, "Q") + ", row " + std::to_string(seen.row) + ": scores up to " +
-                                            number(seen.row_sum * seen.k) + " (sum|q| * max|K|), need at most " +
-                                            number(kScoreLimit));
-    const double largest_sum = static_cast<double>(shape_.tokens) * seen.v;
-    if (largest_sum > kValueLimit)
+    if (seen.row_sum * seen.key > domain_.most_score)
+        throw Error(ExitCode::bad_data, in_batch(batch, "Q") + ", " + query_row(seen.row) + ": scores up to " +
+                                            number(seen.row_sum * seen.key) + " (sum|q| * max|K|), need at most " +
+                                            number(domain_.most_score));
+    const double largest_sum = static_cast<double>(problem_.keys) * seen.value;
+    if (largest_sum > domain_.most_sum)
         throw Error(ExitCode::bad_data, in_batch(batch, "V") + ": N * max|V| = " + number(largest_sum) +
-                                            ", need at most " + number(kValueLimit));
+                                            ", need at most " + number(domain_.most_sum));
+}
+
+std::string DomainCheck::query_row(int64_t row) const {
+    for (const Operand& operand : problem_.operation->inputs)
+        if (operand.role == Role::query) return row_of(problem_, operand, row);
+    return "row " + std::to_string(row);
 }
 
 std::string DomainCheck::in_batch(int64_t batch, const char* matrix) const {
     return path_ + ": batch " + std::to_string(batch) + ", " + matrix;
 }
 
-void DomainCheck::refuse_non_finite(int64_t batch, const char* matrix, int64_t first_row, const float* data) const {
+void DomainCheck::refuse_non_finite(const Operand& operand, const Stretch& from) const {
     int64_t i = 0;
-    while (std::isfinite(data[i])) ++i;
-    throw Error(ExitCode::bad_data, in_batch(batch, matrix) + ", row " + std::to_string(first_row + i / shape_.dim) +
-                                        ", column " + std::to_string(i % shape_.dim) + ": " + number(data[i]) +
+    while (std::isfinite(from.data[i])) ++i;
+    throw Error(ExitCode::bad_data, in_batch(from.batch, operand.name) + ", " +
+                                        row_of(problem_, operand, from.first + i / problem_.dim) + ", column " +
+                                        std::to_string(i % problem_.dim) + ": " + number(from.data[i]) +
                                         ", need a finite number");
 }
 

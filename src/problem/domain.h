@@ -1,27 +1,30 @@
-// Which cases the contracts are defined for: fixed for up to 256 columns, both for the same numbers, finite ones whose
-// scores and sums cannot overflow fp32. One pass over the data, which may come in stretches of rows: any number of
-// threads examine them, one joins what they found.
+// Whether a case's numbers are such as its contract is defined for: finite, and small enough that no score and no sum
+// can overflow. One pass over the data, which may come in stretches of rows: any number of threads examine them, one
+// joins what they found.
 //
-// Rows are counted through the whole file: Q, K and V of batch 0, then of batch 1 and so on.
+// Rows are counted through the whole file: the inputs of batch 0 in the operation's order, then of batch 1 and so on.
+// What a batch's heads reach is taken together.
 #pragma once
 
 #include <exception>
 #include <string>
 
-#include "src/contracts/contract.h"
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4 {
 
-// Throws Error (bad_data) where the contract is not defined for so many columns. `path` is for the message.
-void refuse_many_columns(const std::string& path, const Shape& shape, Arithmetic arithmetic);
+// By what a batch's operands may reach.
+struct Domain {
+    double most_score; // sum|q| * max|K|
+    double most_sum;   // N_k * max|V|
+};
 
 // What decides about a batch.
 struct BatchExtremes {
-    double row_sum = 0; // the largest sum|q| of a row of Q
+    double row_sum = 0; // the largest sum|q| of a query
     int64_t row = 0;    // the first row that has it
-    double k = 0;       // largest magnitudes
-    double v = 0;
+    double key = 0;     // largest magnitudes
+    double value = 0;
 
     // Of rows that follow.
     void merge(const BatchExtremes& later);
@@ -43,7 +46,7 @@ struct Findings {
 class DomainCheck {
 public:
     // `path` is for messages.
-    DomainCheck(std::string path, const Shape& shape);
+    DomainCheck(std::string path, const Problem& problem, const Domain& domain);
 
     // May be called by several threads. A flaw is only kept: the batch before it, which began in another stretch, may
     // have one too.
@@ -57,17 +60,28 @@ public:
     void check(int64_t first_row, int64_t rows, const float* data) { join(examine(first_row, rows, data)); }
 
 private:
+    // Rows [first, end) of an operand, in its batch.
+    struct Stretch {
+        int64_t batch;
+        int64_t first;
+        int64_t end;
+        const float* data;
+    };
+
     void look_at_batches(int64_t first_row, int64_t rows, const float* data, Findings& findings) const;
     BatchExtremes extremes_of(int64_t batch, int64_t from, int64_t to, const float* data) const;
-    void look_at_queries(int64_t batch, int64_t from, int64_t to, const float* data, BatchExtremes& seen) const;
-    double largest_magnitude(int64_t batch, const char* matrix, int64_t from, int64_t to, const float* data) const;
+    void look_at(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const;
+    void look_at_queries(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const;
+    double largest_magnitude(const Operand& operand, const Stretch& stretch) const;
     void judge(int64_t batch, const BatchExtremes& seen) const;
     void join(const SeenInPart& part);
+    std::string query_row(int64_t row) const;
     std::string in_batch(int64_t batch, const char* matrix) const;
-    [[noreturn]] void refuse_non_finite(int64_t batch, const char* matrix, int64_t first_row, const float* data) const;
+    [[noreturn]] void refuse_non_finite(const Operand& operand, const Stretch& from) const;
 
     std::string path_;
-    Shape shape_;
+    Problem problem_;
+    Domain domain_;
     SeenInPart open_; // the batch that has been joined in part
 };
 

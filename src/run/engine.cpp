@@ -9,15 +9,14 @@ namespace {
 constexpr size_t kChunkInputBytes = size_t{8} << 20;
 }
 
-void refuse_other_arithmetic(const std::string& kernel, Arithmetic of_kernel, Arithmetic asked) {
-    if (of_kernel != asked)
-        throw Error(ExitCode::usage,
-                    "kernel '" + kernel + "' computes " + name_of(of_kernel) + ", not " + name_of(asked));
+void refuse_other_contract(const std::string& kernel, const Contract& of_kernel, const Contract& asked) {
+    if (&of_kernel != &asked)
+        throw Error(ExitCode::usage, "kernel '" + kernel + "' computes " + of_kernel.name + ", not " + asked.name);
 }
 
-int64_t chunk_batches_for(const Shape& shape, int parts) {
-    const auto fitting = static_cast<int64_t>(kChunkInputBytes / shape.batch_input_bytes());
-    const int64_t share = (shape.batches + parts - 1) / parts;
+int64_t chunk_batches_for(const Problem& problem, int parts) {
+    const auto fitting = static_cast<int64_t>(kChunkInputBytes / problem.batch_input_bytes());
+    const int64_t share = (problem.batches + parts - 1) / parts;
     return std::clamp<int64_t>(fitting, 1, share);
 }
 

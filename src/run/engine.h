@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/contracts/contract.h"
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 #include "src/run/copies.h"
 #include "src/run/timeline.h"
 
@@ -16,14 +16,16 @@ namespace hw4 {
 struct KernelInfo {
     std::string name;
     std::string idea;
-    Arithmetic arithmetic = Arithmetic::f32;
+    const Operation* does = &kForward;
+    const Contract* under = &kF32;
+    std::string why_not_here; // this machine cannot run it; empty: it can, as far as is known
 };
 
 // Throws Error (usage): a kernel of one contract is asked for and another contract too.
-void refuse_other_arithmetic(const std::string& kernel, Arithmetic of_kernel, Arithmetic asked);
+void refuse_other_contract(const std::string& kernel, const Contract& of_kernel, const Contract& asked);
 
 struct EngineOptions {
-    Arithmetic arithmetic = Arithmetic::f32;
+    const Contract* contract = &kF32;
     std::string kernel; // empty: the engine chooses
     int streams = 4;
     Copies copies = Copies::two_d;
@@ -35,7 +37,7 @@ struct EngineOptions {
 // What an engine is made for.
 struct EngineRequest {
     std::string input; // the file's name, for messages
-    Shape shape;
+    Problem problem;
     EngineOptions options;
     void* staging = nullptr; // the memory that holds all staging buffers
     size_t staging_bytes = 0;
@@ -49,7 +51,7 @@ struct EngineFacts {
     std::string device;      // "gpu" or "cpu"
     std::string device_name; // "NVIDIA H200", "2 threads"
     std::string kernel;
-    Arithmetic arithmetic = Arithmetic::f32;
+    const Contract* contract = &kF32;
     int streams = 0;             // 0 on the CPU
     std::string copies = "none"; // "2d" or "linear"; "none" on the CPU
     int threads = 0;             // 0 on the GPU
@@ -58,7 +60,7 @@ struct EngineFacts {
     size_t device_bytes = 0;     // the most memory it took on the GPU
 };
 
-// Rows of a chunk's input, Q K V Q K V ..., on their way into the chunk's slot.
+// Rows of a chunk's input, as they follow one another in the file, on their way into the chunk's slot.
 struct RowsIn {
     int slot;
     int64_t first_row; // of the slot
@@ -67,12 +69,16 @@ struct RowsIn {
     int buffer; // the staging buffer that `from` is in
 };
 
-// What to compute of a chunk: all query rows of its batches, or some of its only batch.
+// What to compute of a chunk: one of the steps that the engine takes for it.
 struct Work {
     int slot;
     int64_t batches;
-    int64_t first_query;
-    int64_t queries;
+    int slice;
+};
+
+struct RowRange {
+    int64_t first;
+    int64_t rows;
 };
 
 // Rows of a slot's output.
@@ -84,7 +90,7 @@ struct RowsOut {
     int writer;     // who asks
 };
 
-// Has slots, each with room for the Q, K, V and O of a chunk of batches. copy_in() and compute() are called by one
+// Has slots, each with room for what a chunk of batches takes and gives. copy_in() and compute() are called by one
 // thread in the order of the chunks, which take the slots in turn. A slot is computed only after the whole output of
 // the chunk before was fetched from it. Every function may throw Error.
 class Engine {
@@ -93,9 +99,11 @@ public:
 
     virtual int slots() const = 0;
     virtual int64_t chunk_batches() const = 0;
-    // How many query rows of a batch to compute at once: all, unless chunks are single batches so large that the first
-    // output rows should be on their way while the others are computed.
-    virtual int64_t queries_at_once() const = 0;
+    // In how many steps a chunk is computed: one, unless chunks are single batches so large that the first output rows
+    // should be on their way while the others are computed.
+    virtual int slices() const = 0;
+    // The output rows of a slot that are complete after that slice of a chunk of so many batches, and were not before.
+    virtual RowRange completes(int64_t batches, int slice) const = 0;
 
     // May return before the rows are copied.
     virtual void copy_in(const RowsIn& rows) = 0;
@@ -115,6 +123,6 @@ using MakeEngine = std::function<std::unique_ptr<Engine>(const EngineRequest&)>;
 
 // How many batches to handle at a time: enough that fixed costs vanish, few enough that memory stays small and
 // that there are `parts` chunks to handle at once.
-int64_t chunk_batches_for(const Shape& shape, int parts);
+int64_t chunk_batches_for(const Problem& problem, int parts);
 
 } // namespace hw4

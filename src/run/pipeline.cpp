@@ -27,11 +27,12 @@ void touch(float* buffer, size_t bytes) {
 
 class Pipeline {
 public:
-    Pipeline(CaseReader& input, OutputFile& output, const StagingPlan& plan, Timeline* timeline)
-        : input_(input), output_(output), shape_(input.shape()), plan_(plan), timeline_(timeline),
-          pen_(timeline, "main"), memory_(plan),
-          ring_((shape_.input_rows() + plan.piece_rows - 1) / plan.piece_rows, plan.ring_buffers),
-          domain_(input.path(), shape_), failure_([this] { stop(); }) {}
+    Pipeline(CaseReader& input, OutputFile& output, const Contract& contract, const StagingPlan& plan,
+             Timeline* timeline, OutputChecksum* checksum)
+        : input_(input), output_(output), problem_(input.problem()), plan_(plan), timeline_(timeline),
+          checksum_(checksum), pen_(timeline, "main"), memory_(plan),
+          ring_((problem_.input_rows() + plan.piece_rows - 1) / plan.piece_rows, plan.ring_buffers),
+          domain_(input.path(), problem_, contract.domain), failure_([this] { stop(); }) {}
 
     RunReport run(const EngineOptions& options, const MakeEngine& make_engine) {
         {
@@ -53,7 +54,8 @@ public:
             });
         }
         failure_.rethrow();
-        RunReport report{engine_->finish(), plan_.readers, plan_.writers, plan_.bytes()};
+        RunReport report{problem_,      engine_->finish(), plan_.readers,
+                         plan_.writers, plan_.bytes(),     checksum_ == nullptr ? "" : checksum_->text()};
         pen_.time(Stage::release, 0, [&] { engine_.reset(); });
         return report;
     }
@@ -68,7 +70,7 @@ private:
     }
 
     EngineRequest request(const EngineOptions& options) const {
-        return {input_.path(), shape_,    options, memory_.data(), memory_.bytes(), plan_.ring_buffers,
+        return {input_.path(), problem_,  options, memory_.data(), memory_.bytes(), plan_.ring_buffers,
                 plan_.writers, timeline_, pen_};
     }
 
@@ -90,8 +92,8 @@ private:
         if (used_before) engine_->wait_until_copied(buffer);
         float* data = memory_.ring_buffer(buffer);
         const int64_t first = piece * plan_.piece_rows;
-        const int64_t rows = std::min(plan_.piece_rows, shape_.input_rows() - first);
-        const size_t bytes = static_cast<size_t>(rows) * shape_.row_bytes();
+        const int64_t rows = std::min(plan_.piece_rows, problem_.input_rows() - first);
+        const size_t bytes = static_cast<size_t>(rows) * problem_.row_bytes();
         pen.time(Stage::read, bytes, [&] { input_.read_rows(first, rows, data); });
         return pen.time(Stage::check, bytes, [&] { return domain_.examine(first, rows, data); });
     }
@@ -109,14 +111,14 @@ private:
     // Cut where chunks end.
     void feed_piece(int64_t piece) {
         const int64_t first = piece * plan_.piece_rows;
-        const int64_t end = std::min(first + plan_.piece_rows, shape_.input_rows());
-        const int64_t chunk_rows = engine_->chunk_batches() * shape_.batch_input_rows();
+        const int64_t end = std::min(first + plan_.piece_rows, problem_.input_rows());
+        const int64_t chunk_rows = engine_->chunk_batches() * problem_.batch_input_rows();
         const int buffer = ring_.buffer_of(piece);
         for (int64_t row = first; row < end;) {
             const int64_t chunk = row / chunk_rows;
-            const int64_t chunk_end = std::min((chunk + 1) * chunk_rows, shape_.input_rows());
+            const int64_t chunk_end = std::min((chunk + 1) * chunk_rows, problem_.input_rows());
             const int64_t next = std::min(end, chunk_end);
-            const float* from = memory_.ring_buffer(buffer) + (row - first) * shape_.dim;
+            const float* from = memory_.ring_buffer(buffer) + (row - first) * problem_.dim;
             engine_->copy_in({slot_of(chunk), row - chunk * chunk_rows, next - row, from, buffer});
             if (next == chunk_end) compute(chunk);
             row = next;
@@ -128,14 +130,13 @@ private:
     void compute(int64_t chunk) {
         const int slot = slot_of(chunk);
         const int64_t first_batch = chunk * engine_->chunk_batches();
-        const int64_t batches = std::min(engine_->chunk_batches(), shape_.batches - first_batch);
-        const int64_t at_once = engine_->queries_at_once();
+        const int64_t batches = std::min(engine_->chunk_batches(), problem_.batches - first_batch);
+        const int64_t first_row = first_batch * problem_.batch_output_rows();
         parts_.wait_fetched(slot);
-        for (int64_t query = 0; query < shape_.tokens; query += at_once) {
-            const int64_t queries = std::min(at_once, shape_.tokens - query);
-            engine_->compute({slot, batches, query, queries});
-            const int64_t rows = (batches - 1) * shape_.tokens + queries; // one batch, or all queries of several
-            push_parts(slot, query, first_batch * shape_.tokens + query, rows);
+        for (int slice = 0; slice < engine_->slices(); ++slice) {
+            engine_->compute({slot, batches, slice});
+            const RowRange complete = engine_->completes(batches, slice);
+            push_parts(slot, complete.first, first_row + complete.first, complete.rows);
         }
     }
 
@@ -164,18 +165,20 @@ private:
     // that are there is half again as fast. Not for a pipe's header alone, which may claim anything.
     void prepare_output(const float* zeros) {
         if (!input_.size_checked()) return;
-        output_.reserve(shape_.output_bytes());
+        output_.reserve(problem_.output_bytes());
         if (!output_.random_access()) return;
-        const size_t most = std::min(shape_.output_bytes(), kMostPrepared);
+        const size_t most = std::min(problem_.output_bytes(), kMostPrepared);
         for (size_t at = 0; at < most && waiting_for_engine_; at += plan_.part_bytes)
             output_.write_at(at, zeros, std::min(plan_.part_bytes, most - at));
     }
 
     void write_part(const OutputPart& part, const float* data, const Pen& pen) {
-        const size_t bytes = static_cast<size_t>(part.rows) * shape_.row_bytes();
+        const size_t bytes = static_cast<size_t>(part.rows) * problem_.row_bytes();
+        const auto offset = static_cast<uint64_t>(part.file_row) * problem_.row_bytes();
+        if (checksum_ != nullptr) checksum_->add(offset, data, bytes);
         pen.time(Stage::write, bytes, [&] {
             if (output_.random_access())
-                output_.write_at(static_cast<uint64_t>(part.file_row) * shape_.row_bytes(), data, bytes);
+                output_.write_at(offset, data, bytes);
             else
                 output_.write(data, bytes);
         });
@@ -183,9 +186,10 @@ private:
 
     CaseReader& input_;
     OutputFile& output_;
-    const Shape shape_;
+    const Problem problem_;
     const StagingPlan plan_;
     Timeline* const timeline_;
+    OutputChecksum* const checksum_;
     const Pen pen_; // of the calling thread
     StagingMemory memory_;
     StagingRing ring_;
@@ -210,9 +214,9 @@ StagingLimits staging_limits(int processors) {
 }
 
 RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOptions& options, const StagingLimits& limits,
-                       const MakeEngine& make_engine, Timeline* timeline) {
-    const StagingPlan plan = plan_staging(input.shape(), input.random_access(), output.random_access(), limits);
-    return Pipeline(input, output, plan, timeline).run(options, make_engine);
+                       const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum) {
+    const StagingPlan plan = plan_staging(input.problem(), input.random_access(), output.random_access(), limits);
+    return Pipeline(input, output, *options.contract, plan, timeline, checksum).run(options, make_engine);
 }
 
 } // namespace hw4

@@ -10,22 +10,26 @@
 #include "src/io/case_file.h"
 #include "src/io/output_file.h"
 #include "src/run/engine.h"
+#include "src/run/output_checksum.h"
 #include "src/run/staging_plan.h"
 
 namespace hw4 {
 
 struct RunReport {
+    Problem problem;
     EngineFacts engine;
     int readers = 0;
     int writers = 0;
     size_t staging_bytes = 0;
+    std::string output_crc32; // empty where nobody wants to know
 };
 
 // Threads for a machine with so many processors.
 StagingLimits staging_limits(int processors);
 
-// The output is written but not yet published. `timeline` may be null. Throws the first error of any stage.
+// The output is written but not yet published. `timeline` and `checksum`, which is given all that is written, may be
+// null. Throws the first error of any stage.
 RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOptions& options, const StagingLimits& limits,
-                       const MakeEngine& make_engine, Timeline* timeline);
+                       const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum = nullptr);
 
 } // namespace hw4

@@ -2,45 +2,11 @@
 
 #include <cstdio>
 
-#include "src/base/utf8.h"
-#include "src/commands/options.h"
-#include "src/contracts/contract.h"
+#include "src/base/json.h"
+#include "src/base/version.h"
 
 namespace hw4 {
 namespace {
-
-std::string number(double x) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", x);
-    return text;
-}
-
-std::string json_escape(char32_t unit) {
-    char escape[8];
-    std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(unit & 0xffff));
-    return escape;
-}
-
-// A JSON string, in ASCII alone. Names of files are bytes; those that are no UTF-8 become lone surrogates, U+DC80 to
-// U+DCFF, so that json.loads() of Python gives a name as its os.fsdecode() does, and os.fsencode() the bytes.
-std::string quoted(const std::string& text) {
-    std::string out = "\"";
-    for (size_t at = 0; at < text.size();) {
-        const auto [code, size, valid] = utf8_at(text, at);
-        at += size;
-        if (code == '"' || code == '\\')
-            (out += '\\') += static_cast<char>(code);
-        else if (code >= 0x20 && code < 0x7f)
-            out += static_cast<char>(code);
-        else if (!valid)
-            out += json_escape(0xdc00 + code);
-        else if (code > 0xffff)
-            out += json_escape(0xd7c0 + (code >> 10)) + json_escape(0xdc00 + (code & 0x3ff));
-        else
-            out += json_escape(code);
-    }
-    return out + "\"";
-}
 
 constexpr Stage stage_at(int index) { return static_cast<Stage>(index); }
 
@@ -60,9 +26,9 @@ double giga_per_second(const StageUse& use) {
     return use.seconds > 0 ? static_cast<double>(use.bytes) / use.seconds * 1e-9 : 0.0;
 }
 
-double tera_per_second(const Shape& shape, const RunFigures& figures) {
+double tera_per_second(const Problem& problem, const RunFigures& figures) {
     const double seconds = figures.stages[Stage::kernel].seconds;
-    return seconds > 0 ? shape.flops() / seconds * 1e-12 : 0.0;
+    return seconds > 0 ? problem.flops() / seconds * 1e-12 : 0.0;
 }
 
 std::string megabytes(size_t bytes) {
@@ -91,28 +57,36 @@ std::string time_table(const RunReport& report, const RunFigures& figures) {
     const EngineFacts& engine = report.engine;
     return table + line + "  memory: " + megabytes(figures.host_peak_bytes) + " on the host, of which " +
            megabytes(report.staging_bytes) + " staging buffers; " + megabytes(engine.device_bytes) + " on the GPU\n" +
-           "  on " + engine.device + " (" + engine.device_name + "), contract " + name_of(engine.arithmetic) +
-           ", kernel " + engine.kernel + ", " + std::to_string(engine.chunk_batches) + " batches at a time\n";
+           "  on " + engine.device + " (" + engine.device_name + "), contract " +
+           engine.contract->revision_of(*report.problem.operation) + ", kernel " + engine.kernel + ", " +
+           std::to_string(engine.chunk_batches) + " batches at a time\n";
 }
 
-std::string json_text(const std::string& input, const Shape& shape, const RunReport& report,
-                      const RunFigures& figures) {
+std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures) {
     std::string json = "{\n";
     const auto field = [&](const std::string& name, const std::string& value, const char* end = ",\n") {
-        json += "  " + quoted(name) + ": " + value + end;
+        json += "  " + json_string(name) + ": " + value + end;
     };
     const EngineFacts& engine = report.engine;
-    field("hw4_version", quoted(kVersion));
-    field("contract", quoted(name_of(engine.arithmetic)));
-    field("input", quoted(input));
-    field("batches", std::to_string(shape.batches));
-    field("tokens", std::to_string(shape.tokens));
-    field("dim", std::to_string(shape.dim));
-    field("device", quoted(engine.device));
-    field("device_name", quoted(engine.device_name));
-    field("kernel", quoted(engine.kernel));
+    const Problem& problem = report.problem;
+    field("hw4_version", json_string(kVersion));
+    field("operation", json_string(problem.operation->name));
+    field("contract", json_string(engine.contract->name));
+    field("revision", json_string(engine.contract->revision_of(*problem.operation)));
+    field("input", json_string(input));
+    field("batches", std::to_string(problem.batches));
+    field("heads", std::to_string(problem.heads));
+    field("kv_heads", std::to_string(problem.kv_heads));
+    field("queries", std::to_string(problem.queries));
+    field("keys", std::to_string(problem.keys));
+    field("dim", std::to_string(problem.dim));
+    field("mask", json_string(name_of(problem.mask)));
+    field("output_crc32", json_string(report.output_crc32));
+    field("device", json_string(engine.device));
+    field("device_name", json_string(engine.device_name));
+    field("kernel", json_string(engine.kernel));
     field("streams", std::to_string(engine.streams));
-    field("copies", quoted(engine.copies));
+    field("copies", json_string(engine.copies));
     field("threads", std::to_string(engine.threads));
     field("readers", std::to_string(report.readers));
     field("writers", std::to_string(report.writers));
@@ -124,15 +98,15 @@ std::string json_text(const std::string& input, const Shape& shape, const RunRep
     for (int i = 0; i < kStages; ++i) {
         const std::string stage = name_of(stage_at(i));
         const StageUse& use = figures.stages[stage_at(i)];
-        field(stage + "_seconds", number(use.seconds));
+        field(stage + "_seconds", json_number(use.seconds));
         if (!moves_bytes(stage_at(i))) continue;
         field(stage + "_bytes", std::to_string(use.bytes));
-        field(stage + "_gb_per_second", number(giga_per_second(use)));
+        field(stage + "_gb_per_second", json_number(giga_per_second(use)));
     }
-    field("overlap", number(figures.stages.overlap));
-    field("total_seconds", number(figures.total_seconds));
-    field("flop", number(shape.flops()));
-    field("kernel_tflop_per_second", number(tera_per_second(shape, figures)), "\n");
+    field("overlap", json_number(figures.stages.overlap));
+    field("total_seconds", json_number(figures.total_seconds));
+    field("flop", json_number(problem.flops()));
+    field("kernel_tflop_per_second", json_number(tera_per_second(problem, figures)), "\n");
     return json + "}\n";
 }
 
@@ -144,7 +118,7 @@ std::string trace_text(const Timeline& timeline) {
     };
     const auto name_tag = [](const char* kind, const std::string& where, const std::string& name) {
         return R"({"ph": "M", "name": ")" + std::string(kind) + "\", " + where + R"(, "args": {"name": )" +
-               quoted(name) + "}}";
+               json_string(name) + "}}";
     };
     std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
     text += name_tag("process_name", R"("pid": 1)", "host") + ",\n" + name_tag("process_name", R"("pid": 2)", "GPU");
@@ -154,7 +128,7 @@ std::string trace_text(const Timeline& timeline) {
         text += R"(,
 {"ph": "X", "name": ")" +
                 std::string(name_of(span.stage)) + "\", " + place(span.track) + R"(, "ts": )" +
-                number(span.from * 1e6) + R"(, "dur": )" + number((span.to - span.from) * 1e6) +
+                json_number(span.from * 1e6) + R"(, "dur": )" + json_number((span.to - span.from) * 1e6) +
                 R"(, "args": {"bytes": )" + std::to_string(span.bytes) + "}}";
     return text + "\n]}\n";
 }

@@ -15,7 +15,7 @@ struct RunFigures {
 };
 
 std::string time_table(const RunReport& report, const RunFigures& figures);
-std::string json_text(const std::string& input, const Shape& shape, const RunReport& report, const RunFigures& figures);
+std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures);
 
 // In the format that chrome://tracing and Perfetto open.
 std::string trace_text(const Timeline& timeline);

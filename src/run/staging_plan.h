@@ -1,11 +1,11 @@
 // How the input is cut into pieces and the output into parts, and how many threads read and write them. Known from the
-// shape alone, so that reading starts before the engine is there.
+// problem alone, so that reading starts before the engine is there.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4 {
 
@@ -34,28 +34,29 @@ constexpr size_t kPageBytes = 4096;
 constexpr size_t kLeastPieceBytes = size_t{256} << 10; // below, calls cost more than bytes
 
 // Rows that one of `shares` equal buffers would have, within the limits; at least one, however long.
-inline int64_t rows_of_piece(const Shape& shape, int64_t rows, int64_t shares, size_t most_bytes) {
-    const auto of_bytes = [&](size_t bytes) { return static_cast<int64_t>(bytes / shape.row_bytes()); };
+inline int64_t rows_of_piece(const Problem& problem, int64_t rows, int64_t shares, size_t most_bytes) {
+    const auto of_bytes = [&](size_t bytes) { return static_cast<int64_t>(bytes / problem.row_bytes()); };
     const int64_t share = (rows + shares - 1) / shares;
     const int64_t least = of_bytes(std::min(kLeastPieceBytes, most_bytes));
     return std::clamp<int64_t>(std::min(std::max(share, least), of_bytes(most_bytes)), 1, rows);
 }
 
 // A pipe has one reader or one writer.
-inline StagingPlan plan_staging(const Shape& shape, bool many_readers, bool many_writers, const StagingLimits& limits) {
+inline StagingPlan plan_staging(const Problem& problem, bool many_readers, bool many_writers,
+                                const StagingLimits& limits) {
     const auto count = [](int64_t rows, int64_t of) { return (rows + of - 1) / of; };
     const auto page_bytes = [&](int64_t rows) {
-        const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
+        const size_t bytes = static_cast<size_t>(rows) * problem.row_bytes();
         return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     };
     constexpr int64_t kShares = 2; // pieces a thread should find, at least
     StagingPlan plan{};
-    plan.piece_rows = rows_of_piece(shape, shape.input_rows(), kShares * limits.readers, limits.piece_bytes);
-    plan.part_rows = rows_of_piece(shape, shape.output_rows(), kShares * limits.writers, limits.piece_bytes);
+    plan.piece_rows = rows_of_piece(problem, problem.input_rows(), kShares * limits.readers, limits.piece_bytes);
+    plan.part_rows = rows_of_piece(problem, problem.output_rows(), kShares * limits.writers, limits.piece_bytes);
     plan.piece_bytes = page_bytes(plan.piece_rows);
     plan.part_bytes = page_bytes(plan.part_rows);
-    const int64_t pieces = count(shape.input_rows(), plan.piece_rows);
-    const int64_t parts = count(shape.output_rows(), plan.part_rows);
+    const int64_t pieces = count(problem.input_rows(), plan.piece_rows);
+    const int64_t parts = count(problem.output_rows(), plan.part_rows);
     const auto fitting = static_cast<int64_t>(limits.ring_bytes / plan.piece_bytes);
     plan.ring_buffers = static_cast<int>(std::min(pieces, std::max<int64_t>(fitting, 2)));
     plan.readers = many_readers ? std::min(limits.readers, plan.ring_buffers) : 1;

@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
+#include "src/contracts/contract.h"
 #include "src/io/case_file.h"
 #include "src/problem/domain.h"
 #include "src/run/staging_plan.h"
@@ -19,7 +20,6 @@
 namespace hw4::fuzz {
 namespace {
 
-constexpr size_t kHeaderBytes = 12;
 constexpr size_t kLongestMessage = 400;
 constexpr size_t kMuch = size_t{64} << 10; // unpacked, which takes long: once is enough
 
@@ -69,35 +69,42 @@ float* room() {
     return static_cast<float*>(memory);
 }
 
+struct Outcome;
+Bytes header_bytes_of(const Outcome& outcome);
+
 struct Outcome {
     bool accepted = false;
     bool plain_file = false;
     std::string message; // why not
-    Shape shape;
+    CaseHeader header;
     std::string data;      // everything after the header
     size_t bytes_read = 0; // also of a case that was refused
     size_t claimed = 0;    // by its header
 
     bool same_case(const Outcome& other) const {
-        return accepted == other.accepted && shape.batches == other.shape.batches &&
-               shape.tokens == other.shape.tokens && shape.dim == other.shape.dim && data == other.data;
+        return accepted == other.accepted && header_bytes_of(*this) == header_bytes_of(other) && data == other.data;
     }
 };
+
+Bytes header_bytes_of(const Outcome& outcome) {
+    return header_of(outcome.header.problem, outcome.header.bytes == kLongHeaderBytes);
+}
 
 // As the pipeline reads: in pieces of whole rows, each examined by itself, what was found joined in their order. A
 // plain file may be read from its end.
 void read_pieces(CaseReader& reader, const StagingLimits& limits, bool backwards, Outcome& outcome) {
-    const Shape& shape = outcome.shape = reader.shape();
-    const StagingPlan plan = plan_staging(shape, reader.random_access(), true, limits);
-    DomainCheck domain(reader.path(), shape);
-    const int64_t pieces = (shape.input_rows() + plan.piece_rows - 1) / plan.piece_rows;
+    outcome.header = reader.header();
+    const Problem& problem = reader.problem();
+    const StagingPlan plan = plan_staging(problem, reader.random_access(), true, limits);
+    DomainCheck domain(reader.path(), problem, kF32.domain);
+    const int64_t pieces = (problem.input_rows() + plan.piece_rows - 1) / plan.piece_rows;
     const auto read = [&](int64_t piece) {
         const int64_t first = piece * plan.piece_rows;
-        const int64_t rows = std::min(plan.piece_rows, shape.input_rows() - first);
-        const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
+        const int64_t rows = std::min(plan.piece_rows, problem.input_rows() - first);
+        const size_t bytes = static_cast<size_t>(rows) * problem.row_bytes();
         reader.read_rows(first, rows, room());
         outcome.bytes_read += bytes;
-        const size_t at = static_cast<size_t>(first) * shape.row_bytes();
+        const size_t at = static_cast<size_t>(first) * problem.row_bytes();
         if (outcome.data.size() < at + bytes) outcome.data.resize(at + bytes);
         std::memcpy(outcome.data.data() + at, room(), bytes);
         return domain.examine(first, rows, room());
@@ -127,13 +134,13 @@ Outcome outcome_of(const std::string& path, const StagingLimits& limits, bool ba
     try {
         CaseReader reader(path);
         outcome.plain_file = reader.random_access();
-        outcome.claimed = reader.shape().input_bytes();
+        outcome.claimed = reader.problem().input_bytes();
         read_pieces(reader, limits, backwards, outcome);
         outcome.accepted = true;
     } catch (const Error& error) {
         expect_refusal(error, path);
         outcome.message = error.what();
-        outcome.shape = {};
+        outcome.header = {};
         outcome.data.clear();
     }
     return outcome;
@@ -149,12 +156,8 @@ bool all_finite(const std::string& data) {
 }
 
 std::string as_plain_file(const Outcome& outcome) {
-    const int32_t header[3] = {static_cast<int32_t>(outcome.shape.batches), static_cast<int32_t>(outcome.shape.tokens),
-                               static_cast<int32_t>(outcome.shape.dim)};
-    static_assert(sizeof header == kHeaderBytes);
-    std::string bytes(sizeof header, '\0');
-    std::memcpy(bytes.data(), header, sizeof header);
-    return bytes + outcome.data;
+    const Bytes header = header_bytes_of(outcome);
+    return std::string(header.begin(), header.end()) + outcome.data;
 }
 
 } // namespace

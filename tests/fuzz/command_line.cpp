@@ -74,7 +74,7 @@ Parsed parsed(Words words) {
 }
 
 bool same(const Options& a, const Options& b) {
-    return a.action == b.action && a.device == b.device && a.engine.arithmetic == b.engine.arithmetic &&
+    return a.action == b.action && a.device == b.device && a.engine.contract == b.engine.contract &&
            a.engine.kernel == b.engine.kernel && a.engine.streams == b.engine.streams &&
            a.engine.copies == b.engine.copies && a.engine.threads == b.engine.threads && a.time == b.time &&
            a.sync == b.sync && a.json == b.json && a.trace == b.trace && a.input == b.input && a.output == b.output;
@@ -89,8 +89,8 @@ bool same(const Parsed& a, const Parsed& b) {
 Words written_out(const Options& options) {
     constexpr const char* kDevices[] = {"auto", "gpu", "cpu"};
     Words words = {
-        "--arith",   name_of(options.engine.arithmetic),     "--device", kDevices[static_cast<int>(options.device)],
-        "--streams", std::to_string(options.engine.streams), "--copies", name_of(options.engine.copies)};
+        "--contract", options.engine.contract->name,          "--device", kDevices[static_cast<int>(options.device)],
+        "--streams",  std::to_string(options.engine.streams), "--copies", name_of(options.engine.copies)};
     if (!options.engine.kernel.empty()) words.push_back("--kernel=" + options.engine.kernel);
     if (!options.json.empty()) words.push_back("--json=" + options.json);
     if (!options.trace.empty()) words.push_back("--trace=" + options.trace);

@@ -34,26 +34,26 @@ private:
 class CpuSide : public Side {
 public:
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
-        for (const cpu::Kernel* kernel : cpu::kernels()) {
-            if (!kernel->supported()) continue;
+        for (const cpu::Kernel& kernel : cpu::kernels()) {
+            if (!kernel.needs.processor()) continue;
             float* in = in_.make(test.qkv.size(), static_cast<size_t>(random.within(0, 15)));
-            float* out = out_.make(test.qkv.size() / 3, static_cast<size_t>(random.within(0, 15)));
+            float* out = out_.make(test.output_floats(), static_cast<size_t>(random.within(0, 15)));
             std::copy(test.qkv.begin(), test.qkv.end(), in);
-            const std::string how = random.one_in(2) ? in_blocks(*kernel, test.shape, random, in, out)
-                                                     : whole(*kernel, test.shape, random, in, out);
+            const std::string how = random.one_in(2) ? in_blocks(*kernel.blocks, test.problem, random, in, out)
+                                                     : whole(kernel, test.problem, random, in, out);
             const bool whole_input = std::memcmp(in, test.qkv.data(), test.qkv.size() * sizeof(float)) == 0;
             const char* fault = !out_.intact()                  ? "wrote beside its output"
                                 : !in_.intact() || !whole_input ? "wrote to its input"
                                                                 : "";
-            take({kernel->name, kernel->arithmetic, how, out, static_cast<size_t>(test.shape.dim), fault});
+            take({kernel.name, kernel.under, how, out, static_cast<size_t>(test.problem.dim), fault});
         }
     }
 
 private:
-    static std::string whole(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* in,
+    static std::string whole(const cpu::Kernel& kernel, const Problem& problem, Random& random, const float* in,
                              float* out) {
         const int threads = random.one_in(8) ? static_cast<int>(random.within(2, 4)) : 1;
-        cpu::attend_batches(kernel, shape, shape.batches, in, out, threads);
+        cpu::compute_batches(kernel, problem, in, out, threads);
         return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
     }
 
@@ -64,32 +64,39 @@ private:
         return memory.data() + (kLineFloats - misplaced) % kLineFloats;
     }
 
-    // The tiles of a batch the last first, some at a time; null for a kernel that prepares nothing.
-    const void* prepare(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* k) {
+    // The tiles of a head the last first, some at a time; null for a kernel that prepares nothing.
+    const void* prepare(const cpu::BlockKernel& kernel, const Problem& problem, Random& random, const float* k,
+                        const float* v) {
         if (kernel.prepare == nullptr) return nullptr;
-        const size_t bytes = kernel.prepared_bytes(shape.tokens, shape.dim);
+        const size_t bytes = kernel.prepared_bytes(problem.keys, problem.dim);
         void* prepared = poisoned(prepared_, (bytes + sizeof(float) - 1) / sizeof(float));
-        for (int64_t end = (shape.tokens + cpu::kPreparedKeys - 1) / cpu::kPreparedKeys; end > 0;) {
+        for (int64_t end = (problem.keys + cpu::kPreparedKeys - 1) / cpu::kPreparedKeys; end > 0;) {
             const int64_t first = end - random.within(1, end);
-            kernel.prepare({k, k + shape.matrix_floats(), shape.tokens, shape.dim, first, end}, prepared);
+            kernel.prepare({k, v, problem.keys, problem.dim, first, end}, prepared);
             end = first;
         }
         return prepared;
     }
 
-    // The rows of each batch cut anywhere, in a workspace full of poison.
-    std::string in_blocks(const cpu::Kernel& kernel, const Shape& shape, Random& random, const float* in, float* out) {
+    // The rows of each unit cut anywhere, in a workspace full of poison.
+    std::string in_blocks(const cpu::BlockKernel& kernel, const Problem& problem, Random& random, const float* in,
+                          float* out) {
         const int64_t most_rows = random.within(1, kernel.block_rows);
-        float* workspace = poisoned(workspace_, kernel.workspace_floats(most_rows, shape.dim));
-        const size_t matrix = shape.matrix_floats();
-        for (int64_t b = 0; b < shape.batches; ++b) {
-            const float* q = in + static_cast<size_t>(b) * 3 * matrix;
-            float* o = out + static_cast<size_t>(b) * matrix;
-            const void* prepared = prepare(kernel, shape, random, q + matrix);
-            for (int64_t row = 0; row < shape.tokens; row += most_rows) {
-                const int64_t rows = std::min(most_rows, shape.tokens - row);
-                kernel.attend({q + row * shape.dim, q + matrix, q + 2 * matrix, o + row * shape.dim, rows, shape.tokens,
-                               shape.dim, scale_for(shape.dim), prepared},
+        float* workspace = poisoned(workspace_, kernel.workspace_floats(most_rows, problem.dim));
+        const cpu::Launch launch = cpu::launch_of(problem, in, out, nullptr, 1);
+        for (int64_t unit = 0; unit < problem.units(); ++unit) {
+            const int64_t batch = unit / problem.heads;
+            const int64_t head = unit % problem.heads;
+            const int64_t kv_head = head / (problem.heads / problem.kv_heads);
+            const float* q = launch.in[0].of(batch, head);
+            const float* k = launch.in[1].of(batch, kv_head);
+            const float* v = launch.in[2].of(batch, kv_head);
+            float* o = launch.out[0].of(batch, head);
+            const void* prepared = prepare(kernel, problem, random, k, v);
+            for (int64_t row = 0; row < problem.queries; row += most_rows) {
+                const int64_t rows = std::min(most_rows, problem.queries - row);
+                kernel.attend({q + row * problem.dim, k, v, o + row * problem.dim, rows, problem.keys, problem.dim,
+                               scale_for(problem.dim), prepared},
                               workspace);
             }
         }

@@ -3,9 +3,9 @@
 //     differential [--seconds S] [--seed X] [--device cpu|gpu|all] [--jobs J]
 //     differential --case C [--device cpu|gpu|all]
 //
-// Case number n of seed X has a number C of its own, from which its shape, its values and the way each kernel is called
-// follow, on every machine; a difference is printed with it. Exit 0 no difference, 1 there was one, 64 wrong usage, 69
-// no GPU where one was asked for.
+// Case number n of seed X has a number C of its own, from which its problem, its values and the way each kernel is
+// called follow, on every machine; a difference is printed with it. Exit 0 no difference, 1 there was one, 64 wrong
+// usage, 69 no GPU where one was asked for.
 #include <getopt.h>
 #include <zlib.h>
 
@@ -15,7 +15,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -23,10 +22,10 @@
 #include <random>
 
 #include "src/base/error.h"
+#include "src/base/float_bits.h"
 #include "src/base/numbers.h"
 #include "src/base/parallel.h"
 #include "src/contracts/contract.h"
-#include "src/contracts/reference.h"
 #include "src/gpu/engine.h"
 #include "tests/fuzz/side.h"
 
@@ -93,26 +92,20 @@ int64_t case_number(int64_t seed, int64_t n) {
     return static_cast<int64_t>(mixed(mixed(static_cast<uint64_t>(seed)) + static_cast<uint64_t>(n)) >> 1);
 }
 
-std::vector<float> by_reference(const DrawnCase& test, Arithmetic arithmetic) {
-    const size_t matrix = test.shape.matrix_floats();
-    std::vector<float> out(static_cast<size_t>(test.shape.batches) * matrix);
-    for (int64_t b = 0; b < test.shape.batches; ++b) {
-        const float* q = test.batch(b);
-        sequential_attention(arithmetic, q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
-                             test.shape.tokens, test.shape.dim);
-    }
+std::vector<float> by_reference(const DrawnCase& test, const Contract& contract) {
+    std::vector<float> out(static_cast<size_t>(test.problem.batches) * test.problem.batch_output_floats());
+    compute_by_reference(contract, test.problem, test.qkv.data(), out.data());
     return out;
 }
 
 // What each contract's kernels have to give.
 struct Expected {
-    std::vector<float> of[std::size(kArithmetics)];
+    std::map<const Contract*, std::vector<float>> of;
 
     explicit Expected(const DrawnCase& test) {
-        for (const Arithmetic arithmetic : kArithmetics)
-            of[static_cast<size_t>(arithmetic)] = by_reference(test, arithmetic);
+        for (const Contract* contract : contracts()) of[contract] = by_reference(test, *contract);
     }
-    const std::vector<float>& under(Arithmetic arithmetic) const { return of[static_cast<size_t>(arithmetic)]; }
+    const std::vector<float>& under(const Contract& contract) const { return of.at(&contract); }
 };
 
 unsigned long checksum(const std::vector<float>& values) {
@@ -120,13 +113,13 @@ unsigned long checksum(const std::vector<float>& values) {
 }
 
 // The first value that differs, in words; empty when none does.
-std::string difference(const Shape& shape, const std::vector<float>& expected, const Answer& answer) {
-    const auto dim = static_cast<size_t>(shape.dim);
+std::string difference(const Problem& problem, const std::vector<float>& expected, const Answer& answer) {
+    const auto dim = static_cast<size_t>(problem.dim);
     for (size_t i = 0; i < expected.size(); ++i) {
         const float got = answer.out[i / dim * answer.stride + i % dim];
         if (bits_of(expected[i]) == bits_of(got)) continue;
         const size_t row = i / dim;
-        const auto tokens = static_cast<size_t>(shape.tokens);
+        const auto tokens = static_cast<size_t>(problem.queries);
         char text[200];
         std::snprintf(text, sizeof text, "batch %zu, row %zu, column %zu: expected %.9g (%08x), got %.9g (%08x)",
                       row / tokens, row % tokens, i % dim, double{expected[i]}, bits_of(expected[i]), double{got},
@@ -194,12 +187,12 @@ public:
         const DrawnCase test(static_cast<uint64_t>(number));
         const Expected expected(test);
         if (describe) print(test, expected);
-        for (const Arithmetic arithmetic : kArithmetics) require_numbers(test, arithmetic, expected.under(arithmetic));
+        for (const Contract* contract : contracts()) require_numbers(test, *contract, expected.under(*contract));
         for (const std::unique_ptr<Side>& side : sides_) {
             Random ways(~test.seed); // the same for each side, whichever others there are
             try {
                 side->answer(test, ways,
-                             [&](const Answer& answer) { judge(test, expected.under(answer.arithmetic), answer); });
+                             [&](const Answer& answer) { judge(test, expected.under(*answer.contract), answer); });
             } catch (const Error& error) { // of a CUDA call
                 throw Error(error.code(), "case " + std::to_string(number) + ": " + error.what());
             }
@@ -209,22 +202,21 @@ public:
 private:
     static void print(const DrawnCase& test, const Expected& expected) {
         std::printf("%s\n  CRC-32 of Q, K, V %08lx", test.name().c_str(), checksum(test.qkv));
-        for (const Arithmetic arithmetic : kArithmetics)
-            std::printf(", of O under %s %08lx", name_of(arithmetic), checksum(expected.under(arithmetic)));
+        for (const Contract* contract : contracts())
+            std::printf(", of O under %s %08lx", contract->name, checksum(expected.under(*contract)));
         std::printf("\n");
     }
 
     // Within the domain everything is finite.
-    void require_numbers(const DrawnCase& test, Arithmetic arithmetic, const std::vector<float>& expected) {
+    void require_numbers(const DrawnCase& test, const Contract& contract, const std::vector<float>& expected) {
         if (std::all_of(expected.begin(), expected.end(), [](float x) { return std::isfinite(x); })) return;
-        tally_.differs(test, {"the reference", arithmetic, name_of(arithmetic), nullptr, 0, ""},
-                       "a value is not finite");
+        tally_.differs(test, {"the reference", &contract, contract.name, nullptr, 0, ""}, "a value is not finite");
     }
 
     void judge(const DrawnCase& test, std::vector<float> expected, const Answer& answer) {
         if (answer.kernel == request_.spoilt) expected.back() = float_of(bits_of(expected.back()) ^ 1u);
         tally_.count(answer.kernel);
-        const std::string what = answer.fault.empty() ? difference(test.shape, expected, answer) : answer.fault;
+        const std::string what = answer.fault.empty() ? difference(test.problem, expected, answer) : answer.fault;
         if (!what.empty()) tally_.differs(test, answer, what);
     }
 

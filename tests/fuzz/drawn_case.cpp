@@ -5,9 +5,12 @@
 #include <cstdio>
 #include <optional>
 
+#include "src/base/error.h"
+#include "src/contracts/contract.h"
 #include "src/contracts/f32/forward.h"
 #include "src/io/case_values.h"
 #include "src/problem/domain.h"
+#include "src/problem/words.h"
 #include "tests/fuzz/random.h"
 
 namespace hw4::fuzz {
@@ -47,14 +50,14 @@ int64_t draw_tokens(Random& random) {
 }
 
 // Fewer batches, then columns, until it is no more work than that.
-Shape bounded(Shape shape, int64_t most) {
-    const int64_t squares = shape.tokens * shape.tokens;
-    shape.batches = std::clamp<int64_t>(most / (squares * shape.dim), 1, shape.batches);
-    shape.dim = std::clamp<int64_t>(most / (squares * shape.batches), 1, shape.dim);
-    return shape;
+Problem bounded(Problem problem, int64_t most) {
+    const int64_t squares = problem.queries * problem.queries;
+    problem.batches = std::clamp<int64_t>(most / (squares * problem.dim), 1, problem.batches);
+    problem.dim = std::clamp<int64_t>(most / (squares * problem.batches), 1, problem.dim);
+    return problem;
 }
 
-Shape draw_shape(Random& random) {
+Problem draw_problem(Random& random) {
     if (random.one_in(80)) // query rows in slices
         return bounded({random.within(1, 2), random.within(1025, 3300), draw_dim(random)}, kLargeWork);
     if (random.one_in(120)) // enough batches to fill a GPU
@@ -143,8 +146,8 @@ Matrix draw_values(size_t count, Random& random, std::string& name) {
 
 class Batch {
 public:
-    Batch(const Shape& shape, Random& random, std::string& name)
-        : shape_(shape), random_(random), name_(name), q_((name += "Q ", draw_values(count(), random, name))),
+    Batch(const Problem& problem, Random& random, std::string& name)
+        : problem_(problem), random_(random), name_(name), q_((name += "Q ", draw_values(count(), random, name))),
           k_((name += ", K ", draw_values(count(), random, name))),
           v_((name += ", V ", draw_values(count(), random, name))) {
         order_scores();
@@ -159,13 +162,13 @@ public:
     }
 
 private:
-    size_t count() const { return shape_.matrix_floats(); }
+    size_t count() const { return problem_.batch_output_floats(); }
 
     // Scores that rise or fall with the key, in a straight line or by leaps, so that a row's reference moves; scores of
     // one sign; scores of a single product.
     void order_scores() {
-        const auto n = shape_.tokens;
-        const auto d = shape_.dim;
+        const auto n = problem_.queries;
+        const auto d = problem_.dim;
         switch (random_.within(0, 7)) {
         case 0: {
             name_ += ", rising";
@@ -208,15 +211,15 @@ private:
                                             1e5,  0x1p21 - 60, 0x1p21, 0x1p21 + 60, 1e7,   1e12,  0x1p100});
         double highest = 0;
         for (int i = 0; i < 3; ++i) {
-            const int64_t row = random_.within(0, shape_.tokens - 1);
-            for (int64_t j = 0; j < shape_.tokens; ++j) highest = std::max(highest, std::fabs(score(row, j)));
+            const int64_t row = random_.within(0, problem_.queries - 1);
+            for (int64_t j = 0; j < problem_.queries; ++j) highest = std::max(highest, std::fabs(score(row, j)));
         }
         if (highest == 0) return;
         char text[40];
         std::snprintf(text, sizeof text, ", scores to %.10g", target);
         name_ += text;
         int exponent = 0;
-        const double factor = std::frexp(target / (highest * double{scale_for(shape_.dim).c}), &exponent);
+        const double factor = std::frexp(target / (highest * double{scale_for(problem_.dim).c}), &exponent);
         const int of_q = exponent / 2;
         for (float& x : q_) x = bounded_float(std::ldexp(double{x} * factor, of_q));
         for (float& x : k_) x = bounded_float(std::ldexp(double{x}, exponent - of_q));
@@ -224,7 +227,7 @@ private:
 
     double score(int64_t row, int64_t key) {
         double sum = 0;
-        for (int64_t t = 0; t < shape_.dim; ++t) sum += double{at(q_, row, t)} * double{at(k_, key, t)};
+        for (int64_t t = 0; t < problem_.dim; ++t) sum += double{at(q_, row, t)} * double{at(k_, key, t)};
         return sum;
     }
 
@@ -241,9 +244,9 @@ private:
         for (float& x : q_) x = bounded_float(x);
         for (float& x : k_) x = bounded_float(x);
         double row_sum = 0;
-        for (int64_t row = 0; row < shape_.tokens; ++row) {
+        for (int64_t row = 0; row < problem_.queries; ++row) {
             double sum = 0;
-            for (int64_t t = 0; t < shape_.dim; ++t) sum += std::fabs(double{at(q_, row, t)});
+            for (int64_t t = 0; t < problem_.dim; ++t) sum += std::fabs(double{at(q_, row, t)});
             row_sum = std::max(row_sum, sum);
         }
         const double order = 1 + 0x1p-40; // of the sum: the domain check adds in another one
@@ -257,7 +260,7 @@ private:
 
     void fit_values() {
         for (float& x : v_) x = bounded_float(x);
-        const int over = exponent_above(static_cast<double>(shape_.tokens) * largest(v_), kValueLimit);
+        const int over = exponent_above(static_cast<double>(problem_.queries) * largest(v_), kValueLimit);
         const bool to_the_limit = over < 0 && random_.one_in(12);
         if (to_the_limit) name_ += ", values to the limit";
         if (over > 0 || to_the_limit)
@@ -281,10 +284,10 @@ private:
     }
 
     float& at(Matrix& matrix, int64_t row, int64_t column) const {
-        return matrix[static_cast<size_t>(row * shape_.dim + column)];
+        return matrix[static_cast<size_t>(row * problem_.dim + column)];
     }
 
-    const Shape& shape_;
+    const Problem& problem_;
     Random& random_;
     std::string& name_;
     Matrix q_;
@@ -294,45 +297,83 @@ private:
 
 // One case in sixteen is of a kind that meets the borders of a contract to the bit. The seed alone decides, without a
 // draw: the others are what they were.
-std::optional<std::string> border_kind(uint64_t seed, const Shape& shape) {
+std::optional<std::string> border_kind(uint64_t seed, const Problem& problem) {
     if (seed % 16 != 9) return std::nullopt;
-    return seed / 16 % 2 == 0 && shape.tokens <= kMostThresholdTokens ? "threshold" : "digits";
+    return seed / 16 % 2 == 0 && problem.queries <= kMostThresholdTokens ? "threshold" : "digits";
+}
+
+// One case in four takes the same rows otherwise, as several heads of fewer rows each or as more queries and fewer
+// keys. The seed decides, as above.
+int64_t divisor_of(int64_t number, uint64_t choice) {
+    std::vector<int64_t> divisors;
+    for (int64_t i = 1; i <= std::min<int64_t>(number, 64); ++i)
+        if (number % i == 0) divisors.push_back(i);
+    return divisors[choice % divisors.size()];
+}
+
+Problem with_heads(Problem problem, uint64_t choice) {
+    const int64_t tokens = problem.queries;
+    problem.heads = divisor_of(tokens, choice);
+    problem.kv_heads = divisor_of(problem.heads, choice / 64);
+    problem.queries = tokens / problem.heads;
+    problem.keys = tokens / problem.kv_heads;
+    return problem;
+}
+
+Problem with_other_lengths(Problem problem, uint64_t choice) {
+    const int64_t tokens = problem.queries;
+    const int64_t fewest = -((tokens - 1) / 2); // keys less
+    const int64_t less = fewest + static_cast<int64_t>(choice % static_cast<uint64_t>(tokens - fewest));
+    problem.queries = tokens + 2 * less;
+    problem.keys = tokens - less;
+    return problem;
 }
 
 } // namespace
 
 DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     Random random(seed);
-    shape = draw_shape(random);
-    qkv.resize(static_cast<size_t>(shape.batches) * shape.batch_input_floats());
-    if (const auto kind = border_kind(seed, shape)) {
+    problem = draw_problem(random);
+    qkv.resize(static_cast<size_t>(problem.batches) * problem.batch_input_floats());
+    if (const auto kind = border_kind(seed, problem)) {
         values = *kind;
-        fill_case_values({shape, *case_kind(*kind), seed}, 0, qkv.size(), qkv.data());
+        fill_case_values({problem, *case_kind(*kind), seed}, 0, qkv.size(), qkv.data());
     } else {
         draw_batches(random);
     }
-    DomainCheck(name(), shape).check(0, shape.input_rows(), qkv.data());
+    DomainCheck(name(), problem, kF32.domain).check(0, problem.input_rows(), qkv.data());
+    if (seed % 8 == 3) regroup(with_heads(problem, seed / 8));
+    if (seed % 8 == 5) regroup(with_other_lengths(problem, seed / 8));
+}
+
+// Where the numbers, in other matrices now, are within the domain still.
+void DrawnCase::regroup(const Problem& regrouped) {
+    try {
+        DomainCheck(name(), regrouped, kF32.domain).check(0, regrouped.input_rows(), qkv.data());
+        problem = regrouped;
+    } catch (const Error&) {
+    }
 }
 
 void DrawnCase::draw_batches(Random& random) {
-    const int64_t different = std::min(shape.batches, random.pick<int64_t>({1, 3, 7}));
+    const int64_t different = std::min(problem.batches, random.pick<int64_t>({1, 3, 7}));
     for (int64_t b = 0; b < different; ++b) {
         values += b == 0 ? "" : "; ";
-        Batch(shape, random, values).write(batch(b));
+        Batch(problem, random, values).write(batch(b));
     }
     // The others have the same values, with the rows of V turned.
-    for (int64_t b = different; b < shape.batches; ++b) {
+    for (int64_t b = different; b < problem.batches; ++b) {
         const float* from = batch(b % different);
-        const float* v = from + 2 * shape.matrix_floats();
-        const float* middle = v + b % shape.tokens * shape.dim;
+        const float* v = from + 2 * problem.batch_output_floats();
+        const float* middle = v + b % problem.queries * problem.dim;
         float* to = std::copy(from, v, batch(b));
-        std::rotate_copy(v, middle, v + shape.matrix_floats(), to);
+        std::rotate_copy(v, middle, v + problem.batch_output_floats(), to);
     }
 }
 
 std::string DrawnCase::name() const {
-    return "B " + std::to_string(shape.batches) + ", N " + std::to_string(shape.tokens) + ", d " +
-           std::to_string(shape.dim) + " (" + values + ")";
+    const auto [names, sizes] = sizes_of(problem);
+    return names + " " + sizes + " (" + values + ")";
 }
 
 } // namespace hw4::fuzz

@@ -1,12 +1,12 @@
-// A case that follows from a seed: a shape, mostly small and often at an edge, and values of many kinds, always within
-// the contract's domain. The same on every machine.
+// A case that follows from a seed: a problem, mostly small and often at an edge, and values of many kinds, always
+// within the contract's domain. The same on every machine.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "src/problem/shape.h"
+#include "src/problem/problem.h"
 
 namespace hw4::fuzz {
 
@@ -15,19 +15,21 @@ class Random;
 struct DrawnCase {
     explicit DrawnCase(uint64_t seed);
 
-    std::string name() const; // shape and kinds of values
-    float* batch(int64_t index) { return qkv.data() + static_cast<size_t>(index) * shape.batch_input_floats(); }
+    std::string name() const; // problem and kinds of values
+    size_t output_floats() const { return static_cast<size_t>(problem.batches) * problem.batch_output_floats(); }
+    float* batch(int64_t index) { return qkv.data() + static_cast<size_t>(index) * problem.batch_input_floats(); }
     const float* batch(int64_t index) const {
-        return qkv.data() + static_cast<size_t>(index) * shape.batch_input_floats();
+        return qkv.data() + static_cast<size_t>(index) * problem.batch_input_floats();
     }
 
     uint64_t seed;
-    Shape shape;
+    Problem problem;
     std::string values; // of what kind they are
     std::vector<float> qkv;
 
 private:
     void draw_batches(Random& random);
+    void regroup(const Problem& regrouped);
 };
 
 } // namespace hw4::fuzz

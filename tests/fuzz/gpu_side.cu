@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/float_bits.h"
 #include "src/gpu/device/check.h"
 #include "src/gpu/device/memory.h"
-#include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/kernels.h"
 #include "tests/fuzz/side.h"
 
@@ -32,10 +32,10 @@ private:
 };
 
 struct Attempt {
-    std::string kernel;
-    Arithmetic arithmetic;
+    std::string name;
+    const Kernel* kernel;
+    Device device; // as which the card passes
     size_t scratch_bytes;
-    std::function<void(const KernelArgs&, cudaStream_t)> launch;
 };
 
 class GpuSide : public Side {
@@ -43,12 +43,12 @@ public:
     GpuSide() : card_(current_device()), stream_(make_stream()) {}
 
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
-        const std::vector<Attempt> attempts = attempts_at(test.shape);
-        const auto out_rows = static_cast<size_t>(test.shape.output_rows());
-        const size_t in_stride = draw_stride(test.shape.dim, random);
-        const size_t out_stride = draw_stride(test.shape.dim, random);
+        const std::vector<Attempt> attempts = attempts_at(test.problem);
+        const auto out_rows = static_cast<size_t>(test.problem.output_rows());
+        const size_t in_stride = draw_stride(test.problem.dim, random);
+        const size_t out_stride = draw_stride(test.problem.dim, random);
         const size_t out_floats = (out_rows * out_stride + 3) / 4 * 4; // each begins at a boundary of 16 bytes
-        const std::vector<int64_t> cuts = draw_cuts(test.shape.tokens, random);
+        const std::vector<int64_t> cuts = draw_cuts(test.problem.queries, random);
 
         auto* in = static_cast<float*>(in_.of(copy_in_bytes(test, in_stride)));
         auto* out = static_cast<float*>(out_.of(attempts.size() * out_floats * sizeof(float)));
@@ -56,7 +56,7 @@ public:
             cudaMemcpyAsync(in, host_.data(), host_.size() * sizeof(float), cudaMemcpyHostToDevice, stream_.get()));
         HW4_CUDA(cudaMemsetAsync(out, 0xff, attempts.size() * out_floats * sizeof(float), stream_.get()));
         for (size_t i = 0; i < attempts.size(); ++i)
-            launch(attempts[i], test.shape, in, in_stride, out + i * out_floats, out_stride, cuts);
+            launch(attempts[i], test.problem, in, in_stride, out + i * out_floats, out_stride, cuts);
         host_.resize(attempts.size() * out_floats);
         HW4_CUDA(
             cudaMemcpyAsync(host_.data(), out, host_.size() * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
@@ -66,29 +66,25 @@ public:
                                 " floats apart, " + std::to_string(cuts.size() - 1) + " slices";
         for (size_t i = 0; i < attempts.size(); ++i) {
             const float* result = host_.data() + i * out_floats;
-            const bool clean = keeps_padding(result, out_rows, out_stride, test.shape.dim);
-            take({attempts[i].kernel, attempts[i].arithmetic, how, result, out_stride,
+            const bool clean = keeps_padding(result, out_rows, out_stride, test.problem.dim);
+            take({attempts[i].name, attempts[i].kernel->under, how, result, out_stride,
                   clean ? "" : "wrote beside its output"});
         }
     }
 
 private:
-    // The table, and drawn_tiles as on cards so small that these shapes make a queue.
-    std::vector<Attempt> attempts_at(const Shape& shape) const {
+    // The table, and drawn_tiles as on cards so small that these problems make a queue of many rows.
+    std::vector<Attempt> attempts_at(const Problem& problem) const {
         std::vector<Attempt> attempts;
-        for (const Kernel& kernel : hw4::gpu::kernels())
-            if (why_not(kernel, shape, card_).empty())
-                attempts.push_back({kernel.name, kernel.arithmetic, kernel.scratch_bytes(shape, card_), kernel.launch});
+        const auto attempt = [&](const std::string& name, const Kernel& kernel, const Device& device) {
+            const Plan plan = plan_of(kernel, problem, device);
+            if (plan.why_not.empty()) attempts.push_back({name, &kernel, device, plan.scratch_bytes});
+        };
+        for (const Kernel& kernel : hw4::gpu::kernels()) attempt(kernel.name, kernel, card_);
         for (const int multiprocessors : {1, 2, 5}) {
             Device small = card_;
             small.multiprocessors = multiprocessors;
-            const size_t bytes = scratch_bytes_of_drawn_tiles(shape, small);
-            if (bytes == 0 || !why_not(*find_kernel("drawn_tiles"), shape, card_).empty()) continue;
-            attempts.push_back({"drawn_tiles/" + std::to_string(multiprocessors), Arithmetic::f32, bytes,
-                                [small](const KernelArgs& args, cudaStream_t stream) {
-                                    launch_drawn_tiles_on(small, args, stream);
-                                    HW4_CUDA_LAUNCHED("drawn_tiles");
-                                }});
+            attempt("drawn_tiles/" + std::to_string(multiprocessors), *find_kernel("drawn_tiles"), small);
         }
         return attempts;
     }
@@ -102,20 +98,20 @@ private:
         }
     }
 
-    // Where the query rows of a batch are cut, both ends included.
-    static std::vector<int64_t> draw_cuts(int64_t tokens, Random& random) {
+    // Where the query rows of a unit are cut, both ends included.
+    static std::vector<int64_t> draw_cuts(int64_t queries, Random& random) {
         std::vector<int64_t> cuts = {0};
         const bool sliced = random.one_in(2);
-        for (int64_t at = kQueryStep; sliced && at < tokens; at += kQueryStep)
+        for (int64_t at = kQueryStep; sliced && at < queries; at += kQueryStep)
             if (!random.one_in(3)) cuts.push_back(at);
-        cuts.push_back(tokens);
+        cuts.push_back(queries);
         return cuts;
     }
 
     // The input as it will lie on the GPU, poison between the rows; returns its size.
     size_t copy_in_bytes(const DrawnCase& test, size_t stride) {
-        const auto dim = static_cast<size_t>(test.shape.dim);
-        const auto rows = static_cast<size_t>(test.shape.input_rows());
+        const auto dim = static_cast<size_t>(test.problem.dim);
+        const auto rows = static_cast<size_t>(test.problem.input_rows());
         host_.assign(rows * stride, float_of(kPoison));
         for (size_t row = 0; row < rows; ++row)
             std::copy_n(test.qkv.data() + row * dim, dim, host_.data() + row * stride);
@@ -123,15 +119,15 @@ private:
     }
 
     // The last slice first: nothing may depend on their order.
-    void launch(const Attempt& attempt, const Shape& shape, const float* in, size_t in_stride, float* out,
+    void launch(const Attempt& attempt, const Problem& problem, const float* in, size_t in_stride, float* out,
                 size_t out_stride, const std::vector<int64_t>& cuts) {
         void* scratch = attempt.scratch_bytes > 0 ? scratch_.of(attempt.scratch_bytes) : nullptr;
         if (scratch != nullptr) HW4_CUDA(cudaMemsetAsync(scratch, 0xff, attempt.scratch_bytes, stream_.get()));
-        KernelArgs args = args_of(shape, in, in_stride, out, out_stride, scratch);
+        Launch launch = launch_of(problem, attempt.device, in, in_stride, out, out_stride, scratch);
         for (size_t slice = cuts.size() - 1; slice-- > 0;) {
-            args.first_query = cuts[slice];
-            args.end_query = cuts[slice + 1];
-            attempt.launch(args, stream_.get());
+            launch.first_query = cuts[slice];
+            launch.end_query = cuts[slice + 1];
+            attempt.kernel->launch(launch, stream_.get());
         }
     }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/contracts/contract.h"
 #include "src/contracts/f32/forward.h"
-#include "src/contracts/reference.h"
 #include "src/cpu/engine.h"
 #include "src/problem/domain.h"
 #include "tests/fuzz/targets.h"
@@ -36,11 +36,11 @@ float value_of(uint32_t word, Bits how) {
 }
 
 struct SmallCase {
-    Shape shape;
+    Problem problem;
     std::vector<float> qkv;
 
     const float* batch(int64_t index) const {
-        return qkv.data() + static_cast<size_t>(index) * shape.batch_input_floats();
+        return qkv.data() + static_cast<size_t>(index) * problem.batch_input_floats();
     }
 };
 
@@ -48,18 +48,18 @@ struct SmallCase {
 int64_t tokens_of(uint8_t byte) { return 1 + (byte < 128 ? byte % 20 : byte % 70); }
 int64_t dim_of(uint8_t byte) { return 1 + (byte < 192 ? byte % 5 : byte % 40); }
 
-// Four bytes for the shape and for how the matrices are made, then the floats, over again when there are too few.
+// Four bytes for the problem and for how the matrices are made, then the floats, over again when there are too few.
 SmallCase small_case(const uint8_t* data, size_t size) {
     uint8_t head[kHeadBytes] = {};
     std::copy_n(data, std::min(size, kHeadBytes), head);
     SmallCase made;
-    made.shape = {1 + head[3] / 64 % 2, tokens_of(head[0]), dim_of(head[1])};
-    made.qkv.resize(static_cast<size_t>(made.shape.batches) * made.shape.batch_input_floats());
+    made.problem = {1 + head[3] / 64 % 2, tokens_of(head[0]), dim_of(head[1])};
+    made.qkv.resize(static_cast<size_t>(made.problem.batches) * made.problem.batch_input_floats());
     const size_t words = size > kHeadBytes ? (size - kHeadBytes) / sizeof(uint32_t) : 0;
     for (size_t i = 0; i < made.qkv.size() && words > 0; ++i) {
         uint32_t word;
         std::memcpy(&word, data + kHeadBytes + i % words * sizeof word, sizeof word);
-        const size_t matrix = i / made.shape.matrix_floats() % 3;
+        const size_t matrix = i / made.problem.batch_output_floats() % 3;
         made.qkv[i] = value_of(word, static_cast<Bits>(head[2] >> 2 * matrix & 3));
     }
     return made;
@@ -67,7 +67,7 @@ SmallCase small_case(const uint8_t* data, size_t size) {
 
 bool in_domain(const SmallCase& test) {
     try {
-        DomainCheck("fuzz", test.shape).check(0, test.shape.input_rows(), test.qkv.data());
+        DomainCheck("fuzz", test.problem, kF32.domain).check(0, test.problem.input_rows(), test.qkv.data());
         return true;
     } catch (const Error& error) {
         expect(error.code() == ExitCode::bad_data, error.what());
@@ -75,22 +75,17 @@ bool in_domain(const SmallCase& test) {
     }
 }
 
-std::vector<float> by_reference(const SmallCase& test, Arithmetic arithmetic) {
-    const size_t matrix = test.shape.matrix_floats();
-    std::vector<float> out(static_cast<size_t>(test.shape.batches) * matrix);
-    for (int64_t b = 0; b < test.shape.batches; ++b) {
-        const float* q = test.batch(b);
-        sequential_attention(arithmetic, q, q + matrix, q + 2 * matrix, out.data() + static_cast<size_t>(b) * matrix,
-                             test.shape.tokens, test.shape.dim);
-    }
+std::vector<float> by_reference(const SmallCase& test, const Contract& contract) {
+    std::vector<float> out(static_cast<size_t>(test.problem.batches) * test.problem.batch_output_floats());
+    compute_by_reference(contract, test.problem, test.qkv.data(), out.data());
     return out;
 }
 
 // A weighted mean lies between its values, but for rounding: of each of N products, and of what sinks into the
 // denormals, before the division by a sum of weights that is at least 2^-9. Under fixed 97 units of each tile, of which
 // the largest value of all its columns has 2^22 or more, and the largest weight is at least half.
-double rounding_of(Arithmetic arithmetic, size_t n) {
-    if (arithmetic == Arithmetic::f32) return static_cast<double>(4 * n + 16) * 0x1p-24;
+double rounding_of(const Contract& contract, size_t n) {
+    if (&contract == &kF32) return static_cast<double>(4 * n + 16) * 0x1p-24;
     return 200 * 0x1p-22 + (4 + static_cast<double>(n) / 64) * 0x1p-22;
 }
 
@@ -100,11 +95,11 @@ double largest_of(const float* values, size_t count) {
     return largest;
 }
 
-void expect_means(const SmallCase& test, Arithmetic arithmetic, const std::vector<float>& out) {
-    const auto n = static_cast<size_t>(test.shape.tokens);
-    const auto d = static_cast<size_t>(test.shape.dim);
-    const double rounding = rounding_of(arithmetic, n);
-    for (int64_t b = 0; b < test.shape.batches; ++b) {
+void expect_means(const SmallCase& test, const Contract& contract, const std::vector<float>& out) {
+    const auto n = static_cast<size_t>(test.problem.queries);
+    const auto d = static_cast<size_t>(test.problem.dim);
+    const double rounding = rounding_of(contract, n);
+    for (int64_t b = 0; b < test.problem.batches; ++b) {
         const float* const values = test.batch(b) + 2 * n * d;
         const float* const means = out.data() + static_cast<size_t>(b) * n * d;
         const double largest_of_all = largest_of(values, n * d);
@@ -115,7 +110,7 @@ void expect_means(const SmallCase& test, Arithmetic arithmetic, const std::vecto
                 least = std::min<double>(least, values[i]);
                 most = std::max<double>(most, values[i]);
             }
-            const double largest = arithmetic == Arithmetic::f32 ? std::max(-least, most) : largest_of_all;
+            const double largest = &contract == &kF32 ? std::max(-least, most) : largest_of_all;
             const double slack = largest * rounding + 0x1p-130;
             for (size_t i = column; i < n * d; i += d)
                 expect(means[i] >= least - slack && means[i] <= most + slack,
@@ -130,15 +125,15 @@ void expect_means(const SmallCase& test, Arithmetic arithmetic, const std::vecto
 void kernels(const uint8_t* data, size_t size) {
     const SmallCase test = small_case(data, size);
     if (!in_domain(test)) return;
-    for (const Arithmetic arithmetic : kArithmetics) {
-        const std::vector<float> expected = by_reference(test, arithmetic);
-        expect_means(test, arithmetic, expected);
-        for (const cpu::Kernel* kernel : cpu::kernels()) {
-            if (!kernel->supported() || kernel->arithmetic != arithmetic) continue;
+    for (const Contract* contract : contracts()) {
+        const std::vector<float> expected = by_reference(test, *contract);
+        expect_means(test, *contract, expected);
+        for (const cpu::Kernel& kernel : cpu::kernels()) {
+            if (!kernel.needs.processor() || kernel.under != contract) continue;
             std::vector<float> out(expected.size(), NAN);
-            cpu::attend_batches(*kernel, test.shape, test.shape.batches, test.qkv.data(), out.data(), 1);
+            cpu::compute_batches(kernel, test.problem, test.qkv.data(), out.data(), 1);
             expect(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0,
-                   std::string(kernel->name) + " gives other bytes than the reference");
+                   std::string(kernel.name) + " gives other bytes than the reference");
         }
     }
 }

@@ -16,9 +16,9 @@ namespace hw4::fuzz {
 // One kernel's answer to a case.
 struct Answer {
     std::string kernel;
-    Arithmetic arithmetic; // whose reference it has to give the bytes of
-    std::string how;       // in which way it was called
-    const float* out;      // [batches][tokens][dim], rows `stride` floats apart
+    const Contract* contract; // whose reference it has to give the bytes of
+    std::string how;          // in which way it was called
+    const float* out;         // [batches][tokens][dim], rows `stride` floats apart
     size_t stride;
     std::string fault; // something wrong beside the values; empty: nothing
 };
@@ -27,7 +27,7 @@ struct Answer {
 class Side {
 public:
     virtual ~Side() = default;
-    // Every kernel that takes the shape, each in a way that `random` decides.
+    // Every kernel that takes the problem, each in a way that `random` decides.
     virtual void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) = 0;
 };
 

@@ -25,7 +25,7 @@ void case_reader(const uint8_t* data, size_t size);
 // The bytes as a number, and as the words of a command line, each ended by a zero byte.
 void command_line(const uint8_t* data, size_t size);
 
-// The bytes as a small shape and the bits of its floats, for every CPU kernel.
+// The bytes as a small problem and the bits of its floats, for every CPU kernel.
 void kernels(const uint8_t* data, size_t size);
 
 } // namespace hw4::fuzz

@@ -22,16 +22,14 @@ namespace {
 // Beyond 32 columns the kernels with register tiles take large ones when there is enough for every multiprocessor to
 // do and the card has the shared memory, otherwise small ones.
 template <class Large, class Small>
-bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& device) {
-    KernelArgs args{};
-    args.batches = shape.batches;
-    args.tokens = shape.tokens;
+bool takes_large_tiles(const Problem& problem, size_t large_bytes, const Device& device) {
+    const ForwardArgs args = forward_args(problem);
     return !takes_small_tiling(row_blocks<Large>(args), row_blocks<Small>(args), large_bytes, false, device);
 }
 
-bool takes_large_tiles(const Shape& shape, size_t large_bytes, const Device& device) {
-    return shape.dim <= 64 ? takes_large_tiles<Tiling64<true>, SmallTiling64<true>>(shape, large_bytes, device)
-                           : takes_large_tiles<Tiling128<true>, SmallTiling128<true>>(shape, large_bytes, device);
+bool takes_large_tiles(const Problem& problem, size_t large_bytes, const Device& device) {
+    return problem.dim <= 64 ? takes_large_tiles<Tiling64<true>, SmallTiling64<true>>(problem, large_bytes, device)
+                             : takes_large_tiles<Tiling128<true>, SmallTiling128<true>>(problem, large_bytes, device);
 }
 
 size_t large_tile_bytes(int64_t dim) {
@@ -61,11 +59,12 @@ class EachGpuKernel : public testing::TestWithParam<Kernel> {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
-    // Every kernel has to take every shape up to d = 256. Only the card present may stand in the way: too old for the
-    // kernel, or with too little shared memory. Then the case is left out, and TearDown says so.
+    // Every kernel has to take every problem up to the d that it is for. Only the card present may stand in the way:
+    // too old for the kernel, or with too little shared memory. Then the case is left out, and TearDown says so.
     void expect_reference_bytes(const AttentionCase& test) {
-        ASSERT_EQ(why_not(GetParam(), test.shape, kAblestCard), "") << test.name;
-        const std::string refusal = why_not(GetParam(), test.shape, current_device());
+        if (test.problem.dim > GetParam().needs.most_dim) return;
+        ASSERT_EQ(plan_of(GetParam(), test.problem, kAblestCard).why_not, "") << test.name;
+        const std::string refusal = plan_of(GetParam(), test.problem, current_device()).why_not;
         if (!refusal.empty()) return leave_out(refusal);
         ++compared_;
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
@@ -85,8 +84,8 @@ private:
 };
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
-    for (const Shape& shape : corner_shapes())
-        for (const CaseKind kind : kAllKinds) expect_reference_bytes(reference_case(shape, kind, 11));
+    for (const Problem& problem : corner_problems())
+        for (const CaseKind kind : kAllKinds) expect_reference_bytes(reference_case(problem, kind, 11));
 }
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
@@ -97,10 +96,10 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
 TEST_P(EachGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const Device card = current_device();
     for (const int64_t dim : {32, 37, 64, 101, 128}) {
-        const Shape shape{full_card_of_double_blocks(card), 200, dim};
-        if (dim > 32) ASSERT_TRUE(takes_large_tiles(shape, 0, card)) << "too few blocks, or too many";
+        const Problem problem{full_card_of_double_blocks(card), 200, dim};
+        if (dim > 32) ASSERT_TRUE(takes_large_tiles(problem, 0, card)) << "too few blocks, or too many";
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink, CaseKind::fading})
-            expect_reference_bytes(reference_case(shape, kind, 6));
+            expect_reference_bytes(reference_case(problem, kind, 6));
     }
 }
 
@@ -112,10 +111,10 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
     const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
     for (int i = 0; i < 200; ++i) {
         // A quarter with several segments, the others small.
-        const Shape shape =
-            i % 4 == 0 ? Shape{1, pick(1000, 3200), pick(1, 40)} : Shape{pick(1, 4), pick(1, 300), pick(1, 256)};
+        const Problem problem =
+            i % 4 == 0 ? Problem{1, pick(1000, 3200), pick(1, 40)} : Problem{pick(1, 4), pick(1, 300), pick(1, 256)};
         const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
-        expect_reference_bytes(reference_case(shape, kind, static_cast<uint64_t>(pick(0, 1 << 30))));
+        expect_reference_bytes(reference_case(problem, kind, static_cast<uint64_t>(pick(0, 1 << 30))));
     }
 }
 
@@ -141,16 +140,16 @@ TEST_P(EachGpuKernel, NoticesScoresThatMoveTheReference) {
 // rows; two tiles of keys up to d = 200, two segments for whole rows up to d = 128 and partial ones of d = 7; scores
 // that move the reference, so that kernels without a maximum do their rows again.
 TEST_P(EachGpuKernel, SanitizerShapes) {
-    for (const Shape& shape : std::vector<Shape>{{1, 1, 1},
-                                                 {1, 66, 32},
-                                                 {1, 66, 64},
-                                                 {1, 66, 128},
-                                                 {1, 66, 7},
-                                                 {1, 33, 50},
-                                                 {1, 33, 100},
-                                                 {1, 33, 200},
-                                                 {1, 20, 256}})
-        expect_reference_bytes(reference_case(shape, CaseKind::uniform, 3));
+    for (const Problem& problem : std::vector<Problem>{{1, 1, 1},
+                                                       {1, 66, 32},
+                                                       {1, 66, 64},
+                                                       {1, 66, 128},
+                                                       {1, 66, 7},
+                                                       {1, 33, 50},
+                                                       {1, 33, 100},
+                                                       {1, 33, 200},
+                                                       {1, 20, 256}})
+        expect_reference_bytes(reference_case(problem, CaseKind::uniform, 3));
     for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(reference_case({1, 33, dim}, CaseKind::brink, 3));
 }
 
@@ -161,7 +160,7 @@ TEST_P(EachGpuKernel, TakesManySmallBatches) {
 // The rungs from register_tiles on.
 std::vector<Kernel> tile_kernels() {
     std::vector<Kernel> found;
-    for (const Kernel& kernel : kernels_of(Arithmetic::f32))
+    for (const Kernel& kernel : kernels_of(kF32))
         if (!found.empty() || std::string(kernel.name) == "register_tiles") found.push_back(kernel);
     return found;
 }
@@ -175,12 +174,12 @@ protected:
     // The case has to be one for large tiles. Where the card has too little shared memory for them it is left out.
     void expect_reference_bytes_of_large_tiles(const AttentionCase& test) {
         const Device card = current_device();
-        const size_t bytes = large_tile_bytes(test.shape.dim);
+        const size_t bytes = large_tile_bytes(test.problem.dim);
         if (card.shared_bytes < bytes)
             return leave_out("kernel " + std::string(GetParam().name) + " needs " + std::to_string(bytes) +
                              " bytes of shared memory a block for large tiles, this card has " +
                              std::to_string(card.shared_bytes));
-        ASSERT_TRUE(takes_large_tiles(test.shape, bytes, card)) << test.name;
+        ASSERT_TRUE(takes_large_tiles(test.problem, bytes, card)) << test.name;
         expect_reference_bytes(test);
     }
 };
@@ -202,31 +201,33 @@ TEST_P(EachTileKernel, SanitizerLargeTiles) {
         expect_reference_bytes_of_large_tiles(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
 }
 
-// The queue, as on a card with few multiprocessors: pieces that begin in the middle of the keys, rows that come whole,
-// fewer rows than blocks would like, blocks that find the queue empty.
+// The queue, as on a card with few multiprocessors, or on the card present with few rows: pieces that begin in the
+// middle of the keys, rows that come whole, fewer rows than blocks, blocks that find the queue empty.
 class DrawnTiles : public testing::Test {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
-    // `queries`: of each batch, in a launch; the launches have the same scratch memory, one after the other.
+    // `queries`: of each unit, in a launch; the launches have the same scratch memory, one after the other.
     void expect_reference_bytes(const AttentionCase& test, int multiprocessors,
                                 int64_t queries = std::numeric_limits<int32_t>::max()) {
+        const Kernel& kernel = *find_kernel("drawn_tiles");
         Device card = current_device();
-        const std::string refusal = why_not(*find_kernel("drawn_tiles"), test.shape, card);
-        if (!refusal.empty()) GTEST_SKIP() << refusal;
         card.multiprocessors = multiprocessors;
-        const size_t bytes = scratch_bytes_of_drawn_tiles(test.shape, card);
-        ASSERT_GT(bytes, 0u) << test.name;
+        const Plan plan = plan_of(kernel, test.problem, card);
+        if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
+        ASSERT_GT(plan.scratch_bytes, 0u) << test.name;
         unsigned drawn = 0; // what the queue's counter says afterwards
-        const auto launch = [&](KernelArgs args, cudaStream_t stream) {
-            for (; args.first_query < args.tokens; args.first_query = args.end_query) {
-                args.end_query = args.first_query + queries;
-                launch_drawn_tiles_on(card, args, stream);
-                HW4_CUDA_LAUNCHED("drawn_tiles");
+        const auto run = [&](Launch launch, cudaStream_t stream) {
+            launch.device = card;
+            for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
+                launch.end_query = launch.first_query + queries;
+                kernel.launch(launch, stream);
             }
-            HW4_CUDA(cudaMemcpyAsync(&drawn, args.scratch, sizeof drawn, cudaMemcpyDeviceToHost, stream));
+            HW4_CUDA(cudaMemcpyAsync(&drawn, launch.scratch, sizeof drawn, cudaMemcpyDeviceToHost, stream));
         };
-        EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, launch))) << test.name << ", " << multiprocessors;
+        EXPECT_TRUE(same_bytes(test.expected, attend(test, plan.scratch_bytes, run)))
+            << test.name << ", " << multiprocessors;
+        EXPECT_GT(drawn, 0u) << test.name << ", " << multiprocessors << ": nothing was drawn";
         EXPECT_NE(drawn, 0xffffffffu) << test.name << ", " << multiprocessors << ": nothing was drawn";
     }
 };
@@ -234,11 +235,24 @@ protected:
 // Beyond 32 columns 700 and 3 rows are cut into small blocks, the others into large ones.
 TEST_F(DrawnTiles, GiveTheReferenceBytes) {
     for (const int64_t dim : {32, 20, 64, 50, 128, 100})
-        for (const Shape& shape : {Shape{1, 1500, dim}, Shape{13, 200, dim}, Shape{40, 65, dim}, Shape{3, 700, dim}})
+        for (const Problem& problem :
+             {Problem{1, 1500, dim}, Problem{13, 200, dim}, Problem{40, 65, dim}, Problem{3, 700, dim}})
             for (const int multiprocessors : {1, 2})
-                expect_reference_bytes(reference_case(shape, CaseKind::uniform, 7), multiprocessors);
+                expect_reference_bytes(reference_case(problem, CaseKind::uniform, 7), multiprocessors);
     expect_reference_bytes(reference_case({3, 3000, 64}, CaseKind::fading, 7), 5);
     expect_reference_bytes(reference_case({900, 3, 64}, CaseKind::uniform, 7), 3);
+}
+
+// Fewer rows than blocks, where it does not pay: asked for by its name it draws all the same. From one row of one key
+// to rows of many tiles, each in pieces that other blocks wait for.
+TEST_F(DrawnTiles, GiveTheReferenceBytesOfFewRows) {
+    const int multiprocessors = current_device().multiprocessors;
+    for (const int64_t dim : {7, 32, 64, 128})
+        for (const Problem& problem : {Problem{1, 1, dim}, Problem{2, 3, dim}, Problem{1, 64, dim},
+                                       Problem{1, 129, dim}, Problem{3, 200, dim}, Problem{1, 2500, dim}}) {
+            EXPECT_FALSE(plan_of(*find_kernel("drawn_tiles"), problem, current_device()).pays) << problem.queries;
+            expect_reference_bytes(reference_case(problem, CaseKind::uniform, 7), multiprocessors);
+        }
 }
 
 // Large blocks for the first slice, small ones for the second: they divide the scratch memory differently.
@@ -251,31 +265,31 @@ TEST_F(DrawnTiles, GiveTheReferenceBytesInSlices) {
 TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
     constexpr int kLaunches = 2;
     const Device card = current_device();
-    const Shape part{3 * card.multiprocessors, 130, 32};
-    const std::string refusal = why_not(*find_kernel("drawn_tiles"), part, card);
-    if (!refusal.empty()) GTEST_SKIP() << refusal;
-    const size_t bytes = scratch_bytes_of_drawn_tiles(part, card);
-    ASSERT_GT(bytes, 0u);
-    const Shape whole{kLaunches * part.batches, part.tokens, part.dim};
-    const AttentionCase& test = reference_case(whole, CaseKind::uniform, 7);
-    const auto launch = [&](KernelArgs args, cudaStream_t stream) {
+    const Kernel& kernel = *find_kernel("drawn_tiles");
+    const Problem part{3 * card.multiprocessors, 130, 32};
+    const Plan plan = plan_of(kernel, part, card);
+    if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
+    ASSERT_TRUE(plan.pays);
+    const AttentionCase& test = reference_case(part.of_batches(kLaunches * part.batches), CaseKind::uniform, 7);
+    const auto run = [&](Launch launch, cudaStream_t stream) {
         Stream streams[kLaunches];
         Scratch scratch[kLaunches];
         for (int n = 0; n < kLaunches; ++n) {
             streams[n] = make_stream();
-            scratch[n] = make_scratch(bytes);
+            scratch[n] = make_scratch(plan.scratch_bytes);
         }
         HW4_CUDA(cudaStreamSynchronize(stream)); // the input is there
-        args.batches = part.batches;
+        launch.problem = part;
+        const auto skip = [&](auto& matrix) { matrix.at += static_cast<size_t>(part.batches) * matrix.batch; };
         for (int n = 0; n < kLaunches; ++n) {
-            args.scratch = scratch[n].get();
-            launch_drawn_tiles(args, streams[n].get());
-            args.qkv += static_cast<size_t>(3 * part.batches * part.tokens) * args.qkv_stride;
-            args.out += static_cast<size_t>(part.batches * part.tokens) * args.out_stride;
+            launch.scratch = scratch[n].get();
+            kernel.launch(launch, streams[n].get());
+            for (auto& matrix : launch.in) skip(matrix);
+            for (auto& matrix : launch.out) skip(matrix);
         }
         for (const Stream& each : streams) HW4_CUDA(cudaStreamSynchronize(each.get()));
     };
-    EXPECT_TRUE(same_bytes(test.expected, attend(test, 0, launch))) << test.name;
+    EXPECT_TRUE(same_bytes(test.expected, attend(test, 0, run))) << test.name;
 }
 
 // With so many multiprocessors most rows come in pieces; 700 rows are cut into small blocks, 760 into large ones.
@@ -298,7 +312,7 @@ TEST_F(DrawnTiles, SanitizerPieces) {
 
 INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()),
                          [](const auto& instance) { return std::string(instance.param.name); });
-INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels_of(Arithmetic::f32)),
+INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels_of(kF32)),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 } // namespace

@@ -25,12 +25,12 @@ protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
     // A kernel may be for one kind of card, or for head sizes up to some only: then the case is left out.
-    void expect_reference_bytes(const Shape& shape, CaseKind kind, uint64_t seed) {
-        if (takes(shape)) expect_reference_bytes(reference_case(shape, kind, seed, Arithmetic::fixed));
+    void expect_reference_bytes(const Problem& problem, CaseKind kind, uint64_t seed) {
+        if (takes(problem)) expect_reference_bytes(reference_case(problem, kind, seed, kFixed));
     }
 
     void expect_reference_bytes(const AttentionCase& test) {
-        if (!takes(test.shape)) return;
+        if (!takes(test.problem)) return;
         ++compared_;
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
     }
@@ -43,16 +43,16 @@ private:
     int compared_ = 0;
     std::string refusal_;
 
-    bool takes(const Shape& shape) {
-        const std::string refusal = why_not(GetParam(), shape, current_device());
+    bool takes(const Problem& problem) {
+        const std::string refusal = plan_of(GetParam(), problem, current_device()).why_not;
         if (!refusal.empty()) refusal_ = refusal;
         return refusal.empty();
     }
 };
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
-    for (const Shape& shape : corner_shapes())
-        for (const CaseKind kind : kAllKinds) expect_reference_bytes(shape, kind, 11);
+    for (const Problem& problem : corner_problems())
+        for (const CaseKind kind : kAllKinds) expect_reference_bytes(problem, kind, 11);
 }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
@@ -82,12 +82,12 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
 
 // Sequences that are long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): units
 // for two rounds and some more, the last of a batch with a group that has no rows.
-Shape joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
+Problem joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
     EXPECT_TRUE(fixed_point::takes_joint(batches, tokens, tokens, groups, current_device().multiprocessors));
     return {batches, tokens, dim};
 }
-Shape joint64() { return joint_shape(current_device().multiprocessors / 2 + 1, 700, 33, 3); }
-Shape joint32() { return joint_shape(current_device().multiprocessors * 2 / 3 + 1, 700, 16, 4); }
+Problem joint64() { return joint_shape(current_device().multiprocessors / 2 + 1, 700, 33, 3); }
+Problem joint32() { return joint_shape(current_device().multiprocessors * 2 / 3 + 1, 700, 16, 4); }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint64(), CaseKind::uniform, 8);
@@ -96,10 +96,10 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
 
 // Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine, or far
 // from others: kernels have code for each.
-AttentionCase all_kinds_of_batches(const Shape& shape) {
-    const auto row = static_cast<size_t>(shape.dim);
+AttentionCase all_kinds_of_batches(const Problem& problem) {
+    const auto row = static_cast<size_t>(problem.dim);
     const size_t tile = row * fixed::kTileKeys;
-    const auto numbers = static_cast<size_t>(shape.matrix_floats());
+    const auto numbers = static_cast<size_t>(problem.batch_output_floats());
     const size_t whole = numbers / tile * tile;
     const auto scale = [](float* first, size_t count, float factor) {
         for (size_t i = 0; i < count; ++i) first[i] *= factor;
@@ -107,8 +107,7 @@ AttentionCase all_kinds_of_batches(const Shape& shape) {
     const auto fill = [&](float* q, int64_t batch) {
         float* const k = q + numbers;
         float* const v = k + numbers;
-        fill_case_values({{1, shape.tokens, shape.dim}, CaseKind::uniform, static_cast<uint64_t>(batch)}, 0,
-                         3 * numbers, q);
+        fill_case_values({problem.of_batches(1), CaseKind::uniform, static_cast<uint64_t>(batch)}, 0, 3 * numbers, q);
         switch (batch % 8) {
         case 0: break;
         case 1: scale(k + 3 * tile, tile, 0.5f); break;
@@ -128,7 +127,7 @@ AttentionCase all_kinds_of_batches(const Shape& shape) {
         default: scale(q, numbers, 1e4f); // scores without fractions
         }
     };
-    return AttentionCase::filled(shape, "all kinds of batches", fill, Arithmetic::fixed);
+    return AttentionCase::filled(problem, "all kinds of batches", fill, kFixed);
 }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
@@ -142,20 +141,17 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
 
 // A part of each batch's queries after the other, as hw4 takes them of sequences that are larger than a slot.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
-    for (const Shape& shape : {Shape{current_device().multiprocessors / 4, 2048, 8}, Shape{8, 1216, 128}}) {
-        const AttentionCase& test = reference_case(shape, CaseKind::uniform, 9, Arithmetic::fixed);
-        const std::string refusal = why_not(GetParam(), test.shape, current_device());
-        if (!refusal.empty()) GTEST_SKIP() << refusal;
-        const auto launch_in_parts = [&](const KernelArgs& whole, cudaStream_t stream) {
-            for (int64_t first = 0; first < whole.tokens; first += kQueryStep) {
-                KernelArgs part = whole;
-                part.first_query = first;
-                part.end_query = first + kQueryStep;
-                GetParam().launch(part, stream);
+    for (const Problem& problem : {Problem{current_device().multiprocessors / 4, 2048, 8}, Problem{8, 1216, 128}}) {
+        const AttentionCase& test = reference_case(problem, CaseKind::uniform, 9, kFixed);
+        const Plan plan = plan_of(GetParam(), test.problem, current_device());
+        if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
+        const auto in_parts = [&](Launch launch, cudaStream_t stream) {
+            for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
+                launch.end_query = launch.first_query + kQueryStep;
+                GetParam().launch(launch, stream);
             }
         };
-        const size_t scratch = GetParam().scratch_bytes(test.shape, current_device());
-        EXPECT_TRUE(same_bytes(test.expected, attend(test, scratch, launch_in_parts))) << test.name;
+        EXPECT_TRUE(same_bytes(test.expected, attend(test, plan.scratch_bytes, in_parts))) << test.name;
     }
 }
 
@@ -166,9 +162,9 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
     std::mt19937 random(seed);
     const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
     for (int i = 0; i < 100; ++i) {
-        const Shape shape =
-            i % 4 == 0 ? Shape{1, pick(500, 1600), pick(1, 64)} : Shape{pick(1, 4), pick(1, 300), pick(1, 256)};
-        expect_reference_bytes(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
+        const Problem problem =
+            i % 4 == 0 ? Problem{1, pick(500, 1600), pick(1, 64)} : Problem{pick(1, 4), pick(1, 300), pick(1, 256)};
+        expect_reference_bytes(problem, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
                                static_cast<uint64_t>(pick(0, 1 << 30)));
     }
 }
@@ -179,9 +175,9 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
     constexpr float kMost = std::numeric_limits<float>::max();
     for (const int64_t dim : {1, 2})
         for (const bool of_keys : {false, true}) {
-            const Shape shape{1, 70, dim};
+            const Problem problem{1, 70, dim};
             const auto fill = [&](float* qkv, int64_t) {
-                const auto numbers = static_cast<size_t>(shape.matrix_floats());
+                const auto numbers = static_cast<size_t>(problem.batch_output_floats());
                 for (size_t i = 0; i < numbers; ++i) {
                     const float large = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
                     const float small = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
@@ -190,24 +186,24 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
                     qkv[2 * numbers + i] = static_cast<float>(i % 11) - 5.0f;
                 }
             };
-            expect_reference_bytes(AttentionCase::filled(shape, "largest numbers", fill, Arithmetic::fixed));
+            expect_reference_bytes(AttentionCase::filled(problem, "largest numbers", fill, kFixed));
         }
 }
 
 // All digits at their ends, 127 and -128, in as many columns as there may be.
 TEST_P(EachFixedGpuKernel, TakesTheLargestDigits) {
     for (const int64_t dim : {64, 128, 256}) {
-        const Shape shape{1, 200, dim};
+        const Problem problem{1, 200, dim};
         const float factor = fixed::query_factor(scale_for(dim).c);
         const auto fill = [&](float* qkv, int64_t) {
-            const auto numbers = static_cast<size_t>(shape.matrix_floats());
+            const auto numbers = static_cast<size_t>(problem.batch_output_floats());
             for (size_t i = 0; i < 3 * numbers; ++i) {
                 const size_t kind = i * i / 7 % 5;
                 const float n = kind < 3 ? 0x7f7f7fp-21f : 0x7e7f80p-21f;
                 qkv[i] = (kind % 2 == 0 ? n : -n) / (i < numbers ? factor : fixed::kWiden);
             }
         };
-        expect_reference_bytes(AttentionCase::filled(shape, "largest digits", fill, Arithmetic::fixed));
+        expect_reference_bytes(AttentionCase::filled(problem, "largest digits", fill, kFixed));
     }
 }
 
@@ -216,14 +212,14 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestDigits) {
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
     for (const int64_t dim : {1, 32, 60, 64, 128, 200})
         for (const float factor : {1e-4f, 1.0f, 2.0f, 3.0f, 5.6f, 6.5f, 8.0f, 100.0f, 400.0f, 1200.0f, 1e4f, 1e8f}) {
-            const Shape shape{1, 200, dim};
+            const Problem problem{1, 200, dim};
             const auto fill = [&](float* qkv, int64_t) {
-                const auto numbers = static_cast<size_t>(shape.matrix_floats());
-                fill_case_values({shape, CaseKind::uniform, 5}, 0, 3 * numbers, qkv);
+                const auto numbers = static_cast<size_t>(problem.batch_output_floats());
+                fill_case_values({problem, CaseKind::uniform, 5}, 0, 3 * numbers, qkv);
                 for (size_t i = 0; i < numbers; ++i) qkv[i] *= factor;
             };
             const std::string name = "queries times " + std::to_string(factor);
-            expect_reference_bytes(AttentionCase::filled(shape, name, fill, Arithmetic::fixed));
+            expect_reference_bytes(AttentionCase::filled(problem, name, fill, kFixed));
         }
 }
 
@@ -232,10 +228,10 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
 TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
     for (const int64_t dim : {1, 2, 3, 32, 64, 100, 128, 256})
         for (const bool mixed : {true, false}) {
-            const Shape shape{1, 300, dim};
+            const Problem problem{1, 300, dim};
             const auto fill = [&](float* qkv, int64_t) {
-                const auto numbers = static_cast<size_t>(shape.matrix_floats());
-                fill_case_values({shape, CaseKind::uniform, 7}, 0, 3 * numbers, qkv);
+                const auto numbers = static_cast<size_t>(problem.batch_output_floats());
+                fill_case_values({problem, CaseKind::uniform, 7}, 0, 3 * numbers, qkv);
                 for (size_t i = 0; i < numbers; ++i) {
                     const int row = static_cast<int>(i / static_cast<size_t>(dim));
                     const int exponent = mixed ? (row % 5 == 4 ? 0 : row - 160) : -96 - row / 64;
@@ -247,35 +243,35 @@ TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
                 }
             };
             const std::string name = mixed ? "magnitudes beside each other" : "one magnitude for each group";
-            expect_reference_bytes(AttentionCase::filled(shape, name, fill, Arithmetic::fixed));
+            expect_reference_bytes(AttentionCase::filled(problem, name, fill, kFixed));
         }
 }
 
 // One launch after the other in the same memory, each with other numbers, and nothing in between.
 TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
     for (const int64_t dim : {32, 64, 128}) {
-        const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, Arithmetic::fixed},
-                                       {{90, 130, dim}, CaseKind::spread, 2, Arithmetic::fixed},
-                                       {{3, 700, dim}, CaseKind::uniform, 3, Arithmetic::fixed}};
-        const std::string refusal = why_not(GetParam(), tests[0].shape, current_device());
+        const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, kFixed},
+                                       {{90, 130, dim}, CaseKind::spread, 2, kFixed},
+                                       {{3, 700, dim}, CaseKind::uniform, 3, kFixed}};
+        const std::string refusal = plan_of(GetParam(), tests[0].problem, current_device()).why_not;
         if (!refusal.empty()) GTEST_SKIP() << refusal;
         size_t scratch_bytes = 0;
         for (const AttentionCase& test : tests)
-            scratch_bytes = std::max(scratch_bytes, GetParam().scratch_bytes(test.shape, current_device()));
+            scratch_bytes = std::max(scratch_bytes, plan_of(GetParam(), test.problem, current_device()).scratch_bytes);
         const Scratch scratch = make_scratch(scratch_bytes);
         const Stream stream = make_stream();
         std::vector<PitchedMatrix> in;
         std::vector<PitchedMatrix> out;
         for (const AttentionCase& test : tests) {
-            const size_t rows = static_cast<size_t>(test.shape.batches * test.shape.tokens);
-            in.emplace_back(3 * rows, static_cast<size_t>(dim));
-            out.emplace_back(rows, static_cast<size_t>(dim));
-            in.back().copy_in(test.qkv.data(), 3 * rows, stream.get());
+            const auto rows = static_cast<size_t>(test.problem.input_rows());
+            in.emplace_back(rows, static_cast<size_t>(dim));
+            out.emplace_back(static_cast<size_t>(test.problem.output_rows()), static_cast<size_t>(dim));
+            in.back().copy_in(test.qkv.data(), rows, stream.get());
         }
         for (size_t i = 0; i < std::size(tests); ++i)
-            GetParam().launch(
-                args_of(tests[i].shape, in[i].data(), in[i].stride(), out[i].data(), out[i].stride(), scratch.get()),
-                stream.get());
+            GetParam().launch(launch_of(tests[i].problem, current_device(), in[i].data(), in[i].stride(), out[i].data(),
+                                        out[i].stride(), scratch.get()),
+                              stream.get());
         for (size_t i = 0; i < std::size(tests); ++i) {
             std::vector<float> got(tests[i].expected.size());
             out[i].copy_out(got.data(), got.size() / static_cast<size_t>(dim), stream.get());
@@ -315,7 +311,7 @@ TEST_P(EachFixedGpuKernel, SanitizerFullCard128) {
 TEST_P(EachFixedGpuKernel, SanitizerJoint64) { expect_reference_bytes(joint64(), CaseKind::uniform, 3); }
 TEST_P(EachFixedGpuKernel, SanitizerJoint32) { expect_reference_bytes(joint32(), CaseKind::uniform, 3); }
 
-INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(Arithmetic::fixed)),
+INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed)),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 } // namespace

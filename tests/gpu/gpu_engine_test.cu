@@ -7,7 +7,7 @@
 #include <map>
 
 #include "src/base/error.h"
-#include "src/cpu/engine.h"
+#include "src/cpu/kernels.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
 #include "src/run/pipeline.h"
@@ -20,8 +20,8 @@ namespace hw4::gpu {
 namespace {
 
 std::string case_bytes(const AttentionCase& test) {
-    return hw4::test::header_bytes(static_cast<int32_t>(test.shape.batches), static_cast<int32_t>(test.shape.tokens),
-                                   static_cast<int32_t>(test.shape.dim)) +
+    return hw4::test::header_bytes(static_cast<int32_t>(test.problem.batches),
+                                   static_cast<int32_t>(test.problem.queries), static_cast<int32_t>(test.problem.dim)) +
            hw4::test::bytes_of(test.qkv.data(), test.qkv.size());
 }
 
@@ -37,8 +37,8 @@ std::string run_file(const hw4::test::TemporaryFolder& folder, const AttentionCa
     const TimelineSummary stages = summarise(timeline.spans());
     for (const Stage stage : {Stage::read, Stage::copy_in, Stage::kernel, Stage::copy_out, Stage::write})
         EXPECT_GT(stages[stage].seconds, 0.0) << name_of(stage);
-    EXPECT_EQ(stages[Stage::copy_in].bytes, test.shape.input_bytes());
-    EXPECT_EQ(stages[Stage::copy_out].bytes, test.shape.output_bytes());
+    EXPECT_EQ(stages[Stage::copy_in].bytes, test.problem.input_bytes());
+    EXPECT_EQ(stages[Stage::copy_out].bytes, test.problem.output_bytes());
     output.commit(false);
     return hw4::test::read_file(folder / "a.out");
 }
@@ -71,15 +71,15 @@ TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
     for (const int64_t dim : {1, 3, 5, 7, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
             for (const KernelInfo& kernel : kernel_list()) {
-                const AttentionCase& test = reference_case({5, 133, dim}, kind, 9, kernel.arithmetic);
-                const std::string refusal = unsupported_reason(test.shape, kernel.name, kernel.arithmetic);
+                const AttentionCase& test = reference_case({5, 133, dim}, kind, 9, *kernel.under);
+                const std::string refusal = unsupported_reason(test.problem, kernel.name, *kernel.under);
                 if (!refusal.empty()) {
                     ++left_out[refusal];
                     continue;
                 }
                 ++compared;
                 EngineOptions options;
-                options.arithmetic = kernel.arithmetic;
+                options.contract = kernel.under;
                 options.kernel = kernel.name;
                 options.copies = Copies::linear;
                 options.streams = 2;
@@ -101,10 +101,10 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     const hw4::test::TemporaryFolder folder;
     for (const int64_t dim : {64, 37}) {
         for (const KernelInfo& kernel : kernel_list()) {
-            const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, 9, kernel.arithmetic);
-            if (!unsupported_reason(test.shape, kernel.name, kernel.arithmetic).empty()) continue;
+            const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, 9, *kernel.under);
+            if (!unsupported_reason(test.problem, kernel.name, *kernel.under).empty()) continue;
             EngineOptions options;
-            options.arithmetic = kernel.arithmetic;
+            options.contract = kernel.under;
             options.kernel = kernel.name;
             options.streams = 2;
             options.chunk_batches = 1;
@@ -121,7 +121,7 @@ TEST(GpuEngine, GivesTheReferenceBytesOfALongSequence) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
     const LongSequence test(64);
-    hw4::test::write_file(folder / "a.in", hw4::test::header_bytes(1, static_cast<int32_t>(test.shape.tokens), 64) +
+    hw4::test::write_file(folder / "a.in", hw4::test::header_bytes(1, static_cast<int32_t>(test.problem.queries), 64) +
                                                hw4::test::bytes_of(test.qkv.data(), test.qkv.size()));
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
@@ -130,11 +130,11 @@ TEST(GpuEngine, GivesTheReferenceBytesOfALongSequence) {
     output.commit(false);
     EXPECT_EQ(report.queries_at_once, 32768);
     const std::string out = hw4::test::read_file(folder / "a.out");
-    ASSERT_EQ(out.size(), test.shape.output_bytes());
-    for (int64_t slice = 0; slice < test.shape.tokens; slice += report.queries_at_once)
+    ASSERT_EQ(out.size(), test.problem.output_bytes());
+    for (int64_t slice = 0; slice < test.problem.queries; slice += report.queries_at_once)
         for (const int64_t row : {slice, slice + report.queries_at_once - 1}) {
-            const std::vector<float> wanted = test.rows_by(cpu::choose_kernel(""), row, 1);
-            EXPECT_TRUE(out.substr(static_cast<size_t>(row) * test.shape.row_bytes(), test.shape.row_bytes()) ==
+            const std::vector<float> wanted = test.rows_by(cpu::choose_kernel("", test.problem, kF32), row, 1);
+            EXPECT_TRUE(out.substr(static_cast<size_t>(row) * test.problem.row_bytes(), test.problem.row_bytes()) ==
                         hw4::test::bytes_of(wanted.data(), wanted.size()))
                 << "row " << row;
         }
@@ -197,10 +197,15 @@ TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
 
 TEST(GpuEngine, SaysWhichShapesItCannotTake) {
     HW4_SKIP_WITHOUT_GPU();
-    EXPECT_EQ(unsupported_reason({1, 1, 256}, ""), "");
-    EXPECT_NE(unsupported_reason({1, 1, 257}, "").find("takes d up to 256, this case has 257"), std::string::npos);
-    if (kernels_of(Arithmetic::fixed).empty())
-        EXPECT_EQ(unsupported_reason({1, 1, 64}, "", Arithmetic::fixed), "no GPU kernel of this build computes fixed");
+    EXPECT_EQ(unsupported_reason({1, 1, 256}, "", kF32), "");
+    EXPECT_NE(unsupported_reason({1, 1, 257}, "", kF32).find("takes d up to 256, this case has 257"),
+              std::string::npos);
+    Problem backward{1, 1, 64};
+    backward.operation = &kBackward;
+    EXPECT_EQ(unsupported_reason(backward, "", kF32), "no GPU kernel of this build computes f32 backward");
+    EXPECT_EQ(unsupported_reason(backward, "plain_rows", kF32),
+              "kernel plain_rows computes forward, this case asks for backward");
+    EXPECT_EQ(unsupported_reason({1, 1, 64}, "fastest", kF32), "there is no kernel 'fastest'");
 }
 
 TEST(GpuEngine, RefusesAKernelOfAnotherContract) {
@@ -208,9 +213,9 @@ TEST(GpuEngine, RefusesAKernelOfAnotherContract) {
     const hw4::test::TemporaryFolder folder;
     EngineOptions options;
     options.kernel = "plain_rows";
-    options.arithmetic = Arithmetic::fixed;
+    options.contract = &kFixed;
     EngineFacts report;
-    const AttentionCase& test = reference_case({1, 3, 4}, CaseKind::uniform, 9, Arithmetic::fixed);
+    const AttentionCase& test = reference_case({1, 3, 4}, CaseKind::uniform, 9, kFixed);
     const hw4::test::Failure failure = hw4::test::failure_of([&] { run_file(folder, test, options, report); });
     EXPECT_EQ(failure, (hw4::test::Failure{ExitCode::usage, "kernel 'plain_rows' computes f32, not fixed"}));
 }

@@ -67,7 +67,7 @@ TEST(PitchedMatrixTest, CopiesRowsBothWays) {
         }
 }
 
-// What KernelArgs promises the kernels.
+// What Launch promises the kernels.
 TEST(PitchedMatrixTest, RowsOfWholeFloat4AreAlignedEitherWay) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Copies copies : {Copies::two_d, Copies::linear})

@@ -8,19 +8,20 @@ namespace hw4::gpu {
 namespace {
 
 Subject gpu_kernel(const Kernel& kernel) {
-    const auto why_no_kernel = [kernel](const Shape& shape) {
+    const auto why_not = [kernel](const Problem& problem) {
         static const std::string no_gpu = unusable().reason;
-        return no_gpu.empty() ? why_not(kernel, shape, current_device()) : "no usable GPU: " + no_gpu;
+        return no_gpu.empty() ? plan_of(kernel, problem, current_device()).why_not : "no usable GPU: " + no_gpu;
     };
-    const auto attend = [kernel](const Shape& shape, const std::vector<float>& qkv) {
-        return attend_poisoned(shape, qkv, kernel.scratch_bytes(shape, current_device()), kernel.launch);
+    const auto attend = [kernel](const Problem& problem, const std::vector<float>& values) {
+        const Plan plan = plan_of(kernel, problem, current_device());
+        return attend_poisoned(problem, values, plan.scratch_bytes, kernel.launch);
     };
-    return {kernel.name, kernel.arithmetic, why_no_kernel, attend};
+    return {kernel.name, kernel.under, why_not, attend};
 }
 
-std::vector<Subject> subjects(Arithmetic arithmetic) {
+std::vector<Subject> subjects(const Contract& contract) {
     std::vector<Subject> list;
-    for (const Kernel& kernel : kernels_of(arithmetic)) list.push_back(gpu_kernel(kernel));
+    for (const Kernel& kernel : kernels_of(contract)) list.push_back(gpu_kernel(kernel));
     return list;
 }
 
@@ -32,26 +33,25 @@ namespace {
 
 std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::subjects(Arithmetic::f32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::subjects(Arithmetic::fixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::subjects(Arithmetic::fixed)),
-                         name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::subjects(kFixed)), name_of_instance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
 
 // However a run is cut into chunks, streams and pieces, and whichever way its rows are copied.
 TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
     HW4_SKIP_WITHOUT_GPU();
     constexpr StagingLimits kLimits[] = {{1, 1, 80, 160}, {3, 2, 4096, 3 * 4096}, {}};
-    for (const Arithmetic arithmetic : kArithmetics) {
-        const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, arithmetic);
-        if (!gpu::unsupported_reason(test.shape, "", arithmetic).empty()) continue;
+    for (const Contract* contract : contracts()) {
+        const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, *contract);
+        if (!gpu::unsupported_reason(test.problem, "", *contract).empty()) continue;
         const std::string expected = test::bytes_of(test.expected.data(), test.expected.size());
         for (const int streams : {1, 3, 16})
             for (const int64_t chunk : {1, 4, 11})
                 for (const Copies copies : {Copies::two_d, Copies::linear})
                     for (const StagingLimits& limits : kLimits) {
                         EngineOptions options;
-                        options.arithmetic = arithmetic;
+                        options.contract = contract;
                         options.streams = streams;
                         options.chunk_batches = chunk;
                         options.copies = copies;

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "src/gpu/common/forward_args.h"
 #include "src/gpu/f32/forward/tile_choice.h"
 
 namespace hw4::gpu {
@@ -16,6 +17,7 @@ TEST(KernelTable, NamesAreUniqueAndFound) {
         EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name;
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         EXPECT_NE(std::string(kernel.idea), "") << kernel.name;
+        EXPECT_NE(kernel.plan, nullptr) << kernel.name;
         EXPECT_NE(kernel.launch, nullptr) << kernel.name;
     }
     EXPECT_FALSE(names.empty());
@@ -35,38 +37,96 @@ const Device kPascal{61, 49152, 20};
 const Device kCards[] = {{75, 65536, 40},   {80, 166912, 108},  {86, 101376, 84},  {89, 101376, 128},
                          {90, 232448, 132}, {100, 232448, 148}, {120, 101376, 170}};
 
-TEST(ChooseKernel, EveryShapeUpTo256ColumnsHasOneOnEveryCard) {
+std::string chosen(const Problem& problem, const Device& device, const Contract& contract = kF32) {
+    const Kernel* kernel = choose_kernel(problem, device, contract);
+    return kernel == nullptr ? "" : kernel->name;
+}
+
+Plan plan_by(const std::string& name, const Problem& problem, const Device& device) {
+    return plan_of(*find_kernel(name), problem, device);
+}
+
+TEST(ChooseKernel, EveryProblemUpTo256ColumnsHasOneOnEveryCard) {
     for (const Device& card : kCards)
         for (int64_t dim = 1; dim <= 256; ++dim) {
-            const Kernel* kernel = choose_kernel({1, 1, dim}, card);
+            const Kernel* kernel = choose_kernel({1, 1, dim}, card, kF32);
             ASSERT_NE(kernel, nullptr) << card.arch << " " << dim;
-            EXPECT_EQ(why_not(*kernel, {1, 1, dim}, card), "");
+            EXPECT_EQ(plan_of(*kernel, {1, 1, dim}, card).why_not, "");
         }
 }
 
 TEST(ChooseKernel, TakesTheFastestThatFits) {
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kH200)->name, "drawn_tiles");
-    EXPECT_STREQ(choose_kernel({4, 16384, 200}, kH200)->name, "drawn_tiles");
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kRtx3090)->name, "drawn_tiles");
-    EXPECT_STREQ(choose_kernel({4, 16384, 128}, kRtx3090)->name, "register_rows"); // too little shared memory
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, kT4)->name, "register_rows");       // too old
+    EXPECT_EQ(chosen({4, 16384, 64}, kH200), "drawn_tiles");
+    EXPECT_EQ(chosen({4, 16384, 200}, kH200), "register_rows"); // too many columns for tiles in registers
+    EXPECT_EQ(chosen({4, 16384, 64}, kRtx3090), "drawn_tiles");
+    EXPECT_EQ(chosen({4, 16384, 128}, kRtx3090), "register_rows"); // too little shared memory
+    EXPECT_EQ(chosen({4, 16384, 64}, kT4), "register_rows");       // too old
+    EXPECT_EQ(chosen({4, 16384, 64}, kH200, kFixed), "wgmma_shares");
+    EXPECT_EQ(chosen({4, 16384, 200}, kH200, kFixed), "mma_groups");
+}
+
+// Three rows of tiles for two blocks: 396 of 128 rows for the 264 blocks of an H200 at d = 64.
+TEST(ChooseKernel, DrawsFromAQueueWhereThatPays) {
+    EXPECT_EQ(chosen({396, 128, 64}, kH200), "drawn_tiles");
+    EXPECT_EQ(chosen({1, 128, 64}, kH200), "woven_tiles");
+    EXPECT_EQ(chosen({132, 128, 64}, kH200), "woven_tiles");
+    const Problem few{1, 128, 64};
+    EXPECT_EQ(plan_by("drawn_tiles", few, kH200).why_not, "") << "it can all the same";
+    EXPECT_FALSE(plan_by("drawn_tiles", few, kH200).pays);
+    Problem many_heads{1, 128, 64};
+    many_heads.heads = 396;
+    EXPECT_EQ(chosen(many_heads, kH200), "drawn_tiles");
+    Problem many_keys{4, 128, 64};
+    many_keys.keys = 16384;
+    EXPECT_EQ(chosen(many_keys, kH200), "woven_tiles");
 }
 
 TEST(ChooseKernel, StaysWithinTheContract) {
     for (const Device& card : kCards)
-        for (const Arithmetic arithmetic : kArithmetics)
+        for (const Contract* contract : contracts())
             for (const int64_t dim : {1, 64, 256})
-                if (const Kernel* kernel = choose_kernel({1, 1, dim}, card, arithmetic)) {
-                    EXPECT_EQ(kernel->arithmetic, arithmetic) << kernel->name;
+                if (const Kernel* kernel = choose_kernel({1, 1, dim}, card, *contract)) {
+                    EXPECT_EQ(kernel->under, contract) << kernel->name;
                 }
-    EXPECT_EQ(choose_kernel({1, 1, 64}, kPascal, Arithmetic::fixed), nullptr);
+    EXPECT_EQ(chosen({1, 1, 64}, kPascal, kFixed), "");
+}
+
+// A row is all that a new kernel needs, be it of a new contract or a new operation; and others are chosen as before.
+TEST(ChooseKernel, KnowsKernelsFromTheTableAlone) {
+    const Contract other_contract = kF32;
+    const Operation other_operation = kForward;
+    const auto plan = [](const Problem&, const Device&) { return Plan{}; };
+    const auto idle_plan = [](const Problem&, const Device&) {
+        Plan made;
+        made.pays = false;
+        return made;
+    };
+    const auto launch = [](const Launch&, cudaStream_t) {};
+    const auto row = [&](const char* name, const Operation& does, const Contract& under) {
+        return Kernel{name, "", &does, &under, {}, plan, launch};
+    };
+    std::vector<Kernel> table = kernels();
+    table.push_back(row("first of a contract", kForward, other_contract));
+    table.push_back(row("last of a contract", kForward, other_contract));
+    table.push_back(row("does not pay", kForward, other_contract));
+    table.back().plan = idle_plan;
+    table.push_back(row("of an operation", other_operation, kF32));
+
+    const Problem forward{4, 16384, 64};
+    Problem other = forward;
+    other.operation = &other_operation;
+    EXPECT_STREQ(choose_kernel(forward, kH200, other_contract, table)->name, "last of a contract");
+    EXPECT_STREQ(choose_kernel(other, kH200, kF32, table)->name, "of an operation");
+    EXPECT_EQ(choose_kernel(other, kH200, other_contract, table), nullptr);
+    EXPECT_STREQ(choose_kernel(forward, kH200, kF32, table)->name, "drawn_tiles");
+    EXPECT_STREQ(choose_kernel(forward, kH200, kFixed, table)->name, "wgmma_shares");
+    EXPECT_EQ(find_kernel("of an operation", table), &table.back());
 }
 
 TEST(KernelTable, HasTheKernelsOfAContractTogether) {
-    std::vector<Kernel> grouped = kernels_of(Arithmetic::f32);
-    const std::vector<Kernel> fixed = kernels_of(Arithmetic::fixed);
-    EXPECT_FALSE(grouped.empty());
-    grouped.insert(grouped.end(), fixed.begin(), fixed.end());
+    std::vector<Kernel> grouped;
+    for (const Contract* contract : contracts())
+        for (const Kernel& kernel : kernels_of(*contract)) grouped.push_back(kernel);
     ASSERT_EQ(grouped.size(), kernels().size());
     for (size_t i = 0; i < grouped.size(); ++i) EXPECT_STREQ(grouped[i].name, kernels()[i].name);
 }
@@ -88,8 +148,8 @@ TEST(CodeArch, IsTheNewestTheCardRuns) {
 
 TEST(ChooseKernel, LeavesOutKernelsThatTheBuildHasNoCodeFor) {
     const Device newer_than_the_build{90, 232448, 132, 75};
-    EXPECT_STREQ(choose_kernel({4, 16384, 64}, newer_than_the_build)->name, "register_rows");
-    EXPECT_EQ(why_not(*find_kernel("woven_tiles"), {1, 1, 64}, newer_than_the_build),
+    EXPECT_EQ(chosen({4, 16384, 64}, newer_than_the_build), "register_rows");
+    EXPECT_EQ(plan_by("woven_tiles", {1, 1, 64}, newer_than_the_build).why_not,
               "kernel woven_tiles needs code for compute capability 8.0, what this build runs on this card is for 7.5; "
               "make ARCHS=90 makes one with it");
 }
@@ -108,64 +168,133 @@ TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     EXPECT_FALSE(takes_small_tiling({400, 2}, {792, 3}, kBytes, true, kH200)); // 3.03 against 6 * 0.54
 }
 
-TEST(KernelArgs, OfAShapeAreAllOfItsBatchesAndQueries) {
-    float qkv = 0;
+TEST(ForwardArgs, AreWhatIsLaunched) {
+    Problem problem{3, 50, 7};
+    problem.heads = 6;
+    problem.kv_heads = 2;
+    problem.keys = 20;
+    float in = 0;
     float out = 0;
     float scratch = 0;
-    const KernelArgs args = args_of({3, 50, 7}, &qkv, 8, &out, 9, &scratch);
-    EXPECT_EQ(args.qkv, &qkv);
-    EXPECT_EQ(args.qkv_stride, 8u);
-    EXPECT_EQ(args.out, &out);
-    EXPECT_EQ(args.out_stride, 9u);
-    EXPECT_EQ(args.batches, 3);
-    EXPECT_EQ(args.tokens, 50);
+    const ForwardArgs args = forward_args(launch_of(problem, kH200, &in, 8, &out, 9, &scratch));
+    EXPECT_EQ(args.q.at, &in);
+    EXPECT_EQ(args.k.at, &in + size_t{6 * 50 * 8});
+    EXPECT_EQ(args.v.at, &in + size_t{(6 * 50 + 2 * 20) * 8});
+    EXPECT_EQ(args.out.at, &out);
+    EXPECT_EQ(args.q.row, 8u);
+    EXPECT_EQ(args.out.row, 9u);
+    EXPECT_EQ(args.queries, 50);
+    EXPECT_EQ(args.keys, 20);
+    EXPECT_EQ(args.units, 18u);
+    EXPECT_EQ(args.kv_units(), 6u);
+    EXPECT_EQ(args.heads, 6u);
+    EXPECT_EQ(args.group, 3u);
     EXPECT_EQ(args.dim, 7);
     EXPECT_EQ(args.scale.c, scale_for(7).c);
     EXPECT_EQ(args.scratch, &scratch);
-    EXPECT_EQ(args.first_query, 0);
-    EXPECT_EQ(queries_of(args), 50);
+}
+
+// Query rows that are not launched do not exist for a kernel.
+TEST(ForwardArgs, OfSomeQueriesBeginWithTheFirst) {
+    float in = 0;
+    float out = 0;
+    Launch launch = launch_of({1, 5000, 64}, kH200, &in, 64, &out, 64, nullptr);
+    launch.first_query = 4096;
+    launch.end_query = 2 * 4096;
+    const ForwardArgs args = forward_args(launch);
+    EXPECT_EQ(args.q.at, &in + size_t{4096 * 64});
+    EXPECT_EQ(args.out.at, &out + size_t{4096 * 64});
+    EXPECT_EQ(args.k.at, &in + size_t{5000 * 64});
+    EXPECT_EQ(args.queries, 5000 - 4096);
+    EXPECT_EQ(args.keys, 5000);
+}
+
+TEST(ForwardArgs, SayWhereAHeadIs) {
+    Problem problem{3, 50, 7};
+    problem.heads = 6;
+    problem.kv_heads = 2;
+    const ForwardArgs args = forward_args(problem);
+    for (uint32_t unit = 0; unit < args.units; ++unit) {
+        const HeadPlace place = head_place(args, unit);
+        EXPECT_EQ(place.batch, unit / 6);
+        EXPECT_EQ(place.head, unit % 6);
+        EXPECT_EQ(place.kv_head, unit % 6 / 3);
+        EXPECT_EQ(args.kv_unit(unit), place.batch * 2 + place.kv_head);
+    }
+    EXPECT_EQ(head_place(forward_args(Problem{3, 50, 7}), 2).batch, 2u);
+}
+
+size_t scratch_bytes(const std::string& name, const Problem& problem) {
+    return plan_by(name, problem, kH200).scratch_bytes;
 }
 
 TEST(Scratch, IsAskedForOnlyWhereWorkIsDrawn) {
-    for (const Kernel& kernel : kernels_of(Arithmetic::f32))
-        if (std::string(kernel.name) != "drawn_tiles") EXPECT_EQ(kernel.scratch_bytes({4, 16384, 64}, kH200), 0u);
-    const Kernel& drawn = *find_kernel("drawn_tiles");
-    EXPECT_GT(drawn.scratch_bytes({4, 16384, 64}, kH200), 0u);
-    EXPECT_LT(drawn.scratch_bytes({4, 16384, 64}, kH200), size_t{32} << 20);
-    EXPECT_EQ(drawn.scratch_bytes({1, 128, 64}, kH200), 0u);
-    EXPECT_EQ(drawn.scratch_bytes({4, 16384, 200}, kH200), 0u);
+    for (const Kernel& kernel : kernels_of(kF32))
+        if (std::string(kernel.name) != "drawn_tiles")
+            EXPECT_EQ(plan_of(kernel, {4, 16384, 64}, kH200).scratch_bytes, 0u) << kernel.name;
+    EXPECT_GT(scratch_bytes("drawn_tiles", {4, 16384, 64}), 0u);
+    EXPECT_LT(scratch_bytes("drawn_tiles", {4, 16384, 64}), size_t{32} << 20);
+    EXPECT_GT(scratch_bytes("drawn_tiles", {1, 1, 64}), 0u);
+    EXPECT_LT(scratch_bytes("drawn_tiles", {1, 1, 64}), size_t{64} << 10) << "as much as few rows need";
     for (const int64_t dim : {32, 64, 128}) // enough for a part of the batches too
         for (int64_t batches = 1; batches < 2000; ++batches)
-            EXPECT_LE(drawn.scratch_bytes({batches, 128, dim}, kH200),
-                      drawn.scratch_bytes({batches + 1, 128, dim}, kH200));
+            EXPECT_LE(scratch_bytes("drawn_tiles", {batches, 128, dim}),
+                      scratch_bytes("drawn_tiles", {batches + 1, 128, dim}));
 }
 
 TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
-    for (const Kernel& kernel : kernels_of(Arithmetic::fixed))
+    for (const Kernel& kernel : kernels_of(kFixed))
         for (const int64_t dim : {32, 64, 128})
             for (const int64_t tokens : {100, 1100})
                 for (int64_t batches = 1; batches < 500; ++batches)
-                    ASSERT_LE(kernel.scratch_bytes({batches, tokens, dim}, kH200),
-                              kernel.scratch_bytes({batches + 1, tokens, dim}, kH200))
+                    ASSERT_LE(scratch_bytes(kernel.name, {batches, tokens, dim}),
+                              scratch_bytes(kernel.name, {batches + 1, tokens, dim}))
                         << kernel.name;
     // Little more than what the digits take.
-    const Kernel& shares = *find_kernel("wgmma_shares");
-    const Kernel& groups = *find_kernel("wgmma_groups");
-    EXPECT_GT(shares.scratch_bytes({4, 16384, 64}, kH200), groups.scratch_bytes({4, 16384, 64}, kH200));
-    EXPECT_LT(shares.scratch_bytes({4, 16384, 64}, kH200),
-              groups.scratch_bytes({4, 16384, 64}, kH200) + (size_t{16} << 20));
-    EXPECT_EQ(shares.scratch_bytes({1, 100, 64}, kH200), groups.scratch_bytes({1, 100, 64}, kH200));
+    const size_t digits = scratch_bytes("wgmma_groups", {4, 16384, 64});
+    EXPECT_GT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits);
+    EXPECT_LT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits + (size_t{16} << 20));
+    EXPECT_EQ(scratch_bytes("wgmma_shares", {1, 100, 64}), scratch_bytes("wgmma_groups", {1, 100, 64}));
+}
+
+// Digits are made of each head of K and V once, however many heads share it.
+TEST(Scratch, OfFixedKernelsIsForTheHeadsOfKAndV) {
+    Problem problem{2, 300, 64};
+    const size_t of_one = scratch_bytes("mma_groups", problem);
+    problem.heads = 8;
+    EXPECT_EQ(scratch_bytes("mma_groups", problem), of_one);
+    problem.kv_heads = 4;
+    EXPECT_GT(scratch_bytes("mma_groups", problem), 3 * of_one);
+    problem.queries = 5000;
+    EXPECT_EQ(scratch_bytes("mma_groups", problem), scratch_bytes("mma_groups", {8, 300, 64}));
 }
 
 TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
-    EXPECT_EQ(choose_kernel({1, 1, 257}, kH200), nullptr);
-    EXPECT_EQ(choose_kernel({1, 1, 64}, kPascal), nullptr);
-    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 300}, kH200),
+    EXPECT_EQ(chosen({1, 1, 257}, kH200), "");
+    EXPECT_EQ(chosen({1, 1, 64}, kPascal), "");
+    EXPECT_EQ(plan_by("register_rows", {1, 1, 300}, kH200).why_not,
               "kernel register_rows takes d up to 256, this case has 300");
-    EXPECT_EQ(why_not(*find_kernel("register_rows"), {1, 1, 64}, kPascal),
+    EXPECT_EQ(plan_by("drawn_tiles", {1, 1, 200}, kH200).why_not,
+              "kernel drawn_tiles takes d up to 128, this case has 200");
+    EXPECT_EQ(plan_by("register_rows", {1, 1, 64}, kPascal).why_not,
               "kernel register_rows needs compute capability 7.5, this card has 6.1");
-    EXPECT_NE(why_not(*find_kernel("woven_tiles"), {1, 1, 128}, kRtx3090).find("bytes of shared memory a block"),
+    EXPECT_NE(plan_by("woven_tiles", {1, 1, 128}, kRtx3090).why_not.find("bytes of shared memory a block"),
               std::string::npos);
+    EXPECT_EQ(plan_by("woven_tiles", {1, int64_t{1} << 31, 64}, kH200).why_not,
+              "kernel woven_tiles takes up to 2147482623 rows, this case has 2147483648");
+    EXPECT_EQ(chosen({1, int64_t{1} << 31, 64}, kH200), "register_rows");
+}
+
+TEST(ChooseKernel, SaysNoToWhatNoKernelComputesYet) {
+    Problem causal{1, 1, 64};
+    causal.mask = Mask::causal;
+    EXPECT_EQ(plan_by("plain_rows", causal, kH200).why_not, "kernel plain_rows has no mask 'causal'");
+    EXPECT_EQ(chosen(causal, kH200), "");
+    Problem backward{1, 1, 64};
+    backward.operation = &kBackward;
+    EXPECT_EQ(plan_by("plain_rows", backward, kH200).why_not,
+              "kernel plain_rows computes forward, this case asks for backward");
+    EXPECT_EQ(chosen(backward, kH200), "");
 }
 
 } // namespace

@@ -60,7 +60,7 @@ protected:
 
     // The same Br and Bc for the head size of the case.
     void expect_reference_bytes_of_size(const AttentionCase& test) {
-        for (const SizedTiling& tiling : row_tilings(test.shape.dim))
+        for (const SizedTiling& tiling : row_tilings(test.problem.dim))
             if (tiling.rows == GetParam().rows && tiling.keys == GetParam().keys && why_not(tiling).empty())
                 expect_reference_bytes(tiling, test);
     }
@@ -71,9 +71,9 @@ TEST_P(EachRowTiling, GivesTheReferenceBytesOnRaggedShapes) {
         std::vector<AttentionCase> made;
         for (const int64_t dim : {1, 32, 33, 64})
             for (const int64_t n : {1, 33, 95, 200, 300})
-                for (const CaseKind kind : kAllKinds) made.emplace_back(Shape{2, n, dim}, kind, 5);
-        made.emplace_back(Shape{1, 1500, 64}, CaseKind::uniform, 5);
-        made.emplace_back(Shape{1, 1500, 32}, CaseKind::fading, 5);
+                for (const CaseKind kind : kAllKinds) made.emplace_back(Problem{2, n, dim}, kind, 5);
+        made.emplace_back(Problem{1, 1500, 64}, CaseKind::uniform, 5);
+        made.emplace_back(Problem{1, 1500, 32}, CaseKind::fading, 5);
         made.push_back(AttentionCase::with_negative_zeros());
         return made;
     }();

@@ -8,13 +8,13 @@
 
 namespace hw4::gpu {
 
-template <class Launch>
-std::vector<float> attend(const AttentionCase& test, size_t scratch_bytes, Launch launch) {
-    return attend_poisoned(test.shape, test.qkv, scratch_bytes, launch);
+template <class Run>
+std::vector<float> attend(const AttentionCase& test, size_t scratch_bytes, Run run) {
+    return attend_poisoned(test.problem, test.qkv, scratch_bytes, run);
 }
 
 inline std::vector<float> attend(const Kernel& kernel, const AttentionCase& test) {
-    return attend(test, kernel.scratch_bytes(test.shape, current_device()), kernel.launch);
+    return attend(test, plan_of(kernel, test.problem, current_device()).scratch_bytes, kernel.launch);
 }
 
 } // namespace hw4::gpu

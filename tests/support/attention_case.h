@@ -12,30 +12,31 @@
 #include <tuple>
 #include <vector>
 
+#include "src/contracts/contract.h"
 #include "src/contracts/f32/forward.h"
-#include "src/contracts/reference.h"
 #include "src/io/case_values.h"
+#include "src/problem/words.h"
 
 namespace hw4 {
 
 struct AttentionCase {
-    Shape shape;
-    Arithmetic arithmetic;
+    Problem problem;
+    const Contract* contract;
     std::string name;
     std::vector<float> qkv;
     std::vector<float> expected; // by the sequential reference
 
-    AttentionCase(const Shape& s, CaseKind kind, uint64_t seed, Arithmetic contract = Arithmetic::f32)
-        : AttentionCase(s, case_kind_names()[static_cast<size_t>(kind)] + ", seed " + std::to_string(seed), contract) {
+    AttentionCase(const Problem& s, CaseKind kind, uint64_t seed, const Contract& under = kF32)
+        : AttentionCase(s, case_kind_names()[static_cast<size_t>(kind)] + ", seed " + std::to_string(seed), under) {
         fill_case_values({s, kind, seed}, 0, qkv.size(), qkv.data());
         compute_expected();
     }
 
     // A running sum that ends as -0, on top of a total that is -0, before a tile that has to be padded: the padding
     // turns one of the two into +0.
-    static AttentionCase with_negative_zeros(Arithmetic contract = Arithmetic::f32) {
+    static AttentionCase with_negative_zeros(const Contract& under = kF32) {
         constexpr int64_t n = 2 * kSegmentKeys + 1;
-        AttentionCase test({1, n, 1}, "negative zeros", contract);
+        AttentionCase test({1, n, 1}, "negative zeros", under);
         float* q = test.qkv.data();
         float* k = q + n;
         float* v = k + n;
@@ -48,9 +49,9 @@ struct AttentionCase {
 
     // fill_batch(qkv, batch) writes the batch's three matrices; what it leaves is zero.
     template <class FillBatch>
-    static AttentionCase filled(const Shape& s, const std::string& values, FillBatch fill_batch,
-                                Arithmetic contract = Arithmetic::f32) {
-        AttentionCase test(s, values, contract);
+    static AttentionCase filled(const Problem& s, const std::string& values, FillBatch fill_batch,
+                                const Contract& under = kF32) {
+        AttentionCase test(s, values, under);
         for (int64_t b = 0; b < s.batches; ++b)
             fill_batch(test.qkv.data() + static_cast<size_t>(b) * s.batch_input_floats(), b);
         test.compute_expected();
@@ -58,32 +59,24 @@ struct AttentionCase {
     }
 
 private:
-    AttentionCase(const Shape& s, const std::string& values, Arithmetic contract)
-        : shape(s), arithmetic(contract), name("B " + std::to_string(s.batches) + ", N " + std::to_string(s.tokens) +
-                                               ", d " + std::to_string(s.dim) + ", " + values),
+    AttentionCase(const Problem& s, const std::string& values, const Contract& under)
+        : problem(s), contract(&under), name(sizes_of(s).first + " " + sizes_of(s).second + ", " + values),
           qkv(static_cast<size_t>(s.batches) * s.batch_input_floats()),
-          expected(static_cast<size_t>(s.batches) * s.matrix_floats()) {}
+          expected(static_cast<size_t>(s.batches) * s.batch_output_floats()) {}
 
-    void compute_expected() {
-        for (int64_t b = 0; b < shape.batches; ++b) {
-            const float* q = qkv.data() + static_cast<size_t>(b) * shape.batch_input_floats();
-            sequential_attention(arithmetic, q, q + shape.matrix_floats(), q + 2 * shape.matrix_floats(),
-                                 expected.data() + static_cast<size_t>(b) * shape.matrix_floats(), shape.tokens,
-                                 shape.dim);
-        }
-    }
+    void compute_expected() { compute_by_reference(*contract, problem, qkv.data(), expected.data()); }
 };
 
 // The same case for every kernel that is tested with it: the reference, which takes longer than they, is computed once.
-// The shape by value: what is returned refers to nothing of the caller's, and g++ 13 warns where it might.
-inline const AttentionCase& reference_case(Shape shape, CaseKind kind, uint64_t seed,
-                                           Arithmetic arithmetic = Arithmetic::f32) {
-    using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, uint64_t, Arithmetic>;
+// The problem by value: what is returned refers to nothing of the caller's, and g++ 13 warns where it might.
+inline const AttentionCase& reference_case(Problem problem, CaseKind kind, uint64_t seed,
+                                           const Contract& contract = kF32) {
+    using Key = std::tuple<int64_t, int64_t, int64_t, CaseKind, uint64_t, const Contract*>;
     static std::map<Key, AttentionCase> cases;
-    const Key key{shape.batches, shape.tokens, shape.dim, kind, seed, arithmetic};
+    const Key key{problem.batches, problem.queries, problem.dim, kind, seed, &contract};
     const auto found = cases.find(key);
     if (found != cases.end()) return found->second;
-    return cases.emplace(key, AttentionCase(shape, kind, seed, arithmetic)).first->second;
+    return cases.emplace(key, AttentionCase(problem, kind, seed, contract)).first->second;
 }
 
 // Bytes, not values: == would take -0 for +0 and never take a NaN for itself.
@@ -107,7 +100,7 @@ constexpr CaseKind kAllKinds[] = {CaseKind::uniform,  CaseKind::equal,    CaseKi
 constexpr int kKinds = static_cast<int>(std::size(kAllKinds));
 
 // Sizes around every edge: one, tiles, blocks of rows and segments with one less and one more, odd and whole d.
-inline std::vector<Shape> corner_shapes() {
+inline std::vector<Problem> corner_problems() {
     return {{1, 1, 1},     {5, 1, 64},    {2, 2, 3},    {1, 31, 32},  {1, 32, 32},   {3, 33, 32},  {1, 100, 7},
             {1, 63, 48},   {1, 64, 40},   {1, 65, 96},  {2, 97, 128}, {1, 127, 64},  {1, 128, 32}, {1, 129, 64},
             {1, 129, 200}, {2, 150, 256}, {1, 255, 32}, {1, 256, 64}, {1, 257, 128}, {2, 700, 32}, {1, 700, 128},

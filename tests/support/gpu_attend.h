@@ -30,22 +30,24 @@ inline Copies copies_of(size_t rows) {
     return poisons() || rows < kManyRows ? Copies::two_d : Copies::linear;
 }
 
-template <class Launch>
-std::vector<float> attend_poisoned(const Shape& shape, const std::vector<float>& values, size_t scratch_bytes,
-                                   Launch launch) {
-    const size_t in_rows = values.size() / static_cast<size_t>(shape.dim);
-    const size_t out_rows = in_rows / 3;
+// run(launch, stream) starts what is to be computed.
+template <class Run>
+std::vector<float> attend_poisoned(const Problem& problem, const std::vector<float>& values, size_t scratch_bytes,
+                                   Run run) {
+    const auto in_rows = static_cast<size_t>(problem.input_rows());
+    const auto out_rows = static_cast<size_t>(problem.output_rows());
     const Stream stream = make_stream();
     const Copies copies = copies_of(in_rows);
-    PitchedMatrix qkv(in_rows, static_cast<size_t>(shape.dim), copies);
-    PitchedMatrix out(out_rows, static_cast<size_t>(shape.dim), copies);
-    poison(qkv.data(), qkv.stride() * in_rows * sizeof(float), stream.get());
+    PitchedMatrix in(in_rows, static_cast<size_t>(problem.dim), copies);
+    PitchedMatrix out(out_rows, static_cast<size_t>(problem.dim), copies);
+    poison(in.data(), in.stride() * in_rows * sizeof(float), stream.get());
     poison(out.data(), out.stride() * out_rows * sizeof(float), stream.get());
-    qkv.copy_in(values.data(), in_rows, stream.get());
+    in.copy_in(values.data(), in_rows, stream.get());
     const Scratch scratch = make_scratch(scratch_bytes);
     poison(scratch.get(), scratch_bytes, stream.get());
-    launch(args_of(shape, qkv.data(), qkv.stride(), out.data(), out.stride(), scratch.get()), stream.get());
-    std::vector<float> result(out_rows * static_cast<size_t>(shape.dim));
+    run(launch_of(problem, current_device(), in.data(), in.stride(), out.data(), out.stride(), scratch.get()),
+        stream.get());
+    std::vector<float> result(problem.floats_in(problem.output_rows()));
     out.copy_out(result.data(), out_rows, stream.get());
     HW4_CUDA(cudaStreamSynchronize(stream.get()));
     return result;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/contracts/fixed/forward.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/temporary_folder.h"
@@ -24,36 +25,38 @@ namespace hw4 {
 // Who computes.
 struct Subject {
     std::string name;
-    Arithmetic arithmetic;
-    std::function<std::string(const Shape&)> why_not; // it cannot compute this here; empty when it can
-    std::function<std::vector<float>(const Shape&, const std::vector<float>& qkv)> attend;
+    const Contract* contract;
+    std::function<std::string(const Problem&)> why_not; // it cannot compute this here; empty when it can
+    std::function<std::vector<float>(const Problem&, const std::vector<float>& qkv)> attend;
 
     friend std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
 };
 
 // Q, K and V of a case, to be changed one at a time.
 struct Matrices {
-    Shape shape;
+    Problem problem;
     std::vector<float> qkv;
 
-    Matrices(const Shape& s, CaseKind kind) : shape(s), qkv(static_cast<size_t>(s.batches) * s.batch_input_floats()) {
+    Matrices(const Problem& s, CaseKind kind)
+        : problem(s), qkv(static_cast<size_t>(s.batches) * s.batch_input_floats()) {
         fill_case_values({s, kind, 5}, 0, qkv.size(), qkv.data());
     }
 
-    size_t tokens() const { return static_cast<size_t>(shape.tokens); }
-    size_t dim() const { return static_cast<size_t>(shape.dim); }
-    size_t batches() const { return static_cast<size_t>(shape.batches); }
+    size_t tokens() const { return static_cast<size_t>(problem.queries); }
+    size_t dim() const { return static_cast<size_t>(problem.dim); }
+    size_t batches() const { return static_cast<size_t>(problem.batches); }
 
     // 0, 1, 2: Q, K, V.
     float* matrix(size_t batch, size_t which) {
-        return qkv.data() + batch * shape.batch_input_floats() + which * shape.matrix_floats();
+        return qkv.data() + batch * problem.batch_input_floats() + which * problem.batch_output_floats();
     }
 
     // change(x, row, column) for every element of one matrix of each batch.
     template <class Change>
     Matrices& each(size_t which, Change change) {
         for (size_t b = 0; b < batches(); ++b)
-            for (size_t i = 0; i < shape.matrix_floats(); ++i) change(matrix(b, which)[i], i / dim(), i % dim());
+            for (size_t i = 0; i < problem.batch_output_floats(); ++i)
+                change(matrix(b, which)[i], i / dim(), i % dim());
         return *this;
     }
 
@@ -67,7 +70,7 @@ constexpr size_t kK = 1;
 constexpr size_t kV = 2;
 
 // On both sides of tiles, segments and blocks of rows; odd and whole numbers of columns.
-inline std::vector<Shape> telling_shapes() {
+inline std::vector<Problem> telling_problems() {
     return {{1, 1, 1}, {5, 3, 2}, {3, 33, 7}, {2, 64, 32}, {1, 129, 64}, {2, 200, 100}, {1, 300, 128}, {1, 70, 256}};
 }
 
@@ -85,7 +88,7 @@ protected:
         if (!refusal.empty()) GTEST_SKIP() << refusal;
     }
 
-    static bool in_floats() { return GetParam().arithmetic == Arithmetic::f32; }
+    static bool in_floats() { return GetParam().contract == &kF32; }
 
     // A power of two is exact under both contracts. A sign is not under fixed: the digits of -n are not those of n with
     // other signs where one of them is -128.
@@ -96,18 +99,18 @@ protected:
     }
 
     // Every one up to d = 256 where the card is able to; at least one always.
-    std::vector<Shape> shapes() const {
-        std::vector<Shape> taken;
-        for (const Shape& shape : telling_shapes())
-            if (GetParam().why_not(shape).empty()) taken.push_back(shape);
+    std::vector<Problem> problems() const {
+        std::vector<Problem> taken;
+        for (const Problem& problem : telling_problems())
+            if (GetParam().why_not(problem).empty()) taken.push_back(problem);
         return taken;
     }
 
-    static std::vector<float> attend(const Matrices& test) { return GetParam().attend(test.shape, test.qkv); }
+    static std::vector<float> attend(const Matrices& test) { return GetParam().attend(test.problem, test.qkv); }
 
     static std::string place(const Matrices& test) {
-        return std::to_string(test.shape.batches) + " " + std::to_string(test.shape.tokens) + " " +
-               std::to_string(test.shape.dim);
+        return std::to_string(test.problem.batches) + " " + std::to_string(test.problem.queries) + " " +
+               std::to_string(test.problem.dim);
     }
 };
 
@@ -132,8 +135,8 @@ inline double largest_magnitude(const float* x, size_t count) {
 
 // All keys weigh the same. Each of N values is rounded in a sum of up to 64 and of N/64, then comes the division.
 TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
-    for (const Shape& shape : shapes()) {
-        Matrices test(shape, CaseKind::uniform);
+    for (const Problem& problem : problems()) {
+        Matrices test(problem, CaseKind::uniform);
         test.each(kK, [](float& x, size_t row, size_t) { x = row % 3 == 0 ? -0.0f : 0.0f; });
         const std::vector<float> out = attend(test);
         const size_t n = test.tokens();
@@ -150,12 +153,12 @@ TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
             const double count = static_cast<double>(n);
             const double rounding =
                 in_floats() ? size / count * (67 + count / 64) * 0x1p-24
-                            : fixed_rounding_of_values(largest_magnitude(test.matrix(b, kV), n * d), shape.tokens);
+                            : fixed_rounding_of_values(largest_magnitude(test.matrix(b, kV), n * d), problem.queries);
             ASSERT_NEAR(out[i], sum / count, rounding) << place(test) << ", " << i;
             ASSERT_EQ(bits_of(out[i]), bits_of(out[b * n * d + i % d])) << place(test) << ": rows differ, " << i;
         }
         // Nor does it matter which of the two is zero.
-        Matrices other(shape, CaseKind::uniform);
+        Matrices other(problem, CaseKind::uniform);
         other.scale(kQ, 0.0f);
         EXPECT_TRUE(same_bytes(out, attend(other))) << place(test);
     }
@@ -163,16 +166,16 @@ TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
 
 // In floats, that is; fixed adds half of what it takes for rounded off, also where nothing was.
 TEST_P(Properties, TheMeanOfWholeNumbersIsExactWhereNIsAPowerOfTwo) {
-    for (const Shape& shape : {Shape{3, 1, 5}, Shape{1, 32, 33}, Shape{2, 64, 8}, Shape{1, 256, 64}}) {
-        Matrices test(shape, CaseKind::uniform);
+    for (const Problem& problem : {Problem{3, 1, 5}, Problem{1, 32, 33}, Problem{2, 64, 8}, Problem{1, 256, 64}}) {
+        Matrices test(problem, CaseKind::uniform);
         test.scale(kK, 0.0f).each(kV, [](float& x, size_t, size_t) { x = std::floor(x * 100.0f); });
         const std::vector<float> out = attend(test);
         for (size_t i = 0; i < out.size(); ++i) {
-            const float* v = test.matrix(i / shape.matrix_floats(), kV) + i % test.dim();
+            const float* v = test.matrix(i / problem.batch_output_floats(), kV) + i % test.dim();
             int64_t sum = 0;
             for (size_t j = 0; j < test.tokens(); ++j) sum += static_cast<int64_t>(v[j * test.dim()]);
-            const double mean = static_cast<double>(sum) / static_cast<double>(shape.tokens);
-            const double rounding = in_floats() ? 0.0 : fixed_rounding_of_values(300.0, shape.tokens);
+            const double mean = static_cast<double>(sum) / static_cast<double>(problem.queries);
+            const double rounding = in_floats() ? 0.0 : fixed_rounding_of_values(300.0, problem.queries);
             ASSERT_NEAR(out[i], static_cast<float>(mean), rounding) << place(test) << ", " << i;
         }
     }
@@ -181,8 +184,8 @@ TEST_P(Properties, TheMeanOfWholeNumbersIsExactWhereNIsAPowerOfTwo) {
 // A constant is its own mean: within one unit in the last place where the sums are exact, as in floats; fixed rounds
 // the values of a tile in units of the largest.
 TEST_P(Properties, AConstantColumnOfVComesOutWithinAnUlp) {
-    for (const Shape& shape : shapes()) {
-        Matrices test(shape, CaseKind::uniform);
+    for (const Problem& problem : problems()) {
+        Matrices test(problem, CaseKind::uniform);
         const auto constant = [](size_t column) { return static_cast<float>(column % 200 + 1) * -0.375f; };
         test.scale(kK, 0.0f).each(kV, [&](float& x, size_t, size_t column) { x = constant(column); });
         const std::vector<float> out = attend(test);
@@ -190,7 +193,7 @@ TEST_P(Properties, AConstantColumnOfVComesOutWithinAnUlp) {
         for (size_t i = 0; i < out.size(); ++i) {
             const float c = constant(i % test.dim());
             if (!in_floats()) {
-                ASSERT_NEAR(out[i], c, fixed_rounding_of_values(largest, shape.tokens)) << place(test) << ", " << i;
+                ASSERT_NEAR(out[i], c, fixed_rounding_of_values(largest, problem.queries)) << place(test) << ", " << i;
                 continue;
             }
             ASSERT_GE(out[i], std::nextafter(c, -HUGE_VALF)) << place(test) << ", " << i;
@@ -202,13 +205,13 @@ TEST_P(Properties, AConstantColumnOfVComesOutWithinAnUlp) {
 // With weights of all sizes both sums of the quotient are rounded, 64 and N/64 times above, 3, N/32 and 3 times below.
 TEST_P(Properties, AConstantColumnOfVComesOutWithinTheRoundingOfTheSums) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink, CaseKind::climb})
-        for (const Shape& shape : shapes()) {
-            Matrices test(shape, kind);
+        for (const Problem& problem : problems()) {
+            Matrices test(problem, kind);
             const auto constant = [](size_t column) { return 1.0f / static_cast<float>(column + 3); };
             test.each(kV, [&](float& x, size_t, size_t column) { x = constant(column); });
             const std::vector<float> out = attend(test);
-            const double roundings = 64 + 6 + 3 + 3.0 * static_cast<double>(shape.tokens) / 64;
-            const double of_fixed = fixed_rounding(double{constant(0)}, shape.tokens);
+            const double roundings = 64 + 6 + 3 + 3.0 * static_cast<double>(problem.queries) / 64;
+            const double of_fixed = fixed_rounding(double{constant(0)}, problem.queries);
             for (size_t i = 0; i < out.size(); ++i) {
                 const float c = constant(i % test.dim());
                 ASSERT_NEAR(out[i], c, in_floats() ? c * roundings * 0x1p-24 : of_fixed) << place(test) << ", " << i;
@@ -219,13 +222,13 @@ TEST_P(Properties, AConstantColumnOfVComesOutWithinTheRoundingOfTheSums) {
 // ---- What is exact
 
 TEST_P(Properties, VTimesAPowerOfTwoIsOTimesThat) {
-    for (const Shape& shape : shapes()) {
-        const std::vector<float> out = attend(Matrices(shape, CaseKind::uniform));
+    for (const Problem& problem : problems()) {
+        const std::vector<float> out = attend(Matrices(problem, CaseKind::uniform));
         for (const float factor : exact_factors({0x1p-60f, 0.125f, 2.0f, 0x1p40f, -1.0f})) {
             std::vector<float> expected = out;
             for (float& x : expected) x = x * factor + 0.0f; // O has no -0
-            EXPECT_TRUE(same_bytes(expected, attend(Matrices(shape, CaseKind::uniform).scale(kV, factor))))
-                << shape.tokens << " " << shape.dim << ", " << factor;
+            EXPECT_TRUE(same_bytes(expected, attend(Matrices(problem, CaseKind::uniform).scale(kV, factor))))
+                << problem.queries << " " << problem.dim << ", " << factor;
         }
     }
 }
@@ -233,10 +236,10 @@ TEST_P(Properties, VTimesAPowerOfTwoIsOTimesThat) {
 TEST_P(Properties, APowerOfTwoOrASignMayMoveFromQToK) {
     for (const CaseKind kind :
          {CaseKind::uniform, CaseKind::negative, CaseKind::spread, CaseKind::huge, CaseKind::brink})
-        for (const Shape& shape : shapes()) {
-            const std::vector<float> out = attend(Matrices(shape, kind));
+        for (const Problem& problem : problems()) {
+            const std::vector<float> out = attend(Matrices(problem, kind));
             for (const float factor : exact_factors({0x1p20f, 0x1p-9f, -1.0f, -4.0f})) {
-                Matrices moved(shape, kind);
+                Matrices moved(problem, kind);
                 moved.scale(kQ, factor).scale(kK, 1.0f / factor);
                 EXPECT_TRUE(same_bytes(out, attend(moved))) << place(moved) << ", " << factor;
             }
@@ -244,18 +247,18 @@ TEST_P(Properties, APowerOfTwoOrASignMayMoveFromQToK) {
 }
 
 TEST_P(Properties, APermutationOfTheBatchesPermutesTheOutput) {
-    for (const Shape& shape : {Shape{2, 5, 3}, Shape{7, 50, 20}, Shape{40, 33, 64}, Shape{150, 3, 5}})
+    for (const Problem& problem : {Problem{2, 5, 3}, Problem{7, 50, 20}, Problem{40, 33, 64}, Problem{150, 3, 5}})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
-            const Matrices test(shape, kind);
+            const Matrices test(problem, kind);
             const std::vector<float> out = attend(test);
             const std::vector<size_t> order = shuffled(test.batches());
             Matrices permuted = test;
             std::vector<float> expected(out.size());
             for (size_t b = 0; b < order.size(); ++b) {
-                std::copy_n(test.qkv.data() + order[b] * shape.batch_input_floats(), shape.batch_input_floats(),
+                std::copy_n(test.qkv.data() + order[b] * problem.batch_input_floats(), problem.batch_input_floats(),
                             permuted.matrix(b, kQ));
-                std::copy_n(out.data() + order[b] * shape.matrix_floats(), shape.matrix_floats(),
-                            expected.data() + b * shape.matrix_floats());
+                std::copy_n(out.data() + order[b] * problem.batch_output_floats(), problem.batch_output_floats(),
+                            expected.data() + b * problem.batch_output_floats());
             }
             EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
         }
@@ -263,8 +266,8 @@ TEST_P(Properties, APermutationOfTheBatchesPermutesTheOutput) {
 
 TEST_P(Properties, APermutationOfTheQueriesPermutesTheRows) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
-        for (const Shape& shape : shapes()) {
-            Matrices test(shape, kind);
+        for (const Problem& problem : problems()) {
+            Matrices test(problem, kind);
             const std::vector<float> out = attend(test);
             const std::vector<size_t> order = shuffled(test.tokens());
             Matrices permuted = test;
@@ -274,8 +277,8 @@ TEST_P(Properties, APermutationOfTheQueriesPermutesTheRows) {
                 for (size_t row = 0; row < order.size(); ++row) {
                     std::copy_n(test.matrix(b, kQ) + order[row] * test.dim(), test.dim(),
                                 permuted.matrix(b, kQ) + row * test.dim());
-                    std::copy_n(out.data() + b * shape.matrix_floats() + order[row] * test.dim(), test.dim(),
-                                expected.data() + b * shape.matrix_floats() + row * test.dim());
+                    std::copy_n(out.data() + b * problem.batch_output_floats() + order[row] * test.dim(), test.dim(),
+                                expected.data() + b * problem.batch_output_floats() + row * test.dim());
                 }
             EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
         }
@@ -283,17 +286,17 @@ TEST_P(Properties, APermutationOfTheQueriesPermutesTheRows) {
 
 TEST_P(Properties, APermutationOfTheColumnsOfVPermutesThoseOfO) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
-        for (const Shape& shape : shapes()) {
-            Matrices test(shape, kind);
+        for (const Problem& problem : problems()) {
+            Matrices test(problem, kind);
             const std::vector<float> out = attend(test);
             const std::vector<size_t> order = shuffled(test.dim());
             Matrices permuted = test;
             std::vector<float> expected(out.size());
             for (size_t b = 0; b < test.batches(); ++b)
-                for (size_t i = 0; i < shape.matrix_floats(); ++i) {
+                for (size_t i = 0; i < problem.batch_output_floats(); ++i) {
                     const size_t from = i / test.dim() * test.dim() + order[i % test.dim()];
                     permuted.matrix(b, kV)[i] = test.matrix(b, kV)[from];
-                    expected[b * shape.matrix_floats() + i] = out[b * shape.matrix_floats() + from];
+                    expected[b * problem.batch_output_floats() + i] = out[b * problem.batch_output_floats() + from];
                 }
             EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
         }
@@ -326,8 +329,8 @@ inline std::vector<size_t> shuffled_within_lanes(size_t keys) {
 
 TEST_P(FixedProperties, APermutationOfTheKeysOfALaneOfATileChangesNothing) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink})
-        for (const Shape& shape : shapes()) {
-            Matrices test(shape, kind);
+        for (const Problem& problem : problems()) {
+            Matrices test(problem, kind);
             Matrices permuted = test;
             constexpr size_t kTile = fixed::kTileKeys;
             for (size_t first = 0; first < test.tokens(); first += kTile) {
@@ -344,13 +347,13 @@ TEST_P(FixedProperties, APermutationOfTheKeysOfALaneOfATileChangesNothing) {
 
 TEST_P(FixedProperties, APermutationOfTheColumnsOfQAndKChangesNothing) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::huge})
-        for (const Shape& shape : shapes()) {
-            Matrices test(shape, kind);
+        for (const Problem& problem : problems()) {
+            Matrices test(problem, kind);
             const std::vector<size_t> order = shuffled(test.dim());
             Matrices permuted = test;
             for (size_t b = 0; b < test.batches(); ++b)
                 for (const size_t which : {kQ, kK})
-                    for (size_t i = 0; i < shape.matrix_floats(); ++i)
+                    for (size_t i = 0; i < problem.batch_output_floats(); ++i)
                         permuted.matrix(b, which)[i] =
                             test.matrix(b, which)[i / test.dim() * test.dim() + order[i % test.dim()]];
             EXPECT_TRUE(same_bytes(attend(test), attend(permuted))) << place(test);
@@ -363,10 +366,10 @@ TEST_P(FixedProperties, APermutationOfTheColumnsOfQAndKChangesNothing) {
 inline std::string from_file_to_file(const AttentionCase& test, const EngineOptions& options,
                                      const StagingLimits& limits, const MakeEngine& make_engine) {
     const test::TemporaryFolder folder;
-    test::write_file(folder / "a.in",
-                     test::header_bytes(static_cast<int32_t>(test.shape.batches),
-                                        static_cast<int32_t>(test.shape.tokens), static_cast<int32_t>(test.shape.dim)) +
-                         test::bytes_of(test.qkv.data(), test.qkv.size()));
+    test::write_file(folder / "a.in", test::header_bytes(static_cast<int32_t>(test.problem.batches),
+                                                         static_cast<int32_t>(test.problem.queries),
+                                                         static_cast<int32_t>(test.problem.dim)) +
+                                          test::bytes_of(test.qkv.data(), test.qkv.size()));
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);

@@ -96,11 +96,11 @@ inline std::string counting_case(int32_t batches, int32_t tokens, int32_t dim) {
 
 // A case of any size that takes no disk: a hole reads as zeros. The floats in `marks` are at those places of the data.
 // False where the file system has no such files.
-inline bool write_sparse_case(const std::string& path, const std::array<int32_t, 3>& shape,
+inline bool write_sparse_case(const std::string& path, const std::array<int32_t, 3>& problem,
                               const std::vector<std::pair<uint64_t, float>>& marks) {
-    write_file(path, header_bytes(shape[0], shape[1], shape[2]));
-    const uint64_t floats = uint64_t{3} * static_cast<uint64_t>(shape[0]) * static_cast<uint64_t>(shape[1]) *
-                            static_cast<uint64_t>(shape[2]);
+    write_file(path, header_bytes(problem[0], problem[1], problem[2]));
+    const uint64_t floats = uint64_t{3} * static_cast<uint64_t>(problem[0]) * static_cast<uint64_t>(problem[1]) *
+                            static_cast<uint64_t>(problem[2]);
     if (::truncate(path.c_str(), static_cast<off_t>(12 + 4 * floats)) != 0) return false;
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     for (const auto& [place, value] : marks) {

@@ -39,11 +39,12 @@ std::string gzipped(const std::string& bytes) {
 // All data of the file, read `step` batches at a time.
 std::vector<float> read_all(const std::string& path, int64_t step = 1) {
     CaseReader reader(path);
-    const Shape& shape = reader.shape();
-    std::vector<float> data(static_cast<size_t>(shape.batches) * shape.batch_input_floats());
-    for (int64_t b = 0; b < shape.batches; b += step)
-        reader.read_rows(b * shape.batch_input_rows(), std::min(step, shape.batches - b) * shape.batch_input_rows(),
-                         data.data() + static_cast<size_t>(b) * shape.batch_input_floats());
+    const Problem& problem = reader.problem();
+    std::vector<float> data(static_cast<size_t>(problem.batches) * problem.batch_input_floats());
+    for (int64_t b = 0; b < problem.batches; b += step)
+        reader.read_rows(b * problem.batch_input_rows(),
+                         std::min(step, problem.batches - b) * problem.batch_input_rows(),
+                         data.data() + static_cast<size_t>(b) * problem.batch_input_floats());
     reader.expect_end();
     return data;
 }
@@ -90,9 +91,9 @@ TEST_F(CaseFile, KeepsPathShapeAndIdentity) {
     struct stat status {};
     ASSERT_EQ(::stat(path_.c_str(), &status), 0);
     EXPECT_EQ(reader.path(), path_);
-    EXPECT_EQ(reader.shape().batches, 2);
-    EXPECT_EQ(reader.shape().tokens, 3);
-    EXPECT_EQ(reader.shape().dim, 4);
+    EXPECT_EQ(reader.problem().batches, 2);
+    EXPECT_EQ(reader.problem().queries, 3);
+    EXPECT_EQ(reader.problem().dim, 4);
     EXPECT_EQ(reader.identity().device, status.st_dev);
     EXPECT_EQ(reader.identity().inode, status.st_ino);
 }
@@ -303,12 +304,12 @@ TEST_F(CaseFile, GivesTheRowsOfAPlainFileInAnyOrder) {
 
 // B*N*d is 3*2^30, the data 36 GiB in rows of 4 bytes: places whose bytes, floats and rows pass 2^31, 2^32 and 2^33.
 TEST_F(CaseFile, FindsRowsBeyond32Bits) {
-    const std::array<int32_t, 3> shape = {6, 1 << 29, 1};
+    const std::array<int32_t, 3> problem = {6, 1 << 29, 1};
     std::vector<std::pair<uint64_t, float>> marks;
     for (const uint64_t place : {uint64_t{1} << 29, uint64_t{1} << 30, uint64_t{1} << 31, uint64_t{1} << 32,
                                  uint64_t{1} << 33, uint64_t{9} << 30})
         marks.emplace_back(place - 1, static_cast<float>(marks.size() + 1));
-    if (!test::write_sparse_case(path_, shape, marks)) GTEST_SKIP() << with_errno("no file of 36 GiB, even of holes");
+    if (!test::write_sparse_case(path_, problem, marks)) GTEST_SKIP() << with_errno("no file of 36 GiB, even of holes");
     CaseReader reader(path_);
     for (const auto& [row, value] : marks) {
         float found[2] = {NAN, NAN};

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "src/contracts/contract.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
 #include "src/problem/domain.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr double kLog2E = 1.4426950408889634;
 
 std::vector<float> values(const CaseRecipe& recipe) {
-    std::vector<float> data(static_cast<size_t>(recipe.shape.batches) * recipe.shape.batch_input_floats());
+    std::vector<float> data(static_cast<size_t>(recipe.problem.batches) * recipe.problem.batch_input_floats());
     fill_case_values(recipe, 0, data.size(), data.data());
     return data;
 }
@@ -27,27 +28,28 @@ std::vector<float> values(const CaseRecipe& recipe) {
 // A generated case and the exact exponents of its softmax.
 class Case {
 public:
-    Case(CaseKind kind, const Shape& shape, uint64_t seed = 1) : shape_(shape), data_(values({shape, kind, seed})) {}
+    Case(CaseKind kind, const Problem& problem, uint64_t seed = 1)
+        : problem_(problem), data_(values({problem, kind, seed})) {}
 
-    int64_t tokens() const { return shape_.tokens; }
+    int64_t tokens() const { return problem_.queries; }
     const std::vector<float>& all() const { return data_; }
     // Matrix 0, 1, 2 (Q, K, V) of the first batch.
     const float* row(int matrix, int64_t i) const {
-        return data_.data() + static_cast<size_t>(matrix) * shape_.matrix_floats() + i * shape_.dim;
+        return data_.data() + static_cast<size_t>(matrix) * problem_.batch_output_floats() + i * problem_.dim;
     }
-    std::vector<float> matrix(int m) const { return {row(m, 0), row(m, shape_.tokens)}; }
+    std::vector<float> matrix(int m) const { return {row(m, 0), row(m, problem_.queries)}; }
 
     // Base-2 exponents of query i against every key of the first batch.
     std::vector<double> exponents(int64_t i) const {
         std::vector<double> found;
-        for (int64_t j = 0; j < shape_.tokens; ++j)
-            found.push_back(std::inner_product(row(0, i), row(0, i) + shape_.dim, row(1, j), 0.0) * kLog2E /
-                            std::sqrt(static_cast<double>(shape_.dim)));
+        for (int64_t j = 0; j < problem_.queries; ++j)
+            found.push_back(std::inner_product(row(0, i), row(0, i) + problem_.dim, row(1, j), 0.0) * kLog2E /
+                            std::sqrt(static_cast<double>(problem_.dim)));
         return found;
     }
 
 private:
-    Shape shape_;
+    Problem problem_;
     std::vector<float> data_;
 };
 
@@ -104,9 +106,10 @@ TEST(CaseValues, DependOnTheSeedAndTheBatch) {
 
 TEST(CaseValues, AreInTheDomain) {
     for (const std::string& name : case_kind_names()) {
-        for (const Shape& shape : {Shape{2, 200, 64}, Shape{1, kMostThresholdTokens, 8}}) {
-            const std::vector<float> data = values({shape, *case_kind(name), 5});
-            EXPECT_NO_THROW(DomainCheck(name, shape).check(0, shape.input_rows(), data.data())) << shape.tokens;
+        for (const Problem& problem : {Problem{2, 200, 64}, Problem{1, kMostThresholdTokens, 8}}) {
+            const std::vector<float> data = values({problem, *case_kind(name), 5});
+            EXPECT_NO_THROW(DomainCheck(name, problem, kF32.domain).check(0, problem.input_rows(), data.data()))
+                << problem.queries;
         }
     }
 }
@@ -222,35 +225,35 @@ TEST(CaseValues, FadingEndsInDenormals) {
 }
 
 TEST(CaseValues, BrinkCreepsPastTheReachOfIntegers) {
-    const Shape shape{2, 2100, 16};
-    std::vector<float> data(2 * shape.batch_input_floats());
-    fill_case_values({shape, CaseKind::brink, 7}, 0, data.size(), data.data());
-    const double c = scale_for(shape.dim).c;
+    const Problem problem{2, 2100, 16};
+    std::vector<float> data(2 * problem.batch_input_floats());
+    fill_case_values({problem, CaseKind::brink, 7}, 0, data.size(), data.data());
+    const double c = scale_for(problem.dim).c;
     for (const int64_t batch : {0, 1}) {
-        const float* q = data.data() + static_cast<size_t>(batch) * shape.batch_input_floats();
-        const float* k = q + shape.matrix_floats();
-        const auto exponent = [&](int64_t key) { return double{q[0]} * double{k[key * shape.dim]} * c; };
+        const float* q = data.data() + static_cast<size_t>(batch) * problem.batch_input_floats();
+        const float* k = q + problem.batch_output_floats();
+        const auto exponent = [&](int64_t key) { return double{q[0]} * double{k[key * problem.dim]} * c; };
         const double brink = batch == 0 ? double{kIntegerReach} : -double{kIntegerReach};
         EXPECT_LT(exponent(0), brink - kHeadroom);
         EXPECT_GT(exponent(2099), brink + kHeadroom / 2);
-        for (int64_t key = 0; key + kKeyTile < shape.tokens; ++key)
+        for (int64_t key = 0; key + kKeyTile < problem.queries; ++key)
             EXPECT_NEAR(exponent(key + kKeyTile) - exponent(key), 3.2, 4.5) << batch << " " << key;
     }
 }
 
 // The rows and, of each, the scores as f32 takes them: one product.
 TEST(CaseValues, ThresholdMeetsEveryBorderToTheBit) {
-    const Shape shape{2, 160, 64};
-    const std::vector<float> data = values({shape, CaseKind::threshold, 1});
-    const Scale scale = scale_for(shape.dim);
+    const Problem problem{2, 160, 64};
+    const std::vector<float> data = values({problem, CaseKind::threshold, 1});
+    const Scale scale = scale_for(problem.dim);
     std::map<float, std::set<int>> first_tiles; // of each border, on which sides of it a first tile's largest score is
     std::set<int> raises;                       // likewise, of later tiles and what raises M = 100
     std::set<int> floors;                       // and of keys and the deepest weight
-    for (int64_t row = 0; row < shape.batches * shape.dim; ++row) {
-        const float* q = data.data() + (row / shape.dim * 3 * shape.tokens + row % shape.dim) * shape.dim;
-        const float* k = data.data() + (row / shape.dim * 3 + 1) * shape.tokens * shape.dim;
-        const auto score = [&](int64_t key) { return q[row % shape.dim] * k[key * shape.dim + row % shape.dim]; };
-        EXPECT_EQ(std::count(q, q + shape.dim, 0.0f), shape.dim - 1);
+    for (int64_t row = 0; row < problem.batches * problem.dim; ++row) {
+        const float* q = data.data() + (row / problem.dim * 3 * problem.queries + row % problem.dim) * problem.dim;
+        const float* k = data.data() + (row / problem.dim * 3 + 1) * problem.queries * problem.dim;
+        const auto score = [&](int64_t key) { return q[row % problem.dim] * k[key * problem.dim + row % problem.dim]; };
+        EXPECT_EQ(std::count(q, q + problem.dim, 0.0f), problem.dim - 1);
         const auto side = [](float x, float border) { return x < border ? -1 : x > border ? 1 : 0; };
         float first = -HUGE_VALF;
         for (int64_t key = 0; key < 32; ++key) first = std::max(first, score(key));
@@ -272,9 +275,9 @@ TEST(CaseValues, ThresholdMeetsEveryBorderToTheBit) {
 }
 
 TEST(CaseValues, DigitsMeetsTheBordersOfFixed) {
-    const Shape shape{2, 200, 64};
-    const std::vector<float> data = values({shape, CaseKind::digits, 1});
-    const float factor = fixed::query_factor(scale_for(shape.dim).c);
+    const Problem problem{2, 200, 64};
+    const std::vector<float> data = values({problem, CaseKind::digits, 1});
+    const float factor = fixed::query_factor(scale_for(problem.dim).c);
     std::set<int> bits;                  // of fraction
     std::set<int> on_quarters;           // whether a tile's largest score is on one, or one step below or above
     std::map<int, std::set<bool>> turns; // of rows of Q and tiles of K and V: which side of the largest number
@@ -282,28 +285,28 @@ TEST(CaseValues, DigitsMeetsTheBordersOfFixed) {
         const uint32_t mantissa = bits_of(scaled) & 0x7fffffu;
         if (mantissa > 0x7efef0 && mantissa < 0x7eff10) turns[which].insert(mantissa > 0x7efefe);
     };
-    for (int64_t batch = 0; batch < shape.batches; ++batch) {
-        const float* q = data.data() + static_cast<size_t>(batch) * shape.batch_input_floats();
-        const float* k = q + shape.matrix_floats();
-        const float* v = k + shape.matrix_floats();
+    for (int64_t batch = 0; batch < problem.batches; ++batch) {
+        const float* q = data.data() + static_cast<size_t>(batch) * problem.batch_input_floats();
+        const float* k = q + problem.batch_output_floats();
+        const float* v = k + problem.batch_output_floats();
         const auto largest_of = [&](const float* x, int64_t rows) {
             float most = 0;
-            for (int64_t i = 0; i < rows * shape.dim; ++i) most = std::max(most, std::fabs(x[i]));
+            for (int64_t i = 0; i < rows * problem.dim; ++i) most = std::max(most, std::fabs(x[i]));
             return most;
         };
         for (int64_t tile = 0; tile < 3; ++tile) {
-            note_turn(1, largest_of(k + tile * 64 * shape.dim, 64) * fixed::kWiden);
-            note_turn(2, largest_of(v + tile * 64 * shape.dim, 64) * fixed::kWiden);
+            note_turn(1, largest_of(k + tile * 64 * problem.dim, 64) * fixed::kWiden);
+            note_turn(2, largest_of(v + tile * 64 * problem.dim, 64) * fixed::kWiden);
         }
         const int k_exponent = fixed::tile_exponent(largest_of(k, 64));
         for (int64_t row = 0; row < 127; ++row) {
-            const float scaled = fixed::scaled_query(largest_of(q + row * shape.dim, 1), factor);
+            const float scaled = fixed::scaled_query(largest_of(q + row * problem.dim, 1), factor);
             if (scaled == 0) continue;
             note_turn(0, scaled);
             const int q_exponent = fixed::exponent_for(scaled);
             bits.insert(q_exponent + k_exponent - 24);
             if (row >= 64) continue; // Q is a power of two: x is the key's number over 4
-            const float key = k[5 * shape.dim + row];
+            const float key = k[5 * problem.dim + row];
             const int32_t x = fixed::quantised(key, fixed::tile_factors(k_exponent)) >> 2;
             const int32_t quarter = 1 << std::max(0, q_exponent + k_exponent - 26);
             if (quarter == 1) continue;

@@ -19,10 +19,10 @@ std::string refusal(Parse parse) {
 }
 
 TEST(TimerCommandLine, AShapeIsThreeNumbers) {
-    const Shape shape = parse_shape("4,16384,64");
-    EXPECT_EQ(shape.batches, 4);
-    EXPECT_EQ(shape.tokens, 16384);
-    EXPECT_EQ(shape.dim, 64);
+    const Problem problem = parse_shape("4,16384,64");
+    EXPECT_EQ(problem.batches, 4);
+    EXPECT_EQ(problem.queries, 16384);
+    EXPECT_EQ(problem.dim, 64);
     for (const char* text :
          {"", "4", "4,5", "4,5,", "4,5,6,", "4,5,6,7", "4,5,0", "4,-5,6", "4, 5,6", "4,5,6x", "a,b,c"})
         EXPECT_EQ(refusal([&] { parse_shape(text); }), "shape '" + std::string(text) + "': need B,N,d");

@@ -254,11 +254,11 @@ TEST(Orders, LanesCloseAsABalancedTree) {
 
 // The contract key by key, with any number of keys per decision about the reference.
 std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) {
-    const Scale scale = scale_for(test.shape.dim);
-    const int64_t n = test.shape.tokens;
-    const int64_t d = test.shape.dim;
+    const Scale scale = scale_for(test.problem.dim);
+    const int64_t n = test.problem.queries;
+    const int64_t d = test.problem.dim;
     std::vector<float> out;
-    for (int64_t row = 0; row < test.shape.batches * n; ++row) {
+    for (int64_t row = 0; row < test.problem.batches * n; ++row) {
         const float* q = test.qkv.data() + (row / n * 3 * n + row % n) * d;
         const float* k = test.qkv.data() + (row / n * 3 + 1) * n * d;
         const float* v = k + n * d;
@@ -326,13 +326,13 @@ TEST(KeyTile, TheTestDataDoes) {
 
 TEST(Accuracy, SmallValuesOfRowsWithLowScoresAreNotLost) {
     // Every score about -48 in base-2 units, V down to 1e-30: nothing may sink into the denormals.
-    const Shape shape{1, 64, 1};
+    const Problem problem{1, 64, 1};
     std::vector<float> q(64, 1.0f), k(64), v(64), out(64);
     for (size_t i = 0; i < 64; ++i) {
         k[i] = -33.0f - 0.01f * static_cast<float>(i % 7);
         v[i] = 1e-30f * static_cast<float>(i + 1);
     }
-    sequential_attention(q.data(), k.data(), v.data(), out.data(), shape.tokens, shape.dim);
+    f32_forward({problem.queries, problem.keys, problem.dim, {q.data(), k.data(), v.data()}, {out.data()}});
     double sum = 0;
     double weights = 0;
     for (size_t i = 0; i < 64; ++i) {
@@ -345,14 +345,14 @@ TEST(Accuracy, SmallValuesOfRowsWithLowScoresAreNotLost) {
 TEST(Accuracy, SequentialAttentionIsCloseToFloat64) {
     const int64_t n = 4096;
     const int64_t d = 64;
-    const Shape shape{1, n, d};
-    std::vector<float> qkv(shape.batch_input_floats());
-    fill_case_values({shape, CaseKind::uniform, 3}, 0, qkv.size(), qkv.data());
+    const Problem problem{1, n, d};
+    std::vector<float> qkv(problem.batch_input_floats());
+    fill_case_values({problem, CaseKind::uniform, 3}, 0, qkv.size(), qkv.data());
     const float* q = qkv.data();
-    const float* k = q + shape.matrix_floats();
-    const float* v = k + shape.matrix_floats();
-    std::vector<float> out(shape.matrix_floats());
-    sequential_attention(q, k, v, out.data(), n, d);
+    const float* k = q + problem.batch_output_floats();
+    const float* v = k + problem.batch_output_floats();
+    std::vector<float> out(problem.batch_output_floats());
+    f32_forward({n, n, d, {q, k, v}, {out.data()}});
 
     double worst = 0;
     for (int64_t row = 0; row < n; row += 64) {
@@ -374,6 +374,38 @@ TEST(Accuracy, SequentialAttentionIsCloseToFloat64) {
     }
     EXPECT_LT(worst, 6e-6);
     EXPECT_GT(worst, 0); // the oracle must not be the same arithmetic
+}
+
+// ---- The references of whole problems
+
+// Heads are nothing but more units: each gives the bytes that it gives alone, with the keys of its group.
+TEST(ComputeByReference, TakesHeadsOneByOne) {
+    Problem problem(2, 37, 9);
+    problem.heads = 6;
+    problem.kv_heads = 2;
+    problem.keys = 70;
+    std::vector<float> in(static_cast<size_t>(problem.input_rows() * problem.dim));
+    fill_case_values({problem, CaseKind::spread, 6}, 0, in.size(), in.data());
+    const size_t q = problem.floats_in(problem.queries);
+    const size_t k = problem.floats_in(problem.keys);
+    for (const Contract* contract : contracts()) {
+        std::vector<float> out(static_cast<size_t>(problem.output_rows() * problem.dim), NAN);
+        compute_by_reference(*contract, problem, in.data(), out.data());
+        for (size_t batch = 0; batch < 2; ++batch)
+            for (size_t head = 0; head < 6; ++head) {
+                const float* start = in.data() + batch * (6 * q + 4 * k);
+                std::vector<float> alone(q, NAN);
+                contract->find(kForward)->reference(
+                    {37,
+                     70,
+                     9,
+                     {start + head * q, start + 6 * q + head / 3 * k, start + 6 * q + (2 + head / 3) * k},
+                     {alone.data()}});
+                const float* together = out.data() + (batch * 6 + head) * q;
+                EXPECT_EQ(std::memcmp(alone.data(), together, q * sizeof(float)), 0)
+                    << contract->name << ", batch " << batch << ", head " << head;
+            }
+    }
 }
 
 } // namespace

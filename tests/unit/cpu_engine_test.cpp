@@ -24,7 +24,7 @@ namespace {
 
 std::vector<float> attend(const Kernel& kernel, const AttentionCase& test, int threads) {
     std::vector<float> out(test.expected.size(), NAN); // poisoned: every value must be written
-    attend_batches(kernel, test.shape, test.shape.batches, test.qkv.data(), out.data(), threads);
+    compute_batches(kernel, test.problem, test.qkv.data(), out.data(), threads);
     return out;
 }
 
@@ -32,28 +32,28 @@ using Lines = std::unique_ptr<void, void (*)(void*)>;
 
 Lines lines_of(size_t bytes) { return {std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free}; }
 
-class EachKernel : public testing::TestWithParam<const Kernel*> {
+class EachKernel : public testing::TestWithParam<Kernel> {
 protected:
     void SetUp() override {
-        if (!GetParam()->supported()) GTEST_SKIP() << "this processor has no " << GetParam()->name;
+        if (!GetParam().needs.processor()) GTEST_SKIP() << "this processor has no " << GetParam().name;
     }
 
-    static Arithmetic arithmetic() { return GetParam()->arithmetic; }
+    static const Contract& contract() { return *GetParam().under; }
 
-    // The last one of the contract's, which runs anywhere.
+    // The first one of the contract's, which runs anywhere.
     static const Kernel& plainest() {
-        const auto of_contract = [](const Kernel* kernel) { return kernel->arithmetic == arithmetic(); };
-        return **std::find_if(kernels().rbegin(), kernels().rend(), of_contract);
+        const auto of_contract = [](const Kernel& kernel) { return kernel.under == &contract(); };
+        return *std::find_if(kernels().begin(), kernels().end(), of_contract);
     }
 };
 
 class EachFloatKernel : public EachKernel {}; // whose rows may have any length
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
-    for (const Shape& shape : corner_shapes())
+    for (const Problem& problem : corner_problems())
         for (const CaseKind kind : kAllKinds) {
-            const AttentionCase test(shape, kind, 11, arithmetic());
-            EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 2))) << test.name;
+            const AttentionCase test(problem, kind, 11, contract());
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
         }
 }
 
@@ -64,18 +64,18 @@ TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
     const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
     for (int i = 0; i < 100; ++i) {
         // A quarter with several segments, the others small.
-        const Shape shape =
-            i % 4 == 0 ? Shape{1, pick(1000, 3200), pick(1, 8)} : Shape{pick(1, 4), pick(1, 300), pick(1, 100)};
-        const AttentionCase test(shape, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
-                                 static_cast<uint64_t>(pick(0, 1 << 30)), arithmetic());
-        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, pick(1, 5)))) << test.name;
+        const Problem problem =
+            i % 4 == 0 ? Problem{1, pick(1000, 3200), pick(1, 8)} : Problem{pick(1, 4), pick(1, 300), pick(1, 100)};
+        const AttentionCase test(problem, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
+                                 static_cast<uint64_t>(pick(0, 1 << 30)), contract());
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, pick(1, 5)))) << test.name;
     }
 }
 
 TEST_P(EachKernel, TakesALongSequence) {
     const LongSequence test(8);
-    for (const int64_t row : {int64_t{0}, test.shape.tokens - 1}) {
-        const std::vector<float> out = test.rows_by(*GetParam(), row, 1);
+    for (const int64_t row : {int64_t{0}, test.problem.queries - 1}) {
+        const std::vector<float> out = test.rows_by(GetParam(), row, 1);
         EXPECT_TRUE(same_bytes(test.rows_by(plainest(), row, 1), out)) << row;
         const std::vector<double> wanted = test.row_by_definition(row);
         for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], wanted[i], 1e-6) << row << ", column " << i;
@@ -83,52 +83,69 @@ TEST_P(EachKernel, TakesALongSequence) {
 }
 
 TEST_P(EachKernel, DoesNotDependOnTheNumberOfThreads) {
-    const AttentionCase test({7, 450, 24}, CaseKind::spread, 5, arithmetic());
+    const AttentionCase test({7, 450, 24}, CaseKind::spread, 5, contract());
     for (const int threads : {1, 2, 3, 16, 100})
-        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, threads))) << threads;
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << threads;
 }
 
 // As many as make each thread take whole ones where there is something to prepare, one less, and many more.
 TEST_P(EachKernel, TakesAnyNumberOfBatches) {
-    for (const Shape& shape : {Shape{15, 130, 5}, Shape{16, 130, 5}, Shape{1, 3, 2}, Shape{14000, 8, 4}}) {
-        const AttentionCase test(shape, CaseKind::uniform, 8, arithmetic());
+    for (const Problem& problem : {Problem{15, 130, 5}, Problem{16, 130, 5}, Problem{1, 3, 2}, Problem{14000, 8, 4}}) {
+        const AttentionCase test(problem, CaseKind::uniform, 8, contract());
         for (const int threads : {1, 2, 5})
-            EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, threads))) << test.name << ", " << threads;
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
+    }
+}
+
+// Groups of heads that share keys, and as many of each as there are threads or fewer or more; either length the longer.
+TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
+    struct Sizes {
+        int64_t batches, heads, kv_heads, queries, keys;
+    };
+    for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200}, Sizes{3, 6, 1, 200, 70}, Sizes{2, 3, 3, 1, 130},
+                               Sizes{2, 8, 4, 33, 1}, Sizes{20, 2, 1, 5, 65}}) {
+        Problem problem(sizes.batches, sizes.queries, 20);
+        problem.heads = sizes.heads;
+        problem.kv_heads = sizes.kv_heads;
+        problem.keys = sizes.keys;
+        const AttentionCase test(problem, CaseKind::spread, 12, contract());
+        for (const int threads : {1, 3})
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
     }
 }
 
 TEST_P(EachKernel, TakesLargeDimensions) {
-    const int64_t dim = arithmetic() == Arithmetic::f32 ? 1000 : fixed::kMostColumns;
-    const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, arithmetic());
-    EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
+    const int64_t dim = &contract() == &kF32 ? 1000 : fixed::kMostColumns;
+    const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, contract());
+    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 1)));
 }
 
 // Packed in several stretches by kernels that pack; three tiles of keys, the last of which is a segment of its own.
 TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
     for (const int64_t tokens : {1, 66}) {
         const AttentionCase& test = reference_case({1, tokens, (1 << 16) + 37}, CaseKind::spread, 7);
-        EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 2))) << test.name;
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
     }
 }
 
 // One batch of one row of ten million columns is a file of 120 MB: its workspace may not be that of a whole block.
 TEST_P(EachFloatKernel, TakesTheWorkspaceOfAFewLongRows) {
-    EXPECT_LT(GetParam()->workspace_floats(1, 10'000'000) * sizeof(float), size_t{4'000'000'000});
+    EXPECT_LT(GetParam().blocks->workspace_floats(1, 10'000'000) * sizeof(float), size_t{4'000'000'000});
 }
 
 // Blocks of fewer rows than the kernel could take, with marks behind the end of the workspace.
 TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
     constexpr uint32_t kUntouched = 0x5a5a5a5a;
     constexpr size_t kBeyond = 4096;
-    const AttentionCase& test = reference_case({1, 70, 33}, CaseKind::uniform, 9, arithmetic());
-    const int64_t dim = test.shape.dim;
+    const AttentionCase& test = reference_case({1, 70, 33}, CaseKind::uniform, 9, contract());
+    const int64_t dim = test.problem.dim;
     const float* q = test.qkv.data();
-    const float* k = q + test.shape.matrix_floats();
-    const float* v = k + test.shape.matrix_floats();
-    const Kernel& kernel = *GetParam();
-    const auto prepared = lines_of(kernel.prepare == nullptr ? 0 : kernel.prepared_bytes(test.shape.tokens, dim));
+    const float* k = q + test.problem.batch_output_floats();
+    const float* v = k + test.problem.batch_output_floats();
+    const BlockKernel& kernel = *GetParam().blocks;
+    const auto prepared = lines_of(kernel.prepare == nullptr ? 0 : kernel.prepared_bytes(test.problem.queries, dim));
     if (kernel.prepare != nullptr)
-        kernel.prepare({k, v, test.shape.tokens, dim, 0, (test.shape.tokens + kPreparedKeys - 1) / kPreparedKeys},
+        kernel.prepare({k, v, test.problem.queries, dim, 0, (test.problem.queries + kPreparedKeys - 1) / kPreparedKeys},
                        prepared.get());
     size_t before = 0;
     for (const int64_t rows : {1, 5, 30}) {
@@ -140,7 +157,7 @@ TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
         auto* const numbers = static_cast<float*>(workspace.get());
         std::fill(numbers, numbers + floats + kBeyond, float_of(kUntouched));
         std::vector<float> out(static_cast<size_t>(rows * dim), NAN);
-        kernel.attend({q, k, v, out.data(), rows, test.shape.tokens, dim, scale_for(dim), prepared.get()}, numbers);
+        kernel.attend({q, k, v, out.data(), rows, test.problem.queries, dim, scale_for(dim), prepared.get()}, numbers);
         EXPECT_TRUE(same_bytes({test.expected.begin(), test.expected.begin() + rows * dim}, out)) << rows;
         EXPECT_TRUE(std::all_of(numbers + floats, numbers + floats + kBeyond, [](float x) {
             return bits_of(x) == kUntouched;
@@ -149,21 +166,21 @@ TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
 }
 
 TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
-    const AttentionCase test = AttentionCase::with_negative_zeros(arithmetic());
-    EXPECT_TRUE(same_bytes(test.expected, attend(*GetParam(), test, 1)));
+    const AttentionCase test = AttentionCase::with_negative_zeros(contract());
+    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 1)));
 }
 
-std::vector<const Kernel*> kernels_of(Arithmetic arithmetic) {
-    std::vector<const Kernel*> list;
-    for (const Kernel* kernel : kernels())
-        if (kernel->arithmetic == arithmetic) list.push_back(kernel);
+std::vector<Kernel> kernels_of(const Contract& contract) {
+    std::vector<Kernel> list;
+    for (const Kernel& kernel : kernels())
+        if (kernel.under == &contract) list.push_back(kernel);
     return list;
 }
 
-std::string name_of_instance(const testing::TestParamInfo<const Kernel*>& instance) { return instance.param->name; }
+std::string name_of_instance(const testing::TestParamInfo<Kernel>& instance) { return instance.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels()), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(Cpu, EachFloatKernel, testing::ValuesIn(kernels_of(Arithmetic::f32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, EachFloatKernel, testing::ValuesIn(kernels_of(kF32)), name_of_instance);
 
 // While one lives, no thread can be started: no address space holds its stack.
 class NoNewThreads {
@@ -217,19 +234,20 @@ TEST(AvailableProcessors, AreThoseThatThisProcessMayRunOn) {
 }
 
 TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
-    for (const Arithmetic arithmetic : kArithmetics) {
-        const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6, arithmetic);
+    for (const Contract* contract : contracts()) {
+        const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6, *contract);
         const NoNewThreads none;
         ASSERT_THROW(std::thread([] {}).join(), std::system_error);
-        EXPECT_TRUE(same_bytes(test.expected, attend(choose_kernel("", arithmetic), test, 4))) << name_of(arithmetic);
+        EXPECT_TRUE(same_bytes(test.expected, attend(choose_kernel("", test.problem, *contract), test, 4)))
+            << contract->name;
     }
 }
 
 // One chunk is written while the next is computed, but not of chunks so large that two would be too much memory.
 TEST(CpuSlots, AreTwoUnlessAChunkIsLargeOrAlone) {
-    const auto slots = [](const Shape& shape, int64_t chunk_batches) {
+    const auto slots = [](const Problem& problem, int64_t chunk_batches) {
         EngineRequest request;
-        request.shape = shape;
+        request.problem = problem;
         request.options.chunk_batches = chunk_batches;
         return make_engine(request)->slots();
     };
@@ -243,9 +261,9 @@ TEST(CpuSlots, AreTwoUnlessAChunkIsLargeOrAlone) {
 
 TEST(CpuEngine, TellsWhatItIs) {
     EngineRequest request;
-    request.shape = {9, 50, 20};
+    request.problem = {9, 50, 20};
     request.options.kernel = "fixed_generic";
-    request.options.arithmetic = Arithmetic::fixed;
+    request.options.contract = &kFixed;
     request.options.chunk_batches = 2;
     for (const int threads : {1, 3}) {
         request.options.threads = threads;
@@ -253,7 +271,7 @@ TEST(CpuEngine, TellsWhatItIs) {
         EXPECT_EQ(facts.device, "cpu");
         EXPECT_EQ(facts.device_name, threads == 1 ? "1 thread" : "3 threads");
         EXPECT_EQ(facts.kernel, "fixed_generic");
-        EXPECT_EQ(facts.arithmetic, Arithmetic::fixed);
+        EXPECT_EQ(facts.contract, &kFixed);
         EXPECT_EQ(facts.streams, 0);
         EXPECT_EQ(facts.copies, "none");
         EXPECT_EQ(facts.threads, threads);
@@ -265,21 +283,21 @@ TEST(CpuEngine, TellsWhatItIs) {
     EXPECT_EQ(make_engine(request)->finish().threads, available_processors());
 }
 
-TEST(ChooseCpuKernel, TakesTheFirstSupportedOneOfTheContract) {
-    for (const Arithmetic arithmetic : kArithmetics) {
-        const Kernel* best = &choose_kernel("", arithmetic);
-        EXPECT_TRUE(best->supported());
-        EXPECT_EQ(best->arithmetic, arithmetic);
-        for (const Kernel* kernel : kernels()) {
-            if (kernel == best) break;
-            EXPECT_FALSE(kernel->supported() && kernel->arithmetic == arithmetic) << kernel->name;
-        }
+constexpr Problem kAny = {1, 1, 1};
+
+TEST(ChooseCpuKernel, TakesTheLastOfTheContractThatThisProcessorHas) {
+    for (const Contract* contract : contracts()) {
+        const Kernel* best = &choose_kernel("", kAny, *contract);
+        EXPECT_TRUE(best->needs.processor());
+        EXPECT_EQ(best->under, contract);
+        for (const Kernel* later = best + 1; later != kernels().data() + kernels().size(); ++later)
+            EXPECT_FALSE(later->needs.processor() && later->under == contract) << later->name;
     }
 }
 
-void expect_refusal(const std::string& name, Arithmetic arithmetic, const std::string& reason) {
+void expect_refusal(const std::string& name, const Contract& contract, const std::string& reason) {
     try {
-        choose_kernel(name, arithmetic);
+        choose_kernel(name, kAny, contract);
         ADD_FAILURE() << name << " was accepted";
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ExitCode::usage);
@@ -288,18 +306,18 @@ void expect_refusal(const std::string& name, Arithmetic arithmetic, const std::s
 }
 
 TEST(ChooseCpuKernel, RefusesOneOfAnotherContract) {
-    expect_refusal("generic", Arithmetic::fixed, "kernel 'generic' computes f32, not fixed");
-    expect_refusal("fixed_generic", Arithmetic::f32, "kernel 'fixed_generic' computes fixed, not f32");
+    expect_refusal("generic", kFixed, "kernel 'generic' computes f32, not fixed");
+    expect_refusal("fixed_generic", kF32, "kernel 'fixed_generic' computes fixed, not f32");
 }
 
 TEST(ChooseCpuKernel, FindsEachByNameAndRefusesOthers) {
-    for (const Kernel* kernel : kernels()) {
-        if (kernel->supported())
-            EXPECT_EQ(&choose_kernel(kernel->name, kernel->arithmetic), kernel);
+    for (const Kernel& kernel : kernels()) {
+        if (kernel.needs.processor())
+            EXPECT_EQ(&choose_kernel(kernel.name, kAny, *kernel.under), &kernel);
         else
-            expect_refusal(kernel->name, kernel->arithmetic, "this processor does not support it");
+            expect_refusal(kernel.name, *kernel.under, "this processor does not support it");
     }
-    expect_refusal("mmx", Arithmetic::f32, "generic"); // the message names what there is
+    expect_refusal("mmx", kF32, "generic"); // the message names what there is
 }
 
 } // namespace

@@ -1,3 +1,4 @@
+#include "src/contracts/contract.h"
 #include "src/problem/domain.h"
 
 #include <algorithm>
@@ -20,10 +21,10 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 float above(float x) { return std::nextafter(x, kInf); }
 
 // `count` batches of 4 tokens with 3 features, batch `first` being the first.
-class Domain : public ::testing::Test {
+class DomainTest : public ::testing::Test {
 protected:
     static constexpr int64_t kFirst = 5;
-    const Shape shape_{100, 4, 3};
+    const Problem problem_{100, 4, 3};
     std::vector<float> data_ = std::vector<float>(2 * 36, 1.0f);
 
     float* batch(int64_t b) { return data_.data() + 36 * (b - kFirst); }
@@ -31,17 +32,19 @@ protected:
     float* k(int64_t b) { return batch(b) + 12; }
     float* v(int64_t b) { return batch(b) + 24; }
 
-    void check(int64_t count) const { DomainCheck("a.in", shape_).check(kFirst * 12, count * 12, data_.data()); }
+    void check(int64_t count) const {
+        DomainCheck("a.in", problem_, kF32.domain).check(kFirst * 12, count * 12, data_.data());
+    }
 
     // The two batches in stretches of so many rows, examined last to first and joined first to last.
     Failure failure_in_stretches(int64_t rows) const {
         return failure_of([&] {
-            DomainCheck check("a.in", shape_);
+            DomainCheck check("a.in", problem_, kF32.domain);
             std::vector<Findings> findings(static_cast<size_t>((24 + rows - 1) / rows));
             for (size_t i = findings.size(); i-- > 0;) {
                 const int64_t first = static_cast<int64_t>(i) * rows;
                 findings[i] =
-                    check.examine(kFirst * 12 + first, std::min(rows, 24 - first), data_.data() + first * shape_.dim);
+                    check.examine(kFirst * 12 + first, std::min(rows, 24 - first), data_.data() + first * problem_.dim);
             }
             for (const Findings& found : findings) check.join(found);
         });
@@ -53,19 +56,9 @@ protected:
     static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
 };
 
-TEST(Columns, AreLimitedUnderFixedAlone) {
-    const auto refusal = [](int64_t dim, Arithmetic arithmetic) {
-        return failure_of([&] { refuse_many_columns("a.in", {1, 1, dim}, arithmetic); });
-    };
-    EXPECT_EQ(refusal(256, Arithmetic::fixed), Failure{});
-    EXPECT_EQ(refusal(257, Arithmetic::fixed),
-              (Failure{ExitCode::bad_data, "a.in: d is 257, the contract fixed needs at most 256"}));
-    EXPECT_EQ(refusal(257, Arithmetic::f32), Failure{});
-}
+TEST_F(DomainTest, AcceptsOrdinaryNumbers) { EXPECT_EQ(failure(), Failure{}); }
 
-TEST_F(Domain, AcceptsOrdinaryNumbers) { EXPECT_EQ(failure(), Failure{}); }
-
-TEST_F(Domain, NamesEveryPlaceOfANumberThatIsNotFinite) {
+TEST_F(DomainTest, NamesEveryPlaceOfANumberThatIsNotFinite) {
     const std::vector<std::pair<float, std::string>> numbers = {
         {kNan, "nan"}, {-kNan, "-nan"}, {float_of(0x7f800001), "nan"}, {kInf, "inf"}, {-kInf, "-inf"}};
     for (const auto& [number, text] : numbers)
@@ -81,20 +74,20 @@ TEST_F(Domain, NamesEveryPlaceOfANumberThatIsNotFinite) {
                 }
 }
 
-TEST_F(Domain, NamesTheFirstOfSeveral) {
+TEST_F(DomainTest, NamesTheFirstOfSeveral) {
     v(6)[3] = kNan;
     k(5)[11] = kNan;
     k(5)[8] = kInf;
     EXPECT_EQ(failure(), bad("batch 5, K, row 2, column 2: inf, need a finite number"));
 }
 
-TEST_F(Domain, LooksAtTheGivenBatchesOnly) {
+TEST_F(DomainTest, LooksAtTheGivenBatchesOnly) {
     q(6)[0] = kNan;
     EXPECT_EQ(failure_of([&] { check(1); }), Failure{});
     EXPECT_EQ(failure_of([&] { check(0); }), Failure{});
 }
 
-TEST_F(Domain, ScoresMayReachTheLimitButNotPassIt) {
+TEST_F(DomainTest, ScoresMayReachTheLimitButNotPassIt) {
     ASSERT_EQ(kScoreLimit, 0x1p126);
     k(6)[7] = -0x1p63f;
     q(6)[6] = -0x1p62f;
@@ -106,7 +99,7 @@ TEST_F(Domain, ScoresMayReachTheLimitButNotPassIt) {
                              "8.50705917e+37"));
 }
 
-TEST_F(Domain, NamesTheRowWithTheLargestScores) {
+TEST_F(DomainTest, NamesTheRowWithTheLargestScores) {
     k(5)[0] = 0x1p100f;
     q(5)[4] = 0x1p30f;
     q(5)[7] = 0x1p31f;
@@ -116,7 +109,7 @@ TEST_F(Domain, NamesTheRowWithTheLargestScores) {
 }
 
 // Q, K and V of a batch in different stretches, two batches in one, one row at a time.
-TEST_F(Domain, FindsTheSameInStretchesOfAnyLength) {
+TEST_F(DomainTest, FindsTheSameInStretchesOfAnyLength) {
     const auto same_in_stretches = [&] {
         for (int64_t rows = 1; rows <= 25; ++rows) EXPECT_EQ(failure_in_stretches(rows), failure()) << rows;
     };
@@ -133,7 +126,7 @@ TEST_F(Domain, FindsTheSameInStretchesOfAnyLength) {
 }
 
 // The stretch that shows the flaw of the later batch may end the earlier one.
-TEST_F(Domain, NamesTheEarlierOfTwoBatchesInStretchesOfAnyLength) {
+TEST_F(DomainTest, NamesTheEarlierOfTwoBatchesInStretchesOfAnyLength) {
     v(5)[0] = 0x1p51f;
     q(6)[0] = kNan;
     for (int64_t rows = 1; rows <= 25; ++rows)
@@ -142,14 +135,14 @@ TEST_F(Domain, NamesTheEarlierOfTwoBatchesInStretchesOfAnyLength) {
             << rows;
 }
 
-TEST_F(Domain, JoinsBatchesWhoseStretchesDoNotFit) {
+TEST_F(DomainTest, JoinsBatchesWhoseStretchesDoNotFit) {
     v(6)[11] = 0x1p51f;
     EXPECT_EQ(failure_in_stretches(7), bad("batch 6, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
     v(6)[11] = 0x1p50f;
     EXPECT_EQ(failure_in_stretches(7), Failure{});
 }
 
-TEST_F(Domain, OneLargeElementDoesNotCountDTimes) {
+TEST_F(DomainTest, OneLargeElementDoesNotCountDTimes) {
     // d * max|Q| * max|K| is three times the limit, but no row comes near.
     k(5)[0] = 0x1p63f;
     for (const int row : {0, 1, 2, 3}) {
@@ -162,7 +155,7 @@ TEST_F(Domain, OneLargeElementDoesNotCountDTimes) {
                              "8.50705917e+37"));
 }
 
-TEST_F(Domain, LargestFloatsAreRefusedWithoutOverflow) {
+TEST_F(DomainTest, LargestFloatsAreRefusedWithoutOverflow) {
     const float largest = std::numeric_limits<float>::max();
     std::fill(data_.begin(), data_.end(), largest);
     EXPECT_EQ(failure(), bad("batch 5, Q, row 0: scores up to 3.47376226e+77 (sum|q| * max|K|), need at most "
@@ -175,7 +168,7 @@ TEST_F(Domain, LargestFloatsAreRefusedWithoutOverflow) {
     EXPECT_EQ(failure(), Failure{});
 }
 
-TEST_F(Domain, ValuesMayReachTheLimitButNotPassIt) {
+TEST_F(DomainTest, ValuesMayReachTheLimitButNotPassIt) {
     ASSERT_EQ(kValueLimit, 0x1p52);
     v(6)[11] = -0x1p50f; // times 4 tokens
     EXPECT_EQ(failure(), Failure{});
@@ -183,7 +176,7 @@ TEST_F(Domain, ValuesMayReachTheLimitButNotPassIt) {
     EXPECT_EQ(failure(), bad("batch 6, V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15"));
 }
 
-TEST_F(Domain, AcceptsDenormalsAndZerosOfBothSigns) {
+TEST_F(DomainTest, AcceptsDenormalsAndZerosOfBothSigns) {
     const float smallest = std::numeric_limits<float>::denorm_min();
     const std::vector<float> tiny = {0.0f, -0.0f, smallest, -smallest, float_of(0x007fffff), float_of(0x807fffff)};
     for (size_t i = 0; i < data_.size(); ++i) data_[i] = tiny[i % tiny.size()];
@@ -196,7 +189,7 @@ class DomainInPieces : public ::testing::Test {
 protected:
     static constexpr int64_t kFirst = 5;
     static constexpr int64_t kRows = 12;
-    const Shape shape_{100, 2, 3};
+    const Problem problem_{100, 2, 3};
     std::vector<float> data_ = std::vector<float>(kRows * 3, 1.0f);
 
     float* q(int64_t b) { return data_.data() + 18 * (b - kFirst); }
@@ -205,10 +198,10 @@ protected:
 
     Failure failure_with(unsigned cuts) const {
         return failure_of([&] {
-            DomainCheck check("a.in", shape_);
+            DomainCheck check("a.in", problem_, kF32.domain);
             for (int64_t first = 0, row = 0; row < kRows; ++row) {
                 if (row + 1 < kRows && (cuts >> row & 1) == 0) continue;
-                check.check(kFirst * 6 + first, row + 1 - first, data_.data() + first * shape_.dim);
+                check.check(kFirst * 6 + first, row + 1 - first, data_.data() + first * problem_.dim);
                 first = row + 1;
             }
         });
@@ -264,12 +257,13 @@ TEST_F(DomainInPieces, NamesThePlaceOfANumberThatIsNotFinite) {
 class DomainOfDim : public ::testing::TestWithParam<int64_t> {
 protected:
     const int64_t dim_ = GetParam();
-    const Shape shape_{1, 2, dim_};
-    std::vector<float> data_ = std::vector<float>(shape_.batch_input_floats());
+    const Problem problem_{1, 2, dim_};
+    std::vector<float> data_ = std::vector<float>(problem_.batch_input_floats());
 
-    float* matrix(int which) { return data_.data() + static_cast<size_t>(which) * shape_.matrix_floats(); }
+    float* matrix(int which) { return data_.data() + static_cast<size_t>(which) * problem_.batch_output_floats(); }
     Failure failure() const {
-        return failure_of([&] { DomainCheck("a.in", shape_).check(0, shape_.input_rows(), data_.data()); });
+        return failure_of(
+            [&] { DomainCheck("a.in", problem_, kF32.domain).check(0, problem_.input_rows(), data_.data()); });
     }
     // wanted(row, column) for every element of a matrix that becomes x, all others being as they are.
     template <class Wanted>
@@ -324,11 +318,12 @@ TEST_P(DomainOfDim, EveryColumnOfARowCountsOnce) {
 INSTANTIATE_TEST_SUITE_P(Dims, DomainOfDim, testing::Values(1, 7, 8, 9, 31, 32, 33, 256));
 
 TEST(DomainOfALargeCase, NamesPlacesBeyond32Bits) {
-    const Shape shape{6, 1 << 29, 1};
-    const int64_t values_of_last_batch = 17 * shape.tokens; // row 9126805504 of the file
+    const Problem problem{6, 1 << 29, 1};
+    const int64_t values_of_last_batch = 17 * problem.queries; // row 9126805504 of the file
     const int64_t row = 500000000;
-    EXPECT_EQ(failure_of([&] { DomainCheck("a.in", shape).check(values_of_last_batch + row, 1, &kNan); }),
-              (Failure{ExitCode::bad_data, "a.in: batch 5, V, row 500000000, column 0: nan, need a finite number"}));
+    EXPECT_EQ(
+        failure_of([&] { DomainCheck("a.in", problem, kF32.domain).check(values_of_last_batch + row, 1, &kNan); }),
+        (Failure{ExitCode::bad_data, "a.in: batch 5, V, row 500000000, column 0: nan, need a finite number"}));
 }
 
 } // namespace

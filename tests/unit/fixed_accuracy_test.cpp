@@ -75,11 +75,11 @@ struct Errors {
 
 Errors errors_of(const AttentionCase& test, int64_t row_step) {
     Errors errors;
-    const int64_t n = test.shape.tokens;
-    const int64_t d = test.shape.dim;
-    for (int64_t b = 0; b < test.shape.batches; ++b)
+    const int64_t n = test.problem.queries;
+    const int64_t d = test.problem.dim;
+    for (int64_t b = 0; b < test.problem.batches; ++b)
         for (int64_t row = 0; row < n; row += row_step) {
-            const float* q = test.qkv.data() + static_cast<size_t>(b) * test.shape.batch_input_floats();
+            const float* q = test.qkv.data() + static_cast<size_t>(b) * test.problem.batch_input_floats();
             const ExactRow exact = exact_row(q + row * d, q + n * d, q + 2 * n * d, n, d);
             const float* out = test.expected.data() + (b * n + row) * d;
             for (int64_t x = 0; x < d; ++x) {
@@ -93,11 +93,11 @@ Errors errors_of(const AttentionCase& test, int64_t row_step) {
 }
 
 TEST(FixedAccuracy, IsWithinTheToleranceForEveryKindOfData) {
-    for (const Shape& shape : {Shape{1, 1, 1}, Shape{2, 63, 7}, Shape{1, 64, 33}, Shape{2, 65, 64}, Shape{1, 300, 128},
-                               Shape{1, 200, 256}, Shape{1, 1000, 5}})
+    for (const Problem& problem : {Problem{1, 1, 1}, Problem{2, 63, 7}, Problem{1, 64, 33}, Problem{2, 65, 64},
+                                   Problem{1, 300, 128}, Problem{1, 200, 256}, Problem{1, 1000, 5}})
         for (const CaseKind kind : kAllKinds) {
-            const AttentionCase test(shape, kind, 17, Arithmetic::fixed);
-            EXPECT_LE(errors_of(test, shape.tokens > 100 ? 7 : 1).of_tolerance, 1.0) << test.name;
+            const AttentionCase test(problem, kind, 17, kFixed);
+            EXPECT_LE(errors_of(test, problem.queries > 100 ? 7 : 1).of_tolerance, 1.0) << test.name;
         }
 }
 
@@ -113,7 +113,7 @@ TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
         };
     };
     const auto expect = [](const char* what, const auto& fill) {
-        const AttentionCase test = AttentionCase::filled({1, 150, 48}, what, fill, Arithmetic::fixed);
+        const AttentionCase test = AttentionCase::filled({1, 150, 48}, what, fill, kFixed);
         EXPECT_LE(errors_of(test, 3).of_tolerance, 1.0) << test.name;
     };
     expect("Student's t", fill_each([&](size_t) { return heavy(random); }));
@@ -127,9 +127,9 @@ TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
 
 // Of ordinary data the roundings mostly cancel: values within 3, and as close to them as f32's are.
 TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
-    for (const Shape& shape : {Shape{1, 4096, 64}, Shape{2, 512, 32}, Shape{2, 300, 128}}) {
-        const AttentionCase test(shape, CaseKind::uniform, 3, Arithmetic::fixed);
-        const Errors errors = errors_of(test, shape.tokens / 64);
+    for (const Problem& problem : {Problem{1, 4096, 64}, Problem{2, 512, 32}, Problem{2, 300, 128}}) {
+        const AttentionCase test(problem, CaseKind::uniform, 3, kFixed);
+        const Errors errors = errors_of(test, problem.queries / 64);
         EXPECT_LT(errors.largest, 6e-6) << test.name;
         EXPECT_GT(errors.largest, 0) << "the oracle must not be the same arithmetic";
     }
@@ -150,7 +150,7 @@ TEST(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
                 std::fill(qkv + matrix, qkv + 2 * matrix, sign * scale * most);
                 std::fill(qkv + 2 * matrix, qkv + 3 * matrix, most);
             };
-            const AttentionCase test = AttentionCase::filled({1, 70, kMostColumns}, "largest", fill, Arithmetic::fixed);
+            const AttentionCase test = AttentionCase::filled({1, 70, kMostColumns}, "largest", fill, kFixed);
             for (const float x : test.expected) ASSERT_NEAR(x, most, 0x1p-20f * most);
         }
 }
@@ -170,8 +170,7 @@ TEST(FixedAccuracy, OfOtherTilesDoesNotSufferFromAHugeNumber) {
         k[5 * kColumns + 1] = 1e4f;
         for (int64_t row = 0; row < kTokens; ++row) qkv[row * kColumns + 1] = 0.0f; // nor does it win itself
     };
-    const AttentionCase test =
-        AttentionCase::filled({1, kTokens, kColumns}, "a huge key elsewhere", fill, Arithmetic::fixed);
+    const AttentionCase test = AttentionCase::filled({1, kTokens, kColumns}, "a huge key elsewhere", fill, kFixed);
     const Errors errors = errors_of(test, 1);
     EXPECT_LE(errors.of_tolerance, 1.0);
     EXPECT_LT(errors.largest, 1e-5);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/contracts/reference.h"
-#include "src/cpu/kernel.h"
+#include "src/cpu/kernels.h"
 #include "tests/support/attention_case.h"
 
 namespace hw4::cpu {
@@ -28,7 +28,7 @@ struct Case {
 
     Values expected() const {
         Values out(q.size(), NAN);
-        sequential_fixed_attention(q.data(), k.data(), v.data(), out.data(), tokens, dim);
+        fixed_forward({tokens, tokens, dim, {q.data(), k.data(), v.data()}, {out.data()}});
         return out;
     }
 };
@@ -47,7 +47,7 @@ Memory memory_of(size_t bytes, int poison) {
     return memory;
 }
 
-Values attend(const Kernel& kernel, const Case& test, int poison = 0xff) {
+Values attend(const BlockKernel& kernel, const Case& test, int poison = 0xff) {
     const Memory prepared = memory_of(kernel.prepared_bytes(test.tokens, test.dim), poison);
     const int64_t most_rows = std::min(kernel.block_rows, test.tokens);
     const Memory workspace = memory_of(kernel.workspace_floats(most_rows, test.dim) * sizeof(float), poison);
@@ -156,20 +156,20 @@ Case make_case(Kind kind, int64_t tokens, int64_t dim, unsigned seed) {
     return test;
 }
 
-std::vector<const Kernel*> fixed_kernels() {
-    std::vector<const Kernel*> list;
-    for (const Kernel* kernel : kernels())
-        if (kernel->arithmetic == Arithmetic::fixed) list.push_back(kernel);
+std::vector<Kernel> fixed_kernels() {
+    std::vector<Kernel> list;
+    for (const Kernel& kernel : kernels())
+        if (kernel.under == &kFixed) list.push_back(kernel);
     return list;
 }
 
-class EachFixedKernel : public testing::TestWithParam<const Kernel*> {
+class EachFixedKernel : public testing::TestWithParam<Kernel> {
 protected:
     void SetUp() override {
-        if (!GetParam()->supported()) GTEST_SKIP() << "this processor has no " << GetParam()->name;
+        if (!GetParam().needs.processor()) GTEST_SKIP() << "this processor has no " << GetParam().name;
     }
     void expect_reference(const Case& test) {
-        EXPECT_TRUE(same_bytes(test.expected(), attend(*GetParam(), test))) << test.name;
+        EXPECT_TRUE(same_bytes(test.expected(), attend(*GetParam().blocks, test))) << test.name;
     }
 };
 
@@ -241,11 +241,11 @@ TEST_P(EachFixedKernel, DoesNotDependOnWhatMemoryHeld) {
     const Case test = make_case(Kind::uniform, 97, 33, 6);
     const Values expected = test.expected();
     for (const int poison : {0x00, 0x7f, 0x80, 0xff})
-        EXPECT_TRUE(same_bytes(expected, attend(*GetParam(), test, poison))) << poison;
+        EXPECT_TRUE(same_bytes(expected, attend(*GetParam().blocks, test, poison))) << poison;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, EachFixedKernel, testing::ValuesIn(fixed_kernels()),
-                         [](const auto& instance) { return std::string(instance.param->name); });
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 } // namespace
 } // namespace hw4::cpu

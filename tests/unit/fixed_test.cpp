@@ -388,7 +388,7 @@ TEST(FixedScale, IsNeverInfinite) {
     const float k[] = {0.125f, -0.125f, 0.0625f};
     const float v[] = {1.0f, 2.0f, 3.0f};
     float out[3] = {};
-    sequential_fixed_attention(q, k, v, out, 3, 1);
+    fixed_forward({3, 3, 1, {q, k, v}, {out}});
     EXPECT_NEAR(out[0], 1.0f, 1e-6f);
     EXPECT_NEAR(out[1], 2.0f, 1e-6f);
     EXPECT_NEAR(out[2], 1.0f, 1e-6f);

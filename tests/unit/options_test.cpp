@@ -32,7 +32,7 @@ TEST_F(CommandLine, Defaults) {
     const Options options = parse({"in", "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::automatic);
-    EXPECT_EQ(options.engine.arithmetic, Arithmetic::f32);
+    EXPECT_EQ(options.engine.contract, &kF32);
     EXPECT_EQ(options.engine.kernel, "");
     EXPECT_EQ(options.engine.streams, 4);
     EXPECT_EQ(options.engine.copies, Copies::two_d);
@@ -47,11 +47,11 @@ TEST_F(CommandLine, Defaults) {
 
 TEST_F(CommandLine, EveryOption) {
     const Options options =
-        parse({"--arith", "fixed", "--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear",
+        parse({"--contract", "fixed", "--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear",
                "--threads=1024", "--time", "--json", "run.json", "--trace=run.trace", "--sync", "in", "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::cpu);
-    EXPECT_EQ(options.engine.arithmetic, Arithmetic::fixed);
+    EXPECT_EQ(options.engine.contract, &kFixed);
     EXPECT_EQ(options.engine.kernel, "neon");
     EXPECT_EQ(options.engine.streams, 16);
     EXPECT_EQ(options.engine.copies, Copies::linear);
@@ -73,11 +73,25 @@ TEST_F(CommandLine, Devices) {
                   wrong("--device '" + std::string(name) + "': need auto, gpu or cpu"));
 }
 
-TEST_F(CommandLine, Arithmetics) {
-    EXPECT_EQ(parse({"--arith", "f32", "in", "out"}).engine.arithmetic, Arithmetic::f32);
-    EXPECT_EQ(parse({"--arith=fixed", "in", "out"}).engine.arithmetic, Arithmetic::fixed);
-    for (const std::string name : {"", "F32", "float", "fixed "})
-        EXPECT_EQ(failure({"--arith", name, "in", "out"}), wrong("--arith '" + name + "': need f32 or fixed"));
+TEST_F(CommandLine, Contracts) {
+    for (const char* option : {"--contract", "--arith"}) {
+        for (const Contract* contract : contracts())
+            EXPECT_EQ(parse({option, contract->name, "in", "out"}).engine.contract, contract);
+        for (const std::string name : {"", "F32", "float", "fixed "})
+            EXPECT_EQ(failure({option, name, "in", "out"}), wrong("--contract '" + name + "': need f32 or fixed"));
+    }
+}
+
+TEST_F(CommandLine, ListsAsJsonWithAndWithoutAFile) {
+    EXPECT_FALSE(parse({"--list-kernels"}).list_as_json);
+    const Options plain = parse({"--list-kernels", "--json"});
+    EXPECT_EQ(plain.action, Action::list_kernels);
+    EXPECT_TRUE(plain.list_as_json);
+    EXPECT_EQ(plain.json, "");
+    const Options to_file = parse({"--list-kernels", "--json", "kernels.json"});
+    EXPECT_TRUE(to_file.list_as_json);
+    EXPECT_EQ(to_file.json, "kernels.json");
+    EXPECT_EQ(failure({"in", "out", "--json"}), wrong("option '--json' needs a value"));
 }
 
 TEST_F(CommandLine, KindsOfCopies) {
@@ -178,9 +192,9 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 }
 
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
-    const std::string help = kHelpText;
-    for (const char* option : {"--arith", "--device", "--kernel", "--list-kernels", "--streams", "--copies",
-                               "--threads", "--time", "--json", "--trace", "--sync", "--help", "--version"})
+    const std::string help = help_text();
+    for (const char* option : {"--contract", "--arith", "--device", "--kernel", "--list-kernels", "--streams",
+                               "--copies", "--threads", "--time", "--json", "--trace", "--sync", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,

@@ -46,15 +46,20 @@ class Passing : public Engine {
 public:
     Passing(const EngineRequest& request, int slots, int64_t batches, int64_t queries, const Faults& faults,
             Leaves leaves)
-        : shape_(request.shape), batches_(batches), queries_(queries), faults_(faults), leaves_(leaves),
+        : problem_(request.problem), batches_(batches), queries_(queries), faults_(faults), leaves_(leaves),
           in_(static_cast<size_t>(slots),
-              std::vector<float>(static_cast<size_t>(batches) * shape_.batch_input_floats())),
-          out_(static_cast<size_t>(slots), std::vector<float>(static_cast<size_t>(batches) * shape_.matrix_floats())),
+              std::vector<float>(static_cast<size_t>(batches) * problem_.batch_input_floats())),
+          out_(static_cast<size_t>(slots),
+               std::vector<float>(static_cast<size_t>(batches) * problem_.batch_output_floats())),
           unfetched_rows_(static_cast<size_t>(slots)) {}
 
     int slots() const override { return static_cast<int>(in_.size()); }
     int64_t chunk_batches() const override { return batches_; }
-    int64_t queries_at_once() const override { return queries_; }
+    int slices() const override { return static_cast<int>((problem_.queries + queries_ - 1) / queries_); }
+    RowRange completes(int64_t batches, int slice) const override {
+        const int64_t first = slice * queries_;
+        return {first, (batches - 1) * problem_.queries + std::min(queries_, problem_.queries - first)};
+    }
 
     void copy_in(const RowsIn& rows) override {
         fail_if(faults_.copy_in, copies_++, "copy_in");
@@ -71,13 +76,15 @@ public:
         fail_if(faults_.compute, computes_++, "compute");
         copy_those([&](const RowsIn& rows) { return rows.slot == work.slot; });
         std::atomic<int64_t>& unfetched = unfetched_rows_[static_cast<size_t>(work.slot)];
-        if (work.first_query == 0) {
+        const int64_t first_query = work.slice * queries_;
+        const int64_t queries = std::min(queries_, problem_.queries - first_query);
+        if (work.slice == 0) {
             EXPECT_EQ(unfetched, 0) << "slot " << work.slot;
         }
-        unfetched += work.batches * work.queries;
+        unfetched += work.batches * queries;
         for (int64_t b = 0; b < work.batches; ++b) {
-            const float* q = row(in_, work.slot, b * shape_.batch_input_rows() + work.first_query);
-            std::copy(q, q + work.queries * shape_.dim, row(out_, work.slot, b * shape_.tokens + work.first_query));
+            const float* q = row(in_, work.slot, b * problem_.batch_input_rows() + first_query);
+            std::copy(q, q + queries * problem_.dim, row(out_, work.slot, b * problem_.queries + first_query));
         }
     }
 
@@ -86,7 +93,7 @@ public:
         unfetched_rows_[static_cast<size_t>(rows.slot)] -= rows.rows;
         const float* from = row(out_, rows.slot, rows.first_row);
         if (leaves_ == Leaves::in_slot || (leaves_ == Leaves::by_turns && rows.slot % 2 == 1)) return from;
-        std::copy(from, from + rows.rows * shape_.dim, rows.staging);
+        std::copy(from, from + rows.rows * problem_.dim, rows.staging);
         return rows.staging;
     }
 
@@ -97,18 +104,18 @@ private:
         if (call == at) throw Error(ExitCode::internal, what);
     }
     float* row(std::vector<std::vector<float>>& memory, int slot, int64_t index) {
-        return memory[static_cast<size_t>(slot)].data() + index * shape_.dim;
+        return memory[static_cast<size_t>(slot)].data() + index * problem_.dim;
     }
     template <class Chosen>
     void copy_those(const Chosen& chosen) {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto rest = std::stable_partition(to_copy_.begin(), to_copy_.end(), chosen);
         for (auto rows = to_copy_.begin(); rows != rest; ++rows)
-            std::copy(rows->from, rows->from + rows->rows * shape_.dim, row(in_, rows->slot, rows->first_row));
+            std::copy(rows->from, rows->from + rows->rows * problem_.dim, row(in_, rows->slot, rows->first_row));
         to_copy_.erase(to_copy_.begin(), rest);
     }
 
-    const Shape shape_;
+    const Problem problem_;
     const int64_t batches_;
     const int64_t queries_;
     const Faults faults_;
@@ -126,7 +133,7 @@ protected:
     MakeEngine passing(int slots, int64_t batches, int64_t queries = 0, const Faults& faults = {},
                        Leaves leaves = Leaves::by_turns) {
         return [=](const EngineRequest& request) {
-            return std::make_unique<Passing>(request, slots, batches, queries > 0 ? queries : request.shape.tokens,
+            return std::make_unique<Passing>(request, slots, batches, queries > 0 ? queries : request.problem.queries,
                                              faults, leaves);
         };
     }
@@ -143,11 +150,11 @@ protected:
     }
 
     std::string queries_of_the_case() const {
-        const Shape shape = CaseReader(folder_ / "a.in").shape();
+        const Problem problem = CaseReader(folder_ / "a.in").problem();
         const std::string bytes = read_file(folder_ / "a.in").substr(12);
         std::string queries;
-        for (int64_t b = 0; b < shape.batches; ++b)
-            queries += bytes.substr(static_cast<size_t>(b) * shape.batch_input_bytes(), shape.batch_output_bytes());
+        for (int64_t b = 0; b < problem.batches; ++b)
+            queries += bytes.substr(static_cast<size_t>(b) * problem.batch_input_bytes(), problem.batch_output_bytes());
         return queries;
     }
 
@@ -215,6 +222,8 @@ TEST_F(PipelineRun, AFileMayBeAHundredTimesTheRing) {
     EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
 }
 
+std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
+
 TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
     const AttentionCase test({12, 50, 20}, CaseKind::spread, 3);
     write_file(folder_ / "a.in", test::header_bytes(12, 50, 20) + test::bytes_of(test.qkv.data(), test.qkv.size()));
@@ -224,13 +233,13 @@ TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
         EngineOptions options;
         options.chunk_batches = chunk;
         Timeline timeline;
-        const RunReport report = run_pipeline(input, output, options, kSmall, cpu::make_engine, &timeline);
+        const RunReport report = run_pipeline(input, output, options, kSmall, make_cpu_engine, &timeline);
         output.commit(false);
         EXPECT_EQ(report.engine.chunk_batches, chunk);
         EXPECT_EQ(read_file(folder_ / "a.out"), test::bytes_of(test.expected.data(), test.expected.size()));
         const TimelineSummary stages = summarise(timeline.spans());
-        EXPECT_EQ(stages[Stage::read].bytes, test.shape.input_bytes());
-        EXPECT_EQ(stages[Stage::write].bytes, test.shape.output_bytes());
+        EXPECT_EQ(stages[Stage::read].bytes, test.problem.input_bytes());
+        EXPECT_EQ(stages[Stage::write].bytes, test.problem.output_bytes());
     }
 }
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "src/commands/options.h"
+#include "src/base/version.h"
 
 namespace hw4 {
 namespace {
@@ -73,6 +73,8 @@ private:
 
 RunReport example() {
     RunReport report;
+    report.problem = {13600, 128, 32};
+    report.output_crc32 = "0badc0de";
     report.engine.device = "gpu";
     report.engine.device_name = "NVIDIA H200";
     report.engine.kernel = "tiled";
@@ -120,16 +122,16 @@ TEST(TimeTable, HasALineForEachStage) {
               "  release       0.000 ms\n"
               "  total     12500.000 ms  1.75 stages at once\n"
               "  memory: 123.5 MB on the host, of which 48.0 MB staging buffers; 170.0 MB on the GPU\n"
-              "  on gpu (NVIDIA H200), contract f32, kernel tiled, 341 batches at a time\n");
+              "  on gpu (NVIDIA H200), contract f32.forward/1, kernel tiled, 341 batches at a time\n");
 }
 
 TEST(TimeTable, KeepsLongNamesWhole) {
     RunReport report = example();
     report.engine.device_name = std::string(200, 'x');
     const std::string table = time_table(report, figures());
-    EXPECT_NE(
-        table.find("  on gpu (" + report.engine.device_name + "), contract f32, kernel tiled, 341 batches at a time\n"),
-        std::string::npos)
+    EXPECT_NE(table.find("  on gpu (" + report.engine.device_name +
+                         "), contract f32.forward/1, kernel tiled, 341 batches at a time\n"),
+              std::string::npos)
         << table;
 }
 
@@ -156,12 +158,19 @@ TEST(TraceText, HasEveryTrackAndSpan) {
 }
 
 TEST(JsonText, HasEveryField) {
-    const FlatJson json(json_text("a.in", {13600, 128, 32}, example(), figures()));
+    const FlatJson json(json_text("a.in", example(), figures()));
     EXPECT_EQ(json["hw4_version"], '"' + std::string(kVersion) + '"');
+    EXPECT_EQ(json["operation"], "\"forward\"");
     EXPECT_EQ(json["contract"], "\"f32\"");
+    EXPECT_EQ(json["revision"], "\"f32.forward/1\"");
+    EXPECT_EQ(json["mask"], "\"none\"");
+    EXPECT_EQ(json["heads"], "1");
+    EXPECT_EQ(json["kv_heads"], "1");
+    EXPECT_EQ(json["output_crc32"], "\"0badc0de\"");
     EXPECT_EQ(json["input"], "\"a.in\"");
     EXPECT_EQ(json["batches"], "13600");
-    EXPECT_EQ(json["tokens"], "128");
+    EXPECT_EQ(json["queries"], "128");
+    EXPECT_EQ(json["keys"], "128");
     EXPECT_EQ(json["dim"], "32");
     EXPECT_EQ(json["device"], "\"gpu\"");
     EXPECT_EQ(json["device_name"], "\"NVIDIA H200\"");
@@ -189,26 +198,24 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["total_seconds"], "12.5");
     EXPECT_EQ(json["flop"], "2.85212672e+10");
     EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
-    EXPECT_EQ(json.size(), 46u);
+    EXPECT_EQ(json.size(), 53u);
 }
 
 TEST(JsonText, NamesTheContractOfTheKernel) {
     RunReport report = example();
-    report.engine.arithmetic = Arithmetic::fixed;
-    EXPECT_EQ(FlatJson(json_text("a.in", {1, 1, 1}, report, figures()))["contract"], "\"fixed\"");
-    EXPECT_NE(time_table(report, figures()).find("contract fixed"), std::string::npos);
+    report.engine.contract = &kFixed;
+    EXPECT_EQ(FlatJson(json_text("a.in", report, figures()))["contract"], "\"fixed\"");
+    EXPECT_NE(time_table(report, figures()).find("contract fixed.forward/2,"), std::string::npos);
 }
 
 TEST(JsonText, NoKernelTimeIsNoInfiniteSpeed) {
     RunFigures none = figures();
     none.stages[Stage::kernel].seconds = 0.0;
-    EXPECT_EQ(FlatJson(json_text("a.in", {1, 1, 1}, example(), none))["kernel_tflop_per_second"], "0");
+    EXPECT_EQ(FlatJson(json_text("a.in", example(), none))["kernel_tflop_per_second"], "0");
 }
 
 TEST(JsonText, EscapesOddFileNames) {
-    const auto input = [](const std::string& name) {
-        return FlatJson(json_text(name, {1, 1, 1}, example(), figures()))["input"];
-    };
+    const auto input = [](const std::string& name) { return FlatJson(json_text(name, example(), figures()))["input"]; };
     EXPECT_EQ(input("a \"b\" \\c/d"), R"("a \"b\" \\c/d")");
     EXPECT_EQ(input("tab\tline\nend\r"), R"("tab\u0009line\u000aend\u000d")");
     EXPECT_EQ(input("\x01\x1f\x7f"), R"("\u0001\u001f\u007f")");

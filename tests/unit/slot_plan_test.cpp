@@ -16,19 +16,19 @@ TEST(SlotPlanTest, SharesASmallCaseAmongTheStreams) {
 TEST(SlotPlanTest, KeepsTheChunksOfALargeCaseSmall) {
     const SlotPlan plan = plan_slots({13600, 128, 32}, {});
     EXPECT_EQ(plan.slots, 4);
-    const Shape one_batch{1, 128, 32};
+    const Problem one_batch{1, 128, 32};
     EXPECT_LE(static_cast<size_t>(plan.batches) * one_batch.batch_input_bytes(), size_t{8} << 20);
 }
 
 TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
-    const Shape shape{1000000, 100, 1};
-    const SlotPlan plan = plan_slots(shape, {});
-    EXPECT_LE(static_cast<size_t>(plan.batches) * device_bytes_per_batch(shape, Copies::two_d), kSlotDeviceBytes);
+    const Problem problem{1000000, 100, 1};
+    const SlotPlan plan = plan_slots(problem, {});
+    EXPECT_LE(static_cast<size_t>(plan.batches) * device_bytes_per_batch(problem, Copies::two_d), kSlotDeviceBytes);
     EXPECT_GE(plan.batches, 1);
     EngineOptions packed;
     packed.copies = Copies::linear;
-    EXPECT_GT(plan_slots(shape, packed).batches, plan.batches);
-    EXPECT_EQ(device_bytes_per_batch(shape, Copies::linear), size_t{4 * 100 * sizeof(float)});
+    EXPECT_GT(plan_slots(problem, packed).batches, plan.batches);
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), size_t{4 * 100 * sizeof(float)});
 }
 
 TEST(SlotPlanTest, PadsRowsAsTheDeviceDoes) {
@@ -41,8 +41,9 @@ TEST(SlotPlanTest, PadsRowsAsTheDeviceDoes) {
 TEST(SlotPlanTest, IsTheSameForBothKindsOfCopiesOnOrdinaryCases) {
     EngineOptions packed;
     packed.copies = Copies::linear;
-    for (const Shape& shape : {Shape{320, 128, 32}, Shape{13600, 128, 32}, Shape{500, 2048, 64}, Shape{4, 16384, 64}})
-        EXPECT_EQ(plan_slots(shape, packed), plan_slots(shape, {}));
+    for (const Problem& problem :
+         {Problem{320, 128, 32}, Problem{13600, 128, 32}, Problem{500, 2048, 64}, Problem{4, 16384, 64}})
+        EXPECT_EQ(plan_slots(problem, packed), plan_slots(problem, {}));
 }
 
 TEST(SlotPlanTest, TakesOneBatchHoweverLarge) {
@@ -57,21 +58,21 @@ TEST(SlotPlanTest, ObeysAnExplicitChunk) {
 }
 
 TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
-    const Shape huge{1, 300000, 64};
+    const Problem huge{1, 300000, 64};
     EXPECT_GT(device_bytes_per_batch(huge, Copies::two_d), kSlotDeviceBytes);
     EXPECT_EQ(plan_queries(huge, {}, 1), kSliceQueries);
     EXPECT_EQ(kSliceQueries % kQueryStep, 0);
-    const Shape fitting{1, 1 << 17, 128}; // just the size of a slot
+    const Problem fitting{1, 1 << 17, 128}; // just the size of a slot
     EXPECT_EQ(device_bytes_per_batch(fitting, Copies::two_d), kSlotDeviceBytes);
-    EXPECT_EQ(plan_queries(fitting, {}, 1), fitting.tokens);
-    for (const Shape& shape : {Shape{2, 32768, 64}, Shape{4, 16384, 64}, Shape{13600, 128, 32}})
-        EXPECT_EQ(plan_queries(shape, {}, plan_slots(shape, {}).batches), shape.tokens);
+    EXPECT_EQ(plan_queries(fitting, {}, 1), fitting.queries);
+    for (const Problem& problem : {Problem{2, 32768, 64}, Problem{4, 16384, 64}, Problem{13600, 128, 32}})
+        EXPECT_EQ(plan_queries(problem, {}, plan_slots(problem, {}).batches), problem.queries);
 }
 
 TEST(SlotPlanTest, TakesALongSequenceInEightSlices) {
-    const Shape shape{1, 1 << 18, 64};
-    EXPECT_EQ(plan_slots(shape, {}), kSmallestPlan);
-    EXPECT_EQ(plan_queries(shape, {}, 1), shape.tokens / 8);
+    const Problem problem{1, 1 << 18, 64};
+    EXPECT_EQ(plan_slots(problem, {}), kSmallestPlan);
+    EXPECT_EQ(plan_queries(problem, {}, 1), problem.queries / 8);
 }
 
 TEST(SlotPlanTest, ObeysAnExplicitSliceOfASingleBatch) {

@@ -8,9 +8,9 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 
 TEST(StagingPlan, KeepsALargeFileInFewBuffers) {
-    for (const Shape& shape :
-         {Shape{500, 2048, 64}, Shape{9600, 128, 64}, Shape{1, 1 << 20, 64}, Shape{1 << 24, 1, 1}}) {
-        const StagingPlan plan = plan_staging(shape, true, true, {});
+    for (const Problem& problem :
+         {Problem{500, 2048, 64}, Problem{9600, 128, 64}, Problem{1, 1 << 20, 64}, Problem{1 << 24, 1, 1}}) {
+        const StagingPlan plan = plan_staging(problem, true, true, {});
         EXPECT_EQ(plan.readers, 8);
         EXPECT_EQ(plan.writers, 4);
         EXPECT_EQ(plan.ring_buffers, 16);
@@ -48,11 +48,11 @@ TEST(StagingPlan, TakesNoMoreThanTheFileNeeds) {
 }
 
 TEST(StagingPlan, OneThreadForAPipe) {
-    const Shape shape{500, 2048, 64};
-    EXPECT_EQ(plan_staging(shape, false, true, {}).readers, 1);
-    EXPECT_EQ(plan_staging(shape, false, true, {}).writers, 4);
-    EXPECT_EQ(plan_staging(shape, true, false, {}).readers, 8);
-    EXPECT_EQ(plan_staging(shape, true, false, {}).writers, 1);
+    const Problem problem{500, 2048, 64};
+    EXPECT_EQ(plan_staging(problem, false, true, {}).readers, 1);
+    EXPECT_EQ(plan_staging(problem, false, true, {}).writers, 4);
+    EXPECT_EQ(plan_staging(problem, true, false, {}).readers, 8);
+    EXPECT_EQ(plan_staging(problem, true, false, {}).writers, 1);
 }
 
 TEST(StagingPlan, ABufferHoldsAtLeastARow) {

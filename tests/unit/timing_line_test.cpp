@@ -6,7 +6,8 @@ namespace hw4::gpu {
 namespace {
 
 TEST(TimingLine, HasTheShape) {
-    EXPECT_EQ(shape_fields({4, 16384, 64}), "\"batches\": 4, \"tokens\": 16384, \"dim\": 64, \"flop\": 2.74877907e+11");
+    EXPECT_EQ(problem_fields({4, 16384, 64}),
+              "\"batches\": 4, \"tokens\": 16384, \"dim\": 64, \"flop\": 2.74877907e+11");
 }
 
 TEST(TimingLine, HasEverySample) {

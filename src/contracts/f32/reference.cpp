@@ -1,8 +1,10 @@
 // The contract "f32" as one thread with plain loops, in the order src/contracts/f32/forward.h states it.
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
+#include "src/contracts/f32/forward.h"
 #include "src/contracts/fma_clones.h"
 #include "src/contracts/reference.h"
 
@@ -70,11 +72,15 @@ void fold_segment(Row& row, Scale scale) {
 
 } // namespace
 
-void sequential_attention(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d) {
+void f32_forward(const UnitOperands& unit) {
+    const auto [q, k, v] = std::tuple(unit.in[0], unit.in[1], unit.in[2]);
+    float* out = unit.out[0];
+    const int64_t n = unit.keys;
+    const int64_t d = unit.dim;
     const Scale scale = scale_for(d);
     const std::vector<float> kt = transpose_in_tiles(k, n, d);
-    for (int64_t first_row = 0; first_row < n; first_row += kQueryBlock) {
-        std::vector<Row> rows(static_cast<size_t>(std::min<int64_t>(kQueryBlock, n - first_row)), Row(d));
+    for (int64_t first_row = 0; first_row < unit.queries; first_row += kQueryBlock) {
+        std::vector<Row> rows(static_cast<size_t>(std::min<int64_t>(kQueryBlock, unit.queries - first_row)), Row(d));
         for (int64_t j = 0; j < n; j += kKeyTile) {
             const int keys = static_cast<int>(std::min<int64_t>(kKeyTile, n - j));
             const bool segment_ends = (j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= n;

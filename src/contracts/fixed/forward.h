@@ -53,8 +53,6 @@
 
 namespace hw4::fixed {
 
-constexpr const char* kContractName = "fixed";
-
 constexpr int kTileKeys = 64;
 constexpr int kMostColumns = 256;        // |x| stays below 2^30 up to here
 constexpr int kDigits = 3;               // of every number

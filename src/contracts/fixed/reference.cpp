@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "src/contracts/fixed/forward.h"
@@ -144,15 +145,19 @@ HW4_FMA_CLONES void attend_tile(Row& row, const Digits& k, const Digits& v, int 
 
 } // namespace
 
-void sequential_fixed_attention(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d) {
+void fixed_forward(const UnitOperands& unit) {
+    const auto [q, k, v] = std::tuple(unit.in[0], unit.in[1], unit.in[2]);
+    float* out = unit.out[0];
+    const int64_t n = unit.keys;
+    const int64_t d = unit.dim;
     const float factor = query_factor(scale_for(d).c);
     const std::vector<Digits> k_tiles = digits_in_tiles(k, n, d);
     const std::vector<Digits> v_tiles = digits_in_tiles(v, n, d);
     const int least_v_exponent = least_exponent(v_tiles);
     const Factors result_scale = result_factors(24 - least_v_exponent);
-    for (int64_t first_row = 0; first_row < n; first_row += kQueryBlock) {
+    for (int64_t first_row = 0; first_row < unit.queries; first_row += kQueryBlock) {
         std::vector<Row> rows;
-        for (int64_t i = first_row; i < std::min(first_row + kQueryBlock, n); ++i)
+        for (int64_t i = first_row; i < std::min(first_row + kQueryBlock, unit.queries); ++i)
             rows.push_back(start_row(q + i * d, d, factor));
         for (size_t tile = 0; tile < k_tiles.size(); ++tile) {
             const auto keys =

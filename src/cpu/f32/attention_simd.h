@@ -16,7 +16,7 @@
 #include <new>
 #include <type_traits>
 
-#include "src/cpu/kernel.h"
+#include "src/cpu/block_kernel.h"
 
 namespace hw4::cpu {
 
@@ -118,9 +118,9 @@ struct Attention {
         bool ends_segment; // both where the last segment has one tile
         Tile(const RowBlock& block, int64_t first_key)
             : k(block.k + first_key * block.dim), v(block.v + first_key * block.dim),
-              keys(static_cast<int>(block.tokens - first_key < kKeyTile ? block.tokens - first_key : kKeyTile)),
+              keys(static_cast<int>(block.keys - first_key < kKeyTile ? block.keys - first_key : kKeyTile)),
               starts_segment(first_key % kSegmentKeys == 0),
-              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= block.tokens) {}
+              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= block.keys) {}
     };
 
     // What a panel's chains start from, at place `at` of [kColumns][kRows].
@@ -403,7 +403,7 @@ struct Attention {
             start_group(w.groups[g], rows_of(g).total, padded);
             if (!is_long(dim)) pack_queries(rows_of(g), 0, dim);
         }
-        for (int64_t j = 0; j < block.tokens; j += kKeyTile) {
+        for (int64_t j = 0; j < block.keys; j += kKeyTile) {
             const Tile tile(block, j);
             if (!is_long(dim)) {
                 pack_keys(tile, 0, dim, w.kt);

@@ -46,14 +46,12 @@ bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_suppor
 
 } // namespace
 
-const Kernel& avx2_kernel() {
-    static constexpr Kernel kernel = {"avx2",
-                                      "8 rows a vector, AVX2 and FMA",
-                                      supported,
-                                      Attention<Avx2>::kBlockRows,
-                                      Attention<Avx2>::workspace_floats,
-                                      Attention<Avx2>::attend};
-    return kernel;
+const BlockKernel& f32_avx2_blocks() {
+    static constexpr BlockKernel blocks = {.supported = supported,
+                                           .block_rows = Attention<Avx2>::kBlockRows,
+                                           .workspace_floats = Attention<Avx2>::workspace_floats,
+                                           .attend = Attention<Avx2>::attend};
+    return blocks;
 }
 
 } // namespace hw4::cpu

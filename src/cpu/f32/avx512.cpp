@@ -48,14 +48,12 @@ bool supported() { return __builtin_cpu_supports("avx512f"); }
 
 } // namespace
 
-const Kernel& avx512_kernel() {
-    static constexpr Kernel kernel = {"avx512",
-                                      "16 rows a vector, AVX-512",
-                                      supported,
-                                      Attention<Avx512>::kBlockRows,
-                                      Attention<Avx512>::workspace_floats,
-                                      Attention<Avx512>::attend};
-    return kernel;
+const BlockKernel& f32_avx512_blocks() {
+    static constexpr BlockKernel blocks = {.supported = supported,
+                                           .block_rows = Attention<Avx512>::kBlockRows,
+                                           .workspace_floats = Attention<Avx512>::workspace_floats,
+                                           .attend = Attention<Avx512>::attend};
+    return blocks;
 }
 
 } // namespace hw4::cpu

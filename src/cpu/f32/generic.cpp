@@ -67,14 +67,12 @@ HW4_INLINE bool any_above(const Generic& a, const Generic& b) {
 
 } // namespace
 
-const Kernel& generic_kernel() {
-    static constexpr Kernel kernel = {"generic",
-                                      "plain C++, any processor",
-                                      [] { return true; },
-                                      Attention<Generic>::kBlockRows,
-                                      Attention<Generic>::workspace_floats,
-                                      Attention<Generic>::attend};
-    return kernel;
+const BlockKernel& f32_generic_blocks() {
+    static constexpr BlockKernel blocks = {.supported = [] { return true; },
+                                           .block_rows = Attention<Generic>::kBlockRows,
+                                           .workspace_floats = Attention<Generic>::workspace_floats,
+                                           .attend = Attention<Generic>::attend};
+    return blocks;
 }
 
 } // namespace hw4::cpu

@@ -48,14 +48,12 @@ HW4_INLINE Neon add_exponent(Neon y, Neon t) {
 
 } // namespace
 
-const Kernel& neon_kernel() {
-    static constexpr Kernel kernel = {"neon",
-                                      "4 rows a vector, ARM Advanced SIMD",
-                                      [] { return true; },
-                                      Attention<Neon>::kBlockRows,
-                                      Attention<Neon>::workspace_floats,
-                                      Attention<Neon>::attend};
-    return kernel;
+const BlockKernel& f32_neon_blocks() {
+    static constexpr BlockKernel blocks = {.supported = [] { return true; },
+                                           .block_rows = Attention<Neon>::kBlockRows,
+                                           .workspace_floats = Attention<Neon>::workspace_floats,
+                                           .attend = Attention<Neon>::attend};
+    return blocks;
 }
 
 } // namespace hw4::cpu

@@ -24,7 +24,7 @@
 #include <new>
 #include <type_traits>
 
-#include "src/cpu/kernel.h"
+#include "src/cpu/block_kernel.h"
 
 namespace hw4::cpu {
 
@@ -62,7 +62,7 @@ struct FixedAttention {
     static HW4_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
     static HW4_INLINE int64_t rounded_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
     static HW4_INLINE int64_t steps(int64_t depth) { return (depth + kDepth - 1) / kDepth; }
-    static HW4_INLINE int64_t tiles_of(int64_t tokens) { return (tokens + kTileKeys - 1) / kTileKeys; }
+    static HW4_INLINE int64_t tiles_of(int64_t keys) { return (keys + kTileKeys - 1) / kTileKeys; }
 
     // ---- A prepared batch: its tiles one after the other
 
@@ -86,8 +86,8 @@ struct FixedAttention {
         static size_t lines(size_t size) { return (size + kLine - 1) / kLine * kLine; }
     };
 
-    static size_t prepared_bytes(int64_t tokens, int64_t dim) {
-        return static_cast<size_t>(tiles_of(tokens)) * TileLayout(dim).bytes;
+    static size_t prepared_bytes(int64_t keys, int64_t dim) {
+        return static_cast<size_t>(tiles_of(keys)) * TileLayout(dim).bytes;
     }
 
     // ---- Numbers to words
@@ -252,7 +252,7 @@ struct FixedAttention {
         const TileLayout layout(tiles.dim);
         for (int64_t tile = tiles.first; tile < tiles.end; ++tile) {
             auto* const to = static_cast<uint8_t*>(prepared) + static_cast<size_t>(tile) * layout.bytes;
-            const int64_t keys = least(kTileKeys, tiles.tokens - tile * kTileKeys);
+            const int64_t keys = least(kTileKeys, tiles.keys - tile * kTileKeys);
             const float* const k = tiles.k + tile * kTileKeys * tiles.dim;
             const float* const v = tiles.v + tile * kTileKeys * tiles.dim;
             const TileHead head = {fixed::tile_exponent(largest_of(k, keys * tiles.dim)),
@@ -543,7 +543,7 @@ struct FixedAttention {
         const Workspace w(workspace, block.rows, block.dim);
         const TileLayout layout(block.dim);
         const auto* const prepared = static_cast<const uint8_t*>(block.prepared);
-        const int64_t tile_count = tiles_of(block.tokens);
+        const int64_t tile_count = tiles_of(block.keys);
         int least_v_exponent = INT32_MAX;
         for (int64_t tile = 0; tile < tile_count; ++tile) {
             const int exponent = head_of(prepared + static_cast<size_t>(tile) * layout.bytes).v_exponent;
@@ -559,7 +559,7 @@ struct FixedAttention {
         for (int64_t t = 0; t < tile_count; ++t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const Tile tile = {at + kLine, at + layout.v, head_of(at),
-                               static_cast<int>(least(kTileKeys, block.tokens - t * kTileKeys)), t == 0};
+                               static_cast<int>(least(kTileKeys, block.keys - t * kTileKeys)), t == 0};
             for (int64_t g = 0; g < groups; ++g)
                 attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, least_v_exponent);
         }
@@ -569,9 +569,13 @@ struct FixedAttention {
                        block.out + g * kRows * block.dim);
     }
 
-    static constexpr Kernel kernel(const char* name, const char* idea, bool (*supported)()) {
-        return {name,           idea,   supported, kBlockRows, workspace_floats, attend, Arithmetic::fixed,
-                prepared_bytes, prepare};
+    static constexpr BlockKernel blocks(bool (*supported)()) {
+        return {.supported = supported,
+                .block_rows = kBlockRows,
+                .workspace_floats = workspace_floats,
+                .attend = attend,
+                .prepared_bytes = prepared_bytes,
+                .prepare = prepare};
     }
 };
 

@@ -92,10 +92,9 @@ bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_suppor
 
 } // namespace
 
-const Kernel& fixed_avx2_kernel() {
-    static constexpr Kernel kernel =
-        FixedAttention<Avx2>::kernel("fixed_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", supported);
-    return kernel;
+const BlockKernel& fixed_avx2_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Avx2>::blocks(supported);
+    return blocks;
 }
 
 } // namespace hw4::cpu

@@ -190,10 +190,9 @@ bool supported() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_sup
 
 } // namespace
 
-const Kernel& fixed_avx512_kernel() {
-    static constexpr Kernel kernel =
-        FixedAttention<Avx512Vnni>::kernel("fixed_avx512", "16 rows a vector, AVX512-VNNI dot products", supported);
-    return kernel;
+const BlockKernel& fixed_avx512_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Avx512Vnni>::blocks(supported);
+    return blocks;
 }
 
 } // namespace hw4::cpu

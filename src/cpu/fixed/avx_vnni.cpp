@@ -110,10 +110,9 @@ bool supported() {
 
 } // namespace
 
-const Kernel& fixed_avx_vnni_kernel() {
-    static constexpr Kernel kernel =
-        FixedAttention<AvxVnni>::kernel("fixed_avx_vnni", "8 rows a vector, AVX-VNNI dot products", supported);
-    return kernel;
+const BlockKernel& fixed_avx_vnni_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<AvxVnni>::blocks(supported);
+    return blocks;
 }
 
 } // namespace hw4::cpu

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "src/contracts/fma_clones.h"
-#include "src/cpu/kernel.h"
+#include "src/cpu/block_kernel.h"
 
 namespace hw4::cpu {
 namespace {
@@ -25,17 +25,17 @@ struct TileExponents {
     int32_t v;
 };
 
-size_t tile_count(int64_t tokens) { return static_cast<size_t>((tokens + kTileKeys - 1) / kTileKeys); }
+size_t tile_count(int64_t keys) { return static_cast<size_t>((keys + kTileKeys - 1) / kTileKeys); }
 size_t matrix_digits(int64_t dim) { return static_cast<size_t>(kTileKeys * dim); } // of one place
 size_t tile_digits(int64_t dim) { return size_t{2} * kDigits * matrix_digits(dim); }
 
-size_t prepared_bytes(int64_t tokens, int64_t dim) {
-    const size_t tiles = tile_count(tokens);
+size_t prepared_bytes(int64_t keys, int64_t dim) {
+    const size_t tiles = tile_count(keys);
     return in_lines(tiles * sizeof(TileExponents)) + tiles * tile_digits(dim) * sizeof(int16_t);
 }
 
-size_t digits_offset(size_t tile, int64_t tokens, int64_t dim) {
-    return in_lines(tile_count(tokens) * sizeof(TileExponents)) + tile * tile_digits(dim) * sizeof(int16_t);
+size_t digits_offset(size_t tile, int64_t keys, int64_t dim) {
+    return in_lines(tile_count(keys) * sizeof(TileExponents)) + tile * tile_digits(dim) * sizeof(int16_t);
 }
 
 float largest_of(const float* x, size_t count) {
@@ -70,9 +70,9 @@ void prepare(const KeyTiles& tiles, void* prepared) {
     for (int64_t tile = tiles.first; tile < tiles.end; ++tile) {
         const int64_t key = tile * kTileKeys;
         const auto index = static_cast<size_t>(tile);
-        void* digits = static_cast<char*>(prepared) + digits_offset(index, tiles.tokens, tiles.dim);
+        void* digits = static_cast<char*>(prepared) + digits_offset(index, tiles.keys, tiles.dim);
         prepare_tile(tiles.k + key * tiles.dim, tiles.v + key * tiles.dim,
-                     std::min<int64_t>(kTileKeys, tiles.tokens - key), tiles.dim, exponents[index],
+                     std::min<int64_t>(kTileKeys, tiles.keys - key), tiles.dim, exponents[index],
                      static_cast<int16_t*>(digits));
     }
 }
@@ -199,14 +199,14 @@ int least_v_exponent(const TileExponents* exponents, size_t tiles) {
 void attend(const RowBlock& block, float* workspace) {
     const Workspace w(workspace, block.rows, block.dim);
     const auto* exponents = static_cast<const TileExponents*>(block.prepared);
-    const size_t tiles = tile_count(block.tokens);
+    const size_t tiles = tile_count(block.keys);
     const int least = least_v_exponent(exponents, tiles);
     for (int64_t i = 0; i < block.rows; ++i)
         start_row(block.q + i * block.dim, block.dim, query_factor(block.scale.c), w.rows[i], w.o + i * block.dim,
                   w.q + i * kDigits * block.dim);
     for (size_t index = 0; index < tiles; ++index) {
-        const void* digits = static_cast<const char*>(block.prepared) + digits_offset(index, block.tokens, block.dim);
-        const int64_t keys_left = block.tokens - static_cast<int64_t>(index) * kTileKeys;
+        const void* digits = static_cast<const char*>(block.prepared) + digits_offset(index, block.keys, block.dim);
+        const int64_t keys_left = block.keys - static_cast<int64_t>(index) * kTileKeys;
         const Tile tile = {static_cast<const int16_t*>(digits), exponents[index],
                            static_cast<int>(std::min<int64_t>(kTileKeys, keys_left))};
         for (int64_t i = 0; i < block.rows; ++i)
@@ -222,17 +222,14 @@ void attend(const RowBlock& block, float* workspace) {
 
 } // namespace
 
-const Kernel& fixed_generic_kernel() {
-    static constexpr Kernel kernel = {"fixed_generic",
-                                      "digits in plain C++, any processor",
-                                      [] { return true; },
-                                      kBlockRows,
-                                      workspace_floats,
-                                      attend,
-                                      Arithmetic::fixed,
-                                      prepared_bytes,
-                                      prepare};
-    return kernel;
+const BlockKernel& fixed_generic_blocks() {
+    static constexpr BlockKernel blocks = {.supported = [] { return true; },
+                                           .block_rows = kBlockRows,
+                                           .workspace_floats = workspace_floats,
+                                           .attend = attend,
+                                           .prepared_bytes = prepared_bytes,
+                                           .prepare = prepare};
+    return blocks;
 }
 
 } // namespace hw4::cpu

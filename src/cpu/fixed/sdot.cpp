@@ -94,10 +94,9 @@ bool supported() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 
 } // namespace
 
-const Kernel& fixed_sdot_kernel() {
-    static constexpr Kernel kernel =
-        FixedAttention<Sdot>::kernel("fixed_sdot", "4 rows a vector, ARM dot products", supported);
-    return kernel;
+const BlockKernel& fixed_sdot_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Sdot>::blocks(supported);
+    return blocks;
 }
 
 } // namespace hw4::cpu

@@ -121,10 +121,9 @@ bool supported() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
 
 } // namespace
 
-const Kernel& fixed_smmla_kernel() {
-    static constexpr Kernel kernel =
-        FixedAttention<Smmla>::kernel("fixed_smmla", "4 rows a vector, ARM matrix products of bytes", supported);
-    return kernel;
+const BlockKernel& fixed_smmla_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Smmla>::blocks(supported);
+    return blocks;
 }
 
 } // namespace hw4::cpu

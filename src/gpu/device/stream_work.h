@@ -1,4 +1,4 @@
-// One operation of a stream between two events: to wait for its end, and to say on the host's timeline when it was at
+// What a stream does between two events: to wait for its end, and to say on the host's timeline when it was at
 // work.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace hw4::gpu {
 
-class Operation {
+class TimedWork {
 public:
-    explicit Operation(bool timed)
+    explicit TimedWork(bool timed)
         : started_(timed ? make_event() : Event()),
           done_(make_event(cudaEventBlockingSync | (timed ? 0u : cudaEventDisableTiming))) {}
 
@@ -48,11 +48,11 @@ public:
 
     bool wanted() const { return timeline_ != nullptr; }
 
-    // An operation that is over.
-    void add(const Operation& operation, int stream, Stage stage, size_t bytes) const {
+    // Work that is over.
+    void add(const TimedWork& work, int stream, Stage stage, size_t bytes) const {
         if (!wanted()) return;
-        timeline_->add({tracks_[static_cast<size_t>(stream)], stage, seconds(operation.started()),
-                        seconds(operation.done()), bytes});
+        timeline_->add(
+            {tracks_[static_cast<size_t>(stream)], stage, seconds(work.started()), seconds(work.done()), bytes});
     }
 
 private:
@@ -70,31 +70,31 @@ private:
     double zero_seconds_ = 0;
 };
 
-// Operations that are waited for together, with the events of those before them.
-class Operations {
+// Several that are waited for together, with the events of those before them.
+class TimedWorks {
 public:
     // The next one, on that stream; its begin() and end() are the caller's.
-    Operation& add(int stream, size_t bytes, bool timed) {
+    TimedWork& add(int stream, size_t bytes, bool timed) {
         if (used_ == list_.size()) list_.emplace_back(timed);
         Entry& entry = list_[used_++];
         entry.stream = stream;
         entry.bytes = bytes;
-        return entry.operation;
+        return entry.work;
     }
 
     // Waits for all and writes them down; then there are none.
     void settle(Stage stage, const StreamTimes& times) {
         for (size_t i = 0; i < used_; ++i) {
-            list_[i].operation.wait();
-            times.add(list_[i].operation, list_[i].stream, stage, list_[i].bytes);
+            list_[i].work.wait();
+            times.add(list_[i].work, list_[i].stream, stage, list_[i].bytes);
         }
         used_ = 0;
     }
 
 private:
     struct Entry {
-        explicit Entry(bool timed) : operation(timed) {}
-        Operation operation;
+        explicit Entry(bool timed) : work(timed) {}
+        TimedWork work;
         int stream = 0;
         size_t bytes = 0;
     };

@@ -17,8 +17,8 @@ struct AheadTiles {
     static constexpr bool kWoven = false;
 };
 
-void launch_ahead_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_tiles<AheadTiles>(args, stream);
+void launch_ahead_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_tiles<AheadTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("ahead_tiles");
 }
 

@@ -19,8 +19,8 @@ struct AsyncTiles {
     static constexpr bool kWoven = false;
 };
 
-void launch_async_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_tiles<AsyncTiles>(args, stream);
+void launch_async_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_tiles<AsyncTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("async_tiles");
 }
 

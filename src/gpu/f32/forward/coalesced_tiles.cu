@@ -23,8 +23,8 @@ struct CoalescedTiles {
 
 } // namespace
 
-void launch_coalesced_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_row_tiles<CoalescedTiles>(args, stream);
+void launch_coalesced_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_row_tiles<CoalescedTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("coalesced_tiles");
 }
 

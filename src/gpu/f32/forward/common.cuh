@@ -1,38 +1,37 @@
 // What the exact kernels share: where the matrices stand, and reductions over a warp in the contract's order.
 #pragma once
 
-#include "src/gpu/kernels.h"
+#include "src/gpu/common/forward_args.h"
 
 namespace hw4::gpu {
 
 constexpr int kWarpSize = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-// The matrices of a batch, [tokens][dim] each.
-struct BatchMatrices {
-    const float* q; // rows args.qkv_stride apart
+// The first rows of a unit's matrices.
+struct UnitMatrices {
+    const float* q;
     const float* k;
     const float* v;
-    float* out; // rows args.out_stride apart
+    float* out;
 };
 
-__device__ __forceinline__ BatchMatrices matrices_of(const KernelArgs& args, int64_t batch) {
-    const size_t matrix = static_cast<size_t>(args.tokens) * args.qkv_stride;
-    const float* q = args.qkv + static_cast<size_t>(batch) * 3 * matrix;
-    return {q, q + matrix, q + 2 * matrix, args.out + static_cast<size_t>(batch * args.tokens) * args.out_stride};
+__device__ __forceinline__ UnitMatrices matrices_of(const ForwardArgs& args, uint32_t unit) {
+    const HeadPlace at = head_place(args, unit);
+    return {args.q.of(at.batch, at.head), args.k.of(at.batch, at.kv_head), args.v.of(at.batch, at.kv_head),
+            args.out.of(at.batch, at.head)};
 }
 
-// Blocks of T::kRows query rows that a batch makes.
+// Blocks of T::kRows query rows that a unit makes.
 template <class T>
-__host__ __device__ int64_t row_blocks_of(const KernelArgs& args) {
-    static_assert(kQueryStep % T::kRows == 0, "no block of rows may reach over a cut");
-    return (queries_of(args) + T::kRows - 1) / T::kRows;
+__host__ __device__ int64_t row_blocks_of(const ForwardArgs& args) {
+    return (args.queries + T::kRows - 1) / T::kRows;
 }
 
 // And all of them.
 template <class T>
-int64_t blocks_of(const KernelArgs& args) {
-    return args.batches * row_blocks_of<T>(args);
+int64_t blocks_of(const ForwardArgs& args) {
+    return int64_t{args.units} * row_blocks_of<T>(args);
 }
 
 __device__ __forceinline__ float warp_max(float x) {

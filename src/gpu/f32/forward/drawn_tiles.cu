@@ -5,7 +5,7 @@
 //           loop of p*v, so it is their instructions that come late. Here the card is filled once, and blocks draw the
 //           next row of tiles until none is left; the last two rows for each block come in pieces of two thirds, two
 //           ninths, ..., whose registers are handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
-//           Fewer than three rows for two blocks are woven_tiles'.
+//           Where rows are fewer than three for two blocks, woven_tiles takes less time (tile_queue.h).
 // Who, Memory, Order   As in woven_tiles. Scratch: 20 MB on an H200, for each launch at a time.
 // Measured  H200, TFLOP/s in one run with cuBLAS SGEMM at 51.1: t30 47.9, t22 47.6, t28 47.6, t24 47.4; t27 44.5, t21
 //           44.1, t29 43.3; t13 40.7, t11 37.1; N 16384, d 128, B 4: 47.9. t28: 86 % of the issue slots busy, 83 % of
@@ -37,35 +37,42 @@ unsigned blocks_on(const Device& device) {
 }
 
 template <class T>
-size_t drawn_bytes(const KernelArgs& args, const Device& device) {
-    return is_worth_a_queue(row_blocks<T>(args), device) ? scratch_bytes<T>(blocks_on<T>(device)) : 0;
+unsigned cut_rows_of(const ForwardArgs& args, const Device& device) {
+    return cut_rows(static_cast<unsigned>(blocks_of<T>(args)), blocks_on<T>(device));
 }
 
-} // namespace
+template <class T>
+size_t drawn_bytes(const ForwardArgs& args, const Device& device) {
+    return scratch_bytes<T>(cut_rows_of<T>(args, device));
+}
 
-size_t scratch_bytes_of_drawn_tiles(const Shape& shape, const Device& device) {
-    const KernelArgs args = args_of(shape, nullptr, 0, nullptr, 0, nullptr);
-    if (!fits_tiles(args)) return 0;
+// A part of the problem may be drawn as small blocks where the whole is as large ones.
+size_t drawn_bytes_of_parts(const ForwardArgs& args, const Device& device) {
     if (args.dim <= 32) return drawn_bytes<Tiling32<true>>(args, device);
-    // A part of the problem may be drawn as small blocks where the whole is as large ones.
     if (args.dim <= 64)
         return std::max(drawn_bytes<Tiling64<true>>(args, device), drawn_bytes<SmallTiling64<true>>(args, device));
     return std::max(drawn_bytes<Tiling128<true>>(args, device), drawn_bytes<SmallTiling128<true>>(args, device));
 }
 
-void launch_drawn_tiles_on(const Device& device, const KernelArgs& args, cudaStream_t stream) {
-    if (!fits_tiles(args)) return launch_register_rows(args, stream);
-    with_tiling<DrawnTiles>(args, device, [&](auto tiling) {
-        using T = decltype(tiling);
-        if (!is_worth_a_queue(row_blocks<T>(args), device)) return launch_woven_tiles(args, stream);
-        const unsigned blocks = blocks_on<T>(device);
-        HW4_CUDA(cudaMemsetAsync(args.scratch, 0, word_bytes(kCutRows * blocks), stream));
-        launch_tiling<T, DrawnTiles>(args, blocks, stream);
-    });
+} // namespace
+
+Plan plan_drawn_tiles(const Problem& problem, const Device& device) {
+    Plan plan = plan_tiles(problem, device);
+    if (!plan.why_not.empty()) return plan;
+    const ForwardArgs args = forward_args(problem);
+    plan.scratch_bytes = drawn_bytes_of_parts(args, device);
+    with_tiling<DrawnTiles>(
+        args, device, [&](auto tiling) { plan.pays = is_worth_a_queue(row_blocks<decltype(tiling)>(args), device); });
+    return plan;
 }
 
-void launch_drawn_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_drawn_tiles_on(current_device(), args, stream);
+void launch_drawn_tiles(const Launch& launch, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
+    with_tiling<DrawnTiles>(args, launch.device, [&](auto tiling) {
+        using T = decltype(tiling);
+        HW4_CUDA(cudaMemsetAsync(args.scratch, 0, word_bytes(cut_rows_of<T>(args, launch.device)), stream));
+        launch_tiling<T, DrawnTiles>(args, blocks_on<T>(launch.device), stream);
+    });
     HW4_CUDA_LAUNCHED("drawn_tiles");
 }
 

@@ -24,8 +24,8 @@ struct PaddedTiles {
 
 } // namespace
 
-void launch_padded_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_row_tiles<PaddedTiles>(args, stream);
+void launch_padded_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_row_tiles<PaddedTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("padded_tiles");
 }
 

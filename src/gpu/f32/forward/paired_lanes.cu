@@ -18,8 +18,8 @@ struct PairedLaneTiles {
     static constexpr bool kWoven = false;
 };
 
-void launch_paired_lanes(const KernelArgs& args, cudaStream_t stream) {
-    launch_tiles<PairedLaneTiles>(args, stream);
+void launch_paired_lanes(const Launch& launch, cudaStream_t stream) {
+    launch_tiles<PairedLaneTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("paired_lanes");
 }
 

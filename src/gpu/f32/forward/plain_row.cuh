@@ -10,22 +10,21 @@ namespace hw4::gpu {
 constexpr int kMaxChunks = 8; // columns of the output in chunks of 32: d <= 256
 
 // For the scores lane = key of the tile, for the output lane = column of each chunk. All lanes of a warp call it.
-static __device__ __noinline__ void attend_plain_row(const KernelArgs& args, int64_t batch, int64_t row) {
+static __device__ __noinline__ void attend_plain_row(const ForwardArgs& args, uint32_t unit, int64_t row) {
     const int lane = threadIdx.x % kWarpSize;
-    const BatchMatrices m = matrices_of(args, batch);
-    const float* q = m.q + static_cast<size_t>(row) * args.qkv_stride;
+    const UnitMatrices m = matrices_of(args, unit);
+    const float* q = m.q + static_cast<size_t>(row) * args.q.row;
     Reference reference = empty_reference();
     Reference total_reference = empty_reference();
     float lane_sum = 0.0f; // lane g of the contract's eight, in lanes g, g + 8, ...
     float o[kMaxChunks] = {};
     float total[kMaxChunks] = {};
 
-    for (int64_t first_key = 0; first_key < args.tokens; first_key += kKeyTile) {
-        const int keys =
-            static_cast<int>(args.tokens - first_key < kKeyTile ? args.tokens - first_key : int64_t{kKeyTile});
+    for (int64_t first_key = 0; first_key < args.keys; first_key += kKeyTile) {
+        const int keys = static_cast<int>(args.keys - first_key < kKeyTile ? args.keys - first_key : int64_t{kKeyTile});
         float s = 0.0f;
         if (lane < keys) {
-            const float* k = m.k + static_cast<size_t>(first_key + lane) * args.qkv_stride;
+            const float* k = m.k + static_cast<size_t>(first_key + lane) * args.k.row;
             for (int first = 0; first < args.dim; first += kScoreColumns) {
                 float block = 0.0f;
                 for (int t = first; t < min(first + kScoreColumns, args.dim); ++t) block = fused(q[t], k[t], block);
@@ -48,13 +47,13 @@ static __device__ __noinline__ void attend_plain_row(const KernelArgs& args, int
         lane_sum += lane_share(lane_p);
         for (int j = 0; j < keys; ++j) {
             const float p_j = __shfl_sync(kAllLanes, p, j);
-            const float* v = m.v + static_cast<size_t>(first_key + j) * args.qkv_stride;
+            const float* v = m.v + static_cast<size_t>(first_key + j) * args.v.row;
 #pragma unroll
             for (int chunk = 0; chunk < kMaxChunks; ++chunk)
                 if (chunk * kWarpSize + lane < args.dim) o[chunk] = fused(p_j, v[chunk * kWarpSize + lane], o[chunk]);
         }
         const int64_t next_key = first_key + kKeyTile;
-        if (next_key % kSegmentKeys == 0 || next_key >= args.tokens) {
+        if (next_key % kSegmentKeys == 0 || next_key >= args.keys) {
             const float alpha = rescale_factor(total_reference, reference, args.scale);
 #pragma unroll
             for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
@@ -66,7 +65,7 @@ static __device__ __noinline__ void attend_plain_row(const KernelArgs& args, int
     }
 
     const float inv = 1.0f / closed_lanes(lane_sum);
-    float* out = m.out + static_cast<size_t>(row) * args.out_stride;
+    float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
     for (int chunk = 0; chunk < kMaxChunks; ++chunk)
         if (chunk * kWarpSize + lane < args.dim) out[chunk * kWarpSize + lane] = result(total[chunk], inv);

@@ -14,16 +14,23 @@ namespace {
 
 constexpr int kWarps = 4;
 
-__global__ __launch_bounds__(kWarps* kWarpSize) void plain_rows(const __grid_constant__ KernelArgs args) {
+__global__ __launch_bounds__(kWarps* kWarpSize) void plain_rows(const __grid_constant__ ForwardArgs args) {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarpSize;
-    const int64_t queries = queries_of(args);
-    if (row < args.batches * queries) attend_plain_row(args, row / queries, args.first_query + row % queries);
+    if (row < args.units * args.queries)
+        attend_plain_row(args, static_cast<uint32_t>(row / args.queries), row % args.queries);
 }
 
 } // namespace
 
-void launch_plain_rows(const KernelArgs& args, cudaStream_t stream) {
-    const int64_t blocks = (args.batches * queries_of(args) + kWarps - 1) / kWarps;
+Plan plan_rows(const Problem&, const Device&) {
+    Plan plan;
+    plan.shared_bytes = 48 << 10; // at most what every card grants a block
+    return plan;
+}
+
+void launch_plain_rows(const Launch& launch, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
+    const int64_t blocks = (args.units * args.queries + kWarps - 1) / kWarps;
     plain_rows<<<static_cast<unsigned>(blocks), kWarps * kWarpSize, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("plain_rows");
 }

@@ -18,8 +18,8 @@
 
 namespace hw4::gpu {
 
-void launch_register_rows(const KernelArgs& args, cudaStream_t stream) {
-    launch_row_tiles<RegisterRows>(args, stream);
+void launch_register_rows(const Launch& launch, cudaStream_t stream) {
+    launch_row_tiles<RegisterRows>(launch, stream);
     HW4_CUDA_LAUNCHED("register_rows");
 }
 

@@ -14,6 +14,9 @@
 //           a tile is a segment, totals in registers.
 // Measured  H200: t28 9.99 ms (27.5 TFLOP/s), t29 17.9 ms (30.7).
 // Limits    Nothing overlaps: a block waits for its copies, then computes.
+#include <algorithm>
+#include <limits>
+
 #include "src/gpu/f32/forward/tile_launch.cuh"
 
 namespace hw4::gpu {
@@ -27,16 +30,22 @@ struct RegisterTiles {
     static constexpr bool kWoven = false;
 };
 
-void launch_register_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_tiles<RegisterTiles>(args, stream);
+void launch_register_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_tiles<RegisterTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("register_tiles");
 }
 
-size_t shared_bytes_of_tiles(int dim) {
-    if (dim <= 32) return sizeof(TileMemory<Tiling32<true>>);
-    if (dim <= 64) return sizeof(TileMemory<SmallTiling64<true>>);
-    if (dim <= 128) return sizeof(TileMemory<SmallTiling128<true>>);
-    return 0; // register_rows' own
+Plan plan_tiles(const Problem& problem, const Device&) {
+    constexpr int64_t kMostRows = std::numeric_limits<int>::max() - 1024; // kernels count them in int
+    Plan plan;
+    const int64_t rows = std::max(problem.queries, problem.keys);
+    if (rows > kMostRows)
+        plan.why_not = "takes up to " + std::to_string(kMostRows) + " rows, this case has " + std::to_string(rows);
+    // Of the smallest blocks.
+    plan.shared_bytes = problem.dim <= 32   ? sizeof(TileMemory<Tiling32<true>>)
+                        : problem.dim <= 64 ? sizeof(TileMemory<SmallTiling64<true>>)
+                                            : sizeof(TileMemory<SmallTiling128<true>>);
+    return plan;
 }
 
 } // namespace hw4::gpu

@@ -20,9 +20,9 @@ struct LaneColumns {
 };
 
 // None for a row that does not exist.
-__device__ __forceinline__ LaneColumns lane_columns(const KernelArgs& args, float* out, int64_t row, int lane) {
-    if (row >= args.tokens) return {nullptr, 0};
-    return {out + static_cast<size_t>(row) * args.out_stride + lane, (args.dim - lane + kTile - 1) / kTile};
+__device__ __forceinline__ LaneColumns lane_columns(const ForwardArgs& args, float* out, int64_t row, int lane) {
+    if (row >= args.queries) return {nullptr, 0};
+    return {out + static_cast<size_t>(row) * args.out.row + lane, (args.dim - lane + kTile - 1) / kTile};
 }
 
 // The running output in shared memory. For the totals there is no room left: they wait in the output itself.

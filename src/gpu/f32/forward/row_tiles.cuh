@@ -6,7 +6,7 @@
 //   kUnrolled   the loops over a tile's columns and keys are unrolled
 //   kRegisters  the running output and its totals are in registers instead of memory
 //
-// A block takes a tile of query rows of a batch and walks over all keys. For the scores lane = key, for the output lane
+// A block takes a tile of query rows of a unit and walks over all keys. For the scores lane = key, for the output lane
 // = column (one in each chunk of 32 columns). K and V pass through one buffer, on the rungs 32 keys and a chunk at a
 // time. How much it takes and brings at a time is its Block, which profile/row_tilings.cu varies: that may change the
 // speed, never the bytes, since whatever the buffer holds is worked on in the contract's tiles of 32 keys.
@@ -65,19 +65,26 @@ struct RowTiles {
     typename T::Output::Memory output;
 };
 
-// Fills a tile with rows and columns of a matrix [tokens][dim], zeros outside it. All threads of the block take part.
+// A unit's matrix [rows][args.dim].
+struct RowsOfUnit {
+    const float* first;
+    size_t stride;
+    int64_t rows;
+};
+
+// Fills a tile with rows and columns of a matrix, zeros outside it. All threads of the block take part.
 template <class T, int kTileRows, int kRowFloats>
-__device__ __forceinline__ void load_tile(float (&to)[kTileRows][kRowFloats], const float* matrix, int64_t first_row,
-                                          int first_column, const KernelArgs& args) {
+__device__ __forceinline__ void load_tile(float (&to)[kTileRows][kRowFloats], const RowsOfUnit& matrix,
+                                          int64_t first_row, int first_column, int dim) {
     static_assert(kTileRows * kTile % T::kThreads == 0, "every thread loads as many floats");
 #pragma unroll T::kLoads
     for (int first = 0; first < kTileRows * kTile; first += T::kThreads) {
         const int index = first + static_cast<int>(threadIdx.x);
         const int row = T::kCoalesced ? index / kTile : index % kTileRows;
         const int column = T::kCoalesced ? index % kTile : index / kTileRows;
-        const bool exists = first_row + row < args.tokens && first_column + column < args.dim;
+        const bool exists = first_row + row < matrix.rows && first_column + column < dim;
         to[row][column] =
-            exists ? matrix[static_cast<size_t>(first_row + row) * args.qkv_stride + first_column + column] : 0.0f;
+            exists ? matrix.first[static_cast<size_t>(first_row + row) * matrix.stride + first_column + column] : 0.0f;
     }
 }
 
@@ -104,46 +111,50 @@ __device__ __forceinline__ void add_values(float& o, const float (&p)[kTile], co
 }
 
 template <class T>
-__global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const __grid_constant__ KernelArgs args) {
+__global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const __grid_constant__ ForwardArgs args) {
     __shared__ RowTiles<T> tiles;
     static_assert(sizeof tiles <= kSharedBytes, "what every card grants a block");
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize; // the query row in the tile
     const int64_t row_blocks = row_blocks_of<T>(args);
-    const int64_t first_row = args.first_query + blockIdx.x % row_blocks * T::kRows;
-    const BatchMatrices m = matrices_of(args, blockIdx.x / row_blocks);
+    const int64_t first_row = blockIdx.x % row_blocks * T::kRows;
+    const UnitMatrices m = matrices_of(args, static_cast<uint32_t>(blockIdx.x / row_blocks));
+    const RowsOfUnit q{m.q, args.q.row, args.queries};
+    const RowsOfUnit k{m.k, args.k.row, args.keys};
+    const RowsOfUnit v{m.v, args.v.row, args.keys};
 
     // As many chunks as kv holds, from this one on.
-    const auto load_chunks = [&](const float* matrix, int64_t first_key, int chunk) {
+    const auto load_chunks = [&](const RowsOfUnit& matrix, int64_t first_key, int chunk) {
         __syncthreads(); // all warps have read what kv held before
 #pragma unroll T::kTilesAtOnce
         for (int tile = 0; tile < T::kKeyTiles; ++tile)
 #pragma unroll
             for (int held = 0; held < T::kHeldChunks; ++held)
-                load_tile<T>(tiles.kv[held][tile], matrix, first_key + tile * kTile, (chunk + held) * kTile, args);
+                load_tile<T>(tiles.kv[held][tile], matrix, first_key + tile * kTile, (chunk + held) * kTile, args.dim);
         __syncthreads(); // kv is complete; before the first key so is q
     };
 
 #pragma unroll 1
-    for (int chunk = 0; chunk < T::kChunks; ++chunk) load_tile<T>(tiles.q[chunk], m.q, first_row, chunk * kTile, args);
+    for (int chunk = 0; chunk < T::kChunks; ++chunk)
+        load_tile<T>(tiles.q[chunk], q, first_row, chunk * kTile, args.dim);
 
     Reference reference = empty_reference();
     Reference total_reference = empty_reference();
     float lane_sum = 0.0f; // meaningful in lanes 0..7
     typename T::Output output(tiles.output, warp, lane, lane_columns(args, m.out, first_row + warp, lane));
 
-    for (int64_t load_key = 0; load_key < args.tokens; load_key += T::kKeys) {
+    for (int64_t load_key = 0; load_key < args.keys; load_key += T::kKeys) {
         float scores[T::kKeyTiles] = {}; // of the lane's key in each tile
 #pragma unroll
         for (int tile = 0; tile < T::kKeyTiles; ++tile) {
             const int64_t first_key = load_key + tile * kTile;
-            if (tile > 0 && first_key >= args.tokens) break; // the same for the whole block
-            const bool key_exists = first_key + lane < args.tokens;
+            if (tile > 0 && first_key >= args.keys) break; // the same for the whole block
+            const bool key_exists = first_key + lane < args.keys;
 
             if (tile == 0) { // the scores of all tiles, since V takes K's place
 #pragma unroll T::kChunkUnroll
                 for (int chunk = 0; chunk < T::kChunks; ++chunk) {
-                    if (chunk % T::kHeldChunks == 0) load_chunks(m.k, load_key, chunk);
+                    if (chunk % T::kHeldChunks == 0) load_chunks(k, load_key, chunk);
                     add_score_blocks<T>(scores, tiles.q[chunk][warp], tiles.kv[chunk % T::kHeldChunks], lane);
                 }
             }
@@ -167,12 +178,12 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
 
 #pragma unroll T::kChunkUnroll
             for (int chunk = 0; chunk < T::kChunks; ++chunk) {
-                if (tile == 0 && chunk % T::kHeldChunks == 0) load_chunks(m.v, load_key, chunk);
+                if (tile == 0 && chunk % T::kHeldChunks == 0) load_chunks(v, load_key, chunk);
                 add_values<T>(output.running(chunk), tiles.p[warp], tiles.kv[chunk % T::kHeldChunks][tile], lane);
             }
 
             const int64_t next_key = first_key + kTile;
-            if (next_key % kSegmentKeys == 0 || next_key >= args.tokens) {
+            if (next_key % kSegmentKeys == 0 || next_key >= args.keys) {
                 const float alpha = rescale_factor(total_reference, reference, args.scale);
 #pragma unroll T::kChunkUnroll
                 for (int chunk = 0; chunk < T::kChunks; ++chunk) {
@@ -192,18 +203,19 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
 }
 
 template <class T>
-void launch_row_tiling(const KernelArgs& args, cudaStream_t stream) {
+void launch_row_tiling(const ForwardArgs& args, cudaStream_t stream) {
     row_tiles<T><<<static_cast<unsigned>(blocks_of<T>(args)), T::kThreads, 0, stream>>>(args);
 }
 
 // The caller checks the launch, under its rung's name.
 template <class Choices, int kChunks>
-void launch_rung(const KernelArgs& args, cudaStream_t stream) {
+void launch_rung(const ForwardArgs& args, cudaStream_t stream) {
     launch_row_tiling<RowTiling<Choices, RungBlock<Choices, kChunks>, kChunks>>(args, stream);
 }
 
 template <class Choices>
-void launch_row_tiles(const KernelArgs& args, cudaStream_t stream) {
+void launch_row_tiles(const Launch& launch, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
     if (args.dim <= 1 * kTile) return launch_rung<Choices, 1>(args, stream);
     if (args.dim <= 2 * kTile) return launch_rung<Choices, 2>(args, stream);
     if (args.dim <= 4 * kTile) return launch_rung<Choices, 4>(args, stream);

@@ -29,8 +29,8 @@ struct SharedTiles {
 
 } // namespace
 
-void launch_shared_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_row_tiles<SharedTiles>(args, stream);
+void launch_shared_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_row_tiles<SharedTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("shared_tiles");
 }
 

@@ -12,7 +12,8 @@ __device__ __forceinline__ const char* row_at(const char* first, int row, unsign
     return at;
 }
 
-// The rows of a batch's matrices. A row beyond the last is read as the last: its weight is 0, or its result is dropped.
+// The rows of one of a unit's matrices. A row beyond the last is read as the last: its weight is 0, or its result is
+// dropped.
 struct Rows {
     unsigned stride; // bytes
     int last;
@@ -21,8 +22,8 @@ struct Rows {
     __device__ const char* of(const char* first, int row) const { return row_at(first, min(row, last), stride); }
 };
 
-__device__ __forceinline__ Rows rows_of(const KernelArgs& args) {
-    return {static_cast<unsigned>(args.qkv_stride * sizeof(float)), static_cast<int>(args.tokens) - 1, args.dim};
+__device__ __forceinline__ Rows rows_of(const Matrix<const float>& matrix, int64_t count, int dim) {
+    return {static_cast<unsigned>(matrix.row * sizeof(float)), static_cast<int>(count) - 1, dim};
 }
 
 // A matrix tile that is transposed on its way, float by float: [column][row], columns kStride floats apart. A warp

@@ -87,14 +87,14 @@ __device__ __forceinline__ void add_products(float (&total)[kRowsPerThread][T::k
 // The thread's rows and columns of the result.
 template <class T, class Lanes>
 __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread][T::kCT], const RowSums& sums,
-                                             const Position& at, int first_row, int first_column,
-                                             const BatchMatrices& m, const KernelArgs& args) {
+                                             const Position& at, int first_row, int first_column, const UnitMatrices& m,
+                                             const ForwardArgs& args) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {
         const float inv = 1.0f / closed<Lanes>(sums.lane[i]);
         const int row = first_row + row_of(at, i);
-        if (row >= static_cast<int>(args.tokens)) continue;
-        float* out = m.out + static_cast<size_t>(row) * args.out_stride;
+        if (row >= static_cast<int>(args.queries)) continue;
+        float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
         for (int j = 0; j < T::kCT; j += 4) {
             const int column = first_column + place_of(at, j);
@@ -126,19 +126,19 @@ struct alignas(16) TileMemory {
 // The end of a piece: the result of its rows, or what another block goes on from.
 template <class T, class Lanes, class Work>
 __device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums, const Piece& piece,
-                                       const KernelArgs& args, const Position& at, const Work& work) {
-    const int tokens = static_cast<int>(args.tokens);
-    if (piece.end_key < tokens) return work.leave(running, sums, args, piece);
+                                       const ForwardArgs& args, const Position& at, const Work& work) {
+    if (piece.end_key < static_cast<int>(args.keys)) return work.leave(running, sums, args, piece);
     const bool strayed = running.largest > (kHeadroom - 1.0f) * args.scale.inv_c;
     if (!__syncthreads_or(strayed))
         return store_result<T, Lanes>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
-                                      at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.batch), args);
-    for (int row = at.warp; row < T::kRows && piece.first_row + row < tokens; row += T::kWarps)
-        attend_plain_row(args, piece.batch, piece.first_row + row);
+                                      at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
+    const int queries = static_cast<int>(args.queries);
+    for (int row = at.warp; row < T::kRows && piece.first_row + row < queries; row += T::kWarps)
+        attend_plain_row(args, piece.unit, piece.first_row + row);
 }
 
 template <class T, class Choices>
-__global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __grid_constant__ KernelArgs args) {
+__global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __grid_constant__ ForwardArgs args) {
 #if __CUDA_ARCH__ >= 800
     using Lanes = typename Choices::Lanes;
     constexpr bool kAsync = Choices::kAsync;
@@ -148,8 +148,9 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
     const Position at = position<Lanes>();
     const int team = at.warp / T::kTeam;
     const int part = at.warp % T::kTeam;
-    const int tokens = static_cast<int>(args.tokens);
-    const Rows rows = rows_of(args);
+    const Rows q_rows = rows_of(args.q, args.queries, args.dim);
+    const Rows k_rows = rows_of(args.k, args.keys, args.dim);
+    const Rows v_rows = rows_of(args.v, args.keys, args.dim);
     Factors score_factors{address_of(&shared.qt[0][team * kWarpRows + 4 * at.down]),
                           address_of(&shared.kt[0][part * T::kWarpKeys + 4 * at.across])};
     Factors output_factors{address_of(&shared.p[team][4 * at.down]),
@@ -161,12 +162,12 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
     TransposedCopy<T, T::kKStride, kAsync> k_copy;
     const auto copy_beginning = [&] { // of the piece to do
         const Piece piece = work.piece(args);
-        const BatchMatrices m = matrices_of(args, piece.batch);
+        const UnitMatrices m = matrices_of(args, piece.unit);
         const Position at = position<Lanes>();
         TransposedCopy<T, T::kQStride, kAsync> q_copy(m.q, piece.first_row, &shared.qt[0][0], at);
-        q_copy.whole_tile(rows, T::kRows);
+        q_copy.whole_tile(q_rows, T::kRows);
         k_copy = {m.k, piece.first_key, &shared.kt[0][0], at};
-        if (kAsync) k_copy.whole_tile(rows, T::kKeys);
+        if (kAsync) k_copy.whole_tile(k_rows, T::kKeys);
     };
     if (work.any()) copy_beginning();
 
@@ -174,7 +175,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         finish_copies();
         __syncthreads(); // Q is complete, and the first K tile if it is copied ahead
         const Piece piece = work.piece(args);
-        PlainCopy<T, kAsync> v_copy(matrices_of(args, piece.batch).v, piece.first_key, &shared.v[0][0],
+        PlainCopy<T, kAsync> v_copy(matrices_of(args, piece.unit).v, piece.first_key, &shared.v[0][0],
                                     position<Lanes>());
         Running<T> running = {};
         RowSums sums = {};
@@ -184,17 +185,18 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
 
 #pragma unroll 1
         for (int keys = piece.end_key - piece.first_key; keys > 0; keys -= T::kKeys) { // to go
-            if (!kAsync) k_copy.whole_tile(rows, T::kKeys);
-            if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(rows, 0);
+            if (!kAsync) k_copy.whole_tile(k_rows, T::kKeys);
+            if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(v_rows, 0);
             if (!kAsync) __syncthreads(); // K and V are complete
 
             float s[kRowsPerThread][T::kKT];
             score<T, Choices>(s, score_factors, [&](int block) {
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
-                if (Choices::kWoven) v_copy.template next_rows<kCount>(rows, block * kCount);
+                if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
             // The same in all lanes, as scores are finite in the contract's domain.
-            if (running.largest < 0.0f && part == 0 && starts_low<T, Lanes>(s, at, tokens, args.scale))
+            if (running.largest < 0.0f && part == 0 &&
+                starts_low<T, Lanes>(s, at, static_cast<int>(args.keys), args.scale))
                 running.largest = HUGE_VALF;
             const auto weigh_keys = [&](bool ragged) { // `ragged`: not all of the tile's are there
                 if (T::kSumsWait) sums = shared.sums.take();
@@ -215,11 +217,11 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             finish_copies();
             __syncthreads(); // V and the weights are complete; everybody is done with Q and K
 
-            if (kAsync && !Choices::kWoven) k_copy.whole_tile(rows, T::kKeys);
+            if (kAsync && !Choices::kWoven) k_copy.whole_tile(k_rows, T::kKeys);
             add_products<T, Choices>(running.total, output_factors, [&](int count) {
                 if (Choices::kWoven) // `count` is 8, 16 at d = 32: whole steps of the copy
 #pragma unroll
-                    for (int row = 0; row < count; row += k_copy.kRowsAtOnce) k_copy.next_rows(rows);
+                    for (int row = 0; row < count; row += k_copy.kRowsAtOnce) k_copy.next_rows(k_rows);
             });
             if (Choices::kWoven) k_copy.rewind(T::kKeys);
             if (T::kTeam == 2)

@@ -1,8 +1,6 @@
 // Which tiling a rung of register tiles takes for a problem, and its launch.
 #pragma once
 
-#include <limits>
-
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/f32/forward/tile_choice.h"
 #include "src/gpu/f32/forward/tile_kernel.cuh"
@@ -23,19 +21,19 @@ template <bool kWhole>
 using SmallTiling128 = Tiling<128, kWhole, 2, 4, 1>;
 
 template <class T>
-RowBlocks row_blocks(const KernelArgs& args) {
+RowBlocks row_blocks(const ForwardArgs& args) {
     return {blocks_of<T>(args), T::kBlocks};
 }
 
-// Calls visit(T()) with the tiling T for the problem; args' pointers are not looked at.
+// Calls visit(T()) with the tiling T for the problem; its matrices are not looked at.
 template <template <bool> class TilingOf, class Visit>
-void with_columns(const KernelArgs& args, Visit visit) {
+void with_columns(const ForwardArgs& args, Visit visit) {
     if (args.dim == TilingOf<true>::kDim) return visit(TilingOf<true>());
     return visit(TilingOf<false>());
 }
 
 template <template <bool> class TilingOf, template <bool> class SmallTilingOf, class Choices, class Visit>
-void with_either(const KernelArgs& args, const Device& device, Visit visit) {
+void with_either(const ForwardArgs& args, const Device& device, Visit visit) {
     using Large = TilingOf<true>;
     if (takes_small_tiling(row_blocks<Large>(args), row_blocks<SmallTilingOf<true>>(args), sizeof(TileMemory<Large>),
                            Choices::template Work<Large>::kDrawn, device))
@@ -44,21 +42,14 @@ void with_either(const KernelArgs& args, const Device& device, Visit visit) {
 }
 
 template <class Choices, class Visit>
-void with_tiling(const KernelArgs& args, const Device& device, Visit visit) {
+void with_tiling(const ForwardArgs& args, const Device& device, Visit visit) {
     if (args.dim <= 32) return with_columns<Tiling32>(args, visit);
     if (args.dim <= 64) return with_either<Tiling64, SmallTiling64, Choices>(args, device, visit);
     return with_either<Tiling128, SmallTiling128, Choices>(args, device, visit);
 }
 
-// Head sizes beyond 128 would need more registers than a thread has, and rows are counted in int: those are the last
-// simpler rung's.
-inline bool fits_tiles(const KernelArgs& args) {
-    constexpr int64_t kMostTokens = std::numeric_limits<int>::max() - 1024;
-    return args.dim <= 128 && args.tokens <= kMostTokens;
-}
-
 template <class T, class Choices>
-void launch_tiling(const KernelArgs& args, int64_t blocks, cudaStream_t stream) {
+void launch_tiling(const ForwardArgs& args, int64_t blocks, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(TileMemory<T>);
     const auto kernel = tile_kernel<T, Choices>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
@@ -67,9 +58,9 @@ void launch_tiling(const KernelArgs& args, int64_t blocks, cudaStream_t stream) 
 
 // A block for each block of rows.
 template <class Choices>
-void launch_tiles(const KernelArgs& args, cudaStream_t stream) {
-    if (!fits_tiles(args)) return launch_register_rows(args, stream);
-    with_tiling<Choices>(args, current_device(), [&](auto tiling) {
+void launch_tiles(const Launch& launch, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
+    with_tiling<Choices>(args, launch.device, [&](auto tiling) {
         using T = decltype(tiling);
         launch_tiling<T, Choices>(args, blocks_of<T>(args), stream);
     });

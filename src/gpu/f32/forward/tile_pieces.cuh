@@ -18,23 +18,23 @@ namespace hw4::gpu {
 
 struct Piece {
     unsigned row; // of tiles
-    int64_t batch;
+    uint32_t unit;
     int first_row;
     int first_key;
     int end_key;
 };
 
 template <class T>
-__device__ __forceinline__ unsigned tiles_in_row(const KernelArgs& args) {
-    return static_cast<unsigned>((args.tokens + T::kKeys - 1) / T::kKeys);
+__device__ __forceinline__ unsigned tiles_in_row(const ForwardArgs& args) {
+    return static_cast<unsigned>((args.keys + T::kKeys - 1) / T::kKeys);
 }
 
 // Tiles first to end of a row of tiles.
 template <class T>
-__device__ __forceinline__ Piece piece_of(const KernelArgs& args, unsigned row, unsigned first, unsigned end) {
+__device__ __forceinline__ Piece piece_of(const ForwardArgs& args, unsigned row, unsigned first, unsigned end) {
     const auto blocks = static_cast<unsigned>(row_blocks_of<T>(args));
-    return {row, row / blocks, static_cast<int>(args.first_query) + static_cast<int>(row % blocks) * T::kRows,
-            static_cast<int>(first) * T::kKeys, min(static_cast<int>(end) * T::kKeys, static_cast<int>(args.tokens))};
+    return {row, row / blocks, static_cast<int>(row % blocks) * T::kRows, static_cast<int>(first) * T::kKeys,
+            min(static_cast<int>(end) * T::kKeys, static_cast<int>(args.keys))};
 }
 
 // What a thread has of its rows between two tiles, but for their sums.
@@ -55,17 +55,17 @@ class WholeRows {
 public:
     static constexpr bool kDrawn = false;
 
-    __device__ WholeRows(const KernelArgs&, Draws&) {}
+    __device__ WholeRows(const ForwardArgs&, Draws&) {}
 
     __device__ __forceinline__ bool any() const { return !done_; }
-    __device__ __forceinline__ Piece piece(const KernelArgs& args) const {
+    __device__ __forceinline__ Piece piece(const ForwardArgs& args) const {
         unsigned block;
         asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block)); // not kept in a register over the loop
         return piece_of<T>(args, block, 0, tiles_in_row<T>(args));
     }
-    __device__ __forceinline__ void draw(const KernelArgs&) { done_ = true; }
-    __device__ __forceinline__ void go_on(Running<T>&, RowSums&, const KernelArgs&, const Piece&) const {}
-    __device__ __forceinline__ void leave(const Running<T>&, const RowSums&, const KernelArgs&, const Piece&) const {}
+    __device__ __forceinline__ void draw(const ForwardArgs&) { done_ = true; }
+    __device__ __forceinline__ void go_on(Running<T>&, RowSums&, const ForwardArgs&, const Piece&) const {}
+    __device__ __forceinline__ void leave(const Running<T>&, const RowSums&, const ForwardArgs&, const Piece&) const {}
 
 private:
     bool done_ = false;
@@ -84,8 +84,8 @@ struct LeftRegisters {
 HW4_INLINE size_t word_bytes(unsigned cut) { return (size_t{1 + cut} * sizeof(unsigned) + 127) / 128 * 128; }
 
 template <class T>
-size_t scratch_bytes(unsigned blocks) {
-    return word_bytes(kCutRows * blocks) + kCutRows * blocks * sizeof(LeftRegisters<T>);
+size_t scratch_bytes(unsigned cut) {
+    return word_bytes(cut) + cut * sizeof(LeftRegisters<T>);
 }
 
 template <class T>
@@ -93,15 +93,15 @@ class DrawnPieces {
 public:
     static constexpr bool kDrawn = true;
 
-    __device__ DrawnPieces(const KernelArgs& args, Draws& draws) : draws_(draws) {
-        const auto rows = static_cast<unsigned>(args.batches * row_blocks_of<T>(args));
+    __device__ DrawnPieces(const ForwardArgs& args, Draws& draws) : draws_(draws) {
+        const auto rows = static_cast<unsigned>(args.units * row_blocks_of<T>(args));
         if (threadIdx.x == 0) fill(draws.queue, rows, tiles_in_row<T>(args), gridDim.x);
         draw(args);
     }
 
     // Whether there is a piece to do, and which.
     __device__ __forceinline__ bool any() const { return draws_.drawn < draws_.queue.length(); }
-    __device__ __forceinline__ Piece piece(const KernelArgs& args) const {
+    __device__ __forceinline__ Piece piece(const ForwardArgs& args) const {
         const volatile Draws& draws = draws_; // not kept in registers over the loop
         const unsigned drawn = draws.drawn;
         if (drawn < draws.queue.whole) return piece_of<T>(args, drawn, 0, tiles_in_row<T>(args));
@@ -109,14 +109,14 @@ public:
         const unsigned row = draws.queue.whole + (drawn - draws.queue.whole) % draws.queue.cut;
         return piece_of<T>(args, row, part == 0 ? 0 : draws.queue.ends[part - 1], draws.queue.ends[part]);
     }
-    __device__ __forceinline__ void draw(const KernelArgs& args) {
+    __device__ __forceinline__ void draw(const ForwardArgs& args) {
         __syncthreads(); // everybody knows the piece before
         if (threadIdx.x == 0) draws_.drawn = atomicAdd(words(args), 1u);
         __syncthreads();
     }
 
     // The registers that the piece before of the same row left.
-    __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, const KernelArgs& args,
+    __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, const ForwardArgs& args,
                                           const Piece& piece) const {
         if (threadIdx.x == 0) {
             const unsigned* done = words(args) + 1 + cut_row(piece);
@@ -133,7 +133,7 @@ public:
         running.largest = __ldcg(&from.largest[threadIdx.x]);
     }
 
-    __device__ __forceinline__ void leave(const Running<T>& running, const RowSums& sums, const KernelArgs& args,
+    __device__ __forceinline__ void leave(const Running<T>& running, const RowSums& sums, const ForwardArgs& args,
                                           const Piece& piece) const {
         LeftRegisters<T>& to = registers(args, piece);
 #pragma unroll
@@ -149,9 +149,9 @@ public:
     }
 
 private:
-    static __device__ unsigned* words(const KernelArgs& args) { return static_cast<unsigned*>(args.scratch); }
+    static __device__ unsigned* words(const ForwardArgs& args) { return static_cast<unsigned*>(args.scratch); }
     __device__ __forceinline__ unsigned cut_row(const Piece& piece) const { return piece.row - draws_.queue.whole; }
-    __device__ __forceinline__ LeftRegisters<T>& registers(const KernelArgs& args, const Piece& piece) const {
+    __device__ __forceinline__ LeftRegisters<T>& registers(const ForwardArgs& args, const Piece& piece) const {
         char* first = static_cast<char*>(args.scratch) + word_bytes(draws_.queue.cut);
         return reinterpret_cast<LeftRegisters<T>*>(first)[cut_row(piece)];
     }

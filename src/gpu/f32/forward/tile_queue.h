@@ -24,10 +24,15 @@ struct Queue {
 // turn, and wait for others to end theirs.
 HW4_INLINE bool is_worth_a_queue(int64_t rows, int64_t blocks) { return 2 * rows >= 3 * blocks; }
 
+// The rows that come in pieces, the last ones.
+HW4_INLINE unsigned cut_rows(unsigned rows, unsigned blocks) {
+    return rows < kCutRows * blocks ? rows : kCutRows * blocks;
+}
+
 // What remains of a cut row after a piece: a half, or, where nearly every block finds a first piece for a second turn,
 // a third. The last piece is at most two tiles and a 64th of the row.
 HW4_INLINE void fill(Queue& queue, unsigned rows, unsigned tiles, unsigned blocks) {
-    queue.cut = rows < kCutRows * blocks ? rows : kCutRows * blocks;
+    queue.cut = cut_rows(rows, blocks);
     queue.whole = rows - queue.cut;
     const unsigned part = 3 * queue.cut < 5 * blocks ? 2 : 3;
     queue.pieces = 0;

@@ -20,14 +20,14 @@ using Scores = float[kRowsPerThread][T::kKT];
 // Whether the largest score of some row's first 32 keys is so low that the contract's M would not start at 0. For the
 // warp that has the tile's first keys.
 template <class T, class Lanes>
-__device__ __forceinline__ bool starts_low(const Scores<T>& s, const Position& at, int tokens, Scale scale) {
+__device__ __forceinline__ bool starts_low(const Scores<T>& s, const Position& at, int keys, Scale scale) {
     bool low = false;
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {
         float most = -HUGE_VALF;
 #pragma unroll
         for (int j = 0; j < kKeyTile / kAcross; ++j)
-            if (place_of(at, j) < tokens) most = larger(most, s[i][j]);
+            if (place_of(at, j) < keys) most = larger(most, s[i][j]);
 #pragma unroll
         for (int bit = 0; bit < 3; ++bit) most = larger(most, __shfl_xor_sync(kAllLanes, most, Lanes::across_bit(bit)));
         low = low || most < -(kFootroom - 1.0f) * scale.inv_c;

@@ -24,8 +24,8 @@ struct UnrolledTiles {
 
 } // namespace
 
-void launch_unrolled_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_row_tiles<UnrolledTiles>(args, stream);
+void launch_unrolled_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_row_tiles<UnrolledTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("unrolled_tiles");
 }
 

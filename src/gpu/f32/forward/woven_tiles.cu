@@ -30,8 +30,8 @@ struct WovenTiles {
     static constexpr bool kWoven = true;
 };
 
-void launch_woven_tiles(const KernelArgs& args, cudaStream_t stream) {
-    launch_tiles<WovenTiles>(args, stream);
+void launch_woven_tiles(const Launch& launch, cudaStream_t stream) {
+    launch_tiles<WovenTiles>(launch, stream);
     HW4_CUDA_LAUNCHED("woven_tiles");
 }
 

@@ -63,14 +63,14 @@ struct Group {
                8 * row;
     }
 
-    // Tiles [first, end) of a batch.
+    // Tiles [first, end) of all keys.
     template <int kDim>
-    __device__ __forceinline__ void attend(const Queries<kDim>& queries, unsigned first, unsigned end, int64_t tokens,
+    __device__ __forceinline__ void attend(const Queries<kDim>& queries, unsigned first, unsigned end, int64_t all_keys,
                                            const Outlook& outlook) {
-        const unsigned whole = uniform(max(first, min(static_cast<unsigned>(tokens / kTileKeys), end)));
+        const unsigned whole = uniform(max(first, min(static_cast<unsigned>(all_keys / kTileKeys), end)));
         unsigned tile = uniform(first);
         const auto keys = [&] {
-            return static_cast<int>(min(int64_t{kTileKeys}, tokens - int64_t{tile} * kTileKeys)) -
+            return static_cast<int>(min(int64_t{kTileKeys}, all_keys - int64_t{tile} * kTileKeys)) -
                    static_cast<int>(threadIdx.x) % 4 * 2;
         };
         const int& least = queries.least_value; // read where it is needed, for a register less
@@ -88,7 +88,7 @@ struct Group {
     }
 
     template <int kDim>
-    __device__ void store(const Queries<kDim>& queries, const KernelArgs& args, const GroupRows& where) const {
+    __device__ void store(const Queries<kDim>& queries, const ForwardArgs& args, const GroupRows& where) const {
         const fixed::Factors scale = fixed::result_factors(24 - queries.least_value);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {

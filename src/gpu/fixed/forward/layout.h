@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "src/contracts/fixed/forward.h"
-#include "src/gpu/fixed/forward/batch_facts.h"
-#include "src/problem/shape.h"
+#include "src/gpu/fixed/forward/head_facts.h"
+#include "src/problem/problem.h"
 
 namespace hw4::gpu::fixed_point {
 
@@ -56,13 +56,13 @@ struct TileLayout {
 // The columns that kernels work with: those beyond d hold zeros.
 constexpr int padded_columns(int64_t dim) { return dim <= 32 ? 32 : dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
 
-__host__ __device__ constexpr int64_t tiles_of(int64_t tokens) { return (tokens + kTileKeys - 1) / kTileKeys; }
+__host__ __device__ constexpr int64_t tiles_of(int64_t keys) { return (keys + kTileKeys - 1) / kTileKeys; }
 
 // What the pre-pass leaves for the kernel that follows it, in scratch memory.
 struct Prepared {
-    unsigned char* tiles; // [batches][tiles][TileLayout::kStride]
-    BatchFacts* batches;
-    unsigned char* end; // what may follow begins here
+    unsigned char* tiles; // [heads of K and V in all batches][tiles][TileLayout::kStride]
+    HeadFacts* heads;     // likewise
+    unsigned char* end;   // what may follow begins here
 };
 
 constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -75,23 +75,24 @@ static_assert(tile_bytes(128) == TileLayout<128>::kStride && tile_bytes(256) == 
 
 // In bytes from the beginning.
 struct PreparedOffsets {
-    int64_t batches;
+    int64_t heads;
     int64_t end;
 
-    static PreparedOffsets of(int64_t batches, int64_t tokens, int64_t dim) {
-        const int64_t tiles = rounded_up(batches * tiles_of(tokens) * tile_bytes(dim));
-        return {tiles, tiles + rounded_up(batches * int64_t{sizeof(BatchFacts)})};
+    static PreparedOffsets of(int64_t heads, int64_t keys, int64_t dim) {
+        const int64_t tiles = rounded_up(heads * tiles_of(keys) * tile_bytes(dim));
+        return {tiles, tiles + rounded_up(heads * int64_t{sizeof(HeadFacts)})};
     }
 };
 
-inline size_t prepared_bytes(const Shape& shape) {
-    return static_cast<size_t>(PreparedOffsets::of(shape.batches, shape.tokens, shape.dim).end);
+inline size_t prepared_bytes(const Problem& problem) {
+    const int64_t heads = problem.batches * problem.kv_heads;
+    return static_cast<size_t>(PreparedOffsets::of(heads, problem.keys, problem.dim).end);
 }
 
-inline Prepared prepared_at(void* scratch, int64_t batches, int64_t tokens, int64_t dim) {
-    const PreparedOffsets offsets = PreparedOffsets::of(batches, tokens, dim);
+inline Prepared prepared_at(void* scratch, int64_t heads, int64_t keys, int64_t dim) {
+    const PreparedOffsets offsets = PreparedOffsets::of(heads, keys, dim);
     auto* const at = static_cast<unsigned char*>(scratch);
-    return {at, reinterpret_cast<BatchFacts*>(at + offsets.batches), at + offsets.end};
+    return {at, reinterpret_cast<HeadFacts*>(at + offsets.heads), at + offsets.end};
 }
 
 } // namespace hw4::gpu::fixed_point

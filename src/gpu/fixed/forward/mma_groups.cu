@@ -8,15 +8,11 @@ namespace {
 using namespace fixed_point;
 
 template <int kDim>
-void launch(const KernelArgs& args, cudaStream_t stream) {
+void launch_for(const ForwardArgs& args, cudaStream_t stream) {
     launch_mma<kDim>(args, launch_prepare(args, Facts::needed, 0, stream), stream);
 }
 
-} // namespace
-
-size_t scratch_bytes_of_fixed(const Shape& shape, const Device&) { return prepared_bytes(shape); }
-
-size_t shared_bytes_of_mma_groups(int dim) {
+size_t shared_bytes_for(int64_t dim) {
     switch (padded_columns(dim)) {
     case 32: return sizeof(MmaMemory<MmaVariant<32>>);
     case 64: return sizeof(MmaMemory<MmaVariant<64>>);
@@ -25,12 +21,22 @@ size_t shared_bytes_of_mma_groups(int dim) {
     }
 }
 
-void launch_mma_groups(const KernelArgs& args, cudaStream_t stream) {
+} // namespace
+
+Plan plan_mma_groups(const Problem& problem, const Device&) {
+    Plan plan;
+    plan.shared_bytes = shared_bytes_for(problem.dim);
+    plan.scratch_bytes = prepared_bytes(problem);
+    return plan;
+}
+
+void launch_mma_groups(const Launch& launch, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
     switch (padded_columns(args.dim)) {
-    case 32: return launch<32>(args, stream);
-    case 64: return launch<64>(args, stream);
-    case 128: return launch<128>(args, stream);
-    default: return launch<256>(args, stream);
+    case 32: return launch_for<32>(args, stream);
+    case 64: return launch_for<64>(args, stream);
+    case 128: return launch_for<128>(args, stream);
+    default: return launch_for<256>(args, stream);
     }
 }
 

@@ -73,7 +73,7 @@ struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
     static constexpr bool kMaySteady = false;
     MmaMemory<T>& memory;
-    const unsigned char* tiles; // of the batch
+    const unsigned char* tiles; // of the head of K and V
     unsigned count;
 
     static __device__ int lane_row() { return static_cast<int>(threadIdx.x) % 32 / 4; }
@@ -166,15 +166,16 @@ struct MmaProducts {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kernel(KernelArgs args, Prepared prepared) {
+__global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
+    mma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char mma_memory[];
     auto& memory = *reinterpret_cast<MmaMemory<T>*>(mma_memory);
-    const auto groups = static_cast<uint32_t>(units_for(queries_of(args), 1));
+    const auto groups = static_cast<uint32_t>(units_for(args.queries, 1));
     const GroupRows where = GroupRows::of(args, blockIdx.x / groups, blockIdx.x % groups);
-    const int64_t tiles = tiles_of(args.tokens);
+    const int64_t tiles = tiles_of(args.keys);
     const MmaProducts<T> products{
-        memory, prepared.tiles + static_cast<size_t>(where.batch * tiles) * TileLayout<T::kDim>::kStride,
+        memory, prepared.tiles + static_cast<size_t>(args.kv_unit(where.unit) * tiles) * TileLayout<T::kDim>::kStride,
         static_cast<unsigned>(tiles)};
     products.start();
     ComingQueries<T::kDim> queries;
@@ -182,10 +183,10 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
     queries.store(args, memory.queries);
     __syncthreads();
 
-    const Outlook outlook = outlook_of<MmaProducts<T>::kMaySteady>(memory.queries, queries.batch);
+    const Outlook outlook = outlook_of<MmaProducts<T>::kMaySteady>(memory.queries, queries.facts);
     Group<MmaProducts<T>> work(products);
     work.begin(memory.queries);
-    work.attend(memory.queries, 0, products.count, args.tokens, outlook);
+    work.attend(memory.queries, 0, products.count, args.keys, outlook);
     work.store(memory.queries, args, where);
 #else
     __trap();
@@ -193,12 +194,12 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2) mma_kern
 }
 
 template <int kDim>
-void launch_mma(const KernelArgs& args, const Prepared& prepared, cudaStream_t stream) {
+void launch_mma(const ForwardArgs& args, const Prepared& prepared, cudaStream_t stream) {
     using T = MmaVariant<kDim>;
     constexpr size_t kBytes = sizeof(MmaMemory<T>);
     const auto kernel = mma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = args.batches * units_for(queries_of(args), 1);
+    const int64_t blocks = args.units * units_for(args.queries, 1);
     kernel<<<static_cast<unsigned>(blocks), kGroupThreads, kBytes, stream>>>(args, prepared);
     HW4_CUDA_LAUNCHED("mma_kernel");
 }

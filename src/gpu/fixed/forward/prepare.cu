@@ -132,20 +132,23 @@ __device__ __forceinline__ void raise(float& largest, float to) {
 
 // A block for each tile of K, and one for each tile of V.
 template <int kDim>
-__global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs args, Facts facts, Prepared to) {
+__global__ void __launch_bounds__(kPrepareThreads)
+    prepare_kernel(const __grid_constant__ ForwardArgs args, Facts facts, Prepared to) {
     extern __shared__ __align__(16) unsigned char prepare_memory[];
     auto& memory = *reinterpret_cast<PrepareMemory<kDim>*>(prepare_memory);
     let_next_kernel_start();
-    const auto tiles = static_cast<uint32_t>(tiles_of(args.tokens));
-    const uint32_t index = blockIdx.x / 2; // batch after batch
+    const auto tiles = static_cast<uint32_t>(tiles_of(args.keys));
+    const uint32_t index = blockIdx.x / 2; // head after head
     const bool values = blockIdx.x % 2 != 0;
-    const int64_t batch = index / tiles;
+    const uint32_t kv_unit = index / tiles;
     const int64_t first_key = int64_t{index % tiles} * kTileKeys;
-    const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.tokens - first_key));
-    const int64_t row = (3 * batch + (values ? 2 : 1)) * args.tokens + first_key;
+    const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.keys - first_key));
+    const Matrix<const float>& matrix = values ? args.v : args.k;
+    const HeadPlace place = head_place(args, kv_unit * args.group);
+    const float* const from = matrix.of(place.batch, place.kv_head) + static_cast<size_t>(first_key) * matrix.row;
 
     TileOfFloats<kDim> tile;
-    tile.load(args.qkv + static_cast<size_t>(row) * args.qkv_stride, args.qkv_stride, keys, args.dim);
+    tile.load(from, matrix.row, keys, args.dim);
     unsigned char* const image = to.tiles + size_t{index} * TileLayout<kDim>::kStride;
     auto* const scales = reinterpret_cast<TileScales*>(image + TileLayout<kDim>::kScales);
     if (values) {
@@ -154,8 +157,8 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         const int exponent = fixed::tile_exponent(most[0]);
         if (threadIdx.x == 0) {
             scales->v_exponent = exponent;
-            add_below(to.batches[batch].v, exponent);
-            if (facts == Facts::all) add_above(to.batches[batch].v, exponent);
+            add_below(to.heads[kv_unit].v, exponent);
+            if (facts == Facts::all) add_above(to.heads[kv_unit].v, exponent);
         }
         values_to_planes(tile, fixed::tile_factors(exponent), memory.words, image);
     } else {
@@ -165,10 +168,10 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
             scales->unused = 0;
-            raise(to.batches[batch].longest_key, length_bound(most[1]));
+            raise(to.heads[kv_unit].longest_key, length_bound(most[1]));
             if (facts == Facts::all) {
-                add_below(to.batches[batch].k, exponent);
-                add_above(to.batches[batch].k, exponent);
+                add_below(to.heads[kv_unit].k, exponent);
+                add_above(to.heads[kv_unit].k, exponent);
             }
         }
         keys_to_planes(tile, fixed::tile_factors(exponent), image);
@@ -176,20 +179,20 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_kernel(KernelArgs arg
 }
 
 template <int kDim>
-void launch(const KernelArgs& args, Facts facts, const Prepared& to, cudaStream_t stream) {
+void launch(const ForwardArgs& args, Facts facts, const Prepared& to, cudaStream_t stream) {
     const auto kernel = prepare_kernel<kDim>;
     constexpr size_t kBytes = sizeof(PrepareMemory<kDim>);
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = 2 * args.batches * tiles_of(args.tokens);
+    const int64_t blocks = int64_t{2} * args.kv_units() * tiles_of(args.keys);
     kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, kBytes, stream>>>(args, facts, to);
     HW4_CUDA_LAUNCHED("prepare_kernel");
 }
 
 } // namespace
 
-Prepared launch_prepare(const KernelArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream) {
-    const Prepared to = prepared_at(args.scratch, args.batches, args.tokens, args.dim);
-    auto* const first = reinterpret_cast<unsigned char*>(to.batches); // of what is raised from 0
+Prepared launch_prepare(const ForwardArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream) {
+    const Prepared to = prepared_at(args.scratch, args.kv_units(), args.keys, args.dim);
+    auto* const first = reinterpret_cast<unsigned char*>(to.heads); // of what is raised from 0
     HW4_CUDA(cudaMemsetAsync(first, 0, static_cast<size_t>(to.end - first) + cleared_bytes, stream));
     switch (padded_columns(args.dim)) {
     case 32: launch<32>(args, facts, to, stream); break;

@@ -1,12 +1,12 @@
 // The pre-pass: K and V of every tile of 64 keys to digits, in the order in which the next kernel copies them.
 #pragma once
 
+#include "src/gpu/common/forward_args.h"
 #include "src/gpu/fixed/forward/layout.h"
-#include "src/gpu/kernels.h"
 
 namespace hw4::gpu::fixed_point {
 
-// What the next kernel wants to know of all tiles of a batch: the less, the fewer maxima each tile adds to.
+// What the next kernel wants to know of all tiles of a head: the less, the fewer maxima each tile adds to.
 enum class Facts {
     needed, // the longest key, and the smallest exponent of V
     all,
@@ -14,6 +14,6 @@ enum class Facts {
 
 // To the beginning of the launch's scratch memory, prepared_bytes() of it; so many bytes more are set to 0. A kernel
 // that may start before this one has ended (programmatic dependent launch) finds those, and must wait for the rest.
-Prepared launch_prepare(const KernelArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream);
+Prepared launch_prepare(const ForwardArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream);
 
 } // namespace hw4::gpu::fixed_point

@@ -2,10 +2,10 @@
 // their scores before the first tile.
 #pragma once
 
+#include "src/gpu/common/forward_args.h"
 #include "src/gpu/fixed/forward/tile_weights.cuh"
 #include "src/gpu/fixed/forward/uniform.cuh"
 #include "src/gpu/fixed/forward/unit_rows.h"
-#include "src/gpu/kernels.h"
 
 namespace hw4::gpu::fixed_point {
 
@@ -18,7 +18,7 @@ struct Queries {
     alignas(1024) unsigned char planes[kDigits][kGroupRows * kDim]; // low, middle, high
     int exponent[kGroupRows];
     float longest_square[kGroupWarps]; // of each warp's rows, up to rounding
-    int least_value;                   // the smallest exponent of the batch's V
+    int least_value;                   // the smallest exponent of the head's V
 };
 
 // A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
@@ -88,41 +88,43 @@ private:
 
 // A group's part of the problem.
 struct GroupRows {
-    uint32_t batch;
-    int64_t first; // of the batch's query rows
+    uint32_t unit;
+    int64_t first; // of the unit's query rows
     int rows;      // that exist, up to 64
 
-    // The group that has so many of the batch's groups before it.
-    static __device__ GroupRows of(const KernelArgs& args, uint32_t batch, int64_t groups_before) {
-        const int64_t first = args.first_query + groups_before * kGroupRows;
-        const int64_t left = min(args.end_query, args.tokens) - first;
-        return {batch, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
+    // The group that has so many of the unit's groups before it.
+    static __device__ GroupRows of(const ForwardArgs& args, uint32_t unit, int64_t groups_before) {
+        const int64_t first = groups_before * kGroupRows;
+        const int64_t left = args.queries - first;
+        return {unit, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
     }
 
-    __device__ const float* queries(const KernelArgs& args) const {
-        return args.qkv + static_cast<size_t>(3 * int64_t{batch} * args.tokens + first) * args.qkv_stride;
+    __device__ const float* queries(const ForwardArgs& args) const {
+        const HeadPlace place = head_place(args, unit);
+        return args.q.of(place.batch, place.head) + static_cast<size_t>(first) * args.q.row;
     }
-    __device__ float* output(const KernelArgs& args, int row) const {
-        return args.out + static_cast<size_t>(int64_t{batch} * args.tokens + first + row) * args.out_stride;
+    __device__ float* output(const ForwardArgs& args, int row) const {
+        const HeadPlace place = head_place(args, unit);
+        return args.out.of(place.batch, place.head) + static_cast<size_t>(first + row) * args.out.row;
     }
 };
 
-// A group's rows of Q, and what is known of their batch, on the way from memory.
+// A group's rows of Q, and what is known of their keys, on the way from memory.
 template <int kDim>
 class ComingQueries {
 public:
-    BatchFacts batch;
+    HeadFacts facts;
 
     // Rows that do not exist are zeros.
-    __device__ __forceinline__ void fetch(const KernelArgs& args, const Prepared& prepared, const GroupRows& where) {
-        from_ = where.queries(args) + static_cast<size_t>(Digits::row(0)) * args.qkv_stride;
+    __device__ __forceinline__ void fetch(const ForwardArgs& args, const Prepared& prepared, const GroupRows& where) {
+        from_ = where.queries(args) + static_cast<size_t>(Digits::row(0)) * args.q.row;
         rows_ = where.rows;
-        batch = prepared.batches[where.batch];
+        facts = prepared.heads[args.kv_unit(where.unit)];
         fetch_rows(args, 0);
     }
 
     // By all of a group.
-    __device__ __forceinline__ void store(const KernelArgs& args, Queries<kDim>& to) {
+    __device__ __forceinline__ void store(const ForwardArgs& args, Queries<kDim>& to) {
         float square = 0;
 #pragma unroll 1
         for (int first = 0;;) {
@@ -133,7 +135,7 @@ public:
         }
         square = largest_of_warp(square);
         if (Digits::thread() % 32 == 0) to.longest_square[Digits::thread() / 32] = square;
-        if (Digits::thread() == 0) to.least_value = batch.v.smallest();
+        if (Digits::thread() == 0) to.least_value = facts.v.smallest();
     }
 
 private:
@@ -143,14 +145,14 @@ private:
     int rows_;
     typename Digits::Rows x_;
 
-    __device__ __forceinline__ void fetch_rows(const KernelArgs& args, int first) {
+    __device__ __forceinline__ void fetch_rows(const ForwardArgs& args, int first) {
         const auto fetch = [&](const auto& four) {
 #pragma unroll
             for (int i = 0; i < Digits::kAhead; ++i) {
 #pragma unroll
                 for (int part = 0; part < Digits::kParts; ++part)
                     x_[i][part] = four(Digits::row(first + i), Digits::column(part));
-                from_ += Digits::kRowsAtOnce * args.qkv_stride;
+                from_ += Digits::kRowsAtOnce * args.q.row;
             }
         };
         if (args.dim == kDim && rows_ == kGroupRows)
@@ -162,7 +164,7 @@ private:
     }
 };
 
-// What is known of a group's rows and all tiles of their batch before the first one.
+// What is known of a group's rows and all tiles of their keys before the first one.
 struct Outlook {
     Spread spread;  // of the scores of a row in any tile, or a wider one: any gives the same bytes
     bool steady;    // is_steady(), of all 64 rows, whether they exist or not
@@ -171,15 +173,15 @@ struct Outlook {
 
 // Whether all is steady is only found out where kMaySteady: it takes some time, which short sequences do not give back.
 template <bool kMaySteady, int kDim>
-__device__ __forceinline__ Outlook outlook_of(const Queries<kDim>& queries, const BatchFacts& batch) {
+__device__ __forceinline__ Outlook outlook_of(const Queries<kDim>& queries, const HeadFacts& facts) {
     float square = 0;
 #pragma unroll
     for (float of_warp : queries.longest_square) square = fmaxf(square, of_warp);
-    const Spread spread = spread_of(uniform(2.0f * length_bound(square) * batch.longest_key));
+    const Spread spread = spread_of(uniform(2.0f * length_bound(square) * facts.longest_key));
     if constexpr (kMaySteady) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
         const int finest = largest_of_warp(max(queries.exponent[lane], queries.exponent[lane + 32]));
-        return {spread, is_steady(batch, finest), batch.k.largest()};
+        return {spread, is_steady(facts, finest), facts.k.largest()};
     }
     return {spread, false, 0};
 }

@@ -20,11 +20,11 @@ HW4_INLINE int64_t units_for(int64_t queries, int groups) {
 // every multiprocessor. Measured when this was chosen, joint against apart, in TFLOP/s: at d = 64, N = 256, which lacks
 // a third, 71 against 75; N = 512 and 1024, which lack a ninth of theirs, 110 against 103 and 135 against 127; at d =
 // 32, N = 512, which lacks none, 90 against 80.
-inline bool takes_joint(int64_t batches, int64_t tokens, int64_t queries, int groups, int multiprocessors) {
+inline bool takes_joint(int64_t heads, int64_t keys, int64_t queries, int groups, int multiprocessors) {
     constexpr int64_t kLongSequence = 512;
     const int64_t units = units_for(queries, groups);
     const int64_t missing = units * groups * kGroupRows - queries;
-    return tokens >= kLongSequence && missing <= queries / 8 && batches * units >= multiprocessors;
+    return keys >= kLongSequence && missing <= queries / 8 && heads * units >= multiprocessors;
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -11,14 +11,12 @@ namespace {
 using namespace fixed_point;
 
 template <class T>
-void launch(const KernelArgs& args, cudaStream_t stream) {
+void launch_for(const Launch& launch, cudaStream_t stream) {
     constexpr int64_t kOneForEachUnit = std::numeric_limits<int64_t>::max();
-    launch_wgmma<T>(args, kOneForEachUnit, stream);
+    launch_wgmma<T>(forward_args(launch), kOneForEachUnit, stream);
 }
 
-} // namespace
-
-size_t shared_bytes_of_wgmma_groups(int dim) {
+size_t shared_bytes_for(int64_t dim) {
     switch (padded_columns(dim)) {
     case 32: return sizeof(BlockMemory<Alone32>);
     case 64: return sizeof(BlockMemory<Alone64>);
@@ -26,19 +24,28 @@ size_t shared_bytes_of_wgmma_groups(int dim) {
     }
 }
 
-void launch_wgmma_group(const KernelArgs& args, cudaStream_t stream) {
-    switch (padded_columns(args.dim)) {
-    case 32: return launch<Alone32>(args, stream);
-    case 64: return launch<Alone64>(args, stream);
-    default: return launch<Alone128>(args, stream);
+} // namespace
+
+Plan plan_wgmma_groups(const Problem& problem, const Device&) {
+    Plan plan;
+    plan.shared_bytes = shared_bytes_for(problem.dim);
+    plan.scratch_bytes = prepared_bytes(problem);
+    return plan;
+}
+
+void launch_wgmma_group(const Launch& launch, cudaStream_t stream) {
+    switch (padded_columns(launch.problem.dim)) {
+    case 32: return launch_for<Alone32>(launch, stream);
+    case 64: return launch_for<Alone64>(launch, stream);
+    default: return launch_for<Alone128>(launch, stream);
     }
 }
 
-void launch_wgmma_groups(const KernelArgs& args, cudaStream_t stream) {
-    switch (padded_columns(args.dim)) {
-    case 32: return launch<Apart32>(args, stream);
-    case 64: return launch<Apart64>(args, stream);
-    default: return launch<Joint128>(args, stream);
+void launch_wgmma_groups(const Launch& launch, cudaStream_t stream) {
+    switch (padded_columns(launch.problem.dim)) {
+    case 32: return launch_for<Apart32>(launch, stream);
+    case 64: return launch_for<Apart64>(launch, stream);
+    default: return launch_for<Joint128>(launch, stream);
     }
 }
 

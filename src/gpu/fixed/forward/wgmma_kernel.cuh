@@ -1,6 +1,6 @@
 // Attention under the contract `fixed` on Hopper's integer tensor cores. A block has some groups of 128 threads, each
 // with 64 query rows, and goes through its share of the work (shares.h), piece after piece: in each all groups go
-// through a batch's tiles of keys (tile_ring.cuh).
+// through a unit's tiles of keys (tile_ring.cuh).
 //
 // Several groups on a multiprocessor, in one block or in several: while one waits for the tensor cores, the others make
 // weights. Both at once is more than the sum of halves, but not twice: a multiprocessor whose tensor cores are busy has
@@ -146,7 +146,7 @@ struct WgmmaProducts {
 // What a block does: its share, in terms of the problem.
 template <class T>
 struct BlockWork {
-    const KernelArgs& args;
+    const ForwardArgs& args;
     Share share;
     Divisor units_of_batch;
 
@@ -154,7 +154,7 @@ struct BlockWork {
     __device__ TileRun tiles(uint32_t piece) const {
         if (piece >= share.pieces) return {0, 0};
         const Piece of = share.piece(piece);
-        return {units_of_batch.quotient(of.unit) * share.tiles + of.first, of.end - of.first};
+        return {args.kv_unit(units_of_batch.quotient(of.unit)) * share.tiles + of.first, of.end - of.first};
     }
 
     __device__ GroupRows rows(const Piece& piece, int group) const {
@@ -166,7 +166,8 @@ struct BlockWork {
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
-    wgmma_kernel(KernelArgs args, Prepared prepared, Shares shares, Divisor units_of_batch, Handover handover) {
+    wgmma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared, Shares shares, Divisor units_of_batch,
+                 Handover handover) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) unsigned char block_memory[];
     auto& memory = *reinterpret_cast<BlockMemory<T>*>(block_memory);
@@ -196,8 +197,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             sync_group(group);
             work.begin(queries);
             if (piece.first > 0) handover.take<T>(block.share.block + 1, group, work.running);
-            work.attend(queries, piece.first, piece.end, args.tokens,
-                        outlook_of<WgmmaProducts<T>::kMaySteady>(queries, coming.batch));
+            work.attend(queries, piece.first, piece.end, args.keys,
+                        outlook_of<WgmmaProducts<T>::kMaySteady>(queries, coming.facts));
         } else {
             work.products.skip(piece.end - piece.first);
         }
@@ -222,18 +223,18 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 // With at most so many blocks. Where those are fewer than the units of work, the scratch memory has room for
 // Handover::bytes<T>(blocks) after the digits.
 template <class T>
-void launch_wgmma(const KernelArgs& args, int64_t most_blocks, cudaStream_t stream) {
+void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
     const auto kernel = wgmma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t units_of_batch = units_for(queries_of(args), T::kGroups);
-    const int64_t units = args.batches * units_of_batch;
+    const int64_t units_of_batch = units_for(args.queries, T::kGroups);
+    const int64_t units = args.units * units_of_batch;
     const int64_t blocks = std::min(units, most_blocks);
     const bool hands_over = blocks < units;
     const Prepared prepared = launch_prepare(args, WgmmaProducts<T>::kMaySteady ? Facts::all : Facts::needed,
                                              hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
     launch_early("launch of wgmma_kernel", kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args,
-                 prepared, Shares::of(units, static_cast<unsigned>(tiles_of(args.tokens)), blocks),
+                 prepared, Shares::of(units, static_cast<unsigned>(tiles_of(args.keys)), blocks),
                  Divisor(static_cast<uint32_t>(units_of_batch)),
                  hands_over ? Handover::at<T>(prepared.end, blocks) : Handover());
 }

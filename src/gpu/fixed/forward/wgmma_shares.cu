@@ -17,27 +17,26 @@ int64_t blocks_on(const Device& device) {
 }
 
 template <class T>
-size_t handover_bytes(const Shape& shape, const Device& device) {
-    const int64_t units = shape.batches * units_for(shape.tokens, T::kGroups);
+size_t handover_bytes(const Problem& problem, const Device& device) {
+    const int64_t units = problem.units() * units_for(problem.queries, T::kGroups);
     return blocks_on<T>(device) < units ? Handover::bytes<T>(blocks_on<T>(device)) : 0;
 }
 
 template <class T>
-void launch(const KernelArgs& args, const Device& device, cudaStream_t stream) {
-    launch_wgmma<T>(args, blocks_on<T>(device), stream);
+void launch_for(const Launch& launch, cudaStream_t stream) {
+    launch_wgmma<T>(forward_args(launch), blocks_on<T>(launch.device), stream);
 }
 
 template <class Joint, class Apart>
-void launch_joint_or_apart(const KernelArgs& args, const Device& device, cudaStream_t stream) {
-    if (takes_joint(args.batches, args.tokens, queries_of(args), Joint::kGroups, device.multiprocessors))
-        launch<Joint>(args, device, stream);
+void launch_joint_or_apart(const Launch& launch, cudaStream_t stream) {
+    const Problem& problem = launch.problem;
+    if (takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors))
+        launch_for<Joint>(launch, stream);
     else
-        launch<Apart>(args, device, stream);
+        launch_for<Apart>(launch, stream);
 }
 
-} // namespace
-
-size_t shared_bytes_of_wgmma_shares(int dim) {
+size_t shared_bytes_for(int64_t dim) {
     switch (padded_columns(dim)) {
     case 32: return sizeof(BlockMemory<Joint32>);
     case 64: return sizeof(BlockMemory<Joint64>);
@@ -46,23 +45,28 @@ size_t shared_bytes_of_wgmma_shares(int dim) {
 }
 
 // Enough for a part of the batches or of the queries too, which may take the other kind of block.
-size_t scratch_bytes_of_wgmma_shares(const Shape& shape, const Device& device) {
-    const auto handover = [&] {
-        switch (padded_columns(shape.dim)) {
-        case 32: return std::max(handover_bytes<Apart32>(shape, device), handover_bytes<Joint32>(shape, device));
-        case 64: return std::max(handover_bytes<Apart64>(shape, device), handover_bytes<Joint64>(shape, device));
-        default: return handover_bytes<Joint128>(shape, device);
-        }
-    };
-    return prepared_bytes(shape) + handover();
+size_t handover_bytes_of_parts(const Problem& problem, const Device& device) {
+    switch (padded_columns(problem.dim)) {
+    case 32: return std::max(handover_bytes<Apart32>(problem, device), handover_bytes<Joint32>(problem, device));
+    case 64: return std::max(handover_bytes<Apart64>(problem, device), handover_bytes<Joint64>(problem, device));
+    default: return handover_bytes<Joint128>(problem, device);
+    }
 }
 
-void launch_wgmma_shares(const KernelArgs& args, cudaStream_t stream) {
-    const Device device = current_device();
-    switch (padded_columns(args.dim)) {
-    case 32: return launch_joint_or_apart<Joint32, Apart32>(args, device, stream);
-    case 64: return launch_joint_or_apart<Joint64, Apart64>(args, device, stream);
-    default: return launch<Joint128>(args, device, stream);
+} // namespace
+
+Plan plan_wgmma_shares(const Problem& problem, const Device& device) {
+    Plan plan;
+    plan.shared_bytes = shared_bytes_for(problem.dim);
+    plan.scratch_bytes = prepared_bytes(problem) + handover_bytes_of_parts(problem, device);
+    return plan;
+}
+
+void launch_wgmma_shares(const Launch& launch, cudaStream_t stream) {
+    switch (padded_columns(launch.problem.dim)) {
+    case 32: return launch_joint_or_apart<Joint32, Apart32>(launch, stream);
+    case 64: return launch_joint_or_apart<Joint64, Apart64>(launch, stream);
+    default: return launch_for<Joint128>(launch, stream);
     }
 }
 

@@ -1,4 +1,4 @@
-// What the pre-pass finds out about all tiles of a batch. No CUDA here, so that it can be tested anywhere.
+// What the pre-pass finds out about all tiles of a head of K and V. No CUDA here, so that it can be tested anywhere.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// The exponents of a batch's tiles, of K or of V. Blocks put it together tile by tile, each with two maxima: both
+// The exponents of a head's tiles, of K or of V. Blocks put it together tile by tile, each with two maxima: both
 // numbers are raised from 0, where there is no tile yet.
 struct ExponentRange {
     static constexpr int kLeast = -106; // of all exponents (the contract's)
@@ -26,7 +26,7 @@ struct ExponentRange {
 };
 
 // Raised from 0, all of it. Aligned to be read in few pieces, all from one sector.
-struct alignas(32) BatchFacts {
+struct alignas(32) HeadFacts {
     ExponentRange k;
     ExponentRange v;
     float longest_key; // at least every key's length; for choosing code, never for bytes
@@ -34,8 +34,8 @@ struct alignas(32) BatchFacts {
 
 // Whether scores count the same in all tiles, and values too, and no score of rows of Q whose largest exponent this is
 // is finer than scores are taken. Never with a row of zeros, whose exponent is the largest of all, unless K is huge.
-HW4_INLINE bool is_steady(const BatchFacts& batch, int finest_row) {
-    return batch.k.is_one() && batch.v.is_one() && finest_row + batch.k.largest() - 24 <= fixed::kMostBits;
+HW4_INLINE bool is_steady(const HeadFacts& head, int finest_row) {
+    return head.k.is_one() && head.v.is_one() && finest_row + head.k.largest() - 24 <= fixed::kMostBits;
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -1,6 +1,6 @@
-// What the pre-pass of fixed finds out about a batch's tiles, and when the kernels may count on it. As they put it
+// What the pre-pass of fixed finds out about a head's tiles, and when the kernels may count on it. As they put it
 // together: with maxima, from 0 on.
-#include "src/gpu/fixed/forward/batch_facts.h"
+#include "src/gpu/fixed/forward/head_facts.h"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(ExponentRange, IsThatOfAllFloats) {
 }
 
 TEST(IsSteady, WhereNothingChangesFromTileToTile) {
-    const auto facts = [](const ExponentRange& k, const ExponentRange& v) { return BatchFacts{k, v, 1.0f}; };
+    const auto facts = [](const ExponentRange& k, const ExponentRange& v) { return HeadFacts{k, v, 1.0f}; };
     EXPECT_TRUE(is_steady(facts(range_of({21, 21}), range_of({20, 20, 20})), 22));
     EXPECT_FALSE(is_steady(facts(range_of({21, 20}), range_of({20})), 22));
     EXPECT_FALSE(is_steady(facts(range_of({21}), range_of({20, -40})), 22));
@@ -49,7 +49,7 @@ TEST(IsSteady, WhereNothingChangesFromTileToTile) {
 
 // As unit_of() cuts what is finer.
 TEST(IsSteady, WhereNoScoreIsTooFine) {
-    const BatchFacts facts{range_of({21}), range_of({20}), 1.0f};
+    const HeadFacts facts{range_of({21}), range_of({20}), 1.0f};
     for (int row = ExponentRange::kLeast; row <= ExponentRange::kMost; ++row)
         EXPECT_EQ(is_steady(facts, row), fixed::unit_of(row, 21).cut == 0) << row;
 }

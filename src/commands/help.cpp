@@ -1,0 +1,63 @@
+#include "src/commands/options.h"
+
+namespace hw4 {
+
+std::string help_text() {
+    const std::string what =
+        "usage: hw4 [options] INPUT OUTPUT\n"
+        "       hw4 --list-kernels [--json]\n"
+        "\n"
+        "Attention, O = softmax(Q K^T / sqrt(d)) V, from file to file, on the GPU or the CPU, with the bytes of\n"
+        "the sequential program seq on both.\n"
+        "\n"
+        "  hw4 t28.in t28.out                    the GPU if there is one, otherwise the CPU\n"
+        "  hw4 --device cpu --threads 4 a.in a.out\n"
+        "  hw4 --time --json run.json a.in a.out\n"
+        "\n"
+        "INPUT is little-endian: int32 B, N, d, then for each batch float32 Q, K, V of N x d each, row by row; or,\n"
+        "with heads and two lengths, int32 -2, operation 0, mask 0, element 0, B, heads, key-value heads, N_q, N_k,\n"
+        "d, d and five zeros, then for each batch Q of heads x N_q x d, K and V of key-value heads x N_k x d.\n"
+        "Plain or gzip. OUTPUT is float32 O, shaped as Q. It is written under a temporary name beside OUTPUT and\n"
+        "renamed when complete, so a failed run leaves an existing OUTPUT as it was. What a killed run leaves\n"
+        "behind, a file OUTPUT.hw4-*.tmp, is removed by the next run for the same OUTPUT. A file that is a mount\n"
+        "point of its own cannot be replaced: the complete result is copied into it at the end. Rights and access\n"
+        "lists of an old OUTPUT are kept.\n"
+        "\n";
+    std::string contract_lines;
+    for (const Contract* contract : contracts())
+        contract_lines += "                            " + std::string(contract->name) + ": " + contract->idea +
+                          (contract->most_columns > 0 ? ", d up to " + std::to_string(contract->most_columns) : "") +
+                          "\n";
+    const std::string options =
+        "options:\n"
+        "  --contract NAME         what the bytes follow, " +
+        contract_names() + "; default " + contracts()[0]->name + "; --arith means the same\n" + contract_lines +
+        "  --device auto|gpu|cpu   where to compute; auto (the default) says why when it takes the CPU\n"
+        "  --kernel NAME           a certain kernel, GPU or CPU; default: the best for the case\n"
+        "  --list-kernels          the kernels of this build and the contract of each; with --json after it, as\n"
+        "                          JSON, with the contracts, their revisions and the operations\n"
+        "  --streams N             chunks on the GPU at once, each in a CUDA stream, 1 to 16, default 4\n"
+        "  --copies 2d|linear      padded rows and 2-D copies, or packed rows and flat copies; default 2d\n"
+        "  --threads N             CPU threads, 1 to 1024, default: all processors\n"
+        "  --time                  print how long each stage was busy, bytes and GB/s, memory\n"
+        "  --json FILE             write the same as JSON to FILE, and the CRC-32 of OUTPUT\n"
+        "  --trace FILE            write when each thread and stream did what, for Perfetto or chrome://tracing\n"
+        "  --sync                  return only when OUTPUT is safe on the disk\n"
+        "  --help, --version\n"
+        "\n";
+    return what + options +
+           "exit codes:\n"
+           "   0  done\n"
+           "  64  wrong usage, or OUTPUT is the INPUT file\n"
+           "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow, d too large,\n"
+           "      or a header that asks for what the contract or this program lacks\n"
+           "  66  INPUT cannot be opened\n"
+           "  69  no usable GPU (with --device gpu, or a GPU kernel of this build asked for)\n"
+           "  70  internal error: a CUDA call failed\n"
+           "  71  out of memory, on the host or the GPU, or the GPU is another program's\n"
+           "  73  OUTPUT cannot be created\n"
+           "  74  reading or writing failed; if only standard output did, OUTPUT is complete\n"
+           " 130, 143, 129  ended by SIGINT, SIGTERM, SIGHUP\n";
+}
+
+} // namespace hw4

@@ -1,0 +1,86 @@
+#include "src/commands/list.h"
+
+#include <cstdio>
+
+#include "src/base/json.h"
+#include "src/base/version.h"
+#include "src/cpu/engine.h"
+#include "src/gpu/engine.h"
+
+namespace hw4 {
+namespace {
+
+// [a, b], one a line.
+template <class Items, class Text>
+std::string json_list(const Items& items, const std::string& indent, Text text) {
+    std::string list;
+    for (const auto& item : items) list += (list.empty() ? "\n" : ",\n") + indent + "  " + text(item);
+    return "[" + list + "\n" + indent + "]";
+}
+
+std::string field(const char* name, const std::string& value) { return json_string(name) + ": " + value; }
+std::string text_field(const char* name, const std::string& text) { return field(name, json_string(text)); }
+
+std::string operand_json(const Operand& operand) {
+    return "{" + text_field("name", operand.name) + ", " +
+           text_field("rows", operand.rows == Rows::of_queries ? "queries" : "keys") + "}";
+}
+
+std::string operation_json(const Operation* operation) {
+    const std::string indent = "    ";
+    return "{" + text_field("name", operation->name) + ", " + field("file_code", std::to_string(operation->file_code)) +
+           ", " + field("products", std::to_string(operation->products)) + ",\n     " +
+           field("inputs", json_list(operation->inputs, indent, operand_json)) + ",\n     " +
+           field("outputs", json_list(operation->outputs, indent, operand_json)) + "}";
+}
+
+std::string contract_json(const Contract* contract) {
+    const auto computed_json = [&](const Computed& computed) {
+        return "{" + text_field("operation", computed.operation->name) + ", " +
+               text_field("revision", contract->revision_of(*computed.operation)) + ", " +
+               field("masks",
+                     json_list(computed.masks, "        ", [](Mask mask) { return json_string(name_of(mask)); })) +
+               "}";
+    };
+    return "{" + text_field("name", contract->name) + ", " + text_field("idea", contract->idea) + ",\n     " +
+           text_field("compared", contract->compared == Compared::bytes ? "bytes" : "bound") + ", " +
+           text_field("element", contract->element) + ", " +
+           field("most_columns", contract->most_columns > 0 ? std::to_string(contract->most_columns) : "null") +
+           ",\n     " + field("computes", json_list(contract->computes, "    ", computed_json)) + "}";
+}
+
+std::string kernel_json(const char* device, const KernelInfo& kernel) {
+    return "{" + text_field("device", device) + ", " + text_field("name", kernel.name) + ", " +
+           text_field("operation", kernel.does->name) + ", " + text_field("contract", kernel.under->name) + ", " +
+           text_field("idea", kernel.idea) + ", " +
+           field("why_not_here", kernel.why_not_here.empty() ? "null" : json_string(kernel.why_not_here)) + "}";
+}
+
+std::string kernel_line(const char* device, const KernelInfo& kernel) {
+    char start[96];
+    std::snprintf(start, sizeof start, "%s  %-16s %-5s  ", device, kernel.name.c_str(), kernel.under->name);
+    return start + kernel.idea + (kernel.why_not_here.empty() ? "" : " (" + kernel.why_not_here + ")") + "\n";
+}
+
+} // namespace
+
+Inventory inventory() { return {kOperations, contracts(), gpu::kernel_list(), cpu::kernel_list()}; }
+
+std::string list_text(const Inventory& inventory) {
+    std::string text;
+    for (const KernelInfo& kernel : inventory.gpu) text += kernel_line("gpu", kernel);
+    for (const KernelInfo& kernel : inventory.cpu) text += kernel_line("cpu", kernel);
+    return text;
+}
+
+std::string list_json(const Inventory& inventory) {
+    std::vector<std::string> kernels;
+    for (const KernelInfo& kernel : inventory.gpu) kernels.push_back(kernel_json("gpu", kernel));
+    for (const KernelInfo& kernel : inventory.cpu) kernels.push_back(kernel_json("cpu", kernel));
+    return "{\n  " + text_field("hw4_version", kVersion) + ",\n  " +
+           field("operations", json_list(inventory.operations, "  ", operation_json)) + ",\n  " +
+           field("contracts", json_list(inventory.contracts, "  ", contract_json)) + ",\n  " +
+           field("kernels", json_list(kernels, "  ", [](const std::string& kernel) { return kernel; })) + "\n}\n";
+}
+
+} // namespace hw4

@@ -1,0 +1,67 @@
+#include "src/contracts/contract.h"
+
+#include <algorithm>
+
+#include "src/problem/matrix.h"
+
+namespace hw4 {
+
+const Computed* Contract::find(const Operation& operation) const {
+    for (const Computed& computed : computes)
+        if (computed.operation == &operation) return &computed;
+    return nullptr;
+}
+
+std::string Contract::revision_of(const Operation& operation) const {
+    const Computed* computed = find(operation);
+    return computed == nullptr ? ""
+                               : std::string(name) + "." + operation.name + "/" + std::to_string(computed->revision);
+}
+
+const Contract* find_contract(const std::string& name, const Contracts& list) {
+    for (const Contract* contract : list)
+        if (name == contract->name) return contract;
+    return nullptr;
+}
+
+std::string contract_names(const Contracts& list) {
+    std::string names;
+    for (size_t i = 0; i < list.size(); ++i)
+        names += (i == 0 ? "" : i + 1 < list.size() ? ", " : " or ") + std::string(list[i]->name);
+    return names;
+}
+
+std::string why_not(const Contract& contract, const Problem& problem) {
+    const std::string name = "the contract " + std::string(contract.name);
+    const Computed* computed = contract.find(*problem.operation);
+    if (computed == nullptr) return "asks for " + std::string(problem.operation->name) + ", which " + name + " lacks";
+    if (std::find(computed->masks.begin(), computed->masks.end(), problem.mask) == computed->masks.end())
+        return "asks for the mask " + std::string(name_of(problem.mask)) + ", which " + name + " lacks";
+    if (contract.most_columns > 0 && problem.dim > contract.most_columns)
+        return "d is " + std::to_string(problem.dim) + ", " + name + " needs at most " +
+               std::to_string(contract.most_columns);
+    return "";
+}
+
+void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out) {
+    const Operation& operation = *problem.operation;
+    const Computed& computed = *contract.find(operation);
+    const auto row = static_cast<size_t>(problem.dim);
+    const int64_t group = problem.heads / problem.kv_heads;
+    for (int64_t unit = 0; unit < problem.units(); ++unit) {
+        const int64_t batch = unit / problem.heads;
+        const int64_t head = unit % problem.heads;
+        const auto head_of = [&](const Operand& operand) {
+            return operand.rows == Rows::of_queries ? head : head / group;
+        };
+        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}};
+        for (size_t i = 0; i < operation.inputs.size(); ++i)
+            operands.in[i] = operand_at(problem, operation.inputs, i, in, row).of(batch, head_of(operation.inputs[i]));
+        for (size_t i = 0; i < operation.outputs.size(); ++i)
+            operands.out[i] =
+                operand_at(problem, operation.outputs, i, out, row).of(batch, head_of(operation.outputs[i]));
+        computed.reference(operands);
+    }
+}
+
+} // namespace hw4

@@ -1,0 +1,45 @@
+// The contracts, one row each.
+#include "src/contracts/contract.h"
+#include "src/contracts/f32/forward.h"
+#include "src/contracts/fixed/forward.h"
+#include "src/contracts/reference.h"
+
+namespace hw4 {
+namespace {
+
+constexpr Domain kNoOverflow = {.most_score = kScoreLimit, .most_sum = kValueLimit};
+
+constexpr Computed kF32Computes[] = {
+    {.operation = &kForward, .revision = 1, .masks = kNoMask, .reference = f32_forward},
+};
+constexpr Computed kFixedComputes[] = {
+    {.operation = &kForward, .revision = 2, .masks = kNoMask, .reference = fixed_forward},
+};
+
+constexpr const Contract* kContracts[] = {&kF32, &kFixed};
+
+} // namespace
+
+constexpr Contract kF32 = {
+    .name = "f32",
+    .idea = "float32, every rounding stated",
+    .compared = Compared::bytes,
+    .element = "float32",
+    .most_columns = 0,
+    .domain = kNoOverflow,
+    .computes = kF32Computes,
+};
+
+constexpr Contract kFixed = {
+    .name = "fixed",
+    .idea = "integers of three digits for the products, float32 for the sums",
+    .compared = Compared::bytes,
+    .element = "float32",
+    .most_columns = fixed::kMostColumns,
+    .domain = kNoOverflow,
+    .computes = kFixedComputes,
+};
+
+Contracts contracts() { return kContracts; }
+
+} // namespace hw4

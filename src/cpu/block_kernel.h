@@ -1,0 +1,69 @@
+// Forward attention by blocks of query rows, which threads take one at a time: for each contract one algorithm,
+// compiled once for each kind of vector unit. Those files include nothing that could lend code for their vector unit to
+// others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/contracts/f32/forward.h"
+#include "src/contracts/fixed/forward.h"
+
+namespace hw4::cpu {
+
+// A block of query rows of one unit: the piece of work that one thread takes at a time.
+struct RowBlock {
+    const float* q = nullptr; // [rows][dim], the block's first row
+    const float* k = nullptr; // [keys][dim]
+    const float* v = nullptr; // [keys][dim]
+    float* out = nullptr;     // [rows][dim]
+    int64_t rows = 0;         // <= BlockKernel::block_rows
+    int64_t keys = 0;
+    int64_t dim = 0;
+    Scale scale{};
+    const void* prepared = nullptr; // what prepare() has made of all these keys; null for kernels without one
+};
+
+constexpr int64_t kPreparedKeys = fixed::kTileKeys; // a tile of K and V, the least piece that is prepared
+
+// Some tiles of the keys of one head.
+struct KeyTiles {
+    const float* k; // [keys][dim], all of them
+    const float* v; // likewise
+    int64_t keys;
+    int64_t dim;
+    int64_t first; // tile; its first key is kPreparedKeys * first
+    int64_t end;   // the tile after the last
+};
+
+struct BlockKernel {
+    bool (*supported)() = nullptr; // by this processor
+    int64_t block_rows = 0;
+    size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr; // for blocks of up to so many rows
+    // `workspace` is aligned to 64 bytes and holds workspace_floats() for the block; its content does not matter.
+    void (*attend)(const RowBlock& block, float* workspace) = nullptr;
+
+    // For kernels that want K and V of a head in another form, made once; null for the others.
+    size_t (*prepared_bytes)(int64_t keys, int64_t dim) = nullptr;
+    // Makes that form of some tiles in `prepared`, which is aligned to 64 bytes, holds prepared_bytes(keys, dim) and
+    // starts with any content. Called for every tile once, by several threads at the same time, in any order, and
+    // returned from for all of them before attend() sees the keys. Like attend(), it must not throw.
+    void (*prepare)(const KeyTiles& tiles, void* prepared) = nullptr;
+};
+
+// One a file of f32/ and fixed/.
+const BlockKernel& f32_generic_blocks();
+const BlockKernel& fixed_generic_blocks();
+#if defined(__aarch64__)
+const BlockKernel& f32_neon_blocks();
+const BlockKernel& fixed_sdot_blocks();
+const BlockKernel& fixed_smmla_blocks();
+#elif defined(__x86_64__)
+const BlockKernel& f32_avx2_blocks();
+const BlockKernel& f32_avx512_blocks();
+const BlockKernel& fixed_avx2_blocks();
+const BlockKernel& fixed_avx_vnni_blocks();
+const BlockKernel& fixed_avx512_blocks();
+#endif
+
+} // namespace hw4::cpu

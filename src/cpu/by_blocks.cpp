@@ -1,0 +1,138 @@
+#include "src/cpu/by_blocks.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "src/base/gate.h"
+#include "src/base/parallel.h"
+#include "src/cpu/aligned_memory.h"
+
+namespace hw4::cpu {
+namespace {
+
+constexpr int64_t kManyHeads = 8; // of keys, a thread
+
+// What is prepared of one head's keys, for one after the other in the same memory.
+size_t prepared_stride(const BlockKernel& blocks, const Problem& problem) {
+    if (blocks.prepare == nullptr) return 0;
+    return (blocks.prepared_bytes(problem.keys, problem.dim) + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+
+// The heads of one launch: each head of keys and values, with its group of heads of queries. A kernel that prepares:
+// with many of them, or such small ones that a block of rows is all there is to one, each thread takes whole ones and
+// prepares them one after the other in the same memory, which stays in its cache. With few, all threads prepare all of
+// them first, tile by tile, so that a single one keeps all threads busy.
+class HeadWork {
+public:
+    HeadWork(const BlockKernel& kernel, const Launch& launch)
+        : kernel_(kernel), launch_(launch), problem_(launch.problem), scale_(scale_for(problem_.dim)),
+          heads_(problem_.batches * problem_.kv_heads), group_(problem_.heads / problem_.kv_heads),
+          prepared_stride_(prepared_stride(kernel, problem_)), tiles_(parts(problem_.keys, kPreparedKeys)),
+          row_blocks_(parts(problem_.queries, kernel.block_rows)), blocks_(group_ * row_blocks_),
+          tiles_left_(heads_ * tiles_) {}
+
+    void run() {
+        const int workers = static_cast<int>(std::min<int64_t>(launch_.threads, heads_ * blocks_));
+        const int64_t most_rows = std::min(kernel_.block_rows, problem_.queries);
+        const size_t workspace_floats = (kernel_.workspace_floats(most_rows, problem_.dim) + 15) / 16 * 16;
+        const AlignedFloats workspaces = allocate_aligned(workspace_floats * static_cast<size_t>(workers));
+        const bool prepares = kernel_.prepare != nullptr;
+        const bool whole_heads = prepares && (blocks_ == 1 || heads_ >= kManyHeads * launch_.threads);
+        std::atomic<int> next_worker{0};
+        on_threads(workers, [&] {
+            const int worker = next_worker.fetch_add(1);
+            float* workspace = workspaces.get() + workspace_floats * static_cast<size_t>(worker);
+            if (whole_heads) return take_heads(room(worker), workspace);
+            if (prepares) prepare_tiles();
+            take_blocks(workspace);
+        });
+    }
+
+    // Of the memory for what is prepared, in a launch of so many heads or fewer.
+    static int64_t rooms(int64_t heads, int threads) { return std::min(heads, kManyHeads * threads); }
+
+private:
+    void take_heads(void* prepared, float* workspace) {
+        for (int64_t head = 0; (head = next_head_.fetch_add(1)) < heads_;) {
+            prepare(head, 0, tiles_, prepared);
+            for (int64_t block = 0; block < blocks_; ++block) attend(head, block, prepared, workspace);
+        }
+    }
+
+    // Returns when all are prepared, by whomever.
+    void prepare_tiles() {
+        for (int64_t tile = 0; (tile = next_tile_.fetch_add(1)) < heads_ * tiles_;) {
+            const int64_t head = tile / tiles_;
+            prepare(head, tile % tiles_, tile % tiles_ + 1, room(head));
+            if (tiles_left_.fetch_sub(1) == 1) all_prepared_.open();
+        }
+        all_prepared_.wait();
+    }
+
+    void take_blocks(float* workspace) {
+        for (int64_t block = 0; (block = next_block_.fetch_add(1)) < heads_ * blocks_;) {
+            const int64_t head = block / blocks_;
+            attend(head, block % blocks_, room(head), workspace);
+        }
+    }
+
+    void prepare(int64_t head, int64_t first_tile, int64_t end_tile, void* prepared) const {
+        kernel_.prepare({keys(head), values(head), problem_.keys, problem_.dim, first_tile, end_tile}, prepared);
+    }
+
+    void attend(int64_t head, int64_t block, const void* prepared, float* workspace) const {
+        const int64_t batch = head / problem_.kv_heads;
+        const int64_t query_head = head % problem_.kv_heads * group_ + block / row_blocks_;
+        const int64_t first_row = block % row_blocks_ * kernel_.block_rows;
+        const int64_t rows = std::min(kernel_.block_rows, problem_.queries - first_row);
+        const auto offset = static_cast<size_t>(first_row * problem_.dim);
+        kernel_.attend({launch_.in[0].of(batch, query_head) + offset, keys(head), values(head),
+                        launch_.out[0].of(batch, query_head) + offset, rows, problem_.keys, problem_.dim, scale_,
+                        prepared},
+                       workspace);
+        launch_.done(rows);
+    }
+
+    const float* keys(int64_t head) const {
+        return launch_.in[1].of(head / problem_.kv_heads, head % problem_.kv_heads);
+    }
+    const float* values(int64_t head) const {
+        return launch_.in[2].of(head / problem_.kv_heads, head % problem_.kv_heads);
+    }
+
+    // For what is prepared: of a head, or by a worker. Null where nothing is.
+    void* room(int64_t index) const {
+        return prepared_stride_ == 0
+                   ? nullptr
+                   : static_cast<char*>(launch_.scratch) + static_cast<size_t>(index) * prepared_stride_;
+    }
+
+    const BlockKernel& kernel_;
+    const Launch& launch_;
+    const Problem& problem_;
+    const Scale scale_;
+    const int64_t heads_; // of keys and values, in all batches
+    const int64_t group_; // heads of queries for each
+    const size_t prepared_stride_;
+    const int64_t tiles_;      // of a head of keys
+    const int64_t row_blocks_; // of a head of queries
+    const int64_t blocks_;     // of a group of them
+    std::atomic<int64_t> next_head_{0};
+    std::atomic<int64_t> next_tile_{0};
+    std::atomic<int64_t> tiles_left_; // to be prepared
+    std::atomic<int64_t> next_block_{0};
+    Gate all_prepared_;
+};
+
+} // namespace
+
+Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads) {
+    const int64_t rooms = HeadWork::rooms(problem.batches * problem.kv_heads, threads);
+    return {"", static_cast<size_t>(rooms) * prepared_stride(*kernel.blocks, problem)};
+}
+
+void launch_blocks(const Kernel& kernel, const Launch& launch) { HeadWork(*kernel.blocks, launch).run(); }
+
+} // namespace hw4::cpu

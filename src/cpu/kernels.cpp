@@ -1,0 +1,107 @@
+#include "src/cpu/kernels.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/cpu/aligned_memory.h"
+#include "src/cpu/by_blocks.h"
+#include "src/run/engine.h"
+
+namespace hw4::cpu {
+
+const std::vector<Kernel>& kernels() {
+    const auto by_blocks = [](const char* name, const char* idea, const Contract& under, const BlockKernel& blocks) {
+        return Kernel{.name = name,
+                      .idea = idea,
+                      .does = &kForward,
+                      .under = &under,
+                      .needs = {.processor = blocks.supported},
+                      .plan = plan_blocks,
+                      .launch = launch_blocks,
+                      .blocks = &blocks};
+    };
+    static const std::vector<Kernel> table = {
+        by_blocks("generic", "plain C++, any processor", kF32, f32_generic_blocks()),
+#if defined(__aarch64__)
+        by_blocks("neon", "4 rows a vector, ARM Advanced SIMD", kF32, f32_neon_blocks()),
+#elif defined(__x86_64__)
+        by_blocks("avx2", "8 rows a vector, AVX2 and FMA", kF32, f32_avx2_blocks()),
+        by_blocks("avx512", "16 rows a vector, AVX-512", kF32, f32_avx512_blocks()),
+#endif
+        by_blocks("fixed_generic", "digits in plain C++, any processor", kFixed, fixed_generic_blocks()),
+#if defined(__aarch64__)
+        by_blocks("fixed_sdot", "4 rows a vector, ARM dot products", kFixed, fixed_sdot_blocks()),
+        by_blocks("fixed_smmla", "4 rows a vector, ARM matrix products of bytes", kFixed, fixed_smmla_blocks()),
+#elif defined(__x86_64__)
+        by_blocks("fixed_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixed, fixed_avx2_blocks()),
+        by_blocks("fixed_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed, fixed_avx_vnni_blocks()),
+        by_blocks("fixed_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed, fixed_avx512_blocks()),
+#endif
+    };
+    return table;
+}
+
+namespace {
+
+std::string name_list(const Contract& contract, const std::vector<Kernel>& table) {
+    std::string names;
+    for (const Kernel& kernel : table)
+        if (kernel.under == &contract) names += (names.empty() ? "" : ", ") + std::string(kernel.name);
+    return names;
+}
+
+} // namespace
+
+Plan plan_of(const Kernel& kernel, const Problem& problem, int threads) {
+    const auto cannot = [&](const std::string& what) {
+        return Plan{"kernel " + std::string(kernel.name) + " " + what};
+    };
+    if (kernel.does != problem.operation)
+        return cannot("computes " + std::string(kernel.does->name) + ", this case asks for " + problem.operation->name);
+    if (std::find(kernel.needs.masks.begin(), kernel.needs.masks.end(), problem.mask) == kernel.needs.masks.end())
+        return cannot("lacks the mask " + std::string(name_of(problem.mask)));
+    return kernel.plan(kernel, problem, threads);
+}
+
+const Kernel& choose_kernel(const std::string& name, const Problem& problem, const Contract& contract,
+                            const std::vector<Kernel>& table) {
+    const Kernel* best = nullptr;
+    for (const Kernel& kernel : table) {
+        if (name.empty()) {
+            if (kernel.under == &contract && kernel.needs.processor() && plan_of(kernel, problem, 1).why_not.empty())
+                best = &kernel;
+            continue;
+        }
+        if (name != kernel.name) continue;
+        refuse_other_contract(name, *kernel.under, contract);
+        if (!kernel.needs.processor())
+            throw Error(ExitCode::usage, "kernel '" + name + "': this processor does not support it");
+        const std::string why_not = plan_of(kernel, problem, 1).why_not;
+        if (!why_not.empty()) throw Error(ExitCode::bad_data, why_not);
+        return kernel;
+    }
+    if (best != nullptr) return *best;
+    if (name.empty())
+        throw Error(ExitCode::bad_data, "no CPU kernel computes " + std::string(problem.operation->name) + " under " +
+                                            contract.name + " for this case");
+    throw Error(ExitCode::usage, "no CPU kernel '" + name + "', there are: " + name_list(contract, table));
+}
+
+Launch launch_of(const Problem& problem, const float* in, float* out, void* scratch, int threads) {
+    Launch launch;
+    launch.problem = problem;
+    launch.threads = threads;
+    const auto row = static_cast<size_t>(problem.dim);
+    set_operands(launch, in, row, out, row);
+    launch.scratch = scratch;
+    launch.done = [](int64_t) {};
+    return launch;
+}
+
+void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads) {
+    const size_t bytes = plan_of(kernel, problem, threads).scratch_bytes;
+    const AlignedFloats scratch = bytes == 0 ? nullptr : allocate_aligned(bytes / sizeof(float));
+    kernel.launch(kernel, launch_of(problem, in, out, scratch.get(), threads));
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,66 @@
+// THE table of CPU kernels, the GPU's (src/gpu/kernels.h) for a processor: adding a kernel is its file and one row in
+// kernels.cpp.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/contracts/contract.h"
+#include "src/cpu/block_kernel.h"
+#include "src/problem/matrix.h"
+
+namespace hw4::cpu {
+
+// What a kernel is launched with: some batches of a case in memory, rows dim apart.
+struct Launch {
+    Problem problem;
+    int threads = 1;
+    Matrix<const float> in[kMostInputs]; // in the operation's order
+    Matrix<float> out[kMostOutputs];
+    void* scratch = nullptr;                // aligned to 64 bytes, with what the kernel's plan says; any content
+    std::function<void(int64_t rows)> done; // of output; called by the working threads
+};
+
+// What a kernel needs, whatever else the problem is.
+struct Needs {
+    bool (*processor)(); // whether this one has it
+    List<Mask> masks = kNoMask;
+};
+
+// What it needs for a problem and so many threads.
+struct Plan {
+    std::string why_not;      // it cannot; empty: it can
+    size_t scratch_bytes = 0; // of a launch of the problem or of fewer batches
+};
+
+struct Kernel {
+    const char* name;
+    const char* idea;
+    const Operation* does;
+    const Contract* under;
+    Needs needs;
+    Plan (*plan)(const Kernel& kernel, const Problem& problem, int threads);
+    void (*launch)(const Kernel& kernel, const Launch& launch); // the bytes do not depend on the threads
+    const BlockKernel* blocks = nullptr;                        // of kernels that work by blocks (by_blocks.h)
+};
+
+// In ladder order, one contract after the other: the first of each runs anywhere, the fastest is the last.
+const std::vector<Kernel>& kernels();
+
+// The plan of a kernel that can take the problem, or one that says why it cannot.
+Plan plan_of(const Kernel& kernel, const Problem& problem, int threads);
+
+// The kernel of that name, or the fastest of the problem's operation under the contract that this processor has when
+// `name` is empty. Throws Error (usage) for an unknown name, one of another contract or one this processor lacks, and
+// (bad_data) where there is none for the problem.
+const Kernel& choose_kernel(const std::string& name, const Problem& problem, const Contract& contract,
+                            const std::vector<Kernel>& table = kernels());
+
+// Whole batches that follow one another as in a file, with memory of its own for what the kernel needs.
+void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads);
+
+// The launch of such batches.
+Launch launch_of(const Problem& problem, const float* in, float* out, void* scratch, int threads);
+
+} // namespace hw4::cpu

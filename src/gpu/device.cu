@@ -1,0 +1,58 @@
+#include "src/gpu/device.h"
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
+#include "src/gpu/device/check.h"
+
+#if !defined(HW4_ARCHS) || !defined(HW4_PTX_ARCH)
+#error "the Makefile passes the architectures this build is for"
+#endif
+
+namespace hw4::gpu {
+namespace {
+
+int device_in_use() {
+    int device = 0;
+    HW4_CUDA(cudaGetDevice(&device));
+    return device;
+}
+
+int attribute_of(int device, cudaDeviceAttr attribute) {
+    int value = 0;
+    HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, device));
+    return value;
+}
+
+} // namespace
+
+BuiltFor built_for() {
+    std::istringstream text(HW4_ARCHS); // "80 90"
+    std::vector<int> archs{std::istream_iterator<int>(text), {}};
+    std::sort(archs.begin(), archs.end());
+    return {archs, HW4_PTX_ARCH};
+}
+
+int code_arch(int card_arch, const BuiltFor& built) {
+    int found = 0;
+    for (const int arch : built.archs)
+        if (arch / 10 == card_arch / 10 && arch <= card_arch) found = arch;
+    return found == 0 && card_arch >= built.ptx ? built.ptx : found;
+}
+
+Device current_device() {
+    const int device = device_in_use();
+    const int arch = 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor) +
+                     attribute_of(device, cudaDevAttrComputeCapabilityMinor);
+    return {arch, static_cast<size_t>(attribute_of(device, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+            attribute_of(device, cudaDevAttrMultiProcessorCount), code_arch(arch, built_for())};
+}
+
+std::string device_name() {
+    cudaDeviceProp properties;
+    HW4_CUDA(cudaGetDeviceProperties(&properties, device_in_use()));
+    return properties.name;
+}
+
+} // namespace hw4::gpu

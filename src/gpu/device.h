@@ -1,0 +1,33 @@
+// What kernels and plans have to know of a card: asked for once, then passed on.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace hw4::gpu {
+
+struct Device {
+    int arch = 0;            // compute capability, 10 * major + minor
+    size_t shared_bytes = 0; // that one block may have
+    int multiprocessors = 0;
+    int code_arch = std::numeric_limits<int>::max(); // what the code that runs on it was compiled for
+};
+
+// What this build has code for.
+struct BuiltFor {
+    std::vector<int> archs; // machine code, ascending
+    int ptx;                // from which the driver makes code for cards that have none of their own
+};
+BuiltFor built_for();
+
+// Which of it a card runs: machine code runs on cards of its own major version and at least its minor one, PTX on all
+// that are not older. 0: none.
+int code_arch(int card_arch, const BuiltFor& built);
+
+// The card in use: several questions to the driver.
+Device current_device();
+std::string device_name();
+
+} // namespace hw4::gpu

@@ -1,0 +1,44 @@
+// What a kernel is launched with.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "src/gpu/device.h"
+#include "src/gpu/query_step.h"
+#include "src/problem/matrix.h"
+#include "src/problem/problem.h"
+
+namespace hw4::gpu {
+
+// Some batches of a case in device memory. Every operand is aligned to 16 bytes, and where dim is a multiple of 4 so
+// are the distances of its rows, heads and batches: every row then starts at a boundary of 16 bytes, and kernels may
+// take rows as float4. Any other dim may have any distances from dim on: packed rows (--copies linear) are dim apart,
+// and kernels take those float by float.
+struct Launch {
+    Problem problem;
+    Device device;
+    Matrix<const float> in[kMostInputs]; // in the operation's order
+    Matrix<float> out[kMostOutputs];
+    // The query rows of every unit to compute, from a multiple of kQueryStep up to another or the last.
+    int64_t first_query = 0;
+    int64_t end_query = std::numeric_limits<int64_t>::max();
+    void* scratch = nullptr; // of as many bytes as the kernel's plan says; for one launch at a time
+
+    int64_t queries() const { return std::min(end_query, problem.queries) - first_query; }
+};
+
+// Whole batches that follow one another as in a file, from `in` and `out` on, rows so many floats apart.
+inline Launch launch_of(const Problem& problem, const Device& device, const float* in, size_t in_row, float* out,
+                        size_t out_row, void* scratch) {
+    Launch launch;
+    launch.problem = problem;
+    launch.device = device;
+    set_operands(launch, in, in_row, out, out_row);
+    launch.scratch = scratch;
+    return launch;
+}
+
+} // namespace hw4::gpu

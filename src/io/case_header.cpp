@@ -1,0 +1,182 @@
+#include "src/io/case_header.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/error.h"
+#include "src/problem/words.h"
+
+namespace hw4 {
+namespace {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file's numbers are little-endian");
+
+constexpr int32_t kVersion2 = -2;
+
+using ShortHeader = std::array<int32_t, 3>;
+using LongHeader = std::array<int32_t, 16>;
+static_assert(sizeof(ShortHeader) == kShortHeaderBytes && sizeof(LongHeader) == kLongHeaderBytes);
+
+// The fields of version 2, by place.
+enum Field : size_t { kVersion, kOperation, kMask, kElement, kB, kHeads, kKvHeads, kNq, kNk, kD, kDv, kFirstUnused };
+constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",  "heads",
+                                       "key-value heads", "N_q",       "N_k",  "d",       "d_v"};
+
+constexpr const char* kElementNames[] = {"float32", "bf16", "fp16"};
+
+template <class Fields>
+Fields fields_of(const Bytes& start) {
+    Fields fields{};
+    std::memcpy(fields.data(), start.data(), sizeof fields);
+    return fields;
+}
+
+int32_t swap_bytes(int32_t value) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value))); }
+
+ShortHeader swapped(const ShortHeader& h) { return {swap_bytes(h[0]), swap_bytes(h[1]), swap_bytes(h[2])}; }
+
+[[noreturn]] void refuse(const std::string& path, const std::string& name, size_t place, int32_t value,
+                         const std::string& need) {
+    throw Error(ExitCode::bad_data, path + ": header: " + name + " = " + std::to_string(value) + ", need " + need +
+                                        " (offset " + std::to_string(4 * place) + ")");
+}
+
+CaseHeader of_version_1(const std::string& path, const Bytes& start) {
+    constexpr std::array<const char*, 3> names = {"B", "N", "d"};
+    const auto h = fields_of<ShortHeader>(start);
+    for (size_t i = 0; i < h.size(); ++i) {
+        if (h[i] >= 1) continue;
+        const CaseHeader other = swapped_header(start);
+        const std::string hint = swap_bytes(h[0]) == kVersion2 ? "; wrong byte order? swapped it begins as version 2"
+                                 : other.problem.batches > 0 ? "; wrong byte order? swapped it reads " + describe(other)
+                                                             : "";
+        throw Error(ExitCode::bad_data, path + ": header: " + names[i] + " = " + std::to_string(h[i]) +
+                                            ", need at least 1 (offset " + std::to_string(4 * i) + ")" + hint);
+    }
+    return {Problem(h[0], h[1], h[2]), kShortHeaderBytes};
+}
+
+// "0 (forward) or 1 (backward)"
+std::string known_operations(const Operations& operations) {
+    std::string known;
+    for (const Operation* operation : operations)
+        known += (known.empty() ? "" : " or ") + std::to_string(operation->file_code) + " (" + operation->name + ")";
+    return known;
+}
+
+const Operation* find_operation(int32_t code, const Operations& operations) {
+    for (const Operation* operation : operations)
+        if (operation->file_code == code) return operation;
+    return nullptr;
+}
+
+class Version2 {
+public:
+    Version2(const std::string& path, const Bytes& start) : path_(path), h_(fields_of<LongHeader>(start)) {}
+
+    CaseHeader parse(const Operations& operations) const {
+        Problem problem;
+        problem.operation = find_operation(h_[kOperation], operations);
+        if (problem.operation == nullptr) refuse(kOperation, known_operations(operations));
+        if (h_[kMask] != 0 && h_[kMask] != 1) refuse(kMask, "0 (none) or 1 (causal)");
+        problem.mask = h_[kMask] == 0 ? Mask::none : Mask::causal;
+        refuse_other_elements();
+        for (size_t field = kB; field <= kDv; ++field)
+            if (h_[field] < 1) refuse(field, "at least 1");
+        if (h_[kHeads] % h_[kKvHeads] != 0)
+            refuse(kKvHeads, "a number that divides heads = " + std::to_string(h_[kHeads]));
+        if (h_[kDv] != h_[kD]) refuse(kDv, "d = " + std::to_string(h_[kD]));
+        for (size_t field = kFirstUnused; field < h_.size(); ++field)
+            if (h_[field] != 0) refuse(field, "0");
+        problem.batches = h_[kB];
+        problem.heads = h_[kHeads];
+        problem.kv_heads = h_[kKvHeads];
+        problem.queries = h_[kNq];
+        problem.keys = h_[kNk];
+        problem.dim = h_[kD];
+        return {problem, kLongHeaderBytes};
+    }
+
+private:
+    [[noreturn]] void refuse(size_t field, const std::string& need) const {
+        const std::string name = field < kFirstUnused ? kFieldNames[field] : "field " + std::to_string(field);
+        hw4::refuse(path_, name, field, h_[field], need);
+    }
+
+    void refuse_other_elements() const {
+        const int32_t element = h_[kElement];
+        if (element == 0) return;
+        if (element < 0 || element > 2) refuse(kElement, "0 (float32)");
+        throw Error(ExitCode::bad_data, path_ + ": header: element = " + std::to_string(element) + " (" +
+                                            kElementNames[element] + "), only 0 (float32) can be read (offset " +
+                                            std::to_string(4 * kElement) + ")");
+    }
+
+    const std::string& path_;
+    const LongHeader h_;
+};
+
+template <class Fields>
+Bytes bytes_of(const Fields& fields) {
+    Bytes bytes(sizeof fields);
+    std::memcpy(bytes.data(), fields.data(), sizeof fields);
+    return bytes;
+}
+
+} // namespace
+
+size_t header_bytes(const Bytes& start) {
+    int32_t first = 0;
+    if (start.size() < sizeof first) return kShortHeaderBytes;
+    std::memcpy(&first, start.data(), sizeof first);
+    return first == kVersion2 ? kLongHeaderBytes : kShortHeaderBytes;
+}
+
+CaseHeader parse_header(const std::string& path, const Bytes& start, const Operations& operations) {
+    if (header_bytes(start) == kShortHeaderBytes) return of_version_1(path, start);
+    return Version2(path, start).parse(operations);
+}
+
+Bytes header_of(const Problem& problem, bool long_form) {
+    const auto field = [](int64_t size) { return static_cast<int32_t>(size); };
+    if (!long_form) return bytes_of(ShortHeader{field(problem.batches), field(problem.queries), field(problem.dim)});
+    return bytes_of(LongHeader{kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1, 0,
+                               field(problem.batches), field(problem.heads), field(problem.kv_heads),
+                               field(problem.queries), field(problem.keys), field(problem.dim), field(problem.dim)});
+}
+
+// 128 bits are enough for four operands: 16 * 2^31 * (2^31 * 2^31) * 2^31 is 2^128, and no field is 2^31.
+Wide file_bytes(const CaseHeader& header) {
+    const Problem& problem = header.problem;
+    Wide rows = 0;
+    for (const Operand& operand : problem.operation->inputs)
+        rows += Wide(problem.heads_of(operand)) * Wide(problem.head_rows(operand));
+    return Wide{header.bytes} + Wide{sizeof(float)} * rows * Wide(problem.batches) * Wide(problem.dim);
+}
+
+std::string decimal(Wide value) {
+    std::string digits;
+    do {
+        digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(value % 10)));
+        value /= 10;
+    } while (value > 0);
+    return digits;
+}
+
+std::string describe(const CaseHeader& header) {
+    const Problem& problem = header.problem;
+    const auto text = [](int64_t number) { return std::to_string(number); };
+    if (header.bytes == kShortHeaderBytes)
+        return "B = " + text(problem.batches) + ", N = " + text(problem.queries) + ", d = " + text(problem.dim);
+    return std::string(problem.operation->name) + ", B = " + text(problem.batches) +
+           ", heads = " + text(problem.heads) + ", key-value heads = " + text(problem.kv_heads) +
+           ", N_q = " + text(problem.queries) + ", N_k = " + text(problem.keys) + ", d = " + text(problem.dim);
+}
+
+CaseHeader swapped_header(const Bytes& start) {
+    const ShortHeader h = swapped(fields_of<ShortHeader>(start));
+    const bool plausible = std::all_of(h.begin(), h.end(), [](int32_t v) { return v >= 1 && v <= (1 << 24); });
+    return {plausible ? Problem(h[0], h[1], h[2]) : Problem(), kShortHeaderBytes};
+}
+
+} // namespace hw4

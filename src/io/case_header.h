@@ -1,0 +1,54 @@
+// What a case file begins with.
+//
+// Version 1, the course's: int32 B, N, d; forward, no mask, one head, as many keys as queries. Then float32 Q, K, V of
+// each batch.
+//
+// Version 2 says what it is, in 16 int32: -2 (no B is negative); operation (0 forward, 1 backward); mask (0 none, 1
+// causal); element (0 float32, 1 bf16, 2 fp16); B; heads; key-value heads, which divide the heads; N_q; N_k; d; d_v,
+// equal to d; five zeros. Then for each batch every operand of the operation, in its order, as [heads][rows][d].
+//
+// All numbers are little-endian.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/problem/problem.h"
+
+namespace hw4 {
+
+using Bytes = std::vector<unsigned char>;
+using Operations = List<const Operation*>;
+
+constexpr size_t kShortHeaderBytes = 12; // of version 1, and what tells the version
+constexpr size_t kLongHeaderBytes = 64;  // of version 2
+
+// How long the header is that begins so.
+size_t header_bytes(const Bytes& start);
+
+struct CaseHeader {
+    Problem problem;
+    size_t bytes = 0;
+};
+
+// Throws Error (bad_data): a field has a value that it cannot have or that is not known. `start` has at least
+// header_bytes(); the problem's sizes may still be too large for any file.
+CaseHeader parse_header(const std::string& path, const Bytes& start, const Operations& operations = kOperations);
+
+// The same backwards, in the shorter version where that says it all.
+Bytes header_of(const Problem& problem, bool long_form);
+
+// Header and data, however many bytes that would be.
+__extension__ using Wide = unsigned __int128;
+Wide file_bytes(const CaseHeader& header);
+std::string decimal(Wide value);
+
+// "B = 2, N = 128, d = 64"
+std::string describe(const CaseHeader& header);
+
+// What the header says when its bytes are taken in the other order; no batches where that makes no sense.
+CaseHeader swapped_header(const Bytes& start);
+
+} // namespace hw4

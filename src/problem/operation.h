@@ -1,0 +1,57 @@
+// What can be computed, as rows of one table: which matrices an operation takes and which it gives, in the order of the
+// files, and how many products of matrices it is. The layout of files, the slots of the engines, the check of the
+// numbers and the count of FLOP follow from these rows alone.
+#pragma once
+
+#include "src/base/list.h"
+
+namespace hw4 {
+
+// Which of a problem's two lengths a matrix has.
+enum class Rows { of_queries, of_keys };
+
+// What decides whether its numbers are too large (domain.h); they must be finite in any case.
+enum class Role { query, key, value, other };
+
+struct Operand {
+    const char* name;
+    Rows rows;
+    Role role;
+};
+
+struct Operation {
+    const char* name;
+    int file_code; // in the header of a case file
+    List<Operand> inputs;
+    List<Operand> outputs;
+    int products; // of N_q x N_k x d multiply-adds
+};
+
+constexpr size_t kMostInputs = 4; // of any operation
+constexpr size_t kMostOutputs = 3;
+
+namespace operands {
+inline constexpr Operand kForwardIn[] = {
+    {"Q", Rows::of_queries, Role::query}, {"K", Rows::of_keys, Role::key}, {"V", Rows::of_keys, Role::value}};
+inline constexpr Operand kForwardOut[] = {{"O", Rows::of_queries, Role::other}};
+inline constexpr Operand kBackwardIn[] = {{"Q", Rows::of_queries, Role::query},
+                                          {"K", Rows::of_keys, Role::key},
+                                          {"V", Rows::of_keys, Role::value},
+                                          {"dO", Rows::of_queries, Role::other}};
+inline constexpr Operand kBackwardOut[] = {
+    {"dQ", Rows::of_queries, Role::other}, {"dK", Rows::of_keys, Role::other}, {"dV", Rows::of_keys, Role::other}};
+} // namespace operands
+
+// O = softmax(Q K^T / sqrt(d)) V.
+inline constexpr Operation kForward = {
+    .name = "forward", .file_code = 0, .inputs = operands::kForwardIn, .outputs = operands::kForwardOut, .products = 2};
+// The gradients of sum(O * dO). Case files can ask for it; no contract has it yet.
+inline constexpr Operation kBackward = {.name = "backward",
+                                        .file_code = 1,
+                                        .inputs = operands::kBackwardIn,
+                                        .outputs = operands::kBackwardOut,
+                                        .products = 5};
+
+inline constexpr const Operation* kOperations[] = {&kForward, &kBackward};
+
+} // namespace hw4

@@ -1,0 +1,35 @@
+#include "src/problem/words.h"
+
+namespace hw4 {
+
+bool is_plain(const Problem& problem) {
+    return problem.operation == &kForward && problem.mask == Mask::none && problem.heads == 1 &&
+           problem.kv_heads == 1 && problem.queries == problem.keys;
+}
+
+std::pair<std::string, std::string> sizes_of(const Problem& problem) {
+    const auto text = [](int64_t number) { return std::to_string(number); };
+    if (is_plain(problem))
+        return {"(B, N, d)",
+                "(" + text(problem.batches) + ", " + text(problem.queries) + ", " + text(problem.dim) + ")"};
+    return {"(B, heads, key-value heads, N_q, N_k, d)",
+            "(" + text(problem.batches) + ", " + text(problem.heads) + ", " + text(problem.kv_heads) + ", " +
+                text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) + ")"};
+}
+
+std::string row_of(const Problem& problem, const Operand& operand, int64_t row) {
+    const int64_t head_rows = problem.head_rows(operand);
+    const std::string in_head = "row " + std::to_string(row % head_rows);
+    return problem.heads_of(operand) == 1 ? in_head : "head " + std::to_string(row / head_rows) + ", " + in_head;
+}
+
+std::string place_of(const Problem& problem, const List<Operand>& operands, int64_t row) {
+    const int64_t batch = row / problem.rows_of(operands);
+    int64_t in_operand = row % problem.rows_of(operands);
+    const Operand* operand = operands.begin();
+    for (; in_operand >= problem.rows_of(*operand); ++operand) in_operand -= problem.rows_of(*operand);
+    const std::string name = operands.size() > 1 ? ", " + std::string(operand->name) : "";
+    return "batch " + std::to_string(batch) + name + ", " + row_of(problem, *operand, in_operand);
+}
+
+} // namespace hw4

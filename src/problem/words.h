@@ -1,0 +1,25 @@
+// Problems and places in them, for messages.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "src/problem/problem.h"
+
+namespace hw4 {
+
+// Whether batches, tokens and columns say it all, as for the course's cases.
+bool is_plain(const Problem& problem);
+
+// Names and values: {"(B, N, d)", "(2, 128, 64)"}, or with heads and both lengths where they are not as in the
+// course's.
+std::pair<std::string, std::string> sizes_of(const Problem& problem);
+
+// "row 7" of an operand of a batch, its heads counted through; "head 1, row 7" where it has several.
+std::string row_of(const Problem& problem, const Operand& operand, int64_t row);
+
+// "batch 3, K, row 7" for a row of operands that follow one another batch after batch. The operand's name is left out
+// where there is only one.
+std::string place_of(const Problem& problem, const List<Operand>& operands, int64_t row);
+
+} // namespace hw4

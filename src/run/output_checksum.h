@@ -1,0 +1,42 @@
+// The CRC-32 of an output whose parts are written in any order, by several threads.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace hw4 {
+
+class OutputChecksum {
+public:
+    // Bytes of the output from `offset` on, of which no others are given twice.
+    void add(uint64_t offset, const void* data, size_t bytes) {
+        const auto crc = static_cast<uint32_t>(::crc32_z(0, static_cast<const unsigned char*>(data), bytes));
+        const std::lock_guard<std::mutex> lock(mutex_);
+        parts_[offset] = {crc, bytes};
+    }
+
+    // Eight hexadecimal digits, as in testcases/expected.tsv. After all parts were added.
+    std::string text() const {
+        uLong whole = ::crc32_z(0, nullptr, 0);
+        for (const auto& [offset, part] : parts_)
+            whole = ::crc32_combine(whole, part.crc, static_cast<z_off_t>(part.bytes));
+        char digits[16];
+        std::snprintf(digits, sizeof digits, "%08lx", whole);
+        return digits;
+    }
+
+private:
+    struct Part {
+        uint32_t crc;
+        size_t bytes;
+    };
+    std::mutex mutex_;
+    std::map<uint64_t, Part> parts_; // by offset
+};
+
+} // namespace hw4

@@ -1,0 +1,127 @@
+#include "src/io/case_header.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+
+constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+
+// B 3, 4 and 2 heads, N_q 5, N_k 7, d 6.
+std::vector<int32_t> good() { return {-2, 0, 0, 0, 3, 4, 2, 5, 7, 6, 6, 0, 0, 0, 0, 0}; }
+
+Bytes bytes_of(const std::vector<int32_t>& fields) {
+    Bytes bytes(fields.size() * sizeof(int32_t));
+    std::memcpy(bytes.data(), fields.data(), bytes.size());
+    return bytes;
+}
+
+std::vector<int32_t> with(size_t place, int32_t value) {
+    std::vector<int32_t> fields = good();
+    fields[place] = value;
+    return fields;
+}
+
+Failure refusal(const std::vector<int32_t>& fields) {
+    return failure_of([&] { parse_header("a.in", bytes_of(fields)); });
+}
+
+Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: header: " + message}; }
+
+TEST(CaseHeader, TellsItsLengthByItsFirstNumber) {
+    EXPECT_EQ(header_bytes(bytes_of({-2, 0, 0})), kLongHeaderBytes);
+    for (const int32_t first : {-3, -1, 0, 1, 2, kMost, std::numeric_limits<int32_t>::min()})
+        EXPECT_EQ(header_bytes(bytes_of({first, 1, 1})), kShortHeaderBytes) << first;
+    EXPECT_EQ(header_bytes({}), kShortHeaderBytes);
+    EXPECT_EQ(header_bytes({0xfe, 0xff, 0xff}), kShortHeaderBytes);
+}
+
+TEST(CaseHeader, OfVersion2SaysAll) {
+    const CaseHeader header = parse_header("a.in", bytes_of(good()));
+    EXPECT_EQ(header.bytes, 64u);
+    const Problem& problem = header.problem;
+    EXPECT_EQ(problem.operation, &kForward);
+    EXPECT_EQ(problem.mask, Mask::none);
+    EXPECT_EQ(problem.batches, 3);
+    EXPECT_EQ(problem.heads, 4);
+    EXPECT_EQ(problem.kv_heads, 2);
+    EXPECT_EQ(problem.queries, 5);
+    EXPECT_EQ(problem.keys, 7);
+    EXPECT_EQ(problem.dim, 6);
+    EXPECT_EQ(parse_header("a.in", bytes_of(with(1, 1))).problem.operation, &kBackward);
+    EXPECT_EQ(parse_header("a.in", bytes_of(with(2, 1))).problem.mask, Mask::causal);
+}
+
+TEST(CaseHeader, IsWrittenAsItIsRead) {
+    for (const std::vector<int32_t>& fields : {good(), with(1, 1), with(2, 1), with(8, kMost)})
+        EXPECT_EQ(header_of(parse_header("a.in", bytes_of(fields)).problem, true), bytes_of(fields));
+    EXPECT_EQ(header_of(Problem(2, 3, 4), false), bytes_of({2, 3, 4}));
+    EXPECT_EQ(header_of(Problem(2, 3, 4), true), bytes_of({-2, 0, 0, 0, 2, 1, 1, 3, 3, 4, 4, 0, 0, 0, 0, 0}));
+}
+
+TEST(CaseHeader, RefusesWhatIsNotKnown) {
+    for (const int32_t value : {-1, 2, kMost})
+        EXPECT_EQ(refusal(with(1, value)), bad("operation = " + std::to_string(value) +
+                                               ", need 0 (forward) or 1 (backward) (offset 4)"));
+    for (const int32_t value : {-1, 2, kMost})
+        EXPECT_EQ(refusal(with(2, value)),
+                  bad("mask = " + std::to_string(value) + ", need 0 (none) or 1 (causal) (offset 8)"));
+    EXPECT_EQ(refusal(with(3, 1)), bad("element = 1 (bf16), only 0 (float32) can be read (offset 12)"));
+    EXPECT_EQ(refusal(with(3, 2)), bad("element = 2 (fp16), only 0 (float32) can be read (offset 12)"));
+    for (const int32_t value : {-1, 3, kMost})
+        EXPECT_EQ(refusal(with(3, value)),
+                  bad("element = " + std::to_string(value) + ", need 0 (float32) (offset 12)"));
+}
+
+TEST(CaseHeader, RefusesSizesBelowOneByName) {
+    constexpr const char* names[] = {"B", "heads", "key-value heads", "N_q", "N_k", "d", "d_v"};
+    for (size_t i = 0; i < 7; ++i)
+        for (const int32_t value : {0, -1, std::numeric_limits<int32_t>::min()})
+            EXPECT_EQ(refusal(with(4 + i, value)),
+                      bad(std::string(names[i]) + " = " + std::to_string(value) + ", need at least 1 (offset " +
+                          std::to_string(16 + 4 * i) + ")"));
+}
+
+TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {
+    EXPECT_EQ(refusal(with(6, 3)), bad("key-value heads = 3, need a number that divides heads = 4 (offset 24)"));
+    EXPECT_EQ(refusal(with(6, 8)), bad("key-value heads = 8, need a number that divides heads = 4 (offset 24)"));
+    EXPECT_EQ(refusal(with(6, 1)), Failure{});
+    EXPECT_EQ(refusal(with(10, 5)), bad("d_v = 5, need d = 6 (offset 40)"));
+    for (size_t place = 11; place < 16; ++place)
+        EXPECT_EQ(refusal(with(place, 1)), bad("field " + std::to_string(place) + " = 1, need 0 (offset " +
+                                               std::to_string(4 * place) + ")"));
+}
+
+TEST(CaseHeader, CountsBytesThatNoFileHas) {
+    EXPECT_EQ(decimal(file_bytes(parse_header("", bytes_of(good())))), std::to_string(64 + 3 * (4 * 5 + 2 * 2 * 7) * 6 * 4));
+    const std::vector<int32_t> largest = {-2, 1, 1, 0, kMost, kMost, kMost, kMost, kMost, kMost, kMost, 0, 0, 0, 0, 0};
+    // 64 + 16 * (2^31 - 1)^4
+    EXPECT_EQ(decimal(file_bytes(parse_header("", bytes_of(largest)))), "340282366287113163791981764315006894160");
+    EXPECT_EQ(decimal(0), "0");
+}
+
+TEST(CaseHeader, TellsTheWrongByteOrder) {
+    const auto swapped = [](int32_t value) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value))); };
+    EXPECT_EQ(refusal({swapped(-2), 0, 0}),
+              bad("B = -16777217, need at least 1 (offset 0); wrong byte order? swapped it begins as version 2"));
+}
+
+TEST(CaseHeader, TakesTheOperationsThatItIsGiven) {
+    static constexpr Operand kIn[] = {{"X", Rows::of_keys, Role::other}};
+    static constexpr Operation kOther = {.name = "other", .file_code = 9, .inputs = kIn, .outputs = kIn, .products = 1};
+    static constexpr const Operation* kOnly[] = {&kOther};
+    EXPECT_EQ(parse_header("a.in", bytes_of(with(1, 9)), kOnly).problem.operation, &kOther);
+    EXPECT_EQ(failure_of([] { parse_header("a.in", bytes_of(good()), kOnly); }),
+              bad("operation = 0, need 9 (other) (offset 4)"));
+}
+
+} // namespace
+} // namespace hw4
