@@ -27,9 +27,9 @@ from charts import style  # noqa: E402
 
 README = """# A test
 before
-<!-- begin kernels-table (make report) -->
+<!-- begin results (make report) -->
 old
-<!-- end kernels-table -->
+<!-- end results -->
 between
 <!-- begin figure (make report) -->
 <!-- end figure -->
@@ -41,7 +41,7 @@ def template():
     """Everything that there is, once."""
     parts = ["# Test", "{{ cases.t28.ms | .2f }} ms"]
     parts += [f"{{{{ claim:{name} }}}}" for name in claims.CLAIMS]
-    parts += [f"{{{{ table:{name} }}}}" for name in tables.TABLES if name != "kernels_short"]
+    parts += [f"{{{{ table:{name} }}}}" for name in tables.TABLES if name != "results"]
     parts += [f"{{{{ figure:{name} }}}}" for name in figures.NAMES]
     return "\n\n".join(parts) + "\n"
 
@@ -203,7 +203,7 @@ class Folder(unittest.TestCase):
             shutil.copy(file, folder / "data")
         (folder / "report.template.md").write_text(template())
         (folder / "blocks").mkdir()
-        (folder / "blocks/kernels-table.md").write_text("{{ table:kernels_short }}\n")
+        (folder / "blocks/results.md").write_text("{{ table:results }}\n")
         (folder / "blocks/figure.md").write_text("{{ figure:ladder }}\n")
         (folder / "README.md").write_text(README)
 
@@ -385,7 +385,12 @@ class Facts(Folder):
                                    "| ≤ 1.10: missed |")
         self.assertIn("| t12 | 944, 315 MB | 294 ms | 784 ms | 392 ms | 0.50 × plain | ≤ 0.50 |", lines)
         self.assertEqual(lines[-1].split(" | ")[-1], "≤ 0.60: not judged |")
-        self.assertEqual(tables.accuracy_short(self.measured()).splitlines()[0], "|  | t10 | t22 | t28 | t29 |")
+
+    def test_results_name_what_was_not_measured(self):
+        rows = tables.results(self.measured()).splitlines()
+        self.assertEqual(rows[2], "| t28 | 4, 16384, 64 | 6.11 | 45.0 | 1.51 | 182.0 | 9.16 | 30.0 | 400 |")
+        self.assertIn("| t01 | 320, 128, 32 | 0.0168 | 40.0 | n/a | n/a | 0.0268 | 25.0 | 400 |", rows)
+        self.assertIn("|  | 4, 16384, 128 | 11.7 | 47.0 | 3.87 | 142.0 | 12.5 | 44.0 | n/a |", rows)
 
     def test_captions_follow_the_data(self):
         module = figures.module_of("roofline")
@@ -515,7 +520,7 @@ class Whole(unittest.TestCase):
         for number, name in enumerate(figures.NAMES, 1):
             self.assertTrue(f"](figures/{name}.svg)\n\n**Figure {number}.** " in report, name)
         readme = (self.folder / "out/README.md").read_text()
-        self.assertTrue(readme.startswith("# A test\nbefore\n<!-- begin kernels-table (make report) -->\n| case |"))
+        self.assertTrue(readme.startswith("# A test\nbefore\n<!-- begin results (make report) -->\n| case |"))
         self.assertIn("](report/figures/ladder.svg)", readme)
         self.assertIn("\nbetween\n", readme)
         self.assertNotIn("\nold\n", readme)

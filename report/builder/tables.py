@@ -13,7 +13,7 @@ from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
 
-SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "t10", "4,16384,128")
+SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "4,16384,128")
 NOT_KNOWN = "n/a"  # never 0
 
 
@@ -93,8 +93,22 @@ def kernels(data):
     return markdown(KERNEL_HEADER, [_shape_row(data, shape) for shape in data.shapes], "llrrrrrr")
 
 
-def kernels_short(data):
-    return markdown(KERNEL_HEADER, [_shape_row(data, data.case(name)) for name in SHORT_CASES], "llrrrrrr")
+def _time_and_rate(shape, seconds):
+    return (ms(seconds.mid), f"{shape.tflops(seconds).mid:.1f}") if seconds else (NOT_KNOWN, NOT_KNOWN)
+
+
+def results(data):
+    """README's: both contracts and PyTorch on the GPU, and the whole command."""
+    fixed = {shape.name: shape.hw4 for shape in data.fixed_shapes}
+    whole = {record["name"]: Spread.of(record["seconds"]["hw4"]) for record in data.file_cases}
+    rows = []
+    for shape in map(data.case, SHORT_CASES):
+        name = shape.name if shape.name.startswith("t") else ""
+        times = (shape.hw4, fixed.get(shape.name), shape.torch_best)
+        rows.append((name, shape.text, *(cell for seconds in times for cell in _time_and_rate(shape, seconds)),
+                     known(whole[name].mid, ".0f", 1e3) if name in whole else NOT_KNOWN))
+    return markdown(("case", "B, N, d", "`f32`, ms", "TFLOP/s", "`fixed`, ms", "TFLOP/s", "PyTorch, ms", "TFLOP/s",
+                     "file to file, ms"), rows, "ll" + "r" * 7)
 
 
 def ladder(data):
@@ -169,17 +183,6 @@ def no_help(data):
     """What was tried and did not help, from the kernels' cards."""
     rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.rungs if (words := sources.no_help(kernel))]
     return markdown(("on the card of", "tried, without help"), rows, "ll")
-
-
-ERROR_CASES = ("t02", "t08", "t10", "t17", "t19", "t22", "t28", "t29", "t30")
-ERROR_ROWS = {"hw4": "hw4", "hw4_fixed": "hw4, fixed", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
-
-
-def accuracy_short(data):
-    found = {case["name"]: case["largest_errors"] for case in data.accuracy["cases"]}
-    shown = [name for name in ERROR_CASES if name in found]
-    rows = [(title, *(f"{found[name][who]:.1e}" for name in shown)) for who, title in ERROR_ROWS.items()]
-    return markdown(("", *shown), rows, "l" + "r" * len(shown))
 
 
 # ---- The profiler
@@ -285,7 +288,6 @@ def files_short(data):
     return markdown(("case", "input, output", "bare context", "plain program", "hw4", "", "wanted"), rows, "llrrrrl")
 
 
-TABLES = {function.__name__: function for function in (machine, measurements, kernels, kernels_short, ladder,
-                                                       fixed_kernels, fixed_ideas, accuracy, accuracy_short,
-                                                       distributions, no_help, profile, profile_reasons, files,
-                                                       files_short, start_up)}
+TABLES = {function.__name__: function for function in (machine, measurements, kernels, results, ladder, fixed_kernels,
+                                                       fixed_ideas, accuracy, distributions, no_help, profile,
+                                                       profile_reasons, files, files_short, start_up)}

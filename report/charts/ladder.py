@@ -6,7 +6,7 @@ from builder.template import significant
 from . import style, words
 
 CASE = "t28"
-ALT = "time and rate of every kernel of the ladder on t28, beside PyTorch, cuBLAS's SGEMM and the peak"
+ALT = "time and rate of every kernel on t28, beside PyTorch, cuBLAS's SGEMM and the peak"
 
 
 def caption(data):
