@@ -254,7 +254,7 @@ $(BUILD)/unit_tests: $(call objects,tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_
 
 # Loaded before the C library into whatever a test starts, so never sanitized itself; and never fortified (Ubuntu's g++
 # does so unasked), which would make pread an inline function of the headers.
-$(BUILD)/fault_shim.so: tests/fault_shim.cpp Makefile
+$(BUILD)/fault_shim.so: tests/program/fault_shim.cpp Makefile
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) -std=c++17 -O2 -U_FORTIFY_SOURCE $(WARN) -shared -fPIC $< -o $@ -ldl
@@ -372,12 +372,12 @@ soak-faults soak-sizes soak-load: | built-tests
 built-tests:
 	@$(MAKE) --no-print-directory $(JOBS) all tests
 soak-faults:
-	$(SOAK_TESTS) tests/fault_matrix_test.py -v
-	$(SOAK_TESTS) tests/fault_test.py -v
+	$(SOAK_TESTS) tests/program/fault_matrix_test.py -v
+	$(SOAK_TESTS) tests/program/fault_test.py -v
 soak-sizes:
-	$(SOAK_TESTS) tests/size_test.py -v
+	$(SOAK_TESTS) tests/program/size_test.py -v
 soak-load:
-	$(SOAK_TESTS) tests/load_test.py
+	$(SOAK_TESTS) tests/program/load_test.py
 
 # Where programs are instrumented, tests take many times as long.
 SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200

@@ -83,6 +83,14 @@ def mutant_of(number: int, block: str) -> Mutant:
     return Mutant(number, **values)
 
 
+def file_of_step(step: str, root: Path) -> Path:
+    """The Python module whose name the step of tests/run has, from the root."""
+    places = [path.relative_to(root) for path in root.glob(f"tests/*/{step}.py")]
+    if len(places) != 1:
+        raise ListError(f"{len(places)} files tests/*/{step}.py, need one")
+    return places[0]
+
+
 def place_of(mutant: Mutant, text: str) -> tuple[int, int]:
     """Where in its file the mutant's old text stands."""
     pattern = r"\s+".join(re.escape(word) for word in mutant.old.split())

@@ -1,0 +1,1616 @@
+#!/usr/bin/env python3
+"""hw4, seq and testcases/generate from the outside: arguments, exit codes, messages, what happens to files.
+
+    python3 tests/program/cli_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the three programs (default: the repository's root). test_bad_NN_* are the 30 bad
+inputs of the project's reliability table, in its order.
+"""
+import array
+import contextlib
+import functools
+import gzip
+import json
+import math
+import os
+import re
+import resource
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "tests"))
+
+import child_signals  # noqa: E402 (the path to it is set above)
+
+BIN = Path(os.environ.get("HW4_BIN") or REPO).resolve()
+ADDRESS_SANITIZED = b"__asan_init" in (BIN / "hw4").read_bytes()
+THREAD_SANITIZED = b"__tsan_init" in (BIN / "hw4").read_bytes()
+SANITIZED = ADDRESS_SANITIZED or THREAD_SANITIZED
+LINES_COUNTED = b"__gcov_dump" in (BIN / "hw4").read_bytes()  # make coverage
+NEEDS_ADDRESS_SPACE = "sanitizers reserve terabytes of address space, so RLIMIT_AS cannot be lowered"
+NEEDS_LARGE_FILES = "ThreadSanitizer does not start under a file-size limit"
+PATIENCE = 60  # seconds after which something that should have happened counts as hanging
+
+OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ERROR = 0, 64, 65, 66, 69, 70, 71, 73, 74
+NOTE = "note: outside the course's range"
+OLD_OUTPUT = b"the output of an earlier run"
+STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
+          "write", "release")
+BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
+OPTIONS = ("arith", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "trace", "sync",
+           "help", "version")
+ARITHMETICS = ("f32", "fixed")
+LARGEST = (2**31 - 1,) * 3  # what a header can claim
+KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
+         "threshold", "digits")
+
+
+def setUpModule():
+    # Copies, in a place that everybody may read: some tests run hw4 as another user, and generate looks for
+    # cases.tsv beside itself.
+    global WORK, PROGRAMS
+    child_signals.heed()
+    for made in (generated, by_seq):
+        made.cache_clear()  # what another module's tests had made is gone with their folder
+    WORK = Path(tempfile.mkdtemp(prefix="hw4-cli-"))
+    WORK.chmod(0o755)
+    unittest.addModuleCleanup(shutil.rmtree, WORK)
+    PROGRAMS = WORK / "bin"
+    PROGRAMS.mkdir(mode=0o755)
+    (WORK / "cases").mkdir()
+    for program in ("hw4", "seq", "testcases/generate", "judge/compare"):
+        shutil.copy(BIN / program, PROGRAMS / Path(program).name)
+    shutil.copy(REPO / "testcases" / "cases.tsv", PROGRAMS)
+    # Looking for leaks takes seconds a process on some machines; test_leaks does it for all.
+    os.environ["ASAN_OPTIONS"] = "detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", "")
+
+
+# ---- Running programs
+
+
+def run(program, *args, env=None, patience=PATIENCE, **more):
+    """The finished process, with text in stdout and stderr."""
+    more.setdefault("stdout", subprocess.PIPE)
+    more.setdefault("stderr", subprocess.PIPE)
+    return subprocess.run([PROGRAMS / program, *args], env={**os.environ, **(env or {})}, timeout=patience,
+                          text=True, errors="replace", **more)
+
+
+def hw4(*args, device="cpu", **more):
+    return run("hw4", *(("--device", device) if device else ()), *args, **more)
+
+
+def limited(limit, amount):
+    """Keyword arguments that start a program under a resource limit."""
+    return {"preexec_fn": lambda: resource.setrlimit(limit, (amount, resource.getrlimit(limit)[1]))}
+
+
+@functools.lru_cache(maxsize=None)
+def other_user():
+    """Keyword arguments that start a program without root's right to open everything."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+    try:
+        done = run("hw4", "--version", **nobody)
+        done.check_returncode()
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise unittest.SkipTest(f"is root and cannot run hw4 as another user: {error}") from error
+    if done.stderr:  # a build for coverage in a place that others cannot write to
+        raise unittest.SkipTest(f"hw4 as another user says: {done.stderr.splitlines()[0]}")
+    return nobody
+
+
+@functools.lru_cache(maxsize=None)
+def own_mounts():
+    """What starts a program with mounts that nobody else sees and that go with it; then comes a shell script."""
+    command = ["unshare", *(() if os.geteuid() == 0 else ("--map-root-user",)), "--mount", "sh", "-ec"]
+    with tempfile.NamedTemporaryFile(dir=WORK) as a, tempfile.NamedTemporaryFile(dir=WORK) as b:
+        try:
+            subprocess.run([*command, 'mount --bind "$1" "$2"', "sh", a.name, b.name], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise unittest.SkipTest(f"no file can be mounted here: {getattr(error, 'stderr', error)}") from error
+    return command
+
+
+def onto_mount_point(volume, path):
+    """What starts a program for which the file `volume` is mounted at `path`, as in a container."""
+    return [*own_mounts(), 'mount --bind "$1" "$2"; shift 2; exec "$@"', "sh", volume, path]
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE} s in vain: {what}")
+        time.sleep(0.002)
+
+
+def bytes_written(process):
+    """What a running process has given to write() and its kin so far."""
+    return int(re.search(r"^wchar: (\d+)$", Path(f"/proc/{process.pid}/io").read_text(), re.MULTILINE)[1])
+
+
+@functools.lru_cache(maxsize=None)
+def kernels(device, arith="f32"):
+    lines = run("hw4", "--list-kernels").stdout.splitlines()
+    usable = [line.split() for line in lines if "(not on this processor)" not in line]
+    return [words[1] for words in usable if (words[0], words[2]) == (device, arith)]
+
+
+# ---- Cases
+
+
+def header(B, N, d, order="<"):
+    return struct.pack(order + "3i", B, N, d)
+
+
+def case_bytes(B, N, d):
+    return 12 + 12 * B * N * d
+
+
+def floats(values):
+    return array.array("f", values).tobytes()
+
+
+def counting(B, N, d):
+    """A small valid case: different, harmless numbers everywhere."""
+    return header(B, N, d) + floats((i * 37 % 101) / 50 - 1 for i in range(3 * B * N * d))
+
+
+def spoiled(B, N, d, batch, matrix, row, column, value):
+    """counting() with one number replaced."""
+    data = bytearray(counting(B, N, d))
+    index = ((batch * 3 + "QKV".index(matrix)) * N + row) * d + column
+    struct.pack_into("<f", data, 12 + 4 * index, value)
+    return bytes(data)
+
+
+def ramps(number, N, d):
+    """V of a batch: the number, and how far its row and its column are in theirs, modulo 8."""
+    return b"".join(floats([number + row + column % 8 for column in range(d)]) for row in range(8)) * (N // 8)
+
+
+def mean_of_ramps(number, N, d):
+    """What comes out of ramps() where Q and K are zero and weigh every value the same: all sums are exact."""
+    return floats([number + 3.5 + column % 8 for column in range(d)]) * N
+
+
+def write_zeros(path, B, N, d):
+    """A valid case of any size that takes no disk: a hole reads as zeros."""
+    with open(path, "wb") as file:
+        file.write(header(B, N, d))
+        file.truncate(case_bytes(B, N, d))
+
+
+@functools.lru_cache(maxsize=None)
+def generated(B, N, d, kind="uniform", seed=1):
+    path = WORK / "cases" / f"{B}-{N}-{d}-{kind}-{seed}.in"
+    made = run("generate", "--shape", f"{B},{N},{d}", "--seed", str(seed), "--kind", kind, path)
+    if made.returncode != OK:
+        raise AssertionError(made.stderr)
+    return path
+
+
+@functools.lru_cache(maxsize=None)
+def by_seq(path, arith="f32"):
+    """What seq makes of a case."""
+    out = path.with_suffix(f".seq-{arith}")
+    made = run("seq", "--arith", arith, path, out)
+    if made.returncode != OK:
+        raise AssertionError(made.stderr)
+    return out.read_bytes()
+
+
+def bad_files():
+    """name -> (content, what the message says); all of them are refused with BAD_DATA."""
+    good = counting(2, 4, 3)
+    zipped = gzip.compress(good, mtime=0)
+    wrong_crc = bytearray(zipped)
+    wrong_crc[-5] ^= 1
+    wrong_data = bytearray(zipped)
+    wrong_data[10] = 0xff  # the first byte after gzip's header: a kind of block that does not exist
+    wrong_length = bytearray(zipped)
+    wrong_length[-1] ^= 1
+    return {
+        "empty": (b"", r"empty, need a 12-byte header"),
+        "header only": (good[:12], r"expected 300 bytes for B = 2, N = 4, d = 3, got 12: ends in batch 0, Q, row 0"),
+        "one byte short": (good[:-1], r"expected 300 bytes.* got 299: ends in batch 1, V, row 3"),
+        "ends in K": (good[:12 + 4 * (36 + 12 + 2 * 3 + 1)], r"got 232: ends in batch 1, K, row 2"),
+        "one byte more": (good + b"x", r"expected 300 bytes.* got 301$"),
+        "twice": (good + good, r"expected 300 bytes.* got 600$"),
+        "big-endian": (header(2, 4, 3, ">") + good[12:], r"is big-endian.*B = 2, N = 4, d = 3.*need little-endian"),
+        "text": (b"batch,tokens,dim\n1,2,3\n", r"is a text file; need int32 B, N, d, then float32 Q, K, V"),
+        "npy": (b"\x93NUMPY\x01\x00" + bytes(120), r"NumPy .npy file; need int32 B, N, d"),
+        "zip": (b"PK\x03\x04" + bytes(200), r"zip archive .*\.pt.*; need int32 B, N, d"),
+        "needs 2^97 bytes": (header(*LARGEST) + bytes(88), rf"needs {case_bytes(*LARGEST)} bytes, file has 100$"),
+        "needs 2^35 bytes": (header(65536, 65536, 1), r"expected 51539607564 bytes .* got 12: ends in batch 0, Q"),
+        # Sizes that are right in so many bits: 12 * B * N * d is 2^32 * 12 + 786432 and 2^64 * 3 + 12.
+        "as long as 32 bits say": (header(65536, 65537, 1) + bytes(786432), r"expected 51540393996 bytes .* got 786444"),
+        "as long as 64 bits say": (header(2147418113, 429509837, 5) + bytes(12),
+                                   r"B = 2147418113, N = 429509837, d = 5 needs 55340232221128654872 bytes, file has 24"),
+        "needs 2^46 bytes": (header(2**31 - 1, 64, 64) + bytes(1000), r"expected 105553116217356 bytes"),
+        "gzip bad CRC": (bytes(wrong_crc), r"gzip stream corrupt at byte \d+"),
+        "gzip bad data": (bytes(wrong_data), r"gzip stream corrupt at byte \d+"),
+        "gzip bad length": (bytes(wrong_length), r"gzip stream corrupt at byte \d+"),
+        "gzip without its trailer": (zipped[:-8], r"gzip stream corrupt at byte \d+"),
+        "gzip of too little": (gzip.compress(good[:-4]), r"expected 300 bytes, got 296: ends in batch 1, V, row 3"),
+        "gzip of too much": (gzip.compress(good + b"x"), r"data goes on after the last batch, expected 300 bytes"),
+        "gzip with an extra member": (zipped + zipped, r"data goes on after the last batch, expected 300 bytes"),
+        "gzip with other data behind": (zipped + b"garbage", r"gzip stream corrupt at byte \d+ .*other data follows"),
+        "gzip of nothing": (gzip.compress(b""), r"empty, need a 12-byte header"),
+        "gzip that cannot hold it": (gzip.compress(header(4096, 4096, 64)), r"needs \d+ bytes, a gzip file of \d+"),
+        "NaN": (spoiled(2, 4, 3, 1, "K", 3, 2, math.nan), r"batch 1, K, row 3, column 2: .*nan, need a finite"),
+        "huge Q": (spoiled(2, 4, 3, 1, "Q", 2, 1, 3e38), r"batch 1, Q, row 2: scores up to .*, need at most"),
+    }
+
+
+class CliTest(unittest.TestCase):
+    maxDiff = 2000
+
+    def setUp(self):
+        self.dir = Path(tempfile.mkdtemp(dir=WORK))
+        self.dir.chmod(0o777)
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.out = self.dir / "case.out"
+
+    def file(self, content, name="case.in"):
+        path = self.dir / name
+        path.write_bytes(content)
+        return path
+
+    def folder(self):
+        """Everything that is there, by name, but the content of cases only by size."""
+        return {path.name: path.read_bytes() if path.is_file() and path.suffix == ".out" else path.lstat().st_size
+                for path in self.dir.iterdir() if not path.is_dir()}
+
+    def assert_same_bytes(self, got, want):
+        if got == want:
+            return
+        at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
+        self.fail(f"{len(got)} bytes, wanted {len(want)}; the first difference is at byte {at} (float {at // 4})")
+
+    def assert_one_message(self, stderr, names, wanted, program="hw4"):
+        messages = [line for line in stderr.splitlines() if NOTE not in line]
+        self.assertEqual(len(messages), 1, f"need one line on stderr, got: {stderr!r}")
+        self.assertTrue(messages[0].startswith(f"{program}: "), messages[0])
+        if names is not None:
+            self.assertIn(str(names), messages[0])
+        self.assertRegex(messages[0], wanted)
+
+    def assert_refused(self, code, wanted, *args, names=None, **more):
+        """hw4 fails in one line, and nothing in the folder changes, with and without an earlier output."""
+        for earlier_output in (True, False):
+            with self.subTest(args=[str(a) for a in args], earlier_output=earlier_output):
+                with contextlib.suppress(FileNotFoundError):
+                    self.out.unlink()
+                if earlier_output:
+                    self.out.write_bytes(OLD_OUTPUT)
+                before = self.folder()
+                done = hw4(*args, **more)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assert_one_message(done.stderr, names, wanted)
+                self.assertEqual(self.folder(), before)
+
+    def assert_refuses_input(self, content, wanted, code=BAD_DATA):
+        path = self.file(content)
+        self.assert_refused(code, wanted, path, self.out, names=path)
+
+    def assert_computes(self, path, *options, note=None, arith=None, **more):
+        """hw4 gives seq's bytes; note: whether the remark on the shape is due (None: either way)."""
+        done = hw4(*(("--arith", arith) if arith else ()), *options, path, self.out, **more)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, arith or "f32"))
+        if note is not None:
+            self.assertEqual([NOTE in line for line in done.stderr.splitlines()], [True] if note else [])
+        return done
+
+    def start(self, *args, **more):
+        """A running hw4 that is gone at the end of the test, whatever happens."""
+        more.setdefault("stdout", subprocess.DEVNULL)
+        process = subprocess.Popen([PROGRAMS / "hw4", "--device", "cpu", *args], **more)
+
+        def stop():
+            process.kill()
+            process.wait()
+        self.addCleanup(stop)
+        return process
+
+    def temporaries(self):
+        return list(self.dir.glob("*.hw4-*.tmp"))
+
+    def start_and_hold(self, path, *options, **more):
+        """hw4 held up after it has compared the file's size with the header and before it reads the data: its
+        remark on the shape finds stderr's pipe full. Returns the process and a function that lets it go on and
+        returns what it printed."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        filled = 0
+        for step in (4096, 1):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    filled += os.write(writer, b"." * step)
+        os.set_blocking(writer, True)
+        process = self.start(*options, path, self.out, stderr=writer, **more)
+        os.close(writer)
+        wait_until(lambda: self.temporaries() or process.poll() is not None, "hw4 makes its temporary file")
+        self.assertIsNone(process.poll())
+
+        def release():
+            printed = b"".join(iter(lambda: os.read(reader, 65536), b""))
+            process.wait(PATIENCE)
+            return printed[filled:].decode()
+        return process, release
+
+    def fifo(self, name="fifo"):
+        path = self.dir / name
+        os.mkfifo(path)
+        return path
+
+    def feed(self, path, chunks):
+        """Writes chunks to a FIFO from another thread; .cut is set when the reader went away before the end."""
+        def write():
+            try:
+                with open(path, "wb", buffering=0) as file:
+                    for chunk in chunks:
+                        while chunk:
+                            chunk = chunk[file.write(chunk):]
+            except BrokenPipeError:
+                thread.cut = True
+        thread = threading.Thread(target=write, daemon=True)
+        thread.cut = False
+        thread.start()
+        return thread
+
+
+class BadInputTest(CliTest):
+    """One test for each row of the reliability table."""
+
+    def test_bad_01_missing_arguments(self):
+        self.assert_refused(USAGE, r"need INPUT and OUTPUT, got 0 names")
+        self.assert_refused(USAGE, r"need INPUT and OUTPUT, got 1 name\b", self.dir / "case.in")
+        self.assert_refused(USAGE, r"need INPUT and OUTPUT, got 3 names", self.dir / "case.in", self.out, "more")
+
+    def test_bad_02_missing_input(self):
+        missing = self.dir / "missing.in"
+        self.assert_refused(NO_INPUT, r"cannot open: No such file", missing, self.out, names=missing)
+        dangling = self.dir / "dangling.in"
+        dangling.symlink_to("nowhere")
+        self.assert_refused(NO_INPUT, r"cannot open: No such file", dangling, self.out, names=dangling)
+
+    def test_bad_03_input_is_a_directory(self):
+        self.assert_refused(NO_INPUT, r"is a directory", self.dir, self.out, names=self.dir)
+
+    def test_bad_04_no_read_permission(self):
+        user = other_user()
+        path = self.file(counting(1, 2, 2))
+        path.chmod(0)
+        self.assert_refused(NO_INPUT, r"cannot open: Permission denied", path, self.out, names=path, **user)
+
+    def test_bad_05_empty_file(self):
+        self.assert_refuses_input(b"", r"empty, need a 12-byte header")
+        self.assert_refused(BAD_DATA, r"empty, need a 12-byte header", "/dev/null", self.out, names="/dev/null")
+
+    def test_bad_06_header_truncated(self):
+        for size in range(1, 12):
+            self.assert_refuses_input(header(2, 128, 32)[:size], rf"header truncated.* {size} of 12")
+
+    def test_bad_07_zero_field(self):
+        for place, name in enumerate("BNd"):
+            fields = [2, 4, 3]
+            fields[place] = 0
+            self.assert_refuses_input(header(*fields) + bytes(288), rf"\b{name} = 0, need at least 1")
+
+    def test_bad_08_negative_field(self):
+        for place, name in enumerate("BNd"):
+            for value in (-1, -2**31):
+                fields = [2, 4, 3]
+                fields[place] = value
+                self.assert_refuses_input(header(*fields) + bytes(288), rf"\b{name} = {value}, need at least 1")
+        # 128 in the other byte order is negative in this one.
+        self.assert_refuses_input(header(128, 4, 3, ">"), r"B = -2147483648.*wrong byte order\?.*B = 128, N = 4, d = 3")
+        self.assert_refuses_input(header(2, 4, 200, ">"), r"d = -.*wrong byte order\?.*B = 2, N = 4, d = 200")
+        path = self.file(header(-1, 4, 3))
+        self.assertNotIn("byte order", hw4(path, self.out).stderr)
+
+    def test_bad_09_big_endian_file(self):
+        little = counting(2, 4, 3)
+        values = array.array("f", little[12:])
+        values.byteswap()
+        self.assert_refuses_input(header(2, 4, 3, ">") + values.tobytes(), bad_files()["big-endian"][1])
+
+    def test_bad_10_product_overflows(self):
+        # The limit shows that nothing is allocated for what the header claims.
+        limit = {} if SANITIZED else limited(resource.RLIMIT_AS, 512 << 20)
+        for fields in (LARGEST, (1, 2**31 - 1, 2**31 - 1), (2**21, 2**21, 2**20), (65536, 65536, 1),
+                       (2, 2**15, 2**15), (2**31 - 1, 1, 1)):
+            path = self.file(header(*fields))
+            self.assert_refused(BAD_DATA, rf"(needs|expected) {case_bytes(*fields)} bytes.*(file has|got) 12\b",
+                                path, self.out, names=path, **limit)
+
+    def test_bad_10_size_right_in_fewer_bits(self):
+        for name in ("as long as 32 bits say", "as long as 64 bits say", "needs 2^46 bytes"):
+            self.assert_refuses_input(*bad_files()[name])
+
+    def test_bad_11_file_too_short(self):
+        for name in ("header only", "one byte short", "ends in K"):
+            self.assert_refuses_input(*bad_files()[name])
+
+    def test_bad_12_trailing_bytes(self):
+        for name in ("one byte more", "twice"):
+            self.assert_refuses_input(*bad_files()[name])
+
+    def test_bad_13_other_formats(self):
+        for name in ("text", "npy", "zip"):
+            self.assert_refuses_input(*bad_files()[name])
+        self.assert_refuses_input(b'{"B": 2, "N": 128, "d": 32}', r"is a text file; need int32 B, N, d")
+
+    def test_bad_14_gzip_corrupt(self):
+        for name in ("gzip bad CRC", "gzip bad data", "gzip bad length", "gzip without its trailer"):
+            self.assert_refuses_input(*bad_files()[name])
+        zipped = gzip.compress(counting(1, 2, 2), mtime=0)
+        for size in range(2, len(zipped)):
+            done = hw4(self.file(zipped[:size]), self.out)
+            self.assertEqual((size, done.returncode), (size, BAD_DATA))
+            self.assert_one_message(done.stderr, self.dir / "case.in", r"gzip stream corrupt at byte \d+")
+            self.assertEqual(sorted(self.folder()), ["case.in"])
+
+    def test_bad_15_gzip_bomb(self):
+        self.assert_refuses_input(*bad_files()["gzip of too much"])
+        self.assert_refuses_input(*bad_files()["gzip that cannot hold it"])
+        # Endless streams: hw4 must go away by itself.
+        block = gzip.compress(bytes(1 << 20))
+        for name, first, rest in (("gzip", gzip.compress(counting(1, 2, 2)), block),
+                                  ("plain", counting(1, 2, 2), bytes(1 << 16))):
+            with self.subTest(name):
+                def endless(first=first, rest=rest):
+                    yield first
+                    while True:
+                        yield rest
+                path = self.fifo(f"{name}.in")
+                feeder = self.feed(path, endless())
+                done = hw4(path, self.out)
+                self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+                self.assert_one_message(done.stderr, path, r"data goes on after the last batch, expected 60 bytes")
+                feeder.join(PATIENCE)
+                self.assertTrue(feeder.cut)
+                self.assertFalse(self.out.exists() or self.temporaries())
+
+    def test_bad_16_outside_the_course_range(self):
+        for shape in ((1, 128, 32), (2, 64, 32), (2, 130, 64), (2, 128, 48), (14001, 1, 1)):
+            with self.subTest(shape):
+                self.assert_computes(generated(*shape), note=True)
+        for shape in ((2, 128, 32), (3, 256, 64)):
+            with self.subTest(shape):
+                self.assert_computes(generated(*shape), note=False)
+
+    def test_bad_17_ragged_tokens(self):
+        for N in (1, 2, 31, 32, 33, 63, 127, 129, 1023, 1025):
+            for d in (32, 64):
+                with self.subTest(N=N, d=d):
+                    self.assert_computes(generated(2, N, d))
+
+    def test_bad_18_dim_above_kernel_limit(self):
+        for d in (257, 300, 1000):
+            path = generated(2, 40, d)
+            for device in ("cpu", "auto"):
+                with self.subTest(d=d, device=device):
+                    self.assert_computes(path, device=device)
+
+    def test_bad_18_dim_above_gpu_limit(self):
+        path = generated(2, 40, 257)
+        for options in ((), ("--kernel", "plain_rows")):  # without --kernel there is no other either
+            done = hw4(*options, path, self.out, device="gpu")
+            if done.returncode == NO_GPU:
+                self.skipTest(done.stderr.splitlines()[-1])
+            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+            self.assert_one_message(done.stderr, path, r"takes d up to 256, this case has 257; --device cpu can$")
+            self.assertFalse(self.out.exists())
+
+    def test_bad_19_large_values(self):
+        for shape in ((2, 100, 32), (1, 300, 64)):
+            for kind in ("huge", "climb"):
+                with self.subTest(shape=shape, kind=kind):
+                    self.assert_computes(generated(*shape, kind))
+        # Query i asks for key i alone, with a score of 1e8 against 0: its output is row i of V.
+        size = 40
+        unit = [1e4 if i == j else 0 for i in range(size) for j in range(size)]
+        values = floats(i % 89 - 44.5 for i in range(size * size))
+        path = self.file(header(1, size, size) + floats(unit) + floats(unit) + values)
+        self.assertEqual(hw4(path, self.out).returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), values)
+
+    def assert_refuses_value(self, value, shown):
+        for batch, matrix, row, column in ((0, "Q", 0, 0), (1, "K", 3, 2), (2, "V", 1, 1), (2, "V", 3, 2)):
+            self.assert_refuses_input(spoiled(3, 4, 3, batch, matrix, row, column, value),
+                                      rf"batch {batch}, {matrix}, row {row}, column {column}: {shown}, need a finite")
+
+    def test_bad_20_nan(self):
+        self.assert_refuses_value(math.nan, "-?nan")
+        # The last number of a file of several chunks, so that output has already been written.
+        path = self.dir / "case.in"
+        write_zeros(path, 400, 128, 64)
+        with open(path, "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(floats([math.nan]))
+        self.assert_refused(BAD_DATA, r"batch 399, V, row 127, column 63: -?nan", path, self.out, names=path)
+
+    def test_bad_21_infinity(self):
+        self.assert_refuses_value(math.inf, "inf")
+        self.assert_refuses_value(-math.inf, "-inf")
+
+    def test_bad_22_denormals_and_negative_zero(self):
+        for kind in ("denormal", "vzero"):
+            for shape in ((2, 100, 64), (5, 33, 7)):
+                with self.subTest(kind=kind, shape=shape):
+                    self.assert_computes(generated(*shape, kind))
+        # The mean of equal denormals is that denormal; flushed to zero it would be 0.
+        denormals = struct.pack("<4I", 1, 0x80000001, 0x007fffff, 0x00000100)
+        path = self.file(header(1, 2, 4) + bytes(2 * 2 * 4 * 4) + denormals * 2)
+        self.assertEqual(hw4(path, self.out).returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), denormals * 2)
+
+    def test_bad_23_score_overflow(self):
+        self.assert_refuses_input(*bad_files()["huge Q"])
+        self.assert_refuses_input(spoiled(2, 4, 3, 1, "K", 3, 0, -3e38),
+                                  r"batch 1, Q, row \d: scores up to .*need at most")
+        self.assert_refuses_input(spoiled(2, 4, 3, 1, "V", 2, 1, 3e38), r"batch 1, V: N \* max\|V\| = .*need at most")
+        # Large numbers whose product is small are fine.
+        data = header(1, 2, 1) + floats([2e30, 1e30, 1e-30, 2e-30, 1, 2])
+        self.assert_computes(self.file(data))
+
+    def test_bad_24_output_cannot_be_created(self):
+        # The input is bad too: that 73 comes first shows that the output is tried before anything is computed.
+        path = self.file(spoiled(1, 2, 2, 0, "Q", 0, 0, math.nan))
+        (self.dir / "a file").touch()
+        for out in (self.dir / "missing" / "case.out", self.dir / "a file" / "case.out", f"{self.dir}/missing/"):
+            self.assert_refused(CANNOT_CREATE, r"cannot create a file in", path, out, names=out)
+        self.assert_refused(CANNOT_CREATE, r"is a directory, need a file name", path, self.dir, names=self.dir)
+        self.assert_refused(CANNOT_CREATE, r"needs a name", path, "", cwd=self.dir)
+
+    def test_bad_24_name_too_long(self):
+        # Found when the output is opened, not when it gets its name after hours of work.
+        path = self.file(spoiled(1, 2, 2, 0, "Q", 0, 0, math.nan))
+        out = self.dir / ("x" * (os.pathconf(self.dir, "PC_NAME_MAX") + 1))
+        self.assert_refused(CANNOT_CREATE, r"cannot stat: File name too long", path, out, names=out)
+
+    def test_bad_24_output_not_writable(self):
+        user = other_user()
+        path = self.file(spoiled(1, 2, 2, 0, "Q", 0, 0, math.nan))
+        self.out.write_bytes(OLD_OUTPUT)
+        self.out.chmod(0o444)
+        done = hw4(path, self.out, **user)
+        self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
+        self.assert_one_message(done.stderr, self.out, r"cannot write: Permission denied")
+        self.out.chmod(0o666)
+        self.dir.chmod(0o555)
+        self.addCleanup(self.dir.chmod, 0o777)
+        done = hw4(path, self.out, **user)
+        self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
+        self.assert_one_message(done.stderr, self.out, r"cannot create a file in .*: Permission denied")
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+
+    def test_bad_25_disk_full(self):
+        self.assert_refused(IO_ERROR, r"cannot write: No space left", generated(2, 512, 64), "/dev/full",
+                            names="/dev/full")
+
+    @unittest.skipIf(THREAD_SANITIZED, NEEDS_LARGE_FILES)
+    def test_bad_25_file_size_limit(self):
+        path = generated(2, 512, 64)  # 256 KiB of output
+        for limit in (0, 4096, 200_000):
+            self.assert_refused(IO_ERROR, r"cannot write: File too large", path, self.out, names=self.out,
+                                **limited(resource.RLIMIT_FSIZE, limit))
+
+    def test_bad_26_output_is_the_input(self):
+        content = counting(1, 2, 2)
+        path = self.file(content)
+        (self.dir / "symlink").symlink_to(path.name)
+        os.link(path, self.dir / "hardlink")
+        names = [path, self.dir / "symlink", self.dir / "hardlink", f"{self.dir}/./case.in"]
+        for source in names:
+            for out in names:
+                self.assert_refused(USAGE, r"same file as input", source, out, names=out)
+        self.assertEqual(path.read_bytes(), content)
+        self.assertTrue((self.dir / "symlink").is_symlink())
+
+    def test_bad_26_input_looks_like_a_leftover(self):
+        """Of a killed run for the output or a report; under its own name, another one or none."""
+        content = generated(2, 33, 7).read_bytes()
+        for program, options, target in (("hw4", (), "case.out"), ("seq", (), "case.out"),
+                                         ("hw4", ("--json", "run.json"), "run.json"),
+                                         ("hw4", ("--trace", "run.trace"), "run.trace")):
+            for source in ("leftover", "symlink", "hardlink", "/dev/stdin"):
+                with self.subTest(program=program, target=target, source=source):
+                    path = self.file(content, f"{target}.hw4-12-0.tmp")
+                    for name in ("symlink", "hardlink"):
+                        (self.dir / name).unlink(missing_ok=True)
+                    (self.dir / "symlink").symlink_to(path.name)
+                    os.link(path, self.dir / "hardlink")
+                    device = ("--device", "cpu") if program == "hw4" else ()
+                    with open(path, "rb") as stdin:
+                        done = run(program, *device, *options, path if source == "leftover" else source, "case.out",
+                                   cwd=self.dir, stdin=stdin)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assertEqual(path.read_bytes(), content)
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(generated(2, 33, 7)))
+                    path.unlink()
+
+    def test_bad_26_old_output_looks_like_a_leftover(self):
+        """Of another file of the run, which fails then."""
+        path = self.file(struct.pack("<3i", 1, 1, 1) + struct.pack("<3f", 1, 2, float("nan")), "nan.in")
+        for names in (("run.hw4-1-0.tmp", "run", "trace"), ("run", "run.hw4-1-0.tmp", "trace"),
+                      ("run", "json", "run.hw4-1-0.tmp"), ("out", "run", "run.hw4-1-0.tmp"),
+                      ("out", "run.hw4-1-0.tmp", "run")):
+            with self.subTest(names=names):
+                for name in names:
+                    self.file(OLD_OUTPUT, name)
+                before = self.folder()
+                done = hw4("--json", names[1], "--trace", names[2], path, names[0], cwd=self.dir)
+                self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+                self.assertEqual(self.folder(), before)
+                for name in names:
+                    (self.dir / name).unlink()
+
+    def assert_change_noticed(self, content, change):
+        for earlier_output in (True, False):
+            path = self.file(content)
+            os.utime(path, (1, 1))
+            if earlier_output:
+                self.out.write_bytes(OLD_OUTPUT)
+            process, release = self.start_and_hold(path)
+            change(path)
+            stderr = release()
+            self.assertEqual(process.returncode, IO_ERROR, stderr)
+            self.assert_one_message(stderr, path, r"file changed during read")
+            self.assertEqual(self.temporaries(), [])
+            if earlier_output:
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+                self.out.unlink()
+            self.assertFalse(self.out.exists())
+
+    def test_bad_27_input_shrinks_while_read(self):
+        content = counting(1, 4, 3)
+        for size in (0, 12, 13, len(content) - 1):
+            with self.subTest(size=size):
+                self.assert_change_noticed(content, lambda path, size=size: os.truncate(path, size))
+
+    def test_bad_27_input_shrinks_between_chunks(self):
+        # Output through a FIFO: while the first chunk's output waits there, only so much can have been read as the
+        # staging buffers and the slots hold.
+        path = self.dir / "case.in"
+        write_zeros(path, 3000, 128, 64)
+        out = self.fifo()
+        process = self.start(path, out, stderr=subprocess.PIPE)
+        with open(out, "rb") as reader:
+            reader.read(1)
+            os.truncate(path, path.stat().st_size // 2)
+            while reader.read(1 << 16):
+                pass
+        stderr = process.communicate(timeout=PATIENCE)[1].decode()
+        self.assertEqual(process.returncode, IO_ERROR, stderr)
+        self.assert_one_message(stderr, path, r"file changed during read: .*ends in batch \d+, [QKV], row \d+")
+
+    def test_bad_27_input_grows_while_read(self):
+        def grow(path):
+            with open(path, "ab") as file:
+                file.write(b"x")
+        self.assert_change_noticed(counting(1, 4, 3), grow)
+
+    def test_bad_27_input_rewritten_while_read(self):
+        content = counting(1, 4, 3)
+
+        def rewrite(path):
+            with open(path, "r+b") as file:
+                file.write(content)
+        self.assert_change_noticed(content, rewrite)
+
+    def test_bad_28_no_gpu(self):
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
+        path = generated(2, 128, 32)
+        self.assert_refused(NO_GPU, r"no usable GPU: \S+", path, self.out, device="gpu", env=hidden)
+        for kernel in kernels("gpu"):
+            self.assert_refused(NO_GPU, r"no usable GPU: \S+", "--kernel", kernel, path, self.out, device=None,
+                                env=hidden)
+        for device in ("auto", None):
+            done = self.assert_computes(path, device=device, env=hidden)
+            self.assert_one_message(done.stderr, None, r"using the CPU: \S+")
+        self.assertEqual(self.assert_computes(path, device="cpu", env=hidden).stderr, "")
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_bad_29_out_of_memory(self):
+        path = self.dir / "case.in"
+        write_zeros(path, 1, 1 << 20, 256)
+        self.assert_refused(NO_MEMORY, r"memory", path, self.out, "--threads", "1",
+                            **limited(resource.RLIMIT_AS, 1 << 30))
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_bad_29_out_of_memory_says_how_much(self):
+        path = self.dir / "case.in"
+        write_zeros(path, 1, 1 << 20, 256)
+        self.assert_refused(NO_MEMORY, r"needs? (about )?\d+", path, self.out, "--threads", "1", names=path,
+                            **limited(resource.RLIMIT_AS, 1 << 30))
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_long_row_takes_no_memory_for_rows_that_are_not_there(self):
+        self.assert_computes(generated(1, 1, 1_000_000), **limited(resource.RLIMIT_AS, 1 << 30))
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_bad_29_any_address_space(self):
+        # From just so much that the program can be loaded to enough.
+        path = generated(20, 64, 32)
+        codes = set()
+        loadable = next(megabytes for megabytes in range(4, 1000, 2)
+                        if run("hw4", "--version", **limited(resource.RLIMIT_AS, megabytes << 20)).returncode == OK)
+        for megabytes in (*range(loadable, loadable + 60, 3), *range(loadable + 60, loadable + 400, 48)):
+            with self.subTest(megabytes=megabytes):
+                self.out.write_bytes(OLD_OUTPUT)
+                limit = limited(resource.RLIMIT_AS, megabytes << 20)
+                done = hw4(path, self.out, **limit)
+                codes.add(done.returncode)
+                if done.returncode == OK:
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                    continue
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+                self.assertEqual(self.temporaries(), [])
+                self.assertEqual(done.returncode, NO_MEMORY, done.stderr)
+                self.assert_one_message(done.stderr, None, r"memory|no thread can be started")
+        self.assertLessEqual({OK, NO_MEMORY}, codes)
+
+    def test_bad_30_interrupted(self):
+        path = self.dir / "case.in"
+        # 200 chunks of 8 MiB: what is written shows that computing is under way.
+        write_zeros(path, *((17000, 128, 64) if SANITIZED else (4200, 512, 64)))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for earlier_output in (True, False):
+                with self.subTest(number.name, earlier_output=earlier_output):
+                    with contextlib.suppress(FileNotFoundError):
+                        self.out.unlink()
+                    if earlier_output:
+                        self.out.write_bytes(OLD_OUTPUT)
+                    before = self.folder()
+                    process = self.start("--threads", "1", path, self.out, stderr=subprocess.DEVNULL)
+                    wait_until(lambda: bytes_written(process) > 1 << 20 or process.poll() is not None,
+                               "hw4 writes its first chunk")
+                    process.send_signal(number)
+                    self.assertEqual(process.wait(PATIENCE), 128 + number)
+                    self.assertEqual(self.folder(), before)
+
+    def test_bad_30_killed(self):
+        path = self.file(counting(1, 4, 3))
+        self.out.write_bytes(OLD_OUTPUT)
+        process, _ = self.start_and_hold(path)
+        process.kill()
+        self.assertEqual(process.wait(PATIENCE), -signal.SIGKILL)
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+
+
+class InputTest(CliTest):
+    def test_gzip_equals_plain(self):
+        plain = generated(5, 100, 33, "spread")
+        content = plain.read_bytes()
+        middle = len(content) // 2
+        for name, zipped in (("fast", gzip.compress(content, 1)), ("small", gzip.compress(content, 9)),
+                             ("stored", gzip.compress(content, 0)),
+                             ("two members", gzip.compress(content[:middle]) + gzip.compress(content[middle:])),
+                             ("split in the header", gzip.compress(content[:5]) + gzip.compress(content[5:]))):
+            with self.subTest(name):
+                done = hw4(self.file(zipped, "case.in.gz"), self.out)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(plain))
+
+    def test_plain_file_that_starts_like_gzip(self):
+        for B in (0x8b1f, 0x88b1f):  # little-endian 1f 8b 00 and 1f 8b 08
+            with self.subTest(B=hex(B)):
+                self.assert_computes(generated(B, 1, 1))
+
+    def test_fifo_as_input(self):
+        plain = generated(5, 100, 33)
+        content = plain.read_bytes()
+        for name, data in (("plain", content), ("gzip", gzip.compress(content))):
+            for step in (len(data), 7001):
+                with self.subTest(name, step=step):
+                    path = self.fifo(f"{name}-{step}")
+                    self.feed(path, [data[i:i + step] for i in range(0, len(data), step)])
+                    done = hw4(path, self.out)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(plain))
+
+    @unittest.skipIf(SANITIZED, "AddressSanitizer keeps books about memory that nobody touches")
+    def test_what_a_pipe_only_claims_takes_no_memory_and_no_disk(self):
+        self.out.write_bytes(OLD_OUTPUT)
+        for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+            for shape in ((1, 1, 2**26), (1, 2**26, 1), (2**26, 1, 1)):
+                with self.subTest(program=program, shape=shape):
+                    reader, writer = os.pipe()
+                    os.write(writer, header(*shape))
+                    os.close(writer)
+                    with open(self.dir / "stderr", "w+") as stderr, open(reader, "rb") as stdin:
+                        process = subprocess.Popen([PROGRAMS / program, *options, "/dev/stdin", self.out], stdin=stdin,
+                                                   stdout=subprocess.DEVNULL, stderr=stderr,
+                                                   **limited(resource.RLIMIT_FSIZE, 1 << 20))
+                        _, status, usage = os.wait4(process.pid, 0)
+                        process.returncode = os.waitstatus_to_exitcode(status)
+                        stderr.seek(0)
+                        self.assertEqual(process.returncode, BAD_DATA, stderr.read())
+                    self.assertLess(usage.ru_maxrss, 100 << 10, "KiB")
+                    self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+
+    def test_bad_fifos(self):
+        for name, (content, _) in bad_files().items():
+            if name in ("big-endian", "gzip that cannot hold it"):  # told by the size, which a FIFO has not
+                continue
+            with self.subTest(name):
+                path = self.fifo(name)
+                self.feed(path, [content])
+                before = self.folder()
+                done = hw4(path, self.out)
+                self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+                self.assert_one_message(done.stderr, path, r": ")
+                self.assertEqual(self.folder(), before)
+
+    def test_standard_input(self):
+        path = generated(2, 33, 7)
+        for feed in ({"stdin": open(path, "rb")}, {"stdin": subprocess.PIPE}):
+            with self.subTest(str(feed)), contextlib.ExitStack() as stack:
+                data = None
+                if feed["stdin"] is subprocess.PIPE:
+                    data = path.read_bytes()
+                else:
+                    stack.enter_context(feed["stdin"])
+                process = self.start("/dev/stdin", self.out, stderr=subprocess.DEVNULL, **feed)
+                process.communicate(data, PATIENCE)
+                self.assertEqual(process.returncode, OK)
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+
+    def test_interrupted_while_waiting_for_input(self):
+        path = self.fifo()
+        process = self.start(path, self.out, stderr=subprocess.DEVNULL)
+        writers = []
+
+        def hw4_has_opened_it():
+            with contextlib.suppress(OSError):  # ENXIO: no reader yet
+                writers.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+            return writers
+        wait_until(hw4_has_opened_it, "hw4 opens the FIFO")
+        self.addCleanup(os.close, writers[0])
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE), 143)
+        self.assertEqual(sorted(self.folder()), ["fifo"])
+
+    def test_ignored_signal_stays_ignored(self):
+        # `nohup hw4 ...` must survive the end of its terminal.
+        path = self.file(counting(1, 4, 3))
+        process, release = self.start_and_hold(
+            path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.send_signal(signal.SIGHUP)
+        with self.assertRaises(subprocess.TimeoutExpired, msg="SIGHUP, ignored by the parent, ended hw4"):
+            process.wait(0.3)
+        release()
+        self.assertEqual(process.returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+
+    def test_names_with_odd_characters(self):
+        content = counting(1, 4, 3)
+        want = by_seq(self.file(content))
+        for name in ("with space", "quote\"'", "new\nline", "snow\u2603man", "-leading", "a" * 200):
+            with self.subTest(name):
+                self.file(content, name)
+                done = hw4("--", name, "case.out", cwd=self.dir)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(self.out.read_bytes(), want)
+
+    def test_messages_are_one_line_whatever_is_in_the_names(self):
+        name = b"red\x1b[31m\nline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae \xc3\xa9\xe6\xbc\xa2"
+        shown = r"red\x1b[31m\x0aline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae" + " \u00e9\u6f22"
+        name = os.fsdecode(name)
+        self.file(b"", name)
+        for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+            done = run(program, *options, name, "case.out", cwd=self.dir)
+            self.assertEqual(done.stderr, f"{program}: {shown}: is empty, need a 12-byte header (int32 B, N, d)\n")
+        self.file(counting(1, 4, 3), name)
+        done = hw4(name, "case.out", cwd=self.dir)
+        self.assertEqual((done.returncode, done.stderr.split(": note")[0]), (OK, f"hw4: {shown}"))
+        done = hw4(f"--{name}", "in", "out")
+        self.assertEqual(done.stderr, f"hw4: unknown or ambiguous option '--{shown}'; see --help\n")
+        for program in ("seq", "generate", "compare"):
+            done = run(program, f"--{name}", "in", "out")
+            self.assertTrue(done.stderr.startswith(f"{program}: option '--{shown}' is not known"), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        done = run("compare", name, "none", "none", cwd=self.dir)
+        self.assertEqual(done.stderr, "compare: none: cannot open: No such file or directory\n")
+        done = run("compare", name, name + "\n", name, cwd=self.dir)
+        self.assertEqual(done.stderr, f"compare: {shown}\\x0a: cannot open: No such file or directory\n")
+
+    def test_leftovers_are_named_in_one_line(self):
+        case = self.file(counting(1, 4, 3))
+        for program, args in (("hw4", ("--device", "cpu", case)), ("seq", (case,)), ("generate", ("t01",))):
+            with self.subTest(program):
+                left = self.file(b"half of", "new\nline\x1b[31m.hw4-1-0.tmp")
+                done = run(program, *args, self.dir / "new\nline\x1b[31m")
+                self.assertEqual(done.returncode, OK)
+                self.assertEqual([line for line in done.stderr.split("\n") if NOTE not in line],
+                                 [rf"{program}: note: removed {self.dir}/new\x0aline\x1b[31m.hw4-1-0.tmp, "
+                                  "left by a run that was killed", ""])
+                self.assertFalse(left.exists())
+
+    @unittest.skipUnless(ADDRESS_SANITIZED, "not a build with AddressSanitizer")
+    def test_leaks(self):
+        report = self.dir / "run.json"
+        bad = bad_files()
+        for name, content, options, code in (("good", gzip.compress(counting(2, 4, 3)), ("--json", report), OK),
+                                             ("bad data", bad["NaN"][0], (), BAD_DATA),
+                                             ("bad gzip", bad["gzip bad CRC"][0], (), BAD_DATA)):
+            with self.subTest(name):
+                done = hw4(*options, self.file(content), self.out, env={"ASAN_OPTIONS": "detect_leaks=1"})
+                self.assertEqual(done.returncode, code, done.stderr)
+
+
+class OutputTest(CliTest):
+    def test_symlink_keeps_the_link(self):
+        path = generated(2, 33, 7)
+        elsewhere = self.dir / "elsewhere"
+        elsewhere.mkdir()
+        target = elsewhere / "target.out"
+        for name, to in (("absolute", target), ("relative", "elsewhere/target.out"), ("chain", "relative")):
+            with self.subTest(name):
+                target.write_bytes(OLD_OUTPUT)
+                link = self.dir / name
+                link.symlink_to(to)
+                done = hw4(path, link)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertEqual(os.readlink(link), str(to))
+                self.assertFalse(target.is_symlink())
+                self.assert_same_bytes(target.read_bytes(), by_seq(path))
+                self.assertEqual(os.listdir(elsewhere), ["target.out"])
+
+    def test_dangling_symlink_is_followed(self):
+        path = generated(2, 33, 7)
+        (self.dir / "link").symlink_to("new.out")
+        self.assertEqual(hw4(path, self.dir / "link").returncode, OK)
+        self.assertTrue((self.dir / "link").is_symlink(), "the link was replaced by the output")
+        self.assert_same_bytes((self.dir / "new.out").read_bytes(), by_seq(path))
+
+    def test_symlink_loop(self):
+        (self.dir / "a").symlink_to("b")
+        (self.dir / "b").symlink_to("a")
+        self.assert_refused(CANNOT_CREATE, r"symbolic links", generated(2, 33, 7), self.dir / "a",
+                            names=self.dir / "a")
+
+    def test_old_mode_is_kept(self):
+        path = generated(2, 33, 7)
+        for mode in (0o600, 0o640, 0o666, 0o755):
+            with self.subTest(mode=oct(mode)):
+                self.out.write_bytes(OLD_OUTPUT)
+                self.out.chmod(mode)
+                self.assert_computes(path, umask=0o077)
+                self.assertEqual(stat.S_IMODE(self.out.stat().st_mode), mode)
+
+    def test_new_file_honours_umask(self):
+        path = generated(2, 33, 7)
+        for umask in (0o022, 0o027, 0o077, 0):
+            with self.subTest(umask=oct(umask)):
+                self.assert_computes(path, umask=umask)
+                self.assertEqual(stat.S_IMODE(self.out.stat().st_mode), 0o666 & ~umask)
+                self.out.unlink()
+
+    def test_devices(self):
+        path = generated(2, 33, 7)
+        for options in ((), ("--sync",)):
+            with self.subTest(options=options):
+                self.assertEqual(hw4(*options, path, "/dev/null").returncode, OK)
+                self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+
+    def test_mount_point_is_written_through(self):
+        """Its name cannot be given to another file."""
+        path = generated(2, 33, 7)
+        volume = self.dir / "volume"
+        for name, program, old in (("hw4", ("hw4", "--device", "cpu"), OLD_OUTPUT), ("synced", ("hw4", "--sync"), b""),
+                                   ("over a longer one", ("seq",), 10000 * OLD_OUTPUT)):
+            with self.subTest(name):
+                volume.write_bytes(old)
+                volume.chmod(0o604)
+                before = volume.stat()
+                self.out.write_bytes(b"below the mount")
+                done = subprocess.run([*onto_mount_point(volume, self.out), PROGRAMS / program[0], *program[1:], path,
+                                       self.out], capture_output=True, text=True, timeout=PATIENCE)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(volume.read_bytes(), by_seq(path))
+                self.assertEqual((volume.stat().st_ino, volume.stat().st_mode), (before.st_ino, before.st_mode))
+                self.assertEqual(self.out.read_bytes(), b"below the mount")
+                self.assertEqual(self.temporaries(), [])
+
+    def test_mount_point_that_may_not_be_written(self):
+        volume = self.file(OLD_OUTPUT, "volume")
+        self.out.touch()
+        script = 'mount --bind "$1" "$2"; mount -o remount,bind,ro "$2"; shift 2; exec "$@"'
+        done = subprocess.run([*own_mounts(), script, "sh", volume, self.out, PROGRAMS / "hw4", "--device", "cpu",
+                               generated(2, 33, 7), self.out], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
+        self.assert_one_message(done.stderr, self.out, r"cannot write: Read-only file system")
+        self.assertEqual(volume.read_bytes(), OLD_OUTPUT)
+
+    def test_mount_point_without_room_keeps_the_old_output(self):
+        path = generated(20, 64, 32)
+        small = self.dir / "small"
+        small.mkdir()
+        self.out.touch()
+        script = ('mount -t tmpfs -o size=64k none "$1"; cp "$3" "$1/volume"; mount --bind "$1/volume" "$2"; code=0; '
+                  '"$4" --device cpu "$5" "$2" || code=$?; cp "$1/volume" "$3"; exit $code')
+        kept = self.file(OLD_OUTPUT, "kept")
+        done = subprocess.run([*own_mounts(), script, "sh", small, self.out, kept, PROGRAMS / "hw4", path],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
+        self.assert_one_message(done.stderr, self.out, r"cannot write: No space left on device")
+        self.assertEqual(kept.read_bytes(), OLD_OUTPUT)
+        self.assertEqual(self.temporaries(), [])
+
+    def test_standard_output_as_output(self):
+        path = generated(2, 33, 7)
+        process = self.start(path, "/dev/stdout", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(by_seq(path), process.communicate(timeout=PATIENCE)[0])  # not one line of text among it
+        self.assertEqual(process.returncode, OK)
+
+    def test_open_file_as_output(self):
+        """By the number of its descriptor: its name is replaced; where it has none, nothing is written anywhere."""
+        path = generated(2, 33, 7)
+        for folder in ("/dev/fd", "/proc/self/fd"):
+            for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+                with self.subTest(folder=folder, program=program), open(self.out, "w+b") as file:
+                    output = f"{folder}/{file.fileno()}"
+                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                    self.assertEqual(file.read(), b"")
+                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
+                    self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
+                    self.assert_one_message(done.stderr, output, r"is not at .*case\.out \(deleted\)", program)
+                    self.assertEqual(file.read(), b"")
+                    self.assertEqual(sorted(self.folder()), ["case.out"])
+
+    def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
+        path = generated(2, 33, 7)
+        self.out.write_bytes(OLD_OUTPUT)
+        with open("/dev/full", "w") as full:
+            process = self.start(path, self.out, stdout=full, stderr=subprocess.DEVNULL)
+            self.assertEqual(process.wait(PATIENCE), IO_ERROR)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+        self.assertEqual(self.temporaries(), [])
+
+    def test_closed_standard_descriptors(self):
+        # The numbers 0, 1 and 2 go to whatever is opened first; no message may end up in the output.
+        path = self.file(counting(1, 1, 1))  # an output shorter than any message
+        want = by_seq(path)
+        for closed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+            for options in ((), ("--time", "--json", self.dir / "run.json")):
+                with self.subTest(closed=closed, options=options):
+                    done = hw4(*options, path, self.out, preexec_fn=lambda: [os.close(fd) for fd in closed])
+                    self.assertEqual(done.returncode, IO_ERROR if 1 in closed else OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), want)
+            self.assertEqual(json.loads((self.dir / "run.json").read_text())["tokens"], 1)
+
+    def test_closed_standard_streams_as_files(self):
+        path = self.file(counting(1, 1, 1))
+        for closed, args, code in ((0, ("/dev/stdin", self.out), NO_INPUT), (1, (path, "/dev/stdout"), CANNOT_CREATE)):
+            with self.subTest(closed=closed):
+                done = hw4(*args, preexec_fn=lambda: os.close(closed))
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertFalse(self.out.exists())
+
+    def test_a_report_on_standard_output_is_alone_there(self):
+        path = generated(2, 33, 7)
+        for option, field in (("--json", "tokens"), ("--trace", "traceEvents")):
+            with self.subTest(option):
+                process = self.start(option, "/dev/stdout", path, self.out, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL)
+                self.assertIn(field, json.loads(process.communicate(timeout=PATIENCE)[0]))
+
+    def test_longest_name(self):
+        path = generated(2, 33, 7)
+        out = self.dir / ("x" * os.pathconf(self.dir, "PC_NAME_MAX"))
+        done = hw4(path, out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(out.read_bytes(), by_seq(path))
+
+    def test_fifo_as_output(self):
+        path = generated(2, 512, 64)
+        for options in ((), ("--sync",)):
+            with self.subTest(options=options):
+                out = self.fifo(f"fifo{len(options)}")
+                process = self.start(*options, path, out, stderr=subprocess.DEVNULL)
+                self.assert_same_bytes(out.read_bytes(), by_seq(path))
+                self.assertEqual(process.wait(PATIENCE), OK)
+                self.assertTrue(out.is_fifo())
+
+    def test_reader_of_output_goes_away(self):
+        out = self.fifo()
+        process = self.start(generated(2, 512, 64), out, stderr=subprocess.PIPE)
+        with open(out, "rb", buffering=0) as reader:
+            reader.read(1)
+        stderr = process.communicate(timeout=PATIENCE)[1].decode()
+        self.assertEqual(process.returncode, IO_ERROR)
+        self.assert_one_message(stderr, out, r"cannot write: Broken pipe")
+
+    def test_sync(self):
+        self.assert_computes(generated(2, 128, 32), "--sync")
+        self.assertEqual(sorted(self.folder()), ["case.out"])
+
+    def test_file_in_the_current_folder(self):
+        path = generated(2, 128, 32)
+        for options in ((), ("--sync",)):
+            self.assertEqual(hw4(*options, path, "case.out", cwd=self.dir).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+            self.assertEqual(sorted(self.folder()), ["case.out"])
+
+    def test_twice_and_at_once(self):
+        path = generated(5, 100, 33)
+        self.assert_computes(path)
+        self.assert_computes(path)
+        together = [self.start(path, self.out, stderr=subprocess.DEVNULL) for _ in range(4)]
+        self.assertEqual([process.wait(PATIENCE) for process in together], [OK] * 4)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+        self.assertEqual(sorted(self.folder()), ["case.out"])
+
+
+class ReportTest(CliTest):
+    def test_standard_output(self):
+        done = self.assert_computes(generated(3, 256, 64))
+        self.assertRegex(done.stdout, r"\A\(B, N, d\): \(3, 256, 64\)\nTime: \d+\.\d{3} seconds\n\Z")
+        self.assertEqual(done.stderr, "")
+
+    def test_time_prints_every_stage(self):
+        done = self.assert_computes(generated(3, 256, 64), "--time")
+        rows = re.findall(r"^  (\w+) +\d+\.\d{3} ms(.*)$", done.stdout, re.MULTILINE)
+        self.assertEqual([name for name, _ in rows], [*STAGES, "total"])
+        for name, rest in rows:
+            if name in ("read", "check", "copy_in", "write"):
+                self.assertRegex(rest, r"\A +\d+\.\d MB +\d+\.\d\d GB/s\Z")
+        self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, "
+                                      r"of which \d+\.\d MB staging buffers; 0.0 MB on the GPU\n")
+        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract f32, kernel \w+, "
+                                      r"3 batches at a time\n\Z")
+        done = self.assert_computes(generated(3, 256, 64), "--time", arith="fixed")
+        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract fixed, kernel fixed_\w+, ")
+
+    def test_json(self):
+        B, N, d = 3, 256, 64
+        report = self.dir / "run.json"
+        self.assert_computes(generated(B, N, d), "--json", report, "--threads", "3", "--kernel", "generic")
+        told = json.loads(report.read_text())
+        seconds = {f"{stage}_seconds" for stage in STAGES}
+        measured = seconds | {f"{stage}_gb_per_second" for stage in BYTE_STAGES} | {
+            "total_seconds", "overlap", "host_peak_bytes", "staging_bytes", "readers", "writers"}
+        version = re.match(r"hw4 (\S+), ", run("hw4", "--version").stdout)[1]
+        self.assertEqual(
+            {name: value for name, value in told.items() if name not in measured},
+            {"hw4_version": version, "contract": "f32", "input": str(generated(B, N, d)), "batches": B,
+             "tokens": N, "dim": d, "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
+             "copies": "none", "threads": 3, "chunk_batches": 3, "queries_at_once": N, "device_peak_bytes": 0,
+             "read_bytes": 12 * B * N * d, "check_bytes": 12 * B * N * d, "copy_in_bytes": 12 * B * N * d,
+             "copy_out_bytes": 0, "write_bytes": 4 * B * N * d, "flop": 4 * B * N * N * d,
+             "kernel_tflop_per_second": told["kernel_tflop_per_second"]})
+        self.assertGreater(told["kernel_seconds"], 0)
+        self.assertAlmostEqual(told["kernel_tflop_per_second"] * told["kernel_seconds"] * 1e12 / told["flop"], 1, 6)
+        for name in measured:
+            self.assertGreaterEqual(told[name], 0, name)
+        self.assertGreater(told["host_peak_bytes"], told["staging_bytes"])
+
+    def test_json_names_the_contract(self):
+        report = self.dir / "run.json"
+        self.assert_computes(generated(2, 33, 7), "--json", report, arith="fixed")
+        told = json.loads(report.read_text())
+        self.assertEqual((told["contract"], told["kernel"]), ("fixed", kernels("cpu", "fixed")[0]))
+
+    def test_trace(self):
+        trace = self.dir / "run.trace"
+        self.assert_computes(generated(3, 256, 64), "--trace", trace)
+        events = json.loads(trace.read_text())["traceEvents"]
+        tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        spans = [e for e in events if e["ph"] == "X"]
+        self.assertEqual({e["name"] for e in spans},
+                         {"prepare", "read", "check", "copy_in", "kernel", "write", "release"})
+        by_name = {name: sum(e["args"]["bytes"] for e in spans if e["name"] == name) for name in ("read", "write")}
+        self.assertEqual(by_name, {"read": 12 * 3 * 256 * 64, "write": 4 * 3 * 256 * 64})
+        for e in spans:
+            self.assertGreaterEqual(e["ts"], 0)
+            self.assertGreaterEqual(e["dur"], 0)
+            self.assertIn(tracks[e["pid"], e["tid"]].split()[0], ("main", "reader", "writer"))
+
+    def test_json_quotes_any_name(self):
+        for name in ('quote".in', "back\\slash.in", "new\nline.in", "snow\u2603man.in", "caf\u00e9 \U0001f600.in",
+                     os.fsdecode(b"latin \xe9, half \xe6\xbc, surrogate \xed\xb2\x80.in")):
+            with self.subTest(name):
+                path = self.file(counting(1, 4, 3), name)
+                self.assertEqual(hw4("--json", self.dir / "run.json", path, self.out).returncode, OK)
+                told = json.loads((self.dir / "run.json").read_bytes())
+                self.assertEqual(told["input"], str(path))
+
+    def test_json_replaces_no_other_file(self):
+        content = counting(1, 4, 3)
+        path = self.file(content)
+        self.assert_refused(USAGE, r"same file as input", "--json", path, path, self.out, names=path)
+        self.assertEqual(path.read_bytes(), content)
+        (self.dir / "link").symlink_to(self.out.name)
+        for report in (self.out, f"{self.dir}/./case.out", self.dir / "link"):
+            for option in ("--json", "--trace"):
+                self.assert_refused(USAGE, r"would overwrite the output", option, report, path, self.out,
+                                    names=self.out)
+        self.assert_refused(USAGE, r"would overwrite the output", "--json", self.dir / "both", "--trace",
+                            self.dir / "both", path, self.out)
+
+    def test_json_that_cannot_be_written(self):
+        path = self.file(counting(1, 4, 3))
+        done = hw4("--json", "/dev/full", path, self.out)
+        self.assertEqual(done.returncode, IO_ERROR)
+        self.assert_one_message(done.stderr, "/dev/full", r"cannot write: No space left")
+        # --help: a failed run leaves an existing OUTPUT as it was.
+        report = self.dir / "missing" / "run.json"
+        self.assert_refused(CANNOT_CREATE, r"cannot create", "--json", report, path, self.out, names=report)
+
+    def test_list_kernels(self):
+        done = run("hw4", "--list-kernels")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        for line in done.stdout.splitlines():
+            self.assertRegex(line, r"\A(gpu|cpu)  \w+ +(f32|fixed) +\S.*\Z")
+        names = [line.split()[1] for line in done.stdout.splitlines()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertIn("generic", kernels("cpu"))
+        self.assertIn("fixed_generic", kernels("cpu", "fixed"))
+
+    def test_version(self):
+        done = run("hw4", "--version")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        self.assertRegex(done.stdout, r"\Ahw4 \d+\.\d+\.\d+, contracts f32 and fixed, "
+                                      r"(CUDA \d+\.\d+ for( sm_\d+)+ compute_\d+|built without CUDA)\n\Z")
+
+    def test_help(self):
+        done = run("hw4", "--help")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        codes = done.stdout.partition("exit codes:")[2]
+        for code in (OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ERROR,
+                     129, 130, 143):
+            self.assertRegex(codes, rf"\b{code}\b")
+        for option in OPTIONS:
+            self.assertIn(f"--{option}", done.stdout)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 120)
+
+    def test_standard_output_full(self):
+        for option in ("--help", "--version", "--list-kernels"):
+            with self.subTest(option), open("/dev/full", "wb") as full:
+                done = run("hw4", option, stdout=full)
+                self.assertEqual(done.returncode, IO_ERROR)
+                self.assert_one_message(done.stderr, None, r"standard output: No space left")
+
+
+class UsageTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.source = self.file(counting(1, 4, 3))
+
+    def refused(self, wanted, *options):
+        self.assert_refused(USAGE, wanted, *options, self.source, self.out, device=None)
+
+    def test_bad_counts(self):
+        for option, most in (("threads", 1024), ("streams", 16)):
+            for text in ("0", "-1", "4x", "", "99999999999999999999", " 4", "4 ", "+4", "4.0", "0x4", str(most + 1)):
+                self.refused(rf"--{option} '{re.escape(text)}': need a whole number from 1 to {most}",
+                             f"--{option}={text}")
+
+    def test_counts_at_their_limits(self):
+        for options in (("--threads", "1"), ("--threads", "1024"), ("--streams", "1"), ("--streams", "16"),
+                        ("--copies", "2d"), ("--copies", "linear")):
+            with self.subTest(options):
+                self.assert_computes(self.source, *options)
+
+    def test_unknown_and_ambiguous_options(self):
+        for option, named in (("--bogus", "--bogus"), ("--t", "--t"), ("--s", "--s"), ("--time=5", "--time=5"),
+                              ("--THREADS", "--THREADS"), ("-x", "-x"), ("-xy", "-xy?")):
+            self.refused(f"'{named}'", option)
+            self.refused(f"'{named}'", "--device", "cpu", option)
+
+    def test_options_after_the_names(self):
+        done = run("hw4", self.source, "--device", "cpu", self.out, "--time")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn("copy_in", done.stdout)
+        self.assert_refused(USAGE, r"'--bogus'", self.source, self.out, "--bogus")
+
+    def test_unambiguous_prefix(self):
+        self.assert_computes(self.source, "--thr", "2", "--sy")
+
+    def test_missing_value(self):
+        for option in ("--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"):
+            self.assert_refused(USAGE, rf"'{option}' needs a value", self.source, self.out, option, device=None)
+
+    def test_bad_device(self):
+        for name in ("tpu", "", "CPU", "0"):
+            self.refused(rf"--device '{name}': need auto, gpu or cpu", "--device", name)
+
+    def test_bad_arithmetic(self):
+        for name in ("f64", "", "F32", "fixed "):
+            self.refused(rf"--arith '{name}': need f32 or fixed", "--arith", name)
+
+    def test_kernel_of_the_other_arithmetic(self):
+        for device in ("cpu", "gpu"):
+            for of_kernel, asked in (ARITHMETICS, ARITHMETICS[::-1]):
+                for kernel in kernels(device, of_kernel):
+                    self.refused(rf"kernel '{kernel}' computes {of_kernel}, not {asked}", "--arith", asked,
+                                 "--kernel", kernel)
+
+    def test_bad_copies(self):
+        for name in ("1d", "", "2D"):
+            self.refused(rf"--copies '{name}': need 2d or linear", "--copies", name)
+
+    def test_bad_kernel(self):
+        for device in ("auto", "cpu", "gpu"):
+            self.refused(r"no kernel 'bogus'; --list-kernels", "--device", device, "--kernel", "bogus")
+
+    def test_kernel_of_the_other_device(self):
+        for arith in ARITHMETICS:
+            for kernel in kernels("cpu", arith):
+                self.refused(rf"kernel '{kernel}' is a CPU kernel", "--device", "gpu", "--kernel", kernel,
+                             "--arith", arith)
+            for kernel in kernels("gpu", arith):
+                self.refused(rf"kernel '{kernel}' is a GPU kernel", "--device", "cpu", "--kernel", kernel,
+                             "--arith", arith)
+
+    def test_named_cpu_kernel_needs_no_device(self):
+        self.assert_computes(self.source, "--kernel", "generic", device=None)
+
+
+class BytesTest(CliTest):
+    def test_every_cpu_kernel_and_thread_count(self):
+        shapes = [(B, N, d) for B in (1, 5) for N in (1, 31, 33, 100) for d in (1, 7, 33, 256)]
+        cases = [(shape, KINDS[(i + shift) % len(KINDS)]) for i, shape in enumerate(shapes) for shift in (0, 3)]
+        # More keys than one running sum takes (1024), with scores that move its reference.
+        cases += [((1, 1100, 33), kind) for kind in ("climb", "fading", "spread")]
+        thread_counts = ("1", "7") if SANITIZED else ("1", "2", "3", "7")  # the sanitizers are 20 times slower
+        for shape, kind in cases:
+            path = generated(*shape, kind)
+            for arith in ARITHMETICS:
+                for kernel in kernels("cpu", arith):
+                    for threads in thread_counts:
+                        with self.subTest(shape=shape, kind=kind, kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, arith=arith)
+
+    def test_fixed_on_odd_shapes(self):
+        shapes = [(1, N, d) for N in (1, 63, 64, 65) for d in (1, 33, 256)]
+        for shape in [*shapes, (14000, 3, 1), (14000, 8, 4), (3, 200, 20)]:
+            with self.subTest(shape=shape):
+                self.assert_computes(generated(*shape), arith="fixed")
+
+    def test_the_contracts_differ(self):
+        path = generated(2, 130, 64)
+        self.assertNotEqual(by_seq(path, "f32"), by_seq(path, "fixed"))
+        self.assert_computes(path, arith="f32")
+        self.assert_computes(path)
+
+    def test_any_device(self):
+        for shape, kind in (((2, 128, 32), "uniform"), ((3, 256, 64), "huge"), ((2, 100, 7), "denormal")):
+            path = generated(*shape, kind)
+            for device in ("auto", None):
+                for arith in ARITHMETICS:
+                    with self.subTest(shape=shape, kind=kind, device=device, arith=arith):
+                        self.assert_computes(path, device=device, arith=arith)
+
+    def test_against_the_definition(self):
+        # seq itself, so that a mistake common to all programs shows too.
+        B, N, d = 2, 37, 5
+        data = generated(B, N, d).read_bytes()
+        numbers = array.array("f", data[12:])
+        outputs = [array.array("f", by_seq(generated(B, N, d), arith)) for arith in ARITHMETICS]
+        self.assertEqual([len(got) for got in outputs], [B * N * d] * len(outputs))
+        for b in range(B):
+            q, k, v = ([numbers[((3 * b + m) * N + i) * d:][:d] for i in range(N)] for m in range(3))
+            for i in range(N):
+                scores = [sum(x * y for x, y in zip(q[i], key)) / math.sqrt(d) for key in k]
+                weights = [math.exp(s - max(scores)) for s in scores]
+                for x in range(d):
+                    want = sum(w * row[x] for w, row in zip(weights, v)) / sum(weights)
+                    for got in outputs:
+                        self.assertLess(abs(got[(b * N + i) * d + x] - want), 1e-5)
+
+
+class SeqTest(CliTest):
+    def test_refuses_what_hw4_refuses(self):
+        for name, (content, wanted) in bad_files().items():
+            with self.subTest(name):
+                path = self.file(content)
+                before = self.folder()
+                by_hw4, by_reference = hw4(path, self.out), run("seq", path, self.out)
+                self.assertEqual((by_hw4.returncode, by_reference.returncode), (BAD_DATA, BAD_DATA))
+                self.assert_one_message(by_hw4.stderr, path, wanted)
+                self.assert_one_message(by_reference.stderr, path, wanted, program="seq")
+                self.assertEqual(self.folder(), before)
+
+    def test_exit_codes(self):
+        path = self.file(counting(1, 4, 3))
+        for args, code in (((), USAGE), ((path,), USAGE), ((path, self.out, "more"), USAGE),
+                           (("--tome", path, self.out), USAGE), (("--time=5", path, self.out), USAGE),
+                           ((path, self.out, "--arith"), USAGE), (("--arith", "f64", path, self.out), USAGE),
+                           ((path, path), USAGE), ((self.dir / "missing", self.out), NO_INPUT),
+                           ((self.dir, self.out), NO_INPUT), ((path, self.dir / "missing" / "x"), CANNOT_CREATE),
+                           ((path, self.dir), CANNOT_CREATE), ((path, "/dev/full"), IO_ERROR)):
+            with self.subTest(args=args):
+                before = self.folder()
+                done = run("seq", *args)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1)
+                self.assertEqual(self.folder(), before)
+
+    @unittest.skipIf(THREAD_SANITIZED, NEEDS_LARGE_FILES)
+    def test_file_size_limit(self):
+        done = run("seq", generated(2, 512, 64), self.out, **limited(resource.RLIMIT_FSIZE, 4096))
+        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
+        self.assertEqual(self.folder(), {})
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    def test_out_of_memory(self):
+        path = self.dir / "case.in"
+        write_zeros(path, 1, 1 << 20, 256)
+        done = run("seq", path, self.out, **limited(resource.RLIMIT_AS, 1 << 30))
+        self.assertEqual(done.returncode, NO_MEMORY, done.stderr)
+        self.assertEqual(sorted(self.folder()), ["case.in"])
+
+    def test_prints_the_shape(self):
+        done = run("seq", self.file(counting(2, 4, 3)), self.out)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, "(B, N, d): (2, 4, 3)\n", ""))
+
+    def test_times_the_arithmetic(self):
+        path = generated(2, 512, 64)
+        start = time.monotonic()
+        done = run("seq", "--time", path, self.out)
+        whole = time.monotonic() - start
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        line = re.fullmatch(r"\(B, N, d\): \(2, 512, 64\)\narithmetic_seconds (\d\S*)\n", done.stdout)
+        self.assertTrue(0 < float(line[1]) < whole, done.stdout)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+
+    def test_arithmetic(self):
+        path = generated(2, 130, 33)
+        for options in (("--arith", "fixed", "--time"), ("--time", "--arith=fixed")):
+            self.assertEqual(run("seq", *options, path, self.out).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
+        self.assertEqual(run("seq", path, self.out, "--arith", "fixed").returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
+        self.assertEqual(run("seq", path, self.out).returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "f32"))
+        done = run("seq", "--arith", "f64", path, self.out)
+        self.assertEqual(done.returncode, USAGE)
+        self.assert_one_message(done.stderr, None, r"--arith 'f64': need f32 or fixed; usage: seq ", program="seq")
+
+    def test_fixed_takes_up_to_256_columns(self):
+        path = generated(1, 3, 257)
+        wanted = r"d is 257, the contract fixed needs at most 256"
+        self.assert_refused(BAD_DATA, wanted, "--arith", "fixed", path, self.out, names=path)
+        done = run("seq", "--arith", "fixed", path, self.out)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assert_one_message(done.stderr, path, wanted, program="seq")
+        self.assertEqual(self.folder(), {})
+
+    def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
+        path = generated(2, 33, 7)
+        with open("/dev/full", "w") as full:
+            done = run("seq", path, self.out, stdout=full)
+        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
+        self.assert_one_message(done.stderr, None, r"standard output: No space left", program="seq")
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+
+
+class GenerateTest(CliTest):
+    def generate(self, *args, name="case.in"):
+        done = run("generate", *args, self.dir / name)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return (self.dir / name).read_bytes()
+
+    def test_size_and_header(self):
+        for B, N, d in ((1, 1, 1), (5, 33, 7), (3, 128, 64), (1, 1400, 1024)):  # the last more than is made at once
+            data = self.generate("--shape", f"{B},{N},{d}")
+            self.assertEqual(data[:12], header(B, N, d))
+            self.assertEqual(len(data), case_bytes(B, N, d))
+
+    def test_deterministic(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                made = [self.generate("--shape", "2,300,33", "--kind", kind, "--seed", seed) for seed in "112"]
+                self.assert_same_bytes(made[1], made[0])
+                self.assertNotEqual(made[2], made[0])
+        self.assertEqual(self.generate("--shape", "2,3,4"), self.generate("--shape", "2,3,4", "--seed", "1"))
+
+    def test_kinds_differ(self):
+        made = [self.generate("--shape", "2,40,8", "--kind", kind) for kind in KINDS]
+        self.assertEqual(len(set(made)), len(KINDS))
+
+    def test_named_case_is_its_table_row(self):
+        for line in (REPO / "testcases" / "cases.tsv").read_text().splitlines():
+            if not re.match(r"e0[1-5]\t|e2[0-2]\t", line):
+                continue
+            name, B, N, d, kind, seed = line.split("\t")[:6]
+            with self.subTest(name):
+                self.assert_same_bytes(self.generate(name),
+                                       self.generate("--shape", f"{B},{N},{d}", "--kind", kind, "--seed", seed))
+
+    def test_list(self):
+        done = run("generate", "--list")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        lines = done.stdout.splitlines()
+        self.assertEqual([line.split("\t")[0] for line in lines[:30]], [f"t{i:02}" for i in range(1, 31)])
+        self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS))
+
+    def test_table_that_cannot_be_used(self):
+        """A copy of generate, beside which the table is none."""
+        program = self.dir / "generate"
+        shutil.copy(PROGRAMS / "generate", program)
+        table = self.dir / "cases.tsv"
+        for make, code, wanted in ((lambda: None, NO_INPUT, "cannot open: No such file"),
+                                   (lambda: table.write_text("t01\t320\t128\n"), BAD_DATA, "short row: t01\t320\t128"),
+                                   (lambda: (table.unlink(), table.mkdir()), IO_ERROR, "cannot read: Is a directory")):
+            make()
+            for args in (("--list",), ("t01", self.dir / "case.in")):
+                with self.subTest(wanted, args=args):
+                    done = run(program, *args)
+                    self.assertEqual((done.returncode, done.stdout), (code, ""))
+                    self.assertEqual(done.stderr.count("\n"), 1)
+                    self.assertIn(f"generate: {table}: {wanted}", done.stderr.replace("\\x09", "\t"))
+        self.assertFalse((self.dir / "case.in").exists())
+
+    def test_help(self):
+        for option in ("--help", "-h"):
+            done = run("generate", option)
+            self.assertEqual((done.returncode, done.stderr), (OK, ""))
+            for word in ("NAME FILE", "--shape", "--seed", "--kind", "--list"):
+                self.assertIn(word, done.stdout)
+
+    def test_refusals(self):
+        out = self.dir / "case.in"
+        shaped = ("--shape", "2,4,3")
+        for args, wanted in ((("t99",), r"no case 't99'"), ((), r"need NAME and FILE"),
+                             (("--shape", "2,4"), r"shape '2,4'"), (("--shape", "2,4,3,1"), r"shape '2,4,3,1'"),
+                             (("--shape", "2,0,3"), r"shape '2,0,3'"), (("--shape", "2,-4,3"), r"shape '2,-4,3'"),
+                             (("--shape", "2,4,x"), r"shape '2,4,x'"), (("--shape", "2, 4,3"), r"shape '2, 4,3'"),
+                             (("--shape", "2,4,3,"), r"shape '2,4,3,'"), (("--shape", ""), r"shape ''"),
+                             (("--shape", "2147483647,2147483647,2147483647"), r"too large"),
+                             (("--shape", "2,4,2147483648"), r"shape '2,4,2147483648'"),
+                             ((*shaped, "--kind", "odd"), r"unknown kind 'odd'"),
+                             ((*shaped, "--seed", "-1"), r"seed '-1'"), ((*shaped, "--seed", ""), r"seed ''"),
+                             ((*shaped, "--bogus"), r"--bogus"), ((*shaped, "extra"), r"need one FILE"),
+                             (("--seed", "1", "t01"), r"go with --shape"), ((*shaped, "--seed"), r"seed '")):
+            with self.subTest(args=args):
+                out.write_bytes(OLD_OUTPUT)
+                done = run("generate", *args, out)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertRegex(done.stderr, wanted)
+                self.assertEqual(out.read_bytes(), OLD_OUTPUT)
+                self.assertEqual(os.listdir(self.dir), ["case.in"])
+
+    def test_standard_output_full(self):
+        for option in ("--list", "--help"):
+            with self.subTest(option), open("/dev/full", "wb") as full:
+                done = run("generate", option, stdout=full)
+                self.assertEqual(done.returncode, IO_ERROR)
+                self.assert_one_message(done.stderr, None, r"standard output: No space left", program="generate")
+
+    def test_output_that_cannot_be_written(self):
+        self.assertEqual(run("generate", "e01", self.dir / "missing" / "x").returncode, CANNOT_CREATE)
+        self.assertEqual(run("generate", "--shape", "2,40,8", "/dev/full").returncode, IO_ERROR)
+        self.assertEqual(os.listdir(self.dir), [])
+
+    @unittest.skipIf(THREAD_SANITIZED, NEEDS_LARGE_FILES)
+    def test_file_size_limit(self):
+        done = run("generate", "--shape", "2,40,8", self.dir / "x", **limited(resource.RLIMIT_FSIZE, 4))
+        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
+        self.assertEqual(os.listdir(self.dir), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

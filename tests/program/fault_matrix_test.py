@@ -1,0 +1,512 @@
+#!/usr/bin/env python3
+"""Every call that can go wrong does, one at a time: the first open() of a run fails, in the next run the second, and so
+on until a run ends in which nothing was left to fail; the same for reading, writing, flushing, renaming and the others.
+Whatever fails, the run must end in the documented exit code and one line, with an old output as it was and no file that
+is not whole.
+
+    python3 tests/program/fault_matrix_test.py [-v] [TestClass[.test_name]]
+
+HW4_SOAK=1 sweeps every way of running hw4, not only the first, and seq. HW4_BIN names the folder with the programs,
+HW4_BUILD the one with fault_shim.so.
+"""
+import contextlib
+import errno
+import gzip
+import itertools
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Dict, NamedTuple, Tuple, Union
+
+import cli_test
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, USAGE,
+                      by_seq, generated)
+from fault_test import Count, NeedsGpu, PRELOAD_AND_SANITIZER, SHIM, SOAK
+
+HANGING = 20  # seconds; a run takes hundredths of one
+STRANGER = 1  # a user
+
+
+INPUT, OUTPUT, TEMPORARY, DIRECTORY = "input", "output", "temporary", "directory"  # what a call may be about
+
+
+class Row(NamedTuple):
+    """A kind of fault and what it does to a run: the exit code, or several where that is not known from the call alone;
+    then each of them is to be seen. By what the call is about, where that decides."""
+    call: str
+    how: Union[int, str]  # errno, or as fault_shim.cpp names it
+    ends: Union[Tuple[int, ...], Dict[str, Tuple[int, ...]]]
+    says: str = "never said"
+    stays: bool = False  # every later call fails too
+
+    def ends_about(self, file):
+        return self.ends[file] if isinstance(self.ends, dict) else self.ends
+
+    def all_ends(self):
+        return {code for codes in self.ends.values() for code in codes} if isinstance(self.ends, dict) else {*self.ends}
+
+
+class Way(NamedTuple):
+    """A way to run a program."""
+    name: str
+    program: str = "hw4"
+    options: Tuple[str, ...] = ()
+    form: str = "plain"  # of the input: plain, gzip or pipe
+    output: str = "case.out"
+    arith: str = "f32"
+
+
+UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
+UNWRITABLE = r"(case\.out|link|run\.json|run\.trace): cannot write: "
+# The directory is opened for the new file, and to flush its name.
+OPENING = {INPUT: (NO_INPUT,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE,),
+           DIRECTORY: (CANNOT_CREATE, IO_ERROR)}
+# Only what was written can be lost.
+CLOSING = {INPUT: (OK,), OUTPUT: (OK,), TEMPORARY: (IO_ERROR,), DIRECTORY: (OK,)}
+# Twice of a new file that takes the place of an old one: to know it again, and for its group, which is taken to be
+# another where it cannot be asked for.
+ASKING = {INPUT: (IO_ERROR,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE, OK)}
+# Reads of nothing that are none too many: by these the end of the data is found, so the last ones of a run.
+AT_THE_END = {("read", "plain"): 0, ("pread", "plain"): 1, ("read", "pipe"): 1, ("read", "gzip"): 2}
+FILE_ROWS = (
+    Row("open", errno.EMFILE, OPENING,
+        r": cannot (open|stat): Too many|: cannot create a file in .*: Too many|is written, but its directory cannot be"),
+    Row("open", errno.EROFS, OPENING,
+        r": cannot (open|stat): Read-only|: cannot create a file in .*: Read-only|is written, but its directory cannot be"),
+    Row("read", errno.EIO, (IO_ERROR,), UNREADABLE),
+    Row("read", errno.EINTR, (OK,)),
+    Row("read", "short", (OK,)),
+    Row("read", "none", (OK, BAD_DATA), r"is empty|gzip stream corrupt|ends in batch"),
+    Row("pread", errno.EIO, (IO_ERROR,), UNREADABLE),
+    Row("pread", errno.EINTR, (OK,)),
+    Row("pread", "short", (OK,)),
+    Row("pread", "none", (OK, IO_ERROR), r"file changed during read: .*ends in batch"),
+    Row("pwrite", errno.ENOSPC, (IO_ERROR,), UNWRITABLE + "No space left"),
+    Row("pwrite", errno.EDQUOT, (IO_ERROR,), UNWRITABLE + "Disk quota exceeded"),
+    Row("pwrite", errno.EINTR, (OK,)),
+    Row("pwrite", "short", (OK,)),
+    Row("pwrite", "none", (IO_ERROR,), UNWRITABLE + "No space left", stays=True),
+    Row("write", errno.EIO, (IO_ERROR,), UNWRITABLE + "Input/output error"),
+    Row("write", errno.EINTR, (OK,)),
+    Row("write", "short", (OK,)),
+    Row("write", "none", (IO_ERROR,), UNWRITABLE + "No space left", stays=True),
+    Row("fallocate", errno.ENOSPC, (IO_ERROR,), UNWRITABLE + "No space left"),
+    Row("fallocate", errno.EOPNOTSUPP, (OK,)),
+    Row("fallocate", errno.EINTR, (OK,)),
+    Row("fsync", errno.EIO, (IO_ERROR,), r": cannot flush to disk|is written, but its directory cannot be flushed"),
+    Row("close", errno.EIO, CLOSING, r": cannot close: Input/output error"),
+    Row("rename", errno.EACCES, (IO_ERROR,), r": cannot rename .*: Permission denied"),
+    Row("rename", errno.EBUSY, (IO_ERROR,), r": cannot rename .*: Device or resource busy"),  # but is no mount point
+    Row("stat", errno.EIO, (CANNOT_CREATE,), r": cannot stat( its directory)?: Input/output error"),
+    Row("lstat", errno.EIO, (CANNOT_CREATE,),
+        r": cannot stat: Input/output error|: cannot create a file in .*: Input/output error"),
+    Row("fstat", errno.EIO, ASKING,
+        UNREADABLE + r"|cannot create a file in .*: Input/output error|: cannot stat: Input/output error"),
+    Row("fchmod", errno.EIO, (OK,)),
+    Row("fchmod", errno.EPERM, (OK,)),
+    Row("lgetxattr", errno.EIO, (OK,)),
+    Row("fremovexattr", errno.EIO, (OK,)),
+    Row("flock", errno.ENOLCK, (OK,)),
+    Row("flock", errno.EOPNOTSUPP, (OK,)),
+    Row("poll", errno.EINTR, (OK,)),
+    Row("poll", errno.EINVAL, (OK,)),
+    Row("sched_getaffinity", errno.EINVAL, (OK,)),  # there are more processors than it was given room for
+)
+
+MEMORY_ROWS = (
+    # Some of it is wanted by helpers, without which a run goes on; in which order threads ask is not known.
+    Row("malloc", errno.ENOMEM, (OK, NO_MEMORY), r"memory|no thread can be started"),
+    Row("malloc", errno.ENOMEM, (NO_MEMORY,), r"memory|no thread can be started", stays=True),
+    Row("mmap", errno.ENOMEM, (NO_MEMORY,), r"out of host memory"),
+)
+THREAD_ROW = Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started")
+
+# The reports and --sync are there for their calls.
+FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace", "run.trace"))
+FIXED_WAY = Way("fixed", options=("--arith", "fixed"), arith="fixed")
+PIPE_WAY = Way("a pipe", form="pipe")
+GZIP_WAY = Way("gzip", form="gzip")
+SEQ_GZIP_WAY = Way("seq, gzip", "seq", form="gzip")  # few ask for memory before zlib does
+LINK_WAY = Way("through a link", output="link")
+OTHER_WAYS = (LINK_WAY, Way("one thread", options=("--threads", "1")), Way("seq", program="seq"),
+              Way("seq, fixed", "seq", ("--arith", "fixed"), arith="fixed"))
+
+count = Count()
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def tearDownModule():
+    print(f"fault matrix: {count}")
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
+class MatrixTest(cli_test.CliTest):
+    device = "cpu"
+    shape = (20, 64, 32)
+    rows = (*FILE_ROWS, *MEMORY_ROWS)
+    threads = True  # are the program's own
+
+    def setUp(self):
+        super().setUp()
+        if not SHIM.exists():
+            self.skipTest(f"{SHIM} is not there; make tests builds it")
+        # Named as the messages do; all input in one gzip or pipe takes several reads.
+        case = generated(*self.shape)
+        self.content = case.read_bytes()
+        self.want = {arith: by_seq(case, arith) for arith in cli_test.ARITHMETICS}
+        self.file(self.content)
+        self.file(gzip.compress(self.content, 1), "case.in.gz")
+        self.inputs = {"plain": self.dir / "case.in", "gzip": self.dir / "case.in.gz", "pipe": "/dev/stdin"}
+        self.fired = cli_test.WORK / "fired"
+
+    def each_number(self):
+        """1, 2 and so on, until nothing went wrong in a run, however it ended; the shim leaves a file where it did."""
+        for number in itertools.count(1):
+            self.fired.unlink(missing_ok=True)
+            yield number
+            if not self.fired.exists():
+                return
+
+    def run_with(self, way, row, number):
+        """The k-th call goes wrong. Returns the finished process and whether there was such a call."""
+        for path in self.dir.iterdir():
+            if path.name not in ("case.in", "case.in.gz"):
+                path.unlink()
+        self.out.write_bytes(OLD_OUTPUT)
+        (self.dir / "link").symlink_to(self.out)
+        # Whole names, which are too long to be kept without asking for memory; but those of the reports.
+        with self.standard_input(way) as stdin:
+            done = self.start_shim(way.program, row, number, *way.options, self.inputs[way.form], self.dir / way.output,
+                                   stdin=stdin)
+        return done, self.fired.exists()
+
+    @contextlib.contextmanager
+    def standard_input(self, way):
+        if way.form != "pipe":
+            yield subprocess.DEVNULL
+            return
+        # Not Python's input=, which fills a pipe in pieces of 4096 bytes: thousands of reads more, all of one kind.
+        with subprocess.Popen(["cat", self.dir / "case.in"], stdout=subprocess.PIPE) as cat:
+            yield cat.stdout
+
+    def start_shim(self, program, row, number, *args, **more):
+        env = {"LD_PRELOAD": str(SHIM), "FAULT_CALL": row.call, "FAULT_AT": str(number), "FAULT_HOW": str(row.how),
+               "FAULT_STAYS": str(int(row.stays)), "FAULT_FIRED": str(self.fired)}
+        device = ("--device", self.device) if program == "hw4" else ()
+        return subprocess.run([cli_test.PROGRAMS / program, *device, *args], cwd=self.dir, env={**os.environ, **env},
+                              capture_output=True, timeout=HANGING, **more)
+
+    def check(self, way, row, done):
+        messages = [line for line in done.stderr.decode().splitlines() if NOTE not in line]
+        self.assertIn(done.returncode, row.ends, messages)
+        output = self.out.read_bytes()
+        if done.returncode == OK:
+            self.assertEqual(messages, [])
+            self.assert_same_bytes(output, self.want[way.arith])
+        else:
+            self.assertEqual(len(messages), 1, messages)
+            self.assertTrue(messages[0].startswith(f"{way.program}: "), messages[0])
+            self.assertRegex(messages[0], row.says)
+            self.assertNotIn(": : ", messages[0], "a file without a name")
+            # What fails when the output has its name already, fails the reports or the flushing of names.
+            whole = output == self.want[way.arith]
+            late = whole and ("is written, but" in messages[0] or f"{way.output}:" not in messages[0])
+            self.assertTrue(output == OLD_OUTPUT or late, "the output is neither the old one nor whole")
+        self.assertTrue((self.dir / "link").is_symlink())
+        self.assertEqual(self.temporaries(), [])
+        allowed = {"case.in", "case.in.gz", "case.out", "link", "run.json", "run.trace"}
+        self.assertLessEqual({path.name for path in self.dir.iterdir()}, allowed)
+
+    def sweep(self, way, row):
+        """Every k until none is left; the exit codes that were seen."""
+        if row.call == "malloc" and "--json" not in way.options:
+            # Without a report the last to ask are threads that compute, of which there may be fewer.
+            row = row._replace(ends=(OK, NO_MEMORY))
+        codes = []
+        for number in self.each_number():
+            with self.subTest(way=way.name, call=row.call, how=row.how, stays=row.stays, number=number):
+                done, fired = self.run_with(way, row, number)
+                counts = fired and not self.is_about_the_run_itself()
+                codes += [done.returncode] if counts else []
+                ends = row.ends_about(self.what_failed()) if counts else (OK,)
+                with count.fault() if fired else contextlib.nullcontext():
+                    self.check(way, row._replace(ends=ends), done)
+        if row.how == "none" and OK in row.ends and codes:
+            last = AT_THE_END[row.call, way.form]
+            self.assertEqual([code == OK for code in codes], [False] * (len(codes) - last) + [True] * last, way.name)
+        return codes
+
+    def what_failed(self):
+        """What the call was about that went wrong."""
+        text = self.fired.read_text()
+        path = self.dir / text
+        if text.startswith("pipe:") or path.name in ("case.in", "case.in.gz", "stdin"):
+            return INPUT
+        return DIRECTORY if path.is_dir() else TEMPORARY if path.suffix == ".tmp" else OUTPUT
+
+    def is_about_the_run_itself(self):
+        """A question that may stay unanswered: how much memory the run took. Where the C++ library is part of the
+        program, it is one of the program's calls."""
+        return self.fired.read_text().startswith("/proc/")
+
+    def sweep_all(self, way, calls=None, least=1):
+        for row in self.rows:
+            if calls is None or row.call in calls:
+                codes = self.sweep(way, row)
+                self.assertGreaterEqual(len(codes), least, f"{way.name}: no {row.call} was met; does the shim see it?")
+
+    def test_files(self):
+        for row in self.rows:
+            if row.call == "poll":  # that is only for pipes
+                continue
+            codes = self.sweep(FIRST_WAY, row)
+            finds_no_end = row.how == "none" and AT_THE_END.get((row.call, FIRST_WAY.form)) == 0
+            self.assertEqual(row.all_ends() - ({OK} if finds_no_end else set()), set(codes),
+                             f"{row.call}, {row.how}: some fault was passed over, or the shim does not see the call")
+
+    def test_pipe(self):
+        self.sweep_all(PIPE_WAY, {"read", "poll"}, least=2)
+
+    def test_gzip(self):
+        self.sweep_all(GZIP_WAY, {"read"}, least=2)
+
+    def test_memory_for_gzip(self):
+        """zlib asks for memory twice, when it starts and in the midst of the stream: neither is the data's fault."""
+        row = MEMORY_ROWS[0]
+        asked = 0
+        for number in self.each_number():
+            with count.fault():
+                done, _ = self.run_with(SEQ_GZIP_WAY, row, number)
+                self.check(SEQ_GZIP_WAY, row, done)
+            asked += b"case.in.gz: no memory for gzip" in done.stderr
+            if asked == 2:
+                return
+        self.fail(f"zlib was refused memory {asked} times; does the shim see it ask?")
+
+    def test_link(self):
+        self.sweep_all(LINK_WAY, {"open", "stat", "lstat", "fstat"})
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can give files to others")
+    def test_strangers_link(self):
+        """Whatever fails, it is not followed where everybody may make one."""
+        for row in self.rows:
+            if row.call not in ("open", "stat", "lstat", "fstat"):
+                continue
+            for number in self.each_number():
+                with self.subTest(call=row.call, how=row.how, number=number):
+                    self.run_onto_strangers_link(row, number)
+
+    def run_onto_strangers_link(self, row, number):
+        self.dir.chmod(0o1777)
+        victim = self.file(OLD_OUTPUT, "victim")
+        link = self.dir / "planted"
+        link.unlink(missing_ok=True)
+        link.symlink_to(victim)
+        os.lchown(link, STRANGER, STRANGER)
+        done = self.start_shim("hw4", row, number, "case.in", link)
+        fired = self.fired.exists()
+        with count.fault() if fired else contextlib.nullcontext():
+            ends = (NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (CANNOT_CREATE,)
+            self.assertIn(done.returncode, ends, done.stderr)
+            self.assertEqual(victim.read_bytes(), OLD_OUTPUT)
+            self.assertTrue(link.is_symlink())
+            self.assertEqual(self.temporaries(), [])
+
+    def test_memory_under_fixed(self):
+        self.sweep_all(FIXED_WAY, {row.call for row in MEMORY_ROWS})
+
+    def test_threads(self):
+        """Of the readers, the writers and those that compute there may be fewer than asked for, but of each kind one,
+        and the one that waits for signals."""
+        if not self.threads:
+            self.skipTest("the driver has threads of its own")
+        case = generated(40, 128, 32)  # enough for several of each
+        self.file(case.read_bytes())
+        for arith in cli_test.ARITHMETICS:
+            self.want[arith] = by_seq(case, arith)
+            way = Way("threads", options=("--threads", "3", "--arith", arith), arith=arith)
+            report = self.dir / "run.json"
+            done = cli_test.hw4("--json", report, *way.options, case, self.out)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            told = json.loads(report.read_text())
+            self.assertGreater(min(told["readers"], told["writers"]), 1, "too few to do without one")
+            readers, writers, computing = ([OK] * (told[kind] - 1) for kind in ("readers", "writers", "threads"))
+            self.assertEqual(self.sweep(way, THREAD_ROW),
+                             [NO_MEMORY, NO_MEMORY, *readers, NO_MEMORY, *writers, *computing])
+            self.assertEqual(self.sweep(way, THREAD_ROW._replace(stays=True)),
+                             [NO_MEMORY, NO_MEMORY, *(NO_MEMORY for _ in readers), NO_MEMORY, *writers, *computing])
+
+    def test_output_is_the_input(self):
+        """Whatever fails, the input stays what it is, by any of its names."""
+        names = {"path": "case.in", "symlink": "symlink", "hard link": "hardlink"}
+        for name, output in names.items():
+            for row in self.rows:
+                if row.call not in ("open", "stat", "lstat", "fstat", "fchmod", "flock"):
+                    continue
+                self.sweep_onto_input(name, output, row)
+
+    def sweep_onto_input(self, name, output, row):
+        for number in self.each_number():
+            with self.subTest(output=name, call=row.call, how=row.how, number=number):
+                for path in self.dir.iterdir():
+                    path.unlink()
+                case = self.file(self.content)
+                (self.dir / "symlink").symlink_to("case.in")
+                os.link(case, self.dir / "hardlink")
+                done = self.start_shim("hw4", row, number, "case.in", output)
+                fired = self.fired.exists()
+                with count.fault() if fired else contextlib.nullcontext():
+                    ends = (USAGE, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired and row.ends != (OK,) else (USAGE,)
+                    self.assertIn(done.returncode, ends)
+                    self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
+                    self.assertEqual(sorted(os.listdir(self.dir)), ["case.in", "hardlink", "symlink"])
+
+    def test_report_is_the_output(self):
+        """Whatever fails, a report does not take the place of the output, by any of its names."""
+        names = {"path": "case.out", "symlink": "symlink", "linked directory": "linked/case.out"}
+        for old, more in ((True, {"hard link": "hardlink"}), (False, {})):
+            for name, report in (*names.items(), *more.items()):
+                for row in self.rows:
+                    if row.call in ("open", "stat", "lstat", "fstat"):
+                        self.sweep_report_onto_output(name, report, old, row)
+
+    def sweep_report_onto_output(self, name, report, old, row):
+        number = 0
+        for number in self.each_number():
+            with self.subTest(report=name, old=old, call=row.call, how=row.how, number=number):
+                for path in self.dir.iterdir():
+                    path.unlink()
+                self.file(self.content)
+                (self.dir / "symlink").symlink_to("case.out")
+                (self.dir / "linked").symlink_to(".")
+                if old:
+                    self.out.write_bytes(OLD_OUTPUT)
+                    os.link(self.out, self.dir / "hardlink")
+                there = sorted(os.listdir(self.dir))
+                done = self.start_shim("hw4", row, number, "--json", report, "case.in", "case.out")
+                fired = self.fired.exists()
+                with count.fault() if fired else contextlib.nullcontext():
+                    ends = (USAGE, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (USAGE,)
+                    self.assertIn(done.returncode, ends, done.stderr)
+                    self.assertEqual(sorted(os.listdir(self.dir)), there)
+                    self.assertEqual(self.out.read_bytes() if old else OLD_OUTPUT, OLD_OUTPUT)
+        self.assertGreater(number, 0 if row.call == "lstat" else 1, f"no {row.call} was met")  # there may be no lstat()
+
+    def test_shim_names_what_failed(self):
+        for call, name in (("stat", "case.out"), ("read", "case.in")):  # one by its name, one by a descriptor
+            with self.subTest(call=call):
+                self.run_with(FIRST_WAY, Row(call, errno.EIO, ()), 1)
+                self.assertEqual(Path(self.fired.read_text()).resolve(), (self.dir / name).resolve())
+
+    def test_input_looks_like_a_leftover(self):
+        """Whatever fails, it is not removed as one."""
+        for row in self.rows:
+            if row.call not in ("open", "stat", "lstat", "fstat", "flock"):
+                continue
+            number = 0
+            fired = True
+            while fired:
+                number += 1
+                with self.subTest(call=row.call, how=row.how, number=number):
+                    self.fired.unlink(missing_ok=True)
+                    case = self.file(self.content, "case.out.hw4-12-0.tmp")
+                    done = self.start_shim("hw4", row, number, case, self.out)
+                    fired = self.fired.exists()
+                    with count.fault() if fired else contextlib.nullcontext():
+                        self.assertIn(done.returncode, (OK, NO_INPUT, CANNOT_CREATE, IO_ERROR) if fired else (OK,))
+                        self.assertEqual(self.temporaries(), [case])
+                        self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
+
+    @unittest.skipUnless(SOAK, "takes minutes: make soak")
+    def test_other_ways(self):
+        for way in (PIPE_WAY, GZIP_WAY, FIXED_WAY, *OTHER_WAYS):
+            self.sweep_all(way, least=0)
+
+
+class SweepTest(unittest.TestCase):
+    """A sweep ends when nothing is left to go wrong, also where every run fails."""
+
+    def test_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            class Broken(unittest.TestCase):
+                fired = Path(folder, "fired")
+                each_number = MatrixTest.each_number
+
+                def runTest(self):
+                    for number in self.each_number():
+                        with self.subTest(number=number):
+                            self.fired.touch() if number < 4 else None
+                            self.fail()
+
+            result = unittest.TestResult()
+            Broken().run(result)
+        self.assertEqual(len(result.failures), 4)
+
+
+@unittest.skipUnless(SOAK, "takes minutes: make soak")
+class ManyChunksMatrixTest(MatrixTest):
+    """Buffers are filled again and slots computed again while something fails."""
+    shape = (400, 128, 64)
+    # No other than with few.
+    test_link = test_strangers_link = test_output_is_the_input = test_report_is_the_output = test_threads = None
+    test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = test_memory_for_gzip = None
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
+class OtherProgramsTest(MatrixTest):
+    """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
+    test_files = test_pipe = test_gzip = test_memory_for_gzip = test_link = test_strangers_link = None
+    test_memory_under_fixed = test_threads = test_output_is_the_input = test_report_is_the_output = None
+    test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = None
+
+    def sweep_program(self, row, wanted, program, *args):
+        """Every k until none is left. `wanted` is what a run prints that ends well."""
+        codes = []
+        for number in self.each_number():
+            with self.subTest(program=program, call=row.call, how=row.how, stays=row.stays, number=number):
+                done = self.start_shim(program, row, number, *args)
+                fired = self.fired.exists()
+                codes += [done.returncode] if fired else []
+                with count.fault() if fired else contextlib.nullcontext():
+                    self.assertIn(done.returncode, row.ends if fired else (OK,), done.stderr)
+                    if done.returncode == OK:
+                        self.assertEqual((done.stdout.decode(), done.stderr), (wanted, b""))
+                    else:
+                        self.assertRegex(done.stderr.decode(), rf"\A{program}: .*({row.says}).*\n\Z")
+        self.assertTrue(codes, f"{program}: no {row.call} was met; does the shim see it?")
+
+    def test_generate_without_memory(self):
+        for row in MEMORY_ROWS:
+            if row.call != "malloc":
+                continue
+            row = row._replace(ends=(OK, NO_MEMORY, NO_INPUT), says=f"{row.says}|cannot open: Cannot allocate memory")
+            self.sweep_program(row, cli_test.run("generate", "--list").stdout, "generate", "--list")
+            self.sweep_program(row, "", "generate", "t01", self.out)
+            self.assertEqual(self.temporaries(), [])
+
+    def test_compare(self):
+        self.out.write_bytes(self.want["f32"])
+        expected = self.file(self.want["f32"], "expected")
+        said = cli_test.run("compare", "case.in", expected, self.out, cwd=self.dir).stdout
+        for row in (Row("read", errno.EINTR, (OK,)), Row("read", "short", (OK,)),
+                    Row("read", errno.EIO, (2,), "cannot read: Input/output error"),
+                    Row("read", "none", (2,), "became shorter while it was read|is empty"),
+                    Row("open", errno.EMFILE, (2,), "cannot open: Too many"),
+                    Row("malloc", errno.ENOMEM, (OK, 2), "bad_alloc")):
+            self.sweep_program(row, said, "compare", "case.in", expected, self.out)
+
+
+class GpuMatrixTest(NeedsGpu, MatrixTest):
+    device = "gpu"
+    threads = False
+    rows = FILE_ROWS  # most memory is the driver's there, which does not say in one line what it lacks
+
+
+if __name__ == "__main__":
+    unittest.main()

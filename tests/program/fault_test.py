@@ -1,0 +1,593 @@
+#!/usr/bin/env python3
+"""What goes wrong while hw4 runs: reading, writing, CUDA calls, signals. Every fault must end in the documented exit
+code, without a hang, without a file that is not whole.
+
+    python3 tests/program/fault_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs, HW4_BUILD the one with fault_shim.so (default: build in the repository).
+HW4_SOAK=1 kills it hundreds of times.
+"""
+import contextlib
+import errno
+import gzip
+import itertools
+import json
+import os
+import random
+import re
+import resource
+import signal
+import struct
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import cli_test
+from cli_test import (ADDRESS_SANITIZED, BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, LINES_COUNTED,
+                      NEEDS_ADDRESS_SPACE, NO_GPU, NO_INPUT, NO_MEMORY, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED,
+                      THREAD_SANITIZED, by_seq, case_bytes, generated, hw4, limited, mean_of_ramps, ramps,
+                      write_zeros)
+
+SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
+SOAK = os.environ.get("HW4_SOAK") == "1"
+PRELOAD_AND_SANITIZER = "a sanitizer must be the first library, so no other can be loaded before the program"
+
+
+class Count:
+    """How many faults there were, and how many a run got over as it should."""
+    def __init__(self):
+        self.injected = 0
+        self.survived = 0
+
+    @contextlib.contextmanager
+    def fault(self):
+        self.injected += 1
+        yield
+        self.survived += 1
+
+    def __str__(self):
+        return f"{self.injected} faults injected, {self.survived} survived"
+
+
+count = Count()
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def tearDownModule():
+    print(f"faults: {count}")
+
+
+def no_gpu():
+    """Why there is no GPU to test; empty where there is one."""
+    case = generated(1, 2, 2)
+    done = hw4(case, "/dev/null", device="gpu")
+    return done.stderr.splitlines()[-1] if done.returncode == NO_GPU else ""
+
+
+class FaultTest(cli_test.CliTest):
+    def faulty(self, path, *options, device="cpu", **faults):
+        """hw4 with things going wrong in its system calls."""
+        if not SHIM.exists():
+            self.skipTest(f"{SHIM} is not there; make tests builds it")
+        env = {"LD_PRELOAD": str(SHIM), "FAULT_FILE": str(path), **{name: str(value) for name, value in faults.items()}}
+        return hw4(*options, path, self.out, device=device, env=env)
+
+    def assert_fails(self, done, code, wanted, names):
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assert_one_message(done.stderr, names, wanted)
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        self.assertEqual(self.temporaries(), [])
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
+class FileFaultTest(FaultTest):
+    """On the CPU; GpuFileFaultTest repeats it on the GPU."""
+    device = "cpu"
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(60, 256, 64)  # 11.8 MB in, 3.9 out: several pieces for every reader and writer
+        self.size = self.case.stat().st_size
+        self.out.write_bytes(OLD_OUTPUT)
+
+    def test_short_and_interrupted_reads(self):
+        done = self.faulty(self.case, device=self.device, FAULT_SHORT_READS=10007)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+
+    def test_unreadable_place(self):
+        for place in (12, self.size // 2, self.size - 1):
+            with self.subTest(place=place), count.fault():
+                done = self.faulty(self.case, device=self.device, FAULT_READ_ERROR_AT=place)
+                self.assert_fails(done, IO_ERROR, r"cannot read: Input/output error", self.case)
+
+    def test_disk_full_while_writing(self):
+        output_bytes = 60 * 256 * 64 * 4
+        for place in (0, output_bytes // 2, output_bytes - 1):
+            with self.subTest(place=place), count.fault():
+                done = self.faulty(self.case, device=self.device, FAULT_NO_ROOM_AT=place)
+                self.assert_fails(done, IO_ERROR, r"cannot write: No space left", self.out)
+
+    def test_device_that_is_full(self):
+        done = hw4(self.case, "/dev/full", device=self.device)
+        self.assert_fails(done, IO_ERROR, r"cannot write: No space left", "/dev/full")
+
+    def test_gzip_that_ends_early(self):
+        zipped = self.file(gzip.compress(self.case.read_bytes(), 1)[:-100000], "case.in.gz")
+        self.assert_fails(hw4(zipped, self.out, device=self.device), cli_test.BAD_DATA, r"gzip stream corrupt", zipped)
+
+
+@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
+class StepTest(FaultTest):
+    """The order of hw4's calls, and what others may do between two of them."""
+
+    def setUp(self):
+        super().setUp()
+        self.case = self.file(cli_test.counting(1, 4, 3))
+        self.log = self.dir / "log"
+
+    def calls(self, *names):
+        """Those of the last run, each with the last part of its file's name; that of a temporary file is TEMPORARY."""
+        lines = [line.split(" ", 1) for line in self.log.read_text().splitlines()]
+        return [(call, re.sub(r"\.hw4-\d+-\d+\.tmp$", " TEMPORARY", Path(file).name))
+                for call, file in lines if call in names]
+
+    def start_until(self, call, number=1):
+        """hw4 held up in its k-th such call. Returns a function that lets it go on to its end."""
+        fired = self.dir / "fired"
+        faults = {"FAULT_CALL": call, "FAULT_AT": str(number), "FAULT_HOW": "wait", "FAULT_FIRED": str(fired)}
+        process = self.start(self.case, self.out, stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "LD_PRELOAD": str(SHIM), **faults})
+        cli_test.wait_until(lambda: fired.exists() or process.poll() is not None, f"hw4 calls {call}")
+        self.assertTrue(fired.exists(), f"there was no {call}")
+
+        def go_on():
+            fired.unlink()
+            stderr = process.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(process.returncode, OK, stderr)
+        return go_on
+
+    def test_sync_flushes_the_file_before_it_gets_its_name_and_the_name_after(self):
+        done = self.faulty(self.case, "--sync", FAULT_LOG=self.log)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(self.calls("fsync", "rename"), [("fsync", "case.out TEMPORARY"),
+                                                         ("rename", "case.out TEMPORARY"), ("fsync", self.dir.name)])
+
+    def test_interrupted_reservation_is_made_again(self):
+        done = self.faulty(self.case, FAULT_LOG=self.log, FAULT_CALL="fallocate", FAULT_AT=1, FAULT_HOW=errno.EINTR)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(self.calls("fallocate"), 2 * [("fallocate", "case.out TEMPORARY")])
+
+    def test_new_file_is_ours_alone_until_it_has_the_old_ones_group(self):
+        self.out.write_bytes(OLD_OUTPUT)
+        self.out.chmod(0o660)
+        go_on = self.start_until("fchmod")
+        [temporary] = self.temporaries()
+        self.assertEqual(temporary.stat().st_mode & 0o777, 0o600)
+        go_on()
+        self.assertEqual(self.out.stat().st_mode & 0o777, 0o660)
+
+    def faulty_onto_mount_point(self, volume, **faults):
+        """The command; not the environment, for only hw4 is to go wrong."""
+        return [*cli_test.onto_mount_point(volume, self.out), "env", f"LD_PRELOAD={SHIM}",
+                *(f"{name}={value}" for name, value in faults.items()), cli_test.PROGRAMS / "hw4", "--device", "cpu",
+                "--sync", self.case, self.out]
+
+    def test_signal_does_not_cut_the_copy_into_a_mount_point_short(self):
+        volume, fired = self.file(10 * OLD_OUTPUT, "volume"), self.dir / "fired"  # longer than the result
+        self.out.touch()
+        process = subprocess.Popen(self.faulty_onto_mount_point(volume, FAULT_CALL="ftruncate", FAULT_AT=1,
+                                                                FAULT_HOW="wait", FAULT_FIRED=fired),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        cli_test.wait_until(lambda: fired.exists() or process.poll() is not None, "hw4 copies")
+        process.send_signal(signal.SIGTERM)
+        cli_test.wait_until(lambda: process.poll() is not None or not self.is_pending(process, signal.SIGTERM),
+                            "hw4 sees the signal")
+        fired.unlink()
+        self.assertIn(process.wait(PATIENCE), (OK, 128 + signal.SIGTERM))
+        self.assert_same_bytes(volume.read_bytes(), by_seq(self.case))
+        self.assertEqual(self.temporaries(), [])
+
+    @staticmethod
+    def is_pending(process, number):
+        pending = re.search(r"^ShdPnd:\s*(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)[1]
+        return int(pending, 16) >> (number - 1) & 1
+
+    def test_mount_point_gets_all_or_a_message(self):
+        """Whatever goes wrong, also while the result is copied into it."""
+        volume, fired = self.dir / "volume", self.dir / "fired"
+        self.out.touch()
+        want = by_seq(self.case)
+        for call, how, code in (("pread", errno.EINTR, OK), ("pread", "short", OK), ("pread", errno.EIO, IO_ERROR),
+                                ("pwrite", errno.EINTR, OK), ("pwrite", "short", OK), ("pwrite", errno.EIO, IO_ERROR),
+                                ("ftruncate", errno.EINTR, OK), ("ftruncate", errno.EIO, IO_ERROR),
+                                ("fallocate", errno.EINTR, OK), ("fallocate", errno.ENOSPC, IO_ERROR),
+                                ("fsync", errno.EIO, IO_ERROR)):
+            for number in itertools.count(1):
+                fired.unlink(missing_ok=True)
+                volume.write_bytes(OLD_OUTPUT)
+                faults = {"FAULT_CALL": call, "FAULT_AT": number, "FAULT_HOW": how, "FAULT_FIRED": fired}
+                command = self.faulty_onto_mount_point(volume, **faults)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+                with self.subTest(call=call, how=how, number=number), count.fault():
+                    self.assertEqual(done.returncode, code if fired.exists() else OK, done.stderr)
+                    self.assertEqual(self.temporaries(), [])
+                    if done.returncode == OK:
+                        self.assert_same_bytes(volume.read_bytes(), want)
+                    else:
+                        self.assert_one_message(done.stderr, None, r": cannot (read|read back|write|flush to disk): ")
+                    if call in ("fallocate", "pread") and done.returncode != OK:  # before anything was written
+                        self.assertEqual(volume.read_bytes(), OLD_OUTPUT)
+                if not fired.exists():
+                    break
+            self.assertGreater(number, 2 if call in ("pread", "fallocate", "fsync") else 1, f"{call} was not met")
+
+    def give_access_list(self, path, kind, of_group):
+        """The owner and user 1234 may read and write, others nothing."""
+        anyone = 0xffffffff
+        entries = ((1, 6, anyone), (2, 6, 1234), (4, of_group, anyone), (16, 6, anyone), (32, 0, anyone))
+        try:
+            os.setxattr(path, f"system.posix_acl_{kind}",
+                        struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries))
+        except OSError as error:
+            self.skipTest(f"no access control lists here: {error}")
+
+    def test_access_list_that_is_lost_gives_the_group_no_more(self):
+        """The group bits of a file that has one are not the group's: user 1234 may write this one, the group read."""
+        for call, mode in (("fsetxattr", 0o640), ("lgetxattr", 0o600)):
+            with self.subTest(call=call):
+                self.out.write_bytes(OLD_OUTPUT)
+                self.give_access_list(self.out, "access", of_group=4)
+                self.assertEqual(self.out.stat().st_mode & 0o777, 0o660)
+                done = self.faulty(self.case, FAULT_CALL=call, FAULT_AT=1, FAULT_HOW=errno.EIO)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertNotIn("system.posix_acl_access", os.listxattr(self.out))
+                self.assertEqual(self.out.stat().st_mode & 0o777, mode)
+                self.out.unlink()
+
+    def test_access_list_that_cannot_be_taken_away_gives_nobody_rights(self):
+        """One of the folder's, which the old file had not."""
+        self.out.write_bytes(OLD_OUTPUT)
+        self.out.chmod(0o664)
+        self.give_access_list(self.dir, "default", of_group=6)
+        done = self.faulty(self.case, FAULT_CALL="fremovexattr", FAULT_AT=1, FAULT_HOW=errno.EIO)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(self.out.stat().st_mode & 0o777, 0o604)
+
+    def test_others_may_take_a_new_file_for_a_leftover(self):
+        """As long as it has no lock. Under the same name there may then be one of theirs, from another machine with a
+        process of that number."""
+        for theirs in (None, b"theirs"):
+            with self.subTest(theirs=theirs):
+                go_on = self.start_until("flock")
+                [taken] = self.temporaries()
+                taken.unlink()
+                if theirs:
+                    taken.write_bytes(theirs)
+                go_on()
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+                self.assertEqual([path.read_bytes() for path in self.temporaries()], [theirs] if theirs else [])
+
+    def test_others_may_finish_what_looked_like_a_leftover(self):
+        """Until its lock was had. What has its name by then is another file."""
+        left = self.file(b"a result", f"{self.out.name}.hw4-1-0.tmp")
+        go_on = self.start_until("flock")
+        left.rename(self.dir / "other.out")
+        left.write_bytes(b"another")
+        go_on()
+        self.assertEqual(left.read_bytes(), b"another")
+        self.assertEqual((self.dir / "other.out").read_bytes(), b"a result")
+
+
+class LimitTest(FaultTest):
+    device = "cpu"
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(20, 64, 32)
+        self.out.write_bytes(OLD_OUTPUT)
+
+    @unittest.skipIf(THREAD_SANITIZED, "ThreadSanitizer needs a file of its own")
+    def test_any_file_size_limit(self):
+        size = 20 * 64 * 32 * 4
+        for limit in (0, 1, 4095, 4096, 4097, *range(10_000, size, 10_007), size - 1):
+            with self.subTest(limit=limit), count.fault():
+                done = hw4(self.case, self.out, device=self.device, **limited(resource.RLIMIT_FSIZE, limit))
+                self.assert_fails(done, IO_ERROR, r"cannot write: File too large", self.out)
+        done = hw4(self.case, self.out, device=self.device, **limited(resource.RLIMIT_FSIZE, size))
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+
+    @unittest.skipIf(ADDRESS_SANITIZED, "UndefinedBehaviorSanitizer looks at objects through a pipe of its own")
+    def test_any_number_of_descriptors(self):
+        report = self.dir / "run.json"
+        codes = []
+        for limit in range(3, 16):
+            with self.subTest(limit=limit), count.fault():
+                self.out.write_bytes(OLD_OUTPUT)
+                done = hw4("--sync", "--json", report, self.case, self.out, device="cpu",
+                           **limited(resource.RLIMIT_NOFILE, limit))
+                if "error while loading shared libraries" in done.stderr:
+                    continue
+                codes.append(done.returncode)
+                if done.returncode != OK:
+                    self.assertIn(done.returncode, (NO_INPUT, CANNOT_CREATE))
+                    self.assert_fails(done, done.returncode, r": Too many open files$", None)
+        self.assertEqual(codes[-1], OK)
+        self.assertLessEqual({CANNOT_CREATE, OK}, set(codes))
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+
+
+class ChangingInputTest(FaultTest):
+    """The input is written to during a run. The result is that of the file before or after, never of some of each, or
+    none."""
+    device = "cpu"
+
+    def setUp(self):
+        super().setUp()
+        before, after = (generated(60, 256, 64, seed=seed) for seed in (1, 2))  # all numbers of which differ
+        self.before, self.after = before.read_bytes(), after.read_bytes()
+        self.results = {by_seq(before): "before", by_seq(after): "after"}
+        self.case = self.dir / "case.in"
+        self.start_over()
+
+    def start_over(self):
+        self.case.write_bytes(self.before)
+        os.utime(self.case, (1, 1))  # no clock is so coarse that the change does not show
+        self.out.write_bytes(OLD_OUTPUT)
+
+    def truncate(self):
+        os.truncate(self.case, len(self.before) // 2)
+
+    def append(self):
+        with open(self.case, "ab") as file:
+            file.write(b"more")
+
+    def rewrite(self):
+        with open(self.case, "r+b") as file:
+            file.write(self.after)
+        os.utime(self.case, (2, 2))  # a run that began in the middle of it sees that it was not yet over
+
+    def start(self, env=None):
+        return subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, self.case, self.out],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, **(env or {})})
+
+    def assert_refused(self, process, stderr, codes, wanted):
+        self.assertIn(process.returncode, codes, stderr)
+        self.assert_one_message(stderr, self.case, wanted)
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        self.assertEqual(self.temporaries(), [])
+
+    def test_change_at_a_random_moment(self):
+        started = time.monotonic()
+        self.assertEqual(hw4(self.case, self.out, device=self.device).returncode, OK)
+        whole_run = time.monotonic() - started
+        seed = random.randrange(1 << 30) if SOAK else 1
+        chance = random.Random(seed)
+        for change in (self.truncate, self.append, self.rewrite) * (100 if SOAK else 6):
+            self.start_over()
+            moment = chance.uniform(0, whole_run)
+            with self.subTest(change.__name__, seed=seed, moment=moment), count.fault(), self.start() as process:
+                time.sleep(moment)
+                change()
+                stderr = process.communicate(timeout=PATIENCE)[1]
+                if process.returncode == OK:
+                    self.assertIn(self.results.get(self.out.read_bytes(), "some of each"), ("before", "after"))
+                    self.assertEqual(self.temporaries(), [])
+                    continue
+                # 65: changed before it was opened
+                self.assert_refused(process, stderr, (BAD_DATA, IO_ERROR),
+                                    r"file changed during read|expected \d+ bytes")
+
+    @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
+    def test_change_between_two_reads(self):
+        if not SHIM.exists():
+            self.skipTest(f"{SHIM} is not there; make tests builds it")
+        fired = self.dir / "fired"
+        for change in (self.truncate, self.append, self.rewrite):
+            for number in (1, 2, 5):  # of the reads of data, of which there are more
+                self.start_over()
+                shim = {"LD_PRELOAD": str(SHIM), "FAULT_CALL": "pread", "FAULT_AT": str(number), "FAULT_HOW": "wait",
+                        "FAULT_FIRED": str(fired)}
+                with self.subTest(change.__name__, number=number), count.fault(), self.start(shim) as process:
+                    cli_test.wait_until(lambda: fired.exists() or process.poll() is not None, "hw4 reads")
+                    change()
+                    fired.unlink()
+                    stderr = process.communicate(timeout=PATIENCE)[1]
+                    self.assert_refused(process, stderr, (IO_ERROR,), r"file changed during read")
+
+
+class KillTest(FaultTest):
+    device = "cpu"
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(60, 256, 64)
+
+    def start_on(self, *args):
+        process = subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, *args],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_signal_at_a_random_moment(self):
+        started = time.monotonic()
+        self.assertEqual(self.start_on(self.case, self.out).wait(PATIENCE), OK)
+        whole_run = time.monotonic() - started
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL) * (200 if SOAK else 6):
+            self.out.write_bytes(OLD_OUTPUT)
+            moment = chance.uniform(0, whole_run)
+            with self.subTest(number.name, seed=seed, moment=moment), count.fault():
+                process = self.start_on(self.case, self.out)
+                time.sleep(moment)
+                process.send_signal(number)
+                code = process.wait(PATIENCE)
+                # Before its guard is up a signal ends the program as it would any other; then nothing is there yet.
+                self.assertIn(code, (OK, 128 + number, -number))
+                if code == OK or self.out.read_bytes() != OLD_OUTPUT:
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+                if number != signal.SIGKILL:
+                    self.assertEqual(self.temporaries(), [])
+                self.assert_next_run_cleans_up()
+
+    def assert_next_run_cleans_up(self):
+        """What was killed outright may leave a file, but only until the next run, which says so."""
+        left = self.temporaries()
+        done = hw4(generated(1, 2, 2), self.out, device=self.device)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(self.temporaries(), [])
+        for path in left:
+            self.assertIn(f"hw4: note: removed {path}, left by a run that was killed\n", done.stderr)
+
+
+class LargeFileTest(FaultTest):
+    device = "cpu"
+
+    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
+    @unittest.skipIf(LINES_COUNTED, "takes a minute when lines are counted")
+    def test_memory_stays_that_of_the_ring(self):
+        # 3.4 GB, a hundred rings of 32 MiB; one token a batch, so that there is little to compute.
+        path, report = self.dir / "case.in", self.dir / "run.json"
+        write_zeros(path, 1_100_000, 1, 256)
+        done = hw4("--json", report, path, "/dev/null", device=self.device)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        told = json.loads(report.read_text())
+        self.assertEqual(told["read_bytes"], 1_100_000 * 3 * 256 * 4)
+        self.assertLessEqual(told["staging_bytes"], 64 << 20)
+        if self.device == "cpu":
+            self.assertLessEqual(told["host_peak_bytes"], 128 << 20)
+
+
+class NeedsGpu:
+    @classmethod
+    def setUpClass(cls):
+        reason = no_gpu()
+        if reason:
+            raise unittest.SkipTest(reason)
+        super().setUpClass()
+
+
+class GpuFileFaultTest(NeedsGpu, FileFaultTest):
+    device = "gpu"
+
+
+class GpuChangingInputTest(NeedsGpu, ChangingInputTest):
+    device = "gpu"
+
+
+class GpuKillTest(NeedsGpu, KillTest):
+    device = "gpu"
+
+
+class GpuLargeFileTest(NeedsGpu, LargeFileTest):
+    device = "gpu"
+
+    def test_batch_larger_than_a_slot(self):
+        # Zeros in Q and K weigh every value the same, so a row of the output is the mean of V, and where no slice was
+        # computed the zeros of the new file.
+        path, report = self.dir / "case.in", self.dir / "run.json"
+        tokens, dim = 1 << 18, 64
+        write_zeros(path, 2, tokens, dim)
+        with open(path, "r+b") as file:
+            for batch in range(2):
+                values = ramps(batch + 1, tokens, dim)
+                file.seek(case_bytes(batch + 1, tokens, dim) - len(values))
+                file.write(values)
+        done = hw4("--json", report, path, self.out, device="gpu")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        told = json.loads(report.read_text())
+        self.assertLess(told["queries_at_once"], tokens)
+        self.assertLessEqual(told["staging_bytes"], 64 << 20)
+        self.assertTrue(self.out.read_bytes() == b"".join(mean_of_ramps(batch + 1, tokens, dim) for batch in range(2)))
+
+
+UNKNOWN, OUT_OF_MEMORY, UNAVAILABLE = 999, 2, 46  # cudaErrorUnknown, ...MemoryAllocation, ...DevicesUnavailable
+WITHOUT_CONTEXT = ((UNKNOWN, NO_GPU, r"no usable GPU: unknown error"),
+                   (OUT_OF_MEMORY, NO_MEMORY, r"no usable GPU: out of memory"),
+                   (UNAVAILABLE, NO_MEMORY, r"no usable GPU: .*unavailable: its memory is taken, or "))
+
+
+def failing_call(number, error):
+    return {"HW4_FAIL_CUDA_CALL": f"{number}:{error}"}
+
+
+class CudaFaultTest(NeedsGpu, FaultTest):
+    """The k-th checked CUDA call fails, for every k of a run with several chunks, or a sample of them."""
+
+    def setUp(self):
+        super().setUp()
+        self.case = generated(60, 256, 64)
+
+    def run_with(self, number, error):
+        self.out.write_bytes(OLD_OUTPUT)
+        done = hw4("--streams", "2", self.case, self.out, device="gpu", env=failing_call(number, error))
+        if done.returncode == OK:
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+        return done
+
+    def number_of_calls(self):
+        """Of a run; give or take some that waiting threads make."""
+        least, most = 1, 2
+        while self.run_with(most, UNKNOWN).returncode != OK:
+            least, most = most, 2 * most
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (least, middle) if self.run_with(middle, UNKNOWN).returncode == OK else (middle, most)
+        self.assertGreater(least, 30, "too few calls were checked")
+        return least
+
+    def sweep(self, error, codes, wanted):
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        calls = self.number_of_calls()
+        number = 3  # the first two are made before there is a context
+        while number <= calls:
+            with self.subTest(number=number, of=calls, error=error, seed=seed), count.fault():
+                done = self.run_with(number, error)
+                late = number > calls - 5  # a run may have made fewer
+                self.assertIn(done.returncode, (OK, *codes) if late else codes, done.stderr)
+                if done.returncode != OK:
+                    self.assert_fails(done, done.returncode, wanted, None)
+            number += 1 if SOAK or number < 25 else chance.randrange(1, 8)
+
+    def test_no_context(self):
+        for error, code, wanted in WITHOUT_CONTEXT:
+            with self.subTest(error=error), count.fault():
+                self.assert_fails(self.run_with(2, error), code, wanted, None)
+
+    def test_every_failing_call(self):
+        self.sweep(UNKNOWN, (INTERNAL,), r"cudaErrorUnknown .* from .* at src/gpu/")
+
+    def test_every_call_out_of_memory(self):
+        # Where it is the slots that do not fit, smaller ones are tried.
+        self.sweep(OUT_OF_MEMORY, (OK, NO_MEMORY), r"cudaErrorMemoryAllocation .* from .* at src/gpu/")
+
+
+class CudaStartTest(FaultTest):
+    """The first call of all: needs a build with CUDA, but no GPU."""
+
+    def test_no_driver(self):
+        if not cli_test.kernels("gpu"):
+            self.skipTest("hw4 was built without CUDA")
+        case = generated(2, 128, 32)
+        for error, code, wanted in WITHOUT_CONTEXT:
+            with self.subTest(error=error), count.fault():
+                self.out.write_bytes(OLD_OUTPUT)
+                self.assert_fails(hw4(case, self.out, device="gpu", env=failing_call(1, error)), code, wanted, None)
+                done = hw4(case, self.out, device="auto", env=failing_call(1, error))
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(case))
+
+
+if __name__ == "__main__":
+    unittest.main()

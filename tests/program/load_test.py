@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Sixteen runs at once, on one CPU or on one GPU: every one gives the right bytes, or says that memory is short and ends
+with 71; no run spoils another's output or takes another's temporary file.
+
+    python3 tests/program/load_test.py [-v] [--device cpu|gpu|both] [TestClass[.test_name]]
+
+Without --device it is both; what needs a GPU is skipped where there is none. HW4_SOAK=1 goes on for more rounds.
+HW4_BIN names the folder with the programs.
+"""
+import contextlib
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import cli_test
+from cli_test import NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, by_seq, generated
+from fault_test import NeedsGpu, SOAK
+
+AT_ONCE = 16
+HANGING = 300  # seconds for all sixteen
+LEFTOVER = "left by a run that was killed"
+# Different ones, so that a mix-up shows; the first are several chunks.
+CASES = (("uniform", 60, 256, 64), ("spread", 400, 64, 32), ("climb", 3, 1000, 64), ("huge", 7, 300, 40),
+         ("denormal", 200, 50, 33), ("brink", 2, 1500, 16), ("fading", 5, 700, 32), ("equal", 1000, 3, 128))
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def tearDownModule():
+    print(f"load: {Crowd.runs} runs, {AT_ONCE} at once: {Crowd.right} right, {Crowd.refused} out of memory, "
+          f"{Crowd.killed} killed by the test")
+
+
+class Crowd:
+    """Runs at once, and what became of them."""
+    runs = right = refused = killed = 0  # of all crowds
+
+    def __init__(self, test):
+        self.test = test
+        self.members = []  # (process, case, output)
+        self.doomed = set()
+
+    def start(self, case, output, *options, **more):
+        process = subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.test.device, *options, case, output],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **more)
+        self.members.append((process, case, output))
+        self.test.addCleanup(process.wait)
+        self.test.addCleanup(process.kill)
+        Crowd.runs += 1
+        return process
+
+    def kill(self, process):
+        self.doomed.add(process)
+        process.send_signal(signal.SIGKILL)
+
+    def wait(self):
+        """Waits for all and checks them. Returns the exit codes."""
+        deadline = time.monotonic() + HANGING
+        finished = [(process, process.communicate(timeout=max(1, deadline - time.monotonic()))[1], case, output)
+                    for process, case, output in self.members]
+        for process, stderr, case, output in finished:
+            self.check(process, stderr, case, output)
+        return [process.returncode for process, *_ in finished]
+
+    def check(self, process, stderr, case, output):
+        messages = [line for line in stderr.splitlines() if NOTE not in line and LEFTOVER not in line]
+        if process in self.doomed and process.returncode == -signal.SIGKILL:
+            Crowd.killed += 1
+        elif process.returncode == OK:
+            self.test.assertEqual(messages, [])
+            self.test.assert_same_bytes(output.read_bytes(), by_seq(case))
+            Crowd.right += 1
+        else:
+            self.test.assertEqual(process.returncode, NO_MEMORY, stderr)
+            self.test.assertEqual(len(messages), 1, stderr)
+            self.test.assertRegex(messages[0], r"^hw4: .*(memory|no thread can be started)")
+            Crowd.refused += 1
+
+
+class Load:
+    """What both devices have to bear."""
+    rounds = 10 if SOAK else 1
+
+    def setUp(self):
+        super().setUp()
+        self.cases = [generated(B, N, d, kind) for kind, B, N, d in CASES]
+        for case in self.cases:
+            by_seq(case)  # beforehand, so that the runs have the machine to themselves
+
+    def case_of(self, member):
+        return self.cases[member % len(self.cases)]
+
+    def assert_nothing_left(self):
+        self.assertEqual(self.temporaries(), [])
+
+    def test_each_its_output(self):
+        for _ in range(self.rounds):
+            crowd = Crowd(self)
+            for member in range(AT_ONCE):
+                crowd.start(self.case_of(member), self.dir / f"{member}.out")
+            self.assertEqual(crowd.wait(), [OK] * AT_ONCE)
+            self.assert_nothing_left()
+
+    def test_one_output_for_all(self):
+        for _ in range(self.rounds):
+            crowd = Crowd(self)
+            for _ in range(AT_ONCE):
+                crowd.start(self.cases[0], self.out)
+            self.assertEqual(crowd.wait(), [OK] * AT_ONCE)
+            self.assert_nothing_left()
+
+    def test_some_are_killed(self):
+        """They share an output: what the dead leave is removed, never what the living still write."""
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        for number in range(self.rounds):
+            with self.subTest(seed=seed, round=number):
+                self.out.write_bytes(OLD_OUTPUT)
+                crowd = Crowd(self)
+                for member in range(AT_ONCE):
+                    process = crowd.start(self.cases[0], self.out)
+                    time.sleep(chance.uniform(0, 0.05))
+                    if member % 3 == 0:
+                        crowd.kill(process)
+                crowd.wait()
+                self.assertEqual(cli_test.hw4(self.cases[0], self.out, device=self.device).returncode, OK)
+                self.assert_nothing_left()
+
+
+def loadable():
+    """Megabytes of address space in which the program can be loaded."""
+    return next(size for size in range(4, 1000, 2)
+                if cli_test.run("hw4", "--version", **address_space(size)).returncode == OK)
+
+
+def address_space(megabytes):
+    return cli_test.limited(resource.RLIMIT_AS, megabytes << 20)
+
+
+class CpuLoadTest(Load, cli_test.CliTest):
+    device = "cpu"
+
+    @unittest.skipIf(SANITIZED, cli_test.NEEDS_ADDRESS_SPACE)
+    def test_little_memory(self):
+        """From too little to enough."""
+        least = loadable()
+        codes = set()
+        for _ in range(self.rounds):
+            crowd = Crowd(self)
+            for member in range(AT_ONCE):
+                output = self.dir / f"{member}.out"
+                output.write_bytes(OLD_OUTPUT)
+                crowd.start(self.case_of(member), output, **address_space(least + 12 * member))
+            for member, code in enumerate(crowd.wait()):
+                codes.add(code)
+                if code != OK:
+                    self.assertEqual((self.dir / f"{member}.out").read_bytes(), OLD_OUTPUT)
+            self.assert_nothing_left()
+        self.assertIn(OK, codes)
+        self.assertIn(NO_MEMORY, codes)
+
+
+# Takes the GPU's memory but for what it is told to leave, says so and waits until its standard input ends.
+TAKE_MEMORY = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+def call(name, *arguments):
+    status = getattr(cuda, name)(*arguments)
+    if status != 0:
+        sys.exit(f"{name}: error {status}")
+device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+call("cuInit", 0)
+call("cuDeviceGet", ctypes.byref(device), 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+call("cuCtxSetCurrent", context)
+call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(free.value - int(sys.argv[1])))
+print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+class GpuLoadTest(NeedsGpu, Load, cli_test.CliTest):
+    device = "gpu"
+
+    @contextlib.contextmanager
+    def little_memory(self, left):
+        process = subprocess.Popen([sys.executable, "-c", TAKE_MEMORY, str(left)], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        if process.stdout.readline() != "taken\n":
+            self.fail(f"the GPU's memory cannot be taken: {process.stderr.read()}")
+        try:
+            yield
+        finally:
+            process.communicate()
+
+    def test_little_memory(self):
+        """From room for a few contexts, each of about half a gigabyte, to room for all."""
+        codes = set()
+        for gigabytes in (1, 4, 16):
+            with self.subTest(gigabytes=gigabytes), self.little_memory(gigabytes << 30):
+                crowd = Crowd(self)
+                for member in range(AT_ONCE):
+                    output = self.dir / f"{member}.out"
+                    output.write_bytes(OLD_OUTPUT)
+                    crowd.start(self.case_of(member), output)
+                found = crowd.wait()
+                codes.update(found)
+                for member, code in enumerate(found):
+                    if code != OK:
+                        self.assertEqual((self.dir / f"{member}.out").read_bytes(), OLD_OUTPUT)
+                self.assert_nothing_left()
+        self.assertIn(OK, codes)
+        self.assertIn(NO_MEMORY, codes)
+
+
+def main():
+    arguments = sys.argv[1:]
+    device = "both"
+    if "--device" in arguments:
+        at = arguments.index("--device")
+        device = arguments[at + 1] if at + 1 < len(arguments) else ""
+        del arguments[at:at + 2]
+    classes = {"cpu": ["CpuLoadTest"], "gpu": ["GpuLoadTest"], "both": ["CpuLoadTest", "GpuLoadTest"]}
+    if device not in classes:
+        sys.exit("load_test: --device cpu, gpu or both")
+    unittest.main(argv=[sys.argv[0], *arguments], defaultTest=classes[device], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

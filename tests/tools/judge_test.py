@@ -1,0 +1,969 @@
+#!/usr/bin/env python3
+"""The judge, compare and update, tried on tiny tables and on fake hw4 programs that fail in known ways.
+
+HW4_BIN names the folder of hw4, seq, testcases/generate and judge/compare; default: the repository."""
+import contextlib
+import gzip
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+import zlib
+from pathlib import Path
+
+ROOT = str(Path(__file__).resolve().parents[2])
+BIN = os.path.abspath(os.environ.get("HW4_BIN") or ROOT)
+JUDGE = os.path.join(ROOT, "judge", "judge")
+UPDATE = os.path.join(ROOT, "testcases", "update")
+COMPARE = os.path.join(BIN, "judge", "compare")
+GENERATE = os.path.join(BIN, "testcases", "generate")
+SEQ = os.path.join(BIN, "seq")
+
+HEADER = "name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in\tcrc32_out_f32"
+BOTH_HEADER = HEADER + "\tcrc32_out_fixed"
+SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
+PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
+
+FIXTURES = None  # NAME.in, NAME.out and NAME.fixed.out of every case in SHAPES
+ROWS = {}  # and their rows of the table
+BOTH_ROWS = {}  # likewise, with the column of the contract fixed
+
+
+def setUpModule():
+    global FIXTURES
+    FIXTURES = tempfile.mkdtemp(prefix="judge_test-")
+    unittest.addModuleCleanup(shutil.rmtree, FIXTURES)
+    for name, (batches, tokens, dim) in SHAPES.items():
+        case_input, output = fixture(name, ".in"), fixture(name, ".out")
+        subprocess.run([GENERATE, "--shape", f"{batches},{tokens},{dim}", "--seed", "7", case_input], check=True)
+        subprocess.run([SEQ, case_input, output], check=True, stdout=subprocess.DEVNULL)
+        ROWS[name] = row(name, crc_in=crc_of(read(case_input)), crc_out=crc_of(read(output)))
+        output = fixture(name, ".fixed.out")
+        subprocess.run([SEQ, "--arith", "fixed", case_input, output], check=True, stdout=subprocess.DEVNULL)
+        BOTH_ROWS[name] = f"{ROWS[name]}\t{crc_of(read(output))}"
+
+
+def fixture(name, suffix):
+    return os.path.join(FIXTURES, name + suffix)
+
+
+def row(name, crc_in, crc_out, shape=None, kind="uniform", limit="5"):
+    batches, tokens, dim = shape or SHAPES[name]
+    return f"{name}\t{batches}\t{tokens}\t{dim}\t{kind}\t7\t{limit}\t{crc_in}\t{crc_out}"
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def crc_of(data):
+    return f"{zlib.crc32(data):08x}"
+
+
+def is_running(pid):
+    try:
+        state = read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != b"Z"
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("waited in vain")
+        time.sleep(0.01)
+
+
+def obey_signals():
+    """For a child: a runner in the background of a shell script starts with SIGINT ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+class Workplace(unittest.TestCase):
+    """A folder with a cases folder, a table and fake programs in it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="judge_test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.cases = self.path("cases")
+        os.mkdir(self.cases)
+        self.write_table(*ROWS.values())
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write_table(self, *rows, header=HEADER):
+        self.table = write(self.path("table.tsv"), "\n".join(["# a remark", header, *rows, ""]).encode())
+
+    def program(self, name, body):
+        """An executable Python script; it knows MARK, a file to leave traces in."""
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write(path, f"#!{sys.executable} -IS\nimport os, signal, sys, time\nMARK = {self.path('mark')!r}\n"
+                    f"def mark(text): open(MARK, 'a').write(text + '\\n')\n{body}\n".encode())
+        os.chmod(path, 0o755)
+        return path
+
+    def fake_hw4(self, body):
+        return self.program("fake_hw4", "INPUT, OUTPUT = sys.argv[-2:]\nNAME = os.path.basename(INPUT)[:-3]\n"
+                            f"GOOD = open({FIXTURES!r} + '/' + NAME + '.out', 'rb').read()\n"
+                            f"def put(data): open(OUTPUT, 'wb').write(data)\n{body}")
+
+    def marks(self):
+        return read(self.path("mark")).decode().splitlines() if os.path.exists(self.path("mark")) else []
+
+    def fake_bin(self, **programs):
+        """A --bin folder with the given programs; those given as True are the real ones."""
+        places = {"seq": "seq", "generate": "testcases/generate", "compare": "judge/compare"}
+        for name, body in programs.items():
+            if body is True:
+                target = self.path(os.path.join("bin", places[name]))
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.symlink(os.path.join(BIN, places[name]), target)
+            else:
+                self.program(os.path.join("bin", places[name]), body)
+        return self.path("bin")
+
+    def command(self, *arguments, hw4="put(GOOD)"):
+        return [sys.executable, JUDGE, "--bin", BIN, "--table", self.table, "--dir", self.cases,
+                "--hw4", self.fake_hw4(hw4), *arguments]
+
+    def run_judge(self, *arguments, hw4="put(GOOD)", **more):
+        done = subprocess.run(self.command(*arguments, hw4=hw4), capture_output=True, text=True, check=False, **more)
+        self.assertNotIn("Traceback", done.stderr)
+        return done
+
+    def expect(self, verdict, *arguments, hw4, exit_code=1):
+        """Judges a1 and returns what is said about it, after the verdict."""
+        done = self.run_judge(*arguments, "a1", hw4=hw4)
+        self.assertEqual(done.stdout.split()[:2], [verdict, "a1"], done.stdout + done.stderr)
+        self.assertEqual(done.returncode, exit_code)
+        self.assertEqual(done.stdout.splitlines()[-1],
+                         "1 passed, 0 failed" if verdict == "AC" else "0 passed, 1 failed")
+        return done.stdout
+
+
+class Verdicts(Workplace):
+    def test_accepted(self):
+        said = self.expect("AC", hw4="put(GOOD)", exit_code=0)
+        self.assertRegex(said, r"\(2, 3, 4\) +\d+\.\d{3} s +limit 5 s +bytes: CRC-32 " + ROWS["a1"].split("\t")[-1])
+
+    def test_wrong_answer_is_explained_by_compare(self):
+        said = self.expect("WA", hw4="put(GOOD[:20] + b'\\0\\0\\0\\1' + GOOD[24:])")
+        wrong = read(fixture("a1", ".out"))
+        wrong = wrong[:20] + b"\0\0\0\1" + wrong[24:]
+        self.assertIn(f"bytes: CRC-32 {crc_of(wrong)}, expected {ROWS['a1'].split()[-1]}", said)
+        self.assertRegex(said, r"\n {4,}different \(rule: bytes\): 1 of 24 values")
+        self.assertRegex(said, r"\n {4,}first: batch 0, row 1, column 1: .*byte offset 20")
+
+    def test_wrong_answer_too_dear_to_explain_names_the_commands(self):
+        shape = (1, 131072, 1)
+        case_input = self.path("dear.in")
+        subprocess.run([GENERATE, "--shape", "1,131072,1", "--seed", "7", case_input], check=True)
+        self.write_table(row("dear", crc_of(read(case_input)), "00000000", shape=shape))
+        write(fixture("dear", ".out"), bytes(4 * 131072))
+        self.addCleanup(os.remove, fixture("dear", ".out"))
+        done = self.run_judge("dear")
+        self.assertRegex(done.stdout, r"^WA +dear .*bytes: CRC-32 [0-9a-f]{8}, expected 00000000\n +to see where: ")
+        explaining = done.stdout.splitlines()[1].split("to see where: ")[1].split(" && ")
+        self.assertEqual([command.split()[0] for command in explaining],
+                         [GENERATE, self.path("fake_hw4"), SEQ, COMPARE])
+        self.assertIn("--shape 1,131072,1 --seed 7 --kind uniform dear.in", explaining[0])
+
+    def test_killed_at_the_limit_with_everything_it_started(self):
+        stubborn = ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\npid = os.fork()\n"
+                    "mark(str(os.getpid()))\ntime.sleep(60)")
+        said = self.expect("TLE", "--limit-factor", "0.1", hw4=stubborn)
+        self.assertRegex(said, r"limit 0\.5 s +killed after [1-9]\.")
+        self.assertEqual(len(self.marks()), 2)
+        for pid in self.marks():
+            self.assertFalse(is_running(int(pid)))
+
+    def test_finishing_over_the_limit_is_too_late_whatever_the_output(self):
+        said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
+        self.assertRegex(said, r"finished 0\.\d{3} s over the limit")
+
+    def test_too_late_with_what_was_said_before_the_end(self):
+        slow = "signal.signal(signal.SIGTERM, lambda *_: (sys.stderr.write('ended\\n'), sys.exit(143)))\n" \
+               "sys.stderr.write('hw4: one\\nhw4: reading\\n'); sys.stderr.flush(); time.sleep(60)"
+        self.assertRegex(self.expect("TLE", "--limit-factor", "0.2", hw4=slow),
+                         r"killed after \d\.\d{3} s: hw4: reading\n")
+        late = "put(GOOD); sys.stderr.write('hw4: using the CPU: no GPU\\n'); time.sleep(0.52)"
+        self.assertRegex(self.expect("TLE", "--limit-factor", "0.1", hw4=late),
+                         r"over the limit: hw4: using the CPU: no GPU\n")
+
+    def test_time_comes_before_exit_code(self):
+        self.expect("TLE", "--limit-factor", "0.1", hw4="time.sleep(0.6); sys.exit(3)")
+
+    def test_a_child_left_running_is_ended_and_does_not_hold_the_judge(self):
+        leaving = "put(GOOD)\nif os.fork() == 0:\n    mark(str(os.getpid())); time.sleep(60)\n" \
+                  "while not os.path.exists(MARK): time.sleep(0.01)"
+        self.expect("AC", hw4=leaving, exit_code=0)
+        wait_until(lambda: not is_running(int(self.marks()[0])))
+
+    def test_exit_code_with_the_last_line_of_stderr(self):
+        said = self.expect("RE", hw4="put(GOOD); sys.stderr.write('one\\nhw4: \\x1b[31mbad data\\n\\n'); sys.exit(65)")
+        self.assertIn("exit code 65: hw4: ?[31mbad data\n", said)
+
+    def test_signal(self):
+        said = self.expect("RE", hw4="put(GOOD); os.kill(os.getpid(), signal.SIGSEGV)")
+        self.assertIn("signal SIGSEGV", said)
+
+    def test_signal_reported_by_a_launcher(self):
+        self.assertIn("exit code 139 (a launcher's way to say SIGSEGV)", self.expect("RE", hw4="sys.exit(139)"))
+
+    def test_out_of_memory(self):
+        said = self.expect("OOM", hw4="sys.stderr.write('hw4: out of host memory\\n'); sys.exit(71)")
+        self.assertIn("exit code 71: hw4: out of host memory", said)
+
+    def test_no_output(self):
+        self.assertIn("exit code 0, but no output file", self.expect("NO-OUT", hw4="pass"))
+        self.expect("NO-OUT", hw4="os.mkdir(OUTPUT)")
+
+    def test_sizes(self):
+        self.assertIn("the output has 48 bytes, need 96", self.expect("SIZE", hw4="put(GOOD[:48])"))
+        self.expect("SIZE", hw4="put(GOOD + b'\\0')")
+        self.expect("SIZE", hw4="put(b'')")
+
+
+class JudgeErrors(Workplace):
+    NEVER = "mark('ran'); put(GOOD)"
+
+    def expect_error(self, *arguments, hw4=NEVER):
+        said = self.expect("JE", *arguments, hw4=hw4, exit_code=2)
+        if hw4 == self.NEVER:
+            self.assertEqual(self.marks(), [])
+        return said
+
+    def test_unknown_crcs_never_pass(self):
+        crc_in, crc_out = ROWS["a1"].split("\t")[-2:]
+        self.write_table(row("a1", "-", crc_out))
+        self.assertIn("the table has no crc32_in;", self.expect_error())
+        self.write_table(row("a1", crc_in, "-"))
+        self.assertIn("the table has no crc32_out_f32;", self.expect_error())
+        self.expect_error("--atol", "1")
+
+    def test_input_of_the_wrong_crc_names_both(self):
+        changed = bytearray(read(fixture("a1", ".in")))
+        changed[40] ^= 1
+        write(os.path.join(self.cases, "a1.in"), changed)
+        self.assertIn(f"has CRC-32 {crc_of(changed)}, the table says {ROWS['a1'].split()[-2]}", self.expect_error())
+
+    def test_input_of_the_wrong_size(self):
+        write(os.path.join(self.cases, "a1.in"), read(fixture("a1", ".in"))[:-4])
+        self.assertIn("has 296 bytes, the case has 300", self.expect_error())
+
+    def test_generator_that_fails(self):
+        folder = self.fake_bin(generate="sys.stderr.write('generate: disk full\\n'); sys.exit(74)")
+        said = self.expect_error("--bin", folder)
+        self.assertIn("cannot generate the input: exit code 74: generate: disk full", said)
+
+    def test_table_that_seq_does_not_confirm(self):
+        self.write_table(row("a1", ROWS["a1"].split("\t")[-2], "12345678"))
+        said = self.expect_error(hw4="put(GOOD)")
+        self.assertIn(f"has CRC-32 {crc_of(read(fixture('a1', '.out')))}, the table says 12345678", said)
+
+    def test_seq_that_fails(self):
+        folder = self.fake_bin(generate=True, compare=True, seq="sys.stderr.write('seq: no\\n'); sys.exit(70)")
+        said = self.expect_error("--bin", folder, hw4="put(bytes(96))")
+        self.assertIn("seq could not make the expected output: exit code 70: seq: no", said)
+
+    def test_one_error_among_passes_is_a_failure_of_that_case_only(self):
+        self.write_table(ROWS["a1"], row("a2", "-", "-"))
+        done = self.run_judge()
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
+
+    def test_what_stops_the_judge_itself(self):
+        good = self.fake_hw4("put(GOOD)")
+        without_generate = self.fake_bin(seq=True, compare=True)
+        for arguments, message in (
+                (["zz*"], "no case 'zz*' in the table"),
+                (["--hw4", self.path("none")], "none: cannot be run"),
+                (["--launcher", "no-such-launcher -n1"], "no-such-launcher: cannot be run"),
+                (["--bin", without_generate, "--hw4", good], "testcases/generate: cannot be run"),
+                (["--dir", self.path("none")], "none: not a folder"),
+                (["--expected", self.path("none")], "none: no such folder"),
+                (["--table", self.path("none")], "none: cannot read the table"),
+                (["--json", self.path("none/run.json")], "run.json: cannot be written"),
+                (["--junit", self.cases], "cases: cannot be written"),
+                (["--runs", "0"], "need a whole number from 1"),
+                (["--atol", "nan"], "need a number from 0"),
+                (["--limit-factor", "0"], "need a number above 0"),
+                (["--no-limit", "--limit-factor", "2"], "not allowed with"),
+                (["--launcher", "srun 'open"], "No closing quotation")):
+            with self.subTest(arguments=arguments):
+                done = self.run_judge(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(message, done.stderr)
+
+    def test_names_do_not_steer_the_terminal(self):
+        """Nor do they break a line, or what is written in place of one that is no UTF-8."""
+        name = os.fsdecode(b"\x1b[31m\n\x9b31m\xc2\x9b31m\xe2\x80\xae\xc3\xa9")
+        shown = r"\x1b[31m\x0a\x9b31m\xc2\x9b31m\xe2\x80\xae" + "\u00e9"
+        utf8 = {"encoding": "utf-8", "env": {**os.environ, "PYTHONUTF8": "1"}}
+        for arguments in ([name], ["--runs", name], ["--nonsense" + name], ["--table", self.path(name)],
+                          ["--dir", self.path(name)], ["--hw4", self.path(name)]):
+            with self.subTest(arguments=arguments):
+                done = self.run_judge(*arguments, **utf8)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(shown, done.stderr.splitlines()[-1])
+        for command in ([UPDATE, name], [UPDATE, "--nonsense" + name], [UPDATE, "--table", name]):
+            done = subprocess.run([sys.executable, *command], capture_output=True, check=False, **utf8)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(shown, done.stderr.splitlines()[-1])
+
+    def test_names_of_the_case_folder_do_not_steer_the_terminal(self):
+        self.cases = self.path("cases\x1b[31m\n\x85")
+        os.mkdir(self.cases)
+        write(os.path.join(self.cases, "a1.in"), b"short")
+        junit = self.path("junit.xml")
+        said = self.expect("JE", "--junit", junit, hw4="put(GOOD)", exit_code=2)
+        shown = r"cases\x1b[31m\x0a\xc2\x85/a1.in has 5 bytes"
+        self.assertIn(shown, said.splitlines()[0])
+        self.assertIn(shown, ElementTree.parse(junit).find("testcase/error").get("message"))
+
+    def test_kinds_of_the_table_do_not_steer_the_terminal(self):
+        self.write_table(ROWS["a1"].replace("uniform", "\x1b[31m"))
+        self.assertIn(r"\x1b[31m", self.run_judge("--list").stdout)
+
+    def test_generator_is_not_missed_when_the_inputs_are_there(self):
+        shutil.copy(fixture("a1", ".in"), self.cases)
+        self.expect("AC", "--bin", self.fake_bin(seq=True), hw4="put(GOOD)", exit_code=0)
+
+    def test_program_that_is_no_program(self):
+        path = write(self.path("noise"), b"\0\1\2")
+        os.chmod(path, 0o755)
+        done = self.run_judge("--hw4", path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("judge: ", done.stderr)
+
+
+class Arithmetics(Workplace):
+    # A program that computes under both, and one that has never heard of the option.
+    OBEDIENT = ("ARITH = sys.argv[sys.argv.index('--arith') + 1]\nmark(ARITH)\n"
+                "SUFFIX = '.out' if ARITH == 'f32' else '.fixed.out'\n"
+                "put(open(sys.argv[0][:-len('fake_hw4')] + 'good/' + NAME + SUFFIX, 'rb').read())")
+    IGNORANT = "mark(' '.join(sys.argv[1:-2]))\nput(GOOD)"
+
+    def setUp(self):
+        super().setUp()
+        os.symlink(FIXTURES, self.path("good"))
+        self.write_table(*BOTH_ROWS.values(), header=BOTH_HEADER)
+
+    def test_hw4_is_not_told_unless_it_was_asked_for(self):
+        self.expect("AC", hw4=self.IGNORANT, exit_code=0)
+        self.expect("AC", "--arith", "f32", hw4=self.IGNORANT, exit_code=0)
+        self.assertEqual(self.marks(), ["", "--arith f32"])
+
+    def test_fixed_is_decided_by_its_own_column(self):
+        said = self.expect("AC", "--arith", "fixed", hw4=self.OBEDIENT, exit_code=0)
+        self.assertRegex(said, r"\AAC +a1 +fixed +\(2, 3, 4\) .*CRC-32 " + BOTH_ROWS["a1"].split()[-1])
+        said = self.expect("WA", "--arith", "fixed", hw4="put(GOOD)")
+        expected, got = BOTH_ROWS["a1"].split()[-1], BOTH_ROWS["a1"].split()[-2]
+        self.assertIn(f"bytes: CRC-32 {got}, expected {expected}", said)
+        self.assertRegex(said, r"\n {4,}different \(rule: bytes\): \d+ of 24 values")
+
+    def test_both_judges_each_case_twice(self):
+        done = self.run_judge("--arith", "both", "a*", hw4=self.OBEDIENT)
+        self.assertEqual([line.split()[:3] for line in done.stdout.splitlines()[:4]],
+                         [["AC", name, arith] for name in ("a1", "a2") for arith in ("f32", "fixed")])
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "4 passed, 0 failed"))
+        self.assertEqual(self.marks(), ["f32", "fixed"] * 2)
+
+    def test_both_in_the_reports(self):
+        files = self.path("run.json"), self.path("run.xml")
+        self.run_judge("--arith", "both", "--json", files[0], "--junit", files[1], "a1", hw4=self.OBEDIENT)
+        with open(files[0], encoding="utf-8") as file:
+            cases = json.load(file)["cases"]
+        self.assertEqual([(case["contract"], case["crc32_out_expected"]) for case in cases],
+                         list(zip(("f32", "fixed"), BOTH_ROWS["a1"].split()[-2:])))
+        tests = ElementTree.parse(files[1]).getroot().iter("testcase")
+        self.assertEqual([(test.get("classname"), test.get("name")) for test in tests],
+                         [("hw4", "a1"), ("hw4.fixed", "a1")])
+
+    def test_both_keep_their_outputs_apart(self):
+        self.run_judge("--arith", "both", "--keep", "a1", hw4=self.OBEDIENT)
+        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.fixed.out", "a1.in", "a1.out"])
+        for name in ("a1.fixed.out", "a1.out"):
+            self.assertEqual(read(os.path.join(self.cases, name)), read(os.path.join(FIXTURES, name)))
+
+    def test_given_expected_outputs_are_the_contracts_own(self):
+        arguments = ["--arith", "fixed", "--expected", FIXTURES, "--bin", self.fake_bin(generate=True, compare=True)]
+        self.assertIn("first: batch 0", self.expect("WA", *arguments, hw4="put(bytes(96))"))
+        self.expect("AC", "--atol", "0", *arguments, hw4=self.OBEDIENT, exit_code=0)
+
+    def test_an_unknown_crc_is_an_error_of_its_contract_alone(self):
+        self.write_table(ROWS["a1"] + "\t-", header=BOTH_HEADER)
+        done = self.run_judge("--arith", "both", hw4=self.OBEDIENT)
+        self.assertRegex(done.stdout, r"\AAC +a1 +f32 .*\nJE +a1 +fixed .*the table has no crc32_out_fixed; "
+                                      r"testcases/update a1 makes them\n")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
+        self.assertEqual(self.marks(), ["f32"])
+
+    def test_a_table_may_know_nothing_of_fixed(self):
+        self.write_table(*ROWS.values())
+        said = self.expect("JE", "--arith", "fixed", hw4=self.OBEDIENT, exit_code=2)
+        self.assertIn("the table has no crc32_out_fixed;", said)
+
+    def test_fail_fast_ends_between_the_contracts(self):
+        done = self.run_judge("--arith", "both", "--fail-fast", "a1", hw4="put(GOOD[::-1])")
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines() if line[:1] in "WS"], ["WA", "SKIP"])
+
+    def test_real_hw4_passes_under_both(self):
+        done = self.run_judge("--hw4", os.path.join(BIN, "hw4"), "--device", "cpu", "--arith", "both")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"), done.stdout)
+
+
+class Tables(Workplace):
+    def test_columns_are_found_by_name(self):
+        fields = ROWS["a1"].split("\t")
+        self.write_table("\t".join([*reversed(fields), "more"]), header="\t".join([*reversed(HEADER.split("\t")), "x"]))
+        self.expect("AC", hw4="put(GOOD)", exit_code=0)
+
+    def test_bad_tables(self):
+        good = ROWS["a1"]
+        for rows, header, message in (
+                ([good], HEADER.replace("limit_s", "limit"), "no column limit_s"),
+                ([good, good], HEADER, "two rows are named a1"),
+                ([good.rsplit("\t", 1)[0]], HEADER, "short row"),
+                ([good.replace("\t2\t", "\tx\t", 1)], HEADER, "B is 'x'"),
+                ([good[:-1]], HEADER, "crc32_out_f32 is"),
+                (["../" + good], HEADER, "the name '../a1', need letters"),
+                (["/tmp/" + good], HEADER, "the name '/tmp/a1', need letters"),
+                (["-" + good], HEADER, "the name '-a1', need letters"),
+                ([good[2:]], HEADER, "the name '', need letters"),
+                ([good.replace("\t5\t", "\t0\t", 1)], HEADER, "limit_s is '0'"),
+                ([], HEADER, "no cases")):
+            with self.subTest(message):
+                self.write_table(*rows, header=header)
+                done = self.run_judge()
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(message, done.stderr)
+
+    def test_globs_choose_in_the_order_of_the_table(self):
+        for patterns, names in ((["a*"], ["a1", "a2"]), (["b1", "a?", "a1"], ["a1", "a2", "b1"]), (["[!a]1"], ["b1"])):
+            done = self.run_judge(*patterns)
+            self.assertEqual(re.findall(r"^AC +(\S+)", done.stdout, re.MULTILINE), names)
+
+    def test_list_runs_nothing(self):
+        done = self.run_judge("--list", "a*", "--hw4", self.path("none"))
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual([line.split("  ")[0] for line in done.stdout.splitlines()], ["a1", "a2"])
+        self.assertIn("(2, 3, 4)", done.stdout)
+
+
+class Files(Workplace):
+    def test_nothing_stays(self):
+        self.run_judge()
+        self.run_judge("--limit-factor", "0.02", hw4="put(b'x'); open(OUTPUT + '.tmp', 'w'); time.sleep(60)")
+        self.assertEqual(os.listdir(self.cases), [])
+
+    def test_keep(self):
+        self.run_judge("--keep", "a1", hw4="put(GOOD[::-1])")
+        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.expected", "a1.in", "a1.out"])
+        self.assertEqual(read(os.path.join(self.cases, "a1.in")), read(fixture("a1", ".in")))
+        self.assertEqual(read(os.path.join(self.cases, "a1.out")), read(fixture("a1", ".out"))[::-1])
+
+    def test_an_input_that_was_there_is_used_and_stays(self):
+        shutil.copy(fixture("a1", ".in"), self.cases)
+        self.expect("AC", hw4="mark(INPUT); put(GOOD)", exit_code=0)
+        self.assertEqual(self.marks(), [os.path.join(self.cases, "a1.in")])
+        self.assertEqual(os.listdir(self.cases), ["a1.in"])
+
+    def test_old_output_is_not_taken_for_new(self):
+        shutil.copy(fixture("a1", ".out"), self.cases)
+        self.expect("NO-OUT", hw4="pass")
+        self.expect("NO-OUT", "--keep", hw4="pass")
+        self.assertNotIn("a1.out", os.listdir(self.cases))
+
+    def test_output_of_the_first_run_is_not_taken_for_the_second(self):
+        said = self.expect("NO-OUT", "--runs", "3", hw4="os.path.exists(MARK) or put(GOOD); mark('run')")
+        self.assertEqual(self.marks(), ["run", "run"])
+        self.assertRegex(said, r"best \d+\.\d{3} s, median \d+\.\d{3} s of 2")
+
+    def test_signals_clean_up(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number.name):
+                running = subprocess.Popen(self.command(hw4="mark(str(os.getpid())); put(GOOD); time.sleep(60)"),
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=obey_signals)
+                wait_until(lambda: self.marks() and self.marks()[-1].isdigit())
+                running.send_signal(number)
+                _, errors = running.communicate(timeout=PATIENCE_S)
+                self.assertEqual(running.returncode, 128 + number)
+                self.assertEqual(errors, b"judge: interrupted\n")
+                self.assertFalse(is_running(int(self.marks()[-1])))
+                self.assertEqual(os.listdir(self.cases), [])
+                os.remove(self.path("mark"))
+
+
+class Running(Workplace):
+    def test_options_reach_hw4_and_only_those_given(self):
+        tell = "put(GOOD); mark(' '.join(sys.argv[1:-2]))"
+        given = ["--device", "cpu", "--kernel", "k1", "--threads", "2", "--streams", "3"]
+        self.expect("AC", *given, hw4=tell, exit_code=0)
+        self.expect("AC", hw4=tell, exit_code=0)
+        self.assertEqual(self.marks(), [" ".join(given), ""])
+
+    def test_limits(self):
+        for arguments, shown in (([], "limit 5 s"), (["--limit-factor", "2.5"], "limit 12.5 s"),
+                                 (["--no-limit"], "no limit"), (["--device", "gpu"], "limit 5 s"),
+                                 (["--device", "cpu"], "no limit"),
+                                 (["--device", "cpu", "--limit-factor", "2"], "limit 10 s")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(f" s  {shown} ", self.expect("AC", *arguments, hw4="put(GOOD)", exit_code=0))
+
+    def test_every_run_is_checked(self):
+        third_is_wrong = "mark('run'); put(GOOD if len(open(MARK).readlines()) < 3 else GOOD[::-1])"
+        self.expect("WA", "--runs", "4", hw4=third_is_wrong)
+        self.assertEqual(len(self.marks()), 3)
+
+    def test_launcher_gets_the_words_and_no_shell(self):
+        launcher = self.program("launch", "mark('|'.join(sys.argv[1:4])); os.execv(sys.argv[4], sys.argv[4:])")
+        self.expect("AC", "--launcher", f"{launcher} 'two words' $(touch x;)", hw4="put(GOOD)", exit_code=0)
+        self.assertEqual(self.marks(), ["two words|$(touch|x;)"])
+
+    def test_fail_fast(self):
+        done = self.run_judge("--fail-fast", hw4="mark(NAME); put(GOOD if NAME != 'a2' else GOOD[::-1])")
+        self.assertEqual(re.findall(r"^(\w+) +(\w\d) ", done.stdout, re.MULTILINE),
+                         [("AC", "a1"), ("WA", "a2"), ("SKIP", "b1")])
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed, 1 skipped"))
+        self.assertEqual(self.marks(), ["a1", "a2"])
+
+    def test_the_summary_says_once_that_the_cpu_was_used(self):
+        remark = "hw4: using the CPU: no CUDA device"
+        tell = f"put(GOOD); sys.stderr.write('hw4: note: odd\\n' + ('{remark}\\n' if NAME != 'b1' else ''))"
+        said = self.run_judge("--runs", "2", hw4=tell).stdout
+        self.assertEqual(said.count("using the CPU"), 1)
+        self.assertRegex(said, rf"\n{remark} \(2 of 3 cases\)\ntotal .*\n3 passed, 0 failed\n$")
+        self.assertNotIn("note", said)
+
+    def test_what_hw4_prints_decides_nothing(self):
+        self.expect("NO-OUT", hw4="print('AC a1 1 passed, 0 failed')")
+
+
+class CourseRule(Workplace):
+    # hw4's output with every value moved
+    MOVED = ("import struct\nvalues = struct.unpack(f'<{len(GOOD) // 4}f', GOOD)\n"
+             "put(struct.pack(f'<{len(values)}f', *(value + MOVE for value in values)))")
+
+    def moved(self, distance):
+        return self.MOVED.replace("MOVE", distance)
+
+    def test_within_passes_beyond_does_not(self):
+        said = self.expect("AC", "--atol", "5e-3", hw4=self.moved("4e-3"), exit_code=0)
+        self.assertIn("atol 0.005: within (rule: |expected - got| <= 0.005): all of 24 values", said)
+        said = self.expect("WA", "--atol", "5e-3", hw4=self.moved("6e-3"))
+        self.assertIn("atol 0.005: different (rule: |expected - got| <= 0.005): 24 of 24 values", said)
+        self.assertRegex(said, r"\n {4,}first: batch 0, row 0, column 0")
+        self.expect("WA", hw4=self.moved("4e-3"))
+
+    def test_nan_never_passes(self):
+        self.expect("WA", "--atol", "1e30", hw4=self.moved("float('nan')"))
+        self.expect("WA", "--atol", "1e30", hw4=self.moved("float('inf')"))
+
+    def test_equal_bytes_need_no_seq(self):
+        folder = self.fake_bin(generate=True, compare=True)
+        said = self.expect("AC", "--atol", "5e-3", "--bin", folder, hw4="put(GOOD)", exit_code=0)
+        self.assertIn("atol 0.005: the bytes are equal", said)
+
+    def test_given_expected_outputs_decide(self):
+        expected = self.path("expected")
+        os.mkdir(expected)
+        values = [value + 1 for value in struct.unpack("<24f", read(fixture("a1", ".out")))]
+        write(os.path.join(expected, "a1.out"), struct.pack("<24f", *values))
+        arguments = ["--atol", "5e-3", "--expected", expected, "--bin", self.fake_bin(generate=True, compare=True)]
+        self.expect("AC", *arguments, hw4=self.moved("1.001"), exit_code=0)
+        self.expect("WA", *arguments, hw4="put(GOOD)")
+
+    def test_given_expected_outputs_explain_without_seq(self):
+        arguments = ["--expected", FIXTURES, "--bin", self.fake_bin(generate=True, compare=True)]
+        self.assertIn("first: batch 0", self.expect("WA", *arguments, hw4="put(bytes(96))"))
+
+    def test_given_expected_output_of_another_crc_does_not_blame_hw4(self):
+        write(os.path.join(self.cases, "a1.out"), bytes(96))
+        said = self.expect("JE", "--expected", self.cases, hw4="put(bytes(96))", exit_code=2)
+        self.assertIn(f"has CRC-32 {crc_of(bytes(96))}, the table says", said)
+
+
+class Points(Workplace):
+    def judged(self, failing, names="t*"):
+        crc_in, crc_out = ROWS["b1"].split("\t")[-2:]
+        self.write_table(*(row(f"t{number:02}", crc_in, crc_out, shape=SHAPES["b1"]) for number in range(1, 31)))
+        good = read(fixture("b1", ".out"))
+        body = f"NAME = os.path.basename(sys.argv[1])[1:3]\n" \
+               f"open(sys.argv[2], 'wb').write({good!r} if int(NAME) > {failing} else b'')"
+        done = self.run_judge("--hw4", self.program("one_value", body), names)
+        self.assertEqual(done.returncode, 1 if failing else 0)
+        return done.stdout
+
+    def test_three_for_each_failed_case(self):
+        self.assertIn("\npoints: 60 of 60\n30 passed, 0 failed\n", self.judged(0))
+        self.assertIn("\npoints: 54 of 60\n28 passed, 2 failed\n", self.judged(2))
+        self.assertIn("\npoints: 0 of 60\n9 passed, 21 failed\n", self.judged(21))
+
+    def test_none_unless_all_ran(self):
+        said = self.judged(0, "t[02]*")
+        self.assertNotIn("points", said)
+        self.assertRegex(said, r"\ntotal \d+\.\d{3} s, slowest t\d\d with \d+\.\d{3} s\n19 passed, 0 failed\n$")
+
+
+class Reports(Workplace):
+    HALF = "put(GOOD if NAME == 'a1' else GOOD[::-1])"
+
+    def test_json(self):
+        path = self.path("run.json")
+        done = self.run_judge("--json", path, "--runs", "2", "--fail-fast", hw4=self.HALF)
+        self.assertEqual(done.returncode, 1)
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        self.assertIn("--fail-fast", document["argv"])
+        self.assertEqual(document["machine"]["processors"], os.cpu_count())
+        self.assertEqual(document["summary"], {"passed": 1, "failed": 1, "skipped": 1, "points": None})
+        first, second, third = document["cases"]
+        self.assertEqual((first["name"], first["verdict"], first["rule"]), ("a1", "AC", "bytes"))
+        self.assertEqual([first["B"], first["N"], first["d"], first["limit_s"]], [2, 3, 4, 5.0])
+        self.assertEqual([sample["exit_code"] for sample in first["samples"]], [0, 0])
+        times = [sample["wall_s"] for sample in first["samples"]]
+        self.assertEqual((first["best_s"], first["median_s"]), (min(times), sum(times) / 2))
+        wrong = crc_of(read(fixture("a2", ".out"))[::-1])
+        self.assertEqual([(sample["verdict"], sample["crc32_out"]) for sample in second["samples"]], [("WA", wrong)])
+        self.assertEqual((third["verdict"], third["samples"], third["best_s"]), ("SKIP", [], None))
+
+    def test_json_names_the_commit(self):
+        path = self.path("run.json")
+        self.run_judge("--json", path)
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+        with open(path, encoding="utf-8") as file:
+            recorded = json.load(file)["git"]
+        if commit.returncode == 0:
+            self.assertEqual(recorded["commit"], commit.stdout.strip())
+            self.assertIsInstance(recorded["dirty"], bool)
+        else:
+            self.assertIsNone(recorded)
+
+    def test_json_to_a_pipe_leaves_the_pipe_in_place(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
+        self.run_judge("--json", fifo, "a1")
+        self.assertEqual(json.loads(reader.communicate(timeout=PATIENCE_S)[0])["summary"]["passed"], 1)
+        self.assertFalse(os.path.isfile(fifo))
+
+    def test_json_has_the_mode_of_the_old_file_or_that_of_the_umask(self):
+        path = self.path("run.json")
+        for umask, old, wanted in ((0o077, None, 0o600), (0o022, None, 0o644), (0o022, 0o600, 0o600),
+                                   (0o077, 0o664, 0o664), (0o022, 0o4755, 0o755)):
+            with self.subTest(umask=oct(umask), old=old and oct(old)):
+                if old:
+                    os.chmod(write(path, b"old"), old)
+                self.run_judge("--json", path, "a1", umask=umask)
+                self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), wanted)
+                self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("run")], ["run.json"])
+                os.remove(path)
+
+    def test_junit(self):
+        self.write_table(ROWS["a1"], ROWS["a2"], row("b1", "-", "-"))
+        path = self.path("run.xml")
+        self.run_judge("--junit", path, hw4="put(GOOD) if NAME == 'a1' else "
+                                            "(sys.stderr.write('<bad & \\x01 worse>'), sys.exit(1))")
+        suite = ElementTree.parse(path).getroot()
+        self.assertEqual([suite.get(key) for key in ("tests", "failures", "errors", "skipped")], ["3", "1", "1", "0"])
+        self.assertEqual([[child.tag for child in case] for case in suite], [[], ["failure"], ["error"]])
+        self.assertEqual([case.get("name") for case in suite], ["a1", "a2", "b1"])
+        self.assertEqual(suite[1][0].get("message"), "RE: exit code 1: <bad & ? worse>")
+        self.assertGreater(float(suite[0].get("time")), 0)
+
+    def test_junit_skipped(self):
+        path = self.path("run.xml")
+        self.run_judge("--junit", path, "--fail-fast", hw4="pass")
+        self.assertEqual([case[0].tag for case in ElementTree.parse(path).getroot()], ["failure", "skipped", "skipped"])
+
+    def on_terminal(self, *arguments, **environment):
+        controller, terminal = pty.openpty()
+        inherited = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        with os.fdopen(controller, "rb", 0) as screen:
+            subprocess.run(self.command("b1", *arguments), stdout=terminal, check=True,
+                           env={**inherited, "TERM": "xterm", **environment})
+            os.close(terminal)
+            seen = b""
+            with contextlib.suppress(OSError):  # Linux says EIO at the end of a terminal
+                while block := screen.read(4096):
+                    seen += block
+        self.assertIn(b"1 passed", seen)
+        return seen
+
+    def test_color_only_on_a_terminal(self):
+        self.assertIn(b"\033[32mAC    \033[0m", self.on_terminal())
+        self.assertNotIn(b"\033", self.on_terminal("--color", "never"))
+        self.assertNotIn(b"\033", self.on_terminal(NO_COLOR="1"))
+        self.assertNotIn(b"\033", self.on_terminal(TERM="dumb"))
+        self.assertNotIn("\033", self.run_judge("b1").stdout)
+        self.assertIn("\033[31mNO-OUT\033[0m", self.run_judge("b1", "--color", "always", hw4="pass").stdout)
+
+
+class Compare(Workplace):
+    SHAPE = (2, 3, 4)
+
+    @staticmethod
+    def case_of(shape):
+        batches, tokens, dim = shape
+        return struct.pack("<3i", *shape) + bytes(12 * batches * tokens * dim)
+
+    def compare(self, expected, got, *options, shape=SHAPE, pack_input=bytes):
+        case_input = write(self.path("in"), pack_input(self.case_of(shape)))
+        return self.run_compare(*options, case_input, write(self.path("expected"), expected),
+                                write(self.path("got"), got))
+
+    def run_compare(self, *arguments):
+        done = subprocess.run([COMPARE, *arguments], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    @staticmethod
+    def floats(**replaced):
+        """24 ones, with value i replaced by v for each vI=..."""
+        values = [1.0] * 24
+        for key, value in replaced.items():
+            values[int(key[1:])] = value
+        return struct.pack("<24f", *values)
+
+    def test_equal(self):
+        self.assertEqual(self.compare(self.floats(), self.floats()), (0, "equal: 24 values, 96 bytes\n", ""))
+
+    def test_a_verdict_that_nobody_gets_is_none(self):
+        files = [write(self.path(name), content) for name, content in
+                 (("in", self.case_of(self.SHAPE)), ("expected", self.floats()), ("got", self.floats()))]
+        for buffered in ("-o0", "-oL", "-o4096"):  # a line that was lost before the end counts too
+            with self.subTest(buffered), open("/dev/full", "wb") as full:
+                done = subprocess.run(["stdbuf", buffered, COMPARE, *files], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (2, "compare: cannot write to standard output: No space left on device\n"))
+
+    def test_names_the_option_that_is_wrong(self):
+        for arguments, option in ((("--atol=1", "-xy"), "-x"), (("-", "-xy"), "-x"),
+                                  (("--atl=1",), "--atl=1"), (("--help=all",), "--help=all"), (("--atol",), "--atol")):
+            with self.subTest(arguments):
+                code, out, err = self.run_compare(*arguments)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(f"compare: option '{option}' is not known", err)
+
+    def test_first_and_largest_difference(self):
+        got = self.floats(v18=1.0000001192092896, v21=-2.5, v23=1.5)
+        self.assertEqual(self.compare(self.floats(), got), (1, (
+            "different (rule: bytes): 3 of 24 values\n"
+            "first: batch 1, row 1, column 2: expected 1 (0x3f800000), got 1.00000012 (0x3f800001), 1 ulp apart, "
+            "byte offset 72\n"
+            "largest absolute difference: 3.5 at batch 1, row 2, column 1: expected 1, got -2.5\n"), ""))
+
+    def test_differences_far_into_large_files(self):
+        shape = (3, 512, 512)  # three blocks of compare's
+        expected = bytearray(4 * 3 * 512 * 512)
+        got = bytearray(expected)
+        for index in (262143, 262144, 786431):
+            struct.pack_into("<f", got, 4 * index, index)
+        code, out, _ = self.compare(expected, got, shape=shape)
+        self.assertEqual(code, 1)
+        self.assertIn("3 of 786432 values\nfirst: batch 0, row 511, column 511: ", out)
+        self.assertIn("largest absolute difference: 786431 at batch 2, row 511, column 511", out)
+        self.assertEqual(self.compare(expected, expected, shape=shape)[0], 0)
+
+    def test_ulp_counts_across_zero(self):
+        smallest = 2.0 ** -149
+        _, out, _ = self.compare(self.floats(v0=-smallest), self.floats(v0=2 * smallest))
+        self.assertIn(" 3 ulp apart", out)
+        _, out, _ = self.compare(self.floats(v0=3.4028234663852886e38), self.floats(v0=float("inf")))
+        self.assertIn("got inf (0x7f800000), 1 ulp apart", out)
+        self.assertIn("largest absolute difference: inf", out)
+
+    def test_zeros_of_different_sign_differ_in_bytes_only(self):
+        code, out, _ = self.compare(self.floats(v0=0.0), self.floats(v0=-0.0))
+        self.assertEqual(code, 1)
+        self.assertIn("expected 0 (0x00000000), got -0 (0x80000000), 0 ulp apart", out)
+        code, out, _ = self.compare(self.floats(v0=0.0), self.floats(v0=-0.0), "--atol", "0")
+        self.assertEqual(code, 0)
+        self.assertIn("within (rule: |expected - got| <= 0): all of 24 values; the bytes of 1 differ", out)
+
+    def test_nan_is_counted_apart(self):
+        nan = float("nan")
+        code, out, _ = self.compare(self.floats(v7=nan), self.floats(v2=nan, v3=nan, v5=1.25))
+        self.assertEqual(code, 1)
+        self.assertIn("different (rule: bytes): 4 of 24 values\n", out)
+        self.assertRegex(out, r"first: batch 0, row 0, column 2: .* got nan \(0x7fc00000\), no ulp distance to NaN")
+        self.assertIn("largest absolute difference: 0.25 at batch 0, row 1, column 1", out)
+        self.assertIn("NaN among the differing values: 1 expected, 2 got", out)
+
+    def test_nothing_but_nan(self):
+        code, out, _ = self.compare(self.floats(), self.floats(v0=float("nan")))
+        self.assertEqual(code, 1)
+        self.assertNotIn("largest absolute difference", out)
+
+    def test_atol(self):
+        near, far = self.floats(v1=1.004), self.floats(v1=1.004, v9=1.006)
+        self.assertEqual(self.compare(self.floats(), near, "--atol", "5e-3")[0], 0)
+        code, out, _ = self.compare(self.floats(), far, "--atol", "5e-3")
+        self.assertEqual(code, 1)
+        self.assertIn("different (rule: |expected - got| <= 0.005): 1 of 24 values; the bytes of 2 differ\n"
+                      "first: batch 0, row 2, column 1: ", out)
+        self.assertEqual(self.compare(self.floats(), self.floats(), "--atol", "0")[1], "equal: 24 values, 96 bytes\n")
+
+    def test_atol_never_lets_nan_or_inf_pass(self):
+        for wrong in (float("nan"), float("inf"), -float("inf")):
+            with self.subTest(wrong):
+                self.assertEqual(self.compare(self.floats(), self.floats(v0=wrong), "--atol", "1e300")[0], 1)
+                self.assertEqual(self.compare(self.floats(v0=wrong), self.floats(), "--atol", "1e300")[0], 1)
+
+    def test_sizes(self):
+        said = "different sizes: expected has {} bytes, got has {}, and (B, N, d) = (2, 3, 4) needs 96\n"
+        for expected, got in ((96, 92), (96, 97), (92, 96), (100, 100), (96, 0)):
+            with self.subTest(expected=expected, got=got):
+                self.assertEqual(self.compare(bytes(expected), bytes(got)), (1, said.format(expected, got), ""))
+
+    def test_gzip_input(self):
+        self.assertEqual(self.compare(self.floats(), self.floats(), pack_input=gzip.compress)[0], 0)
+
+    def test_cannot_compare(self):
+        case_input = write(self.path("in"), self.case_of(self.SHAPE))
+        output = write(self.path("out"), self.floats())
+        short = write(self.path("short"), b"\0\1\2")
+        cut = write(self.path("cut"), self.case_of(self.SHAPE)[:-1])
+        negative = write(self.path("negative"), struct.pack("<3i", 2, -3, 4))
+        for arguments, message in (
+                ([], "need INPUT, EXPECTED and GOT"),
+                ([case_input, output], "need INPUT, EXPECTED and GOT"),
+                ([case_input, output, output, output], "need INPUT, EXPECTED and GOT"),
+                (["--bad", case_input, output, output], "see --help"),
+                (["--atol", "-1", case_input, output, output], "--atol '-1'"),
+                (["--atol", "1x", case_input, output, output], "--atol '1x'"),
+                (["--atol", "", case_input, output, output], "--atol ''"),
+                (["--atol", "nan", case_input, output, output], "--atol 'nan'"),
+                ([self.path("none"), output, output], "none: cannot open: No such file"),
+                ([case_input, self.path("none"), output], "none: cannot open: No such file"),
+                ([case_input, output, self.path("none")], "none: cannot open: No such file"),
+                ([case_input, output, self.cases], "cases: not a regular file"),
+                ([short, output, output], "short: header truncated: got 3 of 12 bytes"),
+                ([cut, output, output], "cut: expected 300 bytes for B = 2, N = 3, d = 4, got 299"),
+                ([negative, output, output], "negative: header: N = -3, need at least 1")):
+            with self.subTest(arguments=arguments):
+                code, out, errors = self.run_compare(*arguments)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(message, errors)
+
+    def test_help(self):
+        code, out, _ = self.run_compare("--help")
+        self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("usage: compare [--atol X] INPUT EXPECTED GOT\n"))
+
+
+class Update(Workplace):
+    def run_update(self, *arguments, folder=BIN):
+        done = subprocess.run([sys.executable, UPDATE, "--bin", folder, "--table", self.table, *arguments],
+                              capture_output=True, text=True, check=False)
+        self.assertNotIn("Traceback", done.stderr)
+        return done
+
+    def unknown(self, name):
+        return row(name, "-", "-")
+
+    def table_text(self):
+        return read(self.table).decode()
+
+    def test_writes_the_two_columns_and_nothing_else(self):
+        parts = ["# first\n", HEADER + "\n", "{a1}\n", "\n# between\n", "{a2}\r\n", "{b1}"]
+        before = "".join(parts).format(a1=self.unknown("a1"), a2=self.unknown("a2"), b1=self.unknown("b1"))
+        write(self.table, before.encode())
+        os.chmod(self.table, 0o640)
+        self.assertEqual(self.run_update("a*", "--jobs", "2").returncode, 0)
+        after = "".join(parts).format(a1=ROWS["a1"], a2=ROWS["a2"], b1=self.unknown("b1"))
+        self.assertEqual(self.table_text(), after)
+        self.assertEqual(os.stat(self.table).st_mode & 0o777, 0o640)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["cases", "table.tsv"])
+
+    def test_check_writes_nothing(self):
+        self.assertEqual(self.run_update("--check").returncode, 0)
+        crc_in, crc_out = ROWS["a2"].split("\t")[-2:]
+        for wrong, message in ((row("a2", "00000000", crc_out), f"crc32_in is 00000000 in the table, {crc_in} made"),
+                               (row("a2", crc_in, "-"), f"crc32_out_f32 is - in the table, {crc_out} made")):
+            self.write_table(ROWS["a1"], wrong)
+            before = self.table_text()
+            done = self.run_update("--check")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("a1: ok\n", done.stdout)
+            self.assertIn(f"a2: DIFFERENT: {message}\n", done.stdout)
+            self.assertEqual(self.table_text(), before)
+
+    def test_makes_the_columns_of_both_contracts(self):
+        unknown = [self.unknown(name) + "\t-" for name in ("a1", "a2")]
+        self.write_table(*unknown, header=BOTH_HEADER)
+        self.assertEqual(self.run_update("a1").returncode, 0)
+        self.assertEqual(self.run_update("--arith", "fixed", "a2").returncode, 0)
+        fields = BOTH_ROWS["a2"].split("\t")
+        fields[-2] = "-"
+        self.assertEqual(self.table_text().splitlines()[2:], [BOTH_ROWS["a1"], "\t".join(fields)])
+        self.assertEqual(self.run_update("--check", "a1").returncode, 0)
+        self.assertEqual(self.run_update("--check", "--arith", "fixed").returncode, 0)
+        self.assertEqual(self.run_update("--check").returncode, 1)
+
+    def test_fixed_is_left_out_where_it_is_not_defined(self):
+        self.write_table(row("wide", "-", "-", shape=(1, 2, 257)) + "\t-", header=BOTH_HEADER)
+        self.assertEqual(self.run_update().returncode, 0)
+        self.assertRegex(self.table_text().splitlines()[-1], r"\t[0-9a-f]{8}\t[0-9a-f]{8}\t-\Z")
+
+    def test_case_that_cannot_be_made_does_not_stop_the_others(self):
+        self.write_table(row("a1", "-", "-", kind="nonsense"), self.unknown("a2"))
+        done = self.run_update()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("update: a1: generate: exit code 64: generate: unknown kind 'nonsense'", done.stderr)
+        self.assertTrue(self.table_text().endswith(ROWS["a2"] + "\n"))
+
+    def test_usage(self):
+        for arguments in (["zz"], ["--jobs", "0"], ["--table", self.path("none")]):
+            self.assertEqual(self.run_update(*arguments).returncode, 2)
+
+    def test_interrupt_cleans_up(self):
+        folder = self.fake_bin(generate=True, seq="mark(str(os.getpid())); time.sleep(60)")
+        temporary = self.path("temporary")
+        os.mkdir(temporary)
+        self.write_table(*map(self.unknown, SHAPES))
+        before = self.table_text()
+        command = [sys.executable, UPDATE, "--bin", folder, "--table", self.table, "--jobs", "2"]
+        running = subprocess.Popen(command, env={**os.environ, "TMPDIR": temporary}, stderr=subprocess.PIPE,
+                                   preexec_fn=obey_signals)
+        wait_until(lambda: len(self.marks()) == 2 and self.marks()[-1].isdigit())
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=PATIENCE_S)
+        self.assertEqual((running.returncode, errors), (130, b"update: interrupted\n"))
+        self.assertEqual(os.listdir(temporary), [])
+        self.assertEqual(self.table_text(), before)
+        self.assertEqual(len(self.marks()), 2)
+        for pid in self.marks():
+            self.assertFalse(is_running(int(pid)))
+
+    def test_real_hw4_passes_on_the_table_that_update_made(self):
+        self.write_table(*map(self.unknown, SHAPES))
+        self.assertEqual(self.run_update().returncode, 0)
+        done = self.run_judge("--hw4", os.path.join(BIN, "hw4"), "--device", "cpu")
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "3 passed, 0 failed"))
+
+
+if __name__ == "__main__":
+    unittest.main()
