@@ -1,62 +1,122 @@
 #!/usr/bin/env python3
-"""Runs the tests of one Python module, for tests/run, which may have to end it.
+"""Runs the tests of one Python module, or a share of them, for tests/run, which may have to end it.
 
-    python3 tests/run_module.py MODULE RECORD
+    python3 tests/run_module.py MODULE RECORD [--share I/N] [--only PATTERN...] [--without PATTERN...]
+    python3 tests/run_module.py MODULE --list
 
-RECORD gets a line of JSON for everything that happens, [what, test, reason], as soon as it does: of a module that never
-comes to its end too, it is known how far it came.
+RECORD gets a line of JSON for everything that happens, [what, test, more], as soon as it does: of a module that never
+comes to its end too, it is known how far it came. Patterns are a shell's, for the tests' whole names. A share is every
+N-th test in the order of the names; what a class or a module makes for all of its tests is made for each share.
 """
+import argparse
 import faulthandler
+import fnmatch
 import json
+import re
 import signal
 import sys
+import time
 import unittest
 from pathlib import Path
 
 
 class RecordingResult(unittest.TextTestResult):
     record = None  # a file
+    tests = ()  # the names of those that are to run
+    started = 0.0
 
-    def tell(self, what, test, reason=""):
-        self.record.write(json.dumps([what, test.id(), reason]) + "\n")
+    def tell(self, what, test, more=""):
+        self.record.write(json.dumps([what, test, more]) + "\n")
         self.record.flush()
 
     def startTest(self, test):
         super().startTest(test)
-        self.tell("started", test)
+        self.started = time.monotonic()
+        self.tell("started", test.id())
 
     def stopTest(self, test):
         super().stopTest(test)
-        self.tell("ended", test)
+        self.tell("ended", test.id(), time.monotonic() - self.started)
 
     def addSuccess(self, test):
         super().addSuccess(test)
-        self.tell("passed", test)
+        self.tell("passed", test.id())
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.tell("skipped", test, reason)
+        for name in self.all_in(test.id()):
+            self.tell("skipped", name, reason)
+
+    def all_in(self, name):
+        """The test, or where a class or a module was skipped as a whole, each of its tests."""
+        whole = re.fullmatch(r"setUp(?:Class|Module) \((.+)\)", name)
+        return [test for test in self.tests if test.startswith(f"{whole[1]}.")] if whole else [name]
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.tell("failed", test)
+        self.tell("failed", test.id())
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.tell("failed", test)
+        self.tell("failed", test.id())
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self.tell("failed", subtest)
+            self.tell("failed", subtest.id())
+
+
+def tests_in(suite):
+    for one in suite:
+        yield from tests_in(one) if isinstance(one, unittest.TestSuite) else (one,)
+
+
+def share_named(text):
+    """'1/3', the second of three."""
+    index, count = map(int, text.split("/"))
+    if not 0 <= index < count:
+        raise ValueError
+    return index, count
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("module", type=Path, metavar="MODULE")
+    parser.add_argument("record", type=Path, metavar="RECORD", nargs="?")
+    parser.add_argument("--share", type=share_named, default=(0, 1), metavar="I/N")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN")
+    parser.add_argument("--without", nargs="+", default=[], metavar="PATTERN")
+    parser.add_argument("--list", action="store_true", help="print the names and run nothing")
+    args = parser.parse_args()
+    if bool(args.record) == args.list:
+        parser.error("need either RECORD or --list")
+    return args
+
+
+def chosen_tests(args):
+    def is_named(test, patterns):
+        return any(fnmatch.fnmatchcase(test.id(), pattern) for pattern in patterns)
+
+    index, count = args.share
+    found = tests_in(unittest.defaultTestLoader.discover(str(args.module.parent), pattern=args.module.name))
+    meant = [test for test in found if is_named(test, args.only) and not is_named(test, args.without)]
+    return sorted(meant, key=lambda test: test.id())[index::count]
 
 
 def main():
-    module, record = map(Path, sys.argv[1:])
+    args = parse_arguments()
     faulthandler.register(signal.SIGALRM, chain=True)  # where it hangs, and ends
-    suite = unittest.defaultTestLoader.discover(str(module.parent), pattern=module.name)
-    with open(record, "w", encoding="utf-8") as RecordingResult.record:
-        result = unittest.TextTestRunner(stream=sys.stdout, resultclass=RecordingResult, verbosity=0).run(suite)
+    tests = chosen_tests(args)
+    if args.list:
+        if unittest.defaultTestLoader.errors:
+            print(*unittest.defaultTestLoader.errors, sep="\n", file=sys.stderr)
+            return 1
+        print(*(test.id() for test in tests), sep="\n")
+        return 0
+    RecordingResult.tests = [test.id() for test in tests]
+    with open(args.record, "w", encoding="utf-8") as RecordingResult.record:
+        runner = unittest.TextTestRunner(stream=sys.stdout, resultclass=RecordingResult, verbosity=0)
+        result = runner.run(unittest.TestSuite(tests))
     return 0 if result.wasSuccessful() else 1
 
 

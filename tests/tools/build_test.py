@@ -353,13 +353,13 @@ class TestRunner(Workplace):
         self.assertEqual(done.stdout.splitlines()[-1], "0 passed, 1 failed")
         self.assert_ended(sleeper)
 
-    def module(self, text):
+    def module(self, text, name="some_test"):
         """A repository whose tests are those of one Python module."""
         copy = os.path.join(self.folder, "copy")
         os.makedirs(os.path.join(copy, "tests/program"))
-        for name in ("run", "run_module.py", "child_signals.py"):
-            shutil.copy(os.path.join(ROOT, "tests", name), os.path.join(copy, "tests", name))
-        with open(os.path.join(copy, "tests/program/some_test.py"), "w", encoding="utf-8") as file:
+        for file in ("run", "run_module.py", "child_signals.py"):
+            shutil.copy(os.path.join(ROOT, "tests", file), os.path.join(copy, "tests", file))
+        with open(os.path.join(copy, f"tests/program/{name}.py"), "w", encoding="utf-8") as file:
             file.write("import subprocess, sys, unittest\nclass Some(unittest.TestCase):\n")
             file.writelines(f"    {line}\n" for line in text.splitlines())
         return copy
@@ -399,6 +399,33 @@ def test_4(self):
         self.assertIn("failed: some_test.Some.test_3 [1]\n", done.stdout)
         self.assertEqual(done.stdout.splitlines()[-1], "2 passed, 2 failed, 1 skipped")
 
+    def test_each_test_of_a_class_that_is_skipped_counts(self):
+        copy = self.module("""@classmethod
+def setUpClass(cls):
+    raise unittest.SkipTest("no reason")
+def test_1(self):
+    pass
+def test_2(self):
+    pass""")
+        done = self.run_command(os.path.join(copy, "tests/run"), "some_test")
+        self.assertIn("skipped 2 (some_test.Some.test_1, ...): no reason\n", done.stdout)
+
+    def test_every_test_of_a_module_is_in_one_share(self):
+        copy = self.module("\n".join(f"def test_{n}(self):\n    print('this is', {n})" for n in range(5)), "cli_test")
+        done = self.run_command(os.path.join(copy, "tests/run"), "--jobs", "3", "--slowest", "9", "cli_test")
+        self.assertEqual(sorted(re.findall(r"this is (\d)", done.stdout)), list("01234"))
+        self.assertEqual(done.stdout.count("== cli_test"), 3)
+        self.assertEqual(sorted(re.findall(r" s  cli_test.Some.test_(\d)\n", done.stdout)), list("01234"))
+        self.assertEqual(done.stdout.splitlines()[-1], "5 passed, 0 failed")
+
+    def test_tests_are_counted_without_being_run(self):
+        copy = self.module("def test_1(self):\n    sys.exit(1)\ndef test_2(self):\n    sys.exit(1)")
+        self.fake("unit_tests", '[ "$*" = --gtest_list_tests ] && printf "Suite.\n  One\n  Two\n  Three # of them\n"')
+        done = self.run_command(os.path.join(copy, "tests/run"), "--build", self.tools, "--count", "unit_tests",
+                                "some_test", "layout")
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, "     3 unit_tests\n     2 program (Python)\n     1 layout\n     6 all\n"))
+
     def test_a_module_that_breaks_off_has_failed(self):
         copy = self.module("""def test_1(self):
     pass
@@ -421,8 +448,9 @@ def test_2(self):
 
     def test_shares_of_a_program_are_counted_together(self):
         """Of three parts one has a test, one has none and one fails."""
-        self.fake("unit_tests", 'case $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS in 0/3) tests=\'{"classname": "A", "name": '
-                                '"B", "status": "RUN", "result": "COMPLETED"}\';; 1/3) tests=;; *) exit 3;; esac\n'
+        self.fake("unit_tests", 'case $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS in 0/3) tests=\'{"classname": "A", '
+                                '"name": "B", "status": "RUN", "result": "COMPLETED", "time": "0s"}\';; '
+                                '1/3) tests=;; *) exit 3;; esac\n'
                                 'for a; do case $a in --gtest_output=json:*) echo \'{"testsuites": [{"testsuite": [\''
                                 '"$tests"\']}]}\' > "${a#--gtest_output=json:}";; esac; done')
         done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--jobs", "3", "unit_tests")
