@@ -15,6 +15,7 @@ import gzip
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -146,11 +147,11 @@ def tearDownModule():
 
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
-class MatrixTest(cli_test.CliTest):
+class Matrix(cli_test.CliTest):
+    """How it is done; the classes after it have the tests."""
     device = "cpu"
     shape = (20, 64, 32)
     rows = (*FILE_ROWS, *MEMORY_ROWS)
-    threads = True  # are the program's own
 
     def setUp(self):
         super().setUp()
@@ -261,14 +262,40 @@ class MatrixTest(cli_test.CliTest):
                 codes = self.sweep(way, row)
                 self.assertGreaterEqual(len(codes), least, f"{way.name}: no {row.call} was met; does the shim see it?")
 
-    def test_files(self):
+
+# The calls of a run by what they are for; poll() is for pipes.
+CALLS = {
+    "opening": {"open", "close", "flock"},
+    "reading": {"read", "pread"},
+    "writing": {"write", "pwrite", "fallocate", "fsync", "rename"},
+    "looking": {"stat", "lstat", "fstat", "fchmod", "lgetxattr", "fremovexattr", "sched_getaffinity"},
+    "memory": {"malloc", "mmap"},
+}
+
+
+class Sweeps:
+    """Of the calls of the first way, and of those that read a pipe or gzip."""
+
+    def sweep_first_way(self, calls, stays=(False, True)):
         for row in self.rows:
-            if row.call == "poll":  # that is only for pipes
+            if row.call not in CALLS[calls] or row.stays not in stays:
                 continue
             codes = self.sweep(FIRST_WAY, row)
             finds_no_end = row.how == "none" and AT_THE_END.get((row.call, FIRST_WAY.form)) == 0
             self.assertEqual(row.all_ends() - ({OK} if finds_no_end else set()), set(codes),
                              f"{row.call}, {row.how}: some fault was passed over, or the shim does not see the call")
+
+    def test_opening(self):
+        self.sweep_first_way("opening")
+
+    def test_reading(self):
+        self.sweep_first_way("reading")
+
+    def test_writing(self):
+        self.sweep_first_way("writing")
+
+    def test_looking(self):
+        self.sweep_first_way("looking")
 
     def test_pipe(self):
         self.sweep_all(PIPE_WAY, {"read", "poll"}, least=2)
@@ -276,18 +303,20 @@ class MatrixTest(cli_test.CliTest):
     def test_gzip(self):
         self.sweep_all(GZIP_WAY, {"read"}, least=2)
 
-    def test_memory_for_gzip(self):
-        """zlib asks for memory twice, when it starts and in the midst of the stream: neither is the data's fault."""
-        row = MEMORY_ROWS[0]
-        asked = 0
-        for number in self.each_number():
-            with count.fault():
-                done, _ = self.run_with(SEQ_GZIP_WAY, row, number)
-                self.check(SEQ_GZIP_WAY, row, done)
-            asked += b"case.in.gz: no memory for gzip" in done.stderr
-            if asked == 2:
-                return
-        self.fail(f"zlib was refused memory {asked} times; does the shim see it ask?")
+
+class MemorySweeps:
+    def test_memory(self):
+        self.sweep_first_way("memory", stays=(False,))
+
+    def test_memory_that_stays_away(self):
+        self.sweep_first_way("memory", stays=(True,))
+
+    def test_memory_under_fixed(self):
+        self.sweep_all(FIXED_WAY, CALLS["memory"])
+
+
+class Names:
+    """Files that have several names, or one that others chose."""
 
     def test_link(self):
         self.sweep_all(LINK_WAY, {"open", "stat", "lstat", "fstat"})
@@ -317,30 +346,6 @@ class MatrixTest(cli_test.CliTest):
             self.assertEqual(victim.read_bytes(), OLD_OUTPUT)
             self.assertTrue(link.is_symlink())
             self.assertEqual(self.temporaries(), [])
-
-    def test_memory_under_fixed(self):
-        self.sweep_all(FIXED_WAY, {row.call for row in MEMORY_ROWS})
-
-    def test_threads(self):
-        """Of the readers, the writers and those that compute there may be fewer than asked for, but of each kind one,
-        and the one that waits for signals."""
-        if not self.threads:
-            self.skipTest("the driver has threads of its own")
-        case = generated(40, 128, 32)  # enough for several of each
-        self.file(case.read_bytes())
-        for arith in cli_test.ARITHMETICS:
-            self.want[arith] = by_seq(case, arith)
-            way = Way("threads", options=("--threads", "3", "--arith", arith), arith=arith)
-            report = self.dir / "run.json"
-            done = cli_test.hw4("--json", report, *way.options, case, self.out)
-            self.assertEqual(done.returncode, OK, done.stderr)
-            told = json.loads(report.read_text())
-            self.assertGreater(min(told["readers"], told["writers"]), 1, "too few to do without one")
-            readers, writers, computing = ([OK] * (told[kind] - 1) for kind in ("readers", "writers", "threads"))
-            self.assertEqual(self.sweep(way, THREAD_ROW),
-                             [NO_MEMORY, NO_MEMORY, *readers, NO_MEMORY, *writers, *computing])
-            self.assertEqual(self.sweep(way, THREAD_ROW._replace(stays=True)),
-                             [NO_MEMORY, NO_MEMORY, *(NO_MEMORY for _ in readers), NO_MEMORY, *writers, *computing])
 
     def test_output_is_the_input(self):
         """Whatever fails, the input stays what it is, by any of its names."""
@@ -423,6 +428,40 @@ class MatrixTest(cli_test.CliTest):
                         self.assertEqual(self.temporaries(), [case])
                         self.assertTrue(case.read_bytes() == self.content, "the input was overwritten")
 
+
+class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
+    def test_memory_for_gzip(self):
+        """zlib asks for memory twice, when it starts and in the midst of the stream: neither is the data's fault."""
+        row = MEMORY_ROWS[0]
+        asked = 0
+        for number in self.each_number():
+            with count.fault():
+                done, _ = self.run_with(SEQ_GZIP_WAY, row, number)
+                self.check(SEQ_GZIP_WAY, row, done)
+            asked += b"case.in.gz: no memory for gzip" in done.stderr
+            if asked == 2:
+                return
+        self.fail(f"zlib was refused memory {asked} times; does the shim see it ask?")
+
+    def test_threads(self):
+        """Of the readers, the writers and those that compute there may be fewer than asked for, but of each kind one,
+        and the one that waits for signals."""
+        case = generated(40, 128, 32)  # enough for several of each
+        self.file(case.read_bytes())
+        for arith in cli_test.ARITHMETICS:
+            self.want[arith] = by_seq(case, arith)
+            way = Way("threads", options=("--threads", "3", "--arith", arith), arith=arith)
+            report = self.dir / "run.json"
+            done = cli_test.hw4("--json", report, *way.options, case, self.out)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            told = json.loads(report.read_text())
+            self.assertGreater(min(told["readers"], told["writers"]), 1, "too few to do without one")
+            readers, writers, computing = ([OK] * (told[kind] - 1) for kind in ("readers", "writers", "threads"))
+            self.assertEqual(self.sweep(way, THREAD_ROW),
+                             [NO_MEMORY, NO_MEMORY, *readers, NO_MEMORY, *writers, *computing])
+            self.assertEqual(self.sweep(way, THREAD_ROW._replace(stays=True)),
+                             [NO_MEMORY, NO_MEMORY, *(NO_MEMORY for _ in readers), NO_MEMORY, *writers, *computing])
+
     @unittest.skipUnless(SOAK, "takes minutes: make soak")
     def test_other_ways(self):
         for way in (PIPE_WAY, GZIP_WAY, FIXED_WAY, *OTHER_WAYS):
@@ -430,13 +469,14 @@ class MatrixTest(cli_test.CliTest):
 
 
 class SweepTest(unittest.TestCase):
-    """A sweep ends when nothing is left to go wrong, also where every run fails."""
+    def test_no_call_is_left_out(self):
+        self.assertEqual(set().union(*CALLS.values(), {"poll"}), {row.call for row in (*FILE_ROWS, *MEMORY_ROWS)})
 
-    def test_ends(self):
+    def test_ends_when_nothing_is_left_to_go_wrong_also_where_every_run_fails(self):
         with tempfile.TemporaryDirectory() as folder:
             class Broken(unittest.TestCase):
                 fired = Path(folder, "fired")
-                each_number = MatrixTest.each_number
+                each_number = Matrix.each_number
 
                 def runTest(self):
                     for number in self.each_number():
@@ -450,27 +490,21 @@ class SweepTest(unittest.TestCase):
 
 
 @unittest.skipUnless(SOAK, "takes minutes: make soak")
-class ManyChunksMatrixTest(MatrixTest):
+class ManyChunksMatrixTest(Sweeps, MemorySweeps, Matrix):
     """Buffers are filled again and slots computed again while something fails."""
     shape = (400, 128, 64)
-    # No other than with few.
-    test_link = test_strangers_link = test_output_is_the_input = test_report_is_the_output = test_threads = None
-    test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = test_memory_for_gzip = None
 
 
-@unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
-class OtherProgramsTest(MatrixTest):
+class OtherProgramsTest(Matrix):
     """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
-    test_files = test_pipe = test_gzip = test_memory_for_gzip = test_link = test_strangers_link = None
-    test_memory_under_fixed = test_threads = test_output_is_the_input = test_report_is_the_output = None
-    test_input_looks_like_a_leftover = test_other_ways = test_shim_names_what_failed = None
 
-    def sweep_program(self, row, wanted, program, *args):
+    def sweep_program(self, row, wanted, path, *args):
         """Every k until none is left. `wanted` is what a run prints that ends well."""
+        program = Path(path).name
         codes = []
         for number in self.each_number():
             with self.subTest(program=program, call=row.call, how=row.how, stays=row.stays, number=number):
-                done = self.start_shim(program, row, number, *args)
+                done = self.start_shim(path, row, number, *args)
                 fired = self.fired.exists()
                 codes += [done.returncode] if fired else []
                 with count.fault() if fired else contextlib.nullcontext():
@@ -481,13 +515,21 @@ class OtherProgramsTest(MatrixTest):
                         self.assertRegex(done.stderr.decode(), rf"\A{program}: .*({row.says}).*\n\Z")
         self.assertTrue(codes, f"{program}: no {row.call} was met; does the shim see it?")
 
+    def generate_with_short_table(self):
+        """All lines of the table ask for memory in the same way, so two of them do."""
+        table = (cli_test.PROGRAMS / "cases.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+        names = [number for number, line in enumerate(table) if line.startswith(("name\t", "t01\t", "t02\t"))]
+        self.file("".join(table[:names[-1] + 1]).encode(), "cases.tsv")
+        return shutil.copy(cli_test.PROGRAMS / "generate", self.dir)
+
     def test_generate_without_memory(self):
+        generate = self.generate_with_short_table()
         for row in MEMORY_ROWS:
             if row.call != "malloc":
                 continue
             row = row._replace(ends=(OK, NO_MEMORY, NO_INPUT), says=f"{row.says}|cannot open: Cannot allocate memory")
-            self.sweep_program(row, cli_test.run("generate", "--list").stdout, "generate", "--list")
-            self.sweep_program(row, "", "generate", "t01", self.out)
+            self.sweep_program(row, cli_test.run(generate, "--list").stdout, generate, "--list")
+            self.sweep_program(row, "", generate, "t01", self.out)
             self.assertEqual(self.temporaries(), [])
 
     def test_compare(self):
@@ -502,10 +544,10 @@ class OtherProgramsTest(MatrixTest):
             self.sweep_program(row, said, "compare", "case.in", expected, self.out)
 
 
-class GpuMatrixTest(NeedsGpu, MatrixTest):
+class GpuMatrixTest(NeedsGpu, Sweeps, Names, Matrix):
     device = "gpu"
-    threads = False
     rows = FILE_ROWS  # most memory is the driver's there, which does not say in one line what it lacks
+    test_other_ways = MatrixTest.test_other_ways
 
 
 if __name__ == "__main__":

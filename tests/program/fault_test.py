@@ -9,6 +9,7 @@ HW4_SOAK=1 kills it hundreds of times.
 """
 import contextlib
 import errno
+import functools
 import gzip
 import itertools
 import json
@@ -61,6 +62,7 @@ def tearDownModule():
     print(f"faults: {count}")
 
 
+@functools.lru_cache(maxsize=None)
 def no_gpu():
     """Why there is no GPU to test; empty where there is one."""
     case = generated(1, 2, 2)
@@ -456,13 +458,14 @@ class LargeFileTest(FaultTest):
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
     @unittest.skipIf(LINES_COUNTED, "takes a minute when lines are counted")
     def test_memory_stays_that_of_the_ring(self):
-        # 3.4 GB, a hundred rings of 32 MiB; one token a batch, so that there is little to compute.
+        # 0.4 GB, a dozen rings of 32 MiB, or ten times as much; one token a batch, so that there is little to compute.
         path, report = self.dir / "case.in", self.dir / "run.json"
-        write_zeros(path, 1_100_000, 1, 256)
+        batches = 1_300_000 if SOAK else 130_000
+        write_zeros(path, batches, 1, 256)
         done = hw4("--json", report, path, "/dev/null", device=self.device)
         self.assertEqual(done.returncode, OK, done.stderr)
         told = json.loads(report.read_text())
-        self.assertEqual(told["read_bytes"], 1_100_000 * 3 * 256 * 4)
+        self.assertEqual(told["read_bytes"], batches * 3 * 256 * 4)
         self.assertLessEqual(told["staging_bytes"], 64 << 20)
         if self.device == "cpu":
             self.assertLessEqual(told["host_peak_bytes"], 128 << 20)
@@ -517,6 +520,12 @@ WITHOUT_CONTEXT = ((UNKNOWN, NO_GPU, r"no usable GPU: unknown error"),
                    (UNAVAILABLE, NO_MEMORY, r"no usable GPU: .*unavailable: its memory is taken, or "))
 
 
+FAILING = (UNKNOWN, (INTERNAL,), r"cudaErrorUnknown .* from .* at src/gpu/")
+# Where it is the slots that do not fit, smaller ones are tried.
+LACKING = (OUT_OF_MEMORY, (OK, NO_MEMORY), r"cudaErrorMemoryAllocation .* from .* at src/gpu/")
+FIRST_CALLS = 25  # each of those before it fails, of the others some
+
+
 def failing_call(number, error):
     return {"HW4_FAIL_CUDA_CALL": f"{number}:{error}"}
 
@@ -546,31 +555,44 @@ class CudaFaultTest(NeedsGpu, FaultTest):
         self.assertGreater(least, 30, "too few calls were checked")
         return least
 
-    def sweep(self, error, codes, wanted):
+    def fail_call(self, number, error, codes, wanted):
+        with self.subTest(number=number, error=error), count.fault():
+            done = self.run_with(number, error)
+            self.assertIn(done.returncode, codes, done.stderr)
+            if done.returncode != OK:
+                self.assert_fails(done, done.returncode, wanted, None)
+
+    def fail_first_calls(self, *fault):
+        for number in range(3, FIRST_CALLS):  # the first two are made before there is a context
+            self.fail_call(number, *fault)
+
+    def fail_later_calls(self, error, codes, wanted):
         seed = random.randrange(1 << 30)
         chance = random.Random(seed)
         calls = self.number_of_calls()
-        number = 3  # the first two are made before there is a context
-        while number <= calls:
-            with self.subTest(number=number, of=calls, error=error, seed=seed), count.fault():
-                done = self.run_with(number, error)
+        number = FIRST_CALLS
+        with self.subTest(of=calls, seed=seed):
+            while number <= calls:
                 late = number > calls - 5  # a run may have made fewer
-                self.assertIn(done.returncode, (OK, *codes) if late else codes, done.stderr)
-                if done.returncode != OK:
-                    self.assert_fails(done, done.returncode, wanted, None)
-            number += 1 if SOAK or number < 25 else chance.randrange(1, 8)
+                self.fail_call(number, error, (OK, *codes) if late else codes, wanted)
+                number += 1 if SOAK else chance.randrange(1, 8)
 
     def test_no_context(self):
         for error, code, wanted in WITHOUT_CONTEXT:
             with self.subTest(error=error), count.fault():
                 self.assert_fails(self.run_with(2, error), code, wanted, None)
 
-    def test_every_failing_call(self):
-        self.sweep(UNKNOWN, (INTERNAL,), r"cudaErrorUnknown .* from .* at src/gpu/")
+    def test_first_calls_fail(self):
+        self.fail_first_calls(*FAILING)
 
-    def test_every_call_out_of_memory(self):
-        # Where it is the slots that do not fit, smaller ones are tried.
-        self.sweep(OUT_OF_MEMORY, (OK, NO_MEMORY), r"cudaErrorMemoryAllocation .* from .* at src/gpu/")
+    def test_later_calls_fail(self):
+        self.fail_later_calls(*FAILING)
+
+    def test_first_calls_lack_memory(self):
+        self.fail_first_calls(*LACKING)
+
+    def test_later_calls_lack_memory(self):
+        self.fail_later_calls(*LACKING)
 
 
 class CudaStartTest(FaultTest):
