@@ -1,4 +1,4 @@
-"""The table of test cases, testcases/cases.tsv: tab-separated, columns found by the names in its header row."""
+"""The table of test cases, testcases/cases.tsv: what each is generated from, and how long hw4 may take."""
 from __future__ import annotations
 
 import dataclasses
@@ -6,16 +6,10 @@ import fnmatch
 import math
 import re
 
-ARITHMETICS = ("f32", "fixed")  # the contracts; an output column for each
-OUT_COLUMNS = {arith: f"crc32_out_{arith}" for arith in ARITHMETICS}
-NEEDED_COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in", OUT_COLUMNS["f32"])
-COLUMNS = (*NEEDED_COLUMNS, OUT_COLUMNS["fixed"])  # a table may know nothing of fixed
+from tsv import Row, Table, TableError, read_text
+
+COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in")
 UNKNOWN_CRC = "-"
-FIXED_MOST_COLUMNS = 256  # of Q, K and V
-
-
-class TableError(Exception):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +22,10 @@ class Case:
     seed: int
     limit_s: float
     crc32_in: str  # eight hexadecimal digits, or UNKNOWN_CRC
-    crc32_outs: dict[str, str]  # by contract
 
-    def crc32_out(self, arith: str) -> str:
-        return self.crc32_outs.get(arith, UNKNOWN_CRC)
-
-    def is_defined_under(self, arith: str) -> bool:
-        return arith != "fixed" or self.dim <= FIXED_MOST_COLUMNS
+    # What a file with the course's header asks for, and the table has no others.
+    operation = "forward"
+    mask = "none"
 
     @property
     def shape(self) -> str:
@@ -58,73 +49,45 @@ class Case:
         return ["--shape", shape, "--seed", str(self.seed), "--kind", self.kind]
 
 
-def _is_row(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith("#")
-
-
-def _column_places(header: str) -> dict[str, int]:
-    names = header.rstrip("\r\n").split("\t")
-    missing = [column for column in NEEDED_COLUMNS if column not in names]
-    if missing:
-        raise TableError(f"the header row has no column {', '.join(missing)}")
-    return {column: names.index(column) for column in COLUMNS if column in names}
-
-
-def _name(fields: dict[str, str]) -> str:
+def _name(row: Row) -> str:
     """Files are named after it, so it must not lead out of their folder."""
-    if not re.fullmatch(r"\w[\w.-]*", fields["name"], re.ASCII):
-        raise TableError(f"the name '{fields['name']}', need letters, digits, '_', '-' and '.'")
-    return fields["name"]
+    if not re.fullmatch(r"\w[\w.-]*", row["name"], re.ASCII):
+        raise TableError(f"the name '{row['name']}', need letters, digits, '_', '-' and '.'")
+    return row["name"]
 
 
-def _whole(fields: dict[str, str], column: str, least: int) -> int:
-    if not re.fullmatch("[0-9]+", fields[column]) or int(fields[column]) < least:
-        raise TableError(f"{fields['name']}: {column} is '{fields[column]}', need a whole number from {least}")
-    return int(fields[column])
+def _whole(row: Row, column: str, least: int) -> int:
+    if not re.fullmatch("[0-9]+", row[column]) or int(row[column]) < least:
+        raise TableError(f"{row['name']}: {column} is '{row[column]}', need a whole number from {least}")
+    return int(row[column])
 
 
-def _seconds(fields: dict[str, str], column: str) -> float:
+def _seconds(row: Row, column: str) -> float:
     try:
-        seconds = float(fields[column])
+        seconds = float(row[column])
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise TableError(f"{fields['name']}: {column} is '{fields[column]}', need seconds above 0")
+        raise TableError(f"{row['name']}: {column} is '{row[column]}', need seconds above 0")
     return seconds
 
 
-def _crc(fields: dict[str, str], column: str) -> str:
-    if fields[column] != UNKNOWN_CRC and not re.fullmatch("[0-9a-f]{8}", fields[column]):
-        raise TableError(f"{fields['name']}: {column} is '{fields[column]}', need 8 digits of 0-9a-f or '-'")
-    return fields[column]
+def _crc_or_unknown(row: Row, column: str) -> str:
+    if row[column] != UNKNOWN_CRC and not re.fullmatch("[0-9a-f]{8}", row[column]):
+        raise TableError(f"{row['name']}: {column} is '{row[column]}', need 8 digits of 0-9a-f or '-'")
+    return row[column]
 
 
-def _case_of(line: str, places: dict[str, int]) -> Case:
-    values = line.rstrip("\r\n").split("\t")
-    if len(values) <= max(places.values()):
-        raise TableError(f"short row: {line.strip()}")
-    fields = {column: values[place] for column, place in places.items()}
-    return Case(name=_name(fields), batches=_whole(fields, "B", 1), tokens=_whole(fields, "N", 1),
-                dim=_whole(fields, "d", 1), kind=fields["kind"], seed=_whole(fields, "seed", 0),
-                limit_s=_seconds(fields, "limit_s"), crc32_in=_crc(fields, "crc32_in"),
-                crc32_outs={arith: _crc(fields, column) for arith, column in OUT_COLUMNS.items() if column in fields})
-
-
-def read_text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", newline="") as table:
-            return table.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TableError(f"{path}: cannot read the table: {error}") from error
+def _case_of(row: Row) -> Case:
+    return Case(name=_name(row), batches=_whole(row, "B", 1), tokens=_whole(row, "N", 1), dim=_whole(row, "d", 1),
+                kind=row["kind"], seed=_whole(row, "seed", 0), limit_s=_seconds(row, "limit_s"),
+                crc32_in=_crc_or_unknown(row, "crc32_in"))
 
 
 def read_cases(path: str) -> list[Case]:
-    rows = [line for line in read_text(path).splitlines() if _is_row(line)]
+    text = read_text(path)
     try:
-        if not rows:
-            raise TableError("no header row")
-        places = _column_places(rows[0])
-        cases = [_case_of(line, places) for line in rows[1:]]
+        cases = list(map(_case_of, Table(text, COLUMNS).rows))
         names = [case.name for case in cases]
         for name in names:
             if names.count(name) > 1:
@@ -145,18 +108,10 @@ def select(cases: list[Case], patterns: list[str]) -> list[Case]:
     return [case for case in cases if not patterns or case.name in chosen]
 
 
-def with_crcs(text: str, name: str, crcs: dict[str, str]) -> str:
-    """The table's text with some columns of one row, {column: CRC-32}, replaced and everything else as it was."""
-    lines = text.splitlines(keepends=True)
-    rows = [number for number, line in enumerate(lines) if _is_row(line)]
-    places = _column_places(lines[rows[0]])
-    for number in rows[1:]:
-        content = lines[number].rstrip("\r\n")
-        fields = content.split("\t")
-        if fields[places["name"]] != name:
-            continue
-        for column, crc in crcs.items():
-            fields[places[column]] = crc
-        lines[number] = "\t".join(fields) + lines[number][len(content):]
-        return "".join(lines)
+def with_crc32_in(text: str, name: str, crc: str) -> str:
+    """The table's text with the CRC-32 of a case's input."""
+    table = Table(text, COLUMNS)
+    for place, row in enumerate(table.rows):
+        if row["name"] == name:
+            return table.text_with(place, {"crc32_in": crc})
     raise TableError(f"the row {name} has left the table")

@@ -7,7 +7,7 @@ import os
 import re
 import xml.etree.ElementTree as ElementTree
 
-from case_table import ARITHMETICS, Case
+from case_table import Case
 from terminal import one_line
 from verdict import JUDGE_ERROR, PASSED, SKIPPED, Result
 
@@ -42,11 +42,11 @@ def _time_text(result: Result) -> str:
     return f"best {result.best_s:.3f} s, median {result.median_s:.3f} s of {len(result.samples)}"
 
 
-def case_lines(result: Result, cases: list[Case], asked_arith: str | None, color: bool) -> str:
+def case_lines(result: Result, cases: list[Case], contract_width: int, color: bool) -> str:
     """One line, with columns wide enough for all the cases, and the explanation indented under it. The contract is
-    named where one was asked for."""
+    named where its column has a width."""
     name_width = max(len(case.name) for case in cases)
-    contract = "" if asked_arith is None else f"{asked_arith:{max(map(len, ARITHMETICS))}}  "
+    contract = f"{result.contract.name:{contract_width}}  " if contract_width else ""
     shape_width = max(len(case.shape) for case in cases)
     limit = "no limit" if result.limit_s is None else f"limit {result.limit_s:g} s"
     line = (f"{_colored_verdict(result.verdict, color)}  {result.case.name:{name_width}}  "
@@ -103,11 +103,12 @@ def summary_lines(results: list[Result]) -> str:
 
 
 def _case_document(result: Result) -> dict:
-    case = result.case
-    return {"name": case.name, "contract": result.arith, "B": case.batches, "N": case.tokens, "d": case.dim,
-            "kind": case.kind, "verdict": result.verdict, "rule": result.rule, "limit_s": result.limit_s,
-            "best_s": result.best_s, "median_s": result.median_s,
-            "crc32_out_expected": case.crc32_out(result.arith), "detail": result.detail,
+    case, expected = result.case, result.expectation
+    return {"name": case.name, "operation": case.operation, "contract": result.contract.name,
+            "revision": expected and expected.revision, "mask": case.mask, "B": case.batches, "N": case.tokens,
+            "d": case.dim, "kind": case.kind, "verdict": result.verdict, "rule": result.rule,
+            "limit_s": result.limit_s, "best_s": result.best_s, "median_s": result.median_s,
+            "crc32_out_expected": expected and expected.crc32, "detail": result.detail,
             "explanation": result.explanation, "samples": [dataclasses.asdict(sample) for sample in result.samples]}
 
 
@@ -125,7 +126,7 @@ def junit_text(results: list[Result]) -> str:
                                 errors=str(errors), skipped=str(not_run),
                                 time=f"{sum(result.best_s or 0 for result in results):.6f}")
     for result in results:
-        classname = "hw4" if result.arith == "f32" else f"hw4.{result.arith}"
+        classname = "hw4" if result.contract.is_default else f"hw4.{result.contract.name}"
         element = ElementTree.SubElement(suite, "testcase", classname=classname, name=result.case.name,
                                          time=f"{result.best_s or 0:.6f}")
         if result.passed:

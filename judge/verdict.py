@@ -12,8 +12,10 @@ import tempfile
 from collections.abc import Iterator
 
 import child
-from case_table import OUT_COLUMNS, UNKNOWN_CRC, Case
+from case_table import UNKNOWN_CRC, Case
+from expected_table import Expectation, Expectations
 from files import crc32_of
+from listing import Contract
 
 EXIT_OUT_OF_MEMORY = 71
 CHEAP_FLOPS = 2e10  # a second or so of seq
@@ -32,7 +34,10 @@ class Settings:
     launcher: list[str]
     hw4: str
     hw4_options: list[str]
-    asked_arith: str | None  # None: hw4 is not told, and f32 is expected
+    contract: Contract
+    is_told: bool  # whether hw4 is told the contract, or takes its default by itself
+    is_ours: bool  # the hw4 that is judged is the one that listed the contract
+    expectations: Expectations
     seq: str
     generate: str
     compare: str
@@ -44,22 +49,18 @@ class Settings:
     keep: bool
 
     def hw4_command(self, case_input: str, output: str) -> list[str]:
-        return [*self.launcher, self.hw4, *self._arith_options, *self.hw4_options, case_input, output]
+        return [*self.launcher, self.hw4, *self._contract_options, *self.hw4_options, case_input, output]
 
     def seq_command(self, case_input: str, output: str) -> list[str]:
-        return [self.seq, *self._arith_options, case_input, output]
+        return [self.seq, *self._contract_options, case_input, output]
 
     @property
-    def arith(self) -> str:
-        return self.asked_arith or "f32"
-
-    @property
-    def _arith_options(self) -> list[str]:
-        return [] if self.asked_arith is None else ["--arith", self.asked_arith]
+    def _contract_options(self) -> list[str]:
+        return ["--contract", self.contract.name] if self.is_told else []
 
     def file_name(self, case: Case, suffix: str) -> str:
         """Of an output: t01.out, t01.fixed.out."""
-        return case.name + ("" if self.arith == "f32" else "." + self.arith) + suffix
+        return case.name + ("" if self.contract.is_default else "." + self.contract.name) + suffix
 
     @property
     def rule(self) -> str:
@@ -85,7 +86,8 @@ class Sample:
 @dataclasses.dataclass
 class Result:
     case: Case
-    arith: str
+    contract: Contract
+    expectation: Expectation | None  # None: the table has none
     verdict: str
     rule: str
     limit_s: float | None
@@ -126,15 +128,16 @@ class CaseJudge:
         self.folder = folder
         self.input = os.path.join(settings.cases_dir, case.name + ".in")
         self.output = os.path.join(folder, settings.file_name(case, ".out"))
-        self.crc32_out = case.crc32_out(settings.arith)
+        self.expectation = settings.expectations.of(case, settings.contract.name)
         self.limit_s = settings.limit_of(case)
         self._expected: str | None = None
 
     def judge(self) -> Result:
-        result = Result(self.case, self.settings.arith, PASSED, self.settings.rule, self.limit_s, "")
+        settings = self.settings
+        result = Result(self.case, settings.contract, self.expectation, PASSED, settings.rule, self.limit_s, "")
         try:
             self._prepare_input()
-            for _ in range(self.settings.runs):
+            for _ in range(settings.runs):
                 sample = self._run_once()
                 result.samples.append(sample)
                 self._decide(sample)
@@ -148,11 +151,9 @@ class CaseJudge:
         return result
 
     def _prepare_input(self) -> None:
-        crcs = {"crc32_in": self.case.crc32_in, OUT_COLUMNS[self.settings.arith]: self.crc32_out}
-        unknown = [column for column, crc in crcs.items() if crc == UNKNOWN_CRC]
-        if unknown:
-            raise CaseError(f"the table has no {' and no '.join(unknown)}; "
-                            f"testcases/update {self.case.name} makes them")
+        self._require_expectation()
+        if self.case.crc32_in == UNKNOWN_CRC:
+            raise CaseError(f"the table has no crc32_in; testcases/update {self.case.name} makes it")
         if not os.path.exists(self.input):
             self.input = os.path.join(self.folder, self.case.name + ".in")
         if not os.path.exists(self.input):  # it is there when the case was judged under another contract before
@@ -160,6 +161,19 @@ class CaseJudge:
             if not ended.ok:
                 raise CaseError(f"cannot generate the input: {ended.failure()}")
         self._check_input()
+
+    def _require_expectation(self) -> None:
+        """One that is about what this hw4 computes, where it is ours and says that."""
+        case, contract = self.case, self.settings.contract
+        if not contract.takes(case.dim):
+            raise CaseError(f"d = {case.dim}, and {contract.name} takes d up to {contract.most_columns}")
+        asked = f"testcases/update {case.name} makes it"
+        if self.expectation is None:
+            raise CaseError(f"expected.tsv has no {case.operation} of {case.name} under {contract.name}; {asked}")
+        computed = contract.revision_for(case)
+        if self.settings.is_ours and computed != self.expectation.revision:
+            raise CaseError(f"expected.tsv has {self.expectation.revision}, this hw4 computes {computed or 'none'}; "
+                            f"{asked} again")
 
     def _check_input(self) -> None:
         try:
@@ -214,16 +228,16 @@ class CaseJudge:
             self._decide_by_atol(sample)
 
     def _decide_by_bytes(self, sample: Sample) -> None:
-        if sample.crc32_out == self.crc32_out:
+        if sample.crc32_out == self.expectation.crc32:
             sample.detail = f"bytes: CRC-32 {sample.crc32_out}"
             return
         sample.verdict = "WA"
-        sample.detail = f"bytes: CRC-32 {sample.crc32_out}, expected {self.crc32_out}"
+        sample.detail = f"bytes: CRC-32 {sample.crc32_out}, expected {self.expectation.crc32}"
         sample.explanation = self._explain_difference()
 
     def _decide_by_atol(self, sample: Sample) -> None:
         given = self._given_expected()
-        if given is None and sample.crc32_out == self.crc32_out:
+        if given is None and sample.crc32_out == self.expectation.crc32:
             sample.detail = f"{self.settings.rule}: the bytes are equal, CRC-32 {sample.crc32_out}"
             return
         same, lines = self._compare(given or self._made_expected(), ["--atol", repr(self.settings.atol)])
@@ -277,9 +291,9 @@ class CaseJudge:
             crc = crc32_of(path)
         except OSError as error:
             raise CaseError(f"cannot read the expected output: {error}") from error
-        if crc != self.crc32_out:
+        if crc != self.expectation.crc32:
             raise CaseError(f"the expected output {os.path.basename(path)} has CRC-32 {crc}, "
-                            f"the table says {self.crc32_out}")
+                            f"the table says {self.expectation.crc32}")
 
     def _compare(self, expected: str, options: list[str]) -> tuple[bool, list[str]]:
         command = [self.settings.compare, *options, self.input, expected, self.output]
@@ -290,8 +304,8 @@ class CaseJudge:
 
 
 def skipped(case: Case, settings: Settings) -> Result:
-    return Result(case, settings.arith, SKIPPED, settings.rule, settings.limit_of(case),
-                  "not run after a failure (--fail-fast)")
+    return Result(case, settings.contract, settings.expectations.of(case, settings.contract.name), SKIPPED,
+                  settings.rule, settings.limit_of(case), "not run after a failure (--fail-fast)")
 
 
 def missing_programs(cases: list[Case], settings: Settings) -> list[str]:

@@ -147,12 +147,16 @@ def stall_column(reason: str) -> str:
     return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
 
 
-def metrics_of(arith: str) -> tuple[Metric, ...]:
-    return (*METRICS, *TENSOR_METRICS) if arith == "fixed" else METRICS
+_BESIDE = {"fixed": TENSOR_METRICS}  # by contract
 
 
-def metric_values(number: Number, arith: str = "f32") -> dict[str, float | None]:
-    return {metric.key: metric.value(number) for metric in metrics_of(arith)}
+def metrics_of(contract: str = "") -> tuple[Metric, ...]:
+    """Of the kernels of a contract."""
+    return *METRICS, *_BESIDE.get(contract, ())
+
+
+def metric_values(number: Number, contract: str = "") -> dict[str, float | None]:
+    return {metric.key: metric.value(number) for metric in metrics_of(contract)}
 
 
 def stall_values(number: Number) -> dict[str, float]:
@@ -168,7 +172,7 @@ def top_stalls(stalls: dict[str, float], count: int) -> list[tuple[str, float]]:
     return sorted(waits, key=lambda pair: -pair[1])[:count]
 
 
-def columns(arith: str = "f32") -> list[str]:
+def columns(contract: str = "") -> list[str]:
     """Every column that the metrics and the stalls come from, once."""
-    names = [name for metric in metrics_of(arith) for name in metric.ncu]
+    names = [name for metric in metrics_of(contract) for name in metric.ncu]
     return list(dict.fromkeys([*names, *map(stall_column, STALL_REASONS)]))

@@ -36,17 +36,17 @@ REFUSALS = (("ERR_NVGPUCTRPERM", CLOSED), ("driver resource was unavailable", OT
             ("is not supported on device", UNFIT), ("driver is not compatible", UNFIT), ("unrecognised option", UNFIT))
 
 
-def options_of(arith):
+def options_of(contract):
     """What ncu is told before the name of its log file."""
-    return ["--clock-control", "none", "--metrics", ",".join([*metrics.columns(arith), *gpu_peaks.COLUMNS]), "--csv",
+    return ["--clock-control", "none", "--metrics", ",".join([*metrics.columns(contract), *gpu_peaks.COLUMNS]), "--csv",
             "--page", "raw", "--print-units", "base", "--log-file"]
 
 
 class Ncu:
     """The program `name`, if it is there and says its version."""
 
-    def __init__(self, name, arith="f32"):
-        self.options = options_of(arith)
+    def __init__(self, name, contract=""):
+        self.options = options_of(contract)
         self.program = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), CUDA_BIN]))
         if self.program is None:
             raise Failed(f"{name} (Nsight Compute) is not on PATH: install the CUDA toolkit's nsight-compute package, "

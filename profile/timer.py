@@ -9,7 +9,8 @@ sys.path.insert(0, str(ROOT / "report"))
 
 from bench_document import Failed, say  # noqa: E402 (the path to it is set above)
 
-NO_GPU, INTERNAL = 69, 70
+USAGE, NO_GPU, INTERNAL = 2, 69, 70
+WRONG_USAGE = 64  # time_kernels'
 TIME_KERNELS = ROOT / "build/time_kernels"
 
 
@@ -25,16 +26,12 @@ def need_time_kernels(program, who):
         raise Failed(f"{program} is not there; make time-kernels builds it", NO_GPU)
 
 
-def arith_options(arith):
-    """time_kernels' options for a contract."""
-    return [] if arith == "f32" else ["--arith", arith]
-
-
-def kernel_names(program, arith="f32"):
-    """The kernels of the program's table under a contract, in ladder order."""
-    command = [program, *arith_options(arith), "--list"]
+def kernel_names(program, contract):
+    """The kernels of the program's table under a contract, in ladder order. Which contracts there are it knows."""
+    command = [program, "--contract", contract, "--list"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()
-        raise Failed(f"{program} --list: {said[-1] if said else f'ended with {done.returncode}'}", INTERNAL)
+        raise Failed(f"{program} --list: {said[-1] if said else f'ended with {done.returncode}'}",
+                     USAGE if done.returncode == WRONG_USAGE else INTERNAL)
     return done.stdout.split()

@@ -7,10 +7,12 @@ import time
 from pathlib import Path
 
 from bench_document import ROOT, Failed
-from case_table import UNKNOWN_CRC
+from expected_table import read_expectations, table_beside
 from files import crc32_of
+from listing import NoListing, WrongContract, choose, listing_of
+from tsv import TableError
 
-NO_GPU, FAILED = 69, 70
+USAGE, NO_GPU, FAILED = 2, 69, 70
 PATIENCE = 120  # seconds for one run of a program
 CASE_FOLDER = ROOT / "build/bench_files"  # of all programs that measure, so that each case is made once
 
@@ -53,6 +55,24 @@ def hw4_report(path):
     return told
 
 
+# ---- Contracts
+
+
+def contracts_of(hw4, asked):
+    """Those that a value of --contract means; a default of none: hw4's."""
+    try:
+        return choose(listing_of(hw4).contracts, asked)
+    except NoListing as error:
+        raise Failed(str(error), FAILED) from error
+    except WrongContract as error:
+        raise Failed(str(error), USAGE) from error
+
+
+def hw4_under(contract):
+    """What hw4 is called in tables and files: its results under a contract are those of a program of their own."""
+    return "hw4" if contract.is_default else f"hw4_{contract.name}"
+
+
 # ---- Cases
 
 
@@ -81,6 +101,11 @@ def make_cases(generate, folder, cases):
 
 
 def check_bytes(case, output, name):
-    """name says whose output it is, under the contract f32."""
-    if case.crc32_out("f32") not in (UNKNOWN_CRC, crc32_of(str(output))):
+    """name says whose output it is, under the contract that hw4 takes by itself."""
+    try:
+        expectations = read_expectations(table_beside(str(ROOT / "testcases/cases.tsv")))
+    except TableError as error:
+        raise Failed(str(error), FAILED) from error
+    expected = expectations.of(case, expectations.contracts[0])
+    if expected and crc32_of(str(output)) != expected.crc32:
         raise Failed(f"{case.name}: {name}: the output has not the CRC-32 of the table", FAILED)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""testcases/cases.tsv against the programs: the inputs they generate, and what seq and hw4 make of them under every
-contract, have the CRC-32 that is written there.
+"""testcases/cases.tsv and testcases/expected.tsv against the programs: the inputs they generate, and what seq and hw4
+make of them under every contract, have the CRC-32 that is written there.
 
     python3 tests/program/table_test.py [-v] [TestClass[.test_name]]
 
@@ -21,15 +21,20 @@ from cli_test import NO_GPU, OK, REPO, SANITIZED, generated, run
 
 sys.path.insert(0, str(REPO / "judge"))
 
-from case_table import ARITHMETICS, read_cases, select  # noqa: E402 (the path to it is set above)
+from case_table import read_cases, select  # noqa: E402 (the path to it is set above)
+from expected_table import read_expectations, table_beside  # noqa: E402
 from files import crc32_of  # noqa: E402
+from listing import listing_of  # noqa: E402
 
 TABLE = REPO / "testcases" / "cases.tsv"
 MOST_FLOPS_SANITIZED = 1e8  # sanitizers slow the programs down ten times and more
 
 
 def setUpModule():
+    global CONTRACTS, EXPECTATIONS
     cli_test.setUpModule()
+    CONTRACTS = listing_of(cli_test.PROGRAMS / "hw4").contracts
+    EXPECTATIONS = read_expectations(table_beside(TABLE))
 
 
 def chosen_cases():
@@ -49,15 +54,20 @@ def wrong_input(case):
     return "" if got == case.crc32_in else f"{case.name}: generate: CRC-32 {got}, want {case.crc32_in}"
 
 
-def wrong_output(case, arith, command):
-    """Likewise about what a program makes of it."""
-    name = f"{case.name}: {' '.join(command)} --arith {arith}"
+def expected_of(case, contract):
+    expected = EXPECTATIONS.of(case, contract)
+    return expected.crc32 if expected else "a row of expected.tsv"
+
+
+def wrong_output(case, contract, command, wanted=None):
+    """Likewise about what a program makes of it; wanted: instead of what the table has."""
+    name = f"{case.name}: {' '.join(command)} --contract {contract}"
     with tempfile.TemporaryDirectory(prefix="hw4-table-") as folder:
         out = Path(folder) / "out"
-        done = run(*command, "--arith", arith, input_of(case), out)
+        done = run(*command, "--contract", contract, input_of(case), out)
         if done.returncode != OK:
             return f"{name}: exit code {done.returncode}: {done.stderr.strip()}"
-        got, wanted = crc32_of(out), case.crc32_out(arith)
+        got, wanted = crc32_of(out), wanted or expected_of(case, contract)
     return "" if got == wanted else f"{name}: CRC-32 of the output {got}, want {wanted}"
 
 
@@ -73,8 +83,8 @@ class TableTest(unittest.TestCase):
             self.fail("\n".join(["", *complaints]))
 
     def assert_outputs(self, *command):
-        self.assert_none(in_parallel(wrong_output, [(case, arith, command) for case in chosen_cases()
-                                                    for arith in ARITHMETICS if case.is_defined_under(arith)]))
+        self.assert_none(in_parallel(wrong_output, [(case, contract.name, command) for case in chosen_cases()
+                                                    for contract in CONTRACTS if contract.revision_for(case)]))
 
     def test_generate(self):
         self.assert_none(in_parallel(wrong_input, [(case,) for case in chosen_cases()]))
@@ -92,6 +102,21 @@ class TableTest(unittest.TestCase):
         self.assert_outputs("hw4", "--device", "gpu")
 
 
+class RowsTest(unittest.TestCase):
+    """Which rows expected.tsv has."""
+
+    def test_a_row_for_every_case_and_contract_of_the_revision_that_is_computed(self):
+        wanted = {(case.name, case.operation, contract.name, case.mask): contract.revision_for(case)
+                  for case in read_cases(TABLE) for contract in CONTRACTS if contract.revision_for(case)}
+        self.assertEqual({key: row.revision for key, row in EXPECTATIONS.rows.items()}, wanted)
+
+    def test_in_the_order_of_the_cases_and_contracts(self):
+        names = [case.name for case in read_cases(TABLE)]
+        contracts = [contract.name for contract in CONTRACTS]
+        places = [(names.index(case), contracts.index(contract)) for case, _, contract, _ in EXPECTATIONS.rows]
+        self.assertEqual(places, sorted(places))
+
+
 class WrongTableTest(unittest.TestCase):
     """That the tests above can fail, and what they say then."""
 
@@ -100,25 +125,25 @@ class WrongTableTest(unittest.TestCase):
 
     def test_the_row_as_it_is(self):
         self.assertEqual(wrong_input(self.case), "")
-        for arith in ARITHMETICS:
-            self.assertEqual(wrong_output(self.case, arith, ("seq",)), "")
+        for contract in CONTRACTS:
+            self.assertEqual(wrong_output(self.case, contract.name, ("seq",)), "")
 
     def test_wrong_input(self):
         wrong = dataclasses.replace(self.case, crc32_in="0badc0de")
         self.assertEqual(wrong_input(wrong), f"e01: generate: CRC-32 {self.case.crc32_in}, want 0badc0de")
 
     def test_wrong_outputs(self):
-        for arith in ARITHMETICS:
-            for unknown in ("0badc0de", "-"):
-                wrong = dataclasses.replace(self.case, crc32_outs={**self.case.crc32_outs, arith: unknown})
-                for command in (("seq",), ("hw4", "--device", "cpu")):
-                    self.assertEqual(wrong_output(wrong, arith, command),
-                                     f"e01: {' '.join(command)} --arith {arith}: CRC-32 of the output "
-                                     f"{self.case.crc32_out(arith)}, want {unknown}")
+        for contract in CONTRACTS:
+            right = expected_of(self.case, contract.name)
+            for command in (("seq",), ("hw4", "--device", "cpu")):
+                said = f"{' '.join(command)} --contract {contract.name}: CRC-32 of the output {right}, want"
+                self.assertEqual(wrong_output(self.case, contract.name, command, "0badc0de"), f"e01: {said} 0badc0de")
+                renamed = dataclasses.replace(self.case, name="new")
+                self.assertEqual(wrong_output(renamed, contract.name, command), f"new: {said} a row of expected.tsv")
 
     def test_a_program_that_fails(self):
-        complaint = wrong_output(self.case, ARITHMETICS[0], ("hw4", "--device", "cpu", "--kernel", "none"))
-        self.assertRegex(complaint, r"\Ae01: hw4 --device cpu --kernel none --arith f32: exit code 64: hw4: ")
+        complaint = wrong_output(self.case, CONTRACTS[0].name, ("hw4", "--device", "cpu", "--kernel", "none"))
+        self.assertRegex(complaint, r"\Ae01: hw4 --device cpu --kernel none --contract f32: exit code 64: hw4: ")
 
     def test_all_complaints_are_kept(self):
         wrong = dataclasses.replace(self.case, crc32_in="0badc0de")

@@ -49,7 +49,7 @@ class Workplace(unittest.TestCase):
 class Accuracy(Workplace):
     """PyTorch's part is replaced by a table of errors."""
 
-    def measure(self, errors, limit=None, binaries=BIN, ariths=("f32",)):
+    def measure(self, errors, limit=None, binaries=BIN, contract="f32"):
         """The cases beyond the limit."""
         accuracy = program_as_module(ROOT / "report/accuracy")
         self.compared = []
@@ -61,7 +61,7 @@ class Accuracy(Workplace):
             return errors[len(self.compared) - 1]
 
         accuracy.largest_errors = largest_errors
-        args = argparse.Namespace(bin=binaries, folder=self.dir / "cases", limit=limit, ariths=list(ariths),
+        args = argparse.Namespace(bin=binaries, folder=self.dir / "cases", limit=limit, contract=contract,
                                   cases=select(CASES, ["e03", "e05", "t01"]))
         with contextlib.redirect_stdout(io.StringIO()) as said:
             beyond = accuracy.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
@@ -76,6 +76,7 @@ class Accuracy(Workplace):
         self.assertEqual(cases[1], {"name": "e03", "batches": 3, "tokens": 31, "dim": 32, "largest_errors": errors[1]})
         self.assertEqual(self.compared[1], ("e03-b69771cc.in", 12 + 12 * 3 * 31 * 32, {"hw4": 4 * 3 * 31 * 32}, "cpu"))
         self.assertTrue(self.document()["complete"])
+        self.assertRegex(self.document()["revisions"]["hw4"], r"\Af32\.forward/\d+\Z")
         self.assertIn("\ne03      3.00e-06    1.00e-06\n", self.said)
 
     def test_limits(self):
@@ -85,17 +86,19 @@ class Accuracy(Workplace):
         self.assertEqual(self.measure(errors, limit=0.5), ["e03", "e05"])
         self.assertIn("BEYOND 0.5", self.said)
 
-    def test_both_contracts(self):
+    def test_all_contracts(self):
         errors = [{"hw4": 1e-6, "hw4_fixed": 2e-6, "naive": 3e-6}, {"hw4": 1e-6, "hw4_fixed": 1e-6, "naive": 1e-6},
                   {"hw4": 1e-6, "hw4_fixed": math.nan, "naive": 1e-6}]
-        self.assertEqual(self.measure(errors, limit=1e-5, ariths=("f32", "fixed")), ["e05"])
+        self.assertEqual(self.measure(errors, limit=1e-5, contract="all"), ["e05"])
         self.assertEqual(self.compared[1][2], {"hw4": 4 * 3 * 31 * 32, "hw4_fixed": 4 * 3 * 31 * 32})
         self.assertNotEqual(*self.outputs)  # each contract has bytes of its own
         self.assertEqual(self.document()["cases"][0]["largest_errors"], errors[0])
         self.assertRegex(self.said, r"^case +hw4 +hw4_fixed +naive ")
         self.assertIn("\ne03      1.00e-06    1.00e-06    1.00e-06\n", self.said)
-        self.assertEqual(self.measure(errors, ariths=("fixed",)), [])
+        self.assertEqual(list(self.document()["revisions"]), ["hw4", "hw4_fixed"])
+        self.assertEqual(self.measure(errors, contract="fixed"), [])
         self.assertEqual(list(self.compared[0][2]), ["hw4_fixed"])
+        self.assertEqual(list(self.document()["revisions"]), ["hw4_fixed"])
 
     def test_failures(self):
         (self.dir / "testcases").mkdir()
@@ -106,12 +109,14 @@ class Accuracy(Workplace):
         (self.dir / "hw4").chmod(0o755)
         with self.assertRaisesRegex(Failed, "hw4: it broke"):
             self.measure([], binaries=self.dir)
+        with self.assertRaisesRegex(Failed, "--contract 'f64': need f32, fixed or all") as refused:
+            self.measure([], contract="f64")
+        self.assertEqual(refused.exception.code, 2)
         self.assertEqual(self.compared, [])
 
     def test_without_pytorch(self):
-        self.assertEqual(self.run_program("accuracy", exit_code=69).stderr, "accuracy: needs PyTorch: not here\n")
+        self.assertEqual(self.run_program("accuracy", "--arith", "fixed", exit_code=69).stderr, "accuracy: needs PyTorch: not here\n")
         self.run_program("accuracy", "t99", exit_code=2)
-        self.run_program("accuracy", "--arith", "f64", exit_code=2)
 
 
 class Distributions(Workplace):
@@ -127,7 +132,7 @@ class Distributions(Workplace):
         distributions.drawn = lambda name, shape: drawn.append((name, shape))
         distributions.computed = lambda args, folder, name, shape, values: "results"
         distributions.errors_of = lambda values, ours, device, peers: self.ERRORS
-        args = argparse.Namespace(bin=BIN, device="cpu", distributions=["uniform", "powers"])
+        args = argparse.Namespace(bin=BIN, device="cpu", contract="all", distributions=["uniform", "powers"])
         with contextlib.redirect_stdout(io.StringIO()) as said:
             distributions.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
         self.said = said.getvalue()
@@ -138,6 +143,7 @@ class Distributions(Workplace):
         self.assertEqual(self.measure(), [("uniform", small), ("powers", small), ("uniform", large), ("powers", large)])
         document = self.document()
         self.assertTrue(document["complete"])
+        self.assertEqual(list(document["revisions"]), ["hw4", "hw4_fixed"])
         cases = document["cases"]
         self.assertEqual([(case["distribution"], case["dim"]) for case in cases],
                          [("uniform", 64), ("powers", 64), ("uniform", 128), ("powers", 128)])
@@ -190,7 +196,7 @@ class DistributionsByTorch(Workplace):
         self.assertEqual(errors.record(), {"largest": 1.0, "largest_of_row": 0.2, "rms": math.sqrt(1.25 / 6)})
 
     def test_a_whole_run(self):
-        args = argparse.Namespace(bin=BIN, device="cpu", distributions=["uniform", "normal"])
+        args = argparse.Namespace(bin=BIN, device="cpu", contract="all", distributions=["uniform", "normal"])
         with contextlib.redirect_stdout(io.StringIO()):
             self.module.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
         for case in self.document()["cases"]:

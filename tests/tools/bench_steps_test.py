@@ -14,10 +14,8 @@ BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
 KERNELS = ("plain_rows", "padded_tiles", "drawn_tiles")
 # Leaves what it is asked for in the file `calls` and computes on the CPU.
 HW4 = """
-if [ "$1" = --list-kernels ]; then
-    for kernel in {kernels}; do echo "gpu  $kernel   f32    an idea"; done
-    echo "gpu  of_fixed   fixed  not of this ladder"
-    echo "cpu  neon   another"
+if [ "$*" = "--list-kernels --json" ]; then
+    cat {dir}/list.json
     exit
 fi
 echo "$*" | sed 's/ --json.*//' >> {dir}/calls
@@ -27,6 +25,16 @@ kernel=$2
 shift 2
 {bin}/hw4 --device cpu "$@"
 """
+
+
+def listing(kernels):
+    """With kernels of other ladders beside them."""
+    others = [("gpu", "backwards", "backward", "f32"), ("gpu", "of_fixed", "forward", "fixed"),
+              ("cpu", "neon", "forward", "f32")]
+    contracts = [{"name": name, "compared": "bytes", "most_columns": None, "computes": []} for name in ("f32", "fixed")]
+    rows = [*(("gpu", kernel, "forward", "f32") for kernel in kernels), *others]
+    return {"contracts": contracts, "kernels": [dict(zip(("device", "name", "operation", "contract"), row))
+                                                for row in rows]}
 
 
 class BenchSteps(unittest.TestCase):
@@ -40,7 +48,8 @@ class BenchSteps(unittest.TestCase):
 
     def hw4(self, first="", kernels=KERNELS):
         path = self.dir / "hw4"
-        path.write_text("#!/bin/sh\n" + HW4.format(dir=self.dir, bin=BIN, first=first, kernels=" ".join(kernels)))
+        path.write_text("#!/bin/sh\n" + HW4.format(dir=self.dir, bin=BIN, first=first))
+        (self.dir / "list.json").write_text(json.dumps(listing(kernels)))
         path.chmod(0o755)
 
     def bench(self, *args, exit_code=0):
@@ -99,6 +108,8 @@ class BenchSteps(unittest.TestCase):
         self.assertFalse(self.document()["complete"])
         self.hw4(kernels=())
         self.assertIn("this hw4 has no GPU kernels\n", self.bench(exit_code=69).stderr)
+        (self.dir / "list.json").write_text("none")
+        self.assertIn("not a list of contracts and kernels\n", self.bench(exit_code=70).stderr)
         (self.dir / "hw4").unlink()
         self.assertIn("hw4 is not there; make all builds it\n", self.bench(exit_code=69).stderr)
 

@@ -27,39 +27,57 @@ JUDGE = os.path.join(ROOT, "judge", "judge")
 UPDATE = os.path.join(ROOT, "testcases", "update")
 COMPARE = os.path.join(BIN, "judge", "compare")
 GENERATE = os.path.join(BIN, "testcases", "generate")
+HW4 = os.path.join(BIN, "hw4")
 SEQ = os.path.join(BIN, "seq")
 
-HEADER = "name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in\tcrc32_out_f32"
-BOTH_HEADER = HEADER + "\tcrc32_out_fixed"
+HEADER = "name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in"
+EXPECTED_HEADER = "case\toperation\tcontract\tmask\trevision\texpected"
 SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
 PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
 
 FIXTURES = None  # NAME.in, NAME.out and NAME.fixed.out of every case in SHAPES
-ROWS = {}  # and their rows of the table
-BOTH_ROWS = {}  # likewise, with the column of the contract fixed
+ROWS = {}  # their rows of the table of cases
+CRCS = {}  # those of their outputs, by name and contract
+REVISIONS = {}  # of the contracts that hw4 lists, by name, the default first
 
 
 def setUpModule():
     global FIXTURES
     FIXTURES = tempfile.mkdtemp(prefix="judge_test-")
     unittest.addModuleCleanup(shutil.rmtree, FIXTURES)
+    listed = subprocess.run([HW4, "--list-kernels", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    for contract in json.loads(listed)["contracts"]:
+        REVISIONS[contract["name"]] = contract["computes"][0]["revision"]
     for name, (batches, tokens, dim) in SHAPES.items():
-        case_input, output = fixture(name, ".in"), fixture(name, ".out")
+        case_input = fixture(name, ".in")
         subprocess.run([GENERATE, "--shape", f"{batches},{tokens},{dim}", "--seed", "7", case_input], check=True)
-        subprocess.run([SEQ, case_input, output], check=True, stdout=subprocess.DEVNULL)
-        ROWS[name] = row(name, crc_in=crc_of(read(case_input)), crc_out=crc_of(read(output)))
-        output = fixture(name, ".fixed.out")
-        subprocess.run([SEQ, "--arith", "fixed", case_input, output], check=True, stdout=subprocess.DEVNULL)
-        BOTH_ROWS[name] = f"{ROWS[name]}\t{crc_of(read(output))}"
+        ROWS[name] = row(name, crc_in=crc_of(read(case_input)))
+        for contract, suffix in (("f32", ".out"), ("fixed", ".fixed.out")):
+            output = fixture(name, suffix)
+            subprocess.run([SEQ, "--contract", contract, case_input, output], check=True, stdout=subprocess.DEVNULL)
+            CRCS[name, contract] = crc_of(read(output))
 
 
 def fixture(name, suffix):
     return os.path.join(FIXTURES, name + suffix)
 
 
-def row(name, crc_in, crc_out, shape=None, kind="uniform", limit="5"):
+def row(name, crc_in, shape=None, kind="uniform", limit="5"):
     batches, tokens, dim = shape or SHAPES[name]
-    return f"{name}\t{batches}\t{tokens}\t{dim}\t{kind}\t7\t{limit}\t{crc_in}\t{crc_out}"
+    return f"{name}\t{batches}\t{tokens}\t{dim}\t{kind}\t7\t{limit}\t{crc_in}"
+
+
+def expected_row(name, contract="f32", crc=None, revision=None):
+    return (f"{name}\tforward\t{contract}\tnone\t{revision or REVISIONS[contract]}\t"
+            f"{crc or CRCS[name, contract]}")
+
+
+def expected_rows():
+    return [expected_row(name, contract) for name, contract in CRCS]
+
+
+def crc_in_of(name):
+    return ROWS[name].split("\t")[-1]
 
 
 def read(path):
@@ -108,12 +126,16 @@ class Workplace(unittest.TestCase):
         self.cases = self.path("cases")
         os.mkdir(self.cases)
         self.write_table(*ROWS.values())
+        self.write_expected(*expected_rows())
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
     def write_table(self, *rows, header=HEADER):
         self.table = write(self.path("table.tsv"), "\n".join(["# a remark", header, *rows, ""]).encode())
+
+    def write_expected(self, *rows, header=EXPECTED_HEADER):
+        self.expected = write(self.path("expected.tsv"), "\n".join(["# a remark", header, *rows, ""]).encode())
 
     def program(self, name, body):
         """An executable Python script; it knows MARK, a file to leave traces in."""
@@ -134,7 +156,7 @@ class Workplace(unittest.TestCase):
 
     def fake_bin(self, **programs):
         """A --bin folder with the given programs; those given as True are the real ones."""
-        places = {"seq": "seq", "generate": "testcases/generate", "compare": "judge/compare"}
+        places = {"hw4": "hw4", "seq": "seq", "generate": "testcases/generate", "compare": "judge/compare"}
         for name, body in programs.items():
             if body is True:
                 target = self.path(os.path.join("bin", places[name]))
@@ -166,13 +188,13 @@ class Workplace(unittest.TestCase):
 class Verdicts(Workplace):
     def test_accepted(self):
         said = self.expect("AC", hw4="put(GOOD)", exit_code=0)
-        self.assertRegex(said, r"\(2, 3, 4\) +\d+\.\d{3} s +limit 5 s +bytes: CRC-32 " + ROWS["a1"].split("\t")[-1])
+        self.assertRegex(said, r"\(2, 3, 4\) +\d+\.\d{3} s +limit 5 s +bytes: CRC-32 " + CRCS["a1", "f32"])
 
     def test_wrong_answer_is_explained_by_compare(self):
         said = self.expect("WA", hw4="put(GOOD[:20] + b'\\0\\0\\0\\1' + GOOD[24:])")
         wrong = read(fixture("a1", ".out"))
         wrong = wrong[:20] + b"\0\0\0\1" + wrong[24:]
-        self.assertIn(f"bytes: CRC-32 {crc_of(wrong)}, expected {ROWS['a1'].split()[-1]}", said)
+        self.assertIn(f"bytes: CRC-32 {crc_of(wrong)}, expected {CRCS['a1', 'f32']}", said)
         self.assertRegex(said, r"\n {4,}different \(rule: bytes\): 1 of 24 values")
         self.assertRegex(said, r"\n {4,}first: batch 0, row 1, column 1: .*byte offset 20")
 
@@ -180,7 +202,8 @@ class Verdicts(Workplace):
         shape = (1, 131072, 1)
         case_input = self.path("dear.in")
         subprocess.run([GENERATE, "--shape", "1,131072,1", "--seed", "7", case_input], check=True)
-        self.write_table(row("dear", crc_of(read(case_input)), "00000000", shape=shape))
+        self.write_table(row("dear", crc_of(read(case_input)), shape=shape))
+        self.write_expected(expected_row("dear", crc="00000000"))
         write(fixture("dear", ".out"), bytes(4 * 131072))
         self.addCleanup(os.remove, fixture("dear", ".out"))
         done = self.run_judge("dear")
@@ -256,18 +279,19 @@ class JudgeErrors(Workplace):
         return said
 
     def test_unknown_crcs_never_pass(self):
-        crc_in, crc_out = ROWS["a1"].split("\t")[-2:]
-        self.write_table(row("a1", "-", crc_out))
-        self.assertIn("the table has no crc32_in;", self.expect_error())
-        self.write_table(row("a1", crc_in, "-"))
-        self.assertIn("the table has no crc32_out_f32;", self.expect_error())
+        self.write_table(row("a1", "-"))
+        self.assertIn("the table has no crc32_in; testcases/update a1 makes it\n", self.expect_error())
+        self.write_table(ROWS["a1"])
+        self.write_expected(expected_row("a2"), expected_row("a1", "fixed"))
+        self.assertIn("expected.tsv has no forward of a1 under f32; testcases/update a1 makes it\n",
+                      self.expect_error())
         self.expect_error("--atol", "1")
 
     def test_input_of_the_wrong_crc_names_both(self):
         changed = bytearray(read(fixture("a1", ".in")))
         changed[40] ^= 1
         write(os.path.join(self.cases, "a1.in"), changed)
-        self.assertIn(f"has CRC-32 {crc_of(changed)}, the table says {ROWS['a1'].split()[-2]}", self.expect_error())
+        self.assertIn(f"has CRC-32 {crc_of(changed)}, the table says {crc_in_of('a1')}", self.expect_error())
 
     def test_input_of_the_wrong_size(self):
         write(os.path.join(self.cases, "a1.in"), read(fixture("a1", ".in"))[:-4])
@@ -279,7 +303,7 @@ class JudgeErrors(Workplace):
         self.assertIn("cannot generate the input: exit code 74: generate: disk full", said)
 
     def test_table_that_seq_does_not_confirm(self):
-        self.write_table(row("a1", ROWS["a1"].split("\t")[-2], "12345678"))
+        self.write_expected(expected_row("a1", crc="12345678"))
         said = self.expect_error(hw4="put(GOOD)")
         self.assertIn(f"has CRC-32 {crc_of(read(fixture('a1', '.out')))}, the table says 12345678", said)
 
@@ -289,7 +313,7 @@ class JudgeErrors(Workplace):
         self.assertIn("seq could not make the expected output: exit code 70: seq: no", said)
 
     def test_one_error_among_passes_is_a_failure_of_that_case_only(self):
-        self.write_table(ROWS["a1"], row("a2", "-", "-"))
+        self.write_table(ROWS["a1"], row("a2", "-"))
         done = self.run_judge()
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
 
@@ -358,80 +382,180 @@ class JudgeErrors(Workplace):
         self.assertIn("judge: ", done.stderr)
 
 
-class Arithmetics(Workplace):
+class Contracts(Workplace):
     # A program that computes under both, and one that has never heard of the option.
-    OBEDIENT = ("ARITH = sys.argv[sys.argv.index('--arith') + 1]\nmark(ARITH)\n"
-                "SUFFIX = '.out' if ARITH == 'f32' else '.fixed.out'\n"
+    OBEDIENT = ("CONTRACT = sys.argv[sys.argv.index('--contract') + 1]\nmark(CONTRACT)\n"
+                "SUFFIX = '.out' if CONTRACT == 'f32' else '.fixed.out'\n"
                 "put(open(sys.argv[0][:-len('fake_hw4')] + 'good/' + NAME + SUFFIX, 'rb').read())")
     IGNORANT = "mark(' '.join(sys.argv[1:-2]))\nput(GOOD)"
 
     def setUp(self):
         super().setUp()
         os.symlink(FIXTURES, self.path("good"))
-        self.write_table(*BOTH_ROWS.values(), header=BOTH_HEADER)
 
     def test_hw4_is_not_told_unless_it_was_asked_for(self):
         self.expect("AC", hw4=self.IGNORANT, exit_code=0)
-        self.expect("AC", "--arith", "f32", hw4=self.IGNORANT, exit_code=0)
-        self.assertEqual(self.marks(), ["", "--arith f32"])
+        self.expect("AC", "--contract", "f32", hw4=self.IGNORANT, exit_code=0)
+        self.assertEqual(self.marks(), ["", "--contract f32"])
 
-    def test_fixed_is_decided_by_its_own_column(self):
-        said = self.expect("AC", "--arith", "fixed", hw4=self.OBEDIENT, exit_code=0)
-        self.assertRegex(said, r"\AAC +a1 +fixed +\(2, 3, 4\) .*CRC-32 " + BOTH_ROWS["a1"].split()[-1])
-        said = self.expect("WA", "--arith", "fixed", hw4="put(GOOD)")
-        expected, got = BOTH_ROWS["a1"].split()[-1], BOTH_ROWS["a1"].split()[-2]
-        self.assertIn(f"bytes: CRC-32 {got}, expected {expected}", said)
+    def test_the_option_by_its_old_name(self):
+        self.expect("AC", "--arith", "fixed", hw4=self.OBEDIENT, exit_code=0)
+        self.assertEqual(self.run_judge("--arith", "both", "a*", hw4=self.OBEDIENT).returncode, 0)
+        self.assertEqual(self.marks(), ["fixed", *["f32", "fixed"] * 2])
+
+    def test_fixed_is_decided_by_its_own_row(self):
+        said = self.expect("AC", "--contract", "fixed", hw4=self.OBEDIENT, exit_code=0)
+        self.assertRegex(said, r"\AAC +a1 +fixed +\(2, 3, 4\) .*CRC-32 " + CRCS["a1", "fixed"])
+        said = self.expect("WA", "--contract", "fixed", hw4="put(GOOD)")
+        self.assertIn(f"bytes: CRC-32 {CRCS['a1', 'f32']}, expected {CRCS['a1', 'fixed']}", said)
         self.assertRegex(said, r"\n {4,}different \(rule: bytes\): \d+ of 24 values")
 
-    def test_both_judges_each_case_twice(self):
-        done = self.run_judge("--arith", "both", "a*", hw4=self.OBEDIENT)
+    def test_all_judges_each_case_under_each(self):
+        done = self.run_judge("--contract", "all", "a*", hw4=self.OBEDIENT)
         self.assertEqual([line.split()[:3] for line in done.stdout.splitlines()[:4]],
-                         [["AC", name, arith] for name in ("a1", "a2") for arith in ("f32", "fixed")])
+                         [["AC", name, contract] for name in ("a1", "a2") for contract in ("f32", "fixed")])
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "4 passed, 0 failed"))
         self.assertEqual(self.marks(), ["f32", "fixed"] * 2)
 
-    def test_both_in_the_reports(self):
+    def test_all_in_the_reports(self):
         files = self.path("run.json"), self.path("run.xml")
-        self.run_judge("--arith", "both", "--json", files[0], "--junit", files[1], "a1", hw4=self.OBEDIENT)
+        self.run_judge("--contract", "all", "--json", files[0], "--junit", files[1], "a1", hw4=self.OBEDIENT)
         with open(files[0], encoding="utf-8") as file:
             cases = json.load(file)["cases"]
-        self.assertEqual([(case["contract"], case["crc32_out_expected"]) for case in cases],
-                         list(zip(("f32", "fixed"), BOTH_ROWS["a1"].split()[-2:])))
+        self.assertEqual([(case["contract"], case["revision"], case["crc32_out_expected"]) for case in cases],
+                         [(contract, REVISIONS[contract], CRCS["a1", contract]) for contract in ("f32", "fixed")])
         tests = ElementTree.parse(files[1]).getroot().iter("testcase")
         self.assertEqual([(test.get("classname"), test.get("name")) for test in tests],
                          [("hw4", "a1"), ("hw4.fixed", "a1")])
 
-    def test_both_keep_their_outputs_apart(self):
-        self.run_judge("--arith", "both", "--keep", "a1", hw4=self.OBEDIENT)
+    def test_all_keep_their_outputs_apart(self):
+        self.run_judge("--contract", "all", "--keep", "a1", hw4=self.OBEDIENT)
         self.assertEqual(sorted(os.listdir(self.cases)), ["a1.fixed.out", "a1.in", "a1.out"])
         for name in ("a1.fixed.out", "a1.out"):
             self.assertEqual(read(os.path.join(self.cases, name)), read(os.path.join(FIXTURES, name)))
 
     def test_given_expected_outputs_are_the_contracts_own(self):
-        arguments = ["--arith", "fixed", "--expected", FIXTURES, "--bin", self.fake_bin(generate=True, compare=True)]
+        arguments = ["--contract", "fixed", "--expected", FIXTURES, "--bin",
+                     self.fake_bin(generate=True, compare=True)]
         self.assertIn("first: batch 0", self.expect("WA", *arguments, hw4="put(bytes(96))"))
         self.expect("AC", "--atol", "0", *arguments, hw4=self.OBEDIENT, exit_code=0)
 
-    def test_an_unknown_crc_is_an_error_of_its_contract_alone(self):
-        self.write_table(ROWS["a1"] + "\t-", header=BOTH_HEADER)
-        done = self.run_judge("--arith", "both", hw4=self.OBEDIENT)
-        self.assertRegex(done.stdout, r"\AAC +a1 +f32 .*\nJE +a1 +fixed .*the table has no crc32_out_fixed; "
-                                      r"testcases/update a1 makes them\n")
+    def test_a_missing_row_is_an_error_of_its_contract_alone(self):
+        self.write_table(ROWS["a1"])
+        self.write_expected(expected_row("a1"))
+        done = self.run_judge("--contract", "all", hw4=self.OBEDIENT)
+        self.assertRegex(done.stdout, r"\AAC +a1 +f32 .*\nJE +a1 +fixed .*expected.tsv has no forward of a1 under "
+                                      r"fixed; testcases/update a1 makes it\n")
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
         self.assertEqual(self.marks(), ["f32"])
 
-    def test_a_table_may_know_nothing_of_fixed(self):
-        self.write_table(*ROWS.values())
-        said = self.expect("JE", "--arith", "fixed", hw4=self.OBEDIENT, exit_code=2)
-        self.assertIn("the table has no crc32_out_fixed;", said)
+    def test_a_case_that_a_contract_does_not_take(self):
+        self.write_table(row("wide", "00000000", shape=(1, 2, 257)))
+        done = self.run_judge("--contract", "fixed", "wide", hw4=self.OBEDIENT)
+        self.assertRegex(done.stdout, r"\AJE +wide +fixed .* d = 257, and fixed takes d up to 256\n")
+        self.assertEqual((done.returncode, self.marks()), (2, []))
+
+    def test_contract_that_there_is_not(self):
+        for name in ("f64", "", "F32"):
+            with self.subTest(name):
+                done = self.run_judge("--contract", name)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertEqual(done.stderr, f"judge: --contract '{name}': need f32, fixed or all\n")
 
     def test_fail_fast_ends_between_the_contracts(self):
-        done = self.run_judge("--arith", "both", "--fail-fast", "a1", hw4="put(GOOD[::-1])")
+        done = self.run_judge("--contract", "all", "--fail-fast", "a1", hw4="put(GOOD[::-1])")
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines() if line[:1] in "WS"], ["WA", "SKIP"])
 
-    def test_real_hw4_passes_under_both(self):
-        done = self.run_judge("--hw4", os.path.join(BIN, "hw4"), "--device", "cpu", "--arith", "both")
+    def test_real_hw4_passes_under_all(self):
+        done = self.run_judge("--hw4", HW4, "--device", "cpu", "--contract", "all")
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"), done.stdout)
+
+
+class ListedContracts(Workplace):
+    """The contracts that there are: those of hw4 in --bin, or where it lists none, those of expected.tsv."""
+
+    def fake_listing(self, body, **contract):
+        """A --bin folder whose hw4 lists two contracts and else does what `body` says."""
+        computes = [{"operation": "forward", "revision": "old.forward/3", "masks": ["none"]}]
+        contracts = [{"name": "old", "compared": "bytes", "most_columns": None, "computes": computes},
+                     {"name": "new", "compared": "bytes", "most_columns": None, "computes": computes, **contract}]
+        document = json.dumps({"contracts": contracts, "kernels": []})
+        return self.fake_bin(generate=True, compare=True, seq=True, hw4=(
+            f"if '--list-kernels' in sys.argv:\n    print({document!r})\n    sys.exit()\n"
+            f"NAME = os.path.basename(sys.argv[-2])[:-3]\n"
+            f"GOOD = open({FIXTURES!r} + '/' + NAME + '.out', 'rb').read()\n{body}"))
+
+    def judge_listed(self, folder, *arguments, code):
+        command = [sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    PUT = "mark(' '.join(sys.argv[1:-2]))\nopen(sys.argv[-1], 'wb').write(GOOD)"
+
+    def expect_of_old(self, revision):
+        rows = (expected_row("a1", crc=CRCS["a1", "f32"], revision=revision) for _ in range(2))
+        self.write_expected(*(text.replace("f32", name, 1) for text, name in zip(rows, ("old", "new"))))
+
+    def test_the_program_names_them(self):
+        folder = self.fake_listing(self.PUT)
+        self.expect_of_old("old.forward/3")
+        said = self.judge_listed(folder, "--contract", "all", "a1", code=0)
+        self.assertEqual([line.split()[:3] for line in said.splitlines()[:2]],
+                         [["AC", "a1", "old"], ["AC", "a1", "new"]])
+        self.assertIn("need old, new or all", self.judge_listed(folder, "--contract", "f32", code=2))
+        self.judge_listed(folder, "a1", code=0)
+        self.assertEqual(self.marks(), ["--contract old", "--contract new", ""])
+
+    def test_another_revision_than_the_table_has(self):
+        folder = self.fake_listing(self.PUT)
+        self.expect_of_old("old.forward/2")
+        said = self.judge_listed(folder, "a1", code=2)
+        self.assertRegex(said, r"\AJE +a1 .* expected\.tsv has old\.forward/2, this hw4 computes old\.forward/3; "
+                               r"testcases/update a1 makes it again\n")
+        self.assertEqual(self.marks(), [])
+
+    def test_a_program_from_elsewhere_has_no_revisions(self):
+        folder = self.fake_listing(self.PUT)
+        self.expect_of_old("old.forward/2")
+        self.judge_listed(folder, "--hw4", self.fake_hw4("put(GOOD)"), "a1", code=0)
+        self.assertIn("JE", self.judge_listed(folder, "--hw4", os.path.join(folder, "hw4"), "a1", code=2))
+
+    def test_what_the_program_does_not_compute(self):
+        folder = self.fake_listing(self.PUT, computes=[{"operation": "forward", "revision": "new.forward/1",
+                                                        "masks": ["causal"]}])
+        self.expect_of_old("old.forward/3")
+        self.assertIn("expected.tsv has old.forward/3, this hw4 computes none;",
+                      self.judge_listed(folder, "--contract", "new", "a1", code=2))
+
+    def test_a_contract_that_bytes_do_not_decide(self):
+        folder = self.fake_listing(self.PUT, compared="bound")
+        self.expect_of_old("old.forward/3")
+        for asked in ("new", "all"):
+            said = self.judge_listed(folder, "--contract", asked, "a1", code=2)
+            self.assertEqual(said, "judge: contract new is compared by a bound, and nothing here can do that yet: "
+                                   "need one compared by its bytes\n")
+        self.judge_listed(folder, "--contract", "old", "a1", code=0)
+
+    def test_without_a_program_of_ours_the_table_names_them(self):
+        folder = self.fake_bin(generate=True, compare=True, seq=True)
+        done = self.run_judge("--bin", folder, "--contract", "all", "a1")
+        self.assertEqual([line.split()[:3] for line in done.stdout.splitlines() if line[0] in "AW"],
+                         [["AC", "a1", "f32"], ["WA", "a1", "fixed"]])
+        self.assertIn("need f32, fixed or all", self.run_judge("--bin", folder, "--contract", "f64").stderr)
+        self.write_expected()
+        self.assertIn("expected.tsv: no rows, so no contract is known", self.run_judge("--bin", folder).stderr)
+
+    def test_a_program_that_lists_nothing_is_judged_by_the_table(self):
+        computing = f"open(sys.argv[-1], 'wb').write(open({fixture('a1', '.out')!r}, 'rb').read())"
+        for body in ("sys.exit(3)", "print('kernels')", "print('{}')", "print('{\"contracts\": 3}')"):
+            with self.subTest(body):
+                listing = f"if '--json' in sys.argv:\n    open('--json', 'w'); {body}; sys.exit()\n"
+                folder = self.fake_bin(generate=True, hw4=listing + computing)
+                self.assertIn("1 passed", self.judge_listed(folder, "a1", code=0))
+                self.assertFalse(os.path.exists("--json"))  # what it was asked in is a folder of its own
+                shutil.rmtree(folder)
 
 
 class Tables(Workplace):
@@ -445,9 +569,9 @@ class Tables(Workplace):
         for rows, header, message in (
                 ([good], HEADER.replace("limit_s", "limit"), "no column limit_s"),
                 ([good, good], HEADER, "two rows are named a1"),
-                ([good.rsplit("\t", 1)[0]], HEADER, "short row"),
+                ([good.rsplit("\t", 1)[0]], HEADER, "table.tsv: short row"),
                 ([good.replace("\t2\t", "\tx\t", 1)], HEADER, "B is 'x'"),
-                ([good[:-1]], HEADER, "crc32_out_f32 is"),
+                ([good[:-1]], HEADER, "crc32_in is"),
                 (["../" + good], HEADER, "the name '../a1', need letters"),
                 (["/tmp/" + good], HEADER, "the name '/tmp/a1', need letters"),
                 (["-" + good], HEADER, "the name '-a1', need letters"),
@@ -459,6 +583,24 @@ class Tables(Workplace):
                 done = self.run_judge()
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(message, done.stderr)
+
+    def test_bad_tables_of_what_is_expected(self):
+        good = expected_row("a1")
+        for rows, header, message in (
+                ([good], EXPECTED_HEADER.replace("revision", "version"), "no column revision"),
+                ([good, good], EXPECTED_HEADER, "two rows are of a1 forward f32 none"),
+                ([good.rsplit("\t", 1)[0]], EXPECTED_HEADER, "expected.tsv: short row"),
+                ([good[:-1]], EXPECTED_HEADER, "a1: expected is '"),
+                ([expected_row("a1", crc="-")], EXPECTED_HEADER, "a1: expected is '-'"),
+                ([expected_row("a1", revision="f32")], EXPECTED_HEADER, "revision is 'f32', need one like f32.")):
+            with self.subTest(message):
+                self.write_expected(*rows, header=header)
+                done = self.run_judge()
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(message, done.stderr)
+        os.remove(self.expected)
+        self.assertIn("expected.tsv: cannot read the table", self.run_judge().stderr)
+        self.assertEqual(self.run_judge("--list").returncode, 0)
 
     def test_globs_choose_in_the_order_of_the_table(self):
         for patterns, names in ((["a*"], ["a1", "a2"]), (["b1", "a?", "a1"], ["a1", "a2", "b1"]), (["[!a]1"], ["b1"])):
@@ -606,13 +748,14 @@ class CourseRule(Workplace):
 
 
 class Points(Workplace):
-    def judged(self, failing, names="t*"):
-        crc_in, crc_out = ROWS["b1"].split("\t")[-2:]
-        self.write_table(*(row(f"t{number:02}", crc_in, crc_out, shape=SHAPES["b1"]) for number in range(1, 31)))
+    def judged(self, failing, chosen="t*"):
+        names = [f"t{number:02}" for number in range(1, 31)]
+        self.write_table(*(row(name, crc_in_of("b1"), shape=SHAPES["b1"]) for name in names))
+        self.write_expected(*(expected_row(name, crc=CRCS["b1", "f32"]) for name in names))
         good = read(fixture("b1", ".out"))
         body = f"NAME = os.path.basename(sys.argv[1])[1:3]\n" \
                f"open(sys.argv[2], 'wb').write({good!r} if int(NAME) > {failing} else b'')"
-        done = self.run_judge("--hw4", self.program("one_value", body), names)
+        done = self.run_judge("--hw4", self.program("one_value", body), chosen)
         self.assertEqual(done.returncode, 1 if failing else 0)
         return done.stdout
 
@@ -641,6 +784,9 @@ class Reports(Workplace):
         self.assertEqual(document["summary"], {"passed": 1, "failed": 1, "skipped": 1, "points": None})
         first, second, third = document["cases"]
         self.assertEqual((first["name"], first["verdict"], first["rule"]), ("a1", "AC", "bytes"))
+        self.assertEqual([first[field] for field in ("operation", "contract", "revision", "mask")],
+                         ["forward", "f32", REVISIONS["f32"], "none"])
+        self.assertEqual(first["crc32_out_expected"], CRCS["a1", "f32"])
         self.assertEqual([first["B"], first["N"], first["d"], first["limit_s"]], [2, 3, 4, 5.0])
         self.assertEqual([sample["exit_code"] for sample in first["samples"]], [0, 0])
         times = [sample["wall_s"] for sample in first["samples"]]
@@ -682,7 +828,7 @@ class Reports(Workplace):
                 os.remove(path)
 
     def test_junit(self):
-        self.write_table(ROWS["a1"], ROWS["a2"], row("b1", "-", "-"))
+        self.write_table(ROWS["a1"], ROWS["a2"], row("b1", "-"))
         path = self.path("run.xml")
         self.run_judge("--junit", path, hw4="put(GOOD) if NAME == 'a1' else "
                                             "(sys.stderr.write('<bad & \\x01 worse>'), sys.exit(1))")
@@ -882,65 +1028,109 @@ class Update(Workplace):
         return done
 
     def unknown(self, name):
-        return row(name, "-", "-")
+        return row(name, "-")
 
     def table_text(self):
         return read(self.table).decode()
 
-    def test_writes_the_two_columns_and_nothing_else(self):
+    def expected_text(self):
+        return read(self.expected).decode()
+
+    def test_writes_its_column_and_rows_and_nothing_else(self):
         parts = ["# first\n", HEADER + "\n", "{a1}\n", "\n# between\n", "{a2}\r\n", "{b1}"]
         before = "".join(parts).format(a1=self.unknown("a1"), a2=self.unknown("a2"), b1=self.unknown("b1"))
         write(self.table, before.encode())
         os.chmod(self.table, 0o640)
+        of_b1 = expected_row("b1", crc="00000000")
+        write(self.expected, f"# first\n{EXPECTED_HEADER}\tremark\n\n{expected_row('a1', crc='00000000')}\tkept\r\n"
+                             f"# between\n{of_b1}\tkept".encode())
+        os.chmod(self.expected, 0o640)
         self.assertEqual(self.run_update("a*", "--jobs", "2").returncode, 0)
         after = "".join(parts).format(a1=ROWS["a1"], a2=ROWS["a2"], b1=self.unknown("b1"))
         self.assertEqual(self.table_text(), after)
-        self.assertEqual(os.stat(self.table).st_mode & 0o777, 0o640)
-        self.assertEqual(sorted(os.listdir(self.folder)), ["cases", "table.tsv"])
+        new = "\n".join([expected_row("a1", "fixed"), expected_row("a2"), expected_row("a2", "fixed")])
+        self.assertEqual(self.expected_text(), f"# first\n{EXPECTED_HEADER}\tremark\n\n{expected_row('a1')}\tkept\r\n"
+                                               f"{new}\n# between\n{of_b1}\tkept")
+        for table in (self.table, self.expected):
+            self.assertEqual(os.stat(table).st_mode & 0o777, 0o640)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["cases", "expected.tsv", "table.tsv"])
+
+    def test_new_rows_come_in_the_order_of_the_cases(self):
+        self.write_expected()
+        self.assertEqual(self.run_update("b1").returncode, 0)
+        self.assertEqual(self.run_update("a2", "a1").returncode, 0)
+        self.assertEqual(self.expected_text().splitlines()[2:], expected_rows())
 
     def test_check_writes_nothing(self):
         self.assertEqual(self.run_update("--check").returncode, 0)
-        crc_in, crc_out = ROWS["a2"].split("\t")[-2:]
-        for wrong, message in ((row("a2", "00000000", crc_out), f"crc32_in is 00000000 in the table, {crc_in} made"),
-                               (row("a2", crc_in, "-"), f"crc32_out_f32 is - in the table, {crc_out} made")):
-            self.write_table(ROWS["a1"], wrong)
-            before = self.table_text()
+        made = f"{REVISIONS['f32']} {CRCS['a2', 'f32']} made"
+        of_a1 = [expected_row("a1"), expected_row("a1", "fixed"), expected_row("a2", "fixed")]
+        for case, expected, message in (
+                (row("a2", "00000000"), [expected_row("a2")],
+                 f"crc32_in is 00000000 in the table, {crc_in_of('a2')} made"),
+                (ROWS["a2"], [], f"nothing under f32 in the table, {made}"),
+                (ROWS["a2"], [expected_row("a2", crc="00000000")], f"{REVISIONS['f32']} 00000000 in the table, {made}"),
+                (ROWS["a2"], [expected_row("a2", revision="f32.forward/0")],
+                 f"f32.forward/0 {CRCS['a2', 'f32']} in the table, {made}")):
+            self.write_table(ROWS["a1"], case)
+            self.write_expected(*of_a1, *expected)
+            before = self.table_text(), self.expected_text()
             done = self.run_update("--check")
             self.assertEqual(done.returncode, 1)
             self.assertIn("a1: ok\n", done.stdout)
             self.assertIn(f"a2: DIFFERENT: {message}\n", done.stdout)
-            self.assertEqual(self.table_text(), before)
+            self.assertEqual((self.table_text(), self.expected_text()), before)
 
-    def test_makes_the_columns_of_both_contracts(self):
-        unknown = [self.unknown(name) + "\t-" for name in ("a1", "a2")]
-        self.write_table(*unknown, header=BOTH_HEADER)
+    def test_makes_the_rows_of_one_contract(self):
+        self.write_table(*map(self.unknown, ("a1", "a2")))
+        self.write_expected()
         self.assertEqual(self.run_update("a1").returncode, 0)
-        self.assertEqual(self.run_update("--arith", "fixed", "a2").returncode, 0)
-        fields = BOTH_ROWS["a2"].split("\t")
-        fields[-2] = "-"
-        self.assertEqual(self.table_text().splitlines()[2:], [BOTH_ROWS["a1"], "\t".join(fields)])
+        self.assertEqual(self.run_update("--contract", "fixed", "a2").returncode, 0)
+        self.assertEqual(self.expected_text().splitlines()[2:],
+                         [expected_row("a1"), expected_row("a1", "fixed"), expected_row("a2", "fixed")])
         self.assertEqual(self.run_update("--check", "a1").returncode, 0)
         self.assertEqual(self.run_update("--check", "--arith", "fixed").returncode, 0)
         self.assertEqual(self.run_update("--check").returncode, 1)
 
+    def test_a_revision_that_is_no_longer_computed_is_replaced(self):
+        self.write_expected(expected_row("a1", crc="00000000", revision="f32.forward/0"))
+        self.assertEqual(self.run_update("--contract", "f32", "a1").returncode, 0)
+        self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a1")])
+
     def test_fixed_is_left_out_where_it_is_not_defined(self):
-        self.write_table(row("wide", "-", "-", shape=(1, 2, 257)) + "\t-", header=BOTH_HEADER)
+        self.write_table(row("wide", "-", shape=(1, 2, 257)))
+        self.write_expected()
         self.assertEqual(self.run_update().returncode, 0)
-        self.assertRegex(self.table_text().splitlines()[-1], r"\t[0-9a-f]{8}\t[0-9a-f]{8}\t-\Z")
+        self.assertRegex(self.table_text().splitlines()[-1], r"\t[0-9a-f]{8}\Z")
+        self.assertRegex(self.expected_text().splitlines()[-1],
+                         rf"\Awide\tforward\tf32\tnone\t{REVISIONS['f32']}\t[0-9a-f]{{8}}\Z")
 
     def test_case_that_cannot_be_made_does_not_stop_the_others(self):
-        self.write_table(row("a1", "-", "-", kind="nonsense"), self.unknown("a2"))
+        self.write_table(row("a1", "-", kind="nonsense"), self.unknown("a2"))
+        self.write_expected()
         done = self.run_update()
         self.assertEqual(done.returncode, 2)
         self.assertIn("update: a1: generate: exit code 64: generate: unknown kind 'nonsense'", done.stderr)
         self.assertTrue(self.table_text().endswith(ROWS["a2"] + "\n"))
+        self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a2"), expected_row("a2", "fixed")])
 
     def test_usage(self):
-        for arguments in (["zz"], ["--jobs", "0"], ["--table", self.path("none")]):
-            self.assertEqual(self.run_update(*arguments).returncode, 2)
+        for arguments, message in ((["zz"], "no case 'zz'"), (["--jobs", "0"], "need a whole number from 1"),
+                                   (["--table", self.path("none")], "none: cannot read the table"),
+                                   (["--contract", "f64"], "--contract 'f64': need f32, fixed or all")):
+            done = self.run_update(*arguments)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(message, done.stderr)
+
+    def test_needs_a_program_that_lists_the_contracts(self):
+        for program in ({}, {"hw4": "sys.exit(64)"}):
+            done = self.run_update(folder=self.fake_bin(generate=True, seq=True, **program))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"update: {self.path('bin/hw4')}", done.stderr)
+            shutil.rmtree(self.path("bin"))
 
     def test_interrupt_cleans_up(self):
-        folder = self.fake_bin(generate=True, seq="mark(str(os.getpid())); time.sleep(60)")
+        folder = self.fake_bin(generate=True, hw4=True, seq="mark(str(os.getpid())); time.sleep(60)")
         temporary = self.path("temporary")
         os.mkdir(temporary)
         self.write_table(*map(self.unknown, SHAPES))
@@ -960,8 +1150,9 @@ class Update(Workplace):
 
     def test_real_hw4_passes_on_the_table_that_update_made(self):
         self.write_table(*map(self.unknown, SHAPES))
+        self.write_expected()
         self.assertEqual(self.run_update().returncode, 0)
-        done = self.run_judge("--hw4", os.path.join(BIN, "hw4"), "--device", "cpu")
+        done = self.run_judge("--hw4", HW4, "--device", "cpu")
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "3 passed, 0 failed"))
 
 

@@ -356,11 +356,13 @@ class Runs(unittest.TestCase):
         with open(self.path("out.json"), encoding="utf-8") as file:
             return json.load(file)
 
-    def calls(self):
-        """What time_kernels was asked for, in each run of ncu."""
+    def calls(self, contract="f32"):
+        """What time_kernels was asked for under the contract, in each run of ncu."""
         with open(self.path("calls"), encoding="utf-8") as file:
             calls = [json.loads(line) for line in file]
-        return [call[call.index("--once") + 1:] for call in calls]
+        asked = [call[call.index("--once") + 1:] for call in calls]
+        self.assertEqual([words[:2] for words in asked], [["--contract", contract]] * len(asked))
+        return [words[2:] for words in asked]
 
     def test_every_kernel_on_t28_by_default(self):
         done = self.profile()
@@ -377,7 +379,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(call[:3], ["--clock-control", "none", "--metrics"])
         self.assertEqual(call[3].split(","), [*metrics.columns(), *gpu_peaks.COLUMNS])
         self.assertEqual(call[4:10], ["--csv", "--page", "raw", "--print-units", "base", "--log-file"])
-        self.assertEqual(call[11:], [self.path("time_kernels"), "--once", "4,16384,64"])
+        self.assertEqual(call[11:], [self.path("time_kernels"), "--once", "--contract", "f32", "4,16384,64"])
 
     def test_the_contract_fixed(self):
         """The samples know nothing of it, so they stand in: a column more, and a pre-pass before each launch."""
@@ -388,9 +390,10 @@ class Runs(unittest.TestCase):
         for row in rows:
             table += [f'{pre_pass},"1.00"', f'{row},"57.25"']
         self.ncu_saying("\n".join(table) + "\n", out=sample("t28.jsonl"))
-        done = self.profile("--arith", "fixed", "--json", self.path("out.json"))
+        done = self.profile("--contract", "fixed", "--json", self.path("out.json"))
         document = self.document()
-        self.assertEqual((document["arith"], document["ncu"]["runs"]), ("fixed", [["--arith", "fixed", "4,16384,64"]]))
+        self.assertEqual((document["contract"], document["ncu"]["runs"]),
+                         ("fixed", [["--contract", "fixed", "4,16384,64"]]))
         self.assertIn(column, document["ncu"]["command"][4])
         self.assertEqual([launch["kernel"] for launch in document["launches"]], list(KERNELS))
         metrics_there = document["launches"][0]["metrics"]
@@ -398,7 +401,8 @@ class Runs(unittest.TestCase):
         self.assertEqual([metric["key"] for metric in document["metrics"]], list(metrics_there))
         self.assertRegex(done.stdout, r"tensor cores\n.*\n.*\nt28   plain_rows +57\.2 +18\.0 +n/a ")
         self.assertLessEqual(max(map(len, done.stdout.splitlines())), 120)
-        self.assertIn("--arith", self.refusal("--arith", "f64", exit_code=2))
+        self.profile("--arith", "fixed", "--json", self.path("out.json"))
+        self.assertEqual(self.document()["contract"], "fixed")
 
     def test_one_process_for_each_kernel_and_all_cases(self):
         self.profile("--case", "t28", "t08", "--kernel", "shared_tiles", "chosen", "--json", self.path("out.json"))
@@ -422,7 +426,7 @@ class Runs(unittest.TestCase):
         document = self.document()
         self.assertTrue(document["complete"])
         self.assertEqual([metric["key"] for metric in document["metrics"]], KEYS)
-        self.assertEqual((document["ncu"]["version"], document["ncu"]["runs"]), ("2025.3.1.0", [["4,16384,64"]]))
+        self.assertEqual((document["ncu"]["version"], document["ncu"]["runs"]), ("2025.3.1.0", [["--contract", "f32", "4,16384,64"]]))
         self.assertEqual((document["ncu"]["command"][0], document["ncu"]["command"][-3:]),
                          ("ncu", ["FILE", "time_kernels", "--once"]))
         self.assertNotIn(self.folder, json.dumps(document["ncu"]))
@@ -550,6 +554,10 @@ class Runs(unittest.TestCase):
         self.assertRegex(self.refusal(exit_code=69), r"time_kernels is not there; make time-kernels builds it$")
         self.program("time_kernels", "sys.exit('time_kernels: usage: ...')")
         self.assertRegex(self.refusal(exit_code=70), r"time_kernels --list: time_kernels: usage: \.\.\.$")
+
+    def test_a_contract_that_time_kernels_does_not_know(self):
+        self.program("time_kernels", "sys.stderr.write(' '.join(sys.argv[1:]) + ': need f32 or fixed\\n'); sys.exit(64)")
+        self.assertRegex(self.refusal("--contract", "f64", exit_code=2), r" --contract f64 --list: need f32 or fixed$")
 
     def test_json_that_cannot_be(self):
         with open(self.path("file"), "w", encoding="utf-8"):

@@ -1,0 +1,102 @@
+"""What hw4 lists of itself (hw4 --list-kernels --json): the contracts that outputs can follow, and the kernels."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import tempfile
+
+from case_table import Case
+
+BYTES = "bytes"  # how a contract's outputs are compared
+ALL = ("all", "both")
+PATIENCE_S = 20
+
+
+class NoListing(Exception):
+    """The program is not there, or not one that lists anything."""
+
+
+class WrongContract(Exception):
+    """One was asked for that there is not, or that the asker cannot compare."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    name: str
+    is_default: bool  # hw4 takes it by itself
+    compared: str = BYTES
+    most_columns: int | None = None  # of Q, K and V; None: any number
+    revisions: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # by operation and mask
+
+    def revision_for(self, case: Case) -> str | None:
+        """None where it does not compute that."""
+        return self.revisions.get((case.operation, case.mask)) if self.takes(case.dim) else None
+
+    def takes(self, dim: int) -> bool:
+        return self.most_columns is None or dim <= self.most_columns
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    device: str
+    name: str
+    operation: str
+    contract: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    contracts: list[Contract]  # the default first
+    kernels: list[Kernel]  # those of an operation, a contract and a device in the order of their table
+
+
+def _contract(listed: dict, is_default: bool) -> Contract:
+    revisions = {(computed["operation"], mask): computed["revision"]
+                 for computed in listed["computes"] for mask in computed["masks"]}
+    return Contract(listed["name"], is_default, listed["compared"], listed["most_columns"], revisions)
+
+
+def _printed_by(command: list[str]) -> str:
+    """In a folder of its own: a program that is not ours may take the last word for the name of its output."""
+    with tempfile.TemporaryDirectory(prefix="hw4-list-") as folder:
+        try:
+            done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                                  errors="replace", timeout=PATIENCE_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoListing(f"{command[0]}: cannot be asked for its contracts: {error}") from error
+    if done.returncode != 0:
+        said = "".join(f": {line}" for line in done.stderr.splitlines()[-1:])
+        raise NoListing(f"{command[0]} --list-kernels --json: ended with {done.returncode}{said}")
+    return done.stdout
+
+
+def listing_of(program: str) -> Listing:
+    """Raises NoListing."""
+    printed = _printed_by([os.path.abspath(program), "--list-kernels", "--json"])
+    try:
+        document = json.loads(printed)
+        contracts = [_contract(listed, place == 0) for place, listed in enumerate(document["contracts"])]
+        kernels = [Kernel(*(listed[field.name] for field in dataclasses.fields(Kernel)))
+                   for listed in document["kernels"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise NoListing(f"{program} --list-kernels --json: not a list of contracts and kernels") from error
+    return Listing(contracts, kernels)
+
+
+def choose(known: list[Contract], asked: str | None) -> list[Contract]:
+    """What a value of --contract means: a name, all, or None, the default."""
+    if asked is None or asked in ALL:
+        return known if asked else known[:1]
+    chosen = [contract for contract in known if contract.name == asked]
+    if not chosen:
+        raise WrongContract(f"--contract '{asked}': need {', '.join(contract.name for contract in known)} or all")
+    return chosen
+
+
+def require_bytes(contracts: list[Contract]) -> None:
+    for contract in contracts:
+        if contract.compared != BYTES:
+            raise WrongContract(f"contract {contract.name} is compared by a {contract.compared}, and nothing here can "
+                                f"do that yet: need one compared by its {BYTES}")
