@@ -79,11 +79,16 @@ class Contract:
     name: str
     shapes: tuple[str, ...]
     ladder: tuple[str, ...]  # the shapes on which every kernel is measured
-    options: tuple[str, ...] = ()  # of time_kernels
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Of time_kernels."""
+        return "--contract", self.name
 
 
 F32 = Contract("f32", ("t*", LONG_HEADS), ("t28", "t29"))
-FIXED = Contract("fixed", tuple(FIXED_BARS), tuple(FIXED_BARS), ("--arith", "fixed"))
+FIXED = Contract("fixed", tuple(FIXED_BARS), tuple(FIXED_BARS))
+MEASURED = (F32, FIXED)
 
 
 def _at_least(value: float | None, bar: float) -> bool | None:

@@ -25,11 +25,11 @@ class Step:
 
 STEPS = (
     Step("kernels", "the kernels on every case, beside PyTorch and cuBLAS", ("time-kernels",),
-         ("report/bench_gpu", "--arith", "f32")),
+         ("report/bench_gpu", "--contract", "f32")),
     Step("kernels_fixed", "the kernels of the contract fixed, beside f32, PyTorch and cuBLAS", ("time-kernels",),
-         ("report/bench_gpu", "--arith", "fixed")),
+         ("report/bench_gpu", "--contract", "fixed")),
     Step("lengths", "the chosen kernel from N = 128 to 32768, beside PyTorch", ("time-kernels",),
-         ("report/bench_gpu", "--arith", "f32", "--no-ladder", "--shapes", *LENGTH_SHAPES)),
+         ("report/bench_gpu", "--contract", "f32", "--no-ladder", "--shapes", *LENGTH_SHAPES)),
     Step("tilings", "one kernel with every size of its tiles", ("time-tilings",), ("report/bench_tilings",)),
     Step("steps", "whole runs of t28, one thing changed at a time", ("all",), ("report/bench_steps",)),
     Step("profile_ladder", "the counters of every kernel on t28", ("time-kernels",),
@@ -37,7 +37,7 @@ STEPS = (
     Step("profile_cases", "the counters of three kernels on cases of growing N", ("time-kernels",),
          ("profile/profile", "--case", *PROFILED_CASES, "--kernel", "padded_tiles", "register_rows", "chosen")),
     Step("profile_fixed", "the counters of every kernel of the contract fixed on t28", ("time-kernels",),
-         ("profile/profile", "--arith", "fixed", "--case", "t28", "--kernel", "all")),
+         ("profile/profile", "--contract", "fixed", "--case", "t28", "--kernel", "all")),
     # 1: an error is beyond the course's limit, which is a result too.
     Step("accuracy", "the largest error against float64, beside PyTorch's", ("all",), ("report/accuracy",),
          measured=(0, 1)),

@@ -96,7 +96,7 @@ class WholeRuns(unittest.TestCase):
             self.assertEqual({name: len(runs) for name, runs in record["seconds"].items()},
                              {"context": 2, "plain": 2, "hw4": 2})
             self.assertGreaterEqual(record["best_seconds"]["plain"], 0.02)
-        self.assertEqual([(record["stages"]["tokens"], record["stages"]["input"]) for record in told["cases"]],
+        self.assertEqual([(record["stages"]["queries"], record["stages"]["input"]) for record in told["cases"]],
                          [(128, "t01-2b8ab9a8.in"), (31, "e03-b69771cc.in"), (100, "e05-6dbb6297.in")])
         self.assertEqual(set(told["gpu"]), {"at_start", "at_end"})
         for folder in (self.dir, ROOT):

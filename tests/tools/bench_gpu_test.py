@@ -301,9 +301,9 @@ class Runs(unittest.TestCase):
             text = text.replace("{" + name + "}", repr(value))
         self.write("torch.py", text)
 
-    def bench(self, *arguments, exit_code=0, arith="f32"):
+    def bench(self, *arguments, exit_code=0, contract="f32"):
         command = [sys.executable, BENCH, "--time-kernels", self.path("time_kernels"), "--json", self.path("out.json"),
-                   *(["--arith", arith] if arith else []), *arguments]
+                   *(["--contract", contract] if contract else []), *arguments]
         environment = {**os.environ, "PYTHONPATH": self.folder, "PYTHONDONTWRITEBYTECODE": "1",
                        "PATH": self.folder + os.pathsep + os.environ["PATH"]}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -337,25 +337,25 @@ class Runs(unittest.TestCase):
         self.assertRegex(done.stdout, r"t28 +fast +5\.7266 +48\.00 +3  chosen\n")
 
     def test_both_contracts_by_default(self):
-        done = self.bench(arith=None)
+        done = self.bench(contract=None)
         document = self.document()
         self.assertEqual((len(document["shapes"]), len(document["ladder"])), (31, 4))
         fixed = document["fixed"]
         self.assertEqual([shape["name"] for shape in fixed["shapes"]], FIXED_NAMES)
         self.assertEqual([line["kernel"] for line in fixed["ladder"]], ["mma", "wgmma"] * 8)
         self.assertEqual({shape["hw4"]["kernel"] for shape in document["shapes"]}, {"fast"})
-        self.assertEqual(sum("--arith" not in call for call in self.calls()), 31 + 2)  # f32 once on each shape
+        self.assertEqual(sum("f32" in call for call in self.calls()), 31 + 2)  # f32 once on each shape
         self.assertIn("8 bars met, 0 missed, 0 not judged\n", done.stdout)
         self.assertRegex(done.stdout, r"t28 +4,16384,64 +wgmma .* 4\.167 >= 180 TFLOP/s +met\n")
         self.assertRegex(done.stdout, r"4,16384,128 +wgmma +2\.7488 +200\.00 +3  chosen\n")
 
     def test_fixed_alone_has_f32_beside_it(self):
-        self.bench("--shapes", "t12", "--runs", "33", arith="fixed")
+        self.bench("--shapes", "t12", "--runs", "33", contract="fixed")
         shape = "9600,128,64"
         self.assertEqual(self.calls(), [
-            ["--arith", "fixed", "--chosen", "--runs", "33", "--launches", "auto", shape],
-            ["--chosen", "--runs", "33", "--launches", "auto", shape],
-            ["--arith", "fixed", "--runs", "33", "--launches", "auto", shape]])
+            ["--contract", "fixed", "--chosen", "--runs", "33", "--launches", "auto", shape],
+            ["--contract", "f32", "--chosen", "--runs", "33", "--launches", "auto", shape],
+            ["--contract", "fixed", "--runs", "33", "--launches", "auto", shape]])
         document = self.document()
         self.assertEqual((document["shapes"], document["ladder"], document["complete"]), ([], [], True))
         record, = document["fixed"]["shapes"]
@@ -367,28 +367,29 @@ class Runs(unittest.TestCase):
 
     def test_the_bars_of_fixed(self):
         self.kernels([("fast", 48.0)], fixed=[("wgmma", 170.0)])
-        done = self.bench("--no-ladder", "--require-bars", exit_code=1, arith="fixed")
+        done = self.bench("--no-ladder", "--require-bars", exit_code=1, contract="fixed")
         records = self.document()["fixed"]["shapes"]
         self.assertEqual([record["name"] for record in records if record["met"]], ["t22", "t24", "t29", "t11", "t12"])
         self.assertIn("5 bars met, 3 missed, 0 not judged\n", done.stdout)
         self.kernels([("fast", 48.0)], fixed=[("wgmma", 47.0)])
-        self.bench("--shapes", "t11", "t12", "--no-ladder", arith="fixed")
+        self.bench("--shapes", "t11", "t12", "--no-ladder", contract="fixed")
         self.assertEqual([record["met"] for record in self.document()["fixed"]["shapes"]], [False, False])
 
     def test_one_contract_that_fails_leaves_the_other(self):
-        self.program("if '--arith' not in sys.argv:\n    sys.stderr.write('time_kernels: out of memory\\n')\n"
+        self.program("if 'f32' in sys.argv:\n    sys.stderr.write('time_kernels: out of memory\\n')\n"
                      f"    sys.exit(71)\nFIXED = [('wgmma', 200.0)]\n{FAKE_TIME_KERNELS}")
-        done = self.bench("--shapes", "t11", "t28", arith="fixed")
+        done = self.bench("--shapes", "t11", "t28", contract="fixed")
         self.assertIn("t11: hw4 under f32: time_kernels: out of memory\n", done.stdout)
         self.assertEqual([record["met"] for record in self.document()["fixed"]["shapes"]], [None, True])
-        self.bench("--shapes", "t28", "--no-ladder", arith="both", exit_code=70)
+        for everything in ("all", "both"):
+            self.bench("--shapes", "t28", "--no-ladder", contract=everything, exit_code=70)
 
     def test_how_time_kernels_is_asked(self):
         self.bench("--shapes", "t01", "t28", "--runs", "33")
         self.assertEqual(self.calls(), [
-            ["--chosen", "--runs", "33", "--launches", "auto", "320,128,32"],
-            ["--chosen", "--runs", "33", "--launches", "auto", "4,16384,64"],
-            ["--runs", "33", "--launches", "auto", "4,16384,64"]])
+            ["--contract", "f32", "--chosen", "--runs", "33", "--launches", "auto", "320,128,32"],
+            ["--contract", "f32", "--chosen", "--runs", "33", "--launches", "auto", "4,16384,64"],
+            ["--contract", "f32", "--runs", "33", "--launches", "auto", "4,16384,64"]])
 
     def test_no_ladder(self):
         self.bench("--shapes", "t28", "--no-ladder")
@@ -503,7 +504,7 @@ class Runs(unittest.TestCase):
                       self.bench("--shapes", "1,1,300", exit_code=70).stdout)
 
     def test_usage(self):
-        for arguments in (["--shapes", "t99"], ["--arith", "f64"], ["--runs", "0"], ["--shapes"], ["--fast"]):
+        for arguments in (["--shapes", "t99"], ["--contract", "f64"], ["--runs", "0"], ["--shapes"], ["--fast"]):
             self.bench(*arguments, exit_code=2)
 
     def test_files_that_cannot_be(self):

@@ -154,8 +154,9 @@ class WholeRuns(Workplace):
         self.measure()
         calls = {name: words for name, *words in self.calls()}
         json_of = {name: ["--json", f"{self.data}/{name}.json.partial"] for name in NAMES}
-        self.assertEqual(calls["kernels"], ["report/bench_gpu", "--arith", "f32", *json_of["kernels"]])
-        self.assertEqual(calls["kernels_fixed"], ["report/bench_gpu", "--arith", "fixed", *json_of["kernels_fixed"]])
+        self.assertEqual(calls["kernels"], ["report/bench_gpu", "--contract", "f32", *json_of["kernels"]])
+        self.assertEqual(calls["kernels_fixed"],
+                         ["report/bench_gpu", "--contract", "fixed", *json_of["kernels_fixed"]])
         self.assertEqual(calls["profile_ladder"],
                          ["profile/profile", "--case", "t28", "--kernel", "all", *json_of["profile_ladder"]])
         self.assertEqual(calls["profile_cases"],
@@ -167,7 +168,7 @@ class WholeRuns(Workplace):
     def test_shapes_of_equal_size(self):
         self.measure("--only", "lengths")
         words = self.calls()[0]
-        self.assertEqual(words[1:6], ["report/bench_gpu", "--arith", "f32", "--no-ladder", "--shapes"])
+        self.assertEqual(words[1:6], ["report/bench_gpu", "--contract", "f32", "--no-ladder", "--shapes"])
         shapes = [tuple(map(int, word.split(","))) for word in words[6:-2]]
         self.assertEqual(len(set(shapes)), 27)
         self.assertEqual({tokens * batches for batches, tokens, _ in shapes}, {65536})
