@@ -83,6 +83,16 @@ def read_document(folder, name):
     return document
 
 
+def revisions_of(value) -> list[str]:
+    """The revisions of contracts that a document says it was measured under, like f32.forward/1, each once."""
+    if isinstance(value, list):
+        return list(dict.fromkeys(revision for part in value for revision in revisions_of(part)))
+    if not isinstance(value, dict):
+        return []
+    here = [value["revision"]] if "revision" in value else list(value.get("revisions", {}).values())
+    return list(dict.fromkeys([*here, *revisions_of(list(value.values()))]))
+
+
 class Measured:
     """Raises Failed where a file is missing or not as expected."""
 

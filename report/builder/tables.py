@@ -8,7 +8,7 @@ from file_bars import SMALL_CASES, evaluate, evaluate_total
 
 from . import sources
 from .facts.profiles import shared_pipe_pct, waiting
-from .measured import INTEGER_ROOF
+from .measured import INTEGER_ROOF, revisions_of
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
@@ -65,15 +65,18 @@ def machine(data):
 
 
 def measurements(data):
+    measured = [name for name in DOCUMENTS if "git" in data.documents[name]]  # a trace has none
+    revisions = {name: revisions_of(data.documents[name]) for name in measured}
+    with_contracts = any(revisions.values())  # what was measured earlier does not say
     rows = []
-    for name in DOCUMENTS:
+    for name in measured:
         document = data.documents[name]
-        if "git" not in document:  # a trace
-            continue
         state = " with changes" if document["git"]["dirty"] else ""
-        rows.append((f"[{name}](data/{name})", code(" ".join(document["command"])),
+        contracts = [", ".join(f"`{revision}`" for revision in revisions[name])] if with_contracts else []
+        rows.append((f"[{name}](data/{name})", code(" ".join(document["command"])), *contracts,
                      f"{document['git']['commit'][:10]}{state}", f"{document['wall_seconds']:.0f} s"))
-    return markdown(("data", "command", "commit", "took"), rows, "lllr")
+    titles = ("data", "command", *(["contract"] if with_contracts else []), "commit", "took")
+    return markdown(titles, rows, "l" * (len(titles) - 1) + "r")
 
 
 # ---- Kernels

@@ -401,10 +401,42 @@ class Facts(Folder):
     def test_what_comes_from_the_sources(self):
         code = sources.constants()
         self.assertEqual((code["rows"], code["keys"], code["threads"], code["ring_buffers"]), (128, 64, 128, 16))
-        listed = re.findall(r'^\s+\{"(\w+)",', (ROOT / "src/gpu/kernels.cu").read_text(), re.MULTILINE)
+        listed = re.findall(r'^\s+\{(?:\.name = )?"(\w+)",', (ROOT / "src/gpu/kernels.cu").read_text(), re.MULTILINE)
+        self.assertIn("plain_rows", listed)
         self.assertEqual(list(sources.ideas()), listed)
         with self.assertRaises(Failed):
             sources.idea("no_such_kernel")
+
+
+    def test_rows_of_the_table_of_kernels(self):
+        text = '''
+            {.name = "plain_rows",
+             .idea = "the baseline: a warp for each query row",
+             .does = &kForward, .under = &kF32},
+            {.name = "of_two_lines", .idea = "first, "
+                                             "second", .does = &kForward}
+            Other{.name = "no_idea"}'''
+        self.assertEqual(sources.kernels_in(text), {"plain_rows": "the baseline: a warp for each query row",
+                                                    "of_two_lines": "first, second"})
+
+    def test_measurements_name_the_revisions_that_the_data_name(self):
+        self.assertEqual(tables.measurements(self.measured()).splitlines()[0], "| data | command | commit | took |")
+        self.change("files.json", lambda d: [case["stages"].update(revision="f32.forward/1") for case in d["cases"]])
+        self.change("accuracy.json", lambda d: d.update(revisions={"hw4": "f32.forward/1", "hw4_fixed": "fixed.forward/2"}))
+        lines = tables.measurements(self.measured()).splitlines()
+        self.assertEqual(lines[0], "| data | command | contract | commit | took |")
+        named = {line.split(" | ")[0].partition("]")[0].strip("|[ "): line.split(" | ")[2] for line in lines[2:]}
+        self.assertEqual(named["files.json"], "`f32.forward/1`")
+        self.assertEqual(named["accuracy.json"], "`f32.forward/1`, `fixed.forward/2`")
+        self.assertEqual(named["cpu.json"], "")
+
+    def test_what_hw4_says_of_a_run_may_be_of_any_age(self):
+        """It wrote `tokens` once; it writes `queries` and `keys`."""
+        def rename(document):
+            for case in document["cases"]:
+                case["stages"].update(queries=case["stages"]["tokens"], keys=case["stages"].pop("tokens"))
+        self.change("files.json", rename)
+        self.assertTrue(self.measured().file_cases)
 
 
 class WithoutMatplotlib(Folder):
