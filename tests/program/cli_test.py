@@ -10,6 +10,7 @@ import array
 import contextlib
 import functools
 import gzip
+import itertools
 import json
 import math
 import os
@@ -25,6 +26,7 @@ import tempfile
 import threading
 import time
 import unittest
+import zlib
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
@@ -47,9 +49,8 @@ OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
-OPTIONS = ("arith", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json", "trace", "sync",
-           "help", "version")
-ARITHMETICS = ("f32", "fixed")
+OPTIONS = ("contract", "arith", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json",
+           "trace", "sync", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
          "threshold", "digits")
@@ -60,7 +61,7 @@ def setUpModule():
     # cases.tsv beside itself.
     global WORK, PROGRAMS
     child_signals.heed()
-    for made in (generated, by_seq):
+    for made in (generated, by_seq, listed):
         made.cache_clear()  # what another module's tests had made is gone with their folder
     WORK = Path(tempfile.mkdtemp(prefix="hw4-cli-"))
     WORK.chmod(0o755)
@@ -142,10 +143,25 @@ def bytes_written(process):
 
 
 @functools.lru_cache(maxsize=None)
-def kernels(device, arith="f32"):
-    lines = run("hw4", "--list-kernels").stdout.splitlines()
-    usable = [line.split() for line in lines if "(not on this processor)" not in line]
-    return [words[1] for words in usable if (words[0], words[2]) == (device, arith)]
+def listed():
+    """What hw4 says of its contracts and kernels."""
+    return json.loads(run("hw4", "--list-kernels", "--json").stdout)
+
+
+def contracts():
+    return [contract["name"] for contract in listed()["contracts"]]
+
+
+def revisions():
+    """Of each contract's forward."""
+    return {contract["name"]: next(computed["revision"] for computed in contract["computes"]
+                                   if computed["operation"] == "forward") for contract in listed()["contracts"]}
+
+
+def kernels(device, contract="f32"):
+    """Those that can be used here. What a GPU kernel needs of the card is not known before there is a case."""
+    return [kernel["name"] for kernel in listed()["kernels"]
+            if (kernel["device"], kernel["contract"], kernel["why_not_here"]) == (device, contract, None)]
 
 
 # ---- Cases
@@ -157,6 +173,10 @@ def header(B, N, d, order="<"):
 
 def case_bytes(B, N, d):
     return 12 + 12 * B * N * d
+
+
+def crc_of(data):
+    return f"{zlib.crc32(data):08x}"
 
 
 def floats(values):
@@ -203,10 +223,10 @@ def generated(B, N, d, kind="uniform", seed=1):
 
 
 @functools.lru_cache(maxsize=None)
-def by_seq(path, arith="f32"):
+def by_seq(path, contract="f32"):
     """What seq makes of a case."""
-    out = path.with_suffix(f".seq-{arith}")
-    made = run("seq", "--arith", arith, path, out)
+    out = path.with_suffix(f".seq-{contract}")
+    made = run("seq", "--contract", contract, path, out)
     if made.returncode != OK:
         raise AssertionError(made.stderr)
     return out.read_bytes()
@@ -306,11 +326,11 @@ class CliTest(unittest.TestCase):
         path = self.file(content)
         self.assert_refused(code, wanted, path, self.out, names=path)
 
-    def assert_computes(self, path, *options, note=None, arith=None, **more):
+    def assert_computes(self, path, *options, note=None, contract=None, **more):
         """hw4 gives seq's bytes; note: whether the remark on the shape is due (None: either way)."""
-        done = hw4(*(("--arith", arith) if arith else ()), *options, path, self.out, **more)
+        done = hw4(*(("--contract", contract) if contract else ()), *options, path, self.out, **more)
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, arith or "f32"))
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, contract or "f32"))
         if note is not None:
             self.assertEqual([NOTE in line for line in done.stderr.splitlines()], [True] if note else [])
         return done
@@ -1097,7 +1117,7 @@ class OutputTest(CliTest):
                     done = hw4(*options, path, self.out, preexec_fn=lambda: [os.close(fd) for fd in closed])
                     self.assertEqual(done.returncode, IO_ERROR if 1 in closed else OK, done.stderr)
                     self.assert_same_bytes(self.out.read_bytes(), want)
-            self.assertEqual(json.loads((self.dir / "run.json").read_text())["tokens"], 1)
+            self.assertEqual(json.loads((self.dir / "run.json").read_text())["queries"], 1)
 
     def test_closed_standard_streams_as_files(self):
         path = self.file(counting(1, 1, 1))
@@ -1109,7 +1129,7 @@ class OutputTest(CliTest):
 
     def test_a_report_on_standard_output_is_alone_there(self):
         path = generated(2, 33, 7)
-        for option, field in (("--json", "tokens"), ("--trace", "traceEvents")):
+        for option, field in (("--json", "queries"), ("--trace", "traceEvents")):
             with self.subTest(option):
                 process = self.start(option, "/dev/stdout", path, self.out, stdout=subprocess.PIPE,
                                      stderr=subprocess.DEVNULL)
@@ -1177,10 +1197,10 @@ class ReportTest(CliTest):
                 self.assertRegex(rest, r"\A +\d+\.\d MB +\d+\.\d\d GB/s\Z")
         self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, "
                                       r"of which \d+\.\d MB staging buffers; 0.0 MB on the GPU\n")
-        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract f32, kernel \w+, "
+        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract f32\.forward/\d+, kernel \w+, "
                                       r"3 batches at a time\n\Z")
-        done = self.assert_computes(generated(3, 256, 64), "--time", arith="fixed")
-        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract fixed, kernel fixed_\w+, ")
+        done = self.assert_computes(generated(3, 256, 64), "--time", contract="fixed")
+        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract fixed\.forward/\d+, kernel fixed_\w+, ")
 
     def test_json(self):
         B, N, d = 3, 256, 64
@@ -1193,8 +1213,9 @@ class ReportTest(CliTest):
         version = re.match(r"hw4 (\S+), ", run("hw4", "--version").stdout)[1]
         self.assertEqual(
             {name: value for name, value in told.items() if name not in measured},
-            {"hw4_version": version, "contract": "f32", "input": str(generated(B, N, d)), "batches": B,
-             "tokens": N, "dim": d, "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
+            {"hw4_version": version, "operation": "forward", "contract": "f32", "revision": revisions()["f32"],
+             "input": str(generated(B, N, d)), "batches": B, "heads": 1, "kv_heads": 1, "queries": N, "keys": N,
+             "dim": d, "mask": "none", "output_crc32": crc_of(self.out.read_bytes()), "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
              "copies": "none", "threads": 3, "chunk_batches": 3, "queries_at_once": N, "device_peak_bytes": 0,
              "read_bytes": 12 * B * N * d, "check_bytes": 12 * B * N * d, "copy_in_bytes": 12 * B * N * d,
              "copy_out_bytes": 0, "write_bytes": 4 * B * N * d, "flop": 4 * B * N * N * d,
@@ -1207,9 +1228,37 @@ class ReportTest(CliTest):
 
     def test_json_names_the_contract(self):
         report = self.dir / "run.json"
-        self.assert_computes(generated(2, 33, 7), "--json", report, arith="fixed")
-        told = json.loads(report.read_text())
-        self.assertEqual((told["contract"], told["kernel"]), ("fixed", kernels("cpu", "fixed")[0]))
+        for contract, revision in revisions().items():
+            self.assert_computes(generated(2, 33, 7), "--json", report, contract=contract)
+            told = json.loads(report.read_text())
+            self.assertEqual((told["contract"], told["revision"]), (contract, revision))
+            self.assertIn(told["kernel"], kernels("cpu", contract))
+
+    def test_json_has_the_check_sum_of_the_output(self):
+        report = self.dir / "run.json"
+
+        def told():
+            return json.loads(report.read_text())["output_crc32"]
+
+        path = generated(5, 100, 33)
+        for contract in contracts():
+            for threads in ("1", "3", "16"):
+                with self.subTest(contract=contract, threads=threads):
+                    self.assert_computes(path, "--json", report, "--threads", threads, contract=contract)
+                    self.assertEqual(told(), crc_of(by_seq(path, contract)))
+        # Several writers, each with pieces of the file.
+        path = generated(40, 512, 64)
+        self.assert_computes(path, "--json", report)
+        self.assertEqual(told(), crc_of(by_seq(path)))
+
+    def test_json_has_the_check_sum_of_what_is_no_file(self):
+        report = self.dir / "run.json"
+        path = generated(5, 100, 33)
+        process = self.start("--json", report, path, "/dev/stdout", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assert_same_bytes(process.communicate(timeout=PATIENCE)[0], by_seq(path))
+        self.assertEqual(json.loads(report.read_text())["output_crc32"], crc_of(by_seq(path)))
+        self.assertEqual(hw4("--json", report, path, "/dev/null").returncode, OK)
+        self.assertEqual(json.loads(report.read_text())["output_crc32"], crc_of(by_seq(path)))
 
     def test_trace(self):
         trace = self.dir / "run.trace"
@@ -1261,16 +1310,48 @@ class ReportTest(CliTest):
         done = run("hw4", "--list-kernels")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         for line in done.stdout.splitlines():
-            self.assertRegex(line, r"\A(gpu|cpu)  \w+ +(f32|fixed) +\S.*\Z")
+            self.assertRegex(line, rf"\A(gpu|cpu)  \w+ +({'|'.join(contracts())}) +\S.*\Z")
         names = [line.split()[1] for line in done.stdout.splitlines()]
         self.assertEqual(len(names), len(set(names)))
         self.assertIn("generic", kernels("cpu"))
         self.assertIn("fixed_generic", kernels("cpu", "fixed"))
 
+    def test_list_kernels_as_json(self):
+        done = run("hw4", "--list-kernels", "--json")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        document = json.loads(done.stdout)
+        self.assertEqual(document["hw4_version"], re.match(r"hw4 (\S+), ", run("hw4", "--version").stdout)[1])
+        operations = {operation["name"]: operation for operation in document["operations"]}
+        self.assertEqual([part["name"] for part in operations["forward"]["inputs"]], ["Q", "K", "V"])
+        self.assertEqual(len(operations), len(document["operations"]))
+        computed = set()
+        for contract in document["contracts"]:
+            self.assertIn(contract["compared"], ("bytes", "bound"))
+            self.assertGreater(contract["most_columns"] or 1, 0)
+            self.assertTrue(contract["computes"])
+            for computes in contract["computes"]:
+                operation = computes["operation"]
+                self.assertIn(operation, operations)
+                self.assertRegex(computes["revision"], rf"\A{contract['name']}\.{operation}/[1-9]\d*\Z")
+                self.assertIn("none", computes["masks"])
+                computed.add((operation, contract["name"]))
+        self.assertEqual(len(contracts()), len(set(contracts())))
+        self.assertEqual({(kernel["operation"], kernel["contract"]) for kernel in document["kernels"]}, computed)
+        lines = [line.split()[:3] for line in run("hw4", "--list-kernels").stdout.splitlines()]
+        self.assertEqual([[kernel["device"], kernel["name"], kernel["contract"]] for kernel in document["kernels"]], lines)
+
+    def test_every_listed_contract_is_computed_by_seq_and_the_first_by_default(self):
+        path = generated(2, 33, 7)
+        outputs = [by_seq(path, contract) for contract in contracts()]
+        self.assertEqual(run("seq", path, self.out).returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), outputs[0])
+        self.assertEqual(hw4(path, self.out).returncode, OK)
+        self.assert_same_bytes(self.out.read_bytes(), outputs[0])
+
     def test_version(self):
         done = run("hw4", "--version")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        self.assertRegex(done.stdout, r"\Ahw4 \d+\.\d+\.\d+, contracts f32 and fixed, "
+        self.assertRegex(done.stdout, rf"\Ahw4 \d+\.\d+\.\d+, contracts {' '.join(revisions().values())}, "
                                       r"(CUDA \d+\.\d+ for( sm_\d+)+ compute_\d+|built without CUDA)\n\Z")
 
     def test_help(self):
@@ -1285,9 +1366,9 @@ class ReportTest(CliTest):
         self.assertLessEqual(max(map(len, done.stdout.splitlines())), 120)
 
     def test_standard_output_full(self):
-        for option in ("--help", "--version", "--list-kernels"):
-            with self.subTest(option), open("/dev/full", "wb") as full:
-                done = run("hw4", option, stdout=full)
+        for options in (("--help",), ("--version",), ("--list-kernels",), ("--list-kernels", "--json")):
+            with self.subTest(options), open("/dev/full", "wb") as full:
+                done = run("hw4", *options, stdout=full)
                 self.assertEqual(done.returncode, IO_ERROR)
                 self.assert_one_message(done.stderr, None, r"standard output: No space left")
 
@@ -1328,22 +1409,29 @@ class UsageTest(CliTest):
         self.assert_computes(self.source, "--thr", "2", "--sy")
 
     def test_missing_value(self):
-        for option in ("--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"):
+        for option in ("--contract", "--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json",
+                       "--trace"):
             self.assert_refused(USAGE, rf"'{option}' needs a value", self.source, self.out, option, device=None)
 
     def test_bad_device(self):
         for name in ("tpu", "", "CPU", "0"):
             self.refused(rf"--device '{name}': need auto, gpu or cpu", "--device", name)
 
-    def test_bad_arithmetic(self):
+    def test_bad_contract(self):
         for name in ("f64", "", "F32", "fixed "):
-            self.refused(rf"--arith '{name}': need f32 or fixed", "--arith", name)
+            self.refused(rf"--contract '{name}': need f32 or fixed", "--contract", name)
+        self.refused(r"--contract 'f64': need f32 or fixed", "--arith", "f64")
 
-    def test_kernel_of_the_other_arithmetic(self):
+    def test_the_old_name_of_the_option(self):
+        for contract in contracts():
+            self.assertEqual(hw4("--arith", contract, self.source, self.out).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(self.source, contract))
+
+    def test_kernel_of_another_contract(self):
         for device in ("cpu", "gpu"):
-            for of_kernel, asked in (ARITHMETICS, ARITHMETICS[::-1]):
+            for of_kernel, asked in itertools.permutations(contracts(), 2):
                 for kernel in kernels(device, of_kernel):
-                    self.refused(rf"kernel '{kernel}' computes {of_kernel}, not {asked}", "--arith", asked,
+                    self.refused(rf"kernel '{kernel}' computes {of_kernel}, not {asked}", "--contract", asked,
                                  "--kernel", kernel)
 
     def test_bad_copies(self):
@@ -1355,13 +1443,13 @@ class UsageTest(CliTest):
             self.refused(r"no kernel 'bogus'; --list-kernels", "--device", device, "--kernel", "bogus")
 
     def test_kernel_of_the_other_device(self):
-        for arith in ARITHMETICS:
-            for kernel in kernels("cpu", arith):
+        for contract in contracts():
+            for kernel in kernels("cpu", contract):
                 self.refused(rf"kernel '{kernel}' is a CPU kernel", "--device", "gpu", "--kernel", kernel,
-                             "--arith", arith)
-            for kernel in kernels("gpu", arith):
+                             "--contract", contract)
+            for kernel in kernels("gpu", contract):
                 self.refused(rf"kernel '{kernel}' is a GPU kernel", "--device", "cpu", "--kernel", kernel,
-                             "--arith", arith)
+                             "--contract", contract)
 
     def test_named_cpu_kernel_needs_no_device(self):
         self.assert_computes(self.source, "--kernel", "generic", device=None)
@@ -1376,38 +1464,38 @@ class BytesTest(CliTest):
         thread_counts = ("1", "7") if SANITIZED else ("1", "2", "3", "7")  # the sanitizers are 20 times slower
         for shape, kind in cases:
             path = generated(*shape, kind)
-            for arith in ARITHMETICS:
-                for kernel in kernels("cpu", arith):
+            for contract in contracts():
+                for kernel in kernels("cpu", contract):
                     for threads in thread_counts:
                         with self.subTest(shape=shape, kind=kind, kernel=kernel, threads=threads):
-                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, arith=arith)
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
 
     def test_fixed_on_odd_shapes(self):
         shapes = [(1, N, d) for N in (1, 63, 64, 65) for d in (1, 33, 256)]
         for shape in [*shapes, (14000, 3, 1), (14000, 8, 4), (3, 200, 20)]:
             with self.subTest(shape=shape):
-                self.assert_computes(generated(*shape), arith="fixed")
+                self.assert_computes(generated(*shape), contract="fixed")
 
     def test_the_contracts_differ(self):
         path = generated(2, 130, 64)
         self.assertNotEqual(by_seq(path, "f32"), by_seq(path, "fixed"))
-        self.assert_computes(path, arith="f32")
+        self.assert_computes(path, contract="f32")
         self.assert_computes(path)
 
     def test_any_device(self):
         for shape, kind in (((2, 128, 32), "uniform"), ((3, 256, 64), "huge"), ((2, 100, 7), "denormal")):
             path = generated(*shape, kind)
             for device in ("auto", None):
-                for arith in ARITHMETICS:
-                    with self.subTest(shape=shape, kind=kind, device=device, arith=arith):
-                        self.assert_computes(path, device=device, arith=arith)
+                for contract in contracts():
+                    with self.subTest(shape=shape, kind=kind, device=device, contract=contract):
+                        self.assert_computes(path, device=device, contract=contract)
 
     def test_against_the_definition(self):
         # seq itself, so that a mistake common to all programs shows too.
         B, N, d = 2, 37, 5
         data = generated(B, N, d).read_bytes()
         numbers = array.array("f", data[12:])
-        outputs = [array.array("f", by_seq(generated(B, N, d), arith)) for arith in ARITHMETICS]
+        outputs = [array.array("f", by_seq(generated(B, N, d), contract)) for contract in contracts()]
         self.assertEqual([len(got) for got in outputs], [B * N * d] * len(outputs))
         for b in range(B):
             q, k, v = ([numbers[((3 * b + m) * N + i) * d:][:d] for i in range(N)] for m in range(3))
@@ -1436,7 +1524,7 @@ class SeqTest(CliTest):
         path = self.file(counting(1, 4, 3))
         for args, code in (((), USAGE), ((path,), USAGE), ((path, self.out, "more"), USAGE),
                            (("--tome", path, self.out), USAGE), (("--time=5", path, self.out), USAGE),
-                           ((path, self.out, "--arith"), USAGE), (("--arith", "f64", path, self.out), USAGE),
+                           ((path, self.out, "--contract"), USAGE), (("--contract", "f64", path, self.out), USAGE),
                            ((path, path), USAGE), ((self.dir / "missing", self.out), NO_INPUT),
                            ((self.dir, self.out), NO_INPUT), ((path, self.dir / "missing" / "x"), CANNOT_CREATE),
                            ((path, self.dir), CANNOT_CREATE), ((path, "/dev/full"), IO_ERROR)):
@@ -1475,24 +1563,24 @@ class SeqTest(CliTest):
         self.assertTrue(0 < float(line[1]) < whole, done.stdout)
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
 
-    def test_arithmetic(self):
+    def test_contract(self):
         path = generated(2, 130, 33)
-        for options in (("--arith", "fixed", "--time"), ("--time", "--arith=fixed")):
+        for options in (("--contract", "fixed", "--time"), ("--time", "--contract=fixed"), ("--arith", "fixed")):
             self.assertEqual(run("seq", *options, path, self.out).returncode, OK)
             self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
-        self.assertEqual(run("seq", path, self.out, "--arith", "fixed").returncode, OK)
+        self.assertEqual(run("seq", path, self.out, "--contract", "fixed").returncode, OK)
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
         self.assertEqual(run("seq", path, self.out).returncode, OK)
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "f32"))
-        done = run("seq", "--arith", "f64", path, self.out)
+        done = run("seq", "--contract", "f64", path, self.out)
         self.assertEqual(done.returncode, USAGE)
-        self.assert_one_message(done.stderr, None, r"--arith 'f64': need f32 or fixed; usage: seq ", program="seq")
+        self.assert_one_message(done.stderr, None, r"--contract 'f64': need f32 or fixed; usage: seq ", program="seq")
 
     def test_fixed_takes_up_to_256_columns(self):
         path = generated(1, 3, 257)
         wanted = r"d is 257, the contract fixed needs at most 256"
-        self.assert_refused(BAD_DATA, wanted, "--arith", "fixed", path, self.out, names=path)
-        done = run("seq", "--arith", "fixed", path, self.out)
+        self.assert_refused(BAD_DATA, wanted, "--contract", "fixed", path, self.out, names=path)
+        done = run("seq", "--contract", "fixed", path, self.out)
         self.assertEqual(done.returncode, BAD_DATA)
         self.assert_one_message(done.stderr, path, wanted, program="seq")
         self.assertEqual(self.folder(), {})

@@ -57,7 +57,7 @@ class Way(NamedTuple):
     options: Tuple[str, ...] = ()
     form: str = "plain"  # of the input: plain, gzip or pipe
     output: str = "case.out"
-    arith: str = "f32"
+    contract: str = "f32"
 
 
 UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
@@ -127,13 +127,13 @@ THREAD_ROW = Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread ca
 
 # The reports and --sync are there for their calls.
 FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace", "run.trace"))
-FIXED_WAY = Way("fixed", options=("--arith", "fixed"), arith="fixed")
+FIXED_WAY = Way("fixed", options=("--contract", "fixed"), contract="fixed")
 PIPE_WAY = Way("a pipe", form="pipe")
 GZIP_WAY = Way("gzip", form="gzip")
 SEQ_GZIP_WAY = Way("seq, gzip", "seq", form="gzip")  # few ask for memory before zlib does
 LINK_WAY = Way("through a link", output="link")
 OTHER_WAYS = (LINK_WAY, Way("one thread", options=("--threads", "1")), Way("seq", program="seq"),
-              Way("seq, fixed", "seq", ("--arith", "fixed"), arith="fixed"))
+              Way("seq, fixed", "seq", ("--contract", "fixed"), contract="fixed"))
 
 count = Count()
 
@@ -160,7 +160,7 @@ class Matrix(cli_test.CliTest):
         # Named as the messages do; all input in one gzip or pipe takes several reads.
         case = generated(*self.shape)
         self.content = case.read_bytes()
-        self.want = {arith: by_seq(case, arith) for arith in cli_test.ARITHMETICS}
+        self.want = {contract: by_seq(case, contract) for contract in cli_test.contracts()}
         self.file(self.content)
         self.file(gzip.compress(self.content, 1), "case.in.gz")
         self.inputs = {"plain": self.dir / "case.in", "gzip": self.dir / "case.in.gz", "pipe": "/dev/stdin"}
@@ -209,14 +209,14 @@ class Matrix(cli_test.CliTest):
         output = self.out.read_bytes()
         if done.returncode == OK:
             self.assertEqual(messages, [])
-            self.assert_same_bytes(output, self.want[way.arith])
+            self.assert_same_bytes(output, self.want[way.contract])
         else:
             self.assertEqual(len(messages), 1, messages)
             self.assertTrue(messages[0].startswith(f"{way.program}: "), messages[0])
             self.assertRegex(messages[0], row.says)
             self.assertNotIn(": : ", messages[0], "a file without a name")
             # What fails when the output has its name already, fails the reports or the flushing of names.
-            whole = output == self.want[way.arith]
+            whole = output == self.want[way.contract]
             late = whole and ("is written, but" in messages[0] or f"{way.output}:" not in messages[0])
             self.assertTrue(output == OLD_OUTPUT or late, "the output is neither the old one nor whole")
         self.assertTrue((self.dir / "link").is_symlink())
@@ -448,9 +448,9 @@ class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
         and the one that waits for signals."""
         case = generated(40, 128, 32)  # enough for several of each
         self.file(case.read_bytes())
-        for arith in cli_test.ARITHMETICS:
-            self.want[arith] = by_seq(case, arith)
-            way = Way("threads", options=("--threads", "3", "--arith", arith), arith=arith)
+        for contract in cli_test.contracts():
+            self.want[contract] = by_seq(case, contract)
+            way = Way("threads", options=("--threads", "3", "--contract", contract), contract=contract)
             report = self.dir / "run.json"
             done = cli_test.hw4("--json", report, *way.options, case, self.out)
             self.assertEqual(done.returncode, OK, done.stderr)
