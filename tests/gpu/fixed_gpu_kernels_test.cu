@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/contracts/fixed/forward.h"
-#include "src/gpu/fixed/forward/unit_rows.h"
+#include "src/gpu/fixed/forward/job_rows.h"
 #include "src/gpu/kernels.h"
 #include "tests/support/attend.h"
 #include "tests/support/attention_case.h"
@@ -69,7 +69,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
 }
 
 // With so many rows other blocks are taken than with few, and blocks go on with rows that others have begun: some after
-// whole units (1320 units for 396 blocks of an H200), some at once.
+// whole jobs (1320 jobs for 396 blocks of an H200), some at once.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t multiprocessors = current_device().multiprocessors;
     for (const int64_t dim : {20, 64, 128})
@@ -80,7 +80,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     expect_reference_bytes({3 * multiprocessors / 4, 200, 100}, CaseKind::brink, 7);
 }
 
-// Sequences that are long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): units
+// Sequences that are long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): jobs
 // for two rounds and some more, the last of a batch with a group that has no rows.
 Problem joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
     EXPECT_TRUE(fixed_point::takes_joint(batches, tokens, tokens, groups, current_device().multiprocessors));

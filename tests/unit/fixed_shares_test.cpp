@@ -1,6 +1,6 @@
-// How the blocks of a kernel divide its work: every tile of every unit once, a unit's tiles in order and never two at a
+// How the blocks of a kernel divide its work: every tile of every job once, a job's tiles in order and never two at a
 // time, and about as many for each block.
-#include "src/gpu/fixed/forward/shares.h"
+#include "src/gpu/common/shares.h"
 
 #include <gtest/gtest.h>
 
@@ -9,38 +9,38 @@
 #include <string>
 #include <vector>
 
-#include "src/gpu/fixed/forward/unit_rows.h"
+#include "src/gpu/fixed/forward/job_rows.h"
 
 namespace hw4::gpu::fixed_point {
 namespace {
 
-// A piece, and when its block does it: after so many tiles of its own.
+// A part of a job, and when its block does it: after so many tiles of its own.
 struct Turn {
     unsigned first;
     unsigned end;
     int64_t block;
-    int64_t index; // of the block's pieces
+    int64_t index; // of the block's parts
     int64_t time;
 };
 
 struct Division {
-    std::map<int64_t, std::vector<Turn>> of_unit;
+    std::map<int64_t, std::vector<Turn>> of_job;
     std::vector<int64_t> load; // of each block
 
-    Division(int64_t units, unsigned tiles, int64_t blocks) {
-        const Shares shares = Shares::of(units, tiles, blocks);
+    Division(int64_t jobs, unsigned tiles, int64_t blocks) {
+        const Shares shares = Shares::of(jobs, tiles, blocks);
         for (uint32_t block = 0; block < blocks; ++block) {
             const Share share = shares.share(block);
             int64_t time = 0;
-            for (uint32_t i = 0; i < share.pieces; ++i) {
-                const Piece piece = share.piece(i);
-                of_unit[piece.unit].push_back({piece.first, piece.end, block, i, time});
-                time += piece.end - piece.first;
+            for (uint32_t i = 0; i < share.parts; ++i) {
+                const JobPart part = share.part(i);
+                of_job[part.job].push_back({part.first, part.end, block, i, time});
+                time += part.end - part.first;
             }
             load.push_back(time);
         }
-        for (auto& unit : of_unit)
-            std::sort(unit.second.begin(), unit.second.end(),
+        for (auto& job : of_job)
+            std::sort(job.second.begin(), job.second.end(),
                       [](const Turn& a, const Turn& b) { return a.first < b.first; });
     }
 };
@@ -50,25 +50,25 @@ protected:
     template <class Check>
     static void for_each(const Check& check) {
         for (const int64_t blocks : {1, 2, 3, 7, 132, 396})
-            for (const int64_t units : {int64_t{1}, blocks - 1, blocks, blocks + 1, blocks + blocks / 2, 2 * blocks - 1,
-                                        2 * blocks, 2 * blocks + 1, 5 * blocks + 2})
+            for (const int64_t jobs : {int64_t{1}, blocks - 1, blocks, blocks + 1, blocks + blocks / 2, 2 * blocks - 1,
+                                       2 * blocks, 2 * blocks + 1, 5 * blocks + 2})
                 for (const unsigned tiles : {1u, 2u, 3u, 17u, 64u}) {
-                    if (units < 1) continue;
-                    SCOPED_TRACE(std::to_string(units) + " units of " + std::to_string(tiles) + " tiles for " +
+                    if (jobs < 1) continue;
+                    SCOPED_TRACE(std::to_string(jobs) + " jobs of " + std::to_string(tiles) + " tiles for " +
                                  std::to_string(blocks) + " blocks");
-                    check(units, tiles, Division(units, tiles, std::min(blocks, units)));
+                    check(jobs, tiles, Division(jobs, tiles, std::min(blocks, jobs)));
                 }
     }
 };
 
 TEST_F(EachDivision, HasEveryTileOnce) {
-    for_each([](int64_t units, unsigned tiles, const Division& division) {
-        ASSERT_EQ(division.of_unit.size(), static_cast<size_t>(units));
-        EXPECT_EQ(division.of_unit.begin()->first, 0);
-        EXPECT_EQ(division.of_unit.rbegin()->first, units - 1);
-        for (const auto& unit : division.of_unit) {
+    for_each([](int64_t jobs, unsigned tiles, const Division& division) {
+        ASSERT_EQ(division.of_job.size(), static_cast<size_t>(jobs));
+        EXPECT_EQ(division.of_job.begin()->first, 0);
+        EXPECT_EQ(division.of_job.rbegin()->first, jobs - 1);
+        for (const auto& job : division.of_job) {
             unsigned next = 0;
-            for (const Turn& turn : unit.second) {
+            for (const Turn& turn : job.second) {
                 EXPECT_EQ(turn.first, next);
                 EXPECT_GT(turn.end, turn.first);
                 next = turn.end;
@@ -85,14 +85,14 @@ TEST_F(EachDivision, IsEven) {
     });
 }
 
-// The kernel relies on it: who goes on with a unit looks for it at the next block, which has begun with it.
-TEST_F(EachDivision, HandsAUnitOnOnceAtMostFromTheNextBlockAndInTime) {
+// The kernel relies on it: who goes on with a job looks for it at the next block, which has begun with it.
+TEST_F(EachDivision, HandsAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     for_each([](int64_t, unsigned, const Division& division) {
-        for (const auto& unit : division.of_unit) {
-            ASSERT_LE(unit.second.size(), 2u);
-            if (unit.second.size() == 1) continue;
-            const Turn& head = unit.second[0];
-            const Turn& rest = unit.second[1];
+        for (const auto& job : division.of_job) {
+            ASSERT_LE(job.second.size(), 2u);
+            if (job.second.size() == 1) continue;
+            const Turn& head = job.second[0];
+            const Turn& rest = job.second[1];
             EXPECT_EQ(head.block, rest.block + 1);
             EXPECT_EQ(head.index, 0);
             EXPECT_LE(head.end - head.first, rest.time);
@@ -102,15 +102,15 @@ TEST_F(EachDivision, HandsAUnitOnOnceAtMostFromTheNextBlockAndInTime) {
 
 constexpr int kMultiprocessors = 132; // of an H200
 
-TEST(Shares, EveryBlockGetsSomeOfTheLastUnitsOfBatches) {
-    constexpr int64_t kUnits = 11; // of a batch: a divisor of the number of blocks
-    const Shares shares = Shares::of(500 * kUnits, 32, kMultiprocessors);
+TEST(Shares, EveryBlockGetsSomeOfTheLastJobsOfHeads) {
+    constexpr int64_t kJobs = 11; // of a head: a divisor of the number of blocks
+    const Shares shares = Shares::of(500 * kJobs, 32, kMultiprocessors);
     for (uint32_t block = 0; block < kMultiprocessors; ++block) {
         const Share share = shares.share(block);
         int64_t last = 0;
-        for (uint32_t i = 0; i < share.pieces; ++i) last += share.piece(i).unit % kUnits == kUnits - 1 ? 1 : 0;
-        EXPECT_GE(last, share.pieces / kUnits - 1);
-        EXPECT_LE(last, share.pieces / kUnits + 2);
+        for (uint32_t i = 0; i < share.parts; ++i) last += share.part(i).job % kJobs == kJobs - 1 ? 1 : 0;
+        EXPECT_GE(last, share.parts / kJobs - 1);
+        EXPECT_LE(last, share.parts / kJobs + 2);
     }
 }
 
@@ -137,12 +137,12 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
     EXPECT_TRUE(takes_joint(300, 512, 512, 3, kMultiprocessors));
     EXPECT_FALSE(takes_joint(300, 511, 511, 4, kMultiprocessors));
     EXPECT_FALSE(takes_joint(300, 512, 511, 3, kMultiprocessors)); // one row more is missing than an eighth
-    EXPECT_TRUE(takes_joint(12, 2048, 2048, 3, 12 * 11));          // a unit for each multiprocessor
+    EXPECT_TRUE(takes_joint(12, 2048, 2048, 3, 12 * 11));          // a job for each multiprocessor
     EXPECT_FALSE(takes_joint(12, 2048, 2048, 3, 12 * 11 + 1));
-    EXPECT_FALSE(takes_joint(300, 640, 640, 3, kMultiprocessors)); // a sixth of the units' rows is missing
+    EXPECT_FALSE(takes_joint(300, 640, 640, 3, kMultiprocessors)); // a sixth of the jobs' rows is missing
     EXPECT_TRUE(takes_joint(800, 1024, 1024, 4, kMultiprocessors));
     EXPECT_FALSE(takes_joint(9600, 128, 128, 3, kMultiprocessors));
-    EXPECT_FALSE(takes_joint(1, 16384, 16384, 3, kMultiprocessors)); // 86 units
+    EXPECT_FALSE(takes_joint(1, 16384, 16384, 3, kMultiprocessors)); // 86 jobs
     EXPECT_FALSE(takes_joint(4, 16384, 1024, 3, kMultiprocessors));  // of a part of the queries
 }
 
@@ -150,11 +150,11 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
 TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
     EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 700, 700, 3, kMultiprocessors));
     EXPECT_TRUE(takes_joint(2 * kMultiprocessors / 3 + 1, 700, 700, 4, kMultiprocessors));
-    // A group without rows, and a round of whole units, besides those that are cut.
-    EXPECT_GE(units_for(700, 3) * 3 * kGroupRows - 700, kGroupRows);
-    EXPECT_GE(units_for(700, 4) * 4 * kGroupRows - 700, kGroupRows);
-    EXPECT_GT((kMultiprocessors / 2 + 1) * units_for(700, 3), 2 * kMultiprocessors);
-    EXPECT_GT((2 * kMultiprocessors / 3 + 1) * units_for(700, 4), 2 * kMultiprocessors);
+    // A group without rows, and a round of whole jobs, besides those that are cut.
+    EXPECT_GE(jobs_for(700, 3) * 3 * kGroupRows - 700, kGroupRows);
+    EXPECT_GE(jobs_for(700, 4) * 4 * kGroupRows - 700, kGroupRows);
+    EXPECT_GT((kMultiprocessors / 2 + 1) * jobs_for(700, 3), 2 * kMultiprocessors);
+    EXPECT_GT((2 * kMultiprocessors / 3 + 1) * jobs_for(700, 4), 2 * kMultiprocessors);
     EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 2048, 1024, 4, kMultiprocessors)); // in parts
     EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 520, 520, 3, kMultiprocessors));
     EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 700, 700, 4, kMultiprocessors));

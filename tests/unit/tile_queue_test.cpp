@@ -1,4 +1,4 @@
-#include "src/gpu/f32/forward/tile_queue.h"
+#include "src/gpu/common/tile_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(TileQueue, BeginsWithWholeRowsAndEndsWithSmallPieces) {
 
 TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
     for (unsigned tiles = 1; tiles < 5000; tiles += tiles < 100 ? 1 : 97)
-        for (const unsigned rows : {2u, 3u, 5u, 264u, 500u, 528u, 10000u}) {
+        for (const unsigned rows : {1u, 2u, 3u, 5u, 264u, 500u, 528u, 10000u}) {
             const Queue queue = queue_of(rows, tiles, 264);
             EXPECT_EQ(queue.whole + queue.cut, rows);
             ASSERT_GE(queue.pieces, 1u);
@@ -39,6 +39,18 @@ TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
             for (unsigned n = 0; n < queue.pieces; ++n)
                 EXPECT_GT(queue.ends[n], n == 0 ? 0 : queue.ends[n - 1]) << tiles << " " << rows;
         }
+}
+
+TEST(TileQueue, OfFewerRowsThanBlocksCutsThemAll) {
+    for (const unsigned rows : {1u, 2u, 263u}) {
+        const Queue queue = queue_of(rows, 64, 264);
+        EXPECT_EQ(queue.whole, 0u);
+        EXPECT_EQ(queue.cut, rows);
+        EXPECT_EQ(ends(queue), (std::vector<unsigned>{32, 48, 56, 60, 62, 64}));
+    }
+    const Queue smallest = queue_of(1, 1, 264);
+    EXPECT_EQ(smallest.length(), 1u);
+    EXPECT_EQ(ends(smallest), (std::vector<unsigned>{1}));
 }
 
 TEST(TileQueue, IsWorthItFromThreeRowsForTwoBlocks) {

@@ -1,9 +1,7 @@
 // Shared memory by 32-bit address: one register for a place, constant distances from it in the instructions.
 #pragma once
 
-#include <cuda_pipeline_primitives.h>
-
-#include "src/gpu/f32/forward/common.cuh"
+#include <cstdint>
 
 namespace hw4::gpu {
 
@@ -33,24 +31,6 @@ __device__ __forceinline__ void load_floats(float (&to)[kN], SharedAddress from,
 
 __device__ __forceinline__ void store4(SharedAddress to, float x, float y, float z, float w) {
     *reinterpret_cast<float4*>(pointer_to(to)) = make_float4(x, y, z, w);
-}
-
-// kBytes from global to shared memory: in the background, or through a register at once. Not there: zeros.
-template <int kBytes, bool kAsync>
-__device__ __forceinline__ void copy_in(SharedAddress to, const char* from, bool there) {
-    if (kAsync) {
-        __pipeline_memcpy_async(pointer_to(to), from, kBytes, there ? 0 : kBytes);
-    } else if (kBytes == 16) {
-        *reinterpret_cast<float4*>(pointer_to(to)) = *reinterpret_cast<const float4*>(from); // d is whole: always there
-    } else {
-        *pointer_to(to) = there ? *reinterpret_cast<const float*>(from) : 0.0f;
-    }
-}
-
-// Waits for the copies that this thread started.
-__device__ __forceinline__ void finish_copies() {
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
 }
 
 } // namespace hw4::gpu

@@ -1,12 +1,10 @@
-// What the exact kernels share: where the matrices stand, and reductions over a warp in the contract's order.
+// What the exact kernels share: where the matrices stand, and the sum over a warp in the contract's order.
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
+#include "src/gpu/common/warp.cuh"
 
 namespace hw4::gpu {
-
-constexpr int kWarpSize = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 // The first rows of a unit's matrices.
 struct UnitMatrices {
@@ -32,12 +30,6 @@ __host__ __device__ int64_t row_blocks_of(const ForwardArgs& args) {
 template <class T>
 int64_t blocks_of(const ForwardArgs& args) {
     return int64_t{args.units} * row_blocks_of<T>(args);
-}
-
-__device__ __forceinline__ float warp_max(float x) {
-    for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
-        x = larger(x, __shfl_xor_sync(kAllLanes, x, distance));
-    return x;
 }
 
 // ((L0+L1)+(L2+L3))+((L4+L5)+(L6+L7)) of lanes 0..7, in every lane: addition commutes, so the butterfly is the

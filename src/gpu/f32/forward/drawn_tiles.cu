@@ -43,7 +43,7 @@ unsigned cut_rows_of(const ForwardArgs& args, const Device& device) {
 
 template <class T>
 size_t drawn_bytes(const ForwardArgs& args, const Device& device) {
-    return scratch_bytes<T>(cut_rows_of<T>(args, device));
+    return DrawnPieces<T>::Left::bytes(cut_rows_of<T>(args, device));
 }
 
 // A part of the problem may be drawn as small blocks where the whole is as large ones.
@@ -70,7 +70,8 @@ void launch_drawn_tiles(const Launch& launch, cudaStream_t stream) {
     const ForwardArgs args = forward_args(launch);
     with_tiling<DrawnTiles>(args, launch.device, [&](auto tiling) {
         using T = decltype(tiling);
-        HW4_CUDA(cudaMemsetAsync(args.scratch, 0, word_bytes(cut_rows_of<T>(args, launch.device)), stream));
+        const size_t cleared_bytes = DrawnPieces<T>::Left::cleared_bytes(cut_rows_of<T>(args, launch.device));
+        HW4_CUDA(cudaMemsetAsync(args.scratch, 0, cleared_bytes, stream));
         launch_tiling<T, DrawnTiles>(args, blocks_on<T>(launch.device), stream);
     });
     HW4_CUDA_LAUNCHED("drawn_tiles");

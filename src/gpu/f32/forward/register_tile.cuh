@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/gpu/common/shared_address.cuh"
+#include "src/gpu/f32/forward/common.cuh"
 
 namespace hw4::gpu {
 

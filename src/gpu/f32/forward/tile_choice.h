@@ -1,8 +1,8 @@
 // Whether a problem is better cut into half as many rows a block. Pure, so that it is tested without a GPU.
 #pragma once
 
+#include "src/gpu/common/tile_queue.h"
 #include "src/gpu/device.h"
-#include "src/gpu/f32/forward/tile_queue.h"
 
 namespace hw4::gpu {
 

@@ -1,9 +1,22 @@
 // Rows of Q, K and V from global to shared memory, a few at a time.
 #pragma once
 
+#include "src/gpu/common/async_copy.cuh"
 #include "src/gpu/f32/forward/register_tile.cuh"
 
 namespace hw4::gpu {
+
+// kBytes from global to shared memory: in the background, or through a register at once. Not there: zeros.
+template <int kBytes, bool kAsync>
+__device__ __forceinline__ void copy_in(SharedAddress to, const char* from, bool there) {
+    if (kAsync) {
+        copy_async<kBytes>(pointer_to(to), from, there);
+    } else if (kBytes == 16) {
+        *reinterpret_cast<float4*>(pointer_to(to)) = *reinterpret_cast<const float4*>(from); // d is whole: always there
+    } else {
+        *pointer_to(to) = there ? *reinterpret_cast<const float*>(from) : 0.0f;
+    }
+}
 
 // Row `row` of a matrix whose first row (or a column of it) is at `first`. One instruction: 32 x 32 bits + 64.
 __device__ __forceinline__ const char* row_at(const char* first, int row, unsigned stride) {

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "src/gpu/common/handing_on.cuh"
-#include "src/gpu/f32/forward/tile_queue.h"
+#include "src/gpu/common/tile_queue.h"
 #include "src/gpu/f32/forward/tile_weights.cuh"
 
 namespace hw4::gpu {
@@ -71,27 +71,30 @@ private:
     bool done_ = false;
 };
 
-// What is left of a row that is not done: a thread's registers, for the thread in the same place.
-template <class T>
-struct LeftRegisters {
-    float total[kRowsPerThread * T::kCT][T::kThreads];
-    float sums[kRowsPerThread][T::kThreads];
-    float largest[T::kThreads];
+// All that a thread has of its rows, number after number.
+template <class Totals, class Sums>
+struct Carried {
+    Totals& running;
+    Sums& sums;
+
+    template <class Visit>
+    __device__ __forceinline__ void visit(const Visit& each) const {
+#pragma unroll
+        for (int i = 0; i < kRowsPerThread; ++i) {
+#pragma unroll
+            for (auto& total : running.total[i]) each(total);
+            each(sums.lane[i]);
+        }
+        each(running.largest);
+    }
 };
-
-// Scratch memory of DrawnPieces: words that begin as zeros, how many pieces were drawn and for each cut row how many
-// tiles are done; then the cut rows' registers.
-HW4_INLINE size_t word_bytes(unsigned cut) { return (size_t{1 + cut} * sizeof(unsigned) + 127) / 128 * 128; }
-
-template <class T>
-size_t scratch_bytes(unsigned cut) {
-    return word_bytes(cut) + cut * sizeof(LeftRegisters<T>);
-}
 
 template <class T>
 class DrawnPieces {
 public:
     static constexpr bool kDrawn = true;
+    // A place for each cut row, which says how many of its tiles are done; the counter, how many pieces were drawn.
+    using Left = HandingOn<kRowsPerThread*(T::kCT + 1) + 1, T::kThreads>;
 
     __device__ DrawnPieces(const ForwardArgs& args, Draws& draws) : draws_(draws) {
         const auto rows = static_cast<unsigned>(args.units * row_blocks_of<T>(args));
@@ -111,50 +114,28 @@ public:
     }
     __device__ __forceinline__ void draw(const ForwardArgs& args) {
         __syncthreads(); // everybody knows the piece before
-        if (threadIdx.x == 0) draws_.drawn = atomicAdd(words(args), 1u);
+        if (threadIdx.x == 0) draws_.drawn = left(args).count();
         __syncthreads();
     }
 
     // The registers that the piece before of the same row left.
     __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, const ForwardArgs& args,
                                           const Piece& piece) const {
-        if (threadIdx.x == 0) {
-            const unsigned* done = words(args) + 1 + cut_row(piece);
-            while (load_acquire(done) * T::kKeys < piece.first_key) __nanosleep(100);
-        }
-        __syncthreads();
-        const LeftRegisters<T>& from = registers(args, piece);
-#pragma unroll
-        for (int i = 0; i < kRowsPerThread; ++i) {
-#pragma unroll
-            for (int j = 0; j < T::kCT; ++j) running.total[i][j] = __ldcg(&from.total[i * T::kCT + j][threadIdx.x]);
-            sums.lane[i] = __ldcg(&from.sums[i][threadIdx.x]);
-        }
-        running.largest = __ldcg(&from.largest[threadIdx.x]);
+        constexpr unsigned kPause = 100;
+        left(args).template take<kPause>(Carried<Running<T>, RowSums>{running, sums}, cut_row(piece),
+                                         static_cast<unsigned>(piece.first_key / T::kKeys), threadIdx.x,
+                                         [] { __syncthreads(); });
     }
 
     __device__ __forceinline__ void leave(const Running<T>& running, const RowSums& sums, const ForwardArgs& args,
                                           const Piece& piece) const {
-        LeftRegisters<T>& to = registers(args, piece);
-#pragma unroll
-        for (int i = 0; i < kRowsPerThread; ++i) {
-#pragma unroll
-            for (int j = 0; j < T::kCT; ++j) __stcg(&to.total[i * T::kCT + j][threadIdx.x], running.total[i][j]);
-            __stcg(&to.sums[i][threadIdx.x], sums.lane[i]);
-        }
-        __stcg(&to.largest[threadIdx.x], running.largest);
-        __syncthreads();
-        if (threadIdx.x == 0)
-            store_release(words(args) + 1 + cut_row(piece), static_cast<unsigned>(piece.end_key / T::kKeys));
+        left(args).leave(Carried<const Running<T>, const RowSums>{running, sums}, cut_row(piece),
+                         static_cast<unsigned>(piece.end_key / T::kKeys), threadIdx.x, [] { __syncthreads(); });
     }
 
 private:
-    static __device__ unsigned* words(const ForwardArgs& args) { return static_cast<unsigned*>(args.scratch); }
     __device__ __forceinline__ unsigned cut_row(const Piece& piece) const { return piece.row - draws_.queue.whole; }
-    __device__ __forceinline__ LeftRegisters<T>& registers(const ForwardArgs& args, const Piece& piece) const {
-        char* first = static_cast<char*>(args.scratch) + word_bytes(draws_.queue.cut);
-        return reinterpret_cast<LeftRegisters<T>*>(first)[cut_row(piece)];
-    }
+    __device__ __forceinline__ Left left(const ForwardArgs& args) const { return {args.scratch, draws_.queue.cut}; }
 
     Draws& draws_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/contracts/fixed/forward.h"
+#include "src/gpu/common/warp.cuh"
 #include "src/gpu/fixed/forward/layout.h"
 
 namespace hw4::gpu::fixed_point {
@@ -44,23 +45,6 @@ template <class Quantise>
 __device__ __forceinline__ Planes planes_of(float4 x, const Quantise& quantised) {
     return planes_of_biased(fixed::biased_digits(quantised(x.x)), fixed::biased_digits(quantised(x.y)),
                             fixed::biased_digits(quantised(x.z)), fixed::biased_digits(quantised(x.w)));
-}
-
-// The largest of a warp's values, none of which is negative, for every lane. They compare like their bits.
-__device__ __forceinline__ float largest_of_warp(float value) {
-#if __CUDA_ARCH__ >= 800
-    return float_of(__reduce_max_sync(~0u, bits_of(value)));
-#else
-    return value; // no kernel of this contract is for such cards
-#endif
-}
-
-__device__ __forceinline__ int largest_of_warp(int value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_max_sync(~0u, value);
-#else
-    return value;
-#endif
 }
 
 // Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,

@@ -3,8 +3,7 @@
 // in the background, K of the next tile while V of this one is multiplied, where there is room for both.
 #pragma once
 
-#include <cuda_pipeline_primitives.h>
-
+#include "src/gpu/common/async_copy.cuh"
 #include "src/gpu/device/check.h"
 #include "src/gpu/fixed/forward/group.cuh"
 
@@ -93,9 +92,9 @@ struct MmaProducts {
             const unsigned char* from = image(tile) + matrix * Layout::kValues;
             unsigned char* to = memory.planes[T::kBoth ? matrix : 0];
             for (int at = static_cast<int>(threadIdx.x) * 16; at < Layout::kValues; at += kGroupThreads * 16)
-                __pipeline_memcpy_async(to + at, from + at, 16);
+                copy_async<16>(to + at, from + at);
         }
-        __pipeline_commit();
+        end_group_of_copies();
     }
 
     __device__ void start() const {
@@ -107,9 +106,9 @@ struct MmaProducts {
     __device__ void wait_for(unsigned tile, int matrix) const {
         if (!T::kBoth) {
             fetch(tile, matrix);
-            __pipeline_wait_prior(0);
+            wait_for_copies<0>();
         } else {
-            __pipeline_wait_prior(1);
+            wait_for_copies<1>();
         }
         __syncthreads();
     }
@@ -171,7 +170,7 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char mma_memory[];
     auto& memory = *reinterpret_cast<MmaMemory<T>*>(mma_memory);
-    const auto groups = static_cast<uint32_t>(units_for(args.queries, 1));
+    const auto groups = static_cast<uint32_t>(jobs_for(args.queries, 1));
     const GroupRows where = GroupRows::of(args, blockIdx.x / groups, blockIdx.x % groups);
     const int64_t tiles = tiles_of(args.keys);
     const MmaProducts<T> products{
@@ -199,7 +198,7 @@ void launch_mma(const ForwardArgs& args, const Prepared& prepared, cudaStream_t 
     constexpr size_t kBytes = sizeof(MmaMemory<T>);
     const auto kernel = mma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = args.units * units_for(args.queries, 1);
+    const int64_t blocks = args.units * jobs_for(args.queries, 1);
     kernel<<<static_cast<unsigned>(blocks), kGroupThreads, kBytes, stream>>>(args, prepared);
     HW4_CUDA_LAUNCHED("mma_kernel");
 }

@@ -1,9 +1,9 @@
 // The pre-pass: K and V of every tile of 64 keys to digits, in the order in which the next kernel copies them.
 #include "src/gpu/fixed/forward/prepare.h"
 
+#include "src/gpu/common/early_launch.cuh"
 #include "src/gpu/device/check.h"
 #include "src/gpu/fixed/forward/digits.cuh"
-#include "src/gpu/fixed/forward/launch_early.cuh"
 
 namespace hw4::gpu::fixed_point {
 namespace {
@@ -17,12 +17,12 @@ template <int kValues>
 __device__ __forceinline__ void find_largest_of_block(float (&values)[kValues], float (*shared)[kWarps]) {
 #pragma unroll
     for (int i = 0; i < kValues; ++i) {
-        const float of_warp = largest_of_warp(values[i]);
+        const float of_warp = warp_max_of_magnitudes(values[i]);
         if (threadIdx.x % 32 == 0) shared[i][threadIdx.x / 32] = of_warp;
     }
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < kValues; ++i) values[i] = largest_of_warp(shared[i][threadIdx.x % kWarps]);
+    for (int i = 0; i < kValues; ++i) values[i] = warp_max_of_magnitudes(shared[i][threadIdx.x % kWarps]);
 }
 
 // Rows [first, first + 64) of a matrix, each thread every 256th group of four columns.

@@ -3,9 +3,8 @@
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
+#include "src/gpu/fixed/forward/job_rows.h"
 #include "src/gpu/fixed/forward/tile_weights.cuh"
-#include "src/gpu/fixed/forward/uniform.cuh"
-#include "src/gpu/fixed/forward/unit_rows.h"
 
 namespace hw4::gpu::fixed_point {
 
@@ -133,7 +132,7 @@ public:
             if (first == Digits::kSteps) break;
             fetch_rows(args, first);
         }
-        square = largest_of_warp(square);
+        square = warp_max_of_magnitudes(square);
         if (Digits::thread() % 32 == 0) to.longest_square[Digits::thread() / 32] = square;
         if (Digits::thread() == 0) to.least_value = facts.v.smallest();
     }
@@ -180,7 +179,7 @@ __device__ __forceinline__ Outlook outlook_of(const Queries<kDim>& queries, cons
     const Spread spread = spread_of(uniform(2.0f * length_bound(square) * facts.longest_key));
     if constexpr (kMaySteady) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
-        const int finest = largest_of_warp(max(queries.exponent[lane], queries.exponent[lane + 32]));
+        const int finest = warp_max(max(queries.exponent[lane], queries.exponent[lane + 32]));
         return {spread, is_steady(facts, finest), facts.k.largest()};
     }
     return {spread, false, 0};

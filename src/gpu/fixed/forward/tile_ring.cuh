@@ -8,14 +8,14 @@
 
 #include <cstddef>
 
+#include "src/gpu/common/barriers.cuh"
 #include "src/gpu/fixed/forward/queries.cuh"
-#include "src/gpu/fixed/forward/wgmma.cuh"
 
 namespace hw4::gpu::fixed_point {
 
 // Tiles that a block needs, one after the other.
 struct TileRun {
-    uint32_t first; // of all batches' tiles, which are fewer than 2^32: each takes kilobytes
+    uint32_t first; // of all heads' tiles, which are fewer than 2^32: each takes kilobytes
     uint32_t count;
 };
 
@@ -50,7 +50,7 @@ struct RingAddresses {
     using Memory = BlockMemory<T>;
     SharedAddress memory;
 
-    __device__ explicit RingAddresses(const Memory& of) : memory(uniform(shared_address(&of))) {}
+    __device__ explicit RingAddresses(const Memory& of) : memory(uniform(address_of(&of))) {}
 
     __device__ __forceinline__ SharedAddress filled(unsigned stage) const { return barrier<kFilled>(stage); }
     __device__ __forceinline__ SharedAddress released(unsigned stage) const { return barrier<kReleased>(stage); }
@@ -81,8 +81,8 @@ public:
     // By one thread, before all others begin.
     static __device__ void init(BlockMemory<T>& memory) {
         for (unsigned i = 0; i < T::kStages; ++i) {
-            init_barrier(shared_address(&memory.filled[i]), 1);
-            init_barrier(shared_address(&memory.released[i]), T::kThreads);
+            init_barrier(address_of(&memory.filled[i]), 1);
+            init_barrier(address_of(&memory.released[i]), T::kThreads);
         }
         memory.next_run = {0, 0};
         publish_to_async();

@@ -1,59 +1,10 @@
-// Hopper's asynchronous matrix products of bytes, and the barriers and copies that feed them; PTX that CUDA C++ has no
-// words for. Compiled for sm_90a only.
+// Hopper's asynchronous matrix products of bytes; PTX that CUDA C++ has no words for. Compiled for sm_90a only.
 #pragma once
 
-#include <cstdint>
-
-#include "src/gpu/fixed/forward/layout.h"
-#include "src/gpu/fixed/forward/uniform.cuh"
+#include "src/gpu/common/shared_address.cuh"
+#include "src/gpu/common/warp.cuh"
 
 namespace hw4::gpu::fixed_point {
-
-// ---- Shared-memory barriers and copies
-
-using SharedAddress = uint32_t; // in bytes
-
-__device__ __forceinline__ SharedAddress shared_address(const void* pointer) {
-    return static_cast<SharedAddress>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ __forceinline__ void init_barrier(SharedAddress barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-
-// The barrier's phase ends when `bytes` have been copied.
-__device__ __forceinline__ void expect_bytes(SharedAddress barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void wait_for_phase(SharedAddress barrier, int parity) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}\n" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-}
-
-__device__ __forceinline__ void copy_bytes(SharedAddress to, const void* from, int bytes, SharedAddress barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier)
-                 : "memory");
-}
-
-// What this thread wrote to shared memory becomes visible to the tensor cores and the copy engine.
-__device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// Of the 128 threads of group `group`.
-__device__ __forceinline__ void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
-
-__device__ __forceinline__ void arrive(SharedAddress barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-// ---- Matrix products
 
 // A plane of bytes in shared memory, rows of kRowBytes, as the tensor cores read it. Only the lower half of a
 // descriptor depends on where the plane is, so that moving it is an addition of 32 bits.
@@ -62,7 +13,7 @@ struct PlaneDescriptor {
     uint32_t low;
 
     static __device__ __forceinline__ PlaneDescriptor at(const void* plane) {
-        return {uniform((1u << 16) | ((shared_address(plane) & 0x3ffff) >> 4))};
+        return {uniform((1u << 16) | ((address_of(plane) & 0x3ffff) >> 4))};
     }
     __device__ __forceinline__ PlaneDescriptor plus(uint32_t bytes) const { return {low + (bytes >> 4)}; }
     __device__ __forceinline__ operator uint64_t() const {
@@ -88,16 +39,12 @@ __device__ __forceinline__ void pin(int32_t (&sums)[kN]) {
     for (int i = 0; i < kN; ++i) asm volatile("" : "+r"(sums[i])::"memory");
 }
 
-// Products of digits by level: sums [L2 | L1 | L0] of kWidth columns each. B's planes follow one another, low, middle
-// and high, so one instruction multiplies a plane of A by all of B's that count with it; that is fewer and longer
-// instructions than one for each pair of planes, and the longer they are, the less they and other warps' arithmetic
-// hold each other up. high() begins the sums where kFirst; middle() and low() add. A comes from shared memory or from
-// four words a thread: 64 rows, 32 bytes of each.
-template <int kWidth>
-struct LevelProducts;
+// One instruction: 64 rows and 32 bytes of each of A, from shared memory or from four words a thread, times kColumns
+// rows of B. begin() sets the first kColumns / 2 sums of a thread, add() adds to them. In words that macros put
+// together: PTX takes every register by name. The digits of words, the weights, have no sign.
+template <int kColumns>
+struct Product;
 
-// An instruction of so many columns and sums a thread, in words that macros put together: PTX takes every register by
-// name.
 #define HW4_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define HW4_NAMES_32 HW4_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define HW4_NAMES_48 HW4_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
@@ -123,79 +70,36 @@ struct LevelProducts;
 #define HW4_WORDS_96 "{%96, %97, %98, %99}, %100"
 #define HW4_BEGUN(x) "=r"(x)
 #define HW4_ADDED(x) "+r"(x)
-#define HW4_PRODUCTS(columns, sums, is, adds, types, operands, ...)                                                    \
+#define HW4_MULTIPLY(columns, sums, is, adds, types, operands, ...)                                                    \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " adds ", 0;\n"                                                     \
-                 "wgmma.mma_async.sync.aligned.m64n" columns "k32.s32." types " {" HW4_NAMES_##sums                    \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k32.s32." types " {" HW4_NAMES_##sums                   \
                  "}, " HW4_##operands##_##sums ", p;\n}\n"                                                             \
                  : HW4_SUMS_##sums(is, 0)                                                                              \
                  : __VA_ARGS__)
 #define HW4_A_WORDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
 
-template <>
-struct LevelProducts<32> {
-    using Sums = int32_t[48];
-    template <bool kFirst>
-    static __device__ __forceinline__ void high(Sums& s, uint64_t a, uint64_t b) {
-        if constexpr (kFirst)
-            HW4_PRODUCTS("96", 48, HW4_BEGUN, "0", "s8.s8", SHARED, "l"(a), "l"(b));
-        else
-            HW4_PRODUCTS("96", 48, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
-    }
-    static __device__ __forceinline__ void middle(Sums& s, uint64_t a, uint64_t b) {
-        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
-    }
-    static __device__ __forceinline__ void low(Sums& s, uint64_t a, uint64_t b) {
-        HW4_PRODUCTS("32", 16, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
-    }
-
-    // Weights: their digits have no sign.
-    template <bool kFirst>
-    static __device__ __forceinline__ void high(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        if constexpr (kFirst)
-            HW4_PRODUCTS("96", 48, HW4_BEGUN, "0", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-        else
-            HW4_PRODUCTS("96", 48, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-    }
-    static __device__ __forceinline__ void middle(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-    }
-    static __device__ __forceinline__ void low(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("32", 16, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-    }
-};
-
-template <>
-struct LevelProducts<64> {
-    using Sums = int32_t[96];
-    template <bool kFirst>
-    static __device__ __forceinline__ void high(Sums& s, uint64_t a, uint64_t b) {
-        if constexpr (kFirst)
-            HW4_PRODUCTS("192", 96, HW4_BEGUN, "0", "s8.s8", SHARED, "l"(a), "l"(b));
-        else
-            HW4_PRODUCTS("192", 96, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
-    }
-    static __device__ __forceinline__ void middle(Sums& s, uint64_t a, uint64_t b) {
-        HW4_PRODUCTS("128", 64, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
-    }
-    static __device__ __forceinline__ void low(Sums& s, uint64_t a, uint64_t b) {
-        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));
+#define HW4_PRODUCT(columns, sums)                                                                                     \
+    template <>                                                                                                        \
+    struct Product<columns> {                                                                                          \
+        static __device__ __forceinline__ void begin(int32_t* s, uint64_t a, uint64_t b) {                             \
+            HW4_MULTIPLY(columns, sums, HW4_BEGUN, "0", "s8.s8", SHARED, "l"(a), "l"(b));                              \
+        }                                                                                                              \
+        static __device__ __forceinline__ void add(int32_t* s, uint64_t a, uint64_t b) {                               \
+            HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", "s8.s8", SHARED, "l"(a), "l"(b));                              \
+        }                                                                                                              \
+        static __device__ __forceinline__ void begin(int32_t* s, const uint32_t (&a)[4], uint64_t b) {                 \
+            HW4_MULTIPLY(columns, sums, HW4_BEGUN, "0", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));                          \
+        }                                                                                                              \
+        static __device__ __forceinline__ void add(int32_t* s, const uint32_t (&a)[4], uint64_t b) {                   \
+            HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));                          \
+        }                                                                                                              \
     }
 
-    // Weights: their digits have no sign.
-    template <bool kFirst>
-    static __device__ __forceinline__ void high(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        if constexpr (kFirst)
-            HW4_PRODUCTS("192", 96, HW4_BEGUN, "0", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-        else
-            HW4_PRODUCTS("192", 96, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-    }
-    static __device__ __forceinline__ void middle(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("128", 64, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-    }
-    static __device__ __forceinline__ void low(Sums& s, const uint32_t (&a)[4], uint64_t b) {
-        HW4_PRODUCTS("64", 32, HW4_ADDED, "1", "u8.s8", WORDS, HW4_A_WORDS, "l"(b));
-    }
-};
+HW4_PRODUCT(32, 16);
+HW4_PRODUCT(64, 32);
+HW4_PRODUCT(96, 48);
+HW4_PRODUCT(128, 64);
+HW4_PRODUCT(192, 96);
 
 #undef HW4_NAMES_16
 #undef HW4_NAMES_32
@@ -220,7 +124,33 @@ struct LevelProducts<64> {
 #undef HW4_WORDS_96
 #undef HW4_BEGUN
 #undef HW4_ADDED
-#undef HW4_PRODUCTS
+#undef HW4_MULTIPLY
 #undef HW4_A_WORDS
+#undef HW4_PRODUCT
+
+// Products of digits by level: sums [L2 | L1 | L0] of kWidth columns each. B's planes follow one another, low, middle
+// and high, so one instruction multiplies a plane of A by all of B's that count with it; that is fewer and longer
+// instructions than one for each pair of planes, and the longer they are, the less they and other warps' arithmetic
+// hold each other up. high() begins the sums where kFirst; middle() and low() add. A is descriptor or words.
+template <int kWidth>
+struct LevelProducts {
+    using Sums = int32_t[3 * kWidth / 2];
+
+    template <bool kFirst, class A>
+    static __device__ __forceinline__ void high(Sums& s, const A& a, uint64_t b) {
+        if constexpr (kFirst)
+            Product<3 * kWidth>::begin(s, a, b);
+        else
+            Product<3 * kWidth>::add(s, a, b);
+    }
+    template <class A>
+    static __device__ __forceinline__ void middle(Sums& s, const A& a, uint64_t b) {
+        Product<2 * kWidth>::add(s, a, b);
+    }
+    template <class A>
+    static __device__ __forceinline__ void low(Sums& s, const A& a, uint64_t b) {
+        Product<kWidth>::add(s, a, b);
+    }
+};
 
 } // namespace hw4::gpu::fixed_point

@@ -1,5 +1,5 @@
 // One group of four warps on a multiprocessor, or several, each a block of its own (at d = 128 two in one block). A
-// block for each unit of work.
+// block for each job.
 #include <limits>
 
 #include "src/gpu/fixed/forward/kernels.h"
@@ -12,8 +12,8 @@ using namespace fixed_point;
 
 template <class T>
 void launch_for(const Launch& launch, cudaStream_t stream) {
-    constexpr int64_t kOneForEachUnit = std::numeric_limits<int64_t>::max();
-    launch_wgmma<T>(forward_args(launch), kOneForEachUnit, stream);
+    constexpr int64_t kOneForEachJob = std::numeric_limits<int64_t>::max();
+    launch_wgmma<T>(forward_args(launch), kOneForEachJob, stream);
 }
 
 size_t shared_bytes_for(int64_t dim) {

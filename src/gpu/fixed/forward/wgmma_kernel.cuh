@@ -1,5 +1,5 @@
 // Attention under the contract `fixed` on Hopper's integer tensor cores. A block has some groups of 128 threads, each
-// with 64 query rows, and goes through its share of the work (shares.h), piece after piece: in each all groups go
+// with 64 query rows, and goes through its share of the work (shares.h), part after part: in each all groups go
 // through a unit's tiles of keys (tile_ring.cuh).
 //
 // Several groups on a multiprocessor, in one block or in several: while one waits for the tensor cores, the others make
@@ -9,12 +9,12 @@
 
 #include <algorithm>
 
+#include "src/gpu/common/early_launch.cuh"
+#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/shares.h"
 #include "src/gpu/device/check.h"
 #include "src/gpu/fixed/forward/group.cuh"
-#include "src/gpu/fixed/forward/handover.cuh"
-#include "src/gpu/fixed/forward/launch_early.cuh"
 #include "src/gpu/fixed/forward/prepare.h"
-#include "src/gpu/fixed/forward/shares.h"
 #include "src/gpu/fixed/forward/tile_ring.cuh"
 #include "src/gpu/fixed/forward/wgmma.cuh"
 
@@ -148,47 +148,73 @@ template <class T>
 struct BlockWork {
     const ForwardArgs& args;
     Share share;
-    Divisor units_of_batch;
+    Divisor jobs_of_unit;
 
-    // None where there is no such piece.
-    __device__ TileRun tiles(uint32_t piece) const {
-        if (piece >= share.pieces) return {0, 0};
-        const Piece of = share.piece(piece);
-        return {args.kv_unit(units_of_batch.quotient(of.unit)) * share.tiles + of.first, of.end - of.first};
+    // None where there is no such part.
+    __device__ TileRun tiles(uint32_t part) const {
+        if (part >= share.parts) return {0, 0};
+        const JobPart of = share.part(part);
+        return {args.kv_unit(jobs_of_unit.quotient(of.job)) * share.tiles + of.first, of.end - of.first};
     }
 
-    __device__ GroupRows rows(const Piece& piece, int group) const {
-        const uint32_t batch = units_of_batch.quotient(piece.unit);
-        const uint32_t unit = piece.unit - batch * units_of_batch.number();
-        return GroupRows::of(args, batch, int64_t{unit} * T::kGroups + group);
+    __device__ GroupRows rows(const JobPart& part, int group) const {
+        const uint32_t unit = jobs_of_unit.quotient(part.job);
+        const uint32_t before = part.job - unit * jobs_of_unit.number();
+        return GroupRows::of(args, unit, int64_t{before} * T::kGroups + group);
     }
 };
 
+// Running sums from one block to another, which goes on with them: a place for each share and group.
+template <class T>
+using Handover =
+    HandingOn<Running<TileLayout<T::kDim>::kParts, TileLayout<T::kDim>::kColumns / 2>::kNumbers, kGroupThreads>;
+
+template <class T>
+size_t handover_places(int64_t blocks) {
+    return static_cast<size_t>(blocks) * T::kGroups;
+}
+
+template <class T>
+__device__ __forceinline__ size_t handover_place(uint32_t share, int group) {
+    return size_t{share} * T::kGroups + static_cast<size_t>(group);
+}
+
+// Which share the block takes. It may come to wait for the next share's block, so shares go, from the last to the
+// first, to blocks in the order in which they start: whoever is waited for is at work. By one thread, before it waits
+// for the pre-pass: the memory was cleared before that.
+template <class T>
+__device__ __forceinline__ uint32_t take_share(const Handover<T>& handover) {
+    const unsigned started = handover.any() ? handover.count() : blockIdx.x;
+    return gridDim.x - 1 - started;
+}
+
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
-    wgmma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared, Shares shares, Divisor units_of_batch,
-                 Handover handover) {
+    wgmma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared, Shares shares, Divisor jobs_of_unit,
+                 Handover<T> handover) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) unsigned char block_memory[];
     auto& memory = *reinterpret_cast<BlockMemory<T>*>(block_memory);
-    if (shared_address(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
+    if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
     if (threadIdx.x == 0) {
-        memory.share = handover.take_share();
+        memory.share = take_share<T>(handover);
         TileFetcher<T>::init(memory);
     }
     __syncthreads();
     wait_for_kernel_before();
 
-    const BlockWork<T> block{args, shares.share(memory.share), units_of_batch};
+    const BlockWork<T> block{args, shares.share(memory.share), jobs_of_unit};
     Queries<T::kDim>& queries = memory.queries[group];
     Group<WgmmaProducts<T>> work(WgmmaProducts<T>(memory, prepared.tiles, group));
     work.products.fetcher.start(block.tiles(0));
-    Piece piece = block.share.piece(0);
-    GroupRows where = block.rows(piece, group);
+    const auto sync = [&] { sync_group(group); };
+    const unsigned thread = threadIdx.x % kGroupThreads;
+    JobPart part = block.share.part(0);
+    GroupRows where = block.rows(part, group);
     ComingQueries<T::kDim> coming;
     coming.fetch(args, prepared, where);
-    for (uint32_t i = 0; i < block.share.pieces; ++i) {
+    for (uint32_t i = 0; i < block.share.parts; ++i) {
         if (work.products.warp == 0) work.products.fetcher.announce(block.tiles(i + 1), work.products.ring.turn());
         if (where.rows > 0) {
             sync_group(group); // all of it has done with the rows before
@@ -196,22 +222,24 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             publish_to_async();
             sync_group(group);
             work.begin(queries);
-            if (piece.first > 0) handover.take<T>(block.share.block + 1, group, work.running);
-            work.attend(queries, piece.first, piece.end, args.keys,
+            if (part.first > 0) // the head of the job, which was the first thing that the next share's block did
+                handover.template take<0>(work.running, handover_place<T>(block.share.block + 1, group), 1, thread,
+                                          sync);
+            work.attend(queries, part.first, part.end, args.keys,
                         outlook_of<WgmmaProducts<T>::kMaySteady>(queries, coming.facts));
         } else {
-            work.products.skip(piece.end - piece.first);
+            work.products.skip(part.end - part.first);
         }
         // The next rows are on their way while the results of these are stored. After the last ones those are fetched
         // again, for nobody: if they were not, rows would have to keep their registers up to here.
-        const Piece done = piece;
+        const JobPart done = part;
         const GroupRows rows_done = where;
-        piece = block.share.piece(min(i + 1, block.share.pieces - 1));
-        where = block.rows(piece, group);
+        part = block.share.part(min(i + 1, block.share.parts - 1));
+        where = block.rows(part, group);
         coming.fetch(args, prepared, where);
         if (rows_done.rows == 0) continue;
         if (done.end < block.share.tiles)
-            handover.give<T>(block.share.block, group, work.running);
+            handover.leave(work.running, handover_place<T>(block.share.block, group), 1, thread, sync);
         else
             work.store(queries, args, rows_done);
     }
@@ -220,23 +248,24 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 #endif
 }
 
-// With at most so many blocks. Where those are fewer than the units of work, the scratch memory has room for
-// Handover::bytes<T>(blocks) after the digits.
+// With at most so many blocks. Where those are fewer than the jobs, the scratch memory has room for what is handed over
+// after the digits.
 template <class T>
 void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
     const auto kernel = wgmma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t units_of_batch = units_for(args.queries, T::kGroups);
-    const int64_t units = args.units * units_of_batch;
-    const int64_t blocks = std::min(units, most_blocks);
-    const bool hands_over = blocks < units;
+    const int64_t jobs_of_unit = jobs_for(args.queries, T::kGroups);
+    const int64_t jobs = args.units * jobs_of_unit;
+    const int64_t blocks = std::min(jobs, most_blocks);
+    const bool hands_over = blocks < jobs;
+    const size_t places = handover_places<T>(blocks);
     const Prepared prepared = launch_prepare(args, WgmmaProducts<T>::kMaySteady ? Facts::all : Facts::needed,
-                                             hands_over ? Handover::cleared_bytes<T>(blocks) : 0, stream);
+                                             hands_over ? Handover<T>::cleared_bytes(places) : 0, stream);
     launch_early("launch of wgmma_kernel", kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args,
-                 prepared, Shares::of(units, static_cast<unsigned>(tiles_of(args.keys)), blocks),
-                 Divisor(static_cast<uint32_t>(units_of_batch)),
-                 hands_over ? Handover::at<T>(prepared.end, blocks) : Handover());
+                 prepared, Shares::of(jobs, static_cast<unsigned>(tiles_of(args.keys)), blocks),
+                 Divisor(static_cast<uint32_t>(jobs_of_unit)),
+                 hands_over ? Handover<T>(prepared.end, places) : Handover<T>());
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -18,8 +18,9 @@ int64_t blocks_on(const Device& device) {
 
 template <class T>
 size_t handover_bytes(const Problem& problem, const Device& device) {
-    const int64_t units = problem.units() * units_for(problem.queries, T::kGroups);
-    return blocks_on<T>(device) < units ? Handover::bytes<T>(blocks_on<T>(device)) : 0;
+    const int64_t jobs = problem.units() * jobs_for(problem.queries, T::kGroups);
+    const int64_t blocks = blocks_on<T>(device);
+    return blocks < jobs ? Handover<T>::bytes(handover_places<T>(blocks)) : 0;
 }
 
 template <class T>

@@ -1,10 +1,14 @@
-// The queue that blocks draw their work from: whole rows of tiles first, the last rows in pieces. Pure, so that it is
-// tested without a GPU.
+// A division of work among blocks that stay on the multiprocessors: a queue from which they draw, whole rows of tiles
+// first, the last rows in pieces. Pure, so that it is tested without a GPU.
+//
+// Beside shares.h, which settles at the start who does what: multiprocessors are not equally fast for every kernel, and
+// one that is slower draws less. For f32 the queue brings 2 to 6 %, shares brought 0.5 to 3 %. The price is that a
+// block learns of its next work only when it draws it.
 #pragma once
 
 #include <cstdint>
 
-#include "src/contracts/f32/forward.h"
+#include "src/base/inline.h"
 
 namespace hw4::gpu {
 

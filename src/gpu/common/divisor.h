@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "src/contracts/f32/forward.h"
+#include "src/base/inline.h"
 
-namespace hw4::gpu::fixed_point {
+namespace hw4::gpu {
 
 class Divisor {
 public:
@@ -32,4 +32,4 @@ private:
     uint64_t inverse_; // 2^64 / number, rounded up
 };
 
-} // namespace hw4::gpu::fixed_point
+} // namespace hw4::gpu

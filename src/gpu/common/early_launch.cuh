@@ -4,7 +4,7 @@
 
 #include "src/gpu/device/check.h"
 
-namespace hw4::gpu::fixed_point {
+namespace hw4::gpu {
 
 // In every block of the kernel before: from when all of them have come here or ended, the next may begin.
 __device__ __forceinline__ void let_next_kernel_start() {
@@ -38,4 +38,4 @@ void launch_early(const char* what, void (*kernel)(Parameters...), unsigned bloc
     check(HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...)), what, __FILE__, __LINE__);
 }
 
-} // namespace hw4::gpu::fixed_point
+} // namespace hw4::gpu
