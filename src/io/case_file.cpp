@@ -144,10 +144,10 @@ bool is_marked_gzip(const Bytes& start) {
 
 void refuse_no_header(const std::string& path, const Bytes& start) {
     if (start.empty()) bad_data(path, "is empty, need a 12-byte header (int32 B, N, d)");
-    if (start.size() < kShortHeaderBytes)
-        bad_data(path, "header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)");
-    if (start.size() < header_bytes(start))
-        bad_data(path, "header truncated: got " + std::to_string(start.size()) + " of 64 bytes (16 int32, version 2)");
+    const size_t needed = header_bytes(start);
+    if (start.size() < needed)
+        bad_data(path, "header truncated: got " + std::to_string(start.size()) + " of " + std::to_string(needed) +
+                           (needed == kShortHeaderBytes ? " bytes (int32 B, N, d)" : " bytes (16 int32, version 2)"));
 }
 
 void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHeader& h, StoredSize stored, bool gzip) {

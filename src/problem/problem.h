@@ -30,43 +30,39 @@ struct Problem {
     constexpr Problem(int64_t b, int64_t tokens, int64_t d) : batches(b), queries(tokens), keys(tokens), dim(d) {}
 
     // The same of so many batches.
-    constexpr Problem of_batches(int64_t count) const {
+    Problem of_batches(int64_t count) const {
         Problem part = *this;
         part.batches = count;
         return part;
     }
 
     // A Problem is only made after the products below were checked to fit (case_header.cpp).
-    constexpr int64_t units() const { return batches * heads; }
-    constexpr int64_t heads_of(const Operand& operand) const {
-        return operand.rows == Rows::of_queries ? heads : kv_heads;
-    }
-    constexpr int64_t head_rows(const Operand& operand) const {
-        return operand.rows == Rows::of_queries ? queries : keys;
-    }
+    int64_t units() const { return batches * heads; }
+    int64_t heads_of(const Operand& operand) const { return operand.rows == Rows::of_queries ? heads : kv_heads; }
+    int64_t head_rows(const Operand& operand) const { return operand.rows == Rows::of_queries ? queries : keys; }
     // In a batch.
-    constexpr int64_t rows_of(const Operand& operand) const { return heads_of(operand) * head_rows(operand); }
-    constexpr int64_t rows_of(const List<Operand>& list) const {
+    int64_t rows_of(const Operand& operand) const { return heads_of(operand) * head_rows(operand); }
+    int64_t rows_of(const List<Operand>& list) const {
         int64_t rows = 0;
         for (const Operand& operand : list) rows += rows_of(operand);
         return rows;
     }
-    constexpr int64_t batch_input_rows() const { return rows_of(operation->inputs); }
-    constexpr int64_t batch_output_rows() const { return rows_of(operation->outputs); }
-    constexpr int64_t input_rows() const { return batches * batch_input_rows(); }
-    constexpr int64_t output_rows() const { return batches * batch_output_rows(); }
+    int64_t batch_input_rows() const { return rows_of(operation->inputs); }
+    int64_t batch_output_rows() const { return rows_of(operation->outputs); }
+    int64_t input_rows() const { return batches * batch_input_rows(); }
+    int64_t output_rows() const { return batches * batch_output_rows(); }
 
-    constexpr size_t row_bytes() const { return static_cast<size_t>(dim) * sizeof(float); }
-    constexpr size_t floats_in(int64_t rows) const { return static_cast<size_t>(rows) * static_cast<size_t>(dim); }
-    constexpr size_t batch_input_floats() const { return floats_in(batch_input_rows()); }
-    constexpr size_t batch_output_floats() const { return floats_in(batch_output_rows()); }
-    constexpr size_t batch_input_bytes() const { return batch_input_floats() * sizeof(float); }
-    constexpr size_t batch_output_bytes() const { return batch_output_floats() * sizeof(float); }
-    constexpr size_t input_bytes() const { return static_cast<size_t>(batches) * batch_input_bytes(); }
-    constexpr size_t output_bytes() const { return static_cast<size_t>(batches) * batch_output_bytes(); }
+    size_t row_bytes() const { return static_cast<size_t>(dim) * sizeof(float); }
+    size_t floats_in(int64_t rows) const { return static_cast<size_t>(rows) * static_cast<size_t>(dim); }
+    size_t batch_input_floats() const { return floats_in(batch_input_rows()); }
+    size_t batch_output_floats() const { return floats_in(batch_output_rows()); }
+    size_t batch_input_bytes() const { return batch_input_floats() * sizeof(float); }
+    size_t batch_output_bytes() const { return batch_output_floats() * sizeof(float); }
+    size_t input_bytes() const { return static_cast<size_t>(batches) * batch_input_bytes(); }
+    size_t output_bytes() const { return static_cast<size_t>(batches) * batch_output_bytes(); }
 
     // Two a multiply-add. A double, since the count can pass 2^64.
-    constexpr double flops() const {
+    double flops() const {
         return 2.0 * operation->products * static_cast<double>(units()) * static_cast<double>(queries) *
                static_cast<double>(keys) * static_cast<double>(dim);
     }

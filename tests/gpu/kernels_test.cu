@@ -187,8 +187,8 @@ TEST(ForwardArgs, AreWhatIsLaunched) {
     EXPECT_EQ(args.keys, 20);
     EXPECT_EQ(args.units, 18u);
     EXPECT_EQ(args.kv_units(), 6u);
-    EXPECT_EQ(args.heads, 6u);
-    EXPECT_EQ(args.group, 3u);
+    EXPECT_EQ(args.heads.number(), 6u);
+    EXPECT_EQ(args.group.number(), 3u);
     EXPECT_EQ(args.dim, 7);
     EXPECT_EQ(args.scale.c, scale_for(7).c);
     EXPECT_EQ(args.scratch, &scratch);

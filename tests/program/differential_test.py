@@ -102,16 +102,16 @@ class DifferentialTest(unittest.TestCase):
 
 # Case, shape, CRC-32 of Q, K, V and of O under f32 and under fixed, written down on aarch64.
 PINNED = (
-    (3, "B 5, N 2, d 129", "3aaec105", "a378b7af", "53a152d3"),
-    (4, "B 1, N 125, d 2", "0979a8eb", "5f8b31a1", "6afdc71c"),
-    (5, "B 1, N 96, d 128", "d96c3325", "08ee31d9", "17ebc439"),
-    (8, "B 1, N 1, d 13", "7f22c1c0", "b52c50e3", "d36a9893"),
-    (10, "B 2, N 32, d 15", "62cdfb97", "a0172549", "678a8119"),
-    (11, "B 1, N 256, d 10", "5ce066cf", "b6865ab8", "97d726ab"),
-    (14, "B 4, N 68, d 128", "5afd0f4d", "f3b5ad5b", "be99b833"),
-    (16, "B 2, N 192, d 43", "9f47b539", "84447a85", "6bb5cd4b"),
-    (25, "B 1, N 575, d 12", "fd4997bd", "bde782ff", "f108655d"),
-    (105, "B 2, N 223, d 33", "4d5f99ec", "1b13c018", "e610e2e6"),
+    (3, "(B, N, d) (5, 2, 129)", "3aaec105", "a378b7af", "53a152d3"),
+    (4, "(B, N, d) (1, 125, 2)", "0979a8eb", "5f8b31a1", "6afdc71c"),
+    (5, "(B, heads, key-value heads, N_q, N_k, d) (1, 1, 1, 2, 143, 128)", "d96c3325", "f84bc272", "6ebd7756"),
+    (8, "(B, N, d) (1, 1, 13)", "7f22c1c0", "b52c50e3", "d36a9893"),
+    (10, "(B, N, d) (2, 32, 15)", "62cdfb97", "a0172549", "678a8119"),
+    (11, "(B, heads, key-value heads, N_q, N_k, d) (1, 2, 1, 128, 256, 10)", "5ce066cf", "b6865ab8", "97d726ab"),
+    (14, "(B, N, d) (4, 68, 128)", "5afd0f4d", "f3b5ad5b", "be99b833"),
+    (16, "(B, N, d) (2, 192, 43)", "9f47b539", "84447a85", "6bb5cd4b"),
+    (25, "(B, N, d) (1, 575, 12)", "fd4997bd", "bde782ff", "f108655d"),
+    (105, "(B, N, d) (2, 223, 33)", "4d5f99ec", "1b13c018", "e610e2e6"),
 )
 
 if __name__ == "__main__":

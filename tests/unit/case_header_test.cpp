@@ -69,8 +69,8 @@ TEST(CaseHeader, IsWrittenAsItIsRead) {
 
 TEST(CaseHeader, RefusesWhatIsNotKnown) {
     for (const int32_t value : {-1, 2, kMost})
-        EXPECT_EQ(refusal(with(1, value)), bad("operation = " + std::to_string(value) +
-                                               ", need 0 (forward) or 1 (backward) (offset 4)"));
+        EXPECT_EQ(refusal(with(1, value)),
+                  bad("operation = " + std::to_string(value) + ", need 0 (forward) or 1 (backward) (offset 4)"));
     for (const int32_t value : {-1, 2, kMost})
         EXPECT_EQ(refusal(with(2, value)),
                   bad("mask = " + std::to_string(value) + ", need 0 (none) or 1 (causal) (offset 8)"));
@@ -96,12 +96,13 @@ TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {
     EXPECT_EQ(refusal(with(6, 1)), Failure{});
     EXPECT_EQ(refusal(with(10, 5)), bad("d_v = 5, need d = 6 (offset 40)"));
     for (size_t place = 11; place < 16; ++place)
-        EXPECT_EQ(refusal(with(place, 1)), bad("field " + std::to_string(place) + " = 1, need 0 (offset " +
-                                               std::to_string(4 * place) + ")"));
+        EXPECT_EQ(refusal(with(place, 1)),
+                  bad("field " + std::to_string(place) + " = 1, need 0 (offset " + std::to_string(4 * place) + ")"));
 }
 
 TEST(CaseHeader, CountsBytesThatNoFileHas) {
-    EXPECT_EQ(decimal(file_bytes(parse_header("", bytes_of(good())))), std::to_string(64 + 3 * (4 * 5 + 2 * 2 * 7) * 6 * 4));
+    EXPECT_EQ(decimal(file_bytes(parse_header("", bytes_of(good())))),
+              std::to_string(64 + 3 * (4 * 5 + 2 * 2 * 7) * 6 * 4));
     const std::vector<int32_t> largest = {-2, 1, 1, 0, kMost, kMost, kMost, kMost, kMost, kMost, kMost, 0, 0, 0, 0, 0};
     // 64 + 16 * (2^31 - 1)^4
     EXPECT_EQ(decimal(file_bytes(parse_header("", bytes_of(largest)))), "340282366287113163791981764315006894160");
@@ -109,7 +110,9 @@ TEST(CaseHeader, CountsBytesThatNoFileHas) {
 }
 
 TEST(CaseHeader, TellsTheWrongByteOrder) {
-    const auto swapped = [](int32_t value) { return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value))); };
+    const auto swapped = [](int32_t value) {
+        return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value)));
+    };
     EXPECT_EQ(refusal({swapped(-2), 0, 0}),
               bad("B = -16777217, need at least 1 (offset 0); wrong byte order? swapped it begins as version 2"));
 }

@@ -242,6 +242,18 @@ TEST(CaseValues, BrinkCreepsPastTheReachOfIntegers) {
 }
 
 // The rows and, of each, the scores as f32 takes them: one product.
+// Of kind brink, whose keys are positive in even batches and negative in odd ones.
+TEST(CaseValues, HeadsCountAsFurtherBatches) {
+    Problem problem(2, 3, 1);
+    problem.heads = problem.kv_heads = 2;
+    problem.keys = 5;
+    const std::vector<float> data = values({problem, CaseKind::brink, 1});
+    for (size_t batch = 0; batch < 2; ++batch)
+        for (size_t head = 0; head < 2; ++head)
+            for (size_t key = 0; key < 5; ++key)
+                EXPECT_EQ(data[batch * 26 + 6 + head * 5 + key] > 0, head == 0) << batch << head << key;
+}
+
 TEST(CaseValues, ThresholdMeetsEveryBorderToTheBit) {
     const Problem problem{2, 160, 64};
     const std::vector<float> data = values({problem, CaseKind::threshold, 1});

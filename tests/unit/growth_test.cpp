@@ -120,8 +120,7 @@ TEST(NewRows, RunThroughThePipeline) {
     std::vector<float> expected(static_cast<size_t>(problem.output_rows() * problem.dim));
     compute_by_reference(kPlain, problem, in.data(), expected.data());
     const Bytes header = header_of(problem, true);
-    test::write_file(folder / "a.in",
-                     std::string(header.begin(), header.end()) + test::bytes_of(in.data(), in.size()));
+    test::write_file(folder / "a.in", std::string(header.begin(), header.end()) + test::bytes_of(in.data(), in.size()));
     const std::vector<cpu::Kernel> table = with_sum();
     for (const int64_t chunk : {1, 2, 5}) {
         CaseReader input(folder / "a.in", kAllOperations);

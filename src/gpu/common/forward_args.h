@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/contracts/f32/forward.h"
+#include "src/gpu/common/divisor.h"
 #include "src/gpu/launch.h"
 
 namespace hw4::gpu {
@@ -14,15 +15,15 @@ struct ForwardArgs {
     Matrix<float> out;
     int64_t queries; // of a unit
     int64_t keys;
-    uint32_t units; // heads of all batches
-    uint32_t heads; // of a batch
-    uint32_t group; // neighbours among them that share a head of K and V
+    uint32_t units;             // heads of all batches
+    Divisor heads = Divisor(1); // of a batch
+    Divisor group = Divisor(1); // neighbours among them that share a head of K and V
     int dim;
     Scale scale;
     void* scratch;
 
-    HW4_INLINE uint32_t kv_units() const { return units / group; }
-    HW4_INLINE uint32_t kv_unit(uint32_t unit) const { return group == 1 ? unit : unit / group; }
+    HW4_INLINE uint32_t kv_units() const { return group.quotient(units); }
+    HW4_INLINE uint32_t kv_unit(uint32_t unit) const { return group.quotient(unit); }
 };
 
 inline ForwardArgs forward_args(const Launch& launch) {
@@ -39,8 +40,8 @@ inline ForwardArgs forward_args(const Launch& launch) {
     args.queries = launch.queries();
     args.keys = problem.keys;
     args.units = static_cast<uint32_t>(problem.units());
-    args.heads = static_cast<uint32_t>(problem.heads);
-    args.group = static_cast<uint32_t>(problem.heads / problem.kv_heads);
+    args.heads = Divisor(static_cast<uint32_t>(problem.heads));
+    args.group = Divisor(static_cast<uint32_t>(problem.heads / problem.kv_heads));
     args.dim = static_cast<int>(problem.dim);
     args.scale = scale_for(problem.dim);
     args.scratch = launch.scratch;
@@ -54,7 +55,7 @@ inline ForwardArgs forward_args(const Problem& problem) {
     return forward_args(launch);
 }
 
-// A unit's place: one division for many batches and heads, none where batches have one.
+// A unit's place.
 struct HeadPlace {
     uint32_t batch;
     uint32_t head;
@@ -62,10 +63,9 @@ struct HeadPlace {
 };
 
 HW4_INLINE HeadPlace head_place(const ForwardArgs& args, uint32_t unit) {
-    if (args.heads == 1) return {unit, 0, 0};
-    const uint32_t batch = unit / args.heads;
-    const uint32_t head = unit - batch * args.heads;
-    return {batch, head, head / args.group};
+    const uint32_t batch = args.heads.quotient(unit);
+    const uint32_t head = unit - batch * args.heads.number();
+    return {batch, head, args.group.quotient(head)};
 }
 
 } // namespace hw4::gpu

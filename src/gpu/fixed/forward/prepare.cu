@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
     const int64_t first_key = int64_t{index % tiles} * kTileKeys;
     const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.keys - first_key));
     const Matrix<const float>& matrix = values ? args.v : args.k;
-    const HeadPlace place = head_place(args, kv_unit * args.group);
+    const HeadPlace place = head_place(args, kv_unit * args.group.number());
     const float* const from = matrix.of(place.batch, place.kv_head) + static_cast<size_t>(first_key) * matrix.row;
 
     TileOfFloats<kDim> tile;
