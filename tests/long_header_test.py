@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""Case files whose header is of version 2 (src/io/case_header.h): heads, two lengths, and what can be asked for.
+
+    python3 tests/long_header_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import array
+import gzip
+import json
+import math
+import struct
+import unittest
+
+import cli_test
+from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, by_seq, contracts, crc_of,
+                      floats, generated, hw4, kernels, run)
+
+FIELDS = {"version": -2, "operation": 0, "mask": 0, "element": 0, "B": 2, "heads": 4, "key-value heads": 2, "N_q": 3,
+          "N_k": 5, "d": 4, "d_v": 4, **{f"field {place}": 0 for place in range(11, 16)}}
+PLACES = list(FIELDS)
+LARGEST = 2**31 - 1
+# B, heads, key-value heads, N_q, N_k, d
+SHAPES = ((1, 1, 1, 1, 1, 1), (2, 1, 1, 3, 5, 4), (2, 4, 2, 33, 33, 7), (1, 6, 1, 5, 70, 33), (3, 3, 3, 65, 1, 32),
+          (2, 2, 1, 1, 1100, 5), (1, 2, 2, 130, 31, 64))
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def header(order="<", **changed):
+    """With some fields changed, by the names that they have in messages; kv_heads are the key-value heads."""
+    changed = {"key-value heads" if name == "kv_heads" else name: value for name, value in changed.items()}
+    return struct.pack(f"{order}16i", *{**FIELDS, **changed}.values())
+
+
+def data_bytes(B=2, heads=4, kv_heads=2, N_q=3, N_k=5, d=4):
+    """Of a forward pass."""
+    return 4 * B * d * (heads * N_q + 2 * kv_heads * N_k)
+
+
+def good():
+    return header() + floats((i * 37 % 101) / 50 - 1 for i in range(data_bytes() // 4))
+
+
+class LongHeaderTest(CliTest):
+    def generated(self, shape, *options, kind="uniform", name="case.in"):
+        B, heads, kv_heads, N_q, N_k, d = shape
+        path = self.dir / name
+        done = run("generate", "--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k),
+                   "--kind", kind, "--seed", "3", *options, path)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return path
+
+
+class ComputedTest(LongHeaderTest):
+    def test_every_contract_and_cpu_kernel(self):
+        for number, shape in enumerate(SHAPES):
+            path = self.generated(shape, kind=("uniform", "spread", "huge")[number % 3], name=f"{number}.in")
+            for contract in contracts():
+                for kernel in kernels("cpu", contract):
+                    for threads in ("1", "3"):
+                        with self.subTest(shape=shape, kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
+                self.assertEqual(len(self.out.read_bytes()), 4 * math.prod(shape) // (shape[2] * shape[4]))
+
+    def test_gpu(self):
+        path = self.generated(SHAPES[2])
+        done = hw4(path, self.out, device="gpu")
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr.splitlines()[-1])
+        for contract in contracts():
+            for number, shape in enumerate(SHAPES):
+                with self.subTest(shape=shape, contract=contract):
+                    path = self.generated(shape, name=f"{contract}-{number}.in")
+                    self.assert_computes(path, device="gpu", contract=contract)
+
+    def test_what_the_course_s_header_says_too(self):
+        short = generated(3, 65, 33)
+        start = header(B=3, heads=1, kv_heads=1, N_q=65, N_k=65, d=33, d_v=33)
+        path = self.file(start + short.read_bytes()[12:])
+        for contract in contracts():
+            done = self.assert_computes(path, contract=contract)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(short, contract))
+            self.assertIn("(B, N, d): (3, 65, 33)\n", done.stdout)
+
+    def test_a_head_is_computed_as_a_batch_of_its_own(self):
+        """With heads of K and V for several of Q each."""
+        B, heads, kv_heads, N, d = 2, 6, 2, 40, 5
+        path = self.generated((B, heads, kv_heads, N, N, d))
+        data = path.read_bytes()[64:]
+        matrix = 4 * N * d
+        of_batch = len(data) // B
+        units = []
+        for batch in range(B):
+            matrices = [data[batch * of_batch + at:][:matrix] for at in range(0, of_batch, matrix)]
+            for head in range(heads):
+                shared = head * kv_heads // heads
+                units += [matrices[head], matrices[heads + shared], matrices[heads + kv_heads + shared]]
+        short = self.file(cli_test.header(B * heads, N, d) + b"".join(units), "short.in")
+        for contract in contracts():
+            self.assert_computes(path, contract=contract)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(short, contract))
+
+    def test_against_the_definition(self):
+        """With fewer and with more keys than queries."""
+        for N_q, N_k in ((7, 30), (30, 7)):
+            d = 5
+            path = self.generated((1, 1, 1, N_q, N_k, d), name=f"{N_q}.in")
+            numbers = array.array("f", path.read_bytes()[64:])
+            rows = [numbers[i:i + d] for i in range(0, len(numbers), d)]
+            q, k, v = rows[:N_q], rows[N_q:N_q + N_k], rows[N_q + N_k:]
+            self.assertEqual(len(v), N_k)
+            outputs = [array.array("f", by_seq(path, contract)) for contract in contracts()]
+            for i in range(N_q):
+                scores = [sum(x * y for x, y in zip(q[i], key)) / math.sqrt(d) for key in k]
+                weights = [math.exp(s - max(scores)) for s in scores]
+                for x in range(d):
+                    want = sum(w * row[x] for w, row in zip(weights, v)) / sum(weights)
+                    for got in outputs:
+                        self.assertLess(abs(got[i * d + x] - want), 1e-5)
+
+    def test_gzip_and_pipes(self):
+        plain = self.generated((2, 4, 2, 33, 70, 7))
+        data = plain.read_bytes()
+        zipped = self.file(gzip.compress(data), "zipped.in")
+        for contract in contracts():
+            want = by_seq(plain, contract)
+            for name, sent in (("file", None), ("plain", data), ("gzip", zipped.read_bytes())):
+                for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+                    with self.subTest(contract=contract, name=name, program=program):
+                        path = zipped if sent is None else self.fifo(f"{contract}-{name}-{program}")
+                        feeder = sent and self.feed(path, [sent[:30], sent[30:70], sent[70:]])
+                        done = run(program, *options, "--contract", contract, path, self.out)
+                        self.assertEqual(done.returncode, OK, done.stderr)
+                        self.assert_same_bytes(self.out.read_bytes(), want)
+                        if feeder:
+                            feeder.join(PATIENCE)
+
+    def test_what_is_said_of_it(self):
+        path = self.generated((2, 4, 2, 33, 70, 7))
+        report = self.dir / "run.json"
+        done = self.assert_computes(path, "--json", report)
+        first = "(B, heads, key-value heads, N_q, N_k, d): (2, 4, 2, 33, 70, 7)\n"
+        self.assertTrue(done.stdout.startswith(first), done.stdout)
+        self.assertEqual(run("seq", path, self.out).stdout, first)
+        told = json.loads(report.read_text())
+        wanted = {"operation": "forward", "mask": "none", "batches": 2, "heads": 4, "kv_heads": 2, "queries": 33,
+                  "keys": 70, "dim": 7, "flop": 4 * 2 * 4 * 33 * 70 * 7, "write_bytes": 4 * 2 * 4 * 33 * 7,
+                  "read_bytes": 4 * 2 * 7 * (4 * 33 + 2 * 2 * 70), "output_crc32": crc_of(by_seq(path))}
+        self.assertEqual({name: told[name] for name in wanted}, wanted)
+
+    def test_numbers_are_refused_by_their_place(self):
+        data = bytearray(good())
+        row, column = 3, 2  # of V, in the last batch and head
+        at = 64 + data_bytes() // 2 + 4 * 4 * (4 * 3 + 2 * 5 + 1 * 5 + row) + 4 * column
+        struct.pack_into("<f", data, at, math.nan)
+        # The row within its head, or of V as a whole.
+        wanted = rf"batch 1, V, (head 1, row {row}|row {5 + row}), column {column}: .*nan, need a finite"
+        self.assert_refuses_input(bytes(data), wanted)
+
+
+class RefusedTest(LongHeaderTest):
+    def refused(self, content, wanted, *options):
+        """By hw4 and seq, in one line; an output that is there survives."""
+        path = self.file(content)
+        self.out.write_bytes(OLD_OUTPUT)
+        before = self.folder()
+        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
+            done = run(program, *more, *options, path, self.out)
+            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+            self.assert_one_message(done.stderr, path, wanted, program)
+            self.assertEqual(self.folder(), before)
+
+    def refused_field(self, name, value, need):
+        with self.subTest(field=name, value=value):
+            self.refused(header(**{name: value}) + bytes(data_bytes()),
+                         rf": header: {name} = {value}\b.*{need}.* \(offset {4 * PLACES.index(name)}\)$")
+
+    def test_the_file_itself_is_good(self):
+        self.assert_computes(self.file(good()))
+
+    def test_operation(self):
+        for value in (2, -1, LARGEST):
+            self.refused_field("operation", value, r"need 0 \(forward\) or 1 \(backward\)")
+
+    def test_mask(self):
+        for value in (2, 7, -1):
+            self.refused_field("mask", value, r"need 0 \(none\) or 1 \(causal\)")
+
+    def test_element(self):
+        self.refused_field("element", 1, r"\(bf16\), only 0 \(float32\) can be read")
+        self.refused_field("element", 2, r"\(fp16\), only 0 \(float32\) can be read")
+        for value in (3, 9, -1):
+            self.refused_field("element", value, r"need 0 \(float32\)")
+
+    def test_sizes_below_1(self):
+        for name in ("B", "heads", "key-value heads", "N_q", "N_k", "d", "d_v"):
+            for value in (0, -1, -2**31):
+                self.refused_field(name, value, "need at least 1")
+
+    def test_heads_that_cannot_be_shared_out(self):
+        for value in (3, 8):
+            self.refused_field("key-value heads", value, "need a number that divides heads = 4")
+
+    def test_columns_of_v(self):
+        for value in (3, 5):
+            self.refused_field("d_v", value, "need d = 4")
+
+    def test_fields_without_a_meaning(self):
+        for place in range(11, 16):
+            for value in (1, -1):
+                self.refused_field(f"field {place}", value, "need 0")
+
+    def test_versions_that_there_are_not(self):
+        for value in (-1, -3, -2**31):
+            with self.subTest(value):
+                self.refused(header(version=value) + bytes(data_bytes()), rf"header: B = {value}, need at least 1")
+
+    def test_header_truncated(self):
+        for size in range(4, 64):
+            with self.subTest(size):
+                self.refused(good()[:size], rf"header truncated: got {size} of (12|64) bytes")
+
+    def test_header_truncated_within_gzip(self):
+        for size in (4, 12, 40, 63):
+            with self.subTest(size):
+                self.refused(gzip.compress(good()[:size]), rf"header truncated: got {size} of (12|64) bytes")
+
+    def test_too_short(self):
+        size = len(good())
+        for missing, where in ((1, "batch 1, V, head 1, row 4"), (size - 64, "batch 0, Q, head 0, row 0"),
+                               (4 * 4 * 10 + 1, "batch 1, K, head 1, row 4"),
+                               (4 * 4 * (4 * 3 + 20) + 1, "batch 0, V, head 1, row 4")):
+            with self.subTest(missing):
+                self.refused(good()[:-missing],
+                             rf"expected {size} bytes for forward, B = 2, heads = 4, key-value heads = 2, N_q = 3, "
+                             rf"N_k = 5, d = 4, got {size - missing}: ends in {where}$")
+                self.refused(gzip.compress(good()[:-missing]),
+                             rf"expected {size} bytes, got {size - missing}: ends in {where}$")
+
+    def test_too_long(self):
+        size = len(good())
+        for more in (b"x", good()):
+            self.refused(good() + more, rf"expected {size} bytes for forward, .* got {size + len(more)}$")
+            self.refused(gzip.compress(good() + more), rf"data goes on after the last batch, expected {size} bytes")
+
+    def test_through_a_pipe(self):
+        for name, data, wanted in (("cut", good()[:70], r"got 70: ends in batch 0, Q, head 0, row 0"),
+                                   ("field", header(mask=7) + bytes(data_bytes()), r"mask = 7"),
+                                   ("header", good()[:50], r"header truncated: got 50 of 64")):
+            with self.subTest(name):
+                path = self.fifo(name)
+                feeder = self.feed(path, [data])
+                done = hw4(path, self.out)
+                self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+                self.assert_one_message(done.stderr, path, wanted)
+                feeder.join(PATIENCE)
+                self.assertFalse(self.out.exists() or self.temporaries())
+
+    def test_products_that_overflow(self):
+        names = ("B", "heads", "kv_heads", "N_q", "N_k", "d")
+        # After the header the second has 2^64 bytes and the third 2^32: none in so many bits.
+        for sizes in ((LARGEST,) * 6, (1 << 30, 1 << 29, 1 << 29, 2, 1, 2), (1 << 13, 2, 1, 1 << 12, 1 << 12, 8),
+                      (1, LARGEST, LARGEST, 1, 1, 1), (1, 1, 1, 1, LARGEST, LARGEST), (LARGEST, 1, 1, LARGEST, 1, 1)):
+            shape = dict(zip(names, sizes))
+            with self.subTest(shape):
+                self.refused(header(**shape, d_v=shape["d"]),
+                             rf"(needs|expected) {64 + data_bytes(**shape)} bytes.*(file has|got) 64\b")
+
+    def test_big_endian(self):
+        swapped = header(order=">")
+        self.refused(swapped + bytes(data_bytes()), r"B = -16777217, .*wrong byte order\?.* begins as version 2$")
+
+    def test_what_no_contract_computes(self):
+        shape = (2, 4, 2, 33, 33, 7)
+        for option, what in (("--backward", "backward"), ("--causal", "the mask causal")):
+            content = self.generated(shape, option).read_bytes()
+            for contract in contracts():
+                for data in (content, gzip.compress(content)):
+                    with self.subTest(option=option, contract=contract, size=len(data)):
+                        self.refused(data, rf"asks for {what}, which the contract {contract} lacks$", "--contract",
+                                     contract)
+
+    def test_fixed_takes_up_to_256_columns(self):
+        content = self.generated((1, 2, 1, 3, 2, 257)).read_bytes()
+        self.refused(content, r"d is 257, the contract fixed needs at most 256$", "--contract", "fixed")
+
+
+class GenerateTest(LongHeaderTest):
+    def test_header_and_size(self):
+        for shape, options, changed, floats_more in (
+                ((2, 4, 2, 3, 5, 4), (), {}, 0), ((2, 4, 2, 3, 5, 4), ("--causal",), {"mask": 1}, 0),
+                ((2, 4, 2, 3, 5, 4), ("--backward",), {"operation": 1}, 2 * 4 * 3 * 4)):
+            data = self.generated(shape, *options).read_bytes()
+            self.assertEqual(data[:64], header(**changed))
+            self.assertEqual(len(data), 64 + data_bytes() + 4 * floats_more)
+
+    def test_what_is_not_said_is_one_head_and_as_many_keys(self):
+        path = self.dir / "case.in"
+        for options, heads, kv_heads, keys in ((("--long",), 1, 1, 3), (("--heads", "4"), 4, 4, 3),
+                                               (("--keys", "5"), 1, 1, 5), (("--causal",), 1, 1, 3)):
+            with self.subTest(options):
+                self.assertEqual(run("generate", "--shape", "2,3,4", *options, path).returncode, OK)
+                wanted = header(heads=heads, kv_heads=kv_heads, N_k=keys, mask=int("--causal" in options))
+                self.assertEqual(path.read_bytes()[:64], wanted)
+                self.assertEqual(path.stat().st_size,
+                                 64 + data_bytes(heads=heads, kv_heads=kv_heads, N_k=keys))
+
+    def test_the_same_numbers_under_both_headers(self):
+        path = self.dir / "case.in"
+        self.assertEqual(run("generate", "--shape", "2,33,7", "--long", path).returncode, OK)
+        self.assert_same_bytes(path.read_bytes()[64:], generated(2, 33, 7).read_bytes()[12:])
+
+    def test_refusals(self):
+        path = self.file(OLD_OUTPUT, "case.in")
+        shaped = ("--shape", "2,4,3")
+        for args, wanted in ((("--heads", "0"), r"heads '0'"), (("--heads", "4,3"), r"heads '4,3'"),
+                             (("--heads", "4,8"), r"heads '4,8'"), (("--heads", "4,2,1"), r"heads '4,2,1'"),
+                             (("--heads", ""), r"heads ''"), (("--heads", "4,"), r"heads '4,'"),
+                             (("--heads", "-4"), r"heads '-4'"), (("--keys", "0"), r"keys '0'"),
+                             (("--keys", ""), r"keys ''"), (("--keys", "2147483648"), r"keys '2147483648'"),
+                             (("--heads", "2147483647", "--keys", "2147483647"), r"too large"),
+                             (("--causal=1",), r"--causal=1"), (("--long=1",), r"--long=1")):
+            with self.subTest(args=args):
+                done = run("generate", *shaped, *args, path)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertRegex(done.stderr, wanted)
+        for option in (("--heads", "2"), ("--keys", "2"), ("--causal",), ("--backward",), ("--long",)):
+            done = run("generate", *option, "t01", path)
+            self.assertEqual(done.returncode, USAGE)
+            self.assertRegex(done.stderr, r"go with --shape")
+        self.assertEqual(self.folder(), {"case.in": len(OLD_OUTPUT)})
+
+
+class CompareTest(LongHeaderTest):
+    def test_a_difference_is_named_by_its_place(self):
+        path = self.generated((2, 4, 2, 3, 5, 4))
+        want = by_seq(path)
+        expected = self.file(want, "expected")
+        self.assertEqual(run("compare", path, expected, expected).returncode, 0)
+        got = bytearray(want)
+        struct.pack_into("<f", got, 4 * (((1 * 4 + 3) * 3 + 2) * 4 + 1), 9.0)
+        done = run("compare", path, expected, self.file(bytes(got), "got"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("1 of 96 values", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
