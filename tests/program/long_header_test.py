@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Case files whose header is of version 2 (src/io/case_header.h): heads, two lengths, and what can be asked for.
 
-    python3 tests/long_header_test.py [-v] [TestClass[.test_name]]
+    python3 tests/program/long_header_test.py [-v] [TestClass[.test_name]]
 
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
@@ -156,8 +156,7 @@ class ComputedTest(LongHeaderTest):
         row, column = 3, 2  # of V, in the last batch and head
         at = 64 + data_bytes() // 2 + 4 * 4 * (4 * 3 + 2 * 5 + 1 * 5 + row) + 4 * column
         struct.pack_into("<f", data, at, math.nan)
-        # The row within its head, or of V as a whole.
-        wanted = rf"batch 1, V, (head 1, row {row}|row {5 + row}), column {column}: .*nan, need a finite"
+        wanted = rf"batch 1, V, head 1, row {row}, column {column}: .*nan, need a finite"
         self.assert_refuses_input(bytes(data), wanted)
 
 
@@ -221,12 +220,12 @@ class RefusedTest(LongHeaderTest):
     def test_header_truncated(self):
         for size in range(4, 64):
             with self.subTest(size):
-                self.refused(good()[:size], rf"header truncated: got {size} of (12|64) bytes")
+                self.refused(good()[:size], rf"header truncated: got {size} of 64 bytes")
 
     def test_header_truncated_within_gzip(self):
         for size in (4, 12, 40, 63):
             with self.subTest(size):
-                self.refused(gzip.compress(good()[:size]), rf"header truncated: got {size} of (12|64) bytes")
+                self.refused(gzip.compress(good()[:size]), rf"header truncated: got {size} of 64 bytes")
 
     def test_too_short(self):
         size = len(good())
