@@ -3,7 +3,6 @@
 // Idea      cp.async takes no registers and no waiting: V of a tile travels while its scores are computed, K of the
 //           next one while its output is. One buffer each is enough, with two barriers a tile.
 // Who, Memory, Order   As in register_tiles.
-// Measured  H200: t28 6.33 ms (43.5 TFLOP/s), t29 13.12 ms (41.9).
 // No help   K through registers, transposed 4 x 4 there: the first fma of p*v waited for the loads, 6.6 % of all
 //           samples.
 #include "src/gpu/f32/forward/tile_launch.cuh"

@@ -5,7 +5,6 @@
 // Who       Warp w loads row w of a tile (and row w + 16 where a block has 16 warps); else as in shared_tiles.
 // Memory    As in padded_tiles.
 // Order     As in shared_tiles.
-// Measured  H200: t28 60.1 ms (4.6 TFLOP/s), t29 120 ms (4.6).
 // Limits    Every fma waits for its own two shared loads, and for the loop's counting and branch.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/kernels.h"

@@ -7,9 +7,6 @@
 //           ninths, ..., whose registers are handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
 //           Where rows are fewer than three for two blocks, woven_tiles takes less time (tile_queue.h).
 // Who, Memory, Order   As in woven_tiles. Scratch: 20 MB on an H200, for each launch at a time.
-// Measured  H200, TFLOP/s in one run with cuBLAS SGEMM at 51.1: t30 47.9, t22 47.6, t28 47.6, t24 47.4; t27 44.5, t21
-//           44.1, t29 43.3; t13 40.7, t11 37.1; N 16384, d 128, B 4: 47.9. t28: 86 % of the issue slots busy, 83 % of
-//           what is issued is the fma of the two products, 1.9 passes a shared load; t29: 87 % and 76 %.
 // No help   Shares of equal length, settled at the start, +0.5 to +3 % where the queue brings +2 to +6 %: the slow
 //           multiprocessors end last. Blocks of a multiprocessor on neighbouring rows and the same keys, no gain. The
 //           next piece's Q and K copied during the last tile of this one: d = 32 up to +2 %, d = 64 -1 %, as the code

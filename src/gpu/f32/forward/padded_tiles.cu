@@ -6,7 +6,6 @@
 // Memory    As in shared_tiles, and 128 bytes more for the padding. Q and the weights need none: a warp reads its row
 //           of them at one address (a broadcast).
 // Order     As in shared_tiles.
-// Measured  H200: t28 75.6 ms (3.6 TFLOP/s), t29 154 ms (3.6).
 // Limits    Each load from global memory touches 32 rows for 32 floats.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/kernels.h"

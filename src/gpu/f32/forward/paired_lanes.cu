@@ -3,8 +3,7 @@
 // Idea      A 16-byte shared load takes two passes instead of four when lanes n and n^1, or n and n^2, read the same
 //           address. So bit 0 of the lane moves across only, bit 1 down only.
 // Who, Memory, Order   As in register_tiles.
-// Measured  H200: t28 9.98 ms (27.6 TFLOP/s), t29 17.8 ms (30.8): loads hardly show while copies are waited for.
-// Limits    As before: nothing overlaps.
+// Limits    As before: nothing overlaps, and loads hardly show while copies are waited for.
 #include "src/gpu/f32/forward/tile_launch.cuh"
 
 namespace hw4::gpu {

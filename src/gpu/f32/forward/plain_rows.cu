@@ -4,7 +4,6 @@
 // Who       Lane = key of a tile of 32 for the scores, lane = column (one in each chunk of 32) for the output.
 // Memory    No shared memory. Each lane reads its own key row, so the 32 loads of a step touch 32 cache lines.
 // Order     The contract's, see plain_row.cuh.
-// Measured  H200: t28 340 ms (0.81 TFLOP/s), t29 833 ms (0.66).
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/f32/forward/plain_row.cuh"

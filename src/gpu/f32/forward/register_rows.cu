@@ -7,9 +7,8 @@
 // Memory    Q 32 x D, one chunk of K or V 32 x 33, weights 32 x 32: 12.1 KiB for D = 32, 16.1 for 64, 24.1 for 128,
 //           40.1 for 256. 58 to 64 registers; 1024 threads can have no more.
 // Order     As in shared_tiles.
-// Measured  H200: t28 35.9 ms (7.7 TFLOP/s), t29 78.7 ms (7.0).
-// Limits    5 shared loads for 4 fma. At a load a clock and multiprocessor that alone bounds it near 13 TFLOP/s on an
-//           H200, a fifth of what its fma units do.
+// Limits    5 shared loads for 4 fma. At a load a clock and multiprocessor that alone bounds it at a fifth of what the
+//           fma units do.
 #include "src/gpu/f32/forward/register_rows.h"
 
 #include "src/gpu/device/check.h"

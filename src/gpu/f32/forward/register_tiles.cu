@@ -12,7 +12,6 @@
 //           none spilled where all columns are there (sm_90).
 // Order     Scores: blocks of 32 columns, ascending. Sums: a thread's keys belong to one sum lane. p*v: keys ascending,
 //           a tile is a segment, totals in registers.
-// Measured  H200: t28 9.99 ms (27.5 TFLOP/s), t29 17.9 ms (30.7).
 // Limits    Nothing overlaps: a block waits for its copies, then computes.
 #include <algorithm>
 #include <limits>

@@ -11,7 +11,6 @@
 //           score, its sum of weights and the row's reference: 38 to 61.
 // Order     The contract's: a chunk of K is one block of the score's columns; lanes 0..7 of a warp hold the eight
 //           sums; p*v in key order; after 64 keys the running output is folded into the totals.
-// Measured  H200: t28 354 ms (0.78 TFLOP/s), t29 710 ms (0.77).
 // Limits    The 32 lanes that read a column of K meet one bank: 32 turns for each load.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/kernels.h"

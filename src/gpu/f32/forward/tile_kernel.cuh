@@ -3,11 +3,32 @@
 // in the background; kAhead, operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled
 // and peeled as measured.
 //
-// A block walks over keys in tiles of 64, which are also the contract's segments: each tile's output is summed in
-// registers that the scores have left, then added to totals that leave theirs only between pieces (tile_pieces.cuh).
-// The contract's M is 0, and its clamp does nothing, while a row's scores stay between -120 and 72 and its first tile's
-// largest is at least -8. So the loop keeps no maximum: it only remembers the largest |score|, and a block with a row
-// that starts below -7 or has a score beyond +-71 does its rows again by plain_row.cuh, some fifty times as slow.
+// A map. A block has some query rows and goes over their keys in tiles of 64, which are the contract's segments:
+//
+//                 64 keys                        d columns
+//               +---------+                    +-----------+
+//        query  | scores  | -> weights, in --> |  output   |    a thread has 8 x 8 (or 8 x 4) of either, in registers;
+//        rows   |  Q K^T  |    shared memory   | weights V |    the output takes the registers that the scores leave
+//               +---------+                    +-----------+
+//
+//        step of a tile                                                  where
+//        which rows and keys: a piece of a row of tiles                  tile_pieces.cuh, common/tile_queue.h
+//     1  Q (once), K and V to shared memory, Q and K transposed          tile_copies.cuh
+//     2  scores: an outer product for each column                        score(), of chains in register_tile.cuh
+//     3  scores to weights, their sums, weights to shared memory         tile_weights.cuh
+//     4  output: an outer product for each key, added to totals          add_products(), likewise
+//        the end of the piece: result, or registers for another block    finish(), common/handing_on.cuh
+//        which rows a block takes, and how many blocks                   tile_launch.cuh, tile_choice.h
+//
+//        and from kAsync on, with | a barrier of the block:
+//
+//        | scores of tile n, weights | output of tile n            | scores of tile n + 1 ...
+//        |  V of tile n travels      |  K of tile n + 1 travels    |  V of tile n + 1 travels
+//
+// Totals leave their registers only between pieces. The contract's M is 0, and its clamp does nothing, while a row's
+// scores stay between -120 and 72 and its first tile's largest is at least -8. So the loop keeps no maximum: it only
+// remembers the largest |score|, and a block with a row that starts below -7 or has a score beyond +-71 does its rows
+// again by plain_row.cuh, some fifty times as slow.
 #pragma once
 
 #include "src/gpu/device/check.h"

@@ -6,7 +6,6 @@
 // Who       As in coalesced_tiles.
 // Memory    As in padded_tiles; 59 to 64 registers, 66 to 86 beyond d = 128.
 // Order     As in shared_tiles: unrolling changes no order.
-// Measured  H200: t28 53.3 ms (5.2 TFLOP/s), t29 106 ms (5.2).
 // Limits    p*v stores the running output to shared memory at every step, and the weights come one float at a time.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/kernels.h"

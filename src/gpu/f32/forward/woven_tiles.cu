@@ -5,18 +5,17 @@
 //           pay: rounds of 16 steps instead of 8, and the first step of a score peeled (it multiplies instead of adding
 //           to cleared registers).
 // Who, Memory, Order   As in register_tiles.
-// Measured  H200: t28 5.92 ms (46.4 TFLOP/s), t29 12.98 ms (42.4).
 // Limits    Seen by rewriting the registers of a compiled loop and timing it: an fma reads at most two operands a clock
 //           that are not in the reuse cache, one from each parity of register numbers; the compiler arranges for that.
 //           But a 16-byte shared load costs 2.8 issue slots, not one: its results, it seems, compete with the fma's for
 //           the register file. 64 fma and 4 loads so take 75 clocks, 85 % of the fma rate, whatever the order of the
-//           fma. With that, the exponentials and the copies, t28 cannot pass 50 TFLOP/s with 8 x 8 tiles; and 512
-//           blocks on 132 multiprocessors take the time of 528. Larger tiles need more registers: 64 scores, 64 of the
-//           second block of columns and 64 totals are alive together.
+//           fma. With that, the exponentials and the copies, t28 cannot pass three quarters of that rate with 8 x 8
+//           tiles; and 512 blocks on 132 multiprocessors take the time of 528. Larger tiles need more registers: 64
+//           scores, 64 of the second block of columns and 64 totals are alive together.
 // No help   t28, each against its neighbour: one block of 256 rows with double buffers and one barrier, -0.6 %; rounds
 //           of 16 for p*v, -0.3 %; p*v peeled too, -0.1 %; sums or totals added after the barrier while the first
 //           operands come, 0.0 and -1.4 %; weights four rows at a time, -1.4 %. d = 32: two blocks of 254 registers,
-//           t11 31.6 (35.3); 8 x 8 outputs (64 rows x 32 keys a warp), t29 39.4.
+//           t11 -10 %; 8 x 8 outputs (64 rows x 32 keys a warp), t29 -7 %.
 #include "src/gpu/f32/forward/tile_launch.cuh"
 
 namespace hw4::gpu {

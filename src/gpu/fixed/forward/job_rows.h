@@ -17,9 +17,9 @@ HW4_INLINE int64_t jobs_for(int64_t queries, int groups) {
 
 // Groups of a block share its tiles, and so wait for the slowest of them; and the last job of a unit may leave some
 // of them without rows. That pays where sequences are long, where few rows are missing, and where there is a job for
-// every multiprocessor. Measured when this was chosen, joint against apart, in TFLOP/s: at d = 64, N = 256, which lacks
-// a third, 71 against 75; N = 512 and 1024, which lack a ninth of theirs, 110 against 103 and 135 against 127; at d =
-// 32, N = 512, which lacks none, 90 against 80.
+// every multiprocessor. What it brought against groups apart when it was chosen: at d = 64, N = 256, which lacks a
+// third, -5 %; N = 512 and 1024, which lack a ninth of theirs, +7 and +6 %; at d = 32, N = 512, which lacks none, +12
+// %.
 inline bool takes_joint(int64_t units, int64_t keys, int64_t queries, int groups, int multiprocessors) {
     constexpr int64_t kLongSequence = 512;
     const int64_t jobs = jobs_for(queries, groups);

@@ -1,6 +1,20 @@
-// As many blocks as the card holds at once, which divide the work evenly and hand on what they cannot finish
-// (shares.h). Where sequences are long, a multiprocessor's groups are one block, which copies each tile once for all of
-// them.
+// wgmma_shares: wgmma_groups with the work divided evenly.
+//
+// Idea      As many blocks as the card holds at once, each with as many tiles as any other: a block begins the job that
+//           another one ends, and hands its running sums on through memory (shares.h, handing_on.cuh). Where sequences
+//           are long, a multiprocessor's groups are one block, which copies each tile once for all of them, and code
+//           for tiles that all count alike (SteadyWeights) is worth finding out.
+// Who       A block for each place on the card. Long sequences, d = 32: one block of four groups a multiprocessor; 64:
+//           one of three; 128, whatever the length: one of two. Short ones: blocks as in wgmma_groups (takes_joint).
+// Memory    Joint: 8, 6 or 3 stages at d = 32, 64 or 128: 133, 190 or 198 KiB; 128, 168 or 255 registers, of which a
+// few
+//           words are spilled (sm_90a). Apart: as in wgmma_groups. Scratch: the digits of K and V, and for each block
+//           the running sums of its groups.
+// Overlap   As in wgmma_groups, over the ends of jobs too: the next job's tiles and rows of Q are on their way while
+// the
+//           last tiles of this one are computed.
+// Order     As in mma_groups: a job's tiles are done in their order, whoever does them.
+// Limits    Blocks are taken to be equally fast; groups of a block wait for the slowest of them.
 #include <algorithm>
 
 #include "src/gpu/fixed/forward/kernels.h"
