@@ -14,6 +14,7 @@ static __device__ __noinline__ void attend_plain_row(const ForwardArgs& args, ui
     const int lane = threadIdx.x % kWarpSize;
     const UnitMatrices m = matrices_of(args, unit);
     const float* q = m.q + static_cast<size_t>(row) * args.q.row;
+    const float* v = m.v + lane; // of the next key
     Reference reference = empty_reference();
     Reference total_reference = empty_reference();
     float lane_sum = 0.0f; // lane g of the contract's eight, in lanes g, g + 8, ...
@@ -47,10 +48,10 @@ static __device__ __noinline__ void attend_plain_row(const ForwardArgs& args, ui
         lane_sum += lane_share(lane_p);
         for (int j = 0; j < keys; ++j) {
             const float p_j = __shfl_sync(kAllLanes, p, j);
-            const float* v = m.v + static_cast<size_t>(first_key + j) * args.v.row;
 #pragma unroll
             for (int chunk = 0; chunk < kMaxChunks; ++chunk)
-                if (chunk * kWarpSize + lane < args.dim) o[chunk] = fused(p_j, v[chunk * kWarpSize + lane], o[chunk]);
+                if (chunk * kWarpSize + lane < args.dim) o[chunk] = fused(p_j, v[chunk * kWarpSize], o[chunk]);
+            v += args.v.row;
         }
         const int64_t next_key = first_key + kKeyTile;
         if (next_key % kSegmentKeys == 0 || next_key >= args.keys) {

@@ -8,7 +8,7 @@
 //           columns, so 8 x 4 scores. Lanes in rows of eight.
 // Memory    A block of 128 rows: 68 KiB at d = 32 (3 blocks a multiprocessor), 106 at 64 (2), 176 at 128 (1); few rows
 //           or little memory: 64 rows, 72 KiB at 64 and 122 at 128. K comes float by float, 4 rows x 8 columns a
-//           warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset. 157 to 255 registers,
+//           warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset. 159 to 255 registers,
 //           none spilled where all columns are there (sm_90).
 // Order     Scores: blocks of 32 columns, ascending. Sums: a thread's keys belong to one sum lane. p*v: keys ascending,
 //           a tile is a segment, totals in registers.

@@ -4,7 +4,7 @@
 //           become constants in the instructions, and loads of later steps start before earlier ones have come. Where
 //           nothing is stored in between, the scores, the compiler even takes four floats of q in one load.
 // Who       As in coalesced_tiles.
-// Memory    As in padded_tiles; 59 to 64 registers, 66 to 86 beyond d = 128.
+// Memory    As in padded_tiles; 62 to 64 registers, 66 to 86 beyond d = 128.
 // Order     As in shared_tiles: unrolling changes no order.
 // Limits    p*v stores the running output to shared memory at every step, and the weights come one float at a time.
 #include "src/gpu/device/check.h"

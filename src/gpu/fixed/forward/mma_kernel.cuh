@@ -171,7 +171,12 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
     extern __shared__ __align__(16) unsigned char mma_memory[];
     auto& memory = *reinterpret_cast<MmaMemory<T>*>(mma_memory);
     const auto groups = static_cast<uint32_t>(jobs_for(args.queries, 1));
-    const GroupRows where = GroupRows::of(args, blockIdx.x / groups, blockIdx.x % groups);
+    const auto rows_of_block = [&] { // asked again rather than kept in registers over the loop; at 256 all is spilled
+        uint32_t block;
+        asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+        return GroupRows::of(args, block / groups, block % groups);
+    };
+    const GroupRows where = rows_of_block();
     const int64_t tiles = tiles_of(args.keys);
     const MmaProducts<T> products{
         memory, prepared.tiles + static_cast<size_t>(args.kv_unit(where.unit) * tiles) * TileLayout<T::kDim>::kStride,
@@ -186,7 +191,7 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
     Group<MmaProducts<T>> work(products);
     work.begin(memory.queries);
     work.attend(memory.queries, 0, products.count, args.keys, outlook);
-    work.store(memory.queries, args, where);
+    work.store(memory.queries, args, T::kDim > 128 ? where : rows_of_block());
 #else
     __trap();
 #endif
