@@ -4,7 +4,7 @@
 #   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; where there is none, see below)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CXX=clang++     another host compiler
-#   make CXXFLAGS=-O2    added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
+#   make CXXFLAGS=-g     for a debugger; added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
 #   make NVCCFLAGS=-lineinfo   for a profiler that shows the sources; the code stays the same, the files grow threefold
 
 SHELL := /bin/bash
@@ -58,8 +58,9 @@ HARDEN_LINK := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 SANITIZER_1 := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZER_thread := -fsanitize=thread -fno-omit-frame-pointer
 INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)),$(if $(COVERAGE),--coverage))
-OPTIMISE := $(if $(INSTRUMENT),-O1 $(INSTRUMENT),-O3 $(HARDEN))
-HW4_CXXFLAGS := -std=c++17 -g -I. $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
+# What is found there is named by its line.
+OPTIMISE := $(if $(INSTRUMENT),-O1 -g $(INSTRUMENT),-O3 $(HARDEN))
+HW4_CXXFLAGS := -std=c++17 -I. $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread
 FILE_FLAGS :=
