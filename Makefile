@@ -66,6 +66,7 @@ LDLIBS := -lz -lpthread
 FILE_FLAGS :=
 DEVICE_CODE :=
 GENCODE_WGMMA :=
+GENCODE_F32 :=
 
 ARCHS_REMARK :=
 PRESENT_ARCHS :=
@@ -107,8 +108,14 @@ ARCHS_REMARK := $(if $(ARCHS_REMARK),$(ARCHS_REMARK): hw4 has code for compute c
     $(PTX_ARCH) on; make ARCHS="75 86" makes code for others.)
 comma := ,
 empty :=
-GENCODE := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
-    -gencode=arch=compute_$(PTX_ARCH),code=compute_$(PTX_ARCH)
+# For each architecture the one whose PTX its machine code is made from: by default itself.
+itself = $(1)
+gencode = $(foreach a,$(ARCHS),-gencode=arch=compute_$(call $(1),$(a)),code=sm_$(a)) \
+    -gencode=arch=compute_$(call $(1),$(PTX_ARCH)),code=compute_$(call $(1),$(PTX_ARCH))
+GENCODE := $(call gencode,itself)
+# From 8.0 to 9.0 the kernels of f32 are one text, and so is the PTX that takes most of their time.
+same_ptx = $(if $(filter 86 87 88 89 90,$(1)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(1)),$(1))
+GENCODE_F32 := $(call gencode,same_ptx)
 # wgmma exists for compute capability 9.0 alone, and only under this name.
 GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
 # Device code is stored compressed, and unpacked when a kernel is first launched.
@@ -139,6 +146,10 @@ FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
+# Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
+F32_SOURCES := $(wildcard src/gpu/f32/forward/*.cu) profile/row_tilings.cu tests/gpu/exact_kernels_test.cu
+HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
+    tests/fuzz/gpu_side.cu)
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
@@ -153,7 +164,8 @@ GPU_OBJECTS := $(call objects,src/gpu/absent.cpp)
 COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
 LINK_CU := $(CXX) $(HW4_LDFLAGS)
 endif
-HW4_OBJECTS := $(call objects,hw4.cu $(HW4_HOST)) $(GPU_OBJECTS)
+# What takes longest comes first.
+HW4_OBJECTS := $(GPU_OBJECTS) $(call objects,hw4.cu $(HW4_HOST))
 COMPILE_CPP := $(CXX) $(HW4_CXXFLAGS)
 LINK_CPP := $(CXX) $(HW4_LDFLAGS)
 PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
@@ -201,6 +213,11 @@ $(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnn
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
 $(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
+ifeq ($(CUDA),yes)
+$(call objects,$(F32_SOURCES)): private DEVICE_CODE := $(GENCODE_F32)
+# Host code alone: no compiling for a GPU, of which nothing would come. GoogleTest's macros have an else of their own.
+$(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else
+endif
 
 ifneq ($(COVERAGE),)
 # Threads count together, but not in the arithmetic, which would take ten times as long.

@@ -58,7 +58,7 @@ class Architectures(Workplace):
     def built_for(self, *arguments):
         done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", *arguments, "all")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        compiling = next(line for line in done.stdout.splitlines() if "-c hw4.cu" in line)
+        compiling = next(line for line in done.stdout.splitlines() if "-c src/gpu/fixed/forward/prepare.cu" in line)
         self.remark = "\n".join(re.findall("^echo .*", done.stdout, re.MULTILINE))
         self.ptx = re.findall(r"code=compute_(\d+)", compiling)
         archs = re.findall(r"code=sm_(\d+)", compiling)
@@ -95,7 +95,7 @@ class Architectures(Workplace):
     def test_code_is_compressed_where_nvcc_can(self):
         def compiling():
             done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "all")
-            return next(line for line in done.stdout.splitlines() if "-c hw4.cu" in line)
+            return next(line for line in done.stdout.splitlines() if "-c src/gpu/fixed/forward/prepare.cu" in line)
         self.assertNotIn("compress-mode", compiling())
         self.fake("nvcc", "echo --compress-mode; echo compute_90")
         self.assertIn(" --compress-mode=size ", compiling())
@@ -107,6 +107,13 @@ class Architectures(Workplace):
             done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", f"ARCHS={wrong}", "all")
             self.assertEqual(done.returncode, 2)
             self.assertIn("ARCHS ", done.stderr)
+
+    def test_ptx_of_f32_is_made_once_for_all_that_have_the_same(self):
+        done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "ARCHS=75 80 86 90 100", "PTX_ARCH=90", "all")
+        compiling = next(line for line in done.stdout.splitlines() if "-c src/gpu/f32/forward/woven_tiles.cu" in line)
+        self.assertEqual(re.findall(r"arch=compute_(\d+),code=(\w+)", compiling),
+                         [("75", "sm_75"), ("80", "sm_80"), ("80", "sm_86"), ("80", "sm_90"), ("100", "sm_100"),
+                          ("80", "compute_80")])
 
     def test_nothing_is_asked_without_cuda(self):
         tell = f"touch {self.folder}/asked"
@@ -140,7 +147,7 @@ class Flags(Workplace):
     def test_hardening_goes_through_nvcc(self):
         """What readelf finds in the finished programs (hardening_test.py), for an nvcc that is not there too."""
         done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "all")
-        compiling = next(line for line in done.stdout.splitlines() if "-c hw4.cu" in line)
+        compiling = next(line for line in done.stdout.splitlines() if "-c src/gpu/fixed/forward/prepare.cu" in line)
         linking = next(line for line in done.stdout.splitlines() if f"-o {self.folder}/bin/hw4" in line)
         passed_on = re.search(r"-Xcompiler (\S+)", compiling)[1].split(",")
         self.assertLessEqual({"-fstack-protector-strong", "-D_FORTIFY_SOURCE=2", "-fPIE"}, set(passed_on))
