@@ -2,6 +2,7 @@
 #
 #   make V=1             the commands in full
 #   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; where there is none, see below)
+#   make PTX_ARCH=75     PTX of this one, for the driver of any newer card (default: of the last of ARCHS)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CXX=clang++     another host compiler
 #   make CXXFLAGS=-g     for a debugger; added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
@@ -85,19 +86,19 @@ PRESENT_ARCHS := $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=
     grep -Ex '[0-9]+\.[0-9]+'))
 KNOWN_ARCHS := $(filter $(NVCC_ARCHS),$(PRESENT_ARCHS))
 UNKNOWN_ARCHS := $(sort $(filter-out $(NVCC_ARCHS),$(PRESENT_ARCHS)))
-PTX_ARCH :=
+PTX_ARCH ?=
 ifeq ($(origin ARCHS),undefined)
 ifeq ($(KNOWN_ARCHS),)
 ARCHS := $(or $(filter $(USUAL_ARCH),$(NVCC_ARCHS)),$(lastword $(call ascending,$(NVCC_ARCHS))))
-PTX_ARCH := $(filter $(USUAL_PTX),$(NVCC_ARCHS))
+PTX_ARCH := $(or $(PTX_ARCH),$(filter $(USUAL_PTX),$(NVCC_ARCHS)))
 ARCHS_REMARK := $(if $(UNKNOWN_ARCHS),$(NVCC) cannot build for the GPU here ($(UNKNOWN_ARCHS)),No GPU here)
 else
 ARCHS := $(call ascending,$(KNOWN_ARCHS))
 endif
 endif
-BAD_ARCHS := $(shell for a in $(ARCHS); do [[ $$a =~ ^[0-9]{2,3}$$ ]] || echo "$$a"; done)
+BAD_ARCHS := $(shell for a in $(ARCHS) $(PTX_ARCH); do [[ $$a =~ ^[0-9]{2,3}$$ ]] || echo "$$a"; done)
 ifneq ($(BAD_ARCHS),)
-$(error ARCHS must be numbers like 80 or 90, got: $(BAD_ARCHS))
+$(error ARCHS and PTX_ARCH must be numbers like 80 or 90, got: $(BAD_ARCHS))
 endif
 ifeq ($(strip $(ARCHS)),)
 $(error ARCHS is empty: name the architectures to build for, ARCHS="80 90")

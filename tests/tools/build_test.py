@@ -21,7 +21,7 @@ from program_module import program_as_module
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 SOURCES = ("Makefile", ".ci", ".clang-format", "hw4.cu", "seq.cpp", "src", "tests", "testcases", "judge")
 MAKE_SETTINGS = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CXX", "CXXFLAGS", "LDFLAGS", "NVCC", "NVCCFLAGS", "CUDA", "ARCHS",
-                 "SANITIZE", "COVERAGE", "BUILD", "BIN", "V")
+                 "PTX_ARCH", "SANITIZE", "COVERAGE", "BUILD", "BIN", "V")
 PATIENCE_S = 60
 
 
@@ -107,6 +107,13 @@ class Architectures(Workplace):
             done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", f"ARCHS={wrong}", "all")
             self.assertEqual(done.returncode, 2)
             self.assertIn("ARCHS ", done.stderr)
+
+    def test_ptx_of_the_one_asked_for(self):
+        self.assertEqual((self.built_for("ARCHS=90", "PTX_ARCH=75"), self.ptx), (["90"], ["75"]))
+        self.assertEqual((self.built_for("PTX_ARCH=75"), self.ptx), (["90"], ["75"]))
+        self.assertIn("runs on any from 75 on", self.remark)
+        done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "PTX_ARCH=7.5", "all")
+        self.assertIn("PTX_ARCH must be numbers like 80 or 90, got: 7.5.", done.stderr)
 
     def test_ptx_of_f32_is_made_once_for_all_that_have_the_same(self):
         done = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", "ARCHS=75 80 86 90 100", "PTX_ARCH=90", "all")
