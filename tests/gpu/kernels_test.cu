@@ -187,7 +187,6 @@ TEST(ForwardArgs, AreWhatIsLaunched) {
     EXPECT_EQ(args.keys, 20);
     EXPECT_EQ(args.units, 18u);
     EXPECT_EQ(args.kv_units(), 6u);
-    EXPECT_EQ(args.heads.number(), 6u);
     EXPECT_EQ(args.group.number(), 3u);
     EXPECT_EQ(args.dim, 7);
     EXPECT_EQ(args.scale.c, scale_for(7).c);
@@ -213,15 +212,21 @@ TEST(ForwardArgs, SayWhereAHeadIs) {
     Problem problem{3, 50, 7};
     problem.heads = 6;
     problem.kv_heads = 2;
-    const ForwardArgs args = forward_args(problem);
+    float in = 0;
+    float out = 0;
+    const Launch launch = launch_of(problem, kH200, &in, 8, &out, 9, nullptr);
+    const ForwardArgs args = forward_args(launch);
     for (uint32_t unit = 0; unit < args.units; ++unit) {
-        const HeadPlace place = head_place(args, unit);
-        EXPECT_EQ(place.batch, unit / 6);
-        EXPECT_EQ(place.head, unit % 6);
-        EXPECT_EQ(place.kv_head, unit % 6 / 3);
-        EXPECT_EQ(args.kv_unit(unit), place.batch * 2 + place.kv_head);
+        const uint32_t kv_unit = args.kv_unit(unit);
+        EXPECT_EQ(kv_unit, unit / 6 * 2 + unit % 6 / 3);
+        EXPECT_EQ(args.q.of(unit), launch.in[0].of(unit / 6, unit % 6));
+        EXPECT_EQ(args.k.of(kv_unit), launch.in[1].of(unit / 6, unit % 6 / 3));
+        EXPECT_EQ(args.v.of(kv_unit), launch.in[2].of(unit / 6, unit % 6 / 3));
+        EXPECT_EQ(args.out.of(unit), launch.out[0].of(unit / 6, unit % 6));
     }
-    EXPECT_EQ(head_place(forward_args(Problem{3, 50, 7}), 2).batch, 2u);
+    EXPECT_EQ(args.out.more, 0u) << "heads of the output follow one another through all batches";
+    const Launch plain = launch_of({3, 50, 7}, kH200, &in, 8, &out, 9, nullptr);
+    EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].of(2, 0));
 }
 
 size_t scratch_bytes(const std::string& name, const Problem& problem) {

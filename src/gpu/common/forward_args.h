@@ -7,16 +7,37 @@
 
 namespace hw4::gpu {
 
+// A matrix's heads, counted through all batches.
+template <class T>
+struct Heads {
+    T* at = nullptr;
+    size_t row = 0;  // from one to the next, in elements
+    size_t head = 0; // likewise
+    size_t more = 0; // from the last head of a batch to the next batch; none where batches have one, or follow closely
+    Divisor in_batch = Divisor(1);
+
+    HW4_INLINE T* of(uint32_t index) const {
+        T* const start = at + index * head;
+        return more == 0 ? start : start + in_batch.quotient(index) * more;
+    }
+};
+
+template <class T>
+Heads<T> heads_of(const Matrix<T>& matrix, int64_t in_batch) {
+    if (in_batch == 1) return {matrix.at, matrix.row, matrix.batch, 0, Divisor(1)};
+    return {matrix.at, matrix.row, matrix.head, matrix.batch - static_cast<size_t>(in_batch) * matrix.head,
+            Divisor(static_cast<uint32_t>(in_batch))};
+}
+
 // A launch of some query rows is to the kernels one of as many: q and out begin with the first of them.
 struct ForwardArgs {
-    Matrix<const float> q;
-    Matrix<const float> k;
-    Matrix<const float> v;
-    Matrix<float> out;
+    Heads<const float> q; // by unit
+    Heads<const float> k; // by head of K and V
+    Heads<const float> v;
+    Heads<float> out;
     int64_t queries; // of a unit
     int64_t keys;
     uint32_t units;             // heads of all batches
-    Divisor heads = Divisor(1); // of a batch
     Divisor group = Divisor(1); // neighbours among them that share a head of K and V
     int dim;
     Scale scale;
@@ -33,14 +54,13 @@ inline ForwardArgs forward_args(const Launch& launch) {
         return matrix;
     };
     ForwardArgs args{};
-    args.q = from_first_query(launch.in[0]);
-    args.k = launch.in[1];
-    args.v = launch.in[2];
-    args.out = from_first_query(launch.out[0]);
+    args.q = heads_of(from_first_query(launch.in[0]), problem.heads);
+    args.k = heads_of(launch.in[1], problem.kv_heads);
+    args.v = heads_of(launch.in[2], problem.kv_heads);
+    args.out = heads_of(from_first_query(launch.out[0]), problem.heads);
     args.queries = launch.queries();
     args.keys = problem.keys;
     args.units = static_cast<uint32_t>(problem.units());
-    args.heads = Divisor(static_cast<uint32_t>(problem.heads));
     args.group = Divisor(static_cast<uint32_t>(problem.heads / problem.kv_heads));
     args.dim = static_cast<int>(problem.dim);
     args.scale = scale_for(problem.dim);
@@ -53,19 +73,6 @@ inline ForwardArgs forward_args(const Problem& problem) {
     Launch launch;
     launch.problem = problem;
     return forward_args(launch);
-}
-
-// A unit's place.
-struct HeadPlace {
-    uint32_t batch;
-    uint32_t head;
-    uint32_t kv_head;
-};
-
-HW4_INLINE HeadPlace head_place(const ForwardArgs& args, uint32_t unit) {
-    const uint32_t batch = args.heads.quotient(unit);
-    const uint32_t head = unit - batch * args.heads.number();
-    return {batch, head, args.group.quotient(head)};
 }
 
 } // namespace hw4::gpu

@@ -15,9 +15,8 @@ struct UnitMatrices {
 };
 
 __device__ __forceinline__ UnitMatrices matrices_of(const ForwardArgs& args, uint32_t unit) {
-    const HeadPlace at = head_place(args, unit);
-    return {args.q.of(at.batch, at.head), args.k.of(at.batch, at.kv_head), args.v.of(at.batch, at.kv_head),
-            args.out.of(at.batch, at.head)};
+    const uint32_t kv_unit = args.kv_unit(unit);
+    return {args.q.of(unit), args.k.of(kv_unit), args.v.of(kv_unit), args.out.of(unit)};
 }
 
 // Blocks of T::kRows query rows that a unit makes.

@@ -35,7 +35,7 @@ struct Rows {
     __device__ const char* of(const char* first, int row) const { return row_at(first, min(row, last), stride); }
 };
 
-__device__ __forceinline__ Rows rows_of(const Matrix<const float>& matrix, int64_t count, int dim) {
+__device__ __forceinline__ Rows rows_of(const Heads<const float>& matrix, int64_t count, int dim) {
     return {static_cast<unsigned>(matrix.row * sizeof(float)), static_cast<int>(count) - 1, dim};
 }
 

@@ -143,9 +143,8 @@ __global__ void __launch_bounds__(kPrepareThreads)
     const uint32_t kv_unit = index / tiles;
     const int64_t first_key = int64_t{index % tiles} * kTileKeys;
     const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.keys - first_key));
-    const Matrix<const float>& matrix = values ? args.v : args.k;
-    const HeadPlace place = head_place(args, kv_unit * args.group.number());
-    const float* const from = matrix.of(place.batch, place.kv_head) + static_cast<size_t>(first_key) * matrix.row;
+    const Heads<const float>& matrix = values ? args.v : args.k;
+    const float* const from = matrix.of(kv_unit) + static_cast<size_t>(first_key) * matrix.row;
 
     TileOfFloats<kDim> tile;
     tile.load(from, matrix.row, keys, args.dim);

@@ -99,12 +99,10 @@ struct GroupRows {
     }
 
     __device__ const float* queries(const ForwardArgs& args) const {
-        const HeadPlace place = head_place(args, unit);
-        return args.q.of(place.batch, place.head) + static_cast<size_t>(first) * args.q.row;
+        return args.q.of(unit) + static_cast<size_t>(first) * args.q.row;
     }
     __device__ float* output(const ForwardArgs& args, int row) const {
-        const HeadPlace place = head_place(args, unit);
-        return args.out.of(place.batch, place.head) + static_cast<size_t>(first + row) * args.out.row;
+        return args.out.of(unit) + static_cast<size_t>(first + row) * args.out.row;
     }
 };
 
