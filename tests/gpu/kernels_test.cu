@@ -168,19 +168,21 @@ TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     EXPECT_FALSE(takes_small_tiling({400, 2}, {792, 3}, kBytes, true, kH200)); // 3.03 against 6 * 0.54
 }
 
+constexpr size_t kRoom = 3 * 5000 * 64; // for the largest of what follows
+
 TEST(ForwardArgs, AreWhatIsLaunched) {
     Problem problem{3, 50, 7};
     problem.heads = 6;
     problem.kv_heads = 2;
     problem.keys = 20;
-    float in = 0;
-    float out = 0;
+    std::vector<float> in(kRoom);
+    std::vector<float> out(kRoom);
     float scratch = 0;
-    const ForwardArgs args = forward_args(launch_of(problem, kH200, &in, 8, &out, 9, &scratch));
-    EXPECT_EQ(args.q.at, &in);
-    EXPECT_EQ(args.k.at, &in + size_t{6 * 50 * 8});
-    EXPECT_EQ(args.v.at, &in + size_t{(6 * 50 + 2 * 20) * 8});
-    EXPECT_EQ(args.out.at, &out);
+    const ForwardArgs args = forward_args(launch_of(problem, kH200, in.data(), 8, out.data(), 9, &scratch));
+    EXPECT_EQ(args.q.at, in.data());
+    EXPECT_EQ(args.k.at, in.data() + size_t{6 * 50 * 8});
+    EXPECT_EQ(args.v.at, in.data() + size_t{(6 * 50 + 2 * 20) * 8});
+    EXPECT_EQ(args.out.at, out.data());
     EXPECT_EQ(args.q.row, 8u);
     EXPECT_EQ(args.out.row, 9u);
     EXPECT_EQ(args.queries, 50);
@@ -195,15 +197,15 @@ TEST(ForwardArgs, AreWhatIsLaunched) {
 
 // Query rows that are not launched do not exist for a kernel.
 TEST(ForwardArgs, OfSomeQueriesBeginWithTheFirst) {
-    float in = 0;
-    float out = 0;
-    Launch launch = launch_of({1, 5000, 64}, kH200, &in, 64, &out, 64, nullptr);
+    std::vector<float> in(kRoom);
+    std::vector<float> out(kRoom);
+    Launch launch = launch_of({1, 5000, 64}, kH200, in.data(), 64, out.data(), 64, nullptr);
     launch.first_query = 4096;
     launch.end_query = 2 * 4096;
     const ForwardArgs args = forward_args(launch);
-    EXPECT_EQ(args.q.at, &in + size_t{4096 * 64});
-    EXPECT_EQ(args.out.at, &out + size_t{4096 * 64});
-    EXPECT_EQ(args.k.at, &in + size_t{5000 * 64});
+    EXPECT_EQ(args.q.at, in.data() + size_t{4096 * 64});
+    EXPECT_EQ(args.out.at, out.data() + size_t{4096 * 64});
+    EXPECT_EQ(args.k.at, in.data() + size_t{5000 * 64});
     EXPECT_EQ(args.queries, 5000 - 4096);
     EXPECT_EQ(args.keys, 5000);
 }
@@ -212,9 +214,9 @@ TEST(ForwardArgs, SayWhereAHeadIs) {
     Problem problem{3, 50, 7};
     problem.heads = 6;
     problem.kv_heads = 2;
-    float in = 0;
-    float out = 0;
-    const Launch launch = launch_of(problem, kH200, &in, 8, &out, 9, nullptr);
+    std::vector<float> in(kRoom);
+    std::vector<float> out(kRoom);
+    const Launch launch = launch_of(problem, kH200, in.data(), 8, out.data(), 9, nullptr);
     const ForwardArgs args = forward_args(launch);
     for (uint32_t unit = 0; unit < args.units; ++unit) {
         const uint32_t kv_unit = args.kv_unit(unit);
@@ -225,7 +227,7 @@ TEST(ForwardArgs, SayWhereAHeadIs) {
         EXPECT_EQ(args.out.of(unit), launch.out[0].of(unit / 6, unit % 6));
     }
     EXPECT_EQ(args.out.more, 0u) << "heads of the output follow one another through all batches";
-    const Launch plain = launch_of({3, 50, 7}, kH200, &in, 8, &out, 9, nullptr);
+    const Launch plain = launch_of({3, 50, 7}, kH200, in.data(), 8, out.data(), 9, nullptr);
     EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].of(2, 0));
 }
 
