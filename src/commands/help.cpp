@@ -21,7 +21,8 @@ std::string help_text() {
         "renamed when complete, so a failed run leaves an existing OUTPUT as it was. What a killed run leaves\n"
         "behind, a file OUTPUT.hw4-*.tmp, is removed by the next run for the same OUTPUT. A file that is a mount\n"
         "point of its own cannot be replaced: the complete result is copied into it at the end. Rights and access\n"
-        "lists of an old OUTPUT are kept.\n"
+        "lists of an old OUTPUT are kept. Pipes and devices are written as they are; a file named as /dev/fd/N or\n"
+        "/dev/stdout is replaced under its name.\n"
         "\n";
     std::string contract_lines;
     for (const Contract* contract : contracts())

@@ -1,4 +1,5 @@
-// The contracts, one row each.
+// The contracts, one row each. A change to what a contract's header states changes bytes: the revision goes up, and
+// testcases/expected.tsv is made again.
 #include "src/contracts/contract.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
