@@ -5,7 +5,6 @@
 #include <string>
 
 #include "src/base/error.h"
-#include "src/base/interrupt.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
@@ -13,7 +12,6 @@
 #include "src/commands/options.h"
 #include "src/commands/run.h"
 #include "src/gpu/engine.h"
-#include "src/io/output_file.h"
 
 namespace hw4 {
 namespace {
@@ -29,21 +27,11 @@ std::string version_line() {
     return "hw4 " + std::string(kVersion) + ", contracts" + revisions + ", " + gpu::build_description() + "\n";
 }
 
-void list_kernels(const Options& options) {
-    if (!options.list_as_json) return print(list_text(inventory()));
-    if (options.json.empty()) return print(list_json(inventory()));
-    InterruptGuard interrupts;
-    OutputFile file(options.json, interrupts);
-    const std::string text = list_json(inventory());
-    file.write(text.data(), text.size());
-    file.commit(options.sync);
-}
-
 void act(const Options& options) {
     switch (options.action) {
     case Action::help: print(help_text()); break;
     case Action::version: print(version_line()); break;
-    case Action::list_kernels: list_kernels(options); break;
+    case Action::list_kernels: print(options.list_as_json ? list_json(inventory()) : list_text(inventory())); break;
     case Action::run: run(options); break;
     }
     flush_standard_output();

@@ -99,10 +99,7 @@ Options parse_options(int argc, char** argv) {
         case kCopies: options.engine.copies = parse_copies(optarg); break;
         case kThreads: options.engine.threads = parse_count("threads", optarg, 1024); break;
         case kTime: options.time = true; break;
-        case kJson:
-            options.json = parse_name("json", optarg);
-            options.list_as_json = true;
-            break;
+        case kJson: options.json = parse_name("json", optarg); break;
         case kTrace: options.trace = parse_name("trace", optarg); break;
         case kSync: options.sync = true; break;
         case kHelp: options.action = Action::help; return options;
@@ -115,6 +112,8 @@ Options parse_options(int argc, char** argv) {
         default: refuse_option(argv);
         }
     }
+    if (options.action == Action::list_kernels && !options.json.empty())
+        usage_error("--list-kernels writes to standard output: --json goes last, without a name");
     if (options.action != Action::run) return options;
     const int names = argc - optind;
     if (names != 2)

@@ -16,9 +16,9 @@ struct Options {
     EngineOptions engine;
     bool time = false;
     bool sync = false;
-    std::string json;          // file name; empty: none, or standard output where kernels are listed
-    bool list_as_json = false; // --json was given, with a file name or without
-    std::string trace;         // likewise
+    bool list_as_json = false;
+    std::string json;  // file name; empty: none
+    std::string trace; // likewise
     std::string input;
     std::string output;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "src/base/error.h"
 #include "src/base/gate.h"
 #include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
@@ -133,6 +134,13 @@ Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads) {
     return {"", static_cast<size_t>(rooms) * prepared_stride(*kernel.blocks, problem)};
 }
 
-void launch_blocks(const Kernel& kernel, const Launch& launch) { HeadWork(*kernel.blocks, launch).run(); }
+void launch_blocks(const Kernel& kernel, const Launch& launch) {
+    const auto packed = static_cast<size_t>(launch.problem.dim);
+    for (const size_t row : {launch.in[0].row, launch.in[1].row, launch.in[2].row, launch.out[0].row})
+        if (row != packed)
+            throw Error(ExitCode::internal,
+                        "rows " + std::to_string(row) + " floats apart, need " + std::to_string(packed));
+    HeadWork(*kernel.blocks, launch).run();
+}
 
 } // namespace hw4::cpu

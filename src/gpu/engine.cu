@@ -323,7 +323,7 @@ Unusable unusable(const Pen& pen) {
 }
 
 std::string unsupported_reason(const Problem& problem, const std::string& name, const Contract& contract) {
-    return unsupported_reason_on(current_device(), problem, name, contract);
+    return unsupported_reason_on(current_device(), problem.of_batches(1), name, contract); // which is what must fit
 }
 
 std::unique_ptr<Engine> make_engine(const EngineRequest& request) { return std::make_unique<GpuEngine>(request); }

@@ -22,6 +22,10 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     if (problem.operation != kernel.does)
         return "computes " + std::string(kernel.does->name) + ", this case asks for " + problem.operation->name;
     if (!takes(needs.masks, problem.mask)) return "has no mask '" + std::string(name_of(problem.mask)) + "'";
+    for (const Operand& operand : problem.operation->inputs)
+        if (problem.rows_of(operand) > kMostRows)
+            return "takes up to " + std::to_string(kMostRows) + " rows of " + operand.name +
+                   " in a batch, this case has " + std::to_string(problem.rows_of(operand));
     if (problem.dim > needs.most_dim)
         return "takes d up to " + std::to_string(needs.most_dim) + ", this case has " + std::to_string(problem.dim);
     if (device.arch < needs.arch)
@@ -194,7 +198,8 @@ const Kernel* choose_kernel(const Problem& problem, const Device& device, const 
     for (const Kernel& kernel : table) {
         if (kernel.under != &contract || kernel.does != problem.operation) continue;
         const Plan plan = plan_of(kernel, problem, device);
-        if (plan.why_not.empty() && plan.pays) best = &kernel;
+        if (!plan.why_not.empty()) continue;
+        if (plan.pays || best == nullptr) best = &kernel;
     }
     return best;
 }

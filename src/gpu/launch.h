@@ -13,10 +13,9 @@
 
 namespace hw4::gpu {
 
-// Some batches of a case in device memory. Every operand is aligned to 16 bytes, and where dim is a multiple of 4 so
-// are the distances of its rows, heads and batches: every row then starts at a boundary of 16 bytes, and kernels may
-// take rows as float4. Any other dim may have any distances from dim on: packed rows (--copies linear) are dim apart,
-// and kernels take those float by float.
+// Some batches of a case in device memory. Where dim is a multiple of 4, every operand, row, head and batch starts at a
+// boundary of 16 bytes, and kernels may take rows as float4. Any other dim may have any distances from dim on: packed
+// rows (--copies linear) are dim apart, and kernels take those float by float.
 struct Launch {
     Problem problem;
     Device device;

@@ -18,7 +18,7 @@ namespace hw4::borders {
 // A number of a case.
 struct Position {
     size_t batch;
-    char matrix; // 'Q', 'K' or 'V'
+    char matrix; // 'Q', 'K', 'V' or another
     int64_t row;
     int64_t column;
 };

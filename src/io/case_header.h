@@ -37,8 +37,8 @@ struct CaseHeader {
 // header_bytes(); the problem's sizes may still be too large for any file.
 CaseHeader parse_header(const std::string& path, const Bytes& start, const Operations& operations = kOperations);
 
-// The same backwards, in the shorter version where that says it all.
-Bytes header_of(const Problem& problem, bool long_form);
+// The same backwards, in version 1 where that says it all, unless the long form is asked for.
+Bytes header_of(const Problem& problem, bool long_form = false);
 
 // Header and data, however many bytes that would be.
 __extension__ using Wide = unsigned __int128;

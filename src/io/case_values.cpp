@@ -43,6 +43,8 @@ float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 
 using borders::Position;
 
+constexpr char kOtherMatrix = '-';
+
 char letter_of(Role role) {
     switch (role) {
     case Role::query: return 'Q';
@@ -50,10 +52,10 @@ char letter_of(Role role) {
     case Role::value: return 'V';
     case Role::other: break;
     }
-    return '-';
+    return kOtherMatrix;
 }
 
-// Heads count as further batches.
+// Heads of K and V count as further batches, and with each its heads of Q, which are of the same kind.
 Position position_of(const Problem& problem, size_t index) {
     const auto row_of_file = static_cast<int64_t>(index / static_cast<size_t>(problem.dim));
     const auto column = static_cast<int64_t>(index % static_cast<size_t>(problem.dim));
@@ -62,8 +64,9 @@ Position position_of(const Problem& problem, size_t index) {
     const Operand* operand = problem.operation->inputs.begin();
     for (; row >= problem.rows_of(*operand); ++operand) row -= problem.rows_of(*operand);
     const int64_t head_rows = problem.head_rows(*operand);
-    const int64_t unit = batch * problem.heads_of(*operand) + row / head_rows;
-    return {static_cast<size_t>(unit), letter_of(operand->role), row % head_rows, column};
+    const int64_t sharing = problem.heads_of(*operand) / problem.kv_heads; // a head of K and V
+    const int64_t kv_unit = batch * problem.kv_heads + row / head_rows / sharing;
+    return {static_cast<size_t>(kv_unit), letter_of(operand->role), row % head_rows, column};
 }
 
 // The key's place in the sequence as a float in [-1, 1).
@@ -105,6 +108,7 @@ float special_value(const CaseRecipe& recipe, size_t index) {
     const Position at = position_of(recipe.problem, index);
     const uint64_t word = mixed(recipe.seed, index);
     const float plain = within(3.0f, word);
+    if (at.matrix == kOtherMatrix) return plain;
     switch (recipe.kind) {
     case CaseKind::uniform: break;
     case CaseKind::equal: // a key's value depends on its column alone

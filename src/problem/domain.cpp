@@ -154,19 +154,21 @@ double DomainCheck::largest_magnitude(const Operand& operand, const Stretch& str
 // A query's scores are at most sum|q| * max|K|.
 void DomainCheck::judge(int64_t batch, const BatchExtremes& seen) const {
     if (seen.row_sum * seen.key > domain_.most_score)
-        throw Error(ExitCode::bad_data, in_batch(batch, "Q") + ", " + query_row(seen.row) + ": scores up to " +
+        throw Error(ExitCode::bad_data, in_batch(batch, named(Role::query).name) + ", " +
+                                            row_of(problem_, named(Role::query), seen.row) + ": scores up to " +
                                             number(seen.row_sum * seen.key) + " (sum|q| * max|K|), need at most " +
                                             number(domain_.most_score));
     const double largest_sum = static_cast<double>(problem_.keys) * seen.value;
     if (largest_sum > domain_.most_sum)
-        throw Error(ExitCode::bad_data, in_batch(batch, "V") + ": N * max|V| = " + number(largest_sum) +
-                                            ", need at most " + number(domain_.most_sum));
+        throw Error(ExitCode::bad_data,
+                    in_batch(batch, named(Role::value).name) + (is_plain(problem_) ? ": N" : ": N_k") +
+                        " * max|V| = " + number(largest_sum) + ", need at most " + number(domain_.most_sum));
 }
 
-std::string DomainCheck::query_row(int64_t row) const {
-    for (const Operand& operand : problem_.operation->inputs)
-        if (operand.role == Role::query) return row_of(problem_, operand, row);
-    return "row " + std::to_string(row);
+// The input in that role, of which numbers were seen.
+const Operand& DomainCheck::named(Role role) const {
+    const List<Operand>& inputs = problem_.operation->inputs;
+    return *std::find_if(inputs.begin(), inputs.end(), [&](const Operand& operand) { return operand.role == role; });
 }
 
 std::string DomainCheck::in_batch(int64_t batch, const char* matrix) const {

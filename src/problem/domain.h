@@ -75,7 +75,7 @@ private:
     double largest_magnitude(const Operand& operand, const Stretch& stretch) const;
     void judge(int64_t batch, const BatchExtremes& seen) const;
     void join(const SeenInPart& part);
-    std::string query_row(int64_t row) const;
+    const Operand& named(Role role) const;
     std::string in_batch(int64_t batch, const char* matrix) const;
     [[noreturn]] void refuse_non_finite(const Operand& operand, const Stretch& from) const;
 

@@ -13,7 +13,7 @@ namespace hw4 {
 
 class OutputChecksum {
 public:
-    // Bytes of the output from `offset` on, of which no others are given twice.
+    // Bytes of the output from `offset` on; each byte is given once.
     void add(uint64_t offset, const void* data, size_t bytes) {
         const auto crc = static_cast<uint32_t>(::crc32_z(0, static_cast<const unsigned char*>(data), bytes));
         const std::lock_guard<std::mutex> lock(mutex_);

@@ -175,8 +175,8 @@ private:
     void write_part(const OutputPart& part, const float* data, const Pen& pen) {
         const size_t bytes = static_cast<size_t>(part.rows) * problem_.row_bytes();
         const auto offset = static_cast<uint64_t>(part.file_row) * problem_.row_bytes();
-        if (checksum_ != nullptr) checksum_->add(offset, data, bytes);
         pen.time(Stage::write, bytes, [&] {
+            if (checksum_ != nullptr) checksum_->add(offset, data, bytes);
             if (output_.random_access())
                 output_.write_at(offset, data, bytes);
             else

@@ -18,7 +18,7 @@ struct Answer {
     std::string kernel;
     const Contract* contract; // whose reference it has to give the bytes of
     std::string how;          // in which way it was called
-    const float* out;         // [batches][tokens][dim], rows `stride` floats apart
+    const float* out;         // as in the file, rows `stride` floats apart
     size_t stride;
     std::string fault; // something wrong beside the values; empty: nothing
 };

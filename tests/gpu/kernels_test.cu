@@ -168,6 +168,17 @@ TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     EXPECT_FALSE(takes_small_tiling({400, 2}, {792, 3}, kBytes, true, kH200)); // 3.03 against 6 * 0.54
 }
 
+TEST(PlanOf, RefusesMoreRowsThanAGridHas) {
+    Problem problem{1, 1 << 25, 1};
+    problem.heads = problem.kv_heads = 1 << 6;
+    for (const Kernel& kernel : kernels_of(kF32)) EXPECT_EQ(plan_of(kernel, problem, kH200).why_not, "") << kernel.name;
+    problem.heads = problem.kv_heads = 1 << 30;
+    for (const Kernel& kernel : kernels())
+        EXPECT_EQ(plan_of(kernel, problem, kH200).why_not,
+                  "kernel " + std::string(kernel.name) +
+                      " takes up to 2147483648 rows of Q in a batch, this case has 36028797018963968");
+}
+
 constexpr size_t kRoom = 3 * 5000 * 64; // for the largest of what follows
 
 TEST(ForwardArgs, AreWhatIsLaunched) {

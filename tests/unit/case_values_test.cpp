@@ -254,6 +254,31 @@ TEST(CaseValues, HeadsCountAsFurtherBatches) {
                 EXPECT_EQ(data[batch * 26 + 6 + head * 5 + key] > 0, head == 0) << batch << head << key;
 }
 
+TEST(CaseValues, HeadsThatShareKeysAreOfTheirKind) {
+    Problem problem(1, 64, 8);
+    const std::vector<float> alone = values({problem, CaseKind::threshold, 1});
+    problem.heads = 3;
+    const std::vector<float> data = values({problem, CaseKind::threshold, 1});
+    const size_t matrix = problem.floats_in(64);
+    for (size_t head = 0; head < 3; ++head)
+        EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + static_cast<ptrdiff_t>(matrix),
+                               data.begin() + static_cast<ptrdiff_t>(head * matrix)))
+            << head;
+}
+
+// What a kind says of Q, K and V it says of nothing else.
+TEST(CaseValues, OfOtherOperandsAreUniform) {
+    Problem problem(1, 6, 4);
+    problem.operation = &kBackward;
+    const std::vector<float> uniform = values({problem, CaseKind::uniform, 1});
+    const ptrdiff_t gradient = 3 * 6 * 4;
+    for (const CaseKind kind : {CaseKind::brink, CaseKind::threshold, CaseKind::digits, CaseKind::fading}) {
+        const std::vector<float> data = values({problem, kind, 1});
+        EXPECT_TRUE(std::equal(uniform.begin() + gradient, uniform.end(), data.begin() + gradient));
+        EXPECT_FALSE(std::equal(uniform.begin(), uniform.begin() + gradient, data.begin()));
+    }
+}
+
 TEST(CaseValues, ThresholdMeetsEveryBorderToTheBit) {
     const Problem problem{2, 160, 64};
     const std::vector<float> data = values({problem, CaseKind::threshold, 1});

@@ -56,6 +56,25 @@ protected:
     static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
 };
 
+TEST(DomainOfHeads, IsThatOfAllHeadsOfABatch) {
+    Problem problem(1, 2, 1);
+    problem.heads = problem.kv_heads = 2;
+    problem.keys = 3;
+    std::vector<float> data(static_cast<size_t>(problem.input_rows()), 1.0f);
+    const auto failure = [&] {
+        return failure_of([&] { DomainCheck("a.in", problem, kF32.domain).check(0, 16, data.data()); });
+    };
+    EXPECT_EQ(failure(), Failure{});
+    data[3] = 0x1p126f; // Q of head 1, row 1
+    data[9] = 2;        // K of head 1, row 2
+    EXPECT_EQ(failure(), (Failure{ExitCode::bad_data, "a.in: batch 0, Q, head 1, row 1: scores up to 1.70141183e+38 "
+                                                      "(sum|q| * max|K|), need at most 8.50705917e+37"}));
+    data[3] = 1;
+    data[15] = 0x1p51f;
+    EXPECT_EQ(failure(), (Failure{ExitCode::bad_data, "a.in: batch 0, V: N_k * max|V| = 6.75539944e+15, need at most "
+                                                      "4.50359963e+15"}));
+}
+
 TEST_F(DomainTest, AcceptsOrdinaryNumbers) { EXPECT_EQ(failure(), Failure{}); }
 
 TEST_F(DomainTest, NamesEveryPlaceOfANumberThatIsNotFinite) {

@@ -82,15 +82,15 @@ TEST_F(CommandLine, Contracts) {
     }
 }
 
-TEST_F(CommandLine, ListsAsJsonWithAndWithoutAFile) {
+TEST_F(CommandLine, ListsAsJsonOnStandardOutputAlone) {
     EXPECT_FALSE(parse({"--list-kernels"}).list_as_json);
     const Options plain = parse({"--list-kernels", "--json"});
     EXPECT_EQ(plain.action, Action::list_kernels);
     EXPECT_TRUE(plain.list_as_json);
     EXPECT_EQ(plain.json, "");
-    const Options to_file = parse({"--list-kernels", "--json", "kernels.json"});
-    EXPECT_TRUE(to_file.list_as_json);
-    EXPECT_EQ(to_file.json, "kernels.json");
+    for (const char* name : {"kernels.json", "--time"})
+        EXPECT_EQ(failure({"--list-kernels", "--json", name}),
+                  wrong("--list-kernels writes to standard output: --json goes last, without a name"));
     EXPECT_EQ(failure({"in", "out", "--json"}), wrong("option '--json' needs a value"));
 }
 

@@ -83,6 +83,26 @@ TEST(SlotPlanTest, ObeysAnExplicitSliceOfASingleBatch) {
     EXPECT_EQ(plan_queries({9, 5000, 20}, options, 2), 5000) << "only single batches are split";
 }
 
+TEST(SlotPlanTest, CountsTheRowsOfAllHeads) {
+    Problem problem{8, 1000, 64};
+    problem.heads = 6;
+    problem.kv_heads = 2;
+    problem.keys = 500;
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), (2 * 6 * 1000 + 2 * 2 * 500) * 256u);
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::two_d), (2 * 6 * 1000 + 2 * 2 * 500) * 512u);
+}
+
+// The rows of a slice are complete in the output only where there is one head.
+TEST(SlotPlanTest, SplitsNoBatchOfSeveralHeads) {
+    Problem problem{1, 300000, 64};
+    EXPECT_LT(plan_queries(problem, {}, 1), problem.queries);
+    problem.heads = problem.kv_heads = 2;
+    EXPECT_EQ(plan_queries(problem, {}, 1), problem.queries);
+    problem.heads = problem.kv_heads = 1;
+    problem.operation = &kBackward;
+    EXPECT_EQ(plan_queries(problem, {}, 1), problem.queries);
+}
+
 TEST(SlotPlanTest, ShrinksStepByStepToTheSmallest) {
     SlotPlan plan = {4, 341};
     int steps = 0;

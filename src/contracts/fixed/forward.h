@@ -1,4 +1,4 @@
-// The arithmetic contract "fixed": attention in integers, with one rounding wherever a number leaves them.
+// The contract "fixed": attention in integers, with one rounding wherever a number leaves them.
 //
 // Integer sums are exact in any order, so a tensor core, a CPU's dot-product instruction and a plain loop give the
 // same bits. Floats enter in three places only: the scales, 2^x, and the running sums over tiles of keys. Every step:

@@ -1,4 +1,4 @@
-// Exact attention for a block of query rows, over a small vector type.
+// Attention under f32 for a block of query rows, over a small vector type.
 //
 // The vector axis is the ROWS: each SIMD lane carries one query row through the contract's sequence of
 // operations, so every order in the contract (score chains, key order, sum lanes) holds lane by lane and no

@@ -1,4 +1,4 @@
-// What the exact kernels share: where the matrices stand, and the sum over a warp in the contract's order.
+// What the kernels of f32 share: where the matrices stand, and the sum over a warp in the contract's order.
 #pragma once
 
 #include "src/gpu/common/forward_args.h"

@@ -1,4 +1,4 @@
-// The exact kernels, one file each, for the table in kernels.cu.
+// The kernels of f32, one file each, for the table in kernels.cu.
 #pragma once
 
 #include "src/gpu/kernels.h"

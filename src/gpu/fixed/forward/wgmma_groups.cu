@@ -15,10 +15,9 @@
 // Overlap   Copies of tiles, one to four before their turn, with all else; the next rows of Q with the storing of the
 //           last ones'; products of one group with the weights of others.
 // Order     As in mma_groups.
-// Limits    wgmma_group: tensor cores stand still while weights are made, and the other way round. wgmma_groups: both
-// at
-//           once is more than the sum of halves, but not twice: busy tensor cores leave issue slots for only part of
-//           the other arithmetic. The last blocks leave multiprocessors without work.
+// Limits    wgmma_group: tensor cores stand still while weights are made, and the other way round. wgmma_groups:
+//           both at once is more than the sum of halves, but not twice: busy tensor cores leave issue slots for only
+//           part of the other arithmetic. The last blocks leave multiprocessors without work.
 #include <limits>
 
 #include "src/gpu/fixed/forward/kernels.h"

@@ -6,13 +6,11 @@
 //           for tiles that all count alike (SteadyWeights) is worth finding out.
 // Who       A block for each place on the card. Long sequences, d = 32: one block of four groups a multiprocessor; 64:
 //           one of three; 128, whatever the length: one of two. Short ones: blocks as in wgmma_groups (takes_joint).
-// Memory    Joint: 8, 6 or 3 stages at d = 32, 64 or 128: 133, 190 or 198 KiB; 128, 168 or 255 registers, of which a
-// few
-//           words are spilled (sm_90a). Apart: as in wgmma_groups. Scratch: the digits of K and V, and for each block
-//           the running sums of its groups.
-// Overlap   As in wgmma_groups, over the ends of jobs too: the next job's tiles and rows of Q are on their way while
-// the
-//           last tiles of this one are computed.
+// Memory    Joint: 8, 6 or 3 stages at d = 32, 64 or 128: 133, 190 or 198 KiB; 128, 168 or 255 registers, of
+//           which a few words are spilled (sm_90a). Apart: as in wgmma_groups. Scratch: the digits of K and V, and for
+//           each block the running sums of its groups.
+// Overlap   As in wgmma_groups, over the ends of jobs too: the next job's tiles and rows of Q are on their way
+//           while the last tiles of this one are computed.
 // Order     As in mma_groups: a job's tiles are done in their order, whoever does them.
 // Limits    Blocks are taken to be equally fast; groups of a block wait for the slowest of them.
 #include <algorithm>
