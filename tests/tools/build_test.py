@@ -330,7 +330,7 @@ class TestRunner(Workplace):
         args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, step_seconds=PATIENCE_S)
         with contextlib.redirect_stdout(io.StringIO()):
             for program in ("unit_tests", "gpu_tests"):
-                runner.run_program(program, args, "*", (0, 1), tally)
+                runner.run_program(program, args, "*", tally)
         return tally
 
     def test_what_was_not_built_fails(self):
@@ -462,18 +462,32 @@ def test_2(self):
 
     def test_shares_of_a_program_are_counted_together(self):
         """Of three parts one has a test, one has none and one fails."""
-        self.fake("unit_tests", 'case $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS in 0/3) tests=\'{"classname": "A", '
+        self.fake("unit_tests", 'case $* in *--gtest_list_tests*) printf "A.\\n  B\\n  C\\n  D\\n"; exit;; '
+                                '*=A.B) tests=\'{"classname": "A", '
                                 '"name": "B", "status": "RUN", "result": "COMPLETED", "time": "0s"}\';; '
-                                '1/3) tests=;; *) exit 3;; esac\n'
+                                '*=A.C) tests=;; *) exit 3;; esac\n'
                                 'for a; do case $a in --gtest_output=json:*) echo \'{"testsuites": [{"testsuite": [\''
                                 '"$tests"\']}]}\' > "${a#--gtest_output=json:}";; esac; done')
         done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--jobs", "3", "unit_tests")
         self.assertIn("FAILED unit_tests: ended with 3, no report\n", done.stdout)
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
 
+    def test_tests_that_differ_in_their_parameter_alone_are_in_one_share(self):
+        names = ["Each/Kernel.Is/0", "Each/Kernel.Is/1", "Each/Kernel.Has/0", "Each/Kernel.Has/1", "One.Is"]
+        self.fake("unit_tests", 'case $* in *--gtest_list_tests*) printf "Each/Kernel.\\n  Is/0  # GetParam() = a\\n'
+                                '  Is/1\\n  Has/0\\n  Has/1\\nOne.\\n  Is\\n"; exit;; esac\necho "run $*"')
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--jobs", "2", "unit_tests")
+        shares = [share.split(":") for share in re.findall(r"^run .*--gtest_filter=(.*)$", done.stdout, re.MULTILINE)]
+        self.assertEqual(sorted(name for share in shares for name in share), sorted(names))
+        self.assertEqual(len(shares), 2)
+        for test in ("Is", "Has"):
+            self.assertEqual(len([share for share in shares if f"Each/Kernel.{test}/0" in share
+                                  and f"Each/Kernel.{test}/1" in share]), 1)
+
     def test_what_runs_is_ended_with_the_runner(self):
         sleepers = [f"{self.folder}/sleeper{share}" for share in range(2)]
-        self.fake("unit_tests", f"sleep 600 & echo $! > {self.folder}/sleeper$GTEST_SHARD_INDEX\nwait")
+        self.fake("unit_tests", 'case $* in *--gtest_list_tests*) printf "Share.\\n  0\\n  1\\n"; exit;; esac\n'
+                                f"all=$*; sleep 600 & echo $! > {self.folder}/sleeper${{all##*Share.}}\nwait")
         with subprocess.Popen([os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--jobs", "2", "unit_tests"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as runner:
             deadline = time.monotonic() + PATIENCE_S
