@@ -439,6 +439,8 @@ def test_2(self):
                                 "some_test", "layout")
         self.assertEqual((done.returncode, done.stdout),
                          (0, "     3 unit_tests\n     2 program (Python)\n     1 layout\n     6 all\n"))
+        done = self.run_command(os.path.join(copy, "tests/run"), "--build", self.tools, "--count", "gpu_tests", "layout")
+        self.assertEqual((done.returncode, done.stdout), (0, "     1 layout\n     1 all\n     - gpu_tests: not built\n"))
 
     def test_a_module_that_breaks_off_has_failed(self):
         copy = self.module("""def test_1(self):
