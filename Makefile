@@ -1,8 +1,8 @@
-# `make help` lists the targets.
+# `make help` lists the targets, and these settings:
 #
 #   make V=1             the commands in full
-#   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; where there is none, see below)
-#   make PTX_ARCH=75     PTX of this one, for the driver of any newer card (default: of the last of ARCHS)
+#   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; none: 90, and PTX of 80)
+#   make PTX_ARCH=75     PTX of this one, for the driver of any newer card (default: of the newest of ARCHS)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CXX=clang++     another host compiler
 #   make CXXFLAGS=-g     for a debugger; added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
@@ -254,7 +254,7 @@ run: | need-run
 	$(BIN)/seq $(BUILD)/run/t04.in $(BUILD)/run/t04.expected
 	$(BIN)/judge/compare $(BUILD)/run/t04.in $(BUILD)/run/t04.expected $(BUILD)/run/t04.out
 
-## test: install what is missing, build, run every test; GPU tests too where there is a GPU
+## test: install what is missing, build, run every test; GPU tests too where there is a GPU; TEST_ARGS=cli_test for some
 .PHONY: test
 test: | need-test
 	@$(MAKE) --no-print-directory $(JOBS) all tests
@@ -480,6 +480,8 @@ need-run need-test: need-%:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@printf '\nsettings, for any of them:\n'
+	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
     judge/compare.cpp tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) \
