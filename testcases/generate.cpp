@@ -1,7 +1,7 @@
 // generate: writes a test case, the same bytes on every machine.
 //
 //     generate NAME FILE                                        a case of cases.tsv
-//     generate --shape B,N,d --seed S [--kind K] [--heads H,K] [--keys N] [--causal] [--backward] FILE    any other
+//     generate --shape B,N,d --seed S [--kind K] [--heads H,K] [--keys N] [--causal] [--backward] [--long] FILE
 #include <getopt.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ constexpr const char* kUsage =
     "  --heads H[,K]   heads of Q, and of K and V where those are fewer, which divide H\n"
     "  --keys N        keys, where they are not as many as the queries\n"
     "  --causal, --backward   what the file asks for; hw4 may not have it yet\n"
-    "  --long          a header of version 2, as after the four options before, in any case\n"
+    "  --long          a header of version 2 even where version 1 would do\n"
     "  --seed S        a whole number, default 1\n"
     "  --kind KIND     distribution of the values, default uniform; --list names them\n"
     "  --list          the cases and the kinds\n";

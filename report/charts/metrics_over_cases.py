@@ -25,7 +25,7 @@ def caption(data):
             f"{words.gpu(data)}, Nsight Compute {data.profile_of_cases['ncu']['version']}; one launch of each, so no "
             f"spread. Shared throughput counts wavefronts of 128 bytes, global throughput bytes between the L1 cache "
             f"and the multiprocessor. On t02 to t10 there are too few rows "
-            f"for a queue, and drawn_tiles runs woven_tiles' code on blocks of half the size.")
+            f"for a queue: hw4 takes woven_tiles' code there, on blocks of half the size.")
 
 
 def draw(data):

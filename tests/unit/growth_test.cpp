@@ -90,6 +90,8 @@ TEST(NewRows, SayWhatTheyLack) {
     EXPECT_EQ(why_not(kF32, sum_problem()), "asks for sum, which the contract f32 lacks");
     EXPECT_EQ(why_not(kPlain, {1, 1, 1}), "asks for forward, which the contract plain lacks");
     Problem wide = sum_problem();
+    wide.dim = 100;
+    EXPECT_EQ(why_not(kPlain, wide), "");
     wide.dim = 101;
     EXPECT_EQ(why_not(kPlain, wide), "d is 101, the contract plain needs at most 100");
     Problem masked = sum_problem();
