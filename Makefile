@@ -213,6 +213,8 @@ $(BUILD)/src/cpu/fixed/avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxv
 $(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnni
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
+# The tests' own code, which would take longer to be optimised than it does to run; what it tests is the programs'.
+$(call objects,$(UNIT_TESTS)): private FILE_FLAGS := -O1 $(CXXFLAGS) $(EXACT)
 $(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
 $(call objects,$(F32_SOURCES)): private DEVICE_CODE := $(GENCODE_F32)
