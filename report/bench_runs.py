@@ -106,6 +106,8 @@ def check_bytes(case, output, name):
         expectations = read_expectations(table_beside(str(ROOT / "testcases/cases.tsv")))
     except TableError as error:
         raise Failed(str(error), FAILED) from error
+    if not expectations.contracts:
+        raise Failed("testcases/expected.tsv has no rows", FAILED)
     expected = expectations.of(case, expectations.contracts[0])
     if expected and crc32_of(str(output)) != expected.crc32:
         raise Failed(f"{case.name}: {name}: the output has not the CRC-32 of the table", FAILED)
