@@ -23,8 +23,8 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
         return "computes " + std::string(kernel.does->name) + ", this case asks for " + problem.operation->name;
     if (!takes(needs.masks, problem.mask)) return "has no mask '" + std::string(name_of(problem.mask)) + "'";
     for (const Operand& operand : problem.operation->inputs)
-        if (problem.rows_of(operand) > kMostRows)
-            return "takes up to " + std::to_string(kMostRows) + " rows of " + operand.name +
+        if (problem.rows_of(operand) > kMostBatchRows)
+            return "takes up to " + std::to_string(kMostBatchRows) + " rows of " + operand.name +
                    " in a batch, this case has " + std::to_string(problem.rows_of(operand));
     if (problem.dim > needs.most_dim)
         return "takes d up to " + std::to_string(needs.most_dim) + ", this case has " + std::to_string(problem.dim);

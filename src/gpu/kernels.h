@@ -14,7 +14,7 @@ namespace hw4::gpu {
 constexpr int kMostColumns = 256; // no kernel takes more
 
 // Nor of an operand in a batch, all heads together: so grids, and counts of bytes on the card, stay within their types.
-constexpr int64_t kMostRows = int64_t{1} << 31;
+constexpr int64_t kMostBatchRows = int64_t{1} << 31;
 
 // What a kernel needs, whatever else the problem is.
 struct Needs {
