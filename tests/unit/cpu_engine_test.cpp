@@ -52,7 +52,7 @@ class EachFloatKernel : public EachKernel {}; // whose rows may have any length
 TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
     for (const Problem& problem : corner_problems())
         for (const CaseKind kind : kAllKinds) {
-            const AttentionCase test(problem, kind, 11, contract());
+            const AttentionCase& test = reference_case(problem, kind, 11, contract());
             EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
         }
 }
@@ -83,7 +83,7 @@ TEST_P(EachKernel, TakesALongSequence) {
 }
 
 TEST_P(EachKernel, DoesNotDependOnTheNumberOfThreads) {
-    const AttentionCase test({7, 450, 24}, CaseKind::spread, 5, contract());
+    const AttentionCase& test = reference_case({7, 450, 24}, CaseKind::spread, 5, contract());
     for (const int threads : {1, 2, 3, 16, 100})
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << threads;
 }
@@ -91,7 +91,7 @@ TEST_P(EachKernel, DoesNotDependOnTheNumberOfThreads) {
 // As many as make each thread take whole ones where there is something to prepare, one less, and many more.
 TEST_P(EachKernel, TakesAnyNumberOfBatches) {
     for (const Problem& problem : {Problem{15, 130, 5}, Problem{16, 130, 5}, Problem{1, 3, 2}, Problem{14000, 8, 4}}) {
-        const AttentionCase test(problem, CaseKind::uniform, 8, contract());
+        const AttentionCase& test = reference_case(problem, CaseKind::uniform, 8, contract());
         for (const int threads : {1, 2, 5})
             EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
     }
@@ -108,7 +108,7 @@ TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
         problem.heads = sizes.heads;
         problem.kv_heads = sizes.kv_heads;
         problem.keys = sizes.keys;
-        const AttentionCase test(problem, CaseKind::spread, 12, contract());
+        const AttentionCase& test = reference_case(problem, CaseKind::spread, 12, contract());
         for (const int threads : {1, 3})
             EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
     }
