@@ -18,6 +18,11 @@ struct List {
     constexpr const T* end() const { return first + count; }
     constexpr size_t size() const { return count; }
     constexpr const T& operator[](size_t index) const { return first[index]; }
+    constexpr bool has(const T& wanted) const {
+        for (const T& item : *this)
+            if (item == wanted) return true;
+        return false;
+    }
 };
 
 } // namespace hw4

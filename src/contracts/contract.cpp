@@ -1,7 +1,5 @@
 #include "src/contracts/contract.h"
 
-#include <algorithm>
-
 #include "src/problem/matrix.h"
 
 namespace hw4 {
@@ -35,7 +33,7 @@ std::string why_not(const Contract& contract, const Problem& problem) {
     const std::string name = "the contract " + std::string(contract.name);
     const Computed* computed = contract.find(*problem.operation);
     if (computed == nullptr) return "asks for " + std::string(problem.operation->name) + ", which " + name + " lacks";
-    if (std::find(computed->masks.begin(), computed->masks.end(), problem.mask) == computed->masks.end())
+    if (!computed->masks.has(problem.mask))
         return "asks for the mask " + std::string(name_of(problem.mask)) + ", which " + name + " lacks";
     if (contract.most_columns > 0 && problem.dim > contract.most_columns)
         return "d is " + std::to_string(problem.dim) + ", " + name + " needs at most " +

@@ -1,10 +1,9 @@
 #include "src/cpu/kernels.h"
 
-#include <algorithm>
-
 #include "src/base/error.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/by_blocks.h"
+#include "src/problem/words.h"
 #include "src/run/engine.h"
 
 namespace hw4::cpu {
@@ -53,13 +52,8 @@ std::string name_list(const Contract& contract, const std::vector<Kernel>& table
 } // namespace
 
 Plan plan_of(const Kernel& kernel, const Problem& problem, int threads) {
-    const auto cannot = [&](const std::string& what) {
-        return Plan{"kernel " + std::string(kernel.name) + " " + what};
-    };
-    if (kernel.does != problem.operation)
-        return cannot("computes " + std::string(kernel.does->name) + ", this case asks for " + problem.operation->name);
-    if (std::find(kernel.needs.masks.begin(), kernel.needs.masks.end(), problem.mask) == kernel.needs.masks.end())
-        return cannot("lacks the mask " + std::string(name_of(problem.mask)));
+    const std::string lacking = what_it_lacks(*kernel.does, kernel.needs.masks, problem);
+    if (!lacking.empty()) return Plan{"kernel " + std::string(kernel.name) + " " + lacking};
     return kernel.plan(kernel, problem, threads);
 }
 

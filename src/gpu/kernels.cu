@@ -2,6 +2,7 @@
 
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/fixed/forward/kernels.h"
+#include "src/problem/words.h"
 
 namespace hw4::gpu {
 namespace {
@@ -9,19 +10,12 @@ namespace {
 // "7.5"
 std::string capability(int arch) { return std::to_string(arch / 10) + "." + std::to_string(arch % 10); }
 
-bool takes(const List<Mask>& masks, Mask mask) {
-    for (const Mask known : masks)
-        if (known == mask) return true;
-    return false;
-}
-
 // What the kernel needs and the problem or the card has not, whatever the plan is; for a sentence that begins with the
 // kernel. Empty: nothing.
 std::string lacking(const Kernel& kernel, const Problem& problem, const Device& device) {
     const Needs& needs = kernel.needs;
-    if (problem.operation != kernel.does)
-        return "computes " + std::string(kernel.does->name) + ", this case asks for " + problem.operation->name;
-    if (!takes(needs.masks, problem.mask)) return "has no mask '" + std::string(name_of(problem.mask)) + "'";
+    const std::string missing = what_it_lacks(*kernel.does, needs.masks, problem);
+    if (!missing.empty()) return missing;
     for (const Operand& operand : problem.operation->inputs)
         if (problem.rows_of(operand) > kMostBatchRows)
             return "takes up to " + std::to_string(kMostBatchRows) + " rows of " + operand.name +

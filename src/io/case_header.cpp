@@ -36,9 +36,9 @@ int32_t swap_bytes(int32_t value) { return static_cast<int32_t>(__builtin_bswap3
 ShortHeader swapped(const ShortHeader& h) { return {swap_bytes(h[0]), swap_bytes(h[1]), swap_bytes(h[2])}; }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& name, size_t place, int32_t value,
-                         const std::string& need) {
+                         const std::string& need, const std::string& hint = "") {
     throw Error(ExitCode::bad_data, path + ": header: " + name + " = " + std::to_string(value) + ", need " + need +
-                                        " (offset " + std::to_string(4 * place) + ")");
+                                        " (offset " + std::to_string(4 * place) + ")" + hint);
 }
 
 CaseHeader of_version_1(const std::string& path, const Bytes& start) {
@@ -50,8 +50,7 @@ CaseHeader of_version_1(const std::string& path, const Bytes& start) {
         const std::string hint = swap_bytes(h[0]) == kVersion2 ? "; wrong byte order? swapped it begins as version 2"
                                  : other.problem.batches > 0 ? "; wrong byte order? swapped it reads " + describe(other)
                                                              : "";
-        throw Error(ExitCode::bad_data, path + ": header: " + names[i] + " = " + std::to_string(h[i]) +
-                                            ", need at least 1 (offset " + std::to_string(4 * i) + ")" + hint);
+        refuse(path, names[i], i, h[i], "at least 1", hint);
     }
     return {Problem(h[0], h[1], h[2]), kShortHeaderBytes};
 }

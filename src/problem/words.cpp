@@ -17,6 +17,12 @@ std::pair<std::string, std::string> sizes_of(const Problem& problem) {
                 text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) + ")"};
 }
 
+std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const Problem& problem) {
+    if (problem.operation != &does)
+        return "computes " + std::string(does.name) + ", this case asks for " + problem.operation->name;
+    return masks.has(problem.mask) ? "" : "lacks the mask " + std::string(name_of(problem.mask));
+}
+
 std::string row_of(const Problem& problem, const Operand& operand, int64_t row) {
     const int64_t head_rows = problem.head_rows(operand);
     const std::string in_head = "row " + std::to_string(row % head_rows);

@@ -15,6 +15,10 @@ bool is_plain(const Problem& problem);
 // course's.
 std::pair<std::string, std::string> sizes_of(const Problem& problem);
 
+// Why a kernel that does this under those masks cannot take the problem, for a sentence that begins with the kernel;
+// empty when it can.
+std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const Problem& problem);
+
 // "row 7" of an operand of a batch, its heads counted through; "head 1, row 7" where it has several.
 std::string row_of(const Problem& problem, const Operand& operand, int64_t row);
 

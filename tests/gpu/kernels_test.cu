@@ -306,7 +306,7 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
 TEST(ChooseKernel, SaysNoToWhatNoKernelComputesYet) {
     Problem causal{1, 1, 64};
     causal.mask = Mask::causal;
-    EXPECT_EQ(plan_by("plain_rows", causal, kH200).why_not, "kernel plain_rows has no mask 'causal'");
+    EXPECT_EQ(plan_by("plain_rows", causal, kH200).why_not, "kernel plain_rows lacks the mask causal");
     EXPECT_EQ(chosen(causal, kH200), "");
     Problem backward{1, 1, 64};
     backward.operation = &kBackward;
