@@ -68,6 +68,7 @@ FILE_FLAGS :=
 DEVICE_CODE :=
 GENCODE_WGMMA :=
 GENCODE_F32 :=
+GENCODE_TILES :=
 
 ARCHS_REMARK :=
 PRESENT_ARCHS :=
@@ -111,12 +112,16 @@ comma := ,
 empty :=
 # For each architecture the one whose PTX its machine code is made from: by default itself.
 itself = $(1)
-gencode = $(foreach a,$(ARCHS),-gencode=arch=compute_$(call $(1),$(a)),code=sm_$(a)) \
-    -gencode=arch=compute_$(call $(1),$(PTX_ARCH)),code=compute_$(call $(1),$(PTX_ARCH))
+machine_code = $(foreach a,$(ARCHS),-gencode=arch=compute_$(call $(1),$(a)),code=sm_$(a))
+ptx_code = -gencode=arch=compute_$(1),code=compute_$(1)
+gencode = $(call machine_code,$(1)) $(call ptx_code,$(call $(1),$(PTX_ARCH)))
 GENCODE := $(call gencode,itself)
 # From 8.0 to 9.0 the kernels of f32 are one text, and so is the PTX that takes most of their time.
 same_ptx = $(if $(filter 86 87 88 89 90,$(1)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(1)),$(1))
 GENCODE_F32 := $(call gencode,same_ptx)
+# Its tiles need 8.0: PTX of an earlier one would be kernels without code.
+TILES_PTX := $(if $(filter 75,$(PTX_ARCH)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(PTX_ARCH)),$(call same_ptx,$(PTX_ARCH)))
+GENCODE_TILES := $(call machine_code,same_ptx) $(call ptx_code,$(TILES_PTX))
 # wgmma exists for compute capability 9.0 alone, and only under this name.
 GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
 # Device code is stored compressed, and unpacked when a kernel is first launched.
@@ -149,6 +154,8 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
 F32_SOURCES := $(wildcard src/gpu/f32/forward/*.cu) profile/row_tilings.cu tests/gpu/exact_kernels_test.cu
+F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn) \
+    src/gpu/f32/forward/paired_lanes.cu
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu)
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
@@ -217,7 +224,8 @@ $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
 $(call objects,$(UNIT_TESTS)): private FILE_FLAGS := -O1 $(CXXFLAGS) $(EXACT)
 $(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
-$(call objects,$(F32_SOURCES)): private DEVICE_CODE := $(GENCODE_F32)
+$(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
+$(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # Host code alone: no compiling for a GPU, of which nothing would come. GoogleTest's macros have an else of their own.
 $(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else
 endif
