@@ -1,4 +1,4 @@
-// Whole numbers on a command line: all of the text, in range, or nothing.
+// Numbers on a command line: all of the text, in range, or nothing.
 #pragma once
 
 #include <charconv>
@@ -8,11 +8,22 @@
 
 namespace hw4 {
 
-inline std::optional<int64_t> whole_number(std::string_view text, int64_t least, int64_t most) {
-    int64_t value = 0;
+template <class Number>
+std::optional<Number> number_in(std::string_view text, Number least, Number most) {
+    Number value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) return std::nullopt;
+    const bool in_range = value >= least && value <= most; // which "nan", a number to from_chars(), is not
+    if (error != std::errc{} || end != text.data() + text.size() || !in_range) return std::nullopt;
     return value;
+}
+
+inline std::optional<int64_t> whole_number(std::string_view text, int64_t least, int64_t most) {
+    return number_in(text, least, most);
+}
+
+// "60", "3.5", "1e6".
+inline std::optional<double> decimal_number(std::string_view text, double least, double most) {
+    return number_in(text, least, most);
 }
 
 } // namespace hw4

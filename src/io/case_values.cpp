@@ -1,15 +1,33 @@
 #include "src/io/case_values.h"
 
+#include <algorithm>
 #include <array>
-#include <utility>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
 
+#include "src/base/error.h"
+#include "src/base/numbers.h"
+#include "src/base/parallel.h"
 #include "src/contracts/f32/forward.h"
 #include "src/io/border_values.h"
 
 namespace hw4 {
 namespace {
 
-constexpr std::array<std::pair<const char*, CaseKind>, 13> kKinds = {{
+constexpr size_t kPieceFloats = size_t{1} << 16; // what a thread takes at a time
+
+struct KindRow {
+    const char* name = nullptr;
+    CaseKind kind = CaseKind::uniform;
+    double usual_number = 0;
+    double most = -1; // that its number may be; below 0: it takes none
+
+    bool takes_number() const { return most >= 0; }
+};
+
+// In the order of CaseKind.
+constexpr std::array<KindRow, 17> kKinds = {{
     {"uniform", CaseKind::uniform},
     {"equal", CaseKind::equal},
     {"negative", CaseKind::negative},
@@ -23,7 +41,19 @@ constexpr std::array<std::pair<const char*, CaseKind>, 13> kKinds = {{
     {"brink", CaseKind::brink},
     {"threshold", CaseKind::threshold},
     {"digits", CaseKind::digits},
+    {"normal", CaseKind::normal, 1, 1e9},
+    {"stray", CaseKind::stray, 60, 1e9},
+    {"sink", CaseKind::sink, 0, 1},
+    {"low", CaseKind::low},
 }};
+
+const KindRow& row_of(CaseKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
+
+std::string number_text(double number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", number);
+    return text;
+}
 
 // A bijective mixer of 64 bits (two multiply-xorshift rounds), so that neighbouring counters give
 // unrelated words.
@@ -38,6 +68,16 @@ uint64_t mixed(uint64_t seed, uint64_t counter) {
 float centred(uint64_t word) { return static_cast<float>(static_cast<int32_t>(word >> 40) - (1 << 23)); }
 
 float within(float limit, uint64_t word) { return centred(word) * (limit * 0x1p-23f); }
+
+// Normal, about: the sum of twelve integers of 16 bits, whose standard deviation is 2^16. Exact but for the last step.
+float normal(const CaseRecipe& recipe, size_t index, double deviation) {
+    int32_t sum = -6 * 0xffff;
+    for (uint64_t word = 0; word < 3; ++word) {
+        const uint64_t bits = mixed(recipe.seed, 3 * index + word);
+        for (int piece = 0; piece < 64; piece += 16) sum += static_cast<int32_t>(bits >> piece & 0xffff);
+    }
+    return static_cast<float>(sum) * static_cast<float>(deviation * 0x1p-16);
+}
 
 float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 
@@ -104,12 +144,33 @@ float fading_value(const Problem& problem, const Position& at, float plain) {
     return at.row < problem.keys / 2 ? plain * 0x1p-48f : 0.0f;
 }
 
+constexpr int64_t kStrayEvery = 500;
+
+double stray_factor(const CaseRecipe& recipe, const Position& at) {
+    return at.matrix == 'Q' && at.row % kStrayEvery == 0 ? recipe.values.number : 1.0;
+}
+
+double sink_factor(const CaseRecipe& recipe, const Position& at) {
+    const auto last_key = static_cast<double>(recipe.problem.keys - 1);
+    return at.matrix == 'K' && at.row == std::llround(recipe.values.number * last_key) ? 100.0 : 1.0;
+}
+
+// Each column gives an equal share of -112, but for noise, which is larger where there are more columns: their sum
+// differs by a unit or two from key to key, whatever d is.
+float low_value(const Problem& problem, const Position& at, float plain, uint64_t word) {
+    if (at.matrix == 'V') return plain;
+    const auto columns = static_cast<double>(problem.dim);
+    const double share = std::sqrt(112.0 * double{scale_for(problem.dim).inv_c} / columns);
+    const float value = static_cast<float>(share) + within(static_cast<float>(share * std::sqrt(columns) / 64), word);
+    return at.matrix == 'Q' ? value : -value;
+}
+
 float special_value(const CaseRecipe& recipe, size_t index) {
     const Position at = position_of(recipe.problem, index);
     const uint64_t word = mixed(recipe.seed, index);
     const float plain = within(3.0f, word);
     if (at.matrix == kOtherMatrix) return plain;
-    switch (recipe.kind) {
+    switch (recipe.values.kind) {
     case CaseKind::uniform: break;
     case CaseKind::equal: // a key's value depends on its column alone
         if (at.matrix == 'K') return within(3.0f, mixed(recipe.seed, static_cast<uint64_t>(at.column)));
@@ -143,31 +204,63 @@ float special_value(const CaseRecipe& recipe, size_t index) {
     case CaseKind::brink: return brink_value(recipe.problem, at, plain, word);
     case CaseKind::threshold: return borders::threshold_value(recipe.problem, at, word);
     case CaseKind::digits: return borders::digits_value(recipe.problem, at, word);
+    case CaseKind::normal: return normal(recipe, index, recipe.values.number);
+    case CaseKind::stray: return normal(recipe, index, stray_factor(recipe, at));
+    case CaseKind::sink: return normal(recipe, index, sink_factor(recipe, at));
+    case CaseKind::low: return low_value(recipe.problem, at, plain, word);
     }
     return plain;
 }
 
 } // namespace
 
-std::optional<CaseKind> case_kind(const std::string& name) {
-    for (const auto& [known, kind] : kKinds)
-        if (name == known) return kind;
-    return std::nullopt;
+Distribution::Distribution(CaseKind k) : Distribution(k, row_of(k).usual_number) {}
+
+Distribution distribution_of(const std::string& text) {
+    const size_t colon = text.find(':');
+    const std::string name = text.substr(0, colon);
+    const auto* const row =
+        std::find_if(kKinds.begin(), kKinds.end(), [&](const KindRow& r) { return name == r.name; });
+    if (row == kKinds.end()) throw Error(ExitCode::usage, "unknown kind '" + name + "'");
+    if (colon == std::string::npos) return row->kind;
+    if (!row->takes_number()) throw Error(ExitCode::usage, "kind '" + text + "': " + name + " takes no number");
+    const auto number = decimal_number(std::string_view(text).substr(colon + 1), 0, row->most);
+    if (!number)
+        throw Error(ExitCode::usage,
+                    "kind '" + text + "': need a number from 0 to " + number_text(row->most) + " after the colon");
+    return {row->kind, *number};
+}
+
+std::string spelling_of(const Distribution& values) {
+    const KindRow& row = row_of(values.kind);
+    return row.takes_number() ? std::string(row.name) + ":" + number_text(values.number) : row.name;
 }
 
 std::vector<std::string> case_kind_names() {
     std::vector<std::string> names;
     names.reserve(kKinds.size());
-    for (const auto& [name, kind] : kKinds) names.emplace_back(name);
+    for (const KindRow& row : kKinds) names.push_back(spelling_of(row.kind));
     return names;
 }
 
 void fill_case_values(const CaseRecipe& recipe, size_t first, size_t count, float* to) {
-    if (recipe.kind == CaseKind::uniform) { // the one that has to be fast: no positions
+    if (recipe.values.kind == CaseKind::uniform) { // the one that has to be fast: no positions
         for (size_t i = 0; i < count; ++i) to[i] = within(3.0f, mixed(recipe.seed, first + i));
         return;
     }
     for (size_t i = 0; i < count; ++i) to[i] = special_value(recipe, first + i);
+}
+
+void fill_in_parallel(const CaseRecipe& recipe, size_t first, size_t count, float* to) {
+    const size_t pieces = (count + kPieceFloats - 1) / kPieceFloats;
+    const size_t workers = std::min<size_t>(pieces, static_cast<size_t>(available_processors()));
+    std::atomic<size_t> next_piece{0};
+    on_threads(static_cast<int>(workers), [&] {
+        for (size_t piece = 0; (piece = next_piece.fetch_add(1)) < pieces;) {
+            const size_t begin = piece * kPieceFloats;
+            fill_case_values(recipe, first + begin, std::min(kPieceFloats, count - begin), to + begin);
+        }
+    });
 }
 
 } // namespace hw4

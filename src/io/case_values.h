@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,20 +25,39 @@ enum class CaseKind {
     brink,     // scores creep past -2^21 (odd batches) or 2^21 (even ones), where the reference changes its form
     threshold, // scores at every border of the contract f32, and within three floats of it; N up to 2048
     digits,    // numbers and scores at every border of the contract fixed, and within three steps of it
+    normal,    // everything normal, of the standard deviation that the number says
+    stray,     // normal, every 500th query times the number: 60 passes 72 base-2 units, 1e6 passes 2^21
+    sink,      // normal, one key times 100: the number is its place, from 0, the first, to 1, the last
+    low,       // scores near -112 base-2 units
 };
 
 constexpr int64_t kMostThresholdTokens = 2048; // of kind threshold, whose values are too large for longer sums
 
-std::optional<CaseKind> case_kind(const std::string& name);
-std::vector<std::string> case_kind_names();
+// A kind and, of those that take one, its number.
+struct Distribution {
+    CaseKind kind;
+    double number;
+
+    // With the kind's usual number; implicit, since most kinds have none.
+    Distribution(CaseKind k); // cppcheck-suppress noExplicitConstructor
+    Distribution(CaseKind k, double n) : kind(k), number(n) {}
+};
+
+// "spread", "normal:3", and "normal" with its usual number. Throws Error (usage).
+Distribution distribution_of(const std::string& text);
+std::string spelling_of(const Distribution& values);
+std::vector<std::string> case_kind_names(); // with their usual numbers
 
 struct CaseRecipe {
     Problem problem;
-    CaseKind kind = CaseKind::uniform;
+    Distribution values = CaseKind::uniform;
     uint64_t seed = 0;
 };
 
 // Values [first, first + count) of the case's data (the floats after the header).
 void fill_case_values(const CaseRecipe& recipe, size_t first, size_t count, float* to);
+
+// The same by all processors.
+void fill_in_parallel(const CaseRecipe& recipe, size_t first, size_t count, float* to);
 
 } // namespace hw4

@@ -297,9 +297,9 @@ private:
 
 // One case in sixteen is of a kind that meets the borders of a contract to the bit. The seed alone decides, without a
 // draw: the others are what they were.
-std::optional<std::string> border_kind(uint64_t seed, const Problem& problem) {
+std::optional<CaseKind> border_kind(uint64_t seed, const Problem& problem) {
     if (seed % 16 != 9) return std::nullopt;
-    return seed / 16 % 2 == 0 && problem.queries <= kMostThresholdTokens ? "threshold" : "digits";
+    return seed / 16 % 2 == 0 && problem.queries <= kMostThresholdTokens ? CaseKind::threshold : CaseKind::digits;
 }
 
 // One case in four takes the same rows otherwise, as several heads of fewer rows each or as more queries and fewer
@@ -336,8 +336,8 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     problem = draw_problem(random);
     qkv.resize(static_cast<size_t>(problem.batches) * problem.batch_input_floats());
     if (const auto kind = border_kind(seed, problem)) {
-        values = *kind;
-        fill_case_values({problem, *case_kind(*kind), seed}, 0, qkv.size(), qkv.data());
+        values = spelling_of(*kind);
+        fill_case_values({problem, *kind, seed}, 0, qkv.size(), qkv.data());
     } else {
         draw_batches(random);
     }

@@ -53,7 +53,7 @@ OPTIONS = ("contract", "arith", "device", "kernel", "list-kernels", "streams", "
            "trace", "sync", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
-         "threshold", "digits")
+         "threshold", "digits", "normal:1", "stray:60", "sink:0", "low")
 
 
 def setUpModule():
@@ -1669,6 +1669,8 @@ class GenerateTest(CliTest):
                              (("--shape", "2147483647,2147483647,2147483647"), r"too large"),
                              (("--shape", "2,4,2147483648"), r"shape '2,4,2147483648'"),
                              ((*shaped, "--kind", "odd"), r"unknown kind 'odd'"),
+                             ((*shaped, "--kind", "vzero:3"), r"kind 'vzero:3': vzero takes no number"),
+                             ((*shaped, "--kind", "normal:x"), r"kind 'normal:x': need a number from 0"),
                              ((*shaped, "--seed", "-1"), r"seed '-1'"), ((*shaped, "--seed", ""), r"seed ''"),
                              ((*shaped, "--bogus"), r"--bogus"), ((*shaped, "extra"), r"need one FILE"),
                              (("--seed", "1", "t01"), r"go with --shape"), ((*shaped, "--seed"), r"seed '")):

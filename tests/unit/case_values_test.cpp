@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "src/base/error.h"
 #include "src/contracts/contract.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
@@ -28,8 +29,8 @@ std::vector<float> values(const CaseRecipe& recipe) {
 // A generated case and the exact exponents of its softmax.
 class Case {
 public:
-    Case(CaseKind kind, const Problem& problem, uint64_t seed = 1)
-        : problem_(problem), data_(values({problem, kind, seed})) {}
+    Case(const Distribution& distribution, const Problem& problem, uint64_t seed = 1)
+        : problem_(problem), data_(values({problem, distribution, seed})) {}
 
     int64_t tokens() const { return problem_.queries; }
     const std::vector<float>& all() const { return data_; }
@@ -59,10 +60,44 @@ double smallest(const std::vector<double>& x) { return *std::min_element(x.begin
 TEST(CaseKinds, HaveNames) {
     EXPECT_EQ(case_kind_names(),
               (std::vector<std::string>{"uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero",
-                                        "huge", "fading", "climb", "brink", "threshold", "digits"}));
-    EXPECT_EQ(case_kind("uniform"), CaseKind::uniform);
-    EXPECT_EQ(case_kind("climb"), CaseKind::climb);
-    for (const char* name : {"", "Uniform", "uniform ", "climbing"}) EXPECT_EQ(case_kind(name), std::nullopt) << name;
+                                        "huge", "fading", "climb", "brink", "threshold", "digits", "normal:1",
+                                        "stray:60", "sink:0", "low"}));
+    EXPECT_EQ(distribution_of("uniform").kind, CaseKind::uniform);
+    EXPECT_EQ(distribution_of("climb").kind, CaseKind::climb);
+    for (const std::string& name : case_kind_names()) EXPECT_EQ(spelling_of(distribution_of(name)), name);
+}
+
+TEST(CaseKinds, TakeANumberAfterAColon) {
+    for (const char* text : {"normal:3", "normal:3.5", "stray:1000000", "sink:0.5", "sink:1"})
+        EXPECT_EQ(spelling_of(distribution_of(text)), text);
+    EXPECT_EQ(distribution_of("stray:1e6").kind, CaseKind::stray);
+    EXPECT_EQ(distribution_of("stray:1e6").number, 1e6);
+    EXPECT_EQ(distribution_of("stray").number, 60.0);
+}
+
+TEST(CaseKinds, AreRefusedInOneLine) {
+    const std::pair<const char*, const char*> refusals[] = {
+        {"", "unknown kind ''"},
+        {"Uniform", "unknown kind 'Uniform'"},
+        {"uniform ", "unknown kind 'uniform '"},
+        {"climbing", "unknown kind 'climbing'"},
+        {"odd:3", "unknown kind 'odd'"},
+        {"uniform:3", "kind 'uniform:3': uniform takes no number"},
+        {"low:", "kind 'low:': low takes no number"},
+        {"normal:", "kind 'normal:': need a number from 0 to 1e+09 after the colon"},
+        {"normal:x", "kind 'normal:x': need a number from 0 to 1e+09 after the colon"},
+        {"stray:-1", "kind 'stray:-1': need a number from 0 to 1e+09 after the colon"},
+        {"sink:1.5", "kind 'sink:1.5': need a number from 0 to 1 after the colon"},
+    };
+    for (const auto& [text, wanted] : refusals) {
+        try {
+            distribution_of(text);
+            ADD_FAILURE() << text;
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ExitCode::usage);
+            EXPECT_STREQ(error.what(), wanted);
+        }
+    }
 }
 
 // The files on other machines, and the check sums of cases.tsv, come from these very numbers.
@@ -71,12 +106,13 @@ TEST(CaseValues, AreTheseForever) {
     EXPECT_EQ(first, (std::vector<float>{-0x1.97ac78p+0f, 0x1.9fc0ecp+0f, -0x1.faa948p-2f, -0x1.40e088p+1f,
                                          0x1.99acap+0f, 0x1.e48edp+0f}));
     const std::vector<std::pair<const char*, uLong>> sums = {
-        {"uniform", 0xd7461d66},  {"equal", 0xac808f77},    {"negative", 0xdaac084f}, {"spread", 0xc431883c},
-        {"denormal", 0xd33f4624}, {"dominant", 0x0c50fbe6}, {"vzero", 0x0f924dba},    {"huge", 0x749d645a},
-        {"fading", 0xbbdd321f},   {"climb", 0x9b7fd8c1},    {"brink", 0x2a156bc8},    {"threshold", 0x5fbdb732},
-        {"digits", 0xa041d6b4}};
+        {"uniform", 0xd7461d66},   {"equal", 0xac808f77},    {"negative", 0xdaac084f},   {"spread", 0xc431883c},
+        {"denormal", 0xd33f4624},  {"dominant", 0x0c50fbe6}, {"vzero", 0x0f924dba},      {"huge", 0x749d645a},
+        {"fading", 0xbbdd321f},    {"climb", 0x9b7fd8c1},    {"brink", 0x2a156bc8},      {"threshold", 0x5fbdb732},
+        {"digits", 0xa041d6b4},    {"normal", 0xf2f63886},   {"normal:3.5", 0x956162cf}, {"stray", 0x30e3dd0b},
+        {"stray:1e6", 0x4682db4a}, {"sink", 0x56291004},     {"sink:1", 0xaf26e33b},     {"low", 0x943f6851}};
     for (const auto& [name, sum] : sums) {
-        const std::vector<float> data = values({{2, 40, 6}, *case_kind(name), 9});
+        const std::vector<float> data = values({{2, 40, 6}, distribution_of(name), 9});
         EXPECT_EQ(crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size() * sizeof(float))),
                   sum)
             << name;
@@ -85,7 +121,7 @@ TEST(CaseValues, AreTheseForever) {
 
 TEST(CaseValues, DoNotDependOnTheChunks) {
     for (const std::string& name : case_kind_names()) {
-        const CaseRecipe recipe{{2, 33, 5}, *case_kind(name), 3};
+        const CaseRecipe recipe{{2, 33, 5}, distribution_of(name), 3};
         const std::vector<float> whole = values(recipe);
         for (const size_t step : {size_t{1}, size_t{7}, size_t{500}}) {
             std::vector<float> pieces(whole.size());
@@ -94,6 +130,15 @@ TEST(CaseValues, DoNotDependOnTheChunks) {
             EXPECT_EQ(std::memcmp(whole.data(), pieces.data(), whole.size() * sizeof(float)), 0) << name << step;
         }
     }
+}
+
+// More than two of the pieces that threads take, from a place within one.
+TEST(CaseValues, DoNotDependOnTheThreads) {
+    const CaseRecipe recipe{{1, 1000, 64}, CaseKind::stray, 3};
+    const std::vector<float> whole = values(recipe);
+    std::vector<float> filled(whole.size() - 100);
+    fill_in_parallel(recipe, 100, filled.size(), filled.data());
+    EXPECT_TRUE(std::equal(filled.begin(), filled.end(), whole.begin() + 100));
 }
 
 TEST(CaseValues, DependOnTheSeedAndTheBatch) {
@@ -107,7 +152,7 @@ TEST(CaseValues, DependOnTheSeedAndTheBatch) {
 TEST(CaseValues, AreInTheDomain) {
     for (const std::string& name : case_kind_names()) {
         for (const Problem& problem : {Problem{2, 200, 64}, Problem{1, kMostThresholdTokens, 8}}) {
-            const std::vector<float> data = values({problem, *case_kind(name), 5});
+            const std::vector<float> data = values({problem, distribution_of(name), 5});
             EXPECT_NO_THROW(DomainCheck(name, problem, kF32.domain).check(0, problem.input_rows(), data.data()))
                 << problem.queries;
         }
@@ -365,6 +410,83 @@ TEST(CaseValues, ClimbPassesTheReachOfIntegersTwice) {
         EXPECT_NEAR(largest(e), 1e8, 0.2e8);
         const auto ordinary = std::count_if(e.begin(), e.end(), [](double x) { return std::fabs(x) < kIntegerReach; });
         EXPECT_GT(ordinary, 4 * kKeyTile);
+    }
+}
+
+// The share of numbers within one standard deviation and beyond two and three is that of the normal distribution.
+TEST(CaseValues, NormalHasTheDeviationThatItsNumberSays) {
+    for (const double deviation : {1.0, 3.5, 1e6}) {
+        const std::vector<float> data = values({{1, 1000, 100}, {CaseKind::normal, deviation}, 4});
+        const auto n = static_cast<double>(data.size());
+        const double mean = std::accumulate(data.begin(), data.end(), 0.0) / n / deviation;
+        const double square =
+            std::inner_product(data.begin(), data.end(), data.begin(), 0.0) / n / (deviation * deviation);
+        const double neighbours =
+            std::inner_product(data.begin() + 1, data.end(), data.begin(), 0.0) / n / (deviation * deviation);
+        EXPECT_NEAR(mean, 0.0, 0.011); // six standard deviations
+        EXPECT_NEAR(square, 1.0, 0.016);
+        EXPECT_NEAR(neighbours, 0.0, 0.011);
+        const auto beyond = [&](double most) {
+            return static_cast<double>(std::count_if(
+                       data.begin(), data.end(), [&](float x) { return std::fabs(double{x}) > most * deviation; })) /
+                   n;
+        };
+        EXPECT_NEAR(beyond(1), 0.317, 0.01);
+        EXPECT_NEAR(beyond(2), 0.0455, 0.005);
+        EXPECT_NEAR(beyond(3), 0.0027, 0.001);
+    }
+}
+
+TEST(CaseValues, StrayIsNormalButForEvery500thQuery) {
+    const Problem problem{1, 1100, 64};
+    const std::vector<float> plain = values({problem, CaseKind::normal, 1});
+    for (const auto& [factor, beyond] : {std::pair<double, double>{60, kHeadroom}, {1e6, kIntegerReach}}) {
+        const Case c({CaseKind::stray, factor}, problem);
+        int64_t strays = 0;
+        for (int64_t row = 0; row < 3 * problem.queries; ++row) {
+            const bool is_stray = row == 0 || row == 500 || row == 1000;
+            for (int64_t x = 0; x < problem.dim; ++x) {
+                const auto at = static_cast<size_t>(row * problem.dim + x);
+                EXPECT_FLOAT_EQ(c.all()[at], plain[at] * (is_stray ? static_cast<float>(factor) : 1.0f)) << row;
+            }
+            if (!is_stray) continue;
+            ++strays;
+            const std::vector<double> e = c.exponents(row);
+            EXPECT_GT(*std::max_element(e.begin(), e.begin() + kKeyTile), beyond) << row;
+        }
+        EXPECT_EQ(strays, 3);
+    }
+}
+
+TEST(CaseValues, SinkIsNormalButForOneKeyOfEachHead) {
+    Problem problem(2, 5, 4);
+    problem.heads = 4;
+    problem.kv_heads = 2;
+    const std::vector<std::tuple<double, int64_t, int64_t>> places = {// number, keys, the key
+                                                                      {0, 6, 0}, {0.5, 6, 3}, {0.5, 7, 3}, {1, 6, 5},
+                                                                      {0, 1, 0}, {0.5, 1, 0}, {1, 1, 0}};
+    for (const auto& [place, keys, key] : places) {
+        problem.keys = keys;
+        const std::vector<float> plain = values({problem, CaseKind::normal, 1});
+        const std::vector<float> data = values({problem, {CaseKind::sink, place}, 1});
+        for (size_t i = 0; i < data.size(); ++i) {
+            const int64_t row = static_cast<int64_t>(i) / problem.dim % problem.batch_input_rows();
+            const int64_t of_keys = row - problem.heads * problem.queries;
+            const bool is_sink = of_keys >= 0 && of_keys < problem.kv_heads * keys && of_keys % keys == key;
+            EXPECT_FLOAT_EQ(data[i], plain[i] * (is_sink ? 100.0f : 1.0f)) << place << " of " << keys << ": " << i;
+        }
+    }
+}
+
+TEST(CaseValues, LowHasScoresNearMinus112) {
+    for (const int64_t dim : {1, 2, 32, 33, 64, 128, 256, 3000}) {
+        const Case c(CaseKind::low, {1, 300, dim});
+        for (int64_t i = 0; i < 5; ++i) {
+            const std::vector<double> e = c.exponents(i);
+            EXPECT_LT(largest(e), -105.0) << dim;
+            EXPECT_GT(smallest(e), -120.0) << dim;
+            EXPECT_GT(largest(e) - smallest(e), 0.5) << dim;
+        }
     }
 }
 
