@@ -1,22 +1,25 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
-//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] B,N,d [B,N,d ...]
-//     time_kernels [--contract NAME] [--kernel NAME | --chosen] --once B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--kind KIND ...] [--runs N] [--launches K|auto]
+//                  B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--kind KIND ...] --once B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] --list
 //
 // Each kernel of the contract (default f32) in the table, or the named one, or the one that hw4 chooses, on each shape:
 // launches for 0.1 s to warm up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50
 // ms). A sample is the time between two events over the K launches between them, back to back in one stream; default 1,
-// and auto takes as many as last 10 ms. The data are those of the test cases (uniform in +-3), in pitched memory as in
-// hw4. With --once each kernel is launched a single time, the first, for a profiler: the n-th launch is that of the
-// n-th line. --list prints the kernels' names, a line each, and needs no GPU.
+// and auto takes as many as last 10 ms. The data are of the kind named, those that `testcases/generate --kind KIND
+// --seed 1` writes, in pitched memory as in hw4; default uniform in +-3, as the test cases, and where several kinds are
+// named each shape has one after the other. With --once each kernel is launched a single time, the first, for a
+// profiler: the n-th launch is that of the n-th line. --list prints the kernels' names, a line each, and needs no GPU.
 //
-// Prints a JSON object in a line of its own for each kernel and shape, with the fields
+// Prints a JSON object in a line of its own for each kernel, shape and kind, with the fields
 //
 //     kernel                  its name in the table
 //     chosen                  whether hw4 takes this kernel for the shape on this card
 //     batches, tokens, dim    the shape
 //     flop                    4*B*N*N*d, of one launch
+//     kind                    of the data, with its number if it takes one: "normal:3"
 //     launches                K, in each sample
 //     seconds                 every sample: seconds of one launch, in the order measured
 //     device, cuda            the card's name and the CUDA version of the build
@@ -37,8 +40,8 @@ namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: time_kernels [--contract NAME] [--kernel NAME | --chosen] [--runs N] [--launches K|auto] [--once] B,N,d "
-    "... | --list";
+    "usage: time_kernels [--contract NAME] [--kernel NAME | --chosen] [--kind KIND ...] [--runs N] "
+    "[--launches K|auto] [--once] B,N,d ... | --list";
 
 struct Request {
     const Contract* contract = &kF32;
@@ -47,6 +50,7 @@ struct Request {
     bool once = false; // no warm-up, one sample of one launch
     bool list = false; // nothing else
     SampleRequest samples;
+    std::vector<Distribution> kinds; // of the data
     std::vector<Problem> problems;
 };
 
@@ -56,9 +60,15 @@ Timing time_kernel(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& 
     return timer.samples(request.samples);
 }
 
-void print_line(const Kernel& kernel, bool chosen, const Problem& problem, const Timing& timing) {
-    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s}\n", kernel.name, chosen ? "true" : "false",
-                problem_fields(problem).c_str(), timing_fields(timing).c_str(), machine_fields().c_str());
+struct Data {
+    Problem problem;
+    Distribution kind;
+};
+
+void print_line(const Kernel& kernel, bool chosen, const Data& data, const Timing& timing) {
+    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s}\n", kernel.name, chosen ? "true" : "false",
+                problem_fields(data.problem).c_str(), kind_field(data.kind).c_str(), timing_fields(timing).c_str(),
+                machine_fields().c_str());
     std::fflush(stdout);
 }
 
@@ -70,15 +80,12 @@ void require_kernel(const std::string& name, const Contract& contract) {
 }
 
 Request parse_request(int argc, char** argv) {
-    static constexpr option kOptions[] = {{"contract", required_argument, nullptr, 'a'},
-                                          {"arith", required_argument, nullptr, 'a'},
-                                          {"kernel", required_argument, nullptr, 'k'},
-                                          {"chosen", no_argument, nullptr, 'c'},
-                                          {"once", no_argument, nullptr, 'o'},
-                                          {"list", no_argument, nullptr, 'n'},
-                                          {"runs", required_argument, nullptr, 'r'},
-                                          {"launches", required_argument, nullptr, 'l'},
-                                          {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {
+        {"contract", required_argument, nullptr, 'a'}, {"arith", required_argument, nullptr, 'a'},
+        {"kernel", required_argument, nullptr, 'k'},   {"chosen", no_argument, nullptr, 'c'},
+        {"kind", required_argument, nullptr, 'd'},     {"once", no_argument, nullptr, 'o'},
+        {"list", no_argument, nullptr, 'n'},           {"runs", required_argument, nullptr, 'r'},
+        {"launches", required_argument, nullptr, 'l'}, {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
     for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
@@ -90,6 +97,7 @@ Request parse_request(int argc, char** argv) {
             break;
         case 'k': request.kernel = optarg; break;
         case 'c': request.chosen = true; break;
+        case 'd': request.kinds.push_back(distribution_of(optarg)); break;
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
         case 'r': request.samples.runs = parse_runs(optarg); break;
@@ -102,10 +110,12 @@ Request parse_request(int argc, char** argv) {
     if (!request.kernel.empty()) require_kernel(request.kernel, *request.contract);
     if (optind == argc) usage_error("need at least one shape B,N,d");
     for (int i = optind; i < argc; ++i) request.problems.push_back(parse_shape(argv[i]));
+    if (request.kinds.empty()) request.kinds.emplace_back(CaseKind::uniform);
     return request;
 }
 
-void time_problem(const Request& request, const Problem& problem, const Device& device) {
+void time_case(const Request& request, const Data& data, const Device& device) {
+    const Problem& problem = data.problem;
     const Kernel* const best = choose_kernel(problem, device, *request.contract);
     const std::string chosen = best == nullptr ? "" : best->name;
     const std::vector<Kernel> list = kernels_of(*request.contract);
@@ -114,14 +124,13 @@ void time_problem(const Request& request, const Problem& problem, const Device& 
         std::fprintf(stderr, "time_kernels: left out: %s\n", plan_of(list.front(), problem, device).why_not.c_str());
         return;
     }
-    const CaseOnGpu on_gpu(problem, device);
+    const CaseOnGpu on_gpu(problem, device, data.kind);
     for (const Kernel& kernel : list) {
         if (request.chosen && kernel.name != chosen) continue;
         if (!request.kernel.empty() && request.kernel != kernel.name) continue;
         const Plan plan = plan_of(kernel, problem, device);
         if (plan.why_not.empty())
-            print_line(kernel, kernel.name == chosen, problem,
-                       time_kernel(kernel, plan.scratch_bytes, on_gpu, request));
+            print_line(kernel, kernel.name == chosen, data, time_kernel(kernel, plan.scratch_bytes, on_gpu, request));
         else
             std::fprintf(stderr, "time_kernels: left out: %s\n", plan.why_not.c_str());
     }
@@ -134,7 +143,8 @@ void run(int argc, char** argv) {
         return;
     }
     const Device device = current_device();
-    for (const Problem& problem : request.problems) time_problem(request, problem, device);
+    for (const Problem& problem : request.problems)
+        for (const Distribution& kind : request.kinds) time_case(request, {problem, kind}, device);
 }
 
 } // namespace

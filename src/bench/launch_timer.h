@@ -13,18 +13,18 @@
 
 namespace hw4::gpu {
 
-// A case on the GPU: the data of the test cases (uniform in +-3), in pitched memory as in hw4.
+// A case on the GPU: the data that `generate --seed 1` writes, in pitched memory as in hw4.
 struct CaseOnGpu {
     Problem problem;
     Device device;
     PitchedMatrix in;
     PitchedMatrix out;
 
-    CaseOnGpu(const Problem& p, const Device& card)
+    CaseOnGpu(const Problem& p, const Device& card, const Distribution& distribution = CaseKind::uniform)
         : problem(p), device(card), in(input_rows(), static_cast<size_t>(p.dim)),
           out(output_rows(), static_cast<size_t>(p.dim)) {
         std::vector<float> values(p.floats_in(p.input_rows()));
-        fill_case_values({p, CaseKind::uniform, 1}, 0, values.size(), values.data());
+        fill_in_parallel({p, distribution, 1}, 0, values.size(), values.data());
         in.copy_in(values.data(), input_rows(), nullptr);
         HW4_CUDA(cudaDeviceSynchronize());
     }

@@ -5,6 +5,7 @@
 
 #include "src/base/json.h"
 #include "src/bench/sampling.h"
+#include "src/io/case_values.h"
 #include "src/problem/problem.h"
 
 namespace hw4::gpu {
@@ -14,6 +15,9 @@ inline std::string problem_fields(const Problem& problem) {
     return "\"batches\": " + std::to_string(problem.batches) + ", \"tokens\": " + std::to_string(problem.queries) +
            ", \"dim\": " + std::to_string(problem.dim) + ", \"flop\": " + json_number(problem.flops());
 }
+
+// "kind": "normal:3"
+inline std::string kind_field(const Distribution& values) { return "\"kind\": " + json_string(spelling_of(values)); }
 
 // "launches": 2, "seconds": [0.005, 0.0051]
 inline std::string timing_fields(const Timing& timing) {

@@ -10,6 +10,11 @@ TEST(TimingLine, HasTheShape) {
               "\"batches\": 4, \"tokens\": 16384, \"dim\": 64, \"flop\": 2.74877907e+11");
 }
 
+TEST(TimingLine, HasTheKindOfItsData) {
+    EXPECT_EQ(kind_field(CaseKind::uniform), "\"kind\": \"uniform\"");
+    EXPECT_EQ(kind_field({CaseKind::normal, 3.5}), "\"kind\": \"normal:3.5\"");
+}
+
 TEST(TimingLine, HasEverySample) {
     EXPECT_EQ(timing_fields({2, {0.5, 0.000123456789, 3}}), "\"launches\": 2, \"seconds\": [0.5, 0.000123456789, 3]");
     EXPECT_EQ(timing_fields({1, {}}), "\"launches\": 1, \"seconds\": []");
