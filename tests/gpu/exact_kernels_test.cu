@@ -13,6 +13,7 @@
 #include "src/gpu/kernels.h"
 #include "tests/support/attend.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/mixed_rows.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/stray_cases.h"
 
@@ -88,6 +89,16 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
         for (const CaseKind kind : kAllKinds) expect_reference_bytes(reference_case(problem, kind, 11));
 }
 
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
+    for (const Problem& problem : timed_problems())
+        for (const Distribution& values : timed_distributions())
+            expect_reference_bytes(reference_case(problem, values, 11));
+}
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOnMixedRows) {
+    for (const AttentionCase& test : mixed_rows_cases(kF32)) expect_reference_bytes(test);
+}
+
 TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
     for (int64_t dim = 1; dim <= 256; ++dim)
         expect_reference_bytes(reference_case({1, 40, dim}, CaseKind::uniform, static_cast<uint64_t>(dim)));
@@ -153,6 +164,11 @@ TEST_P(EachGpuKernel, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(reference_case({1, 33, dim}, CaseKind::brink, 3));
 }
 
+// All rows take one course, or each another.
+TEST_P(EachGpuKernel, SanitizerMixedRows) {
+    for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(mixed_rows({2, 66, dim}, 4));
+}
+
 TEST_P(EachGpuKernel, TakesManySmallBatches) {
     expect_reference_bytes(reference_case({14000, 3, 5}, CaseKind::uniform, 4));
 }
@@ -190,6 +206,22 @@ TEST_P(EachTileKernel, NoticesScoresThatMoveTheReferenceWhenTheCardIsFull) {
         for (const int64_t dim : {64, 128})
             for (const int64_t n : {100, 128})
                 made.push_back(stray_batches(full_card_of_single_blocks(current_device()), n, dim));
+        return made;
+    }();
+    for (const AttentionCase& test : cases) expect_reference_bytes_of_large_tiles(test);
+}
+
+TEST_P(EachTileKernel, GivesTheReferenceBytesOnMixedRowsWhenTheCardIsFull) {
+    static const std::vector<AttentionCase> cases = [] { // the same for every kernel
+        std::vector<AttentionCase> made;
+        const Device card = current_device();
+        size_t turn = 0;
+        for (const int64_t dim : {64, 101, 128})
+            for (const int64_t n : {65, 128, 200}) {
+                const int64_t batches = n > 128 ? full_card_of_double_blocks(card) : full_card_of_single_blocks(card);
+                made.push_back(mixed_rows({batches, n, dim}, turn));
+                turn += static_cast<size_t>(batches);
+            }
         return made;
     }();
     for (const AttentionCase& test : cases) expect_reference_bytes_of_large_tiles(test);
@@ -300,6 +332,16 @@ TEST_F(DrawnTiles, NoticeStraysInEveryPiece) {
                 if (stray.shows) expect_reference_bytes(stray_case(stray, dim), multiprocessors);
             const Stray in_a_middle_piece = stray_high(n, n - 1, 600, 90.0f, true);
             expect_reference_bytes(stray_case(in_a_middle_piece, dim), multiprocessors);
+        }
+}
+
+TEST_F(DrawnTiles, GiveTheReferenceBytesOnMixedRows) {
+    const auto courses = static_cast<int64_t>(Courses(1, 1).count());
+    size_t turn = 0;
+    for (const auto& [dim, multiprocessors] : {std::pair{32, 2}, std::pair{64, 5}, std::pair{128, 5}})
+        for (const int64_t n : {200, 450}) {
+            expect_reference_bytes(mixed_rows({courses / 4, n, dim}, turn), multiprocessors);
+            turn += static_cast<size_t>(courses / 4);
         }
 }
 

@@ -15,6 +15,7 @@
 #include "src/gpu/kernels.h"
 #include "tests/support/attend.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/mixed_rows.h"
 #include "tests/support/need_gpu.h"
 
 namespace hw4::gpu {
@@ -25,8 +26,8 @@ protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
     // A kernel may be for one kind of card, or for head sizes up to some only: then the case is left out.
-    void expect_reference_bytes(const Problem& problem, CaseKind kind, uint64_t seed) {
-        if (takes(problem)) expect_reference_bytes(reference_case(problem, kind, seed, kFixed));
+    void expect_reference_bytes(const Problem& problem, const Distribution& values, uint64_t seed) {
+        if (takes(problem)) expect_reference_bytes(reference_case(problem, values, seed, kFixed));
     }
 
     void expect_reference_bytes(const AttentionCase& test) {
@@ -53,6 +54,15 @@ private:
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
     for (const Problem& problem : corner_problems())
         for (const CaseKind kind : kAllKinds) expect_reference_bytes(problem, kind, 11);
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
+    for (const Problem& problem : timed_problems())
+        for (const Distribution& values : timed_distributions()) expect_reference_bytes(problem, values, 11);
+}
+
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnMixedRows) {
+    for (const AttentionCase& test : mixed_rows_cases(kFixed)) expect_reference_bytes(test);
 }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {

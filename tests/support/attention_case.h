@@ -100,6 +100,18 @@ constexpr CaseKind kAllKinds[] = {CaseKind::uniform,  CaseKind::equal,    CaseKi
                                   CaseKind::digits};
 constexpr int kKinds = static_cast<int>(std::size(kAllKinds));
 
+// Those, with other numbers too: rows that leave the range of M = 0 now and then, often, all of them; beyond 2^21.
+inline std::vector<Distribution> timed_distributions() {
+    return {
+        CaseKind::normal,       {CaseKind::normal, 3.5}, {CaseKind::normal, 6}, {CaseKind::normal, 30}, CaseKind::stray,
+        {CaseKind::stray, 1e6}, {CaseKind::sink, 0},     {CaseKind::sink, 0.5}, {CaseKind::sink, 1},    CaseKind::low};
+}
+
+// Two stray rows in the first; every size of kernels' rows, whole and in part.
+inline std::vector<Problem> timed_problems() {
+    return {{1, 540, 8}, {2, 33, 1}, {1, 129, 32}, {1, 65, 33}, {1, 130, 64}, {1, 97, 100}, {1, 127, 128}, {1, 1, 64}};
+}
+
 // Sizes around every edge: one, tiles, blocks of rows and segments with one less and one more, odd and whole d.
 inline std::vector<Problem> corner_problems() {
     return {{1, 1, 1},     {5, 1, 64},    {2, 2, 3},    {1, 31, 32},  {1, 32, 32},   {3, 33, 32},  {1, 100, 7},

@@ -18,6 +18,7 @@
 #include "src/base/parallel.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/long_sequence.h"
+#include "tests/support/mixed_rows.h"
 
 namespace hw4::cpu {
 namespace {
@@ -55,6 +56,19 @@ TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
             const AttentionCase& test = reference_case(problem, kind, 11, contract());
             EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
         }
+}
+
+TEST_P(EachKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
+    for (const Problem& problem : timed_problems())
+        for (const Distribution& values : timed_distributions()) {
+            const AttentionCase& test = reference_case(problem, values, 11, contract());
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
+        }
+}
+
+TEST_P(EachKernel, GivesTheReferenceBytesOnMixedRows) {
+    for (const AttentionCase& test : mixed_rows_cases(contract()))
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
 }
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
