@@ -146,12 +146,16 @@ Matrix draw_values(size_t count, Random& random, std::string& name) {
 
 class Batch {
 public:
-    Batch(const Problem& problem, Random& random, std::string& name)
+    Batch(const Problem& problem, bool strays, Random& random, std::string& name)
         : problem_(problem), random_(random), name_(name), q_((name += "Q ", draw_values(count(), random, name))),
           k_((name += ", K ", draw_values(count(), random, name))),
           v_((name += ", V ", draw_values(count(), random, name))) {
         order_scores();
         aim_scores();
+        if (strays) {
+            multiply_rows(q_, "queries");
+            multiply_rows(k_, "keys");
+        }
         move_values();
         fit_scores();
         fit_values();
@@ -231,6 +235,25 @@ private:
         return sum;
     }
 
+    // Some rows by one factor, or each by a power of two of its own: scores that stray in single rows, in groups of
+    // neighbours, at single keys.
+    void multiply_rows(Matrix& matrix, const char* which) {
+        if (random_.one_in(4)) return;
+        const int64_t group = random_.pick<int64_t>({1, 1, 1, 16, 32, 64}); // rows that share what becomes of them
+        const int64_t rarity = random_.pick<int64_t>({1, 2, 8, 32, 100});
+        const double factor = random_.pick({-60.0, 0x1p-20, 2.0, 8.0, 60.0, 100.0, 1e3, 1e6, 1e9});
+        const bool each_its_own = random_.one_in(3);
+        name_ += std::string(", ") + which + " multiplied";
+        for (int64_t first = 0; first < problem_.queries; first += group) {
+            const int exponent = static_cast<int>(random_.within(-8, 22));
+            if (!random_.one_in(rarity)) continue;
+            const double by = each_its_own ? std::ldexp(1.0, exponent) : factor;
+            for (int64_t row = first; row < std::min(first + group, problem_.queries); ++row)
+                for (int64_t t = 0; t < problem_.dim; ++t)
+                    at(matrix, row, t) = bounded_float(double{at(matrix, row, t)} * by);
+        }
+    }
+
     // V far from one, where sums sink into the denormals.
     void move_values() {
         if (random_.one_in(2)) return;
@@ -302,6 +325,9 @@ std::optional<CaseKind> border_kind(uint64_t seed, const Problem& problem) {
     return seed / 16 % 2 == 0 && problem.queries <= kMostThresholdTokens ? CaseKind::threshold : CaseKind::digits;
 }
 
+// One case in eight, less those, has rows that stray. The seed decides, as above.
+bool has_strays(uint64_t seed) { return seed % 8 == 1; }
+
 // One case in four takes the same rows otherwise, as several heads of fewer rows each or as more queries and fewer
 // keys. The seed decides, as above.
 int64_t divisor_of(int64_t number, uint64_t choice) {
@@ -359,7 +385,7 @@ void DrawnCase::draw_batches(Random& random) {
     const int64_t different = std::min(problem.batches, random.pick<int64_t>({1, 3, 7}));
     for (int64_t b = 0; b < different; ++b) {
         values += b == 0 ? "" : "; ";
-        Batch(problem, random, values).write(batch(b));
+        Batch(problem, has_strays(seed), random, values).write(batch(b));
     }
     // The others have the same values, with the rows of V turned.
     for (int64_t b = different; b < problem.batches; ++b) {
