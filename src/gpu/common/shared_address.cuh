@@ -15,6 +15,13 @@ __device__ __forceinline__ float* pointer_to(SharedAddress at) {
     return static_cast<float*>(__cvta_shared_to_generic(at));
 }
 
+// 1 to shared memory where `so`, without a branch. By several threads at once, if need be.
+__device__ __forceinline__ void set_if(unsigned* flag, bool so) {
+    asm volatile("{\n.reg .pred so;\nsetp.ne.u32 so, %1, 0;\n@so st.shared.u32 [%0], 1;\n}\n" ::"r"(address_of(flag)),
+                 "r"(static_cast<unsigned>(so))
+                 : "memory");
+}
+
 // kN floats as float4 that lie `step` bytes apart.
 template <int kN>
 __device__ __forceinline__ void load_floats(float (&to)[kN], SharedAddress from, int step) {

@@ -117,6 +117,23 @@ __device__ __forceinline__ void clear(float (&acc)[kRowsPerThread][kN]) {
         for (int j = 0; j < kN; ++j) acc[i][j] = 0.0f;
 }
 
+template <int kN>
+__device__ __forceinline__ void add_rows(float (&total)[kRowsPerThread][kN], const float (&o)[kRowsPerThread][kN]) {
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i)
+#pragma unroll
+        for (int j = 0; j < kN; ++j) total[i][j] += o[i][j];
+}
+
+// What is in the registers is there from here on: the compiler would clear them later.
+template <int kN>
+__device__ __forceinline__ void keep_here(float (&acc)[kRowsPerThread][kN]) {
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i)
+#pragma unroll
+        for (int j = 0; j < kN; ++j) asm volatile("" : "+f"(acc[i][j]));
+}
+
 // The operands of two consecutive steps, in turn.
 template <int kN>
 struct Fragments {
@@ -133,16 +150,18 @@ struct Factors {
 
 constexpr int kRoundSteps = 8;
 
-// A chain of kCount outer products from where the factors stand, and the factors moved past them.
+// A chain of outer products from where the factors stand up to where b reaches `end`, and the factors moved past them.
 // Steps    says what a step is: a(u) and b(u), how many bytes the factors of step u lie beyond those of step 0,
 //          linear in whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
+// kUnroll  Steps of a round, of which the chain is a whole number.
 // kAhead   The operands of the first step are in slot 0 already; each step loads the next one's before it computes,
 //          the last one those of the step after the chain.
-// kPeeled  The first step multiplies instead of adding to cleared registers.
-// copies() Called at the beginning of each round of kUnroll steps: copies to shared memory that travel meanwhile.
-template <class Steps, int kCount, int kUnroll, bool kAhead, bool kPeeled, int kN, class Copies>
-__device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragments<kN>& f, Factors& at, Copies copies) {
-    static_assert(kUnroll % kRoundSteps == 0 && kCount % kUnroll == 0, "whole rounds");
+// kPeeled  The first step multiplies instead of adding to what the registers have.
+// copies() Called at the beginning of each round: copies to shared memory that travel meanwhile.
+template <class Steps, int kUnroll, bool kAhead, bool kPeeled, int kN, class Copies>
+__device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragments<kN>& f, Factors& at,
+                                      SharedAddress end, Copies copies) {
+    static_assert(kUnroll % kRoundSteps == 0, "whole rounds");
     const auto round = [&](bool from_zero) {
         copies();
 #pragma unroll
@@ -154,12 +173,7 @@ __device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragment
         at.a += Steps::a(kUnroll);
         at.b += Steps::b(kUnroll);
     };
-    const SharedAddress end = at.b + Steps::b(kCount);
-    if (kPeeled) {
-        round(true);
-    } else {
-        clear(acc);
-    }
+    if (kPeeled) round(true);
 #pragma unroll 1
     while (at.b != end) round(false);
 }

@@ -77,6 +77,9 @@ struct TransposedCopy {
     // After `count` rows: the next go to the tile's beginning again.
     __device__ __forceinline__ void rewind(int count) { to -= 4 * count; }
 
+    // The same rows once more.
+    __device__ __forceinline__ void go_back(int count) { row -= count; }
+
     __device__ __forceinline__ void whole_tile(const Rows& rows, int count) {
 #pragma unroll 1
         for (int n = 0; n < count; n += kRowsAtOnce) next_rows(rows);
@@ -126,6 +129,9 @@ struct PlainCopy {
         }
         row += kCount;
     }
+
+    // The same rows once more.
+    __device__ __forceinline__ void go_back(int count) { row -= count; }
 };
 
 } // namespace hw4::gpu

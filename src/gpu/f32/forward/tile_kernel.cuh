@@ -26,13 +26,13 @@
 //        |  V of tile n travels      |  K of tile n + 1 travels    |  V of tile n + 1 travels
 //
 // Totals leave their registers only between pieces. The contract's M is 0, and its clamp does nothing, while a row's
-// scores stay between -120 and 72 and its first tile's largest is at least -8. So the loop keeps no maximum: it only
-// remembers the largest |score|, and a block with a row that starts below -7 or has a score beyond +-71 does its rows
-// again by plain_row.cuh, some fifty times as slow.
+// scores stay between -120 and 72 and its first tile's largest is at least -8. So a block keeps no maximum until one of
+// its rows starts below -7 or has a score beyond +-71. That tile it does again, and the rest of the piece, with a
+// reference for each row (row_references.cuh), which takes up to a fifth longer.
 #pragma once
 
 #include "src/gpu/device/check.h"
-#include "src/gpu/f32/forward/plain_row.cuh"
+#include "src/gpu/f32/forward/row_references.cuh"
 #include "src/gpu/f32/forward/tile_copies.cuh"
 #include "src/gpu/f32/forward/tile_pieces.cuh"
 
@@ -81,7 +81,9 @@ __device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock bef
     for (int n = 0; n < T::kDim / kScoreColumns; ++n) {
         float block[kRowsPerThread][T::kKT];
         before_block(n);
-        chain<ScoreSteps<T>, kScoreColumns, kUnroll, Choices::kAhead, kPeeled>(block, f, at, [] {});
+        if (!kPeeled) clear(block);
+        chain<ScoreSteps<T>, kUnroll, Choices::kAhead, kPeeled>(block, f, at, at.b + ScoreSteps<T>::b(kScoreColumns),
+                                                                [] {});
 #pragma unroll
         for (int i = 0; i < kRowsPerThread; ++i)
 #pragma unroll
@@ -90,19 +92,14 @@ __device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock bef
     rewind<ScoreSteps<T>>(at, T::kDim);
 }
 
-// The tile's part of the output. copy_rows(n) starts copies of n rows that travel meanwhile.
+// The output of a tile's keys up to where the factors reach `end`. copy_rows(n) starts copies of n rows that travel
+// meanwhile.
 template <class T, class Choices, class CopyRows>
-__device__ __forceinline__ void add_products(float (&total)[kRowsPerThread][T::kCT], Factors& at, CopyRows copy_rows) {
-    constexpr int kUnroll = Choices::kWoven && T::kCT == 4 ? 16 : kRoundSteps;
-    float o[kRowsPerThread][T::kCT];
-    Fragments<T::kCT> f;
-    if (Choices::kAhead) OutputSteps<T>::load(f, 0, at, 0);
-    chain<OutputSteps<T>, T::kKeys, kUnroll, Choices::kAhead, false>(o, f, at, [&] { copy_rows(kUnroll); });
-    rewind<OutputSteps<T>>(at, T::kKeys);
-#pragma unroll
-    for (int i = 0; i < kRowsPerThread; ++i)
-#pragma unroll
-        for (int j = 0; j < T::kCT; ++j) total[i][j] += o[i][j];
+__device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT], Fragments<T::kCT>& f, Factors& at,
+                                             SharedAddress end, CopyRows copy_rows) {
+    constexpr int kRound = Choices::kWoven && T::kCT == 4 ? 16 : kRoundSteps;
+    static_assert(kKeyTile % kRound == 0, "a round ends where the first 32 keys do");
+    chain<OutputSteps<T>, kRound, Choices::kAhead, false>(o, f, at, end, [&] { copy_rows(kRound); });
 }
 
 // The thread's rows and columns of the result.
@@ -141,21 +138,23 @@ struct alignas(16) TileMemory {
     float p[T::kTeams][kWeightFloats];
     alignas(16) WaitingSums<T> sums;
     alignas(16) float fours[T::kTeam > 1 ? T::kThreads : 1][kRowsPerThread]; // what a team of two exchanges
+    RowReferences<T> references[T::kTeams];
+    unsigned strayed; // not 0: some row has, in a tile whose weights were measured by zero
     Draws draws;
 };
 
 // The end of a piece: the result of its rows, or what another block goes on from.
 template <class T, class Lanes, class Work>
-__device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums, const Piece& piece,
-                                       const ForwardArgs& args, const Position& at, const Work& work) {
-    if (piece.end_key < static_cast<int>(args.keys)) return work.leave(running, sums, args, piece);
-    const bool strayed = running.largest > (kHeadroom - 1.0f) * args.scale.inv_c;
-    if (!__syncthreads_or(strayed))
-        return store_result<T, Lanes>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
-                                      at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
-    const int queries = static_cast<int>(args.queries);
-    for (int row = at.warp; row < T::kRows && piece.first_row + row < queries; row += T::kWarps)
-        attend_plain_row(args, piece.unit, piece.first_row + row);
+__device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums,
+                                       const RowReferences<T>& references, const Piece& piece, const ForwardArgs& args,
+                                       const Position& at, const Work& work) {
+    if (piece.end_key < static_cast<int>(args.keys)) {
+        const bool by_zero = running.measure == Measure::by_zero;
+        const Reference reference = by_zero ? reference_at(0.0f, args.scale) : references.of(at.lane);
+        return work.leave(running, sums, reference, args, piece);
+    }
+    store_result<T, Lanes>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
+                           at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
 }
 
 template <class T, class Choices>
@@ -179,6 +178,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
     const SharedAddress own_weights =
         address_of(&shared.p[team][weight_offset(part * T::kWarpKeys + 4 * at.across) + 4 * at.down]);
 
+    if (threadIdx.x == 0) shared.strayed = 0;
     Work work(args, shared.draws);
     TransposedCopy<T, T::kKStride, kAsync> k_copy;
     const auto copy_beginning = [&] { // of the piece to do
@@ -198,14 +198,24 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         const Piece piece = work.piece(args);
         PlainCopy<T, kAsync> v_copy(matrices_of(args, piece.unit).v, piece.first_key, &shared.v[0][0],
                                     position<Lanes>());
+        // Where it is asked for, not kept in a register: most tiles do without.
+        const auto references = [&]() -> RowReferences<T>& {
+            return shared.references[position<Lanes>().warp / T::kTeam];
+        };
         Running<T> running = {};
         RowSums sums = {};
-        running.largest = -1.0f;
-        if (piece.first_key > 0) work.go_on(running, sums, args, piece);
+        if (piece.first_key > 0) {
+            Reference reference{};
+            work.go_on(running, sums, reference, args, piece);
+            const bool measured = reference.M != 0.0f || reference.origin != 0.0f;
+            running.measure = __syncthreads_or(measured) ? Measure::by_the_row : Measure::by_zero;
+            if (part == 0) references().put(position<Lanes>().lane, reference);
+            sync_team<T>(team);
+        }
         if (T::kSumsWait) shared.sums.put(sums);
 
 #pragma unroll 1
-        for (int keys = piece.end_key - piece.first_key; keys > 0; keys -= T::kKeys) { // to go
+        for (int keys = piece.end_key - piece.first_key; keys > 0;) { // to go
             if (!kAsync) k_copy.whole_tile(k_rows, T::kKeys);
             if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(v_rows, 0);
             if (!kAsync) __syncthreads(); // K and V are complete
@@ -215,38 +225,85 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
-            // The same in all lanes, as scores are finite in the contract's domain.
-            if (running.largest < 0.0f && part == 0 &&
-                starts_low<T, Lanes>(s, at, static_cast<int>(args.keys), args.scale))
-                running.largest = HUGE_VALF;
-            const auto weigh_keys = [&](bool ragged) { // `ragged`: not all of the tile's are there
-                if (T::kSumsWait) sums = shared.sums.take();
-#pragma unroll
-                for (int j = 0; j < T::kKT; j += 4) { // four at a time
-                    running.largest = weigh<T>(s, j, running.largest, args.scale);
-                    if (ragged) drop_missing_keys<T>(s, j, at, keys - part * T::kWarpKeys);
-                    store_weights<T>(s, j, own_weights);
-                    if (T::kTeam == 1) add_own<T>(sums, s, j);
+            const RowSums sums_before = sums;
+            if (T::kSumsWait) sums = shared.sums.take();
+            const auto weigh_tile = [&] { // whether references were raised
+                float largest = 0.0f;
+                if (running.measure != Measure::by_zero) {
+                    if (running.measure == Measure::by_the_row)
+                        return weigh_by_the_row<T, Lanes>(s, sums, references(), own_weights, keys, args.scale);
+                    if (part == 0 && starts_low<T, Lanes>(s, args.scale)) largest = HUGE_VALF;
                 }
-                if (T::kSumsWait) shared.sums.put(sums);
+                const int here = keys - part * T::kWarpKeys;
+                if (keys < T::kKeys) // two copies of the code: a branch within costs 1 %
+                    largest = weigh_by_zero<T, true>(s, sums, largest, own_weights, at, here, args.scale);
+                else
+                    largest = weigh_by_zero<T, false>(s, sums, largest, own_weights, at, here, args.scale);
+                set_if(&shared.strayed, largest > (kHeadroom - 1.0f) * args.scale.inv_c);
+                return false;
             };
-            if (keys < T::kKeys) // two copies of the code: a branch within costs 1 %
-                weigh_keys(true);
-            else
-                weigh_keys(false);
+            const bool raised = weigh_tile();
             if (T::kTeam == 2) offer<T>(s, shared.fours[threadIdx.x]);
+            float o[kRowsPerThread][T::kCT];
+            clear(o);
+            keep_here(o); // while others come to the barrier
             finish_copies();
             __syncthreads(); // V and the weights are complete; everybody is done with Q and K
 
+            const bool strayed = *static_cast<volatile unsigned*>(&shared.strayed) != 0;
             if (kAsync && !Choices::kWoven) k_copy.whole_tile(k_rows, T::kKeys);
-            add_products<T, Choices>(running.total, output_factors, [&](int count) {
+            const auto copy_keys = [&](int count) {
                 if (Choices::kWoven) // `count` is 8, 16 at d = 32: whole steps of the copy
 #pragma unroll
                     for (int row = 0; row < count; row += k_copy.kRowsAtOnce) k_copy.next_rows(k_rows);
-            });
+            };
+            Fragments<T::kCT> f;
+            if (Choices::kAhead) OutputSteps<T>::load(f, 0, output_factors, 0);
+            SharedAddress end = output_factors.b + OutputSteps<T>::b(raised ? kKeyTile : T::kKeys);
+#pragma unroll 1
+            for (bool halfway = raised;; halfway = false) { // where rows were raised, 32 keys and then 32
+                add_products<T, Choices>(o, f, output_factors, end, copy_keys);
+                if (!halfway) break;
+                multiply_rows(o, RowFactors(references().factor[1], position<Lanes>()));
+                end += OutputSteps<T>::b(T::kKeys - kKeyTile);
+            }
+            rewind<OutputSteps<T>>(output_factors, T::kKeys);
             if (Choices::kWoven) k_copy.rewind(T::kKeys);
-            if (T::kTeam == 2)
-                collect(sums, shared.fours[threadIdx.x & ~kWarpSize], shared.fours[threadIdx.x | kWarpSize]);
+
+            const auto& first = shared.fours[threadIdx.x & ~kWarpSize];
+            const auto& second = shared.fours[threadIdx.x | kWarpSize];
+            if (raised || strayed) {
+                const Position place = position<Lanes>();
+                const bool first_part = place.warp % T::kTeam == 0;
+                if (strayed) { // the tile again, and the rest of the piece, by the row
+                    finish_copies();
+                    __syncthreads(); // everybody knows, and is done with the weights
+                    if (place.warp == 0 && place.lane == 0) shared.strayed = 0;
+                    if (first_part)
+                        references().put(place.lane, running.measure == Measure::undecided
+                                                         ? empty_reference()
+                                                         : reference_at(0.0f, args.scale));
+                    running.measure = Measure::by_the_row;
+                    if (!T::kSumsWait) sums = sums_before;
+                    v_copy.go_back(T::kKeys);
+                    k_copy.go_back(kAsync ? 2 * T::kKeys : T::kKeys);
+                    if (kAsync) k_copy.whole_tile(k_rows, T::kKeys);
+                    finish_copies();
+                    __syncthreads(); // K is complete once more
+                    continue;
+                }
+                if (T::kTeam == 2)
+                    collect(sums, first, second, RowFactors(references().factor[0], place),
+                            RowFactors(references().factor[1], place));
+                add_rows(running.total, RowFactors(references().total_factor, place), o);
+                if (first_part) references().settle(place.lane);
+            } else {
+                if (T::kTeam == 2) collect(sums, first, second);
+                add_rows(running.total, o);
+            }
+            if (running.measure == Measure::undecided) running.measure = Measure::by_zero;
+            if (T::kSumsWait) shared.sums.put(sums);
+            keys -= T::kKeys;
             finish_copies();
             __syncthreads(); // the next K tile is complete; everybody is done with V and the weights
         }
@@ -254,7 +311,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         work.draw(args);
         if (work.any()) copy_beginning(); // of the next one; on its way while this one is stored
         if (T::kSumsWait) sums = shared.sums.take();
-        finish<T, Lanes>(running, sums, done, args, position<Lanes>(), work);
+        finish<T, Lanes>(running, sums, references(), done, args, position<Lanes>(), work);
     }
 #else
     __trap(); // the table keeps it from cards and builds below 8.0

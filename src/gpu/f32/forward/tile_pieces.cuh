@@ -37,11 +37,18 @@ __device__ __forceinline__ Piece piece_of(const ForwardArgs& args, unsigned row,
             min(static_cast<int>(end) * T::kKeys, static_cast<int>(args.keys))};
 }
 
+// How a team measures the weights of its rows.
+enum class Measure {
+    undecided,  // no tile was done
+    by_zero,    // M is 0 for all rows, and the clamp does nothing
+    by_the_row, // against each row's own reference (row_references.cuh)
+};
+
 // What a thread has of its rows between two tiles, but for their sums.
 template <class T>
 struct Running {
     float total[kRowsPerThread][T::kCT];
-    float largest; // |score|; negative before the first, infinite when a row starts too low
+    Measure measure;
 };
 
 // What DrawnPieces keep in shared memory.
@@ -64,18 +71,20 @@ public:
         return piece_of<T>(args, block, 0, tiles_in_row<T>(args));
     }
     __device__ __forceinline__ void draw(const ForwardArgs&) { done_ = true; }
-    __device__ __forceinline__ void go_on(Running<T>&, RowSums&, const ForwardArgs&, const Piece&) const {}
-    __device__ __forceinline__ void leave(const Running<T>&, const RowSums&, const ForwardArgs&, const Piece&) const {}
+    __device__ __forceinline__ void go_on(Running<T>&, RowSums&, Reference&, const ForwardArgs&, const Piece&) const {}
+    __device__ __forceinline__ void leave(const Running<T>&, const RowSums&, const Reference&, const ForwardArgs&,
+                                          const Piece&) const {}
 
 private:
     bool done_ = false;
 };
 
-// All that a thread has of its rows, number after number.
-template <class Totals, class Sums>
+// All that a thread has of its rows, number after number, and the reference of one row of its team.
+template <class Totals, class Sums, class RowReference>
 struct Carried {
     Totals& running;
     Sums& sums;
+    RowReference& reference;
 
     template <class Visit>
     __device__ __forceinline__ void visit(const Visit& each) const {
@@ -85,7 +94,11 @@ struct Carried {
             for (auto& total : running.total[i]) each(total);
             each(sums.lane[i]);
         }
-        each(running.largest);
+        each(reference.M);
+        each(reference.origin);
+        each(reference.bias);
+        each(reference.floor);
+        each(reference.raise_above);
     }
 };
 
@@ -94,7 +107,7 @@ class DrawnPieces {
 public:
     static constexpr bool kDrawn = true;
     // A place for each cut row, which says how many of its tiles are done; the counter, how many pieces were drawn.
-    using Left = HandingOn<kRowsPerThread*(T::kCT + 1) + 1, T::kThreads>;
+    using Left = HandingOn<kRowsPerThread*(T::kCT + 1) + sizeof(Reference) / sizeof(float), T::kThreads>;
 
     __device__ DrawnPieces(const ForwardArgs& args, Draws& draws) : draws_(draws) {
         const auto rows = static_cast<unsigned>(args.units * row_blocks_of<T>(args));
@@ -119,18 +132,19 @@ public:
     }
 
     // The registers that the piece before of the same row left.
-    __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, const ForwardArgs& args,
-                                          const Piece& piece) const {
+    __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, Reference& reference,
+                                          const ForwardArgs& args, const Piece& piece) const {
         constexpr unsigned kPause = 100;
-        left(args).template take<kPause>(Carried<Running<T>, RowSums>{running, sums}, cut_row(piece),
-                                         static_cast<unsigned>(piece.first_key / T::kKeys), threadIdx.x,
+        left(args).template take<kPause>(Carried<Running<T>, RowSums, Reference>{running, sums, reference},
+                                         cut_row(piece), static_cast<unsigned>(piece.first_key / T::kKeys), threadIdx.x,
                                          [] { __syncthreads(); });
     }
 
-    __device__ __forceinline__ void leave(const Running<T>& running, const RowSums& sums, const ForwardArgs& args,
-                                          const Piece& piece) const {
-        left(args).leave(Carried<const Running<T>, const RowSums>{running, sums}, cut_row(piece),
-                         static_cast<unsigned>(piece.end_key / T::kKeys), threadIdx.x, [] { __syncthreads(); });
+    __device__ __forceinline__ void leave(const Running<T>& running, const RowSums& sums, const Reference& reference,
+                                          const ForwardArgs& args, const Piece& piece) const {
+        left(args).leave(Carried<const Running<T>, const RowSums, const Reference>{running, sums, reference},
+                         cut_row(piece), static_cast<unsigned>(piece.end_key / T::kKeys), threadIdx.x,
+                         [] { __syncthreads(); });
     }
 
 private:

@@ -17,19 +17,23 @@ constexpr int kWeightFloats = weight_offset(kSegmentKeys + kSpareSteps);
 template <class T>
 using Scores = float[kRowsPerThread][T::kKT];
 
-// Whether the largest score of some row's first 32 keys is so low that the contract's M would not start at 0. For the
-// warp that has the tile's first keys.
+// A row's largest value, for all lanes that have a part of it.
+template <class Lanes>
+__device__ __forceinline__ float largest_across(float x) {
+#pragma unroll
+    for (int bit = 0; bit < 3; ++bit) x = larger(x, __shfl_xor_sync(kAllLanes, x, Lanes::across_bit(bit)));
+    return x;
+}
+
+// Whether some row's largest score of 32 keys is so low that the contract's M would not start at 0 with it. For the
+// warp that has the row's first keys. A key that does not exist is read as the last one, which changes no maximum.
 template <class T, class Lanes>
-__device__ __forceinline__ bool starts_low(const Scores<T>& s, const Position& at, int keys, Scale scale) {
+__device__ __forceinline__ bool starts_low(const Scores<T>& s, Scale scale) {
     bool low = false;
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {
-        float most = -HUGE_VALF;
-#pragma unroll
-        for (int j = 0; j < kKeyTile / kAcross; ++j)
-            if (place_of(at, j) < keys) most = larger(most, s[i][j]);
-#pragma unroll
-        for (int bit = 0; bit < 3; ++bit) most = larger(most, __shfl_xor_sync(kAllLanes, most, Lanes::across_bit(bit)));
+        const float most =
+            largest_across<Lanes>(larger(larger(s[i][0], s[i][1]), larger(s[i][2], s[i][3]))); // by all lanes
         low = low || most < -(kFootroom - 1.0f) * scale.inv_c;
     }
     return low;
@@ -100,6 +104,21 @@ template <class T>
 __device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s, int first) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
+}
+
+// All of a thread's scores to weights with M = 0, which are stored and, by a team of one, added up. kRagged: only
+// `keys` of the warp's keys are there. Returns as weigh().
+template <class T, bool kRagged>
+__device__ __forceinline__ float weigh_by_zero(Scores<T>& s, RowSums& sums, float largest, SharedAddress to,
+                                               const Position& at, int keys, Scale scale) {
+#pragma unroll
+    for (int j = 0; j < T::kKT; j += 4) {
+        largest = weigh<T>(s, j, largest, scale);
+        if (kRagged) drop_missing_keys<T>(s, j, at, keys);
+        store_weights<T>(s, j, to);
+        if (T::kTeam == 1) add_own<T>(sums, s, j);
+    }
+    return largest;
 }
 
 // A team of two has one of the tile's two 32-key tiles each: they exchange what they have and both add both, in key
