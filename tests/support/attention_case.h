@@ -100,11 +100,12 @@ constexpr CaseKind kAllKinds[] = {CaseKind::uniform,  CaseKind::equal,    CaseKi
                                   CaseKind::digits};
 constexpr int kKinds = static_cast<int>(std::size(kAllKinds));
 
-// Those, with other numbers too: rows that leave the range of M = 0 now and then, often, all of them; beyond 2^21.
+// Those, with other numbers too: rows that leave the range of M = 0 now and then, often, all of them; on both sides of
+// 2^18, where a kernel of fixed takes another code; beyond 2^21.
 inline std::vector<Distribution> timed_distributions() {
-    return {
-        CaseKind::normal,       {CaseKind::normal, 3.5}, {CaseKind::normal, 6}, {CaseKind::normal, 30}, CaseKind::stray,
-        {CaseKind::stray, 1e6}, {CaseKind::sink, 0},     {CaseKind::sink, 0.5}, {CaseKind::sink, 1},    CaseKind::low};
+    return {CaseKind::normal,        {CaseKind::normal, 3.5}, {CaseKind::normal, 6}, {CaseKind::normal, 30},
+            {CaseKind::normal, 100}, {CaseKind::normal, 200}, CaseKind::stray,       {CaseKind::stray, 1e6},
+            {CaseKind::sink, 0},     {CaseKind::sink, 0.5},   {CaseKind::sink, 1},   CaseKind::low};
 }
 
 // Two stray rows in the first; every size of kernels' rows, whole and in part.

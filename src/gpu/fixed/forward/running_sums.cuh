@@ -11,7 +11,7 @@ namespace hw4::gpu::fixed_point {
 struct RowReference {
     float held; // the float, or an integer's bits, which may be those of no number: they are only moved
 
-    // Below all M: minus infinity as a float, and -2^23 quarters as an integer, where no score is beyond 2^14.
+    // Below all M: minus infinity as a float, and -2^23 quarters as an integer, where no score is beyond 2^18.
     static __device__ RowReference none() { return {-HUGE_VALF}; }
 
     // How far M is above, as powers of two count it.

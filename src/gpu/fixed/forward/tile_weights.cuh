@@ -61,9 +61,9 @@ enum class Spread {
 };
 
 // Of scores that differ by at most so much, because none is larger than half of that: with the largest magnitudes A of
-// Q's row and K of the tile, A * K is no larger either, and F is at least 18 - log2(A * K), or 18.
+// Q's row and K of the tile, A * K is no larger either, and F is at least 18 - log2(A * K), or 18: never negative.
 __device__ __forceinline__ Spread spread_of(float most) {
-    return most <= 145.0f ? Spread::near : most <= 0x1p15f ? Spread::far : Spread::any;
+    return most <= 145.0f ? Spread::near : most <= 0x1p19f ? Spread::far : Spread::any;
 }
 
 // One load instead of comparisons.
