@@ -23,7 +23,8 @@ constexpr SlotPlan kSmallestPlan = {1, 1};
 constexpr size_t kRowAlignment = 512;                  // what cudaMallocPitch rounds rows up to
 constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
-constexpr int64_t kSliceQueries = 32768;
+// From here on the arithmetic takes longer than the copies: 50 GB a second, 50 TFLOP/s.
+constexpr double kWeightyFlopPerByte = 1000;
 constexpr int64_t kLeastBlockRows = 4; // query rows of a block: what the kernel with the smallest blocks takes
 
 // A batch's input and output. Padded rows take, with d = 1, a hundred times what the file holds.
@@ -34,8 +35,24 @@ inline size_t device_bytes_per_batch(const Problem& problem, Copies copies) {
     return rows * (copies == Copies::linear ? row_bytes : padded);
 }
 
+// Query rows that about fill a large card once: blocks of 128 on 132 multiprocessors, of which each takes three, two or
+// one. A few rows less are one turn of all multiprocessors, a few more would be two.
+inline int64_t filling_rows(const Problem& problem) {
+    return int64_t{128} * 128 * (problem.dim <= 32 ? 3 : problem.dim <= 64 ? 2 : 1);
+}
+
+// So many that a launch fills the card, where that matters: a case that takes longer to copy than to compute goes on in
+// small chunks, and is under way all the time.
+inline int64_t filling_batches(const Problem& problem) {
+    const auto bytes = static_cast<double>(problem.input_bytes() + problem.output_bytes());
+    if (problem.flops() < kWeightyFlopPerByte * bytes) return 1;
+    return std::min(problem.batches, filling_rows(problem) / (problem.heads * problem.queries));
+}
+
 inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options) {
-    int64_t batches = options.chunk_batches > 0 ? options.chunk_batches : chunk_batches_for(problem, options.streams);
+    int64_t batches = options.chunk_batches > 0
+                          ? options.chunk_batches
+                          : std::max(chunk_batches_for(problem, options.streams), filling_batches(problem));
     const int64_t blocks_of_batch = problem.heads * ((problem.queries + kLeastBlockRows - 1) / kLeastBlockRows);
     const size_t batch_bytes = device_bytes_per_batch(problem, options.copies);
     batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
@@ -50,13 +67,13 @@ inline bool can_slice(const Problem& problem) {
     return problem.heads == 1 && outputs.size() == 1 && outputs[0].rows == Rows::of_queries;
 }
 
-// How many query rows of a batch to compute at once: of a batch larger than a slot, so many that their blocks about
-// fill a large card; its first output is copied out and written while the others are computed.
+// How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large card;
+// its first output is copied out and written while the others are computed.
 inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches) {
     const bool split =
         options.queries_at_once > 0 || device_bytes_per_batch(problem, options.copies) > kSlotDeviceBytes;
     if (slot_batches > 1 || !split || !can_slice(problem)) return problem.queries;
-    const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : kSliceQueries;
+    const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : filling_rows(problem);
     return std::min(problem.queries, (wanted + kQueryStep - 1) / kQueryStep * kQueryStep);
 }
 

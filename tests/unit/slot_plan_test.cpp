@@ -46,6 +46,28 @@ TEST(SlotPlanTest, IsTheSameForBothKindsOfCopiesOnOrdinaryCases) {
         EXPECT_EQ(plan_slots(problem, packed), plan_slots(problem, {}));
 }
 
+TEST(SlotPlanTest, FillsTheCardWhereArithmeticOutweighsBytes) {
+    EXPECT_EQ(plan_slots({16, 4096, 64}, {}), (SlotPlan{2, 8}));
+    EXPECT_EQ(plan_slots({16, 4096, 32}, {}), (SlotPlan{2, 12}));
+    EXPECT_EQ(plan_slots({16, 4096, 128}, {}), (SlotPlan{4, 4}));
+    EXPECT_EQ(plan_slots({3, 4096, 64}, {}), (SlotPlan{1, 3})) << "no more than there are";
+    EXPECT_EQ(plan_slots({4, 16384, 64}, {}), (SlotPlan{2, 2}));
+    EXPECT_EQ(plan_slots({4, 20000, 64}, {}), (SlotPlan{4, 1})) << "two would be a turn and a bit";
+    Problem grouped(16, 512, 64);
+    grouped.heads = grouped.kv_heads = 8;
+    EXPECT_EQ(plan_slots(grouped, {}).batches, chunk_batches_for(grouped, 4));
+    grouped.keys = 1 << 20;
+    EXPECT_EQ(plan_slots(grouped, {}).batches, 1) << "all of a slot are keys";
+}
+
+TEST(SlotPlanTest, KeepsChunksSmallWhereBytesOutweighArithmetic) {
+    for (const Problem& problem : {Problem(500, 2048, 64), Problem(9600, 128, 64), Problem(100, 2048, 32)})
+        EXPECT_EQ(plan_slots(problem, {}).batches, chunk_batches_for(problem, 4));
+    EngineOptions options;
+    options.chunk_batches = 1;
+    EXPECT_EQ(plan_slots({16, 4096, 64}, options).batches, 1) << "as asked for";
+}
+
 TEST(SlotPlanTest, TakesOneBatchHoweverLarge) {
     EXPECT_EQ(plan_slots({2, int64_t{1} << 31, 64}, {}), (SlotPlan{2, 1}));
 }
@@ -60,8 +82,8 @@ TEST(SlotPlanTest, ObeysAnExplicitChunk) {
 TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
     const Problem huge{1, 300000, 64};
     EXPECT_GT(device_bytes_per_batch(huge, Copies::two_d), kSlotDeviceBytes);
-    EXPECT_EQ(plan_queries(huge, {}, 1), kSliceQueries);
-    EXPECT_EQ(kSliceQueries % kQueryStep, 0);
+    EXPECT_EQ(plan_queries(huge, {}, 1), filling_rows(huge));
+    EXPECT_EQ(filling_rows(huge) % kQueryStep, 0);
     const Problem fitting{1, 1 << 17, 128}; // just the size of a slot
     EXPECT_EQ(device_bytes_per_batch(fitting, Copies::two_d), kSlotDeviceBytes);
     EXPECT_EQ(plan_queries(fitting, {}, 1), fitting.queries);
