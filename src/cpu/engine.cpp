@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "src/base/error.h"
 #include "src/base/parallel.h"
@@ -37,79 +38,130 @@ int64_t planned_batches(const EngineRequest& request) {
     return request.options.chunk_batches > 0 ? request.options.chunk_batches : chunk_batches_for(request.problem, 1);
 }
 
-// Two, so that one chunk's output is written while the next is computed; one where a chunk is large.
-int slot_count(const Problem& problem, int64_t batches) {
+// Two, so that one chunk's output is written while the next is computed, be it another case's; one where a chunk is
+// large.
+int slot_count(const EngineRequest& request, int64_t batches) {
+    const Problem& problem = request.problem;
     const auto chunk_bytes = static_cast<size_t>(batches) * problem.batch_input_bytes();
-    return batches < problem.batches && chunk_bytes <= kLargeChunkBytes ? 2 : 1;
+    const bool next_one = batches < problem.batches || request.more_follow;
+    return next_one && chunk_bytes <= kLargeChunkBytes ? 2 : 1;
 }
+
+// Memory that is kept from case to case, and made anew where one needs more.
+class Room {
+public:
+    bool holds(size_t floats) const { return floats <= floats_; }
+    void make(const std::string& path, size_t floats) {
+        if (holds(floats)) return;
+        floats_ = 0;
+        memory_.reset(); // first: there may not be enough for both
+        memory_ = chunk_buffer(path, floats);
+        floats_ = floats;
+    }
+    float* get() const { return memory_.get(); }
+
+private:
+    AlignedFloats memory_;
+    size_t floats_ = 0;
+};
 
 class CpuEngine : public Engine {
 public:
     CpuEngine(const EngineRequest& request, const std::vector<Kernel>& table)
-        : problem_(request.problem), kernel_(kernel_for(request, table)),
-          threads_(request.options.threads > 0 ? request.options.threads : available_processors()),
-          chunk_batches_(planned_batches(request)), pen_(request.pen),
-          progress_("rows", static_cast<double>(problem_.output_rows())) {
-        const auto chunk = static_cast<size_t>(chunk_batches_);
-        for (int i = 0; i < slot_count(problem_, chunk_batches_); ++i)
-            slots_.push_back({chunk_buffer(request.input, chunk * problem_.batch_input_floats()),
-                              chunk_buffer(request.input, chunk * problem_.batch_output_floats())});
-        const Plan plan = plan_of(kernel_, problem_.of_batches(chunk_batches_), threads_);
-        if (plan.scratch_bytes > 0) scratch_ = chunk_buffer(request.input, plan.scratch_bytes / sizeof(float));
+        : request_(request), table_(table),
+          threads_(request.options.threads > 0 ? request.options.threads : available_processors()) {
+        plan([] {});
     }
 
-    int slots() const override { return static_cast<int>(slots_.size()); }
+    void begin(const std::string& input, const Problem& problem, const std::function<void()>& all_fetched) override {
+        request_.input = input;
+        request_.problem = problem;
+        plan(all_fetched);
+    }
+
+    int slots() const override { return slot_count_; }
     int64_t chunk_batches() const override { return chunk_batches_; }
     int slices() const override { return 1; }
-    RowRange completes(int64_t batches, int) const override { return {0, batches * problem_.batch_output_rows()}; }
+    RowRange completes(int64_t batches, int) const override { return {0, batches * problem().batch_output_rows()}; }
 
     void copy_in(const RowsIn& rows) override {
-        const size_t bytes = static_cast<size_t>(rows.rows) * problem_.row_bytes();
-        pen_.time(Stage::copy_in, bytes,
-                  [&] { std::memcpy(slot(rows.slot).in.get() + rows.first_row * problem_.dim, rows.from, bytes); });
+        const size_t bytes = static_cast<size_t>(rows.rows) * problem().row_bytes();
+        pen().time(Stage::copy_in, bytes,
+                   [&] { std::memcpy(slot(rows.slot).in.get() + rows.first_row * problem().dim, rows.from, bytes); });
     }
     void wait_until_copied(int) override {}
 
     void compute(const Work& work) override {
-        pen_.time(Stage::kernel, 0, [&] {
-            Launch launch = launch_of(problem_.of_batches(work.batches), slot(work.slot).in.get(),
+        slot(work.slot).dim = problem().dim;
+        pen().time(Stage::kernel, 0, [&] {
+            Launch launch = launch_of(problem().of_batches(work.batches), slot(work.slot).in.get(),
                                       slot(work.slot).out.get(), scratch_.get(), threads_);
-            launch.done = [&](int64_t rows) { progress_.add(static_cast<double>(rows)); };
-            kernel_.launch(kernel_, launch);
+            launch.done = [&](int64_t rows) { progress_->add(static_cast<double>(rows)); };
+            kernel_->launch(*kernel_, launch);
         });
     }
 
     const float* fetch(const RowsOut& rows) override {
-        return slot(rows.slot).out.get() + rows.first_row * problem_.dim;
+        return slot(rows.slot).out.get() + rows.first_row * slot(rows.slot).dim;
     }
 
-    EngineFacts finish() override {
+    EngineFacts facts() override {
         EngineFacts facts;
         facts.device = "cpu";
         facts.device_name = std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
-        facts.kernel = kernel_.name;
-        facts.contract = kernel_.under;
+        facts.kernel = kernel_->name;
+        facts.contract = kernel_->under;
         facts.threads = threads_;
         facts.chunk_batches = chunk_batches_;
-        facts.queries_at_once = problem_.queries;
+        facts.queries_at_once = problem().queries;
         return facts;
     }
+    void finish() override {}
 
 private:
     struct Slot {
-        AlignedFloats in; // of chunk_batches, as in the file
-        AlignedFloats out;
+        Room in; // of chunk_batches, as in the file
+        Room out;
+        int64_t dim = 0; // of the rows in `out`, which may be those of the case before
     };
-    const Slot& slot(int index) const { return slots_[static_cast<size_t>(index)]; }
+    Slot& slot(int index) { return slots_[static_cast<size_t>(index)]; }
+    const Problem& problem() const { return request_.problem; }
+    const Pen& pen() const { return request_.pen; }
 
-    const Problem problem_;
-    const Kernel& kernel_;
+    void plan(const std::function<void()>& all_fetched) {
+        kernel_ = &kernel_for(request_, table_);
+        chunk_batches_ = planned_batches(request_);
+        progress_.emplace("rows", static_cast<double>(problem().output_rows()));
+        make_slots(slot_count(request_, chunk_batches_), all_fetched);
+        const Plan plan = plan_of(*kernel_, problem().of_batches(chunk_batches_), threads_);
+        scratch_.make(request_.input, plan.scratch_bytes / sizeof(float));
+    }
+
+    void make_slots(int count, const std::function<void()>& all_fetched) {
+        const size_t in_floats = static_cast<size_t>(chunk_batches_) * problem().batch_input_floats();
+        const size_t out_floats = static_cast<size_t>(chunk_batches_) * problem().batch_output_floats();
+        bool as_they_are = count == slot_count_;
+        for (int i = 0; i < count && as_they_are; ++i)
+            as_they_are = slot(i).in.holds(in_floats) && slot(i).out.holds(out_floats);
+        if (as_they_are) return;
+        all_fetched();
+        slot_count_ = count;
+        if (slots_.size() < static_cast<size_t>(count)) slots_.resize(static_cast<size_t>(count));
+        for (int i = 0; i < count; ++i) {
+            slot(i).in.make(request_.input, in_floats);
+            slot(i).out.make(request_.input, out_floats);
+        }
+    }
+
+    EngineRequest request_; // with the case that is computed
+    const std::vector<Kernel>& table_;
     const int threads_;
-    const int64_t chunk_batches_;
-    const Pen pen_;
-    Progress progress_;
-    std::vector<Slot> slots_;
-    AlignedFloats scratch_; // of the chunk that is computed; none where the kernel needs nothing
+    const Kernel* kernel_ = nullptr;
+    int64_t chunk_batches_ = 0;
+    std::optional<Progress> progress_;
+    int slot_count_ = 0;
+    std::vector<Slot> slots_; // and perhaps more, which another case has left
+    Room scratch_;            // of the chunk that is computed; none where no kernel has needed any
 };
 
 } // namespace

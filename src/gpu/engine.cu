@@ -3,9 +3,14 @@
 #include "src/gpu/engine.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/gpu/device/arena.h"
 #include "src/gpu/device/check.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/device/stream_work.h"
@@ -43,33 +48,24 @@ const Kernel& kernel_for(const EngineRequest& request, const Problem& launch, co
     return kernel;
 }
 
-// The kernel's scratch memory, for each stream its own.
-class StreamScratch {
-public:
-    StreamScratch(size_t launch_bytes, int streams)
-        : stream_bytes_((launch_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment),
-          bytes_(static_cast<size_t>(streams) * stream_bytes_), memory_(make_scratch(bytes_)) {}
+// How a case is cut into launches, by which kernel, and how it lies in memory: what follows from how many batches a
+// slot holds.
+struct CasePlan {
+    CasePlan(const EngineRequest& request, const Device& device, const SlotPlan& plan)
+        : problem(request.problem), slots(plan), layout(problem, request.options.copies, plan.batches),
+          queries_at_once(plan_queries(problem, request.options, plan.batches)),
+          streams(queries_at_once < problem.queries ? request.options.streams : plan.slots),
+          launch(launch_problem(problem, plan.batches, queries_at_once)), kernel(&kernel_for(request, launch, device)),
+          scratch_bytes(plan_of(*kernel, launch, device).scratch_bytes) {}
 
-    size_t bytes() const { return bytes_; }
-    void* of(int stream) const {
-        return bytes_ == 0 ? nullptr : static_cast<char*>(memory_.get()) + static_cast<size_t>(stream) * stream_bytes_;
-    }
+    int slices() const { return static_cast<int>((problem.queries + queries_at_once - 1) / queries_at_once); }
+    // Which completes that row of a slot's output.
+    int slice_of(int64_t row) const { return slices() == 1 ? 0 : static_cast<int>(row / queries_at_once); }
+    size_t bytes_of(int64_t rows) const { return static_cast<size_t>(rows) * problem.row_bytes(); }
 
-private:
-    size_t stream_bytes_;
-    size_t bytes_;
-    Scratch memory_;
-};
-
-// How a run is cut into launches, and by which kernel: what follows from how many batches a slot holds.
-struct RunPlan {
-    RunPlan(const EngineRequest& request, const Device& device, const SlotPlan& plan)
-        : slots(plan), queries_at_once(plan_queries(request.problem, request.options, plan.batches)),
-          streams(queries_at_once < request.problem.queries ? request.options.streams : plan.slots),
-          launch(launch_problem(request.problem, plan.batches, queries_at_once)),
-          kernel(&kernel_for(request, launch, device)), scratch_bytes(plan_of(*kernel, launch, device).scratch_bytes) {}
-
+    Problem problem;
     SlotPlan slots;
+    SlotLayout layout;
     int64_t queries_at_once; // of a batch
     int streams;             // one for each slot; as many as asked for where batches are split
     Problem launch;          // the largest
@@ -77,18 +73,7 @@ struct RunPlan {
     size_t scratch_bytes; // of a launch
 };
 
-// All that a run has on the GPU.
-struct DeviceMemory {
-    DeviceMemory(const EngineRequest& request, const RunPlan& run_plan)
-        : plan(run_plan), slots(request.problem, request.options.copies, plan.slots),
-          scratch(plan.scratch_bytes, plan.streams) {}
-
-    RunPlan plan;
-    Slots slots;
-    StreamScratch scratch;
-};
-
-[[noreturn]] void fail_out_of_memory(const EngineRequest& request, const RunPlan& plan, const Error& error) {
+[[noreturn]] void fail_out_of_memory(const EngineRequest& request, const CasePlan& plan, const Error& error) {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
@@ -98,19 +83,55 @@ struct DeviceMemory {
                                              " free: " + error.what());
 }
 
-// As many slots as planned; where memory does not allow it, smaller ones, then fewer.
-DeviceMemory make_memory(const EngineRequest& request, const Device& device) {
-    for (SlotPlan slots = plan_slots(request.problem, request.options);; slots = smaller(slots)) {
-        const RunPlan plan(request, device, slots);
-        try {
-            return DeviceMemory(request, plan);
-        } catch (const Error& error) {
-            if (error.code() != ExitCode::out_of_memory) throw;
-            (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
-            if (slots == kSmallestPlan) fail_out_of_memory(request, plan, error);
+// All that a run has on the GPU.
+class DeviceMemory {
+public:
+    // Room for a case: as many slots as planned; where memory does not allow it, smaller ones, then fewer. `rest` is
+    // called before anything moves.
+    std::shared_ptr<const CasePlan> make(const EngineRequest& request, const Device& device,
+                                         const std::function<void()>& rest) {
+        bool spare = request.more_follow;
+        for (SlotPlan slots = plan_slots(request.problem, request.options);;) {
+            auto plan = std::make_shared<const CasePlan>(request, device, slots);
+            const int streams = spare ? request.options.streams : plan->streams;
+            try {
+                make(*plan, slot_count(*plan, request, spare), streams, rest);
+                return plan;
+            } catch (const Error& error) {
+                if (error.code() != ExitCode::out_of_memory) throw;
+                (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
+                slots_.clear();
+                scratch_.clear();
+                if (!spare && slots == kSmallestPlan) fail_out_of_memory(request, *plan, error);
+                if (!spare) slots = smaller(slots);
+                spare = false;
+            }
         }
     }
-}
+
+    int slots() const { return slots_.parts(); }
+    void* slot(int index) const { return slots_.part(index); }
+    // The kernel's, for each stream its own.
+    void* scratch(int stream) const { return scratch_.part(stream); }
+    size_t bytes() const { return slots_.bytes() + scratch_.bytes(); }
+
+private:
+    // Where other cases follow, a slot for each stream, so that they need not wait for one another.
+    static int slot_count(const CasePlan& plan, const EngineRequest& request, bool spare) {
+        return spare && plan.layout.bytes() <= kSlotDeviceBytes ? request.options.streams : plan.slots.slots;
+    }
+
+    void make(const CasePlan& plan, int slots, int streams, const std::function<void()>& rest) {
+        const bool in_place = slots_.holds(slots, plan.layout.bytes());
+        const bool scratch_in_place = scratch_.holds(streams, plan.scratch_bytes);
+        if (!in_place || !scratch_in_place) rest();
+        if (!in_place) slots_.make(slots, plan.layout.bytes());
+        if (!scratch_in_place) scratch_.make(streams, plan.scratch_bytes);
+    }
+
+    Arena slots_;
+    Arena scratch_;
+};
 
 // " sm_80 sm_90 compute_90"
 std::string arch_list() {
@@ -133,14 +154,15 @@ Unusable without_context(cudaError_t status) {
 class GpuEngine final : public Engine {
 public:
     explicit GpuEngine(const EngineRequest& request)
-        : problem_(request.problem), copies_(request.options.copies), pen_(request.pen), device_(current_device()),
-          pinned_(pen_.time(Stage::pin, request.staging_bytes,
-                            [&] { return pin(request.staging, request.staging_bytes); })),
-          memory_(pen_.time(Stage::allocate, 0, [&] { return make_memory(request, device_); })),
-          streams_(make_streams(memory_.plan.streams)), out_streams_(make_streams(request.writers)),
+        : request_(request), device_(current_device()),
+          pinned_(pen().time(Stage::pin, request.staging_bytes,
+                             [&] { return pin(request.staging, request.staging_bytes); })),
+          plan_(make_memory([] {})),
+          streams_(make_streams(request.more_follow ? request.options.streams : plan_->streams)),
+          out_streams_(make_streams(request.writers)),
           times_(request.timeline, static_cast<int>(streams_.size()), request.writers),
           copies_in_(static_cast<size_t>(request.ring_buffers)) {
-        for (int slot = 0; slot < memory_.slots.count(); ++slot) chunks_.emplace_back(slices(), times_.wanted());
+        make_chunks();
         for (int writer = 0; writer < request.writers; ++writer) copies_out_.emplace_back(times_.wanted());
     }
 
@@ -150,23 +172,31 @@ public:
         for (const Stream& stream : out_streams_) HW4_CUDA_NOEXCEPT(cudaStreamSynchronize(stream.get()));
     }
 
-    int slots() const override { return memory_.slots.count(); }
-    int64_t chunk_batches() const override { return memory_.slots.batches(); }
-    int slices() const override {
-        return static_cast<int>((problem_.queries + queries_at_once() - 1) / queries_at_once());
+    void begin(const std::string& input, const Problem& problem, const std::function<void()>& all_fetched) override {
+        request_.input = input;
+        request_.problem = problem;
+        plan_ = make_memory([&] {
+            all_fetched();
+            rest();
+        });
+        make_chunks();
     }
+
+    int slots() const override { return memory_.slots(); }
+    int64_t chunk_batches() const override { return plan_->slots.batches; }
+    int slices() const override { return plan_->slices(); }
     RowRange completes(int64_t batches, int slice) const override {
-        if (slices() == 1) return {0, batches * problem_.batch_output_rows()};
-        const int64_t first = slice * queries_at_once();
-        return {first, std::min(queries_at_once(), problem_.queries - first)};
+        if (slices() == 1) return {0, batches * problem().batch_output_rows()};
+        const int64_t first = slice * plan_->queries_at_once;
+        return {first, std::min(plan_->queries_at_once, problem().queries - first)};
     }
 
     void copy_in(const RowsIn& rows) override {
         if (rows.first_row == 0) wait_for_other_streams(rows.slot);
         TimedWork& copy =
-            copies_in_[static_cast<size_t>(rows.buffer)].add(rows.slot, bytes_of(rows.rows), times_.wanted());
+            copies_in_[static_cast<size_t>(rows.buffer)].add(rows.slot, plan_->bytes_of(rows.rows), times_.wanted());
         copy.begin(stream(rows.slot));
-        memory_.slots.copy_in(rows.slot, rows.first_row, rows.rows, rows.from, stream(rows.slot));
+        plan_->layout.copy_in(memory_.slot(rows.slot), rows.first_row, rows.rows, rows.from, stream(rows.slot));
         copy.end(stream(rows.slot));
     }
 
@@ -179,60 +209,72 @@ public:
         const int turn = stream_of(work.slot, work.slice);
         if (work.slice == 0) {
             note_kernels(work.slot);
+            chunk.begin(plan_, times_.wanted());
             HW4_CUDA(cudaEventRecord(chunk.copied_in.get(), stream(work.slot)));
         }
         if (turn != work.slot) HW4_CUDA(cudaStreamWaitEvent(stream(turn), chunk.copied_in.get()));
         TimedWork& timed = chunk.of(work.slice);
         timed.begin(stream(turn));
-        if (launched_)
+        if (loaded_.count(plan_->kernel) > 0)
             launch(work, turn);
         else // the first launch takes the kernel's code to the GPU
-            pen_.time(Stage::load, 0, [&] { launch(work, turn); });
+            pen().time(Stage::load, 0, [&] { launch(work, turn); });
         timed.end(stream(turn));
-        launched_ = chunk.computed = true;
+        loaded_.insert(plan_->kernel);
+        ++chunk.computed;
     }
 
     // In a stream of the writer's own: the slot's may have more to compute by now.
     const float* fetch(const RowsOut& rows) override {
         cudaStream_t out = out_streams_[static_cast<size_t>(rows.writer)].get();
-        const int last_slice = slice_of(rows.first_row + rows.rows - 1);
-        HW4_CUDA(cudaStreamWaitEvent(out, chunk_of(rows.slot).of(last_slice).done()));
+        ChunkOfSlot& chunk = chunk_of(rows.slot);
+        const CasePlan& plan = *chunk.plan; // plan_ may be that of another case by now
+        const int last_slice = plan.slice_of(rows.first_row + rows.rows - 1);
+        HW4_CUDA(cudaStreamWaitEvent(out, chunk.of(last_slice).done()));
         TimedWork& copy = copies_out_[static_cast<size_t>(rows.writer)];
         copy.begin(out);
-        memory_.slots.copy_out(rows.slot, rows.first_row, rows.rows, rows.staging, out);
+        plan.layout.copy_out(memory_.slot(rows.slot), rows.first_row, rows.rows, rows.staging, out);
         copy.end(out);
         copy.wait();
-        times_.add(copy, static_cast<int>(streams_.size()) + rows.writer, Stage::copy_out, bytes_of(rows.rows));
+        times_.add(copy, static_cast<int>(streams_.size()) + rows.writer, Stage::copy_out, plan.bytes_of(rows.rows));
         return rows.staging;
     }
 
-    EngineFacts finish() override {
-        for (TimedWorks& copies : copies_in_) copies.settle(Stage::copy_in, times_);
-        for (int slot = 0; slot < memory_.slots.count(); ++slot) note_kernels(slot);
+    EngineFacts facts() override {
+        if (device_name_.empty() && times_.wanted()) device_name_ = device_name(); // a slow question
         EngineFacts facts;
         facts.device = "gpu";
-        facts.device_name = times_.wanted() ? device_name() : ""; // a slow question
-        facts.kernel = kernel().name;
-        facts.contract = kernel().under;
+        facts.device_name = device_name_;
+        facts.kernel = plan_->kernel->name;
+        facts.contract = plan_->kernel->under;
         facts.streams = static_cast<int>(streams_.size());
-        facts.copies = name_of(copies_);
-        facts.chunk_batches = memory_.slots.batches();
-        facts.queries_at_once = queries_at_once();
-        facts.device_bytes = memory_.slots.bytes() + memory_.scratch.bytes();
+        facts.copies = name_of(request_.options.copies);
+        facts.chunk_batches = chunk_batches();
+        facts.queries_at_once = plan_->queries_at_once;
+        facts.device_bytes = memory_.bytes();
         return facts;
+    }
+
+    void finish() override {
+        for (TimedWorks& copies : copies_in_) copies.settle(Stage::copy_in, times_);
+        note_all_kernels();
     }
 
 private:
     // What is under way with the chunk in a slot.
     struct ChunkOfSlot {
-        ChunkOfSlot(int slices, bool timed) : copied_in(make_event(cudaEventDisableTiming)) {
-            for (int i = 0; i < slices; ++i) kernels.emplace_back(timed);
+        ChunkOfSlot() : copied_in(make_event(cudaEventDisableTiming)) {}
+
+        void begin(std::shared_ptr<const CasePlan> of_case, bool timed) {
+            plan = std::move(of_case);
+            while (kernels.size() < static_cast<size_t>(plan->slices())) kernels.emplace_back(timed);
         }
         TimedWork& of(int slice) { return kernels[static_cast<size_t>(slice)]; }
 
+        std::shared_ptr<const CasePlan> plan;
         Event copied_in;
         std::vector<TimedWork> kernels; // by slice
-        bool computed = false;          // and not yet written down
+        int computed = 0;               // slices that are not yet written down
     };
 
     static std::vector<Stream> make_streams(int count) {
@@ -241,55 +283,70 @@ private:
         return made;
     }
 
-    const Kernel& kernel() const { return *memory_.plan.kernel; }
-    int64_t queries_at_once() const { return memory_.plan.queries_at_once; }
-    // Which completes that row of a slot's output.
-    int slice_of(int64_t row) const { return slices() == 1 ? 0 : static_cast<int>(row / queries_at_once()); }
+    std::shared_ptr<const CasePlan> make_memory(const std::function<void()>& before_it_moves) {
+        return pen().time(Stage::allocate, 0, [&] { return memory_.make(request_, device_, before_it_moves); });
+    }
+    void make_chunks() {
+        while (chunks_.size() < static_cast<size_t>(slots())) chunks_.emplace_back();
+    }
+
+    const Problem& problem() const { return request_.problem; }
+    const Pen& pen() const { return request_.pen; }
     // Slices of a batch take the streams in turn, so that one fills the multiprocessors that the other leaves.
     int stream_of(int slot, int slice) const { return (slot + slice) % static_cast<int>(streams_.size()); }
     cudaStream_t stream(int index) const { return streams_[static_cast<size_t>(index)].get(); }
     ChunkOfSlot& chunk_of(int slot) { return chunks_[static_cast<size_t>(slot)]; }
-    size_t bytes_of(int64_t rows) const { return static_cast<size_t>(rows) * problem_.row_bytes(); }
 
     // Before a slot's input is overwritten: slices of the chunk before may be computed in other streams.
     void wait_for_other_streams(int slot) {
-        if (!chunk_of(slot).computed) return;
-        for (int slice = 0; slice < slices(); ++slice)
+        for (int slice = 0; slice < chunk_of(slot).computed; ++slice)
             if (stream_of(slot, slice) != slot)
                 HW4_CUDA(cudaStreamWaitEvent(stream(slot), chunk_of(slot).of(slice).done()));
     }
 
-    // Writes down what the chunk before took, whose output was fetched.
+    // Writes down what the chunk before took. It is over where its output was fetched; that of a case that has failed
+    // is not.
     void note_kernels(int slot) {
         ChunkOfSlot& chunk = chunk_of(slot);
-        if (!chunk.computed) return;
-        for (int slice = 0; slice < slices(); ++slice)
+        for (int slice = 0; slice < chunk.computed && times_.wanted(); ++slice) {
+            chunk.of(slice).wait();
             times_.add(chunk.of(slice), stream_of(slot, slice), Stage::kernel, 0);
-        chunk.computed = false;
+        }
+        chunk.computed = 0;
+    }
+    void note_all_kernels() {
+        for (size_t slot = 0; slot < chunks_.size(); ++slot) note_kernels(static_cast<int>(slot));
+    }
+
+    // Until nothing is at work in the memory, once all output was fetched.
+    void rest() {
+        for (const Stream& stream : streams_) HW4_CUDA(cudaStreamSynchronize(stream.get()));
+        note_all_kernels();
     }
 
     void launch(const Work& work, int turn) {
-        const Slots& slots = memory_.slots;
-        Launch launch = launch_of(problem_.of_batches(work.batches), device_, slots.input(work.slot), slots.stride(),
-                                  slots.output(work.slot), slots.stride(), memory_.scratch.of(turn));
-        launch.first_query = work.slice * queries_at_once();
-        launch.end_query = launch.first_query + queries_at_once();
-        kernel().launch(launch, stream(turn));
+        const SlotLayout& layout = plan_->layout;
+        void* const slot = memory_.slot(work.slot);
+        Launch launch = launch_of(problem().of_batches(work.batches), device_, layout.input(slot), layout.stride(),
+                                  layout.output(slot), layout.stride(), memory_.scratch(turn));
+        launch.first_query = work.slice * plan_->queries_at_once;
+        launch.end_query = launch.first_query + plan_->queries_at_once;
+        plan_->kernel->launch(launch, stream(turn));
     }
 
-    const Problem problem_;
-    const Copies copies_;
-    const Pen pen_;
+    EngineRequest request_; // with the case that is computed
     const Device device_;
     const Pinned pinned_;
     DeviceMemory memory_;
+    std::shared_ptr<const CasePlan> plan_; // of that case
     const std::vector<Stream> streams_;
     const std::vector<Stream> out_streams_; // by writer
     StreamTimes times_;
     std::vector<TimedWorks> copies_in_; // by staging buffer
     std::vector<ChunkOfSlot> chunks_;   // by slot
     std::vector<TimedWork> copies_out_; // by writer
-    bool launched_ = false;
+    std::set<const Kernel*> loaded_;
+    std::string device_name_;
 };
 
 } // namespace

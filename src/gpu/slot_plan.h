@@ -20,19 +20,23 @@ struct SlotPlan {
 };
 
 constexpr SlotPlan kSmallestPlan = {1, 1};
-constexpr size_t kRowAlignment = 512;                  // what cudaMallocPitch rounds rows up to
+constexpr size_t kRowAlignment = 512;                  // what rows are padded to, as by cudaMallocPitch
 constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
 // From here on the arithmetic takes longer than the copies: 50 GB a second, 50 TFLOP/s.
 constexpr double kWeightyFlopPerByte = 1000;
 constexpr int64_t kLeastBlockRows = 4; // query rows of a block: what the kernel with the smallest blocks takes
 
+// Bytes from one row to the next.
+inline size_t row_pitch(const Problem& problem, Copies copies) {
+    const size_t row_bytes = problem.row_bytes();
+    return copies == Copies::linear ? row_bytes : (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+}
+
 // A batch's input and output. Padded rows take, with d = 1, a hundred times what the file holds.
 inline size_t device_bytes_per_batch(const Problem& problem, Copies copies) {
-    const size_t row_bytes = problem.row_bytes();
-    const size_t padded = (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
     const auto rows = static_cast<size_t>(problem.batch_input_rows() + problem.batch_output_rows());
-    return rows * (copies == Copies::linear ? row_bytes : padded);
+    return rows * row_pitch(problem, copies);
 }
 
 // Query rows that about fill a large card once: blocks of 128 on 132 multiprocessors, of which each takes three, two or

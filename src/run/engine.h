@@ -34,10 +34,11 @@ struct EngineOptions {
     int64_t queries_at_once = 0; // likewise
 };
 
-// What an engine is made for.
+// What an engine is made for: a case, the first that it computes, and the run's buffers and threads.
 struct EngineRequest {
     std::string input; // the file's name, for messages
     Problem problem;
+    bool more_follow = false; // other cases; what they will be is not known
     EngineOptions options;
     void* staging = nullptr; // the memory that holds all staging buffers
     size_t staging_bytes = 0;
@@ -92,10 +93,19 @@ struct RowsOut {
 
 // Has slots, each with room for what a chunk of batches takes and gives. copy_in() and compute() are called by one
 // thread in the order of the chunks, which take the slots in turn. A slot is computed only after the whole output of
-// the chunk before was fetched from it. Every function may throw Error.
+// the chunk before was fetched from it, or is not wanted, for its case has failed; of a chunk of another case, not even
+// rows are copied in before. Every function may throw Error. One of code `internal` says that the engine is broken;
+// after any other it may begin another case.
 class Engine {
 public:
     virtual ~Engine() = default;
+
+    // Another case, by the same thread. What the engine has stays; the sizes below are those of this case from then on.
+    // Output of the case before may still be fetched. Where its slots have to move, the engine calls `all_fetched`,
+    // which returns when there is none left.
+    virtual void begin(const std::string& input, const Problem& problem, const std::function<void()>& all_fetched) = 0;
+    // Of the case that was begun last.
+    virtual EngineFacts facts() = 0;
 
     virtual int slots() const = 0;
     virtual int64_t chunk_batches() const = 0;
@@ -115,8 +125,8 @@ public:
     // `staging`, or where the engine keeps them.
     virtual const float* fetch(const RowsOut& rows) = 0;
 
-    // After the last fetch.
-    virtual EngineFacts finish() = 0;
+    // After the last fetch of all.
+    virtual void finish() = 0;
 };
 
 using MakeEngine = std::function<std::unique_ptr<Engine>(const EngineRequest&)>;

@@ -54,8 +54,9 @@ public:
             });
         }
         failure_.rethrow();
-        RunReport report{problem_,      engine_->finish(), plan_.readers,
-                         plan_.writers, plan_.bytes(),     checksum_ == nullptr ? "" : checksum_->text()};
+        engine_->finish();
+        RunReport report{problem_,      engine_->facts(), plan_.readers,
+                         plan_.writers, plan_.bytes(),    checksum_ == nullptr ? "" : checksum_->text()};
         pen_.time(Stage::release, 0, [&] { engine_.reset(); });
         return report;
     }
@@ -70,8 +71,8 @@ private:
     }
 
     EngineRequest request(const EngineOptions& options) const {
-        return {input_.path(), problem_,  options, memory_.data(), memory_.bytes(), plan_.ring_buffers,
-                plan_.writers, timeline_, pen_};
+        return {input_.path(),   problem_,           false,         options,   memory_.data(),
+                memory_.bytes(), plan_.ring_buffers, plan_.writers, timeline_, pen_};
     }
 
     // A reader's error goes with its piece, so that of several flaws in a file always the same one is named.

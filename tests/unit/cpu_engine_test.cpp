@@ -19,6 +19,7 @@
 #include "tests/support/attention_case.h"
 #include "tests/support/long_sequence.h"
 #include "tests/support/mixed_rows.h"
+#include "tests/support/temporary_folder.h"
 
 namespace hw4::cpu {
 namespace {
@@ -273,6 +274,50 @@ TEST(CpuSlots, AreTwoUnlessAChunkIsLargeOrAlone) {
     EXPECT_EQ(slots({2, 8, 8}, 2), 1) << "there is no second chunk";
 }
 
+TEST(CpuSlots, AreTwoWhereCasesFollow) {
+    EngineRequest request;
+    request.problem = {2, 8, 8};
+    request.more_follow = true;
+    EXPECT_EQ(make_engine(request)->slots(), 2);
+}
+
+// Slots move, and so have to be free, where there is no room for the case in them or where their number changes.
+TEST(CpuEngine, KeepsItsMemoryFromCaseToCase) {
+    EngineRequest request;
+    request.problem = {4, 30, 8};
+    request.more_follow = true;
+    const std::unique_ptr<Engine> engine = make_engine(request);
+    const auto moves = [&](const Problem& problem) {
+        int waits = 0;
+        engine->begin("b.in", problem, [&] { ++waits; });
+        return waits;
+    };
+    EXPECT_EQ(moves({4, 30, 8}), 0);
+    EXPECT_EQ(moves({2, 3, 20}), 0);
+    EXPECT_EQ(moves({4, 31, 8}), 1);
+    EXPECT_EQ(moves({4, 30, 8}), 0);
+    EXPECT_EQ(moves({1, (64 << 20) / 12 + 1, 1}), 1) << "one large slot";
+    EXPECT_EQ(engine->slots(), 1);
+    EXPECT_EQ(moves({4, 30, 8}), 1);
+    EXPECT_EQ(engine->slots(), 2);
+    EXPECT_EQ(moves({4, 31, 8}), 0) << "it was there before";
+}
+
+TEST(CpuEngine, BeginsAnotherCaseAfterOneThatNoKernelTakes) {
+    EngineRequest request;
+    request.problem = {1, 4, 8};
+    request.options.contract = &kFixed;
+    request.more_follow = true;
+    const std::unique_ptr<Engine> engine = make_engine(request);
+    Problem causal{1, 4, 8};
+    causal.mask = Mask::causal;
+    EXPECT_EQ(hw4::test::failure_of([&] { engine->begin("causal.in", causal, [] {}); }),
+              (hw4::test::Failure{ExitCode::bad_data,
+                                  "causal.in: no CPU kernel computes forward under fixed for this case"}));
+    engine->begin("b.in", {3, 5, 8}, [] {});
+    EXPECT_EQ(engine->facts().chunk_batches, 3);
+}
+
 TEST(CpuEngine, TellsWhatItIs) {
     EngineRequest request;
     request.problem = {9, 50, 20};
@@ -281,7 +326,7 @@ TEST(CpuEngine, TellsWhatItIs) {
     request.options.chunk_batches = 2;
     for (const int threads : {1, 3}) {
         request.options.threads = threads;
-        const EngineFacts facts = make_engine(request)->finish();
+        const EngineFacts facts = make_engine(request)->facts();
         EXPECT_EQ(facts.device, "cpu");
         EXPECT_EQ(facts.device_name, threads == 1 ? "1 thread" : "3 threads");
         EXPECT_EQ(facts.kernel, "fixed_generic");
@@ -294,7 +339,7 @@ TEST(CpuEngine, TellsWhatItIs) {
         EXPECT_EQ(facts.device_bytes, 0u);
     }
     request.options.threads = 0;
-    EXPECT_EQ(make_engine(request)->finish().threads, available_processors());
+    EXPECT_EQ(make_engine(request)->facts().threads, available_processors());
 }
 
 constexpr Problem kAny = {1, 1, 1};

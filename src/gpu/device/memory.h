@@ -75,28 +75,18 @@ inline Scratch make_scratch(size_t bytes) {
     return Scratch(memory);
 }
 
-// `rows` rows of `columns` floats on the device, a pitch apart: one that suits the card, or for linear copies the row
-// itself.
-class PitchedMatrix {
+// Rows of floats on the device, a pitch apart, in memory that somebody else owns. With linear copies the pitch is the
+// row itself.
+class PitchedRows {
 public:
-    PitchedMatrix(size_t rows, size_t columns, Copies copies = Copies::two_d)
-        : copies_(copies), rows_(rows), columns_(columns) {
-        void* memory = nullptr;
-        if (copies == Copies::linear) {
-            pitch_bytes_ = row_bytes();
-            HW4_CUDA(cudaMalloc(&memory, rows * row_bytes()));
-        } else {
-            HW4_CUDA(cudaMallocPitch(&memory, &pitch_bytes_, row_bytes(), rows));
-        }
-        memory_ = Owner<float*, FreeDevice>(static_cast<float*>(memory));
-    }
+    PitchedRows(float* data, size_t columns, size_t pitch_bytes, Copies copies)
+        : data_(data), columns_(columns), pitch_bytes_(pitch_bytes), copies_(copies) {}
 
-    float* data() const { return memory_.get(); }
-    float* row(size_t index) const { return data() + index * stride(); }
+    float* data() const { return data_; }
+    float* row(size_t index) const { return data_ + index * stride(); }
     size_t stride() const { return pitch_bytes_ / sizeof(float); } // floats from one row to the next
-    size_t bytes() const { return rows_ * pitch_bytes_; }
 
-    void copy_in(const float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) {
+    void copy_in(const float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
         copy(row(first_row), pitch_bytes_, host, row_bytes(), rows, cudaMemcpyHostToDevice, stream);
     }
     void copy_out(float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
@@ -114,11 +104,43 @@ private:
             HW4_CUDA(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes(), rows, kind, stream));
     }
 
-    Owner<float*, FreeDevice> memory_;
-    Copies copies_;
-    size_t rows_;
+    float* data_;
     size_t columns_;
-    size_t pitch_bytes_ = 0;
+    size_t pitch_bytes_;
+    Copies copies_;
+};
+
+// `rows` rows of `columns` floats with memory of their own, a pitch apart that suits the card.
+class PitchedMatrix {
+public:
+    PitchedMatrix(size_t rows, size_t columns, Copies copies = Copies::two_d)
+        : rows_(rows), pitch_bytes_(columns * sizeof(float)) {
+        void* memory = nullptr;
+        if (copies == Copies::linear)
+            HW4_CUDA(cudaMalloc(&memory, rows * pitch_bytes_));
+        else
+            HW4_CUDA(cudaMallocPitch(&memory, &pitch_bytes_, columns * sizeof(float), rows));
+        memory_ = Scratch(memory);
+        view_ = PitchedRows(static_cast<float*>(memory), columns, pitch_bytes_, copies);
+    }
+
+    float* data() const { return view_.data(); }
+    float* row(size_t index) const { return view_.row(index); }
+    size_t stride() const { return view_.stride(); }
+    size_t bytes() const { return rows_ * pitch_bytes_; }
+
+    void copy_in(const float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) {
+        view_.copy_in(host, rows, stream, first_row);
+    }
+    void copy_out(float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
+        view_.copy_out(host, rows, stream, first_row);
+    }
+
+private:
+    size_t rows_;
+    size_t pitch_bytes_;
+    Scratch memory_;
+    PitchedRows view_{nullptr, 0, 0, Copies::linear};
 };
 
 } // namespace hw4::gpu
