@@ -1,14 +1,26 @@
 #include "src/run/part_queue.h"
 
+#include <algorithm>
+
 #include "src/run/first_failure.h"
 
 namespace hw4 {
 
+void PartQueue::hold(int of) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++cases_[of].left;
+}
+
 void PartQueue::push(const OutputPart& part) {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
+        // All that may fail before anything counts: another case may follow, and wait.
+        int64_t& unfetched = unfetched_[part.slot];
+        OfCase& of_case = cases_[part.of];
         parts_.push_back(part);
-        ++unfetched_[part.slot];
+        ++of_case.left;
+        if (part.rows > 0) ++unfetched;
+        if (part.rows == 0) of_case.ended = true;
     }
     changed_.notify_all();
 }
@@ -23,10 +35,11 @@ void PartQueue::close() {
 
 std::optional<OutputPart> PartQueue::pop() {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return stopped_ || closed_ || !parts_.empty(); });
+    changed_.wait(lock, [&] { return stopped_ || can_pop() || (closed_ && parts_.empty()); });
     if (stopped_ || parts_.empty()) return std::nullopt;
     const OutputPart part = parts_.front();
     parts_.pop_front();
+    if (part.in_turn) turn_taken_ = true;
     return part;
 }
 
@@ -36,6 +49,26 @@ void PartQueue::fetched(int slot) {
         --unfetched_[slot];
     }
     changed_.notify_all();
+}
+
+bool PartQueue::done(const OutputPart& part) {
+    bool last = false;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (part.in_turn) turn_taken_ = false;
+        const auto found = cases_.find(part.of);
+        last = --found->second.left == 0 && found->second.ended;
+        if (last) cases_.erase(found);
+    }
+    if (part.in_turn) changed_.notify_all();
+    return last;
+}
+
+void PartQueue::wait_all_fetched() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto none_left = [](const auto& slot) { return slot.second == 0; };
+    changed_.wait(lock, [&] { return stopped_ || std::all_of(unfetched_.begin(), unfetched_.end(), none_left); });
+    if (stopped_) throw Stopped();
 }
 
 void PartQueue::wait_fetched(int slot) {

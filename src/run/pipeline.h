@@ -1,8 +1,6 @@
-// A run from file to file. Threads of their own read and check pieces of the input; the calling thread first makes the
-// engine, which for a GPU takes as long as reading hundreds of megabytes, and then feeds it; other threads write what
-// it has computed. Only the slowest of them shows in the time of the run.
-//
-//     reader threads -> StagingRing -> this thread: copy_in, compute -> PartQueue -> writer threads: fetch, write
+// A run of one case from file to file. Threads of their own read and check pieces of the input; the calling thread
+// first makes the engine, which for a GPU takes as long as reading hundreds of megabytes, and then feeds it; other
+// threads write what it has computed (conveyor.h). Only the slowest of them shows in the time of the run.
 //
 // The host's memory is that of the staging buffers, however large the file, and of the CPU engine's slots.
 #pragma once

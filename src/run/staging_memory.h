@@ -6,35 +6,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
+#include <vector>
 
 #include "src/run/staging_plan.h"
 
 namespace hw4 {
 
-class StagingMemory {
+// A mapping from a huge page on.
+class MappedMemory {
 public:
-    explicit StagingMemory(const StagingPlan& plan)
-        : plan_(plan), mapped_bytes_(plan.bytes() + kHugePage), mapped_(map(mapped_bytes_)),
+    explicit MappedMemory(size_t bytes)
+        : bytes_(bytes), mapped_bytes_(bytes + kHugePage), mapped_(map(mapped_bytes_)),
           start_(first_huge_page(mapped_)) {
-        (void)::madvise(start_, plan.bytes(), MADV_HUGEPAGE); // a wish: small pages do as well, only slower
+        (void)::madvise(start_, bytes, MADV_HUGEPAGE); // a wish: small pages do as well, only slower
     }
-    ~StagingMemory() { ::munmap(mapped_, mapped_bytes_); }
-    StagingMemory(const StagingMemory&) = delete;
-    StagingMemory& operator=(const StagingMemory&) = delete;
+    ~MappedMemory() { ::munmap(mapped_, mapped_bytes_); }
+    MappedMemory(const MappedMemory&) = delete;
+    MappedMemory& operator=(const MappedMemory&) = delete;
 
-    void* data() const { return start_; }
-    size_t bytes() const { return plan_.bytes(); }
-
-    // Where a reader puts a piece of the input.
-    float* ring_buffer(int index) const {
-        return reinterpret_cast<float*>(start_ + static_cast<size_t>(index) * plan_.piece_bytes);
-    }
-    // Where a writer takes output from.
-    float* writer_buffer(int writer) const {
-        return reinterpret_cast<float*>(start_ + static_cast<size_t>(plan_.ring_buffers) * plan_.piece_bytes +
-                                        static_cast<size_t>(writer) * plan_.part_bytes);
-    }
+    unsigned char* data() const { return start_; }
+    size_t bytes() const { return bytes_; }
 
 private:
     static constexpr size_t kHugePage = size_t{2} << 20;
@@ -49,10 +42,48 @@ private:
         return static_cast<unsigned char*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
     }
 
-    StagingPlan plan_;
+    size_t bytes_;
     size_t mapped_bytes_;
     void* mapped_;
     unsigned char* start_;
+};
+
+class StagingMemory {
+public:
+    explicit StagingMemory(const StagingPlan& plan)
+        : plan_(plan), memory_(plan.bytes()), larger_(static_cast<size_t>(plan.ring_buffers + plan.writers)) {}
+
+    void* data() const { return memory_.data(); }
+    size_t bytes() const { return memory_.bytes(); }
+
+    // Where a reader puts a piece of the input: a buffer of so many bytes at least. Who has the buffer asks.
+    float* ring_buffer(int index, size_t bytes) {
+        if (bytes > plan_.piece_bytes) return larger(index, bytes);
+        return floats_at(static_cast<size_t>(index) * plan_.piece_bytes);
+    }
+    // Where a writer takes output from.
+    float* writer_buffer(int writer, size_t bytes) {
+        if (bytes > plan_.part_bytes) return larger(plan_.ring_buffers + writer, bytes);
+        return floats_at(static_cast<size_t>(plan_.ring_buffers) * plan_.piece_bytes +
+                         static_cast<size_t>(writer) * plan_.part_bytes);
+    }
+
+private:
+    float* floats_at(size_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
+
+    // A case with rows longer than the buffers, which were made for any: memory of its own, which no GPU knows of.
+    float* larger(int buffer, size_t bytes) {
+        std::unique_ptr<MappedMemory>& memory = larger_[static_cast<size_t>(buffer)];
+        if (!memory || memory->bytes() < bytes) {
+            memory.reset(); // first: there may not be enough for both
+            memory = std::make_unique<MappedMemory>(bytes);
+        }
+        return reinterpret_cast<float*>(memory->data());
+    }
+
+    StagingPlan plan_;
+    MappedMemory memory_;
+    std::vector<std::unique_ptr<MappedMemory>> larger_; // by buffer, those of the ring first
 };
 
 } // namespace hw4

@@ -64,4 +64,14 @@ inline StagingPlan plan_staging(const Problem& problem, bool many_readers, bool 
     return plan;
 }
 
+// Buffers and threads for any number of cases, which are not known yet.
+inline StagingPlan plan_for_any(const StagingLimits& limits) {
+    StagingPlan plan{};
+    plan.readers = limits.readers;
+    plan.writers = limits.writers;
+    plan.piece_bytes = plan.part_bytes = limits.piece_bytes;
+    plan.ring_buffers = static_cast<int>(std::max<size_t>(limits.ring_bytes / limits.piece_bytes, 2));
+    return plan;
+}
+
 } // namespace hw4

@@ -41,6 +41,62 @@ TEST(PartQueue, ASlotIsFreeWhenAllItsPartsAreFetched) {
     EXPECT_TRUE(free);
 }
 
+TEST(PartQueue, AllSlotsAreFreeWhenAllPartsAreFetched) {
+    PartQueue queue;
+    queue.wait_all_fetched(); // nothing pushed yet
+    queue.push({0, 0, 0, 1});
+    queue.push({1, 0, 1, 1});
+    queue.push(end_of_case(0)); // is of no slot
+    std::atomic<bool> free{false};
+    std::thread waiting([&] {
+        queue.wait_all_fetched();
+        free = true;
+    });
+    queue.fetched(1);
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_FALSE(free);
+    queue.fetched(0);
+    waiting.join();
+}
+
+TEST(PartQueue, ACaseIsDoneAfterItsEndAndAllItsParts) {
+    PartQueue queue;
+    queue.push({0, 0, 0, 1, 7});
+    const OutputPart first = *queue.pop();
+    EXPECT_FALSE(queue.done(first)) << "more may follow";
+    queue.push({0, 1, 1, 1, 7});
+    queue.push(end_of_case(7));
+    queue.push(end_of_case(8)); // of no parts
+    const OutputPart second = *queue.pop();
+    const OutputPart end = *queue.pop();
+    EXPECT_FALSE(queue.done(end)) << "a part is still being written";
+    EXPECT_TRUE(queue.done(*queue.pop()));
+    EXPECT_TRUE(queue.done(second));
+}
+
+TEST(PartQueue, ACaseThatIsHeldIsNotDone) {
+    PartQueue queue;
+    queue.hold(0);
+    queue.push(end_of_case(0));
+    EXPECT_FALSE(queue.done(*queue.pop()));
+    EXPECT_TRUE(queue.done(end_of_case(0)));
+}
+
+// Of one pipe or of two.
+TEST(PartQueue, WhatIsWrittenInTurnIsGivenToOneAtATime) {
+    PartQueue queue;
+    queue.push({0, 0, 0, 1, 0, true});
+    queue.push({1, 0, 0, 1, 1, true});
+    const OutputPart first = *queue.pop();
+    std::atomic<int> second{-1};
+    std::thread writer([&] { second = queue.pop()->of; });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_EQ(second, -1);
+    queue.done(first);
+    writer.join();
+    EXPECT_EQ(second, 1);
+}
+
 TEST(PartQueue, WakesWhoWaitsForAPartOrForTheEnd) {
     PartQueue queue;
     std::atomic<int> parts{0};

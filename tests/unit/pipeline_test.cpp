@@ -6,14 +6,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include "src/base/file_descriptor.h"
 #include "src/cpu/engine.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/passing_engine.h"
 #include "tests/support/sleeping_threads.h"
 #include "tests/support/temporary_folder.h"
 
@@ -22,121 +21,19 @@ namespace {
 
 using test::Failure;
 using test::failure_of;
+using test::Faults;
+using test::Leaves;
 using test::read_file;
 using test::write_file;
 
 constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
-
-// What a test may spoil in an engine, by the number of the call; -1: nothing.
-struct Faults {
-    int copy_in = -1;
-    int wait = -1;
-    int compute = -1;
-    int fetch = -1;
-    std::function<void()> before_compute = [] {};
-};
-
-// Where an engine leaves its output: in the slot, in the staging buffer, or by turns.
-enum class Leaves { in_slot, in_staging, by_turns };
-
-// Passes Q through as the output, from slots in host memory: whatever arrives in the wrong place shows. Like a GPU it
-// copies rows only later, when somebody waits for them, so that a staging buffer that is filled again too early shows
-// too; and it watches that a slot is computed only after all its output was fetched.
-class Passing : public Engine {
-public:
-    Passing(const EngineRequest& request, int slots, int64_t batches, int64_t queries, const Faults& faults,
-            Leaves leaves)
-        : problem_(request.problem), batches_(batches), queries_(queries), faults_(faults), leaves_(leaves),
-          in_(static_cast<size_t>(slots),
-              std::vector<float>(static_cast<size_t>(batches) * problem_.batch_input_floats())),
-          out_(static_cast<size_t>(slots),
-               std::vector<float>(static_cast<size_t>(batches) * problem_.batch_output_floats())),
-          unfetched_rows_(static_cast<size_t>(slots)) {}
-
-    int slots() const override { return static_cast<int>(in_.size()); }
-    int64_t chunk_batches() const override { return batches_; }
-    int slices() const override { return static_cast<int>((problem_.queries + queries_ - 1) / queries_); }
-    RowRange completes(int64_t batches, int slice) const override {
-        const int64_t first = slice * queries_;
-        return {first, (batches - 1) * problem_.queries + std::min(queries_, problem_.queries - first)};
-    }
-
-    void copy_in(const RowsIn& rows) override {
-        fail_if(faults_.copy_in, copies_++, "copy_in");
-        const std::lock_guard<std::mutex> lock(mutex_);
-        to_copy_.push_back(rows);
-    }
-    void wait_until_copied(int buffer) override {
-        fail_if(faults_.wait, waits_++, "wait");
-        copy_those([&](const RowsIn& rows) { return rows.buffer == buffer; });
-    }
-
-    void compute(const Work& work) override {
-        faults_.before_compute();
-        fail_if(faults_.compute, computes_++, "compute");
-        copy_those([&](const RowsIn& rows) { return rows.slot == work.slot; });
-        std::atomic<int64_t>& unfetched = unfetched_rows_[static_cast<size_t>(work.slot)];
-        const int64_t first_query = work.slice * queries_;
-        const int64_t queries = std::min(queries_, problem_.queries - first_query);
-        if (work.slice == 0) {
-            EXPECT_EQ(unfetched, 0) << "slot " << work.slot;
-        }
-        unfetched += work.batches * queries;
-        for (int64_t b = 0; b < work.batches; ++b) {
-            const float* q = row(in_, work.slot, b * problem_.batch_input_rows() + first_query);
-            std::copy(q, q + queries * problem_.dim, row(out_, work.slot, b * problem_.queries + first_query));
-        }
-    }
-
-    const float* fetch(const RowsOut& rows) override {
-        fail_if(faults_.fetch, fetches_++, "fetch");
-        unfetched_rows_[static_cast<size_t>(rows.slot)] -= rows.rows;
-        const float* from = row(out_, rows.slot, rows.first_row);
-        if (leaves_ == Leaves::in_slot || (leaves_ == Leaves::by_turns && rows.slot % 2 == 1)) return from;
-        std::copy(from, from + rows.rows * problem_.dim, rows.staging);
-        return rows.staging;
-    }
-
-    void begin(const std::string&, const Problem&, const std::function<void()>&) override {}
-    EngineFacts facts() override { return {}; }
-    void finish() override {}
-
-private:
-    static void fail_if(int at, int call, const char* what) {
-        if (call == at) throw Error(ExitCode::internal, what);
-    }
-    float* row(std::vector<std::vector<float>>& memory, int slot, int64_t index) {
-        return memory[static_cast<size_t>(slot)].data() + index * problem_.dim;
-    }
-    template <class Chosen>
-    void copy_those(const Chosen& chosen) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        const auto rest = std::stable_partition(to_copy_.begin(), to_copy_.end(), chosen);
-        for (auto rows = to_copy_.begin(); rows != rest; ++rows)
-            std::copy(rows->from, rows->from + rows->rows * problem_.dim, row(in_, rows->slot, rows->first_row));
-        to_copy_.erase(to_copy_.begin(), rest);
-    }
-
-    const Problem problem_;
-    const int64_t batches_;
-    const int64_t queries_;
-    const Faults faults_;
-    const Leaves leaves_;
-    std::vector<std::vector<float>> in_;
-    std::vector<std::vector<float>> out_;
-    std::vector<std::atomic<int64_t>> unfetched_rows_; // by slot
-    std::mutex mutex_;
-    std::vector<RowsIn> to_copy_;
-    std::atomic<int> copies_{0}, waits_{0}, computes_{0}, fetches_{0};
-};
 
 class PipelineRun : public ::testing::Test {
 protected:
     MakeEngine passing(int slots, int64_t batches, int64_t queries = 0, const Faults& faults = {},
                        Leaves leaves = Leaves::by_turns) {
         return [=](const EngineRequest& request) {
-            return std::make_unique<Passing>(request, slots, batches, queries > 0 ? queries : request.problem.queries,
-                                             faults, leaves);
+            return std::make_unique<test::PassingEngine>(request, test::Cut{slots, batches, queries}, faults, leaves);
         };
     }
 

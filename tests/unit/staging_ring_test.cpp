@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <array>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -14,86 +14,185 @@ namespace hw4 {
 namespace {
 
 // Findings that name their piece.
-Findings marked(int64_t piece) {
+Findings marked(const StagedPiece& staged) {
     Findings findings;
-    findings.first.batch = piece;
+    findings.first.batch = staged.piece;
     return findings;
 }
 
-TEST(StagingRing, GivesOutNoMorePiecesThanThereAreBuffers) {
-    StagingRing ring(5, 2);
-    EXPECT_EQ(ring.take(), 0);
-    EXPECT_EQ(ring.take(), 1);
-    std::optional<int64_t> third;
-    std::thread reader([&] { third = ring.take(); });
-    ring.filled(1, marked(1));
-    ring.filled(0, marked(0));
-    EXPECT_EQ(ring.wait_filled(0).first.batch, 0);
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    EXPECT_FALSE(third.has_value());
-    ring.release(0);
-    reader.join();
-    EXPECT_EQ(third, 2);
-    EXPECT_EQ(ring.buffer_of(2), 0);
+std::exception_ptr unreadable() { return std::make_exception_ptr(std::runtime_error("unreadable")); }
+
+// The next piece, which can be had at once.
+StagedPiece take_now(StagingRing& ring) { return ring.take().value(); }
+
+StagedPiece fill_now(StagingRing& ring) {
+    const StagedPiece staged = take_now(ring);
+    ring.filled(staged, marked(staged));
+    return staged;
 }
 
+void expect_piece(const std::optional<StagedPiece>& staged, int of, int64_t piece) {
+    ASSERT_TRUE(staged.has_value());
+    EXPECT_EQ(staged->of, of);
+    EXPECT_EQ(staged->piece, piece);
+}
+
+TEST(StagingRing, GivesOutNoMorePiecesThanThereAreBuffers) {
+    StagingRing ring(2);
+    ring.add({5, 2, false});
+    const StagedPiece first = take_now(ring);
+    const StagedPiece second = take_now(ring);
+    expect_piece(first, 0, 0);
+    expect_piece(second, 0, 1);
+    std::optional<StagedPiece> third;
+    std::thread reader([&] { third = ring.take(); });
+    ring.filled(second, marked(second));
+    ring.filled(first, marked(first));
+    EXPECT_EQ(ring.wait_filled(0)->findings.first.batch, 0);
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_FALSE(third.has_value());
+    ring.release(first);
+    reader.join();
+    expect_piece(third, 0, 2);
+    EXPECT_EQ(ring.buffer_of(*third), 0);
+}
+
+// Cases of any number of pieces, none too.
 TEST(StagingRing, GivesEveryPieceOnceAndInOrder) {
-    constexpr int64_t kPieces = 2000;
-    StagingRing ring(kPieces, 3);
+    constexpr std::array<int64_t, 6> kPieces = {1000, 1, 0, 2, 997, 0};
+    StagingRing ring(3);
     std::vector<std::thread> readers;
     for (unsigned i = 0; i < 5; ++i)
         readers.emplace_back([&ring, i] {
             std::mt19937 random(i);
-            while (const auto piece = ring.take()) {
+            while (const auto staged = ring.take()) {
                 if (random() % 4 == 0) std::this_thread::yield();
-                ring.filled(*piece, marked(*piece));
+                ring.filled(*staged, marked(*staged));
             }
         });
-    for (int64_t piece = 0; piece < kPieces; ++piece) {
-        ASSERT_EQ(ring.wait_filled(piece).first.batch, piece);
-        ring.release(piece);
+    for (const int64_t pieces : kPieces) ring.add({pieces, 3, false});
+    ring.close();
+    for (int of = 0; of < static_cast<int>(kPieces.size()); ++of) {
+        int64_t next = 0;
+        for (; const auto filled = ring.wait_filled(of); ++next) {
+            expect_piece(filled->staged, of, next);
+            ASSERT_EQ(filled->findings.first.batch, next);
+            ring.release(filled->staged);
+        }
+        EXPECT_EQ(next, kPieces[static_cast<size_t>(of)]);
     }
     for (std::thread& reader : readers) reader.join();
-    EXPECT_EQ(ring.take(), std::nullopt);
+    EXPECT_FALSE(ring.take().has_value());
 }
 
-TEST(StagingRing, APieceThatFailedIsNoticedInItsTurn) {
-    StagingRing ring(9, 3);
-    EXPECT_EQ(ring.take(), 0);
-    EXPECT_EQ(ring.take(), 1);
-    ring.failed(1, std::make_exception_ptr(std::runtime_error("unreadable")));
-    EXPECT_EQ(ring.take(), std::nullopt) << "what follows is not needed";
-    ring.filled(0, marked(0));
-    EXPECT_EQ(ring.wait_filled(0).first.batch, 0);
-    ring.release(0);
-    EXPECT_THROW(ring.wait_filled(1), std::runtime_error);
+TEST(StagingRing, GoesOnWithTheNextCaseBeforeTheLastIsOut) {
+    StagingRing ring(3);
+    ring.add({1, 3, false});
+    const StagedPiece of_first = take_now(ring);
+    std::optional<StagedPiece> next;
+    std::thread reader([&] { next = ring.take(); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    ring.add({7, 3, false}); // wakes who waits for a case
+    reader.join();
+    expect_piece(next, 1, 0);
+    EXPECT_NE(ring.buffer_of(*next), ring.buffer_of(of_first));
+}
+
+TEST(StagingRing, AStreamIsReadByOneAtATime) {
+    StagingRing ring(4);
+    ring.add({2, 4, true});
+    ring.add({1, 4, true});
+    const StagedPiece first = take_now(ring);
+    std::optional<StagedPiece> second;
+    std::thread reader([&] { second = ring.take(); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_FALSE(second.has_value());
+    ring.filled(first, {});
+    reader.join();
+    expect_piece(second, 0, 1);
+    expect_piece(ring.take(), 1, 0); // another stream
+}
+
+TEST(StagingRing, ACaseMayBeAllowedFewerBuffers) {
+    StagingRing ring(4);
+    ring.add({3, 1, false});
+    const StagedPiece first = fill_now(ring);
+    std::optional<StagedPiece> second;
+    std::thread reader([&] { second = ring.take(); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_FALSE(second.has_value());
+    EXPECT_TRUE(ring.wait_filled(0).has_value());
+    ring.release(first);
+    reader.join();
+    expect_piece(second, 0, 1);
+}
+
+TEST(StagingRing, APieceThatFailedIsNoticedInItsTurnAndEndsItsCase) {
+    StagingRing ring(3);
+    ring.add({9, 3, false});
+    ring.add({1, 3, false});
+    const StagedPiece first = take_now(ring);
+    const StagedPiece second = take_now(ring);
+    ring.failed(second, unreadable());
+    expect_piece(ring.take(), 1, 0); // what follows of that case is not needed
+    ring.filled(first, marked(first));
+    EXPECT_FALSE(ring.wait_filled(0)->error);
+    ring.release(first);
+    EXPECT_TRUE(ring.wait_filled(0)->error);
+    ring.release(second);
+    EXPECT_FALSE(ring.wait_filled(0).has_value());
 }
 
 // The taker, by what it waits for; a reader, since nothing that follows is needed.
 TEST(StagingRing, APieceThatFailedWakesWhoWaits) {
-    StagingRing ring(9, 1);
-    EXPECT_EQ(ring.take(), 0);
-    std::optional<int64_t> taken = 7;
+    StagingRing ring(1);
+    ring.add({9, 1, false});
+    ring.close();
+    const StagedPiece first = take_now(ring);
+    std::optional<StagedPiece> taken = first;
     std::thread reader([&] { taken = ring.take(); });
-    std::thread taker([&] { EXPECT_THROW(ring.wait_filled(0), std::runtime_error); });
+    std::thread taker([&] { EXPECT_TRUE(ring.wait_filled(0)->error); });
     EXPECT_TRUE(test::other_threads_sleep_soon());
-    ring.failed(0, std::make_exception_ptr(std::runtime_error("unreadable")));
+    ring.failed(first, unreadable());
     reader.join();
     taker.join();
-    EXPECT_EQ(taken, std::nullopt);
+    EXPECT_FALSE(taken.has_value());
+}
+
+TEST(StagingRing, OfAnAbandonedCaseOnlyWhatWasTakenComes) {
+    StagingRing ring(3);
+    ring.add({9, 3, false});
+    ring.add({1, 3, false});
+    const StagedPiece first = fill_now(ring);
+    ring.abandon(0);
+    expect_piece(ring.take(), 1, 0);
+    expect_piece(ring.wait_filled(0)->staged, 0, 0);
+    ring.release(first);
+    EXPECT_FALSE(ring.wait_filled(0).has_value());
+    ring.abandon(0); // which is out
+}
+
+// While the taker waits for a piece that nobody will take.
+TEST(StagingRing, AbandoningWakesTheTaker) {
+    StagingRing ring(1);
+    ring.add({1, 1, false});
+    std::thread taker([&] { EXPECT_FALSE(ring.wait_filled(0).has_value()); });
+    EXPECT_TRUE(test::other_threads_sleep_soon());
+    ring.abandon(0);
+    taker.join();
 }
 
 TEST(StagingRing, StopWakesEverybody) {
-    StagingRing ring(9, 1);
-    EXPECT_EQ(ring.take(), 0);
-    std::optional<int64_t> taken = 7;
+    StagingRing ring(1);
+    ring.add({9, 1, false});
+    std::optional<StagedPiece> taken = take_now(ring);
     std::thread reader([&] { taken = ring.take(); });
     std::thread taker([&] { EXPECT_THROW(ring.wait_filled(0), Stopped); });
     EXPECT_TRUE(test::other_threads_sleep_soon());
     ring.stop();
     reader.join();
     taker.join();
-    EXPECT_EQ(taken, std::nullopt);
+    EXPECT_FALSE(taken.has_value());
 }
 
 } // namespace

@@ -1,0 +1,379 @@
+#include "src/run/conveyor.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/gate.h"
+#include "src/base/worker_threads.h"
+#include "src/run/case_line.h"
+#include "src/run/first_failure.h"
+#include "src/run/part_queue.h"
+#include "src/run/staging_memory.h"
+#include "src/run/staging_ring.h"
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kMostPrepared = size_t{1} << 30; // of the output's pages, so that memory is left for others
+
+constexpr size_t kMostTouched = size_t{2} << 20; // of a buffer: a longer one is for rows that a pipe only announces
+
+constexpr int kMostOpen = 8; // cases at once: enough small ones to fill the ring, and few descriptors
+
+// Makes the pages of a buffer that will be needed, by a thread that has nothing to do yet.
+void touch(float* buffer, size_t bytes) {
+    volatile auto* memory = reinterpret_cast<unsigned char*>(buffer);
+    for (size_t at = 0; at < bytes; at += kPageBytes) memory[at] = 0;
+}
+
+// Whether an error is that of a broken engine, after which no case can be computed.
+bool breaks_the_run(const std::exception_ptr& error) {
+    try {
+        std::rethrow_exception(error);
+    } catch (const Error& known) {
+        return known.code() == ExitCode::internal;
+    } catch (const std::bad_alloc&) {
+        return false;
+    } catch (...) {
+        return true;
+    }
+}
+
+} // namespace
+
+class Conveyor::Threads {
+public:
+    Threads(RunCases& cases, ConveyorSetup setup)
+        : cases_(cases), setup_(std::move(setup)), pen_(setup_.timeline, "main"), memory_(setup_.plan),
+          line_(kMostOpen), ring_(setup_.plan.ring_buffers), failure_([this] { stop(); }),
+          copied_by_(static_cast<size_t>(setup_.plan.ring_buffers)) {}
+
+    void run() {
+        {
+            WorkerThreads threads;
+            failure_.guard([&] {
+                if (!setup_.many) open_cases({});
+                // Nobody works before all have started: the first touch of memory holds up the starting of a thread.
+                threads.start(setup_.plan.readers, [this](int reader) {
+                    start_.wait();
+                    failure_.guard([&] { read_pieces(reader); });
+                });
+                threads.start(setup_.plan.writers, [this](int writer) {
+                    start_.wait();
+                    failure_.guard([&] { write_parts(writer); });
+                });
+                if (setup_.many)
+                    threads.start(1, [this](int) {
+                        start_.wait();
+                        failure_.guard([&] { open_cases({setup_.timeline, "opener"}); });
+                    });
+                start_.open();
+                feed_cases();
+            });
+        }
+        failure_.rethrow();
+    }
+
+    void finish() {
+        for (const auto& [device, engine] : engines_) engine->finish();
+        pen_.time(Stage::release, 0, [&] { engines_.clear(); });
+    }
+
+private:
+    void stop() {
+        start_.open();
+        waiting_for_engine_ = false;
+        ring_.stop();
+        parts_.stop();
+        line_.stop([](const CaseOnItsWay& waiting) {
+            if (waiting.run.input != nullptr) waiting.run.input->give_up();
+        });
+        cases_.give_up();
+    }
+
+    // Does something for a case. What it throws is the case's failure, and ends the run only where no other case could
+    // be computed either.
+    template <class Work>
+    void guard(CaseOnItsWay& for_case, const Work& work) {
+        try {
+            work();
+        } catch (const Stopped&) {
+            throw;
+        } catch (...) {
+            line_.fail(for_case, std::current_exception());
+            ring_.abandon(for_case.number);
+            for_case.run.input->give_up();
+            if (breaks_the_run(std::current_exception())) throw;
+        }
+    }
+
+    // ---- Opening
+
+    void open_cases(const Pen& pen) {
+        for (int number = 0; line_.wait_for_room(); ++number) {
+            RunCase* const opened = cases_.next();
+            if (opened == nullptr) break;
+            add(std::make_unique<CaseOnItsWay>(*opened, number), pen);
+        }
+        line_.close();
+        ring_.close();
+    }
+
+    void add(std::unique_ptr<CaseOnItsWay> added, const Pen& pen) {
+        PiecesOfCase pieces = {0, 1, false};
+        if (!added->failed) {
+            CaseReader& input = *added->run.input;
+            added->problem = input.problem();
+            added->plan =
+                plan_staging(added->problem, input.random_access(), added->run.output->random_access(), setup_.limits);
+            added->domain.emplace(input.path(), added->problem, setup_.options.contract->domain);
+            const int64_t rows = added->plan.piece_rows;
+            pieces = {(added->problem.input_rows() + rows - 1) / rows, added->plan.ring_buffers,
+                      !input.random_access()};
+        }
+        ring_.add(pieces);
+        parts_.hold(added->number);
+        CaseOnItsWay& here = line_.add(std::move(added));
+        // The first one's by a writer, which has time before the engine is there.
+        if (here.number > 0 && !here.failed)
+            guard(here, [&] { pen.time(Stage::prepare, 0, [&] { reserve_output(here); }); });
+        end_if_done(here, end_of_case(here.number));
+    }
+
+    // Not for a pipe's header alone, which may claim anything.
+    static bool reserve_output(const CaseOnItsWay& of) {
+        const bool size_known = of.run.input->size_checked();
+        if (size_known) of.run.output->reserve(of.problem.output_bytes());
+        return size_known;
+    }
+
+    // ---- Reading
+
+    // A reader's error goes with its piece, so that of several flaws in a file always the same one is named.
+    void read_pieces(int reader) {
+        const Pen pen(setup_.timeline, "reader " + std::to_string(reader));
+        while (const std::optional<StagedPiece> staged = ring_.take()) {
+            try {
+                ring_.filled(*staged, read_piece(*staged, pen));
+            } catch (...) {
+                ring_.failed(*staged, std::current_exception());
+            }
+        }
+    }
+
+    Findings read_piece(const StagedPiece& staged, const Pen& pen) {
+        const int buffer = ring_.buffer_of(staged);
+        Engine* const used_before = copied_by_[static_cast<size_t>(buffer)];
+        if (used_before != nullptr) used_before->wait_until_copied(buffer);
+        const CaseOnItsWay& from = *line_.wait(staged.of);
+        float* data = memory_.ring_buffer(buffer, from.plan.piece_bytes);
+        const int64_t first = staged.piece * from.plan.piece_rows;
+        const int64_t rows = std::min(from.plan.piece_rows, from.problem.input_rows() - first);
+        const size_t bytes = static_cast<size_t>(rows) * from.problem.row_bytes();
+        pen.time(Stage::read, bytes, [&] { from.run.input->read_rows(first, rows, data); });
+        return pen.time(Stage::check, bytes, [&] { return from.domain->examine(first, rows, data); });
+    }
+
+    // ---- Feeding the engine
+
+    void feed_cases() {
+        for (int number = 0; CaseOnItsWay* const fed = line_.wait(number); ++number) {
+            if (!fed->failed) guard(*fed, [&] { begin(*fed); });
+            waiting_for_engine_ = false;
+            while (const std::optional<FilledPiece> filled = ring_.wait_filled(number)) {
+                if (!fed->failed) guard(*fed, [&] { feed(*fed, *filled); });
+                ring_.release(filled->staged);
+            }
+            if (!fed->failed) guard(*fed, [&] { fed->run.input->expect_end(); });
+            parts_.push(end_of_case(number));
+        }
+        parts_.close();
+    }
+
+    void begin(CaseOnItsWay& fed) {
+        const EngineRequest request = request_for(fed);
+        const EngineMaker chosen = setup_.choose_engine(request);
+        const auto all_fetched = [this] { parts_.wait_all_fetched(); };
+        const auto made = engines_.find(chosen.device);
+        // Slots are counted for one engine at a time.
+        if (made == engines_.end() || made->second.get() != fed_engine_) all_fetched();
+        if (made == engines_.end())
+            fed_engine_ = engines_.emplace(chosen.device, chosen.make(request)).first->second.get();
+        else {
+            fed_engine_ = made->second.get();
+            fed_engine_->begin(request.input, request.problem, all_fetched);
+        }
+        fed.engine = fed_engine_;
+        fed.run.engine = fed.engine->facts();
+        fed.first_slot = next_slot_ % fed.engine->slots();
+        case_in_slot_.resize(static_cast<size_t>(fed.engine->slots()), -1);
+    }
+
+    EngineRequest request_for(const CaseOnItsWay& fed) const {
+        return {fed.run.input->path(),
+                fed.problem,
+                setup_.many,
+                setup_.options,
+                memory_.data(),
+                memory_.bytes(),
+                setup_.plan.ring_buffers,
+                setup_.plan.writers,
+                setup_.timeline,
+                pen_};
+    }
+
+    // Cut where chunks end.
+    void feed(CaseOnItsWay& fed, const FilledPiece& filled) {
+        if (filled.error) std::rethrow_exception(filled.error);
+        fed.domain->join(filled.findings);
+        const int64_t first = filled.staged.piece * fed.plan.piece_rows;
+        const int64_t end = std::min(first + fed.plan.piece_rows, fed.problem.input_rows());
+        const int64_t chunk_rows = fed.engine->chunk_batches() * fed.problem.batch_input_rows();
+        const int buffer = ring_.buffer_of(filled.staged);
+        const float* data = memory_.ring_buffer(buffer, fed.plan.piece_bytes);
+        copied_by_[static_cast<size_t>(buffer)] = fed.engine;
+        for (int64_t row = first; row < end;) {
+            const int64_t chunk = row / chunk_rows;
+            const int64_t chunk_end = std::min((chunk + 1) * chunk_rows, fed.problem.input_rows());
+            const int64_t next = std::min(end, chunk_end);
+            const int slot = slot_of(fed, chunk);
+            wait_for_another_case(fed, slot);
+            fed.engine->copy_in(
+                {slot, row - chunk * chunk_rows, next - row, data + (row - first) * fed.problem.dim, buffer});
+            if (next == chunk_end) compute(fed, chunk);
+            row = next;
+        }
+    }
+
+    static int slot_of(const CaseOnItsWay& fed, int64_t chunk) {
+        return static_cast<int>((fed.first_slot + chunk) % fed.engine->slots());
+    }
+
+    // Rows of a case may lie where output of the case before is.
+    void wait_for_another_case(const CaseOnItsWay& fed, int slot) {
+        int& in_slot = case_in_slot_[static_cast<size_t>(slot)];
+        if (in_slot != fed.number) parts_.wait_fetched(slot);
+        in_slot = fed.number;
+    }
+
+    void compute(CaseOnItsWay& fed, int64_t chunk) {
+        Engine& engine = *fed.engine;
+        const int slot = slot_of(fed, chunk);
+        const int64_t first_batch = chunk * engine.chunk_batches();
+        const int64_t batches = std::min(engine.chunk_batches(), fed.problem.batches - first_batch);
+        const int64_t first_row = first_batch * fed.problem.batch_output_rows();
+        parts_.wait_fetched(slot);
+        next_slot_ = (slot + 1) % engine.slots();
+        for (int slice = 0; slice < engine.slices(); ++slice) {
+            engine.compute({slot, batches, slice});
+            const RowRange complete = engine.completes(batches, slice);
+            push_parts(fed, {slot, complete.first, first_row + complete.first, complete.rows, fed.number,
+                             !fed.run.output->random_access()});
+        }
+    }
+
+    void push_parts(const CaseOnItsWay& fed, const OutputPart& rows) {
+        OutputPart part = rows;
+        for (int64_t done = 0; done < rows.rows; done += fed.plan.part_rows) {
+            part.slot_row = rows.slot_row + done;
+            part.file_row = rows.file_row + done;
+            part.rows = std::min(fed.plan.part_rows, rows.rows - done);
+            parts_.push(part);
+        }
+    }
+
+    // ---- Writing
+
+    void write_parts(int writer) {
+        const Pen pen(setup_.timeline, "writer " + std::to_string(writer));
+        const size_t usual_bytes = setup_.plan.part_bytes;
+        float* const staging = memory_.writer_buffer(writer, usual_bytes);
+        touch(staging, std::min(usual_bytes, kMostTouched));
+        // By one of them; the others wait, or zeros might come after what was computed.
+        std::call_once(prepared_, [&] { failure_.guard([&] { prepare_first_output(staging, pen); }); });
+        while (const std::optional<OutputPart> part = parts_.pop()) {
+            CaseOnItsWay& of = *line_.wait(part->of);
+            if (part->rows > 0) write_part(of, *part, writer, pen);
+            end_if_done(of, *part);
+        }
+    }
+
+    void end_if_done(CaseOnItsWay& of, const OutputPart& part) {
+        if (parts_.done(part)) line_.end(of, [this](CaseOnItsWay& over) { cases_.settled(over.run); });
+    }
+
+    // While the engine is made there is nothing to write yet, but the output's pages can be made: writing over pages
+    // that are there is half again as fast.
+    void prepare_first_output(const float* zeros, const Pen& pen) {
+        CaseOnItsWay* const first = line_.wait(0);
+        if (first == nullptr || first->failed) return;
+        guard(*first, [&] { pen.time(Stage::prepare, 0, [&] { prepare_output(*first, zeros); }); });
+    }
+
+    void prepare_output(const CaseOnItsWay& of, const float* zeros) {
+        OutputFile& output = *of.run.output;
+        if (!reserve_output(of) || !output.random_access()) return;
+        const size_t most = std::min(of.problem.output_bytes(), kMostPrepared);
+        const size_t step = setup_.plan.part_bytes;
+        for (size_t at = 0; at < most && waiting_for_engine_; at += step)
+            output.write_at(at, zeros, std::min(step, most - at));
+    }
+
+    void write_part(CaseOnItsWay& of, const OutputPart& part, int writer, const Pen& pen) {
+        bool in_slot = true; // are its rows
+        if (!of.failed)
+            guard(of, [&] {
+                float* const staging = memory_.writer_buffer(writer, of.plan.part_bytes);
+                const float* data = of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer});
+                in_slot = data != staging;
+                if (!in_slot) parts_.fetched(part.slot);
+                write_rows(of, part, data, pen);
+            });
+        if (in_slot) parts_.fetched(part.slot);
+    }
+
+    static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const float* data, const Pen& pen) {
+        const size_t bytes = static_cast<size_t>(part.rows) * of.problem.row_bytes();
+        const auto offset = static_cast<uint64_t>(part.file_row) * of.problem.row_bytes();
+        pen.time(Stage::write, bytes, [&] {
+            if (of.run.checksum != nullptr) of.run.checksum->add(offset, data, bytes);
+            if (of.run.output->random_access())
+                of.run.output->write_at(offset, data, bytes);
+            else
+                of.run.output->write(data, bytes);
+        });
+    }
+
+    RunCases& cases_;
+    const ConveyorSetup setup_;
+    const Pen pen_; // of the calling thread
+    StagingMemory memory_;
+    CaseLine line_;
+    StagingRing ring_;
+    PartQueue parts_;
+    Gate start_;
+    FirstFailure failure_;
+    std::atomic<bool> waiting_for_engine_{true};
+    std::once_flag prepared_;
+    // By the thread that feeds the engine. Others see what they need of it once a buffer was released or a part was
+    // pushed, both of which come after.
+    std::map<std::string, std::unique_ptr<Engine>> engines_; // by device
+    std::vector<Engine*> copied_by_;                         // by staging buffer: who was last given what is in it
+    Engine* fed_engine_ = nullptr;
+    int next_slot_ = 0;
+    std::vector<int> case_in_slot_; // the number of the last one
+};
+
+Conveyor::Conveyor(RunCases& cases, ConveyorSetup setup)
+    : threads_(std::make_unique<Threads>(cases, std::move(setup))) {}
+Conveyor::~Conveyor() = default;
+void Conveyor::run() { threads_->run(); }
+void Conveyor::finish() { threads_->finish(); }
+
+} // namespace hw4

@@ -1,0 +1,34 @@
+// The cases of a run, as whoever runs them has them.
+#pragma once
+
+#include <exception>
+
+#include "src/io/case_file.h"
+#include "src/io/output_file.h"
+#include "src/run/engine.h"
+#include "src/run/output_checksum.h"
+
+namespace hw4 {
+
+struct RunCase {
+    CaseReader* input = nullptr;
+    OutputFile* output = nullptr;
+    OutputChecksum* checksum = nullptr; // given all that is written; null where nobody wants to know
+    std::exception_ptr failure;         // the first; set from the beginning where the case could not be opened
+    EngineFacts engine;                 // what computed it
+};
+
+class RunCases {
+public:
+    virtual ~RunCases() = default;
+
+    // The next one, which stays where it is until it is settled; null after the last. May wait for it, by a thread that
+    // does nothing else.
+    virtual RunCase* next() = 0;
+    // By another thread, when the run stops: a next() that waits returns null.
+    virtual void give_up() = 0;
+    // All of its output is written, or it has failed. In the order of the cases, one at a time, by any thread.
+    virtual void settled(RunCase& settled) = 0;
+};
+
+} // namespace hw4

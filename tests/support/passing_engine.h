@@ -1,0 +1,175 @@
+// An engine for tests of how rows get to it and away from it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/run/engine.h"
+
+namespace hw4::test {
+
+// What a test may spoil in an engine, by the number of the call; -1: nothing.
+struct Faults {
+    int begin = -1;
+    int copy_in = -1;
+    int wait = -1;
+    int compute = -1;
+    int fetch = -1;
+    std::function<void()> before_compute = [] {};
+    ExitCode code = ExitCode::internal;
+    bool case_fails = false; // one whose output is then not fetched
+};
+
+// How it cuts a case; no queries: a chunk at once.
+struct Cut {
+    int slots;
+    int64_t batches;
+    int64_t queries = 0;
+};
+
+// Where an engine leaves its output: in the slot, in the staging buffer, or by turns.
+enum class Leaves { in_slot, in_staging, by_turns };
+
+// Passes Q through as the output, from slots in host memory: whatever arrives in the wrong place shows. Like a GPU it
+// copies rows only later, when somebody waits for them, so that a staging buffer that is filled again too early shows
+// too; and it has a slot's input and output in the same memory for every case, as its sizes want it. It watches that a
+// slot is computed only after all its output was fetched, and that rows of another case come only after that.
+class PassingEngine : public Engine {
+public:
+    PassingEngine(const EngineRequest& request, const Cut& cut, const Faults& faults, Leaves leaves)
+        : cut_(cut), faults_(faults), leaves_(leaves), slots_(static_cast<size_t>(cut.slots)) {
+        plan(request.problem, [] {});
+    }
+
+    void begin(const std::string&, const Problem& problem, const std::function<void()>& all_fetched) override {
+        fail_if(faults_.begin, begins_++, "begin");
+        plan(problem, all_fetched);
+    }
+    EngineFacts facts() override { return {}; }
+
+    int slots() const override { return cut_.slots; }
+    int64_t chunk_batches() const override { return cut_.batches; }
+    int slices() const override { return static_cast<int>((problem_.queries + queries_ - 1) / queries_); }
+    RowRange completes(int64_t batches, int slice) const override {
+        const int64_t first = slice * queries_;
+        return {first, (batches - 1) * problem_.queries + std::min(queries_, problem_.queries - first)};
+    }
+
+    void copy_in(const RowsIn& rows) override {
+        fail_if(faults_.copy_in, copies_++, "copy_in");
+        Slot& to = slot(rows.slot);
+        if (to.computed_for != cases_) expect_fetched(rows.slot);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        to_copy_.push_back({rows, to.memory.data() + rows.first_row * problem_.dim, problem_.dim});
+    }
+    void wait_until_copied(int buffer) override {
+        fail_if(faults_.wait, waits_++, "wait");
+        copy_those([&](const RowsIn& rows) { return rows.buffer == buffer; });
+    }
+
+    void compute(const Work& work) override {
+        faults_.before_compute();
+        fail_if(faults_.compute, computes_++, "compute");
+        copy_those([&](const RowsIn& rows) { return rows.slot == work.slot; });
+        Slot& computed = slot(work.slot);
+        const int64_t first_query = work.slice * queries_;
+        const int64_t queries = std::min(queries_, problem_.queries - first_query);
+        if (work.slice == 0) {
+            expect_fetched(work.slot);
+            computed.computed_for = cases_;
+            computed.dim = problem_.dim;
+            computed.output = static_cast<size_t>(cut_.batches) * problem_.batch_input_floats();
+        }
+        computed.unfetched_rows += work.batches * queries;
+        for (int64_t b = 0; b < work.batches; ++b) {
+            const float* q = computed.memory.data() + (b * problem_.batch_input_rows() + first_query) * problem_.dim;
+            std::copy(q, q + queries * problem_.dim, computed.output_row(b * problem_.queries + first_query));
+        }
+    }
+
+    const float* fetch(const RowsOut& rows) override {
+        fail_if(faults_.fetch, fetches_++, "fetch");
+        Slot& from = slot(rows.slot);
+        const float* data = from.output_row(rows.first_row);
+        const bool in_slot = leaves_ == Leaves::in_slot || (leaves_ == Leaves::by_turns && rows.slot % 2 == 1);
+        if (!in_slot) std::copy(data, data + rows.rows * from.dim, rows.staging);
+        from.unfetched_rows -= rows.rows;
+        return in_slot ? data : rows.staging;
+    }
+
+    void finish() override {}
+
+private:
+    struct Slot {
+        std::vector<float> memory; // of the chunk's input, then of its output
+        int computed_for = 0;      // the case, by its number
+        int64_t dim = 0;
+        size_t output = 0;
+        std::atomic<int64_t> unfetched_rows{0};
+
+        float* output_row(int64_t row) { return memory.data() + output + row * dim; }
+    };
+    struct Copy {
+        RowsIn rows;
+        float* to;
+        int64_t dim;
+    };
+
+    void fail_if(int at, int call, const char* what) const {
+        if (call == at) throw Error(faults_.code, what);
+    }
+    Slot& slot(int index) { return slots_[static_cast<size_t>(index)]; }
+
+    void expect_fetched(int index) {
+        if (!faults_.case_fails) {
+            EXPECT_EQ(slot(index).unfetched_rows, 0) << "slot " << index;
+        }
+        slot(index).unfetched_rows = 0;
+    }
+
+    void plan(const Problem& problem, const std::function<void()>& all_fetched) {
+        const size_t floats =
+            static_cast<size_t>(cut_.batches) * (problem.batch_input_floats() + problem.batch_output_floats());
+        if (floats > slots_.front().memory.size()) {
+            all_fetched();
+            copy_those([](const RowsIn&) { return true; });
+            for (int i = 0; i < cut_.slots; ++i) {
+                expect_fetched(i);
+                slot(i).memory = std::vector<float>(floats);
+            }
+        }
+        problem_ = problem;
+        queries_ = cut_.queries > 0 ? cut_.queries : problem.queries;
+        ++cases_;
+    }
+
+    template <class Chosen>
+    void copy_those(const Chosen& chosen) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto rest = std::stable_partition(to_copy_.begin(), to_copy_.end(),
+                                                [&](const Copy& copy) { return chosen(copy.rows); });
+        for (auto copy = to_copy_.begin(); copy != rest; ++copy)
+            std::copy(copy->rows.from, copy->rows.from + copy->rows.rows * copy->dim, copy->to);
+        to_copy_.erase(to_copy_.begin(), rest);
+    }
+
+    const Cut cut_;
+    const Faults faults_;
+    const Leaves leaves_;
+    std::vector<Slot> slots_;
+    Problem problem_;
+    int64_t queries_ = 0;
+    int cases_ = 0; // begun so far
+    std::mutex mutex_;
+    std::vector<Copy> to_copy_;
+    std::atomic<int> begins_{0}, copies_{0}, waits_{0}, computes_{0}, fetches_{0};
+};
+
+} // namespace hw4::test

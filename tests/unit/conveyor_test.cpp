@@ -1,0 +1,439 @@
+#include "src/run/conveyor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <zlib.h>
+
+#include <atomic>
+#include <cmath>
+#include <deque>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include "src/base/file_descriptor.h"
+#include "src/cpu/engine.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/passing_engine.h"
+#include "tests/support/sleeping_threads.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Cut;
+using test::Failure;
+using test::failure_of;
+using test::Faults;
+using test::Leaves;
+using test::read_file;
+using test::write_file;
+
+constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
+
+struct Names {
+    std::string input;
+    std::string output;
+};
+
+// Opens each case when it is asked for, and keeps how each ended, in the order in which they were settled.
+class ListedCases : public RunCases {
+public:
+    ListedCases(std::vector<Names> list, InterruptGuard& interrupts)
+        : list_(std::move(list)), interrupts_(interrupts) {}
+
+    RunCase* next() override {
+        const size_t at = cases_.size();
+        if (at == list_.size() || !may_open(static_cast<int>(at))) return nullptr;
+        Opened& opened = cases_.emplace_back();
+        try {
+            opened.input = std::make_unique<CaseReader>(list_[at].input);
+            opened.output = std::make_unique<OutputFile>(list_[at].output, interrupts_);
+            opened.run.input = opened.input.get();
+            opened.run.output = opened.output.get();
+        } catch (const Error&) {
+            opened.run.failure = std::current_exception();
+        }
+        ++open;
+        return &opened.run;
+    }
+    void give_up() override { given_up = true; }
+
+    void settled(RunCase& of) override {
+        Failure failed;
+        if (of.failure) failed = failure_of([&] { std::rethrow_exception(of.failure); });
+        if (!of.failure) failed = failure_of([&] { of.output->commit(false); });
+        for (Opened& opened : cases_)
+            if (&opened.run == &of) opened.output.reset();
+        settled_.push_back(&of);
+        ends.push_back(failed);
+        --open;
+        ++over;
+    }
+
+    bool in_order() const {
+        auto next = cases_.begin();
+        for (const RunCase* of : settled_)
+            if (of != &next++->run) return false;
+        return true;
+    }
+
+    std::function<bool(int number)> may_open = [](int) { return true; };
+    std::vector<Failure> ends; // of those that are settled
+    std::atomic<int> open{0};
+    std::atomic<int> over{0};
+    std::atomic<bool> given_up{false};
+
+private:
+    struct Opened {
+        std::unique_ptr<CaseReader> input;
+        std::unique_ptr<OutputFile> output;
+        RunCase run;
+    };
+    std::vector<Names> list_;
+    InterruptGuard& interrupts_;
+    std::deque<Opened> cases_;
+    std::vector<const RunCase*> settled_;
+};
+
+std::string gzipped(const std::string& bytes) {
+    std::string packed(bytes.size() + 1000, '\0');
+    z_stream stream{};
+    EXPECT_EQ(deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    stream.avail_in = static_cast<uInt>(bytes.size());
+    stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+    stream.avail_out = static_cast<uInt>(packed.size());
+    EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    packed.resize(stream.total_out);
+    deflateEnd(&stream);
+    return packed;
+}
+
+class ConveyorRun : public ::testing::Test {
+protected:
+    static ChooseEngine passing(const Cut& cut, const Faults& faults = {}, Leaves leaves = Leaves::by_turns) {
+        return [=](const EngineRequest&) {
+            return EngineMaker{"passing", [=](const EngineRequest& request) {
+                                   return std::make_unique<test::PassingEngine>(request, cut, faults, leaves);
+                               }};
+        };
+    }
+
+    // The next case, of that shape, whose data counts on from case to case.
+    size_t add(int32_t batches, int32_t tokens, int32_t dim) {
+        std::string bytes = test::counting_case(batches, tokens, dim);
+        const auto first = static_cast<float>(1000 * wanted_.size());
+        std::memcpy(bytes.data() + 12, &first, sizeof first);
+        return add(bytes);
+    }
+    size_t add(const std::string& bytes) {
+        const std::string name = folder_ / std::to_string(wanted_.size());
+        write_file(name + ".in", bytes);
+        names_.push_back({name + ".in", name + ".out"});
+        wanted_.push_back(queries_of(bytes));
+        return wanted_.size() - 1;
+    }
+    void add_several() {
+        for (const auto& [batches, tokens, dim] : {std::array{20, 30, 33}, {1, 1, 1}, {300, 3, 5}, {7, 100, 8}})
+            add(batches, tokens, dim);
+    }
+
+    static std::string queries_of(const std::string& bytes) {
+        std::array<int32_t, 3> sizes{};
+        std::memcpy(sizes.data(), bytes.data(), sizeof sizes);
+        const Problem problem{sizes[0], sizes[1], sizes[2]};
+        std::string queries;
+        for (int64_t b = 0; b < problem.batches; ++b)
+            queries +=
+                bytes.substr(12 + static_cast<size_t>(b) * problem.batch_input_bytes(), problem.batch_output_bytes());
+        return queries;
+    }
+
+    // Which cases ended otherwise than well.
+    std::map<size_t, Failure> run(const ChooseEngine& choose, const StagingLimits& limits = kSmall) {
+        ListedCases cases(names_, interrupts_);
+        run(cases, choose, limits);
+        return failures_in(cases);
+    }
+    void run(ListedCases& cases, const ChooseEngine& choose, const StagingLimits& limits = kSmall) {
+        Conveyor conveyor(cases, {{}, limits, plan_for_any(limits), true, choose, nullptr});
+        conveyor.run();
+        conveyor.finish();
+        EXPECT_TRUE(cases.in_order());
+        EXPECT_EQ(cases.open, 0);
+    }
+
+    // Of the others the output is right.
+    std::map<size_t, Failure> failures_in(const ListedCases& cases) const {
+        std::map<size_t, Failure> failures;
+        EXPECT_EQ(cases.ends.size(), names_.size());
+        for (size_t i = 0; i < cases.ends.size(); ++i) {
+            if (cases.ends[i] == Failure{})
+                EXPECT_TRUE(read_file(names_[i].output) == wanted_[i]) << i;
+            else
+                failures[i] = cases.ends[i];
+        }
+        return failures;
+    }
+
+    const std::map<size_t, Failure> none_;
+    InterruptGuard interrupts_;
+    test::TemporaryFolder folder_;
+    std::vector<Names> names_;
+    std::vector<std::string> wanted_;
+};
+
+TEST_F(ConveyorRun, PutsEveryRowOfEveryCaseInItsPlace) {
+    // Batches of a few bytes, of about a staging buffer, of many; rows longer than a buffer; ever larger and smaller.
+    for (const auto& [batches, tokens, dim] : {std::array{1, 1, 1},
+                                               {300, 3, 5},
+                                               {1, 1, 1},
+                                               {20, 30, 33},
+                                               {3, 2, 3000},
+                                               {1, 500, 7},
+                                               {1, 2, 2},
+                                               {2, 1, 5000},
+                                               {7, 200, 8},
+                                               {100, 1, 1}})
+        add(batches, tokens, dim);
+    for (const int slots : {1, 2, 4})
+        for (const int64_t chunk : {1, 3, 64})
+            for (const Leaves leaves : {Leaves::in_slot, Leaves::in_staging})
+                EXPECT_EQ(run(passing({slots, chunk}, {}, leaves)), none_) << slots << " slots of " << chunk;
+    EXPECT_EQ(run(passing({2, 1, 3})), none_) << "in slices";
+}
+
+TEST_F(ConveyorRun, GivesTheReferenceBytesOnTheCpu) {
+    for (const Problem& problem : {Problem{12, 50, 20}, Problem{1, 3, 2}, Problem{2, 130, 33}, Problem{40, 9, 20}}) {
+        const AttentionCase test(problem, CaseKind::spread, 3);
+        add(test::header_bytes(static_cast<int32_t>(problem.batches), static_cast<int32_t>(problem.queries),
+                               static_cast<int32_t>(problem.dim)) +
+            test::bytes_of(test.qkv.data(), test.qkv.size()));
+        wanted_.back() = test::bytes_of(test.expected.data(), test.expected.size());
+    }
+    EXPECT_EQ(run([](const EngineRequest&) {
+                  return EngineMaker{"cpu", [](const EngineRequest& request) { return cpu::make_engine(request); }};
+              }),
+              none_);
+}
+
+TEST_F(ConveyorRun, TakesStreamsAmongOtherFiles) {
+    add_several();
+    for (const size_t i : {0u, 1u, 3u}) write_file(names_[i].input, gzipped(read_file(names_[i].input)));
+    EXPECT_EQ(run(passing({2, 3})), none_);
+}
+
+// Several writers are there, but one at a time writes to pipes.
+TEST_F(ConveyorRun, WritesToPipesInOrder) {
+    add_several();
+    const std::string pipe = folder_ / "pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    const FileDescriptor kept_open(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+    std::string both;
+    for (const size_t i : {0u, 2u}) {
+        names_[i].output = pipe;
+        both += wanted_[i];
+    }
+    ListedCases cases(names_, interrupts_);
+    auto done = std::async(std::launch::async, [&] { run(cases, passing({2, 3})); });
+    std::string read(both.size(), '\0');
+    for (size_t at = 0; at < read.size();) {
+        const ssize_t got = ::read(kept_open.get(), read.data() + at, read.size() - at);
+        ASSERT_GT(got, 0);
+        at += static_cast<size_t>(got);
+    }
+    done.get();
+    EXPECT_TRUE(read == both);
+    for (const Failure& end : cases.ends) EXPECT_EQ(end, Failure{});
+}
+
+TEST_F(ConveyorRun, NoCaseIsARunToo) { EXPECT_EQ(run(passing({1, 1})), none_); }
+
+TEST_F(ConveyorRun, MakesAnEngineOnceForAllItsCases) {
+    add_several();
+    add_several();
+    int made = 0;
+    int asked = 0;
+    EXPECT_EQ(run([&](const EngineRequest& first) {
+                  EngineMaker maker = passing({2, 3})(first);
+                  maker.device = asked++ % 3 == 1 ? "one" : "another";
+                  maker.make = [&made, make = maker.make](const EngineRequest& request) {
+                      ++made;
+                      return make(request);
+                  };
+                  return maker;
+              }),
+              none_);
+    EXPECT_EQ(asked, 8);
+    EXPECT_EQ(made, 2);
+}
+
+// ---- Failures of one case. The others are computed, wherever it stands.
+
+class OneFails : public ConveyorRun, public ::testing::WithParamInterface<size_t> {
+protected:
+    OneFails() {
+        add_several();
+        names_.pop_back();
+        wanted_.pop_back();
+    }
+    std::string& input() { return names_[GetParam()].input; }
+
+    static ChooseEngine engine(Faults faults = {}) {
+        faults.case_fails = true;
+        return passing({2, 3}, faults);
+    }
+
+    void expect_failure(const ChooseEngine& choose, ExitCode code, const std::string& message) {
+        for (int run_number = 0; run_number < 3; ++run_number) {
+            EXPECT_EQ(run(choose), (std::map<size_t, Failure>{{GetParam(), {code, message}}}));
+            for (const std::string& name : folder_.names()) EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
+        }
+    }
+};
+
+TEST_P(OneFails, ThatCannotBeOpened) {
+    input() += "x";
+    expect_failure(engine(), ExitCode::no_input, input() + ": cannot open: No such file or directory");
+}
+
+TEST_P(OneFails, OutsideTheDomain) {
+    std::string bytes = test::counting_case(40, 64, 16);
+    const float nan = NAN;
+    for (const int batch : {9, 39}) std::memcpy(bytes.data() + 12 + batch * 64 * 16 * 12, &nan, sizeof nan);
+    write_file(input(), bytes);
+    expect_failure(engine(), ExitCode::bad_data, input() + ": batch 9, Q, row 0, column 0: nan, need a finite number");
+}
+
+TEST_P(OneFails, ThatEndsEarly) {
+    write_file(input(), gzipped(test::counting_case(40, 64, 16).substr(0, 300000)));
+    expect_failure(engine(), ExitCode::bad_data,
+                   input() + ": expected 491532 bytes, got 300000: ends in batch 24, K, row 15");
+}
+
+TEST_P(OneFails, ThatCannotBeWritten) {
+    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+    write_file(input(), test::counting_case(40, 64, 16));
+    names_[GetParam()].output = "/dev/full";
+    expect_failure(engine(), ExitCode::io_error, "/dev/full: cannot write: No space left on device");
+}
+
+TEST_P(OneFails, ThatNoEngineTakes) {
+    int asked = 0;
+    const auto refuse_one = [&](const EngineRequest& request) {
+        if (request.input == input()) throw Error(ExitCode::bad_data, "no kernel");
+        ++asked;
+        return engine()(request);
+    };
+    expect_failure(refuse_one, ExitCode::bad_data, "no kernel");
+}
+
+TEST_P(OneFails, WhoseEngineHasNoMemory) {
+    // The engine is made for the first case, so that one it only begins to compute.
+    Faults faults;
+    faults.code = ExitCode::out_of_memory;
+    if (GetParam() == 0)
+        faults.compute = 0;
+    else
+        faults.begin = static_cast<int>(GetParam()) - 1;
+    expect_failure(engine(faults), ExitCode::out_of_memory, GetParam() == 0 ? "compute" : "begin");
+}
+
+INSTANTIATE_TEST_SUITE_P(Conveyor, OneFails, ::testing::Values(size_t{0}, size_t{1}, size_t{2}));
+
+// Parts of it are out, and their slots are not free, when it fails.
+TEST_F(ConveyorRun, ACaseMayFailInItsMiddle) {
+    add(20, 30, 33);
+    add(40, 64, 16);
+    add(7, 100, 8);
+    for (const int call : {8, 9, 12}) {
+        Faults faults;
+        faults.code = ExitCode::out_of_memory;
+        faults.case_fails = true;
+        for (int Faults::*const fault : {&Faults::copy_in, &Faults::compute, &Faults::fetch}) {
+            faults.*fault = call;
+            const std::map<size_t, Failure> failures = run(passing({2, 3}, faults));
+            EXPECT_EQ(failures.size(), 1u) << call;
+            faults.*fault = -1;
+        }
+    }
+}
+
+// ---- Failures of all.
+
+TEST_F(ConveyorRun, ABrokenEngineStopsTheRun) {
+    add_several();
+    for (const int call : {0, 5, 9}) {
+        Faults faults;
+        for (int Faults::*const fault : {&Faults::copy_in, &Faults::wait, &Faults::compute, &Faults::fetch}) {
+            faults.*fault = call;
+            ListedCases cases(names_, interrupts_);
+            EXPECT_EQ(failure_of([&] { run(cases, passing({2, 3}, faults)); }).code, ExitCode::internal);
+            EXPECT_LT(cases.ends.size(), names_.size());
+            for (const Failure& end : cases.ends) EXPECT_EQ(end, Failure{});
+            faults.*fault = -1;
+        }
+    }
+}
+
+TEST_F(ConveyorRun, ABrokenEngineDoesNotWaitForTheNextCase) {
+    add_several();
+    Faults faults;
+    faults.compute = 0;
+    ListedCases cases(names_, interrupts_);
+    cases.may_open = [&](int number) {
+        EXPECT_TRUE(number == 0 || test::soon([&] { return cases.given_up.load(); }));
+        return number == 0;
+    };
+    EXPECT_EQ(failure_of([&] { run(cases, passing({2, 3}, faults)); }), (Failure{ExitCode::internal, "compute"}));
+}
+
+// ---- Who waits for whom.
+
+// A program may write the next line only when it has seen the result of this one.
+TEST_F(ConveyorRun, ACaseIsSettledBeforeTheNextIsThere) {
+    add_several();
+    ListedCases cases(names_, interrupts_);
+    cases.may_open = [&](int number) { return test::soon([&] { return cases.over == number; }); };
+    run(cases, passing({2, 3}));
+    EXPECT_EQ(failures_in(cases), none_);
+}
+
+// Its input is a pipe, from which it is gone.
+TEST_F(ConveyorRun, TheNextCaseIsReadWhileThisOneIsComputed) {
+    add(1, 3, 4);
+    const size_t next = add(5, 30, 2); // fits a pipe
+    const std::string bytes = read_file(names_[next].input);
+    const std::string path = names_[next].input += ".pipe";
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    FileDescriptor other_end(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::write(other_end.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    Faults watch;
+    watch.before_compute = [&] {
+        EXPECT_TRUE(test::soon([&] {
+            int unread = -1;
+            return !other_end.valid() || (::ioctl(other_end.get(), FIONREAD, &unread) == 0 && unread == 0);
+        }));
+        other_end = FileDescriptor(); // the end of the file
+    };
+    EXPECT_EQ(run(passing({1, 8}, watch), {3, 2, 4096, 8 * 4096}), none_);
+}
+
+TEST_F(ConveyorRun, AFewCasesAreOpenAtATime) {
+    for (int i = 0; i < 30; ++i) add(1, 2, 3);
+    ListedCases cases(names_, interrupts_);
+    int most = 0;
+    cases.may_open = [&](int) {
+        most = std::max(most, cases.open.load() + 1);
+        return true;
+    };
+    run(cases, passing({2, 3}));
+    EXPECT_EQ(failures_in(cases), none_);
+    EXPECT_GT(most, 1);
+    EXPECT_LE(most, 8);
+}
+
+} // namespace
+} // namespace hw4
