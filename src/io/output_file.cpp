@@ -107,19 +107,22 @@ Place find_place(const std::string& path) {
     cannot_create(path, "cannot replace the file behind it, which is not at " + place.entry);
 }
 
+// Nothing where it is not there.
+std::optional<FileIdentity> directory_identity(const std::string& path) {
+    struct stat status {};
+    if (::stat(directory_of(path).c_str(), &status) == 0) return identity_of(status);
+    if (!is_missing(errno)) cannot_look_at_directory(path);
+    return std::nullopt;
+}
+
+std::string name_in_directory(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
 // Whether two names, with links followed, are one entry of one directory. The file need not be there; where the
 // directory is not, there is no entry, and OutputFile says so.
 bool same_entry(const std::string& a, const std::string& b) {
-    const auto name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
-    const auto directory = [](const std::string& path) -> std::optional<FileIdentity> {
-        struct stat status {};
-        if (::stat(directory_of(path).c_str(), &status) == 0) return identity_of(status);
-        if (!is_missing(errno)) cannot_look_at_directory(path);
-        return std::nullopt;
-    };
-    if (name(a) != name(b)) return false;
-    const auto directory_a = directory(a);
-    return directory_a && directory_a == directory(b);
+    if (name_in_directory(a) != name_in_directory(b)) return false;
+    const auto directory_a = directory_identity(a);
+    return directory_a && directory_a == directory_identity(b);
 }
 
 // What a file lets others do. Set-user-id and its kin are no part of it.
@@ -185,6 +188,13 @@ void refuse_same_output(const std::string& a, const std::string& b) {
     // replaces the file between two looks at it.
     if ((old_a && old_b && same_file(*old_a, *old_b)) || same_entry(behind_links(a), behind_links(b)))
         throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
+}
+
+std::optional<std::pair<FileIdentity, std::string>> entry_of_output(const std::string& path) {
+    const std::string entry = behind_links(path);
+    const auto directory = directory_identity(entry);
+    if (!directory) return std::nullopt;
+    return std::pair(*directory, name_in_directory(entry));
 }
 
 std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/file_descriptor.h"
@@ -26,6 +27,10 @@ void refuse_overwriting(const CaseReader& input, const std::string& output);
 
 // Throws Error (usage) when two outputs of a run would be one file.
 void refuse_same_output(const std::string& a, const std::string& b);
+
+// The directory and the name there that an output takes or replaces, with links followed; nothing where there is no
+// such directory. Throws Error (cannot_create).
+std::optional<std::pair<FileIdentity, std::string>> entry_of_output(const std::string& path);
 
 // The files that a run is about, which it must not take for what a killed one has left: the input, and what is there
 // under the names of all its outputs. Empty names stand for none.

@@ -1,0 +1,92 @@
+#include "src/io/files_of_run.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+using test::write_file;
+
+class FilesOfARun : public ::testing::Test {
+protected:
+    FilesOfARun() {
+        for (const char* name : {"a.in", "b.in"}) write_file(folder_ / name, "case");
+        files_.add_case(folder_ / "a.in", folder_ / "a.out");
+    }
+
+    Failure adding(const std::string& input, const std::string& output) {
+        return failure_of([&] { files_.add_case(folder_ / input, folder_ / output); });
+    }
+    Failure would_overwrite(const std::string& output) const {
+        return {ExitCode::usage, (folder_ / output) + ": would overwrite the output " + (folder_ / "a.out")};
+    }
+    Failure is_input(const std::string& output, const std::string& input) const {
+        return {ExitCode::usage, (folder_ / output) + ": output is the same file as input " + (folder_ / input)};
+    }
+    Failure is_output(const std::string& input) const {
+        return {ExitCode::usage, (folder_ / input) + ": input is the same file as output " + (folder_ / "a.out")};
+    }
+
+    test::TemporaryFolder folder_;
+    FilesOfRun files_;
+};
+
+TEST_F(FilesOfARun, MayHaveAnInputTwice) {
+    EXPECT_EQ(adding("b.in", "b.out"), Failure{});
+    EXPECT_EQ(adding("a.in", "c.out"), Failure{});
+}
+
+TEST_F(FilesOfARun, HaveNoOutputTwiceByWhateverName) {
+    EXPECT_EQ(adding("b.in", "a.out"), would_overwrite("a.out"));
+    EXPECT_EQ(adding("b.in", "./a.out"), would_overwrite("./a.out"));
+    std::filesystem::create_symlink("a.out", folder_ / "link");
+    EXPECT_EQ(adding("b.in", "link"), would_overwrite("link"));
+    EXPECT_EQ(failure_of([&] { files_.add_output(folder_ / "a.out"); }), would_overwrite("a.out"));
+    EXPECT_EQ(adding("b.in", "b.out"), Failure{}) << "a case that was refused is none";
+}
+
+TEST_F(FilesOfARun, HaveNoOutputThatIsAnInput) {
+    EXPECT_EQ(adding("b.in", "a.in"), is_input("a.in", "a.in"));
+    EXPECT_EQ(adding("b.in", "b.in"), is_input("b.in", "b.in"));
+    std::filesystem::create_hard_link(folder_ / "a.in", folder_ / "hard");
+    EXPECT_EQ(adding("b.in", "hard"), is_input("hard", "a.in"));
+}
+
+// Whether the output is there yet or not, or was replaced since.
+TEST_F(FilesOfARun, HaveNoInputThatIsAnOutput) {
+    EXPECT_EQ(adding("a.out", "b.out"), is_output("a.out"));
+    write_file(folder_ / "a.out", "result");
+    EXPECT_EQ(adding("a.out", "b.out"), is_output("a.out"));
+}
+
+TEST_F(FilesOfARun, HardLinksOfAnOldOutputAreOneFile) {
+    write_file(folder_ / "old.out", "old");
+    std::filesystem::create_hard_link(folder_ / "old.out", folder_ / "same.out");
+    EXPECT_EQ(adding("b.in", "old.out"), Failure{});
+    EXPECT_EQ(adding("b.in", "same.out").code, ExitCode::usage);
+}
+
+TEST_F(FilesOfARun, MayAllGoToADevice) {
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(failure_of([&] { files_.add_case(folder_ / "b.in", "/dev/null"); }), Failure{});
+}
+
+// Who opens them says what is wrong.
+TEST_F(FilesOfARun, NeedNotBeThere) {
+    EXPECT_EQ(adding("missing.in", "missing/b.out"), Failure{});
+    EXPECT_EQ(adding("missing.in", "missing/b.out"), Failure{});
+}
+
+TEST_F(FilesOfARun, AreKeptAsFarAsTheyAreThere) {
+    EXPECT_EQ(files_.kept().size(), 1u); // a.in
+    write_file(folder_ / "old.out", "old");
+    EXPECT_EQ(adding("b.in", "old.out"), Failure{});
+    EXPECT_EQ(files_.kept().size(), 3u);
+}
+
+} // namespace
+} // namespace hw4
