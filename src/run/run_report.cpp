@@ -1,9 +1,11 @@
 #include "src/run/run_report.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "src/base/json.h"
 #include "src/base/version.h"
+#include "src/problem/words.h"
 
 namespace hw4 {
 namespace {
@@ -26,9 +28,9 @@ double giga_per_second(const StageUse& use) {
     return use.seconds > 0 ? static_cast<double>(use.bytes) / use.seconds * 1e-9 : 0.0;
 }
 
-double tera_per_second(const Problem& problem, const RunFigures& figures) {
+double tera_per_second(double flops, const RunFigures& figures) {
     const double seconds = figures.stages[Stage::kernel].seconds;
-    return seconds > 0 ? problem.flops() / seconds * 1e-12 : 0.0;
+    return seconds > 0 ? flops / seconds * 1e-12 : 0.0;
 }
 
 std::string megabytes(size_t bytes) {
@@ -37,9 +39,7 @@ std::string megabytes(size_t bytes) {
     return text;
 }
 
-} // namespace
-
-std::string time_table(const RunReport& report, const RunFigures& figures) {
+std::string stage_lines(const RunFigures& figures) {
     std::string table;
     char line[128];
     for (int i = 0; i < kStages; ++i) {
@@ -54,60 +54,150 @@ std::string time_table(const RunReport& report, const RunFigures& figures) {
     }
     std::snprintf(line, sizeof line, "  %-9s %9.3f ms  %.2f stages at once\n", "total", figures.total_seconds * 1e3,
                   figures.stages.overlap);
+    return table + line;
+}
+
+std::string memory_line(const RunFigures& figures, size_t staging_bytes, size_t device_bytes) {
+    return "  memory: " + megabytes(figures.host_peak_bytes) + " on the host, of which " + megabytes(staging_bytes) +
+           " staging buffers; " + megabytes(device_bytes) + " on the GPU\n";
+}
+
+// The fields of an object, a line each.
+class JsonFields {
+public:
+    void add(const std::string& name, const std::string& value) {
+        text_ += (text_.empty() ? "  " : ",\n  ") + json_string(name) + ": " + value;
+    }
+    void add(const std::string& name, int64_t value) { add(name, std::to_string(value)); }
+    void add_size(const std::string& name, size_t value) { add(name, std::to_string(value)); }
+
+    std::string text() const { return "{\n" + text_ + "\n}"; }
+
+private:
+    std::string text_;
+};
+
+void add_contract(JsonFields& fields, const Problem& problem, const EngineFacts& engine) {
+    fields.add("operation", json_string(problem.operation->name));
+    fields.add("contract", json_string(engine.contract->name));
+    fields.add("revision", json_string(engine.contract->revision_of(*problem.operation)));
+}
+
+void add_problem(JsonFields& fields, const Problem& problem) {
+    fields.add("batches", problem.batches);
+    fields.add("heads", problem.heads);
+    fields.add("kv_heads", problem.kv_heads);
+    fields.add("queries", problem.queries);
+    fields.add("keys", problem.keys);
+    fields.add("dim", problem.dim);
+    fields.add("mask", json_string(name_of(problem.mask)));
+}
+
+void add_engine(JsonFields& fields, const EngineFacts& engine) {
+    fields.add("device", json_string(engine.device));
+    fields.add("device_name", json_string(engine.device_name));
+    fields.add("kernel", json_string(engine.kernel));
+    fields.add("streams", int64_t{engine.streams});
+    fields.add("copies", json_string(engine.copies));
+    fields.add("threads", int64_t{engine.threads});
+    fields.add("chunk_batches", engine.chunk_batches);
+    fields.add("queries_at_once", engine.queries_at_once);
+}
+
+// What a run of one case and one of many tell of themselves.
+void add_run(JsonFields& fields, const CasesReport& report, const RunFigures& figures) {
+    fields.add("readers", int64_t{report.readers});
+    fields.add("writers", int64_t{report.writers});
+    fields.add_size("staging_bytes", report.staging_bytes);
+    fields.add_size("device_peak_bytes", report.device_bytes);
+    fields.add_size("host_peak_bytes", figures.host_peak_bytes);
+    for (int i = 0; i < kStages; ++i) {
+        const std::string stage = name_of(stage_at(i));
+        const StageUse& use = figures.stages[stage_at(i)];
+        fields.add(stage + "_seconds", json_number(use.seconds));
+        if (!moves_bytes(stage_at(i))) continue;
+        fields.add_size(stage + "_bytes", use.bytes);
+        fields.add(stage + "_gb_per_second", json_number(giga_per_second(use)));
+    }
+    fields.add("overlap", json_number(figures.stages.overlap));
+    fields.add("total_seconds", json_number(figures.total_seconds));
+    fields.add("flop", json_number(report.flops));
+    fields.add("kernel_tflop_per_second", json_number(tera_per_second(report.flops, figures)));
+}
+
+} // namespace
+
+std::string time_table(const RunReport& report, const RunFigures& figures) {
     const EngineFacts& engine = report.engine;
-    return table + line + "  memory: " + megabytes(figures.host_peak_bytes) + " on the host, of which " +
-           megabytes(report.staging_bytes) + " staging buffers; " + megabytes(engine.device_bytes) + " on the GPU\n" +
-           "  on " + engine.device + " (" + engine.device_name + "), contract " +
+    return stage_lines(figures) + memory_line(figures, report.staging_bytes, engine.device_bytes) + "  on " +
+           engine.device + " (" + engine.device_name + "), contract " +
            engine.contract->revision_of(*report.problem.operation) + ", kernel " + engine.kernel + ", " +
            std::to_string(engine.chunk_batches) + " batches at a time\n";
 }
 
 std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures) {
-    std::string json = "{\n";
-    const auto field = [&](const std::string& name, const std::string& value, const char* end = ",\n") {
-        json += "  " + json_string(name) + ": " + value + end;
-    };
-    const EngineFacts& engine = report.engine;
-    const Problem& problem = report.problem;
-    field("hw4_version", json_string(kVersion));
-    field("operation", json_string(problem.operation->name));
-    field("contract", json_string(engine.contract->name));
-    field("revision", json_string(engine.contract->revision_of(*problem.operation)));
-    field("input", json_string(input));
-    field("batches", std::to_string(problem.batches));
-    field("heads", std::to_string(problem.heads));
-    field("kv_heads", std::to_string(problem.kv_heads));
-    field("queries", std::to_string(problem.queries));
-    field("keys", std::to_string(problem.keys));
-    field("dim", std::to_string(problem.dim));
-    field("mask", json_string(name_of(problem.mask)));
-    field("output_crc32", json_string(report.output_crc32));
-    field("device", json_string(engine.device));
-    field("device_name", json_string(engine.device_name));
-    field("kernel", json_string(engine.kernel));
-    field("streams", std::to_string(engine.streams));
-    field("copies", json_string(engine.copies));
-    field("threads", std::to_string(engine.threads));
-    field("readers", std::to_string(report.readers));
-    field("writers", std::to_string(report.writers));
-    field("chunk_batches", std::to_string(engine.chunk_batches));
-    field("queries_at_once", std::to_string(engine.queries_at_once));
-    field("staging_bytes", std::to_string(report.staging_bytes));
-    field("device_peak_bytes", std::to_string(engine.device_bytes));
-    field("host_peak_bytes", std::to_string(figures.host_peak_bytes));
-    for (int i = 0; i < kStages; ++i) {
-        const std::string stage = name_of(stage_at(i));
-        const StageUse& use = figures.stages[stage_at(i)];
-        field(stage + "_seconds", json_number(use.seconds));
-        if (!moves_bytes(stage_at(i))) continue;
-        field(stage + "_bytes", std::to_string(use.bytes));
-        field(stage + "_gb_per_second", json_number(giga_per_second(use)));
+    JsonFields fields;
+    fields.add("hw4_version", json_string(kVersion));
+    add_contract(fields, report.problem, report.engine);
+    fields.add("input", json_string(input));
+    add_problem(fields, report.problem);
+    fields.add("output_crc32", json_string(report.output_crc32));
+    add_engine(fields, report.engine);
+    add_run(fields,
+            {1, 0, report.problem.flops(), report.engine.device_bytes, report.readers, report.writers,
+             report.staging_bytes},
+            figures);
+    return fields.text() + "\n";
+}
+
+void CasesReport::add(const CaseReport& settled) {
+    ++cases;
+    if (settled.code != ExitCode::ok) {
+        ++failed;
+        return;
     }
-    field("overlap", json_number(figures.stages.overlap));
-    field("total_seconds", json_number(figures.total_seconds));
-    field("flop", json_number(problem.flops()));
-    field("kernel_tflop_per_second", json_number(tera_per_second(problem, figures)), "\n");
-    return json + "}\n";
+    flops += settled.problem.flops();
+    device_bytes = std::max(device_bytes, settled.engine.device_bytes);
+}
+
+std::string case_line(const CaseReport& settled) {
+    const auto [names, sizes] = sizes_of(settled.problem);
+    char seconds[64];
+    std::snprintf(seconds, sizeof seconds, "\tTime: %.3f seconds\n", settled.seconds);
+    return one_line(settled.input) + "\t" + names + ": " + sizes + seconds;
+}
+
+std::string time_table(const CasesReport& report, const RunFigures& figures) {
+    return stage_lines(figures) + memory_line(figures, report.staging_bytes, report.device_bytes) + "  " +
+           std::to_string(report.cases) + (report.cases == 1 ? " case, " : " cases, ") + std::to_string(report.failed) +
+           " failed\n";
+}
+
+std::string json_entry(const CaseReport& settled) {
+    JsonFields fields;
+    fields.add("input", json_string(settled.input));
+    fields.add("output", json_string(settled.output));
+    fields.add("exit_code", static_cast<int64_t>(settled.code));
+    fields.add("message", json_string(settled.message));
+    if (settled.code != ExitCode::ok) return fields.text();
+    fields.add("seconds", json_number(settled.seconds));
+    add_contract(fields, settled.problem, settled.engine);
+    add_problem(fields, settled.problem);
+    fields.add("output_crc32", json_string(settled.output_crc32));
+    add_engine(fields, settled.engine);
+    fields.add("flop", json_number(settled.problem.flops()));
+    return fields.text();
+}
+
+std::string json_text(const std::vector<std::string>& entries, const CasesReport& report, const RunFigures& figures) {
+    std::string list;
+    for (const std::string& entry : entries) list += (list.empty() ? "" : ", ") + entry;
+    JsonFields fields;
+    fields.add("hw4_version", json_string(kVersion));
+    fields.add("cases", "[" + list + "]");
+    fields.add("failed", report.failed);
+    add_run(fields, report, figures);
+    return fields.text() + "\n";
 }
 
 // The host and the GPU are two processes of the picture, their threads and streams its lines.

@@ -226,5 +226,88 @@ TEST(JsonText, EscapesOddFileNames) {
     EXPECT_EQ(input(""), R"("")");
 }
 
+// ---- Many cases
+
+CaseReport example_case(const std::string& input) {
+    const RunReport report = example();
+    CaseReport settled;
+    settled.input = input;
+    settled.output = "a.out";
+    settled.seconds = 0.0789;
+    settled.problem = report.problem;
+    settled.engine = report.engine;
+    settled.output_crc32 = report.output_crc32;
+    return settled;
+}
+
+CaseReport failed_case() {
+    CaseReport failed;
+    failed.input = "b.in";
+    failed.output = "b.out";
+    failed.code = ExitCode::no_input;
+    failed.message = "b.in: cannot open";
+    return failed;
+}
+
+CasesReport example_cases() {
+    CasesReport report;
+    report.add(example_case("a.in"));
+    report.add(failed_case());
+    CaseReport smaller = example_case("c.in");
+    smaller.engine.device_bytes = 5;
+    report.add(smaller);
+    report.readers = 8;
+    report.writers = 3;
+    report.staging_bytes = 48000000;
+    return report;
+}
+
+TEST(CaseLine, HasThreeFieldsWhateverTheName) {
+    EXPECT_EQ(case_line(example_case("a.in")), "a.in\t(B, N, d): (13600, 128, 32)\tTime: 0.079 seconds\n");
+    EXPECT_EQ(case_line(example_case("a\tb\n")), "a\\x09b\\x0a\t(B, N, d): (13600, 128, 32)\tTime: 0.079 seconds\n");
+}
+
+TEST(TimeTable, OfManyCasesCountsThem) {
+    const std::string table = time_table(example_cases(), figures());
+    EXPECT_EQ(table.substr(0, table.find("  memory")),
+              time_table(example(), figures()).substr(0, table.find("  memory")));
+    EXPECT_EQ(table.substr(table.find("  memory")),
+              "  memory: 123.5 MB on the host, of which 48.0 MB staging buffers; 170.0 MB on the GPU\n"
+              "  3 cases, 1 failed\n");
+}
+
+TEST(JsonEntry, TellsWhatACaseWas) {
+    const FlatJson json(json_entry(example_case("a.in")));
+    EXPECT_EQ(json["input"], "\"a.in\"");
+    EXPECT_EQ(json["output"], "\"a.out\"");
+    EXPECT_EQ(json["exit_code"], "0");
+    EXPECT_EQ(json["message"], "\"\"");
+    EXPECT_EQ(json["seconds"], "0.0789");
+    EXPECT_EQ(json["revision"], "\"f32.forward/1\"");
+    EXPECT_EQ(json["batches"], "13600");
+    EXPECT_EQ(json["output_crc32"], "\"0badc0de\"");
+    EXPECT_EQ(json["kernel"], "\"tiled\"");
+    EXPECT_EQ(json["flop"], "2.85212672e+10");
+}
+
+TEST(JsonEntry, TellsOfAFailureOnlyWhatIsKnown) {
+    const FlatJson json(json_entry(failed_case()));
+    EXPECT_EQ(json["input"], "\"b.in\"");
+    EXPECT_EQ(json["output"], "\"b.out\"");
+    EXPECT_EQ(json["exit_code"], "66");
+    EXPECT_EQ(json["message"], "\"b.in: cannot open\"");
+    EXPECT_EQ(json.size(), 4u);
+}
+
+TEST(JsonText, OfManyCasesHasTheirListAndTheRun) {
+    const std::string json = json_text({"{}", "{}"}, example_cases(), figures());
+    EXPECT_NE(json.find("\"cases\": [{}, {}],\n"), std::string::npos) << json;
+    EXPECT_NE(json.find("\"failed\": 1,\n"), std::string::npos);
+    EXPECT_NE(json.find("\"device_peak_bytes\": 170000000,\n"), std::string::npos);
+    EXPECT_NE(json.find("\"flop\": 5.70425344e+10,\n"), std::string::npos) << "of two";
+    EXPECT_NE(json_text(std::vector<std::string>(), CasesReport(), figures()).find("\"cases\": [],\n"),
+              std::string::npos);
+}
+
 } // namespace
 } // namespace hw4
