@@ -27,14 +27,21 @@ std::string version_line() {
     return "hw4 " + std::string(kVersion) + ", contracts" + revisions + ", " + gpu::build_description() + "\n";
 }
 
-void act(const Options& options) {
+ExitCode act(const Options& options) {
+    ExitCode code = ExitCode::ok;
     switch (options.action) {
     case Action::help: print(help_text()); break;
     case Action::version: print(version_line()); break;
     case Action::list_kernels: print(options.list_as_json ? list_json(inventory()) : list_text(inventory())); break;
-    case Action::run: run(options); break;
+    case Action::run:
+        if (options.many())
+            code = run_many(options);
+        else
+            run_one(options);
+        break;
     }
     flush_standard_output();
+    return code;
 }
 
 int fail(ExitCode code, const char* message) {
@@ -49,8 +56,7 @@ int fail(ExitCode code, const char* message) {
 int main(int argc, char** argv) {
     hw4::occupy_closed_streams();
     try {
-        hw4::act(hw4::parse_options(argc, argv));
-        return 0;
+        return static_cast<int>(hw4::act(hw4::parse_options(argc, argv)));
     } catch (const hw4::Error& error) {
         return hw4::fail(error.code(), error.what());
     } catch (const std::bad_alloc&) {

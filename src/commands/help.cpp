@@ -4,7 +4,8 @@ namespace hw4 {
 
 std::string help_text() {
     const std::string what =
-        "usage: hw4 [options] INPUT OUTPUT\n"
+        "usage: hw4 [options] INPUT OUTPUT [INPUT OUTPUT ...]\n"
+        "       hw4 [options] --pairs FILE\n"
         "       hw4 --list-kernels [--json]\n"
         "\n"
         "Attention, O = softmax(Q K^T / sqrt(d)) V, from file to file, on the GPU or the CPU, with the bytes of\n"
@@ -13,6 +14,7 @@ std::string help_text() {
         "  hw4 t28.in t28.out                    the GPU if there is one, otherwise the CPU\n"
         "  hw4 --device cpu --threads 4 a.in a.out\n"
         "  hw4 --time --json run.json a.in a.out\n"
+        "  hw4 a.in a.out b.in b.out             two cases, and one start of the GPU for both\n"
         "\n"
         "INPUT is little-endian: int32 B, N, d, then for each batch float32 Q, K, V of N x d each, row by row; or,\n"
         "with heads and two lengths, int32 -2, operation 0, mask 0, element 0, B, heads, key-value heads, N_q, N_k,\n"
@@ -23,6 +25,14 @@ std::string help_text() {
         "point of its own cannot be replaced: the complete result is copied into it at the end. Rights and access\n"
         "lists of an old OUTPUT are kept. Pipes and devices are written as they are; a file named as /dev/fd/N or\n"
         "/dev/stdout is replaced under its name.\n"
+        "\n"
+        "Of many cases each is read while the one before is computed and written, and each OUTPUT gets its name as\n"
+        "soon as it is complete. Then standard output has a line, in the order of the list: INPUT, a tab, the sizes,\n"
+        "a tab, \"Time: 0.079 seconds\", since the line before or, where that is later, since the case was there; at\n"
+        "the end one with the time of the run. A case that fails says so in one line on standard error, and the\n"
+        "others go on; the exit code is that of the first that failed. Only an internal error ends the run: of\n"
+        "every case after it that is known a line says so. An OUTPUT that is INPUT or OUTPUT of another case is\n"
+        "wrong usage: on the command line no case is computed then, in a list not that one.\n"
         "\n";
     std::string contract_lines;
     for (const Contract* contract : contracts())
@@ -42,8 +52,12 @@ std::string help_text() {
         "  --threads N             CPU threads, 1 to 1024, default: all processors\n"
         "  --time                  print how long each stage was busy, bytes and GB/s, memory\n"
         "  --json FILE             write the same as JSON to FILE, and the CRC-32 of OUTPUT, whose time\n"
-        "                          counts as writing\n"
+        "                          counts as writing; of many cases with a list \"cases\" of what each was, or of its\n"
+        "                          \"exit_code\" and \"message\"\n"
         "  --trace FILE            write when each thread and stream did what, for Perfetto or chrome://tracing\n"
+        "  --pairs FILE            many cases: a line of FILE, or of standard input where it is -, for each, taken as\n"
+        "                          soon as it is there: INPUT, blanks, OUTPUT; or, for names with blanks, INPUT, one\n"
+        "                          tab, OUTPUT. Empty lines and lines that begin with # are skipped\n"
         "  --sync                  return only when OUTPUT is safe on the disk\n"
         "  --help, --version\n"
         "\n";

@@ -56,6 +56,7 @@ enum Option : int {
     kTime,
     kJson,
     kTrace,
+    kPairs,
     kSync,
     kHelp,
     kVersionOption
@@ -72,10 +73,22 @@ constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContrac
                                {"time", no_argument, nullptr, kTime},
                                {"json", required_argument, nullptr, kJson},
                                {"trace", required_argument, nullptr, kTrace},
+                               {"pairs", required_argument, nullptr, kPairs},
                                {"sync", no_argument, nullptr, kSync},
                                {"help", no_argument, nullptr, kHelp},
                                {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
+
+// The words that are no options. A command, if there ever is one, would be the first of them: a file of that name is
+// ./NAME.
+std::vector<CaseNames> parse_cases(const std::vector<std::string>& names, const std::string& pairs) {
+    const std::string got = ", got " + std::to_string(names.size()) + (names.size() == 1 ? " name" : " names");
+    if (!pairs.empty() && !names.empty()) usage_error("--pairs '" + pairs + "' names all files" + got + " more");
+    if (pairs.empty() && (names.empty() || names.size() % 2 != 0)) usage_error("need INPUT and OUTPUT" + got);
+    std::vector<CaseNames> cases;
+    for (size_t i = 0; i < names.size(); i += 2) cases.push_back({names[i], names[i + 1]});
+    return cases;
+}
 
 [[noreturn]] void refuse_option(char** argv) {
     const std::string option = "option '" + refused_option(argv) + "'";
@@ -101,6 +114,7 @@ Options parse_options(int argc, char** argv) {
         case kTime: options.time = true; break;
         case kJson: options.json = parse_name("json", optarg); break;
         case kTrace: options.trace = parse_name("trace", optarg); break;
+        case kPairs: options.pairs = parse_name("pairs", optarg); break;
         case kSync: options.sync = true; break;
         case kHelp: options.action = Action::help; return options;
         case kVersionOption: options.action = Action::version; return options;
@@ -115,11 +129,7 @@ Options parse_options(int argc, char** argv) {
     if (options.action == Action::list_kernels && !options.json.empty())
         usage_error("--list-kernels writes to standard output: --json goes last, without a name");
     if (options.action != Action::run) return options;
-    const int names = argc - optind;
-    if (names != 2)
-        usage_error("need INPUT and OUTPUT, got " + std::to_string(names) + (names == 1 ? " name" : " names"));
-    options.input = argv[optind];
-    options.output = argv[optind + 1];
+    options.cases = parse_cases({argv + optind, argv + argc}, options.pairs);
     return options;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/run/engine.h"
 
@@ -10,6 +11,11 @@ namespace hw4 {
 enum class Action { run, help, version, list_kernels };
 enum class Device { automatic, gpu, cpu };
 
+struct CaseNames {
+    std::string input;
+    std::string output;
+};
+
 struct Options {
     Action action = Action::run;
     Device device = Device::automatic;
@@ -17,10 +23,13 @@ struct Options {
     bool time = false;
     bool sync = false;
     bool list_as_json = false;
-    std::string json;  // file name; empty: none
-    std::string trace; // likewise
-    std::string input;
-    std::string output;
+    std::string json;             // file name; empty: none
+    std::string trace;            // likewise
+    std::string pairs;            // likewise, of cases; - for standard input
+    std::vector<CaseNames> cases; // where there is no such file
+
+    // Whether there is more than one case, or might be.
+    bool many() const { return cases.size() != 1; }
 };
 
 // Throws Error (usage).

@@ -73,11 +73,18 @@ Parsed parsed(Words words) {
     }
 }
 
+Words names_of(const Options& options) {
+    Words names;
+    for (const CaseNames& of_case : options.cases) names.insert(names.end(), {of_case.input, of_case.output});
+    return names;
+}
+
 bool same(const Options& a, const Options& b) {
     return a.action == b.action && a.device == b.device && a.engine.contract == b.engine.contract &&
            a.engine.kernel == b.engine.kernel && a.engine.streams == b.engine.streams &&
            a.engine.copies == b.engine.copies && a.engine.threads == b.engine.threads && a.time == b.time &&
-           a.sync == b.sync && a.json == b.json && a.trace == b.trace && a.input == b.input && a.output == b.output;
+           a.sync == b.sync && a.json == b.json && a.trace == b.trace && a.pairs == b.pairs &&
+           names_of(a) == names_of(b);
 }
 
 bool same(const Parsed& a, const Parsed& b) {
@@ -97,7 +104,10 @@ Words written_out(const Options& options) {
     if (options.engine.threads != 0) words.insert(words.end(), {"--threads", std::to_string(options.engine.threads)});
     if (options.time) words.emplace_back("--time");
     if (options.sync) words.emplace_back("--sync");
-    words.insert(words.end(), {"--", options.input, options.output});
+    if (!options.pairs.empty()) words.push_back("--pairs=" + options.pairs);
+    words.emplace_back("--");
+    const Words names = names_of(options);
+    words.insert(words.end(), names.begin(), names.end());
     return words;
 }
 
@@ -106,7 +116,7 @@ void check_meaning(const Options& options, const Words& words) {
     expect(options.engine.streams >= 1 && options.engine.streams <= 16, "streams out of range");
     expect(options.engine.threads >= 0 && options.engine.threads <= 1024, "threads out of range");
     if (options.action != Action::run) return;
-    expect(given(options.input) && given(options.output), "names that nobody gave");
+    for (const std::string& name : names_of(options)) expect(given(name), "names that nobody gave");
     const Parsed again = parsed(written_out(options));
     expect(again.options.has_value() && same(*again.options, options), "written out they mean something else");
 }

@@ -50,7 +50,7 @@ STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "ch
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
 OPTIONS = ("contract", "arith", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json",
-           "trace", "sync", "help", "version")
+           "trace", "pairs", "sync", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
          "threshold", "digits", "normal:1", "stray:60", "sink:0", "low")
@@ -1371,6 +1371,213 @@ class ReportTest(CliTest):
                 done = run("hw4", *options, stdout=full)
                 self.assertEqual(done.returncode, IO_ERROR)
                 self.assert_one_message(done.stderr, None, r"standard output: No space left")
+
+
+class ManyCasesTest(CliTest):
+    """Several pairs on the command line, or in a list."""
+
+    def case(self, name, content):
+        """INPUT and OUTPUT."""
+        return self.file(content, f"{name}.in"), self.dir / f"{name}.out"
+
+    def several(self):
+        """Of different shapes, the first large enough to be written in parts."""
+        shapes = ((30, 128, 33), (2, 3, 4), (5, 77, 9), (1, 1, 1), (3, 256, 64))
+        return [self.case(name, generated(*shape).read_bytes()) for name, shape in zip("abcde", shapes)]
+
+    def pairs_file(self, text):
+        path = self.dir / "list"
+        path.write_text(text)
+        return path
+
+    def assert_computed(self, pairs):
+        for path, out in pairs:
+            self.assert_same_bytes(out.read_bytes(), by_seq(path))
+
+    def messages(self, done):
+        return [line for line in done.stderr.splitlines() if NOTE not in line]
+
+    def inputs_in(self, stdout):
+        """Those that standard output says are done."""
+        *lines, total = stdout.splitlines()
+        self.assertRegex(total, r"\ATime: \d+\.\d{3} seconds\Z")
+        fields = [line.split("\t") for line in lines]
+        for _, sizes, seconds in fields:
+            self.assertRegex(sizes, r"\A\(B, N, d\): \(\d+, \d+, \d+\)\Z")
+            self.assertRegex(seconds, r"\ATime: \d+\.\d{3} seconds\Z")
+        return [path for path, _, _ in fields]
+
+    def test_bytes_are_those_of_separate_runs(self):
+        pairs = self.several()
+        for options in ((), ("--threads", "1"), ("--contract", "fixed"), ("--sync",)):
+            with self.subTest(options):
+                done = hw4(*options, *itertools.chain(*pairs))
+                self.assertEqual((done.returncode, self.messages(done)), (OK, []))
+                self.assertEqual(self.inputs_in(done.stdout), [str(path) for path, _ in pairs])
+                for path, out in pairs:
+                    self.assert_same_bytes(out.read_bytes(), by_seq(path, "fixed" if "fixed" in options else "f32"))
+
+    def test_list_in_a_file(self):
+        pairs = self.several()
+        lines = [f"{path}  {out}" for path, out in pairs]
+        listed = self.pairs_file("\n".join(["# cases", *lines[:2], "", *lines[2:]]))
+        done = hw4("--pairs", listed)
+        self.assertEqual((done.returncode, self.messages(done)), (OK, []))
+        self.assert_computed(pairs)
+
+    def test_empty_list(self):
+        done = hw4("--pairs", self.pairs_file("# none\n"))
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        self.assertEqual(self.inputs_in(done.stdout), [])
+
+    def test_names_with_blanks(self):
+        pair = self.case("my case", counting(2, 3, 4))
+        done = hw4("--pairs", self.pairs_file("{}\t{}\n".format(*pair)))
+        self.assertEqual((done.returncode, self.messages(done)), (OK, []))
+        self.assert_computed([pair])
+
+    def test_a_line_is_taken_when_it_is_there(self):
+        """The next one is written only when the result of this one was seen."""
+        pairs = self.several()
+        process = self.start("--pairs", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True)
+        for path, out in pairs:
+            process.stdin.write(f"{path} {out}\n")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline().split("\t")[0], str(path))
+            self.assert_same_bytes(out.read_bytes(), by_seq(path))
+        process.stdin.write("nothing.in x.out\n")
+        process.stdin.flush()
+        wait_until(lambda: "nothing.in" in process.stderr.readline(), "the failure is told")
+        process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, NO_INPUT)
+
+    def test_the_first_failure_in_the_list_gives_the_exit_code(self):
+        good = self.several()
+        cannot_open = self.dir / "missing.in", self.dir / "missing.out"
+        bad = self.case("bad", counting(2, 3, 4)[:-1])
+        not_finite = self.case("nan", spoiled(40, 64, 16, 39, "V", 63, 15, math.nan))
+        no_folder = good[0][0], self.dir / "nowhere" / "x.out"
+        full = good[0][0], Path("/dev/full")
+        failures = {cannot_open: (NO_INPUT, r"missing\.in: cannot open"), bad: (BAD_DATA, r"bad\.in: expected"),
+                    not_finite: (BAD_DATA, r"nan\.in: batch 39, V, row 63"),
+                    no_folder: (CANNOT_CREATE, r"x\.out: cannot create"), full: (IO_ERROR, r"/dev/full: cannot write")}
+        for order in itertools.islice(itertools.permutations(failures), 0, None, 17):
+            with self.subTest([path.name for path, _ in order]):
+                pairs = [pair for both in zip(good, order) for pair in both]
+                for _, out in good:
+                    out.unlink(missing_ok=True)
+                done = hw4(*itertools.chain(*pairs))
+                self.assertEqual(done.returncode, failures[order[0]][0], done.stderr)
+                messages = self.messages(done)
+                self.assertEqual(len(messages), len(order), messages)
+                for message, pair in zip(messages, order):
+                    self.assertRegex(message, r"\Ahw4: .*" + failures[pair][1])
+                self.assertEqual(self.inputs_in(done.stdout), [str(path) for path, _ in good])
+                self.assert_computed(good)
+                self.assertEqual({path.name for path in self.dir.glob("*.out")}, {out.name for _, out in good})
+                self.assertEqual(self.temporaries(), [])
+
+    def test_a_failed_case_leaves_an_old_output(self):
+        pairs = [self.case("a", counting(2, 3, 4)), self.case("b", spoiled(2, 3, 4, 1, "Q", 0, 0, math.inf))]
+        pairs[1][1].write_bytes(OLD_OUTPUT)
+        self.assertEqual(hw4(*itertools.chain(*pairs)).returncode, BAD_DATA)
+        self.assertEqual(pairs[1][1].read_bytes(), OLD_OUTPUT)
+
+    def test_bad_lines(self):
+        pair = self.case("a", counting(2, 3, 4))
+        line = "{} {}".format(*pair)
+        done = hw4("--pairs", self.pairs_file(f"one-name\n{line}\na\tb\tc\n{line}\n"))
+        self.assertEqual(done.returncode, USAGE)
+        first, several_tabs, again = self.messages(done)
+        self.assertRegex(first, r"list:1: need INPUT and OUTPUT, got 1 name")
+        self.assertRegex(several_tabs, r"list:3: need one tab")
+        self.assertRegex(again, r"a\.out: would overwrite the output ")
+        self.assert_computed([pair])
+
+    def test_list_that_cannot_be_read(self):
+        self.assert_refused(NO_INPUT, r"missing: cannot open", "--pairs", self.dir / "missing")
+        self.assert_refused(IO_ERROR, r"cannot read: Is a directory", "--pairs", self.dir)
+
+    def test_usage(self):
+        (a, a_out), (b, b_out), *_ = self.several()
+        self.assert_refused(USAGE, r"need INPUT and OUTPUT, got 3 names", a, a_out, b)
+        self.assert_refused(USAGE, r"--pairs 'list' names all files, got 2 names more", "--pairs", "list", a, a_out)
+        self.assert_refused(USAGE, r"would overwrite the output", a, a_out, b, f"{self.dir}/./a.out")
+        self.assert_refused(USAGE, r"output is the same file as input", a, a_out, b, a)
+        self.assert_refused(USAGE, r"input is the same file as output", a, a_out, a_out, b_out)
+        for option in ("--json", "--trace"):
+            self.assert_refused(USAGE, r"would overwrite the output", option, b_out, a, a_out, b, b_out)
+            self.assert_refused(USAGE, r"same file as", option, a, a, a_out, b, b_out)
+
+    def test_json(self):
+        pairs = [*self.several()[:2], (self.dir / "missing.in", self.dir / "x.out")]
+        report = self.dir / "run.json"
+        done = hw4("--json", report, *itertools.chain(*pairs))
+        self.assertEqual(done.returncode, NO_INPUT)
+        told = json.loads(report.read_text())
+        self.assertEqual([(case["input"], case["output"], case["exit_code"]) for case in told["cases"]],
+                         [(str(path), str(out), code) for (path, out), code in zip(pairs, (OK, OK, NO_INPUT))])
+        for (_, out), case in zip(pairs[:2], told["cases"]):
+            self.assertEqual((case["message"], case["output_crc32"], case["device"]),
+                             ("", crc_of(out.read_bytes()), "cpu"))
+        self.assertEqual(told["cases"][2], {"input": str(pairs[2][0]), "output": str(pairs[2][1]),
+                                            "exit_code": NO_INPUT, "message": self.messages(done)[0][len("hw4: "):]})
+        self.assertEqual(told["failed"], 1)
+        self.assertEqual(told["write_bytes"], sum(out.stat().st_size for _, out in pairs[:2]))
+        self.assertLessEqual(sum(case["seconds"] for case in told["cases"][:2]), told["total_seconds"])
+        # A list of one case is a list.
+        self.assertEqual(hw4("--json", report, "--pairs", self.pairs_file("{} {}".format(*pairs[0]))).returncode, OK)
+        self.assertEqual([case["input"] for case in json.loads(report.read_text())["cases"]], [str(pairs[0][0])])
+
+    def test_time_and_trace_are_of_the_run(self):
+        pairs = self.several()
+        trace = self.dir / "run.trace"
+        done = hw4("--time", "--trace", trace, *itertools.chain(*pairs))
+        self.assertRegex(done.stdout, r"\n  total .* stages at once\n  memory: .*\n  5 cases, 0 failed\n\Z")
+        events = json.loads(trace.read_text())["traceEvents"]
+        tracks = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
+        self.assertEqual(len(tracks), len(set(tracks)))
+        self.assertIn("opener", tracks)
+        self.assertEqual(sum(e["args"]["bytes"] for e in events if e["name"] == "write"),
+                         sum(out.stat().st_size for _, out in pairs))
+
+    def test_an_output_on_standard_output_is_alone_there(self):
+        (a, _), (b, b_out), *_ = self.several()
+        process = self.start(a, "/dev/stdout", b, b_out, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assert_same_bytes(process.communicate(timeout=PATIENCE)[0], by_seq(a))
+        self.assert_computed([(b, b_out)])
+
+    def test_interrupted(self):
+        """What is complete stays, of what is not nothing does."""
+        first = self.case("a", counting(2, 3, 4))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number.name):
+                first[1].unlink(missing_ok=True)
+                listed = self.fifo(f"list{number}")
+                process = self.start("--pairs", listed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                never_sent = self.fifo(f"second{number}")
+                with process.stdout, open(listed, "w") as lines:
+                    lines.write("{} {}\n".format(*first))
+                    lines.write(f"{never_sent} {self.dir / 'b.out'}\n")
+                    lines.flush()
+                    self.assertEqual(process.stdout.readline().split("\t")[0], str(first[0]))
+                    with open(never_sent, "wb", buffering=0) as data:
+                        data.write(header(2, 3, 4))
+                        wait_until(lambda: self.temporaries() or process.poll() is not None, "b.out is begun")
+                        process.send_signal(number)
+                        self.assertEqual(process.wait(PATIENCE), 128 + number)
+                self.assert_computed([first])
+                self.assertEqual(self.temporaries(), [])
+                self.assertFalse((self.dir / "b.out").exists())
+
+    def test_a_full_standard_output_is_an_error_but_the_results_are_kept(self):
+        pairs = self.several()
+        with open("/dev/full", "wb") as full:
+            done = hw4(*itertools.chain(*pairs), stdout=full)
+        self.assertEqual(done.returncode, IO_ERROR)
+        self.assertRegex(self.messages(done)[-1], r"cannot write to standard output")
+        self.assert_computed(pairs)
 
 
 class UsageTest(CliTest):

@@ -17,6 +17,12 @@ Options parse(Words words) {
     return parse_options(static_cast<int>(words.size()), argv.data());
 }
 
+Words names_of(const Options& options) {
+    Words names;
+    for (const CaseNames& of_case : options.cases) names.insert(names.end(), {of_case.input, of_case.output});
+    return names;
+}
+
 class CommandLine : public ::testing::Test {
 protected:
     // With it set, getopt_long would end the options at the first name.
@@ -41,8 +47,9 @@ TEST_F(CommandLine, Defaults) {
     EXPECT_FALSE(options.sync);
     EXPECT_EQ(options.json, "");
     EXPECT_EQ(options.trace, "");
-    EXPECT_EQ(options.input, "in");
-    EXPECT_EQ(options.output, "out");
+    EXPECT_EQ(options.pairs, "");
+    EXPECT_FALSE(options.many());
+    EXPECT_EQ(names_of(options), (Words{"in", "out"}));
 }
 
 TEST_F(CommandLine, EveryOption) {
@@ -60,8 +67,7 @@ TEST_F(CommandLine, EveryOption) {
     EXPECT_EQ(options.json, "run.json");
     EXPECT_EQ(options.trace, "run.trace");
     EXPECT_TRUE(options.sync);
-    EXPECT_EQ(options.input, "in");
-    EXPECT_EQ(options.output, "out");
+    EXPECT_EQ(names_of(options), (Words{"in", "out"}));
 }
 
 TEST_F(CommandLine, Devices) {
@@ -112,7 +118,7 @@ TEST_F(CommandLine, Counts) {
 }
 
 TEST_F(CommandLine, AnEmptyNameIsNotNone) {
-    for (const std::string option : {"--kernel", "--json", "--trace"})
+    for (const std::string option : {"--kernel", "--json", "--trace", "--pairs"})
         EXPECT_EQ(failure({option, "", "in", "out"}), wrong(option + " '': need a name"));
 }
 
@@ -124,17 +130,15 @@ TEST_F(CommandLine, OptionsMayStandAfterTheNames) {
     const Options options = parse({"in", "--time", "out", "--threads", "3"});
     EXPECT_TRUE(options.time);
     EXPECT_EQ(options.engine.threads, 3);
-    EXPECT_EQ(options.input, "in");
-    EXPECT_EQ(options.output, "out");
+    EXPECT_EQ(names_of(options), (Words{"in", "out"}));
 }
 
 TEST_F(CommandLine, NamesAfterTwoDashesAreTakenAsTheyAre) {
     const Options options = parse({"--time", "--", "--in", "--help"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_TRUE(options.time);
-    EXPECT_EQ(options.input, "--in");
-    EXPECT_EQ(options.output, "--help");
-    EXPECT_EQ(parse({"-", "out"}).input, "-"); // one dash alone is a name too
+    EXPECT_EQ(names_of(options), (Words{"--in", "--help"}));
+    EXPECT_EQ(names_of(parse({"-", "out"})), (Words{"-", "out"})); // one dash alone is a name too
 }
 
 TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
@@ -160,7 +164,7 @@ TEST_F(CommandLine, NamesTheUnknownLetter) {
 
 TEST_F(CommandLine, NamesTheOptionWithoutItsValue) {
     for (const std::string name :
-         {"--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace"})
+         {"--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json", "--trace", "--pairs"})
         EXPECT_EQ(failure({"in", "out", name}), wrong("option '" + name + "' needs a value"));
 }
 
@@ -175,6 +179,21 @@ TEST_F(CommandLine, NeedsTwoNames) {
     EXPECT_EQ(failure({"in", "--time"}), wrong("need INPUT and OUTPUT, got 1 name"));
     EXPECT_EQ(failure({"in", "out", "more"}), wrong("need INPUT and OUTPUT, got 3 names"));
     EXPECT_EQ(failure({"--", "in"}), wrong("need INPUT and OUTPUT, got 1 name"));
+}
+
+TEST_F(CommandLine, NamesComeInPairs) {
+    const Options options = parse({"a", "b", "--time", "c", "d", "e", "f"});
+    EXPECT_EQ(names_of(options), (Words{"a", "b", "c", "d", "e", "f"}));
+    EXPECT_TRUE(options.many());
+    EXPECT_EQ(failure({"a", "b", "c", "d", "e"}), wrong("need INPUT and OUTPUT, got 5 names"));
+}
+
+TEST_F(CommandLine, PairsStandInAFileOrOnTheCommandLine) {
+    const Options options = parse({"--pairs", "-"});
+    EXPECT_EQ(options.pairs, "-");
+    EXPECT_EQ(names_of(options), Words{});
+    EXPECT_TRUE(options.many());
+    EXPECT_EQ(failure({"--pairs", "list", "in", "out"}), wrong("--pairs 'list' names all files, got 2 names more"));
 }
 
 TEST_F(CommandLine, HelpVersionAndKernelsNeedNoNames) {
@@ -193,8 +212,9 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
     const std::string help = help_text();
-    for (const char* option : {"--contract", "--arith", "--device", "--kernel", "--list-kernels", "--streams",
-                               "--copies", "--threads", "--time", "--json", "--trace", "--sync", "--help", "--version"})
+    for (const char* option :
+         {"--contract", "--arith", "--device", "--kernel", "--list-kernels", "--streams", "--copies", "--threads",
+          "--time", "--json", "--trace", "--pairs", "--sync", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,

@@ -1,0 +1,77 @@
+#include "src/commands/engine_choice.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/cpu/engine.h"
+
+namespace hw4 {
+namespace {
+
+std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const std::string& name) {
+    for (const KernelInfo& kernel : list)
+        if (kernel.name == name) return kernel;
+    return std::nullopt;
+}
+
+// A kernel named on the command line settles the engine.
+Device device_of_kernel(const std::string& name, Device asked, const Contract& contract) {
+    const std::optional<KernelInfo> on_gpu = find_kernel(gpu::kernel_list(), name);
+    const std::optional<KernelInfo> kernel = on_gpu ? on_gpu : find_kernel(cpu::kernel_list(), name);
+    if (!kernel) throw Error(ExitCode::usage, "no kernel '" + name + "'; --list-kernels names them");
+    refuse_other_contract(name, *kernel->under, contract);
+    const Device needed = on_gpu ? Device::gpu : Device::cpu;
+    if (asked != Device::automatic && asked != needed)
+        throw Error(ExitCode::usage, "kernel '" + name + "' is a " + (on_gpu ? "GPU" : "CPU") +
+                                         " kernel, but --device asks for the other");
+    return needed;
+}
+
+} // namespace
+
+EngineChoice::EngineChoice(const Options& options)
+    : device_(options.engine.kernel.empty()
+                  ? options.device
+                  : device_of_kernel(options.engine.kernel, options.device, *options.engine.contract)) {}
+
+EngineMaker EngineChoice::operator()(const EngineRequest& request) {
+    if (takes_gpu(request)) return {"gpu", gpu::make_engine};
+    return {"cpu", [](const EngineRequest& first) { return cpu::make_engine(first); }};
+}
+
+const gpu::Unusable& EngineChoice::no_gpu(const Pen& pen) {
+    if (!no_gpu_) no_gpu_ = gpu::unusable(pen);
+    return *no_gpu_;
+}
+
+bool EngineChoice::takes_gpu(const EngineRequest& request) {
+    if (device_ == Device::cpu) return false;
+    const gpu::Unusable& unusable = no_gpu(request.pen);
+    const auto no_kernel_named = [&](const std::string& name) {
+        return gpu::unsupported_reason(request.problem, name, *request.options.contract);
+    };
+    const std::string& asked = request.options.kernel;
+    const std::string no_kernel = unusable.reason.empty() ? no_kernel_named(asked) : "";
+    if (unusable.reason.empty() && no_kernel.empty()) return true;
+    if (device_ == Device::gpu && !unusable.reason.empty())
+        throw Error(unusable.code, "no usable GPU: " + unusable.reason);
+    if (device_ == Device::gpu) {
+        const bool another = !asked.empty() && no_kernel_named("").empty();
+        const char* way_out = another ? "; without --kernel another is taken" : "; --device cpu can";
+        throw Error(ExitCode::bad_data, request.input + ": " + no_kernel + way_out);
+    }
+    remark_cpu(request, no_kernel);
+    return false;
+}
+
+void EngineChoice::remark_cpu(const EngineRequest& request, const std::string& no_kernel) {
+    const std::string of_case = request.more_follow && !no_kernel.empty() ? one_line(request.input) + ": " : "";
+    if (no_kernel.empty() && remarked_no_gpu_) return;
+    remarked_no_gpu_ = remarked_no_gpu_ || no_kernel.empty();
+    std::fprintf(stderr, "hw4: %susing the CPU: %s\n", of_case.c_str(),
+                 (no_kernel.empty() ? no_gpu_->reason : no_kernel).c_str());
+}
+
+} // namespace hw4

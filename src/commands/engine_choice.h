@@ -1,0 +1,33 @@
+// Whether the GPU or the CPU computes a case.
+#pragma once
+
+#include <optional>
+
+#include "src/commands/options.h"
+#include "src/gpu/engine.h"
+#include "src/run/conveyor.h"
+
+namespace hw4 {
+
+class EngineChoice {
+public:
+    // Throws Error (usage) for a kernel that there is not, or that is not what else was asked for.
+    explicit EngineChoice(const Options& options);
+
+    bool may_be_gpu() const { return device_ != Device::cpu; }
+
+    // Says so on stderr where it was left to choose and the CPU has to compute, once for all cases where the reason is
+    // not the case. The first call may make the GPU's context. Throws Error.
+    EngineMaker operator()(const EngineRequest& request);
+
+private:
+    bool takes_gpu(const EngineRequest& request);
+    const gpu::Unusable& no_gpu(const Pen& pen);
+    void remark_cpu(const EngineRequest& request, const std::string& no_kernel);
+
+    Device device_;
+    std::optional<gpu::Unusable> no_gpu_; // once it was asked
+    bool remarked_no_gpu_ = false;
+};
+
+} // namespace hw4

@@ -1,0 +1,74 @@
+// Which cases a run has: the names on the command line, or the lines of --pairs.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/file_descriptor.h"
+#include "src/commands/options.h"
+
+namespace hw4 {
+
+struct ListedPair {
+    CaseNames names;
+    std::exception_ptr flaw; // why the line that was to have them has none
+};
+
+class PairList {
+public:
+    virtual ~PairList() = default;
+
+    // The next one, as soon as it is there; none after the last.
+    virtual std::optional<ListedPair> next() = 0;
+    // By another thread: from then on next() takes what is there, but waits for nothing.
+    virtual void give_up() = 0;
+};
+
+class NamedPairs : public PairList {
+public:
+    explicit NamedPairs(std::vector<CaseNames> cases) : cases_(std::move(cases)) {}
+
+    std::optional<ListedPair> next() override {
+        if (next_ == cases_.size()) return std::nullopt;
+        return ListedPair{cases_[next_++], nullptr};
+    }
+    void give_up() override {}
+
+private:
+    std::vector<CaseNames> cases_;
+    size_t next_ = 0;
+};
+
+// A line is INPUT and OUTPUT with blanks between them. Names with blanks in them: a line with a tab is split there, and
+// nowhere else. Lines that are empty or begin with # have none.
+class PairLines : public PairList {
+public:
+    // `path` - is standard input. Throws Error (no_input).
+    explicit PairLines(const std::string& path);
+
+    std::optional<ListedPair> next() override;
+    void give_up() override { given_up_ = true; }
+
+private:
+    std::optional<std::string> next_line();
+    bool read_more();
+    bool wait_for_data() const;
+    std::string place() const { return path_ + ":" + std::to_string(line_); }
+
+    std::string path_; // for messages
+    FileDescriptor opened_;
+    int fd_;
+    std::string read_; // and not yet taken
+    bool ended_ = false;
+    int64_t line_ = 0; // the number of the one taken last
+    std::atomic<bool> given_up_{false};
+};
+
+// The names in a line; nothing where it is to have none. Throws Error (usage), which begins with `place`.
+std::optional<CaseNames> pair_in(const std::string& line, const std::string& place);
+
+} // namespace hw4
