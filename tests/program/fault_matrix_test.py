@@ -468,6 +468,70 @@ class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
             self.sweep_all(way, least=0)
 
 
+class ManyCasesMatrixTest(Matrix):
+    """Of three cases in one run. One fault is one case's; only where memory or a thread is missing it may be all's."""
+
+    def setUp(self):
+        super().setUp()
+        self.names = ("a", "b", "c")
+        for name in self.names:
+            self.file(self.content, f"{name}.in")
+
+    def outputs(self):
+        return [self.dir / f"{name}.out" for name in self.names]
+
+    def run_faulty(self, row, number, *options):
+        for out in self.outputs():
+            out.write_bytes(OLD_OUTPUT)
+        self.fired.unlink(missing_ok=True)
+        pairs = [self.dir / f"{name}.{end}" for name in self.names for end in ("in", "out")]
+        done = self.start_shim("hw4", row, number, *options, *pairs, stdin=subprocess.DEVNULL)
+        messages = [line for line in done.stderr.decode().splitlines() if NOTE not in line]
+        whole = [out.read_bytes() == self.want["f32"] for out in self.outputs()]
+        for out, is_whole in zip(self.outputs(), whole):
+            self.assertTrue(is_whole or out.read_bytes() == OLD_OUTPUT, f"{out} is neither the old one nor whole")
+        self.assertEqual(self.temporaries(), [])
+        self.assertEqual(done.returncode == OK, messages == [], messages)
+        return done.returncode, messages, whole
+
+    def test_one_fault_is_one_cases(self):
+        rows = {row.call: row for row in reversed(FILE_ROWS) if row.ends != (OK,) and isinstance(row.how, int)}
+        for call in ("open", "pread", "pwrite", "fallocate", "rename", "fstat"):
+            failed = set()
+            for number in self.each_number():
+                with self.subTest(call, number=number):
+                    code, messages, whole = self.run_faulty(rows[call], number)
+                    if code != OK:
+                        with count.fault():
+                            self.assertEqual(len(messages), 1)
+                            self.assertRegex(messages[0], rows[call].says.replace("case", "[abc]"))
+                            self.assertEqual(whole.count(False), 1)
+                        failed.add(whole.index(False))
+            # Reading and writing go on side by side; the others are in the order of the list.
+            self.assertTrue(failed == {0, 1, 2} if call in ("open", "rename") else failed, call)
+
+    def test_memory(self):
+        for row in MEMORY_ROWS:
+            codes = set()
+            step = 1 if SOAK or row.call == "mmap" else 41
+            for number in itertools.count(1, step):
+                with self.subTest(row.call, stays=row.stays, number=number), count.fault():
+                    code, messages, _ = self.run_faulty(row, number)
+                    self.assertIn(code, (OK, NO_MEMORY), messages)
+                    codes.add(code)
+                if not self.fired.exists():
+                    break
+            self.assertEqual(codes, {OK, NO_MEMORY})
+
+    def test_threads(self):
+        for stays in (False, True):
+            for number in self.each_number():
+                with self.subTest(stays=stays, number=number), count.fault():
+                    code, messages, whole = self.run_faulty(THREAD_ROW._replace(stays=stays), number, "--threads", "2")
+                    self.assertIn(code, (OK, NO_MEMORY), messages)
+                    self.assertEqual(code == OK, all(whole))
+
+
 class SweepTest(unittest.TestCase):
     def test_no_call_is_left_out(self):
         self.assertEqual(set().union(*CALLS.values(), {"poll"}), {row.call for row in (*FILE_ROWS, *MEMORY_ROWS)})
