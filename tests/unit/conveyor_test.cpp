@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cmath>
-#include <deque>
 #include <future>
 #include <map>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/cpu/engine.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/listed_cases.h"
 #include "tests/support/passing_engine.h"
 #include "tests/support/sleeping_threads.h"
 #include "tests/support/temporary_folder.h"
@@ -27,75 +27,11 @@ using test::Failure;
 using test::failure_of;
 using test::Faults;
 using test::Leaves;
+using test::ListedCases;
 using test::read_file;
 using test::write_file;
 
 constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
-
-struct Names {
-    std::string input;
-    std::string output;
-};
-
-// Opens each case when it is asked for, and keeps how each ended, in the order in which they were settled.
-class ListedCases : public RunCases {
-public:
-    ListedCases(std::vector<Names> list, InterruptGuard& interrupts)
-        : list_(std::move(list)), interrupts_(interrupts) {}
-
-    RunCase* next() override {
-        const size_t at = cases_.size();
-        if (at == list_.size() || !may_open(static_cast<int>(at))) return nullptr;
-        Opened& opened = cases_.emplace_back();
-        try {
-            opened.input = std::make_unique<CaseReader>(list_[at].input);
-            opened.output = std::make_unique<OutputFile>(list_[at].output, interrupts_);
-            opened.run.input = opened.input.get();
-            opened.run.output = opened.output.get();
-        } catch (const Error&) {
-            opened.run.failure = std::current_exception();
-        }
-        ++open;
-        return &opened.run;
-    }
-    void give_up() override { given_up = true; }
-
-    void settled(RunCase& of) override {
-        Failure failed;
-        if (of.failure) failed = failure_of([&] { std::rethrow_exception(of.failure); });
-        if (!of.failure) failed = failure_of([&] { of.output->commit(false); });
-        for (Opened& opened : cases_)
-            if (&opened.run == &of) opened.output.reset();
-        settled_.push_back(&of);
-        ends.push_back(failed);
-        --open;
-        ++over;
-    }
-
-    bool in_order() const {
-        auto next = cases_.begin();
-        for (const RunCase* of : settled_)
-            if (of != &next++->run) return false;
-        return true;
-    }
-
-    std::function<bool(int number)> may_open = [](int) { return true; };
-    std::vector<Failure> ends; // of those that are settled
-    std::atomic<int> open{0};
-    std::atomic<int> over{0};
-    std::atomic<bool> given_up{false};
-
-private:
-    struct Opened {
-        std::unique_ptr<CaseReader> input;
-        std::unique_ptr<OutputFile> output;
-        RunCase run;
-    };
-    std::vector<Names> list_;
-    InterruptGuard& interrupts_;
-    std::deque<Opened> cases_;
-    std::vector<const RunCase*> settled_;
-};
 
 std::string gzipped(const std::string& bytes) {
     std::string packed(bytes.size() + 1000, '\0');
@@ -161,7 +97,6 @@ protected:
         Conveyor conveyor(cases, {{}, limits, plan_for_any(limits), true, choose, nullptr});
         conveyor.run();
         conveyor.finish();
-        EXPECT_TRUE(cases.in_order());
         EXPECT_EQ(cases.open, 0);
     }
 
@@ -181,7 +116,7 @@ protected:
     const std::map<size_t, Failure> none_;
     InterruptGuard interrupts_;
     test::TemporaryFolder folder_;
-    std::vector<Names> names_;
+    std::vector<test::Names> names_;
     std::vector<std::string> wanted_;
 };
 

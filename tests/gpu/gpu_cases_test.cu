@@ -1,0 +1,136 @@
+// One GPU engine for case after case.
+#include <gtest/gtest.h>
+
+#include "src/cpu/engine.h"
+#include "src/gpu/engine.h"
+#include "src/run/conveyor.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/listed_cases.h"
+#include "tests/support/need_gpu.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4::gpu {
+namespace {
+
+using hw4::test::Failure;
+
+class GpuCases : public ::testing::Test {
+protected:
+    void add(const AttentionCase& test) {
+        const std::string name = folder_ / std::to_string(names_.size());
+        const Problem& problem = test.problem;
+        hw4::test::write_file(name + ".in", hw4::test::header_bytes(static_cast<int32_t>(problem.batches),
+                                                                    static_cast<int32_t>(problem.queries),
+                                                                    static_cast<int32_t>(problem.dim)) +
+                                                hw4::test::bytes_of(test.qkv.data(), test.qkv.size()));
+        names_.push_back({name + ".in", name + ".out"});
+        expected_.push_back(hw4::test::bytes_of(test.expected.data(), test.expected.size()));
+    }
+    // Larger and smaller by turns; of many chunks and of one; of another d, which changes where everything lies.
+    void add_shapes(const Contract& contract) {
+        for (const Problem& problem :
+             {Problem{9, 133, 64}, Problem{1, 1, 1}, Problem{50, 256, 128}, Problem{3, 70, 37}, Problem{300, 128, 32},
+              Problem{2, 1000, 64}, Problem{5, 33, 256}, Problem{1, 2500, 64}, Problem{9, 133, 64}})
+            add(reference_case(problem, CaseKind::uniform, 9, contract));
+    }
+
+    // How each case ended; the output of those that did not fail is right.
+    std::vector<Failure> run(const EngineOptions& options, Timeline* timeline = nullptr) {
+        hw4::test::ListedCases cases(names_, interrupts_);
+        const StagingLimits limits;
+        const auto choose = [](const EngineRequest& request) {
+            if (unsupported_reason(request.problem, "", *request.options.contract).empty())
+                return EngineMaker{"gpu", make_engine};
+            return EngineMaker{"cpu", [](const EngineRequest& first) { return cpu::make_engine(first); }};
+        };
+        Conveyor conveyor(cases, {options, limits, plan_for_any(limits), true, choose, timeline});
+        conveyor.run();
+        conveyor.finish();
+        for (size_t i = 0; i < cases.ends.size(); ++i)
+            if (cases.ends[i] == Failure{}) {
+                EXPECT_TRUE(hw4::test::read_file(names_[i].output) == expected_[i]) << "case " << i;
+            }
+        return cases.ends;
+    }
+
+    InterruptGuard interrupts_;
+    hw4::test::TemporaryFolder folder_;
+    std::vector<hw4::test::Names> names_;
+    std::vector<std::string> expected_;
+};
+
+TEST_F(GpuCases, GiveTheReferenceBytesOneAfterTheOther) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Contract* contract : contracts()) {
+        names_.clear();
+        expected_.clear();
+        add_shapes(*contract);
+        for (const Copies copies : {Copies::two_d, Copies::linear})
+            for (const int streams : {1, 2, 4})
+                for (const int64_t chunk : {0, 1}) {
+                    EngineOptions options;
+                    options.contract = contract;
+                    options.copies = copies;
+                    options.streams = streams;
+                    options.chunk_batches = chunk;
+                    for (const Failure& end : run(options))
+                        EXPECT_EQ(end, Failure{}) << contract->name << name_of(copies) << streams << chunk;
+                }
+    }
+}
+
+// Slices of one case run in the streams of all slots while the next case comes.
+TEST_F(GpuCases, MayBeCutIntoSlices) {
+    HW4_SKIP_WITHOUT_GPU();
+    add_shapes(kF32);
+    EngineOptions options;
+    options.streams = 3;
+    options.chunk_batches = 1;
+    options.queries_at_once = 512;
+    Timeline timeline;
+    for (const Failure& end : run(options, &timeline)) EXPECT_EQ(end, Failure{});
+    size_t copied_in = 0;
+    for (const auto& [input, output] : names_) copied_in += hw4::test::read_file(input).size() - 12;
+    EXPECT_EQ(summarise(timeline.spans())[Stage::copy_in].bytes, copied_in);
+}
+
+TEST_F(GpuCases, MayBeTheCpusByTurns) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const int64_t dim : {64, 300, 64, 257, 32}) add(reference_case({4, 100, dim}, CaseKind::uniform, 9));
+    for (const Failure& end : run({})) EXPECT_EQ(end, Failure{});
+}
+
+// In its last chunk, while others are computed and fetched; with the times of kernels whose output is not.
+TEST_F(GpuCases, OneMayFailInItsMiddle) {
+    HW4_SKIP_WITHOUT_GPU();
+    AttentionCase bad({275, 128, 64}, CaseKind::uniform, 9);
+    bad.qkv.back() = HUGE_VALF;
+    for (int i = 0; i < 2; ++i) {
+        add(reference_case({60, 128, 64}, CaseKind::uniform, 9));
+        add(bad);
+    }
+    add(reference_case({9, 133, 64}, CaseKind::uniform, 9));
+    EngineOptions options;
+    options.chunk_batches = 7;
+    for (int times = 0; times < 5; ++times) {
+        Timeline timeline;
+        const std::vector<Failure> ends = run(options, &timeline);
+        ASSERT_EQ(ends.size(), 5u);
+        for (const size_t i : {0u, 2u, 4u}) EXPECT_EQ(ends[i], Failure{}) << i;
+        for (const size_t i : {1u, 3u}) EXPECT_EQ(ends[i].code, ExitCode::bad_data) << i;
+    }
+}
+
+// Small enough for compute-sanitizer (tests/gpu-check): slots that are taken over, and slots that move.
+TEST_F(GpuCases, SanitizerRun) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Problem& problem : {Problem{5, 33, 64}, Problem{2, 40, 37}, Problem{3, 133, 64}, Problem{1, 5, 8}})
+        add(reference_case(problem, CaseKind::uniform, 9));
+    EngineOptions options;
+    options.streams = 2;
+    options.chunk_batches = 2;
+    for (const Failure& end : run(options)) EXPECT_EQ(end, Failure{});
+}
+
+} // namespace
+} // namespace hw4::gpu
