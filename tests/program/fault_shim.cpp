@@ -8,9 +8,9 @@
 //
 // Or at a call, whatever it is about:
 //
-//     FAULT_CALL=NAME   open, read, pread, write, pwrite, close, fsync, ftruncate, rename, stat, lstat, fstat,
-//                       fchmod, lgetxattr, fsetxattr, fremovexattr, fallocate, flock, poll, mmap, sched_getaffinity,
-//                       malloc (and its kin) or pthread_create
+//     FAULT_CALL=NAME   open, read, pread, write, pwrite, lseek, close, fsync, ftruncate, rename, stat, lstat, fstat,
+//                       fchmod, lgetxattr, fsetxattr, fremovexattr, fallocate, flock, fcntl, poll, mmap,
+//                       sched_getaffinity, malloc (and its kin) or pthread_create
 //                       openat() counts as open and so on
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
@@ -371,6 +371,18 @@ int flock(int fd, int operation) {
     static auto* real = next<int(int, int)>("flock");
     return due_in_program("flock", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, operation);
 }
+int fcntl(int fd, int command, ...) {
+    static auto* real = next<int(int, int, ...)>("fcntl");
+    va_list more;
+    va_start(more, command);
+    void* argument = va_arg(more, void*); // if there is one
+    va_end(more);
+    return due_in_program("fcntl", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, command, argument);
+}
+off_t lseek(int fd, off_t offset, int whence) {
+    static auto* real = next<off_t(int, off_t, int)>("lseek");
+    return due_in_program("lseek", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, offset, whence);
+}
 int poll(pollfd* waited, nfds_t count, int milliseconds) {
     static auto* real = next<int(pollfd*, nfds_t, int)>("poll");
     return due_in_program("poll", CALLER) == How::error ? -1 : real(waited, count, milliseconds);
@@ -405,6 +417,8 @@ ssize_t pread64(int, void*, size_t, off64_t) __attribute__((alias("pread")));
 ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite")));
 int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
 int ftruncate64(int, off64_t) __attribute__((alias("ftruncate")));
+int fcntl64(int, int, ...) __attribute__((alias("fcntl")));
+off64_t lseek64(int, off64_t, int) __attribute__((alias("lseek")));
 int open64(const char*, int, ...) __attribute__((alias("open")));
 int openat64(int, const char*, int, ...) __attribute__((alias("openat")));
 void* mmap64(void*, size_t, int, int, int, off64_t) __attribute__((alias("mmap")));
