@@ -4,8 +4,11 @@
 //
 //     seq [--time] [--contract f32|fixed] INPUT OUTPUT
 //
+// "-" is standard input and output.
+//
 // --time prints the seconds of the arithmetic alone, without reading, checking and writing: "arithmetic_seconds 1.25".
 #include <getopt.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -27,7 +30,8 @@
 
 namespace {
 
-constexpr const char* kUsage = "usage: seq [--time] [--contract f32|fixed] INPUT OUTPUT";
+constexpr const char* kUsage =
+    "usage: seq [--time] [--contract f32|fixed] INPUT OUTPUT, - for standard input or output";
 
 struct Request {
     const hw4::Contract* contract = &hw4::kF32;
@@ -72,17 +76,18 @@ void run(const Request& request) {
     hw4::InterruptGuard interrupts;
     hw4::CaseReader reader(request.input);
     const std::string why_not = hw4::why_not(*request.contract, reader.problem());
-    if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, request.input + ": " + why_not);
+    if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, reader.path() + ": " + why_not);
     hw4::refuse_overwriting(reader, request.output);
     hw4::OutputFile writer(request.output, interrupts, hw4::files_of_run(reader, {request.output}));
     hw4::remark_leftovers("seq", writer);
     const hw4::Problem& problem = reader.problem();
     const auto [names, sizes] = hw4::sizes_of(problem);
-    std::printf("%s: %s\n", names.c_str(), sizes.c_str());
+    FILE* const lines = writer.writes_to(STDOUT_FILENO) ? stderr : stdout;
+    std::fprintf(lines, "%s: %s\n", names.c_str(), sizes.c_str());
     // Not vectors, which fill their memory at once: so it becomes memory only as data comes.
     const std::unique_ptr<float[]> in(new float[problem.batch_input_floats()]);
     const std::unique_ptr<float[]> out(new float[problem.batch_output_floats()]);
-    hw4::DomainCheck domain(request.input, problem, request.contract->domain);
+    hw4::DomainCheck domain(reader.path(), problem, request.contract->domain);
     Clock::duration arithmetic{};
     for (int64_t b = 0; b < problem.batches; ++b) {
         const int64_t first_row = b * problem.batch_input_rows();
@@ -95,7 +100,8 @@ void run(const Request& request) {
     }
     reader.expect_end();
     writer.commit(false);
-    if (request.print_time) std::printf("arithmetic_seconds %.9g\n", std::chrono::duration<double>(arithmetic).count());
+    if (request.print_time)
+        std::fprintf(lines, "arithmetic_seconds %.9g\n", std::chrono::duration<double>(arithmetic).count());
 }
 
 } // namespace

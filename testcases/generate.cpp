@@ -2,6 +2,8 @@
 //
 //     generate NAME FILE                                        a case of cases.tsv
 //     generate --shape B,N,d --seed S [--kind K] [--heads H,K] [--keys N] [--causal] [--backward] [--long] FILE
+//
+// FILE - is standard output.
 #include <getopt.h>
 #include <unistd.h>
 
@@ -36,7 +38,7 @@ constexpr const char* kUsage = "usage: generate NAME FILE\n"
                                "       generate --list\n"
                                "\n"
                                "Writes the case NAME of cases.tsv (beside this program), or one of any shape.\n"
-                               "The same arguments give the same bytes on every machine.\n"
+                               "The same arguments give the same bytes on every machine. FILE - is standard output.\n"
                                "\n"
                                "  --shape B,N,d   batches, tokens, features\n"
                                "  --heads H[,K]   heads of Q, and of K and V where those are fewer, which divide H\n"

@@ -4,7 +4,23 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <string>
+
+#include "src/base/file_descriptor.h"
+
 namespace hw4 {
+
+// What "-" is as a file's name: standard input, or standard output where it is written to. A file named so is ./-.
+inline bool is_standard_stream(const std::string& name) { return name == "-"; }
+
+// For messages.
+inline std::string shown_input(const std::string& name) { return is_standard_stream(name) ? "standard input" : name; }
+inline std::string shown_output(const std::string& name) { return is_standard_stream(name) ? "standard output" : name; }
+
+// The same open stream by a number of its own, to be closed like that of any file. None where errno says why.
+inline FileDescriptor duplicate_of(int stream) {
+    return FileDescriptor(::fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
 
 // The first file that a program opens gets the lowest free number. Where standard error is closed that may be the
 // output, and every message would be written into it. So whatever is closed is taken here, before anything is opened,

@@ -2,9 +2,13 @@
 
 #include <getopt.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "src/base/error.h"
 #include "src/base/numbers.h"
 #include "src/base/refused_option.h"
+#include "src/base/standard_streams.h"
 
 namespace hw4 {
 
@@ -43,6 +47,11 @@ Copies parse_copies(const std::string& name) {
     for (const Copies copies : {Copies::two_d, Copies::linear})
         if (name == name_of(copies)) return copies;
     usage_error("--copies '" + name + "': need 2d or linear");
+}
+
+void refuse_sharing_standard_output(const std::vector<std::string>& outputs) {
+    if (std::count_if(outputs.begin(), outputs.end(), is_standard_stream) > 1)
+        usage_error("only one of OUTPUT, --json and --trace can be '-', standard output");
 }
 
 enum Option : int {
@@ -130,6 +139,9 @@ Options parse_options(int argc, char** argv) {
         usage_error("--list-kernels writes to standard output: --json goes last, without a name");
     if (options.action != Action::run) return options;
     options.cases = parse_cases({argv + optind, argv + argc}, options.pairs);
+    std::vector<std::string> outputs = {options.json, options.trace};
+    for (const CaseNames& names : options.cases) outputs.push_back(names.output);
+    refuse_sharing_standard_output(outputs);
     return options;
 }
 

@@ -79,7 +79,7 @@ void run_one(const Options& options) {
     const Problem& problem = input.problem();
     const auto [size_names, sizes] = sizes_of(problem);
     std::fprintf(lines, "%s: %s\n", size_names.c_str(), sizes.c_str());
-    remark_unusual(names.input, problem);
+    remark_unusual(input.path(), problem);
 
     const auto make_engine = [&](const EngineRequest& request) { return choice(request).make(request); };
     const bool timed = options.time || json || trace;

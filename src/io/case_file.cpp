@@ -1,8 +1,8 @@
 #include "src/io/case_file.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +13,9 @@
 
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
+#include "src/base/standard_streams.h"
 #include "src/io/gzip_source.h"
+#include "src/io/open_input.h"
 #include "src/problem/words.h"
 
 namespace hw4 {
@@ -30,8 +32,8 @@ constexpr unsigned kMaxDeflateRatio = 1032;   // deflate's best case, so a bound
 // Any file as it is; also a pipe.
 class PlainSource : public ByteSource, public RandomAccess {
 public:
-    PlainSource(std::string path, FileDescriptor fd, const struct stat& opened)
-        : path_(std::move(path)), fd_(std::move(fd)), opened_(opened) {}
+    PlainSource(std::string path, OpenFile file)
+        : path_(std::move(path)), fd_(std::move(file.fd)), opened_(file.status), begin_(file.begin) {}
 
     size_t read(void* to, size_t size) override {
         return read_all(to, size, [this](void* at, size_t step, size_t) {
@@ -44,7 +46,7 @@ public:
 
     size_t read_at(uint64_t offset, void* to, size_t size) const override {
         return read_all(to, size, [this, offset](void* at, size_t step, size_t done) {
-            return ::pread(fd_.get(), at, step, static_cast<off_t>(offset + done));
+            return ::pread(fd_.get(), at, step, begin_ + static_cast<off_t>(offset + done));
         });
     }
 
@@ -86,6 +88,7 @@ private:
     std::string path_;
     FileDescriptor fd_;
     struct stat opened_;
+    off_t begin_;
     std::atomic<bool> given_up_{false};
 };
 
@@ -98,20 +101,6 @@ void refuse_other_formats(const std::string& path, const std::vector<unsigned ch
     const bool text = std::all_of(raw.begin(), raw.end(),
                                   [](unsigned char c) { return std::isprint(c) != 0 || std::isspace(c) != 0; });
     if (text) bad_data(path, "is a text file" + layout);
-}
-
-struct OpenFile {
-    FileDescriptor fd;
-    struct stat status;
-};
-
-OpenFile open_input(const std::string& path) {
-    OpenFile file{FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), {}};
-    if (!file.fd.valid()) throw Error(ExitCode::no_input, path + ": " + with_errno("cannot open"));
-    if (::fstat(file.fd.get(), &file.status) != 0)
-        throw Error(ExitCode::io_error, path + ": " + with_errno("cannot stat"));
-    if (S_ISDIR(file.status.st_mode)) throw Error(ExitCode::no_input, path + ": is a directory, need a file");
-    return file;
 }
 
 // What is known of a file's size: nothing for a pipe.
@@ -175,26 +164,26 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
 
 } // namespace
 
-CaseReader::CaseReader(const std::string& path, const Operations& operations) : path_(path) {
-    OpenFile file = open_input(path);
+CaseReader::CaseReader(const std::string& name, const Operations& operations) : path_(shown_input(name)) {
+    OpenFile file = open_input(name);
     identity_ = identity_of(file.status);
-    const StoredSize stored = {S_ISREG(file.status.st_mode), file.status.st_size};
-    source_ = std::make_unique<PlainSource>(path, std::move(file.fd), file.status);
+    const StoredSize stored = {S_ISREG(file.status.st_mode), static_cast<int64_t>(stored_bytes(file))};
+    source_ = std::make_unique<PlainSource>(path_, std::move(file));
     Bytes start = read_up_to(*source_, kShortHeaderBytes);
     const bool whole_case = is_whole_case(start, stored);
     const bool gzip = !whole_case && is_marked_gzip(start);
     if (gzip) {
-        source_ = std::make_unique<GzipSource>(path, std::move(source_), start);
+        source_ = std::make_unique<GzipSource>(path_, std::move(source_), start);
         start = read_up_to(*source_, kShortHeaderBytes);
     }
     if (start.size() == kShortHeaderBytes && header_bytes(start) > kShortHeaderBytes) {
         const Bytes rest = read_up_to(*source_, kLongHeaderBytes - kShortHeaderBytes);
         start.insert(start.end(), rest.begin(), rest.end());
     }
-    refuse_no_header(path, start);
-    if (!whole_case) refuse_other_formats(path, start);
-    header_ = parse_header(path, start, operations);
-    refuse_wrong_size(path, start, header_, stored, gzip);
+    refuse_no_header(path_, start);
+    if (!whole_case) refuse_other_formats(path_, start);
+    header_ = parse_header(path_, start, operations);
+    refuse_wrong_size(path_, start, header_, stored, gzip);
     size_checked_ = stored.known;
     size_known_ = stored.known && !gzip;
 }

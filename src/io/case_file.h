@@ -14,9 +14,11 @@ namespace hw4 {
 
 class CaseReader {
 public:
-    // Opens the file and reads its header. Throws Error (no_input, bad_data, io_error).
-    explicit CaseReader(const std::string& path, const Operations& operations = kOperations);
+    // Opens the file, standard input where its name is "-", and reads its header. Throws Error (no_input, bad_data,
+    // io_error).
+    explicit CaseReader(const std::string& name, const Operations& operations = kOperations);
 
+    // As messages name it.
     const std::string& path() const { return path_; }
     const CaseHeader& header() const { return header_; }
     const Problem& problem() const { return header_.problem; }

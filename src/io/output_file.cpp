@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/standard_streams.h"
 #include "src/io/access_list.h"
 
 namespace hw4 {
@@ -38,6 +39,14 @@ std::optional<struct stat> status_of(const std::string& path, Look& look = ::sta
     if (look(path.c_str(), &status) == 0) return status;
     if (!is_missing(errno)) cannot_create(path, with_errno("cannot stat"));
     return std::nullopt;
+}
+
+// What an output of this name would replace or be written to.
+std::optional<struct stat> behind_output(const std::string& name) {
+    if (!is_standard_stream(name)) return status_of(name);
+    struct stat status {};
+    if (::fstat(STDOUT_FILENO, &status) != 0) cannot_create(shown_output(name), with_errno("cannot stat"));
+    return status;
 }
 
 [[noreturn]] void cannot_look_at_directory(const std::string& path) {
@@ -175,19 +184,23 @@ bool is_mount_point(int file, int directory) {
 } // namespace
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
-    const auto existing = status_of(output);
-    if (existing && identity_of(*existing) == input.identity())
-        throw Error(ExitCode::usage, output + ": output is the same file as input " + input.path());
+    const auto existing = behind_output(output);
+    if (!existing || !(identity_of(*existing) == input.identity())) return;
+    // One socket or terminal may be on both sides.
+    if (is_standard_stream(output) && !S_ISREG(existing->st_mode)) return;
+    throw Error(ExitCode::usage, shown_output(output) + ": output is the same file as input " + input.path());
 }
 
 void refuse_same_output(const std::string& a, const std::string& b) {
-    const auto old_a = status_of(a);
-    if (old_a && !S_ISREG(old_a->st_mode)) return; // a device takes any number
-    const auto old_b = status_of(b);
+    const bool named = !is_standard_stream(a) && !is_standard_stream(b);
+    const auto old_a = behind_output(a);
+    // A device takes any number; who reads standard output from a pipe wants one.
+    if (old_a && (named ? !S_ISREG(old_a->st_mode) : S_ISCHR(old_a->st_mode))) return;
+    const auto old_b = behind_output(b);
     // Names are compared even of two files that are there and differ: one name may lead to two files, if another run
     // replaces the file between two looks at it.
-    if ((old_a && old_b && same_file(*old_a, *old_b)) || same_entry(behind_links(a), behind_links(b)))
-        throw Error(ExitCode::usage, b + ": would overwrite the output " + a);
+    if ((old_a && old_b && same_file(*old_a, *old_b)) || (named && same_entry(behind_links(a), behind_links(b))))
+        throw Error(ExitCode::usage, shown_output(b) + ": would overwrite the output " + shown_output(a));
 }
 
 std::optional<std::pair<FileIdentity, std::string>> entry_of_output(const std::string& path) {
@@ -201,15 +214,19 @@ std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vecto
     std::vector<FileIdentity> files = {input.identity()};
     for (const std::string& output : outputs) {
         if (output.empty()) continue;
-        if (const auto existing = status_of(output)) files.push_back(identity_of(*existing));
+        if (const auto existing = behind_output(output)) files.push_back(identity_of(*existing));
     }
     return files;
 }
 
-OutputFile::OutputFile(std::string path, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept)
-    : path_(std::move(path)) {
-    if (path_.empty()) cannot_create("''", "the output needs a name");
-    const Place place = find_place(path_);
+OutputFile::OutputFile(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept)
+    : path_(shown_output(name)) {
+    if (name.empty()) cannot_create("''", "the output needs a name");
+    if (is_standard_stream(name)) {
+        open_standard_output();
+        return;
+    }
+    const Place place = find_place(name);
     target_ = place.entry;
     if (place.existing)
         open_to_replace(*place.existing, interrupts, kept);
@@ -239,6 +256,15 @@ void OutputFile::open_direct() {
     if (S_ISREG(opened.st_mode)) cannot_create(path_, "has just become a regular file");
     if (S_ISFIFO(opened.st_mode) && planted(target_, opened.st_uid))
         cannot_create(path_, "is another user's FIFO in a shared directory");
+}
+
+// Also a regular file that a shell has opened is written in order from where it stands, or at its end: only so does
+// `>>` keep what was there.
+void OutputFile::open_standard_output() {
+    const int flags = ::fcntl(STDOUT_FILENO, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) cannot_create(path_, "is closed, or not open for writing");
+    direct_ = duplicate_of(STDOUT_FILENO);
+    if (!direct_.valid()) cannot_create(path_, with_errno("cannot open"));
 }
 
 std::vector<std::string> OutputFile::leftovers() const {
@@ -330,9 +356,10 @@ void OutputFile::write_through(bool sync) {
 }
 
 bool OutputFile::writes_to(int other) const {
+    if (temporary_) return false;
     struct stat ours {};
     struct stat theirs {};
-    return !temporary_ && ::fstat(fd(), &ours) == 0 && ::fstat(other, &theirs) == 0 && same_file(ours, theirs);
+    return ::fstat(fd(), &ours) != 0 || ::fstat(other, &theirs) != 0 || same_file(ours, theirs);
 }
 
 // The new name itself is on the disk once its directory is.

@@ -39,14 +39,15 @@ std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vecto
 class OutputFile {
 public:
     // Creates the temporary file, so that a missing or unwritable directory shows before any work is done, and removes
-    // what killed runs have left, but none of the files `kept`. A device or a FIFO is written directly.
-    OutputFile(std::string path, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept = {});
+    // what killed runs have left, but none of the files `kept`. A device or a FIFO is written directly, and so is
+    // standard output, "-", whatever it leads to, from where it stands.
+    OutputFile(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept = {});
     // Temporary files of earlier runs for the same output that were killed; they have been removed.
     std::vector<std::string> leftovers() const;
 
     void write(const void* data, size_t size);
 
-    // Whether write_at() works: a device or a FIFO takes bytes only one after the other.
+    // Whether write_at() works: a device, a FIFO or standard output takes bytes only one after the other.
     bool random_access() const { return temporary_.has_value(); }
     // By any number of threads at once.
     void write_at(uint64_t offset, const void* data, size_t size);
@@ -66,7 +67,7 @@ public:
         publish(sync);
     }
 
-    // Whether an open descriptor (standard output, say) leads to the same device or pipe.
+    // Whether an open descriptor (standard output, say) leads to the same device or pipe, or might: it cannot be told.
     bool writes_to(int other) const;
 
 private:
@@ -77,15 +78,16 @@ private:
     void open_to_replace(const struct stat& existing, InterruptGuard& interrupts,
                          const std::vector<FileIdentity>& kept);
     void open_direct();
+    void open_standard_output();
     void write_through(bool sync);
     void flush(int file) const;
     void sync_directory() const;
 
     int fd() const { return temporary_ ? temporary_->fd() : direct_.get(); }
 
-    std::string path_;                       // as the user wrote it, for messages
+    std::string path_;                       // as messages name it
     std::string target_;                     // the file behind it (symbolic links followed)
-    FileDescriptor direct_;                  // a device, a FIFO or, in the end, a mount point
+    FileDescriptor direct_;                  // standard output, a device, a FIFO or, in the end, a mount point
     std::optional<TemporaryFile> temporary_; // or else this
 };
 

@@ -559,6 +559,54 @@ class ManyChunksMatrixTest(Sweeps, MemorySweeps, Matrix):
     shape = (400, 128, 64)
 
 
+class StandardStreamsTest(Matrix):
+    """hw4 - -: what it writes cannot be taken back, so it is whole or the beginning of that."""
+
+    def sweep_streams(self, row, form):
+        codes = set()
+        for number in self.each_number():
+            with self.subTest(form=form, call=row.call, how=row.how, stays=row.stays, number=number):
+                with self.feed_of(form) as stdin:
+                    done = self.start_shim("hw4", row, number, "-", "-", stdin=stdin)
+                fired = self.fired.exists()
+                codes |= {done.returncode} if fired else set()
+                with count.fault() if fired else contextlib.nullcontext():
+                    self.check_streams(row, done, row.ends if fired else (OK,))
+        self.assertEqual(codes, set(row.ends), f"{row.call}: some fault was passed over, or the shim does not see it")
+
+    def check_streams(self, row, done, ends):
+        messages = [line for line in done.stderr.decode().splitlines() if line.startswith("hw4:") and NOTE not in line]
+        self.assertIn(done.returncode, ends, messages)
+        self.assertTrue(self.want["f32"].startswith(done.stdout), "other bytes on standard output")
+        self.assertEqual(len(messages), done.returncode != OK, messages)
+        if done.returncode == OK:
+            self.assert_same_bytes(done.stdout, self.want["f32"])
+        else:
+            self.assertRegex(messages[0], rf"hw4: standard ((in|out)put): .*({row.says})")
+
+    def feed_of(self, form):
+        return open(self.dir / "case.in", "rb") if form == "plain" else self.standard_input(PIPE_WAY)
+
+    def test_opening(self):
+        for row in (Row("fcntl", errno.EMFILE, (OK, NO_INPUT, CANNOT_CREATE), "cannot open: Too many|is closed, or not"),
+                    Row("lseek", errno.EIO, (IO_ERROR,), "cannot tell its place: Input/output error"),
+                    Row("fstat", errno.EIO, (OK, CANNOT_CREATE, IO_ERROR), "cannot stat: Input/output error")):
+            self.sweep_streams(row, "plain")
+
+    def test_reading(self):
+        for row in (Row("read", errno.EIO, (IO_ERROR,), "cannot read: Input/output error"),
+                    Row("read", errno.EINTR, (OK,)), Row("read", "short", (OK,)), Row("poll", errno.EINTR, (OK,))):
+            self.sweep_streams(row, "pipe")
+        self.sweep_streams(Row("pread", errno.EIO, (IO_ERROR,), "cannot read: Input/output error"), "plain")
+
+    def test_writing(self):
+        for row in (Row("write", errno.EIO, (IO_ERROR,), "cannot write: Input/output error"),
+                    Row("write", errno.EINTR, (OK,)), Row("write", "short", (OK,)),
+                    Row("write", "none", (IO_ERROR,), "cannot write: No space left", stays=True),
+                    Row("close", errno.EIO, (OK, IO_ERROR), "cannot close: Input/output error")):
+            self.sweep_streams(row, "plain")
+
+
 class OtherProgramsTest(Matrix):
     """generate and compare: what fails is told by the exit code and in one line, and never looks like a result."""
 

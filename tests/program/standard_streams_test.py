@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+""""-" as the name of a file: standard input or output of hw4, seq and generate, as pipes and as redirected files.
+
+    python3 tests/program/standard_streams_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import gzip
+import json
+import os
+import signal
+import socket
+import subprocess
+import unittest
+
+import cli_test
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NOTE, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest,
+                      bad_files, by_seq, counting, crc_of, generated)
+
+HW4, SEQ = ("hw4", "--device", "cpu"), ("seq",)
+GENERATE = ("generate", "--shape", "40,512,64")  # more than a pipe holds
+STDIN, STDOUT = "standard input", "standard output"
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def run(*command, **more):
+    """As cli_test's, but with the bytes of standard output."""
+    more.setdefault("stdout", subprocess.PIPE)
+    done = subprocess.run([cli_test.PROGRAMS / command[0], *command[1:]], stderr=subprocess.PIPE, timeout=PATIENCE,
+                          **more)
+    done.stderr = done.stderr.decode()
+    return done
+
+
+def closing(stream):
+    return {"preexec_fn": lambda: os.close(stream)}
+
+
+class StreamTest(CliTest):
+    def assert_fails(self, done, code, stream, wanted, program="hw4"):
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assert_one_message(done.stderr, None, rf"\A{program}: {stream}: {wanted}", program)
+
+    def assert_only_these(self, *names):
+        self.assertEqual(sorted(os.listdir(self.dir)), sorted(names))
+
+
+class InputTest(StreamTest):
+    def test_pipes_and_files_plain_and_gzip(self):
+        path = generated(5, 100, 33)
+        for program in (HW4, SEQ):
+            for form in (bytes, gzip.compress):
+                content = form(path.read_bytes())
+                with self.subTest(program=program, form=form.__name__), open(self.file(content), "rb") as file:
+                    for feed in ({"input": content}, {"stdin": file}):
+                        done = run(*program, "-", self.out, **feed)
+                        self.assertEqual(done.returncode, OK, done.stderr)
+                        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                        self.out.unlink()
+
+    def test_a_file_is_read_from_where_it_stands(self):
+        path = generated(5, 100, 33)
+        for program in (HW4, SEQ):
+            for form in (bytes, gzip.compress):
+                with self.subTest(program=program, form=form.__name__):
+                    with open(self.file(b"before" + form(path.read_bytes())), "rb", buffering=0) as file:
+                        file.seek(6)
+                        done = run(*program, "-", self.out, stdin=file)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+        with open(path, "rb", buffering=0) as file:
+            for place in (0, 1 << 40):
+                file.seek(place, os.SEEK_END if place == 0 else os.SEEK_SET)
+                self.assert_fails(run(*HW4, "-", self.out, stdin=file), BAD_DATA, STDIN, "is empty")
+
+    def test_a_file_has_as_many_readers_as_by_its_name(self):
+        path = generated(40, 512, 64)
+
+        def readers(name, **more):
+            done = run(*HW4, "--json", "-", name, "/dev/null", **more)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            return json.loads(done.stdout)["readers"]
+
+        with open(path, "rb") as file:
+            self.assertEqual(readers("-", stdin=file), readers(path))
+        self.assertGreater(readers(path), 1)
+
+    def test_what_is_wrong_is_said_of_standard_input(self):
+        self.out.write_bytes(OLD_OUTPUT)
+        for name, (content, wanted) in bad_files().items():
+            with self.subTest(name), open(self.file(content), "rb") as file:
+                self.assert_fails(run(*HW4, "-", self.out, stdin=file), BAD_DATA, STDIN, f".*{wanted}")
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        for name in ("empty", "NaN", "huge Q", "gzip bad CRC"):
+            for program in (HW4, SEQ):
+                with self.subTest(name, program=program):
+                    done = run(*program, "-", self.out, input=bad_files()[name][0])
+                    self.assert_fails(done, BAD_DATA, STDIN, "", program[0])
+                    self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+
+    def test_remarks_name_it(self):
+        done = run(*HW4, "-", self.out, input=counting(1, 4, 3))
+        self.assertRegex(done.stderr, rf"\Ahw4: {STDIN}: {NOTE}")
+
+    def test_closed_or_a_folder(self):
+        for program in (HW4, SEQ):
+            with self.subTest(program=program):
+                self.assert_fails(run(*program, "-", self.out, **closing(0)), NO_INPUT, STDIN,
+                                  "is closed, or a directory", program[0])
+                folder = os.open(self.dir, os.O_RDONLY)
+                self.addCleanup(os.close, folder)
+                self.assert_fails(run(*program, "-", self.out, stdin=folder), NO_INPUT, STDIN,
+                                  "is closed, or a directory", program[0])
+        self.assert_only_these()
+
+    def test_not_open_for_reading(self):
+        with open(self.file(counting(1, 4, 3)), "ab") as file:
+            self.assert_fails(run(*HW4, "-", self.out, stdin=file), IO_ERROR, STDIN, "cannot read: Bad file descriptor")
+
+    def test_looks_like_a_leftover(self):
+        content = generated(2, 33, 7).read_bytes()
+        path = self.file(content, "case.out.hw4-12-0.tmp")
+        for program in (HW4, SEQ):
+            with self.subTest(program=program), open(path, "rb") as file:
+                self.assertEqual(run(*program, "-", self.out, stdin=file).returncode, OK)
+                self.assertEqual(path.read_bytes(), content)
+
+    def test_is_never_the_output(self):
+        content = counting(1, 4, 3)
+        path = self.file(content)
+        for program in (HW4, SEQ):
+            with self.subTest(program=program), open(path, "rb", buffering=0) as source, open(path, "ab") as end:
+                for args in (("-", path), ("-", "-"), (path, "-")):
+                    source.seek(0)
+                    done = run(*program, *args, stdin=source, stdout=end)
+                    self.assert_fails(done, USAGE, f"({STDOUT}|{path})", "output is the same file as input", program[0])
+                    self.assertEqual(path.read_bytes(), content)
+
+    def test_a_file_of_that_name(self):
+        path = generated(2, 33, 7)
+        for program in (HW4, SEQ):
+            with self.subTest(program=program):
+                self.file(path.read_bytes(), "-")
+                self.assertEqual(run(*program, "./-", "case.out", cwd=self.dir).returncode, OK)
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                self.assertEqual(run(*program, path, "./-", cwd=self.dir).returncode, OK)
+                self.assert_same_bytes((self.dir / "-").read_bytes(), by_seq(path))
+        (self.dir / "link").symlink_to("-")
+        (self.dir / "-").write_bytes(OLD_OUTPUT)
+        self.assertEqual(run(*HW4, path, "link", cwd=self.dir).returncode, OK)
+        self.assert_same_bytes((self.dir / "-").read_bytes(), by_seq(path))
+
+
+class OutputTest(StreamTest):
+    def test_pipe(self):
+        path = generated(40, 512, 64)
+        for program, lines in ((HW4, r"\(B, N, d\): \(40, 512, 64\)\nTime: .* seconds\n"),
+                               (SEQ, r"\(B, N, d\): \(40, 512, 64\)\n")):
+            with self.subTest(program=program):
+                done = run(*program, path, "-", cwd=self.dir)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(done.stdout, by_seq(path))
+                self.assertRegex(done.stderr, rf"\A{lines}\Z")
+        self.assert_only_these()
+
+    def test_three_in_a_pipeline(self):
+        expected = self.file(by_seq(generated(40, 512, 64)), "expected")
+        for program in (HW4, SEQ):
+            with self.subTest(program=program):
+                commands = ((*GENERATE, "-"), (*program, "-", "-"))
+                running, stdin = [], subprocess.DEVNULL
+                for name, *args in commands:
+                    running.append(subprocess.Popen([cli_test.PROGRAMS / name, *args], stdin=stdin, cwd=self.dir,
+                                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+                    stdin = running[-1].stdout
+                done = subprocess.run(["cmp", "-", expected], stdin=stdin, timeout=PATIENCE)
+                for process in running:
+                    process.stdout.close()
+                self.assertEqual([*(process.wait(PATIENCE) for process in running), done.returncode], [OK, OK, 0])
+        self.assert_only_these("expected")
+
+    def test_a_file_is_written_from_where_it_stands(self):
+        path = generated(5, 100, 33)
+        cases = {HW4: by_seq(path), (*HW4, "--sync"): by_seq(path), SEQ: by_seq(path)}
+        for program, want in cases.items():
+            for mode, place, before, after in (("wb", 0, b"", b""), ("ab", 0, OLD_OUTPUT, b""),
+                                               ("r+b", 4, OLD_OUTPUT[:4], b"")):
+                with self.subTest(program=program, mode=mode):
+                    self.out.write_bytes(OLD_OUTPUT)
+                    inode = self.out.stat().st_ino
+                    with open(self.out, mode, buffering=0) as file:
+                        file.seek(place)
+                        done = run(*program, path, "-", stdout=file)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), before + want + after)
+                    self.assertEqual(self.out.stat().st_ino, inode)
+        self.assert_only_these("case.out")
+
+    def test_generate(self):
+        want = generated(40, 512, 64).read_bytes()
+        done = run(*GENERATE, "-", cwd=self.dir)
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        self.assert_same_bytes(done.stdout, want)
+        with open(self.file(b"before", "case.in"), "ab") as file:
+            self.assertEqual(run(*GENERATE, "-", stdout=file).returncode, OK)
+        self.assert_same_bytes((self.dir / "case.in").read_bytes(), b"before" + want)
+        self.assert_only_these("case.in")
+
+    def programs(self):
+        path = generated(40, 512, 64)
+        return (*HW4, path, "-"), (*SEQ, path, "-"), (*GENERATE, "-")
+
+    def test_reader_goes_away(self):
+        for command in self.programs():
+            with self.subTest(command[0]):
+                reader, writer = os.pipe()
+                os.close(reader)
+                with open(writer, "wb") as pipe:
+                    done = run(*command, stdout=pipe)
+                done.stderr = "".join(line for line in done.stderr.splitlines(True) if line.startswith(command[0]))
+                self.assert_fails(done, IO_ERROR, STDOUT, "cannot write: Broken pipe", command[0])
+
+    def test_full(self):
+        for command in self.programs():
+            with self.subTest(command[0]), open("/dev/full", "wb") as full:
+                done = run(*command, stdout=full)
+                done.stderr = "".join(line for line in done.stderr.splitlines(True) if line.startswith(command[0]))
+                self.assert_fails(done, IO_ERROR, STDOUT, "cannot write: No space left on device", command[0])
+
+    def test_closed_or_not_open_for_writing(self):
+        path = self.file(counting(1, 4, 3))
+        reports = ((*HW4, option, "-", path, self.out) for option in ("--json", "--trace"))
+        for command in (*self.programs(), *reports):
+            with self.subTest(command):
+                wanted = "is closed, or not open for writing"
+                self.assert_fails(run(*command, **closing(1)), CANNOT_CREATE, STDOUT, wanted, command[0])
+                with open("/dev/null", "rb") as file:
+                    self.assert_fails(run(*command, stdout=file), CANNOT_CREATE, STDOUT, wanted, command[0])
+        self.assert_only_these("case.in")
+
+    def test_interrupted_while_nobody_reads(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        process = self.start(generated(40, 512, 64), "-", stdout=writer, stderr=subprocess.DEVNULL)
+        os.close(writer)
+        self.assertEqual(len(os.read(reader, 1)), 1)  # it writes, and far more than the pipe holds
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE), 143)
+
+    def test_the_same_socket_on_both_sides(self):
+        path = generated(2, 33, 7)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process = self.start("-", "-", stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+            theirs.close()
+            ours.sendall(path.read_bytes())
+            ours.shutdown(socket.SHUT_WR)
+            got = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+        self.assertEqual(process.wait(PATIENCE), OK)
+        self.assert_same_bytes(got, by_seq(path))
+
+
+class ReportTest(StreamTest):
+    def test_alone_on_standard_output(self):
+        path = generated(2, 33, 7)
+        for option, field in (("--json", "queries"), ("--trace", "traceEvents")):
+            with self.subTest(option):
+                done = run(*HW4, "--time", option, "-", path, self.out, cwd=self.dir)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertIn(field, json.loads(done.stdout))
+                self.assertRegex(done.stderr, r"(?s)\(B, N, d\): .*\nTime: .*\n  total ")
+                self.assert_only_these("case.out")
+
+    def test_of_standard_streams(self):
+        path = generated(5, 100, 33)
+        report = self.dir / "run.json"
+        done = run(*HW4, "--json", report, "-", "-", input=path.read_bytes())
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(done.stdout, by_seq(path))
+        told = json.loads(report.read_text())
+        self.assertEqual((told["input"], told["output_crc32"]), ("-", crc_of(by_seq(path))))
+
+    def test_only_one_can_have_it(self):
+        path = self.file(counting(1, 4, 3))
+        for args in (("--json", "-", path, "-"), ("--trace", "-", path, "-"),
+                     ("--json", "-", "--trace", "-", path, self.out)):
+            with self.subTest(args):
+                done = run(*HW4, *args)
+                self.assertEqual((done.returncode, done.stdout), (USAGE, b""), done.stderr)
+                self.assert_one_message(done.stderr, None, r"only one of OUTPUT, --json and --trace can be '-'")
+        for args in (("--json", "/dev/stdout", path, "-"), ("--trace", "-", path, "/dev/stdout"),
+                     ("--json", "-", "--trace", "/dev/stdout", path, self.out)):
+            with self.subTest(args):
+                done = run(*HW4, *args)
+                self.assertEqual((done.returncode, done.stdout), (USAGE, b""), done.stderr)
+                self.assert_one_message(done.stderr, None, r"would overwrite the output ")
+        self.assert_only_these("case.in")
+
+    def test_a_device_takes_any_number(self):
+        path = self.file(counting(1, 4, 3))
+        done = run(*HW4, "--json", "/dev/null", path, "-", stdout=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_replaces_no_file_that_standard_output_leads_to(self):
+        path = self.file(counting(1, 4, 3))
+        for args in (("--json", self.out, path, "-"), ("--trace", self.out, path, "-"), ("--json", "-", path, self.out),
+                     ("--json", "-", "--trace", self.out, path, self.dir / "other")):
+            with self.subTest(args):
+                self.out.write_bytes(OLD_OUTPUT)
+                with open(self.out, "ab") as file:
+                    done = run(*HW4, *args, stdout=file)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                self.assert_one_message(done.stderr, STDOUT, r"would overwrite the output")
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+
+    def test_nor_is_that_file_a_leftover(self):
+        path = self.file(counting(1, 4, 3))
+        left = self.file(b"", "run.json.hw4-12-0.tmp")
+        with open(left, "wb") as file:
+            done = run(*HW4, "--json", self.dir / "run.json", path, "-", stdout=file)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(left.read_bytes(), by_seq(path))
+
+
+if __name__ == "__main__":
+    unittest.main()
