@@ -1,9 +1,11 @@
 // compare: two outputs of one case, value by value where their bytes differ.
 //
 //     compare [--atol X] INPUT EXPECTED GOT
-#include <fcntl.h>
+//
+// One of them may be "-", standard input.
 #include <getopt.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +23,9 @@
 #include "src/base/file_descriptor.h"
 #include "src/base/refused_option.h"
 #include "src/base/standard_output.h"
+#include "src/base/standard_streams.h"
 #include "src/io/case_file.h"
+#include "src/io/open_input.h"
 #include "src/problem/words.h"
 
 namespace hw4 {
@@ -38,7 +42,7 @@ constexpr const char* kUsage =
     "\n"
     "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide. What\n"
     "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
-    "and column count from 0.\n"
+    "and column count from 0. One of the three may be -, standard input; all may be pipes.\n"
     "\n"
     "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
     "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
@@ -57,37 +61,56 @@ struct Arguments {
     std::string got;
 };
 
+// Of a regular file the size is known; a pipe's shows as it is read.
 class OutputStream {
 public:
-    explicit OutputStream(const std::string& path)
-        : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), size_(regular_size()) {}
+    explicit OutputStream(const std::string& name) : OutputStream(shown_input(name), open_input(name)) {}
 
-    int64_t size() const { return size_; }
+    // Before anything is read: false where it has another size.
+    bool may_have(uint64_t bytes) const { return !size_ || *size_ == bytes; }
 
-    void read(float* to, size_t count) {
-        auto* bytes = reinterpret_cast<unsigned char*>(to);
-        for (size_t left = count * sizeof(float); left > 0;) {
-            const ssize_t got = ::read(fd_.get(), bytes, left);
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) throw CannotCompare(path_ + ": " + with_errno("cannot read"));
-            if (got == 0) throw CannotCompare(path_ + ": became shorter while it was read");
-            bytes += got;
-            left -= static_cast<size_t>(got);
-        }
+    // Whether it has just so many. A pipe is read up to there, and one byte more.
+    bool has(uint64_t bytes) {
+        if (size_) return *size_ == bytes;
+        std::array<unsigned char, 4096> rest{};
+        while (!ended_ && taken_ <= bytes) (void)take(rest.data(), std::min<uint64_t>(rest.size(), bytes + 1 - taken_));
+        return taken_ == bytes;
     }
 
+    // After has().
+    std::string size_in_words(uint64_t bytes) const {
+        if (!size_ && taken_ > bytes) return "more than " + std::to_string(bytes);
+        return std::to_string(size_.value_or(taken_));
+    }
+
+    // All the values, or false: a pipe has ended.
+    bool read(float* to, size_t count) { return take(to, count * sizeof(float)) == count * sizeof(float); }
+
 private:
-    int64_t regular_size() const {
-        struct stat info {};
-        if (!fd_.valid() || ::fstat(fd_.get(), &info) != 0)
-            throw CannotCompare(path_ + ": " + with_errno("cannot open"));
-        if (!S_ISREG(info.st_mode)) throw CannotCompare(path_ + ": not a regular file");
-        return info.st_size;
+    OutputStream(std::string path, OpenFile file) : path_(std::move(path)), fd_(std::move(file.fd)) {
+        if (S_ISREG(file.status.st_mode)) size_ = stored_bytes(file);
+    }
+
+    size_t take(void* to, size_t size) {
+        auto* bytes = static_cast<unsigned char*>(to);
+        size_t done = 0;
+        while (done < size && !ended_) {
+            const ssize_t got = ::read(fd_.get(), bytes + done, size - done);
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) throw CannotCompare(path_ + ": " + with_errno("cannot read"));
+            if (got == 0 && size_) throw CannotCompare(path_ + ": became shorter while it was read");
+            ended_ = got == 0;
+            done += static_cast<size_t>(got);
+        }
+        taken_ += done;
+        return done;
     }
 
     std::string path_;
     FileDescriptor fd_;
-    int64_t size_;
+    std::optional<uint64_t> size_;
+    uint64_t taken_ = 0;
+    bool ended_ = false; // a pipe
 };
 
 struct Difference {
@@ -139,15 +162,16 @@ void compare_values(Findings& findings, const std::vector<float>& expected, cons
     }
 }
 
-Findings compare_streams(OutputStream& expected, OutputStream& got, size_t total, const std::optional<double>& atol) {
+// Nothing where one of them ended too early.
+std::optional<Findings> compare_streams(OutputStream& expected, OutputStream& got, size_t total,
+                                        const std::optional<double>& atol) {
     Findings findings;
     const size_t block = std::min(kBlockValues, total);
     std::vector<float> expected_block(block);
     std::vector<float> got_block(block);
     for (size_t first = 0; first < total; first += block) {
         const size_t count = std::min(block, total - first);
-        expected.read(expected_block.data(), count);
-        got.read(got_block.data(), count);
+        if (!expected.read(expected_block.data(), count) || !got.read(got_block.data(), count)) return std::nullopt;
         if (std::memcmp(expected_block.data(), got_block.data(), count * sizeof(float)) == 0) continue;
         compare_values(findings, expected_block, got_block, first, count, atol);
     }
@@ -208,13 +232,15 @@ void print_findings(const Findings& findings, const Arguments& arguments, const 
                     findings.expected_nan, findings.got_nan);
 }
 
-bool sizes_match(const Problem& problem, const OutputStream& expected, const OutputStream& got) {
-    const auto needed = static_cast<int64_t>(problem.output_bytes());
-    if (expected.size() == needed && got.size() == needed) return true;
+bool sizes_match(const Problem& problem, OutputStream& expected, OutputStream& got) {
+    const uint64_t needed = problem.output_bytes();
+    const bool expected_matches = expected.has(needed);
+    const bool got_matches = got.has(needed);
+    if (expected_matches && got_matches) return true;
     const auto [names, sizes] = sizes_of(problem);
-    std::printf("different sizes: expected has %lld bytes, got has %lld, and %s = %s needs %lld\n",
-                static_cast<long long>(expected.size()), static_cast<long long>(got.size()), names.c_str(),
-                sizes.c_str(), static_cast<long long>(needed));
+    std::printf("different sizes: expected has %s bytes, got has %s, and %s = %s needs %s\n",
+                expected.size_in_words(needed).c_str(), got.size_in_words(needed).c_str(), names.c_str(), sizes.c_str(),
+                std::to_string(needed).c_str());
     return false;
 }
 
@@ -222,14 +248,16 @@ int compare(const Arguments& arguments) {
     const Problem problem = CaseReader(arguments.input).problem();
     OutputStream expected(arguments.expected);
     OutputStream got(arguments.got);
-    if (!sizes_match(problem, expected, got)) return kDifferent;
     const size_t total = problem.output_bytes() / sizeof(float);
-    const Findings findings = compare_streams(expected, got, total, arguments.atol);
-    if (findings.differing == 0)
+    std::optional<Findings> findings;
+    if (expected.may_have(problem.output_bytes()) && got.may_have(problem.output_bytes()))
+        findings = compare_streams(expected, got, total, arguments.atol);
+    if (!sizes_match(problem, expected, got) || !findings) return kDifferent;
+    if (findings->differing == 0)
         std::printf("equal: %zu values, %zu bytes\n", total, problem.output_bytes());
     else
-        print_findings(findings, arguments, problem, total);
-    return findings.breaking == 0 ? kEqual : kDifferent;
+        print_findings(*findings, arguments, problem, total);
+    return findings->breaking == 0 ? kEqual : kDifferent;
 }
 
 double parse_atol(const std::string& text) {
@@ -262,6 +290,8 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
     arguments.input = argv[optind];
     arguments.expected = argv[optind + 1];
     arguments.got = argv[optind + 2];
+    if (std::count_if(argv + optind, argv + argc, is_standard_stream) > 1)
+        throw CannotCompare("only one of INPUT, EXPECTED and GOT can be '-', standard input; see --help");
     return arguments;
 }
 
@@ -276,6 +306,7 @@ int run(int argc, char** argv) {
 } // namespace hw4
 
 int main(int argc, char** argv) {
+    hw4::occupy_closed_streams();
     try {
         return hw4::run(argc, argv);
     } catch (const std::exception& error) { // bad_alloc too: no failure may look like a verdict

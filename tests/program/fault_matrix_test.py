@@ -651,6 +651,7 @@ class OtherProgramsTest(Matrix):
         for row in (Row("read", errno.EINTR, (OK,)), Row("read", "short", (OK,)),
                     Row("read", errno.EIO, (2,), "cannot read: Input/output error"),
                     Row("read", "none", (2,), "became shorter while it was read|is empty"),
+                    Row("fstat", errno.EIO, (2,), "cannot (open|stat): Input/output error"),
                     Row("open", errno.EMFILE, (2,), "cannot open: Too many"),
                     Row("malloc", errno.ENOMEM, (OK, 2), "bad_alloc")):
             self.sweep_program(row, said, "compare", "case.in", expected, self.out)

@@ -987,6 +987,77 @@ class Compare(Workplace):
     def test_gzip_input(self):
         self.assertEqual(self.compare(self.floats(), self.floats(), pack_input=gzip.compress)[0], 0)
 
+    def compare_stream(self, place, content, *options, redirected=False):
+        """With "-" in this place of INPUT, EXPECTED and GOT: a pipe, or a file that stands behind its first byte."""
+        files = [write(self.path("in"), self.case_of(self.SHAPE)), write(self.path("expected"), self.floats()),
+                 write(self.path("got"), self.floats())]
+        files[place] = "-"
+        feed = {"input": content}
+        with contextlib.ExitStack() as stack:
+            if redirected:
+                file = stack.enter_context(open(write(self.path("stream"), b"x" + content), "rb", buffering=0))
+                file.seek(1)
+                feed = {"stdin": file}
+            done = subprocess.run([COMPARE, *options, *files], capture_output=True, check=False, **feed)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    def test_standard_input(self):
+        equal = (0, "equal: 24 values, 96 bytes\n", "")
+        for redirected in (False, True):
+            with self.subTest(redirected=redirected):
+                case = self.case_of(self.SHAPE)
+                for place, content in ((0, case), (0, gzip.compress(case)), (1, self.floats()), (2, self.floats())):
+                    self.assertEqual(self.compare_stream(place, content, redirected=redirected), equal)
+                code, out, _ = self.compare_stream(2, self.floats(v18=2.0), redirected=redirected)
+                self.assertEqual(code, 1)
+                self.assertIn("first: batch 1, row 1, column 2: expected 1 (0x3f800000), got 2", out)
+                code, _, _ = self.compare_stream(1, self.floats(v18=2.0), "--atol", "1", redirected=redirected)
+                self.assertEqual(code, 0)
+                self.assertIn("compare: standard input: header truncated: got 3 of 12 bytes",
+                              self.compare_stream(0, b"\0\1\2", redirected=redirected)[2])
+
+    def test_sizes_of_standard_input(self):
+        said = "different sizes: expected has {} bytes, got has {}, and (B, N, d) = (2, 3, 4) needs 96\n"
+        more = self.floats() + b"x"
+        for size, pipe in ((0, "0"), (92, "92"), (95, "95"), (97, "more than 96"), (10000, "more than 96")):
+            content = bytes(size)
+            with self.subTest(size=size):
+                self.assertEqual(self.compare_stream(2, content), (1, said.format(96, pipe), ""))
+                self.assertEqual(self.compare_stream(2, content, redirected=True), (1, said.format(96, size), ""))
+                self.assertEqual(self.compare_stream(1, content), (1, said.format(pipe, 96), ""))
+        self.assertEqual(self.compare_stream(2, more)[1], said.format(96, "more than 96"))
+
+    def test_the_other_file_is_of_the_wrong_size(self):
+        case_input = write(self.path("in"), self.case_of(self.SHAPE))
+        for size in (92, 97):
+            with self.subTest(size=size):
+                other = write(self.path("other"), bytes(size))
+                done = subprocess.run([COMPARE, case_input, other, "-"], input=self.floats(), capture_output=True)
+                self.assertEqual(done.returncode, 1)
+                self.assertRegex(done.stdout.decode(), rf"\Adifferent sizes: expected has {size} bytes, got has ")
+
+    def test_other_pipes(self):
+        case_input = write(self.path("in"), self.case_of(self.SHAPE))
+        expected = write(self.path("expected"), self.floats())
+        script = '"$1" "$2" "$3" <(cat "$3")'
+        done = subprocess.run(["bash", "-c", script, "bash", COMPARE, case_input, expected], capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, b"equal: 24 values, 96 bytes\n"), done.stderr)
+
+    def test_standard_input_once(self):
+        case_input = write(self.path("in"), self.case_of(self.SHAPE))
+        for arguments in (("-", "-", "x"), ("-", "x", "-"), (case_input, "-", "-"), ("-", "-", "-")):
+            with self.subTest(arguments):
+                self.assertEqual(self.run_compare(*arguments), (
+                    2, "", "compare: only one of INPUT, EXPECTED and GOT can be '-', standard input; see --help\n"))
+
+    def test_standard_input_that_is_closed(self):
+        """The number 0 goes to no file that is opened meanwhile."""
+        files = [write(self.path("in"), self.case_of(self.SHAPE)), write(self.path("out"), self.floats())]
+        for arguments in (["-", files[1], files[1]], [files[0], files[1], "-"]):
+            done = subprocess.run([COMPARE, *arguments], capture_output=True, text=True, preexec_fn=lambda: os.close(0))
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("compare: standard input: is closed, or a directory", done.stderr)
+
     def test_cannot_compare(self):
         case_input = write(self.path("in"), self.case_of(self.SHAPE))
         output = write(self.path("out"), self.floats())
@@ -1005,7 +1076,7 @@ class Compare(Workplace):
                 ([self.path("none"), output, output], "none: cannot open: No such file"),
                 ([case_input, self.path("none"), output], "none: cannot open: No such file"),
                 ([case_input, output, self.path("none")], "none: cannot open: No such file"),
-                ([case_input, output, self.cases], "cases: not a regular file"),
+                ([case_input, output, self.cases], "cases: is a directory, need a file"),
                 ([short, output, output], "short: header truncated: got 3 of 12 bytes"),
                 ([cut, output, output], "cut: expected 300 bytes for B = 2, N = 3, d = 4, got 299"),
                 ([negative, output, output], "negative: header: N = -3, need at least 1")):
