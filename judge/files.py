@@ -1,12 +1,14 @@
-"""Files, read and written whole: their CRC-32, and replacing one in a single step."""
+"""Files, read and written whole: their CRC-32, and replacing one in a single step; "-" is standard output."""
 from __future__ import annotations
 
 import os
 import secrets
 import stat
+import sys
 import zlib
 
 READ_STEP = 1 << 20
+STANDARD_OUTPUT = "-"
 
 
 def crc32_of(path: str) -> str:
@@ -17,9 +19,27 @@ def crc32_of(path: str) -> str:
     return f"{crc:08x}"
 
 
-def can_replace(path: str) -> bool:
+def shown(path: str) -> str:
+    return "standard output" if path == STANDARD_OUTPUT else path
+
+
+def can_write(path: str) -> bool:
+    if path == STANDARD_OUTPUT:
+        return sys.stdout is not None  # it is None where the caller has closed it
     place = path if os.path.exists(path) and not os.path.isfile(path) else os.path.dirname(os.path.abspath(path))
     return not os.path.isdir(path) and os.access(place, os.W_OK)
+
+
+def write_whole(path: str, text: str) -> None:
+    if path != STANDARD_OUTPUT:
+        replace_file(path, text)
+        return
+    try:
+        # Not by sys.stdout, which would try again at the program's end what was not taken.
+        with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False) as stream:
+            stream.write(text)
+    except OSError as error:
+        raise OSError(f"{shown(path)}: {error.strerror}") from error
 
 
 def replace_file(path: str, text: str) -> None:

@@ -815,6 +815,40 @@ class Reports(Workplace):
         self.assertEqual(json.loads(reader.communicate(timeout=PATIENCE_S)[0])["summary"]["passed"], 1)
         self.assertFalse(os.path.isfile(fifo))
 
+    def test_on_standard_output_and_the_table_on_standard_error(self):
+        for option, parsed in (("--json", lambda text: json.loads(text)["summary"]["passed"]),
+                               ("--junit", lambda text: int(ElementTree.fromstring(text).get("tests")))):
+            with self.subTest(option):
+                done = self.run_judge(option, "-", "a1", cwd=self.folder)
+                self.assertEqual((done.returncode, parsed(done.stdout)), (0, 1), done.stderr)
+                self.assertRegex(done.stderr, r"\AAC +a1 .*\ntotal .*\n1 passed, 0 failed\n\Z")
+                self.assertFalse(os.path.exists(self.path("-")))
+
+    def test_only_one_on_standard_output(self):
+        done = self.run_judge("--json", "-", "--junit", "-", "a1", hw4="mark('ran')")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, "judge: only one of --json and --junit can be '-', standard output\n")
+        self.assertEqual(self.marks(), [])
+
+    def test_a_file_of_that_name(self):
+        self.run_judge("--json", "./-", "a1", cwd=self.folder)
+        self.assertEqual(json.loads(read(self.path("-")))["summary"]["passed"], 1)
+
+    def test_standard_output_that_takes_nothing(self):
+        reader, broken = os.pipe()
+        os.close(reader)
+        with open(broken, "wb") as pipe, open("/dev/full", "wb") as full:
+            for name, stdout, message in (("pipe", pipe, "Broken pipe"), ("full", full, "No space left on device")):
+                with self.subTest(name):
+                    done = subprocess.run(self.command("--json", "-", "a1"), stdout=stdout, stderr=subprocess.PIPE,
+                                          text=True, check=False)
+                    self.assertEqual(done.returncode, 2)
+                    self.assertEqual(done.stderr.splitlines()[-1], f"judge: standard output: {message}")
+        done = subprocess.run(self.command("--json", "-", "a1", hw4="mark('ran')"), stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: os.close(1), check=False)
+        self.assertEqual((done.returncode, done.stderr), (2, "judge: standard output: cannot be written\n"))
+        self.assertEqual(self.marks(), [])
+
     def test_json_has_the_mode_of_the_old_file_or_that_of_the_umask(self):
         path = self.path("run.json")
         for umask, old, wanted in ((0o077, None, 0o600), (0o022, None, 0o644), (0o022, 0o600, 0o600),
