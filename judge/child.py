@@ -35,6 +35,11 @@ class Ended:
     at_limit: bool  # ended by us
     last_error_line: str  # before we ended it
 
+    @classmethod
+    def with_status(cls, status: int, **more) -> Ended:
+        """By what Popen calls a return code: below 0 it is a signal."""
+        return cls(exit_code=status if status >= 0 else None, signal=-status if status < 0 else None, **more)
+
     @property
     def ok(self) -> bool:
         return self.exit_code == 0 and not self.at_limit
@@ -76,14 +81,14 @@ def _signal_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _has_ended(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def _stop_group(group: int) -> None:
+def stop_group(group: int) -> None:
     _signal_group(group, signal.SIGTERM)
     deadline = time.monotonic() + TERM_GRACE_S
-    while time.monotonic() < deadline and not _has_ended(group):
+    while time.monotonic() < deadline and not has_ended(group):
         time.sleep(0.01)
     _signal_group(group, signal.SIGKILL)
 
@@ -94,17 +99,34 @@ def stop_all() -> None:
     with _live_lock:
         _stopping = True
         for group in _live:
-            _stop_group(group)
+            stop_group(group)
 
 
-def _start(command: list[str], errors) -> subprocess.Popen:
+def start(command: list[str], **streams) -> subprocess.Popen:
+    """What is started has to be reaped."""
     with _live_lock:
         if _stopping:
             raise OSError("stopping")
-        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-                                   start_new_session=True)
+        started = subprocess.Popen(command, bufsize=0, start_new_session=True, **streams)
         _live.add(started.pid)
         return started
+
+
+def wait_for(pid: int) -> None:
+    """WNOWAIT: the process stays a zombie, so its number stays its own until nobody signals it any more."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def reap(started: subprocess.Popen) -> int:
+    """The return code of what has ended, or is about to; nothing of what it started and left running stays."""
+    _signal_group(started.pid, signal.SIGKILL)
+    with _live_lock:
+        _live.discard(started.pid)
+    return started.wait()
+
+
+def shown_line(line: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in line.strip())[:LINE_LENGTH]
 
 
 def _last_line(errors) -> str:
@@ -112,40 +134,35 @@ def _last_line(errors) -> str:
     file = errors.fileno()
     start = max(0, os.fstat(file).st_size - 4096)
     lines = os.pread(file, 4096, start).decode("utf-8", "replace").splitlines()
-    text = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:LINE_LENGTH]
+    return shown_line(next((line for line in reversed(lines) if line.strip()), ""))
 
 
 def run(command: list[str], limit_s: float | None = None) -> Ended:
     """Runs the command to its end, or to a little over the limit. Its standard output is dropped."""
     # A file and not a pipe: whoever inherited a pipe could keep it open after the program has ended.
     with tempfile.TemporaryFile() as errors:
-        start = time.monotonic()
-        child = _start(command, errors)
+        began = time.monotonic()
+        child = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
         said_at_limit: list[str] = []
 
         def end_at_limit():
-            if not _has_ended(child.pid):
+            if not has_ended(child.pid):
                 said_at_limit.append(_last_line(errors))
-                _stop_group(child.pid)
+                stop_group(child.pid)
 
         limiter = threading.Timer(limit_s + KILL_GRACE_S, end_at_limit) if limit_s is not None else None
         try:
             if limiter:
                 limiter.start()
-            # WNOWAIT: the process stays a zombie, so its number stays its own until nobody signals it any more.
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-            wall_s = time.monotonic() - start
+            wait_for(child.pid)
+            wall_s = time.monotonic() - began
         except BaseException:
-            _stop_group(child.pid)
+            stop_group(child.pid)
             raise
         finally:
             if limiter and limiter.is_alive():
                 limiter.cancel()
                 limiter.join()
-            _signal_group(child.pid, signal.SIGKILL)  # what the program started and left running
-            with _live_lock:
-                _live.discard(child.pid)
-            code = child.wait()
-        return Ended(wall_s=wall_s, exit_code=code if code >= 0 else None, signal=-code if code < 0 else None,
-                     at_limit=bool(said_at_limit), last_error_line=[*said_at_limit, _last_line(errors)][0])
+            status = reap(child)
+        return Ended.with_status(status, wall_s=wall_s, at_limit=bool(said_at_limit),
+                                 last_error_line=[*said_at_limit, _last_line(errors)][0])

@@ -68,8 +68,16 @@ def _printed_by(command: list[str]) -> str:
             raise NoListing(f"{command[0]}: cannot be asked for its contracts: {error}") from error
     if done.returncode != 0:
         said = "".join(f": {line}" for line in done.stderr.splitlines()[-1:])
-        raise NoListing(f"{command[0]} --list-kernels --json: ended with {done.returncode}{said}")
+        raise NoListing(f"{' '.join(command)}: ended with {done.returncode}{said}")
     return done.stdout
+
+
+def takes_pairs(program: str) -> bool:
+    """Whether it computes many cases in one run."""
+    try:
+        return "--pairs" in _printed_by([os.path.abspath(program), "--help"])
+    except NoListing:
+        return False
 
 
 def listing_of(program: str) -> Listing:

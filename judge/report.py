@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 from case_table import Case
+from session import Session
 from terminal import one_line
 from verdict import JUDGE_ERROR, PASSED, SKIPPED, Result
 
@@ -76,19 +77,23 @@ def points(results: list[Result]) -> int | None:
     return max(0, COURSE_POINTS - POINTS_PER_CASE * len(failed))
 
 
-def cpu_remarks(results: list[Result]) -> list[str]:
-    """Why hw4 took the CPU where it did: such times say nothing about a GPU."""
+def cpu_remarks(results: list[Result], separate: bool) -> list[str]:
+    """Why hw4 took the CPU where it did: such times say nothing about a GPU. A process that has many cases says it once
+    for all to come, so only separate ones can be counted."""
     cases_by_line: dict[str, set[str]] = {}
     for result in results:
         for sample in result.samples:
             if USING_THE_CPU in sample.last_error_line:
                 cases_by_line.setdefault(sample.last_error_line, set()).add(result.case.name)
     cases = {result.case.name for result in results}
-    return [f"{line} ({len(names)} of {len(cases)} cases)" for line, names in cases_by_line.items()]
+    return [line + (f" ({len(names)} of {len(cases)} cases)" if separate else "")
+            for line, names in cases_by_line.items()]
 
 
-def summary_lines(results: list[Result]) -> str:
-    lines = cpu_remarks(results)
+def summary_lines(results: list[Result], session: Session | None) -> str:
+    lines = cpu_remarks(results, session is None)
+    if session:
+        lines += [*session.troubles, "times are the cases' own, in one process (--separate: with hw4's start-up)"]
     timed = [result for result in results if result.samples]
     if timed:
         slowest = max(timed, key=lambda result: result.best_s)

@@ -17,11 +17,16 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as ElementTree
 import zlib
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[2])
+sys.path.insert(0, os.path.join(ROOT, "judge"))
+
+import session  # noqa: E402 (the path to it is set above)
+
 BIN = os.path.abspath(os.environ.get("HW4_BIN") or ROOT)
 JUDGE = os.path.join(ROOT, "judge", "judge")
 UPDATE = os.path.join(ROOT, "testcases", "update")
@@ -701,6 +706,234 @@ class Running(Workplace):
 
     def test_what_hw4_prints_decides_nothing(self):
         self.expect("NO-OUT", hw4="print('AC a1 1 passed, 0 failed')")
+
+
+class OneProcess(Workplace):
+    """The cases of our own hw4, one after the other in one process of it."""
+
+    def our_hw4(self, body, *, at_end="", options="--pairs FILE"):
+        """A --bin folder whose hw4 computes under f32, by `body` for each case, and says what --pairs promises, unless
+        that has failed(). It marks each process by its last argument, each case by its name."""
+        computes = [{"operation": "forward", "revision": REVISIONS["f32"], "masks": ["none"]}]
+        contracts = [{"name": name, "compared": "bytes", "most_columns": None, "computes": computes}
+                     for name in ("f32", "fixed")]
+        return self.fake_bin(generate=True, compare=True, seq=True, hw4=f"""
+if '--list-kernels' in sys.argv: print({json.dumps({"contracts": contracts, "kernels": []})!r}); sys.exit()
+if '--help' in sys.argv: print({options!r}); sys.exit()
+code, seconds = 0, 0.125
+def say(text): sys.stderr.write(text + '\\n'); sys.stderr.flush()
+def failed(exit_code, text):
+    global code
+    code = code or exit_code
+    say(text)
+    raise ValueError
+def compute(INPUT, OUTPUT):
+    global seconds
+    NAME = os.path.basename(INPUT)[:-3]
+    mark(NAME)
+    GOOD = open({FIXTURES!r} + '/' + NAME + '.out', 'rb').read()
+    def put(data): open(OUTPUT, 'wb').write(data)
+    try:
+{"".join("        " + line + chr(10) for line in body.splitlines())}
+        print(INPUT, '(2, 3, 4)', f'{{seconds:.3f}} s', flush=True)
+    except ValueError:
+        pass
+mark('start ' + sys.argv[-1 if '--pairs' in sys.argv else -2].split('/')[-1])
+if '--pairs' in sys.argv:
+    for line in sys.stdin:
+        compute(*line.rstrip('\\n').split('\\t'))
+else:
+    compute(*sys.argv[-2:])
+{at_end}
+sys.exit(code)
+""".replace("\\\\", "\\"))
+
+    def judge_ours(self, body, *arguments, code=0, at_end="", options="--pairs FILE"):
+        command = [sys.executable, JUDGE, "--bin", self.our_hw4(body, at_end=at_end, options=options), "--table",
+                   self.table, "--dir", self.cases, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertEqual(os.listdir(self.path("cases")), [])
+        shutil.rmtree(self.path("bin"))
+        return done.stdout
+
+    def verdicts(self, said):
+        return re.findall(r"^(AC|WA|TLE|RE|OOM|NO-OUT|SIZE|SKIP|JE) +(\w\d) ", said, re.MULTILINE)
+
+    ONE = ["start -", "a1", "a2", "b1"]
+    EACH = ["start a1.in", "a1", "start a2.in", "a2", "start b1.in", "b1"]
+    ALL_PASS = [("AC", "a1"), ("AC", "a2"), ("AC", "b1")]
+
+    def test_all_cases_with_their_own_times(self):
+        report = self.path("run.json")
+        said = self.judge_ours("put(GOOD); time.sleep(0.02)", "--json", report)
+        self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
+        self.assertEqual(len(re.findall(r"  0\.125 s  limit 5 s ", said)), 3)
+        self.assertIn("\ntimes are the cases' own, in one process (--separate: with hw4's start-up)\n", said)
+        document = json.loads(read(report))
+        self.assertFalse(document["separate"])
+        samples = [sample for case in document["cases"] for sample in case["samples"]]
+        self.assertEqual([(sample["wall_s"], sample["exit_code"]) for sample in samples], [(0.125, 0)] * 3)
+
+    def test_a_process_each_where_it_is_asked_for_or_has_to_be(self):
+        launcher = self.program("launch", "os.execv(sys.argv[1], sys.argv[1:])")
+        report = self.path("run.json")
+        for arguments, more in ((["--separate"], {}), (["--launcher", launcher], {}), ([], {"options": "--time"})):
+            with self.subTest(arguments, **more):
+                said = self.judge_ours("put(GOOD)", "--json", report, *arguments, **more)
+                self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.EACH))
+                self.assertNotIn("in one process", said)
+                self.assertTrue(json.loads(read(report))["separate"])
+                os.remove(self.path("mark"))
+
+    def test_a_process_each_for_programs_from_elsewhere(self):
+        folder = self.our_hw4("put(GOOD)")
+        done = self.run_judge("--bin", folder, "a1", hw4="mark('elsewhere'); put(GOOD)")
+        self.assertEqual((done.returncode, self.marks()), (0, ["elsewhere"]))
+
+    def test_a_process_each_under_several_contracts(self):
+        self.write_expected(*(expected_row(name, contract, revision=REVISIONS["f32"], crc=CRCS[name, "f32"])
+                              for name, contract in CRCS))
+        said = self.judge_ours("put(GOOD)", "--contract", "all", "a1")
+        self.assertEqual(self.marks(), ["start a1.in", "a1"] * 2, said)
+
+    def test_a_process_each_where_a_line_cannot_name_the_files(self):
+        self.cases = self.path("tab\there")
+        os.mkdir(self.cases)
+        self.judge_ours("put(GOOD)")
+        self.assertEqual(self.marks(), self.EACH)
+
+    def test_options_reach_it(self):
+        self.judge_ours("put(GOOD); mark(' '.join(sys.argv[1:]))", "--contract", "f32", "--device", "cpu", "--threads",
+                        "2", "a1")
+        self.assertEqual(self.marks()[-1], "--contract f32 --device cpu --threads 2 --pairs -")
+
+    def test_one_case_at_a_time_is_there(self):
+        self.judge_ours("put(GOOD); mark(str(len(os.listdir(os.path.dirname(INPUT) + '/..'))))")
+        self.assertEqual([mark for mark in self.marks() if mark.isdigit()], ["1"] * 3)
+
+    def test_a_failure_is_the_cases_alone(self):
+        said = self.judge_ours("put(GOOD) if NAME != 'a2' else failed(65, 'hw4: a2: bad data')", code=1)
+        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("RE", "a2"), ("AC", "b1")])
+        self.assertIn("exit code 65: hw4: a2: bad data\n", said)
+        self.assertEqual(self.marks(), ["start -", "a1", "a2", "start -", "b1"])
+
+    def test_two_failures_have_their_own_codes(self):
+        said = self.judge_ours("failed(65 if NAME == 'a1' else 71, 'hw4: ' + NAME)", "a*", code=1)
+        self.assertEqual(self.verdicts(said), [("RE", "a1"), ("OOM", "a2")])
+        self.assertRegex(said, r"exit code 65: hw4: a1\n(.*\n)*.*exit code 71: hw4: a2\n")
+
+    def test_processes_that_do_not_end(self):
+        """After a case that failed, or after the last: the judge waits for some time."""
+        body = "failed(65, 'hw4: bad data') if NAME == 'a1' else put(GOOD)"
+        command = [os.path.join(self.our_hw4(body, at_end="time.sleep(60)"), "hw4"), "--pairs", "-"]
+        with unittest.mock.patch.object(session, "END_GRACE_S", 0.05):
+            ours = session.Session(command)
+            self.addCleanup(ours.stop)
+            failed = ours.run(fixture("a1", ".in"), self.path("a1.out"), None)
+            self.assertEqual(failed.failure(), "signal SIGTERM: hw4: bad data")
+            self.assertFalse(failed.at_limit)
+            self.assertTrue(ours.run(fixture("a2", ".in"), self.path("a2.out"), None).ok)
+            self.assertEqual(ours.troubles, [])
+            ours.close()
+            self.assertEqual(ours.troubles, ["hw4 did not end after its last case"])
+
+    def test_remarks_are_no_failures(self):
+        """That of the CPU may be about all cases to come."""
+        body = "say('hw4: x: note: outside'); NAME == 'a1' and say('hw4: using the CPU: no GPU'); put(GOOD)"
+        said = self.judge_ours(body)
+        self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
+        self.assertEqual(said.count("using the CPU"), 1)
+        self.assertIn("\nhw4: using the CPU: no GPU\ntimes are ", said)
+
+    def test_lines_about_other_things_end_no_case(self):
+        said = self.judge_ours("print('12.5 warming up', flush=True); print(flush=True); put(GOOD)")
+        self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
+
+    def test_a_crash_is_the_cases_alone(self):
+        said = self.judge_ours("put(GOOD)\nif NAME == 'a2': os.kill(os.getpid(), signal.SIGSEGV)", code=1)
+        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("RE", "a2"), ("AC", "b1")])
+        self.assertIn("signal SIGSEGV", said)
+        self.assertEqual(self.marks(), ["start -", "a1", "a2", "start -", "b1"])
+
+    def test_an_end_before_the_case_is_done(self):
+        said = self.judge_ours("os._exit(3 if NAME == 'a1' else 0)", "a*", code=1)
+        self.assertEqual(self.verdicts(said), [("RE", "a1"), ("NO-OUT", "a2")])
+
+    def test_a_hang_is_the_cases_alone_and_goes_with_all_it_started(self):
+        stubborn = ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nput(GOOD)\nif NAME == 'a2':\n    os.fork()\n"
+                    "    mark(str(os.getpid())); say('hw4: note: reading'); time.sleep(60)")
+        said = self.judge_ours(stubborn, "--limit-factor", "0.1", code=1)
+        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("TLE", "a2"), ("AC", "b1")])
+        self.assertRegex(said, r"limit 0\.5 s +killed after 1\.\d{3} s: hw4: note: reading\n")
+        pids = [mark for mark in self.marks() if mark.isdigit()]
+        self.assertEqual(len(pids), 2)
+        for pid in pids:
+            self.assertFalse(is_running(int(pid)))
+
+    def test_the_start_up_is_no_part_of_the_limit(self):
+        said = self.judge_ours("put(GOOD)\nif NAME == 'a1': time.sleep(1.1)", "--limit-factor", "0.1")
+        self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
+
+    def test_too_long_by_its_own_time(self):
+        said = self.judge_ours("put(GOOD); seconds = 5.25 if NAME == 'a2' else 0.125", code=1)
+        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("TLE", "a2"), ("AC", "b1")])
+        self.assertIn("finished 0.250 s over the limit", said)
+        self.assertEqual(self.marks(), self.ONE)
+
+    def test_what_is_wrong_with_an_output_ends_no_process(self):
+        said = self.judge_ours("if NAME != 'a1': put(GOOD[::-1] if NAME == 'a2' else b'')", code=1)
+        self.assertEqual(self.verdicts(said), [("NO-OUT", "a1"), ("WA", "a2"), ("SIZE", "b1")])
+        self.assertEqual(self.marks(), self.ONE)
+
+    def test_runs_have_outputs_of_their_own_and_all_are_checked(self):
+        third_is_wrong = "mark(os.path.basename(OUTPUT)); put(GOOD if len(open(MARK).readlines()) < 7 else GOOD[::-1])"
+        said = self.judge_ours(third_is_wrong, "--runs", "4", "a1", code=1)
+        self.assertEqual(self.verdicts(said), [("WA", "a1")])
+        self.assertIn("best 0.125 s, median 0.125 s of 3", said)
+        self.assertEqual(self.marks(), ["start -", "a1", "a1.out", "a1", "a1.out.1", "a1", "a1.out.2"])
+
+    def test_the_output_of_the_last_run_is_kept(self):
+        folder = self.our_hw4("put(GOOD)")
+        command = [sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases]
+        subprocess.run([*command, "--runs", "3", "--keep", "a1"], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.in", "a1.out"])
+
+    def test_a_process_that_fails_after_its_last_case(self):
+        for at_end, wanted in (("sys.exit(70)", "hw4 ended after its last case with exit code 70"),
+                               ("os.abort()", "hw4 ended after its last case with signal SIGABRT")):
+            with self.subTest(at_end):
+                said = self.judge_ours("put(GOOD)", "a1", code=1, at_end=at_end)
+                self.assertEqual(self.verdicts(said), [("AC", "a1")])
+                self.assertIn(f"\n{wanted}", said)
+
+    def test_a_process_that_ends_between_two_cases(self):
+        """It is not passed over, whether the judge sees it before the next case or at that."""
+        leaving = "if NAME == 'a1':\n    put(GOOD)\n    print(INPUT, '0.125 s', flush=True)\n    os._exit(9)\nput(GOOD)"
+        said = self.judge_ours(leaving, "a*", code=1)
+        self.assertIn(("AC", "a1"), self.verdicts(said))
+        self.assertIn("exit code 9", said)
+
+    def test_fail_fast(self):
+        said = self.judge_ours("put(GOOD if NAME == 'a1' else b'')", "--fail-fast", code=1)
+        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("SIZE", "a2"), ("SKIP", "b1")])
+        self.assertEqual(self.marks(), ["start -", "a1", "a2"])
+
+    def test_signals_clean_up(self):
+        folder = self.our_hw4("put(GOOD)\nif NAME == 'a2': mark(str(os.getpid())); time.sleep(60)")
+        command = [sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases]
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number.name):
+                running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                           preexec_fn=obey_signals)
+                wait_until(lambda: self.marks() and self.marks()[-1].isdigit())
+                running.send_signal(number)
+                _, errors = running.communicate(timeout=PATIENCE_S)
+                self.assertEqual((running.returncode, errors), (128 + number, b"judge: interrupted\n"))
+                self.assertFalse(is_running(int(self.marks()[-1])))
+                self.assertEqual(os.listdir(self.cases), [])
+                os.remove(self.path("mark"))
 
 
 class CourseRule(Workplace):
