@@ -1,4 +1,5 @@
-"""build/time_kernels as report/bench_gpu and profile/profile use it: brought up to date, and asked for its kernels."""
+"""build/time_kernels as the programs that measure use it: brought up to date, and asked for its kernels and times."""
+import json
 import os
 import subprocess
 import sys
@@ -35,3 +36,16 @@ def kernel_names(program, contract):
         raise Failed(f"{program} --list: {said[-1] if said else f'ended with {done.returncode}'}",
                      USAGE if done.returncode == WRONG_USAGE else INTERNAL)
     return done.stdout.split()
+
+
+def lines_of(program, *arguments):
+    """The lines that it prints, one at least."""
+    done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    said = done.stderr.strip().splitlines()
+    if done.returncode != 0:
+        code = done.returncode if done.returncode > 0 else INTERNAL  # a signal's number is no exit code
+        raise Failed(said[-1] if said else f"{program} ended with {done.returncode}", code)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    if not lines:
+        raise Failed(said[-1] if said else "no kernel was measured", INTERNAL)
+    return lines

@@ -17,6 +17,7 @@ import gpu_bars  # noqa: E402 (the path to them is set above)
 import provenance  # noqa: E402
 import torch_timing  # noqa: E402
 from case_table import TableError, read_cases  # noqa: E402
+from fake_torch import SGEMM_50, fake_torch  # noqa: E402
 
 CASES = read_cases(os.path.join(ROOT, "testcases", "cases.tsv"))
 
@@ -40,137 +41,6 @@ for kernel, tflops in kernels:
                           "launches": 7, "seconds": [2 * seconds, seconds, seconds / 2], "device": "Fake 1",
                           "cuda": "13.0"}))
 """
-
-# Just what torch_timing uses, on a clock of its own: every operation takes as long as it is told to.
-FAKE_TORCH = """
-import contextlib, math, sys, types
-
-__version__ = "9.9"
-version = types.SimpleNamespace(cuda="13.9")
-SGEMM_SECONDS, EFFICIENT, DEFAULT, NAIVE = {sgemm}, {efficient}, {default}, {naive}  # None: refused
-clock, backend, graph_calls = 0.0, DEFAULT, None
-
-
-def work(seconds):
-    global clock
-    if graph_calls is not None:
-        graph_calls.append(seconds)
-    else:
-        clock += seconds
-
-
-class Tensor:
-    def __init__(self, *shape, device):
-        assert device == "cuda"
-        self.shape = shape
-
-    def uniform_(self, low, high):
-        return self
-
-    # The naive form: q @ k.transpose() / root, softmax, @ v.
-    def transpose(self, first, second):
-        assert (first, second) == (-1, -2)
-        return Tensor(*self.shape[:-2], self.shape[-1], self.shape[-2], device="cuda")
-
-    def __matmul__(self, other):
-        assert self.shape[-1] == other.shape[-2] and self.shape[:-2] == other.shape[:-2]
-        assert backends.cuda.matmul.allow_tf32 is False and precision == "highest"
-        if NAIVE is None:
-            raise RuntimeError("CUDA out of memory.")
-        work(NAIVE / 2)  # there are two of them
-        return Tensor(*self.shape[:-1], other.shape[-1], device="cuda")
-
-    def __truediv__(self, number):
-        assert self.shape[-1] == self.shape[-2] and number == 8  # the root of d = 64
-        return self
-
-    def softmax(self, place):
-        assert place == -1
-        return self
-
-
-def empty(*shape, device):
-    return Tensor(*shape, device=device)
-
-
-def empty_like(tensor):
-    return Tensor(*tensor.shape, device="cuda")
-
-
-def matmul(a, b, out):
-    assert a.shape == b.shape == out.shape == (8192, 8192)
-    assert backends.cuda.matmul.allow_tf32 is False and precision == "highest"
-    work(SGEMM_SECONDS)
-
-
-def set_float32_matmul_precision(name):
-    global precision
-    precision = name
-
-
-backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=True)))
-inference_mode = contextlib.nullcontext
-
-
-def scaled_dot_product_attention(q, k, v):
-    assert q.shape == k.shape == v.shape and q.shape[1] == 1
-    if backend is None:
-        raise RuntimeError("No available kernel. Aborting.\\nmore about it")
-    work(backend)
-
-
-class Event:
-    def __init__(self, enable_timing):
-        assert enable_timing
-
-    def record(self):
-        self.time = clock
-
-    def synchronize(self):
-        pass
-
-    def elapsed_time(self, end):
-        return (end.time - self.time) * 1e3
-
-
-class CUDAGraph:
-    def replay(self):
-        for seconds in self.calls:
-            work(seconds)
-
-
-@contextlib.contextmanager
-def graph(captured):
-    global graph_calls
-    if not {graphs}:
-        raise RuntimeError("operation not permitted when stream is capturing")
-    graph_calls = captured.calls = []
-    yield
-    graph_calls = None
-
-
-@contextlib.contextmanager
-def sdpa_kernel(name):
-    global backend
-    assert name == "efficient"
-    backend = EFFICIENT
-    try:
-        yield
-    finally:
-        backend = DEFAULT
-
-
-cuda = types.SimpleNamespace(is_available=lambda: {gpu}, get_device_name=lambda: "Fake 1", Event=Event,
-                             CUDAGraph=CUDAGraph, graph=graph, empty_cache=lambda: None, synchronize=lambda: None)
-nn = types.ModuleType("torch.nn")
-nn.functional = types.SimpleNamespace(scaled_dot_product_attention=scaled_dot_product_attention)
-nn.attention = types.ModuleType("torch.nn.attention")
-nn.attention.SDPBackend = types.SimpleNamespace(EFFICIENT_ATTENTION="efficient")
-nn.attention.sdpa_kernel = sdpa_kernel
-sys.modules["torch.nn"], sys.modules["torch.nn.attention"] = nn, nn.attention
-"""
-
-SGEMM_50 = 2 * 8192 ** 3 / 50e12  # seconds at 50 TFLOP/s
 
 
 def problem(word):
@@ -294,12 +164,8 @@ class Runs(unittest.TestCase):
     def kernels(self, kernels, fixed=(("mma", 80.0), ("wgmma", 200.0))):
         self.program(f"KERNELS = {kernels!r}\nFIXED = {fixed!r}\n{FAKE_TIME_KERNELS}")
 
-    def fake_torch(self, sgemm=SGEMM_50, efficient=0.0011, default=0.0023, naive=0.02, graphs=True, gpu=True):
-        text = FAKE_TORCH
-        for name, value in (("sgemm", sgemm), ("efficient", efficient), ("default", default), ("naive", naive),
-                            ("graphs", graphs), ("gpu", gpu)):
-            text = text.replace("{" + name + "}", repr(value))
-        self.write("torch.py", text)
+    def fake_torch(self, **behaviour):
+        self.write("torch.py", fake_torch(**behaviour))
 
     def bench(self, *arguments, exit_code=0, contract="f32"):
         command = [sys.executable, BENCH, "--time-kernels", self.path("time_kernels"), "--json", self.path("out.json"),

@@ -1,0 +1,171 @@
+"""A PyTorch for tests: just what report/torch_timing.py uses, on a clock of its own, on which every operation takes as
+long as it is told to."""
+
+SGEMM_50 = 2 * 8192 ** 3 / 50e12  # seconds at 50 TFLOP/s
+
+TEXT = """
+import contextlib, math, os, sys, types
+
+__version__ = "9.9"
+version = types.SimpleNamespace(cuda="13.9")
+SGEMM_SECONDS, EFFICIENT, DEFAULT, NAIVE = {sgemm}, {efficient}, {default}, {naive}  # None: refused
+clock, backend, graph_calls = 0.0, DEFAULT, None
+
+
+def work(seconds):
+    global clock
+    if graph_calls is not None:
+        graph_calls.append(seconds)
+    else:
+        clock += seconds
+
+
+class Tensor:
+    def __init__(self, *shape, device):
+        assert device == "cuda"
+        self.shape = shape
+
+    def uniform_(self, low, high):
+        return self
+
+    # The naive form: q @ k.transpose() / root, softmax, @ v.
+    def transpose(self, first, second):
+        assert (first, second) == (-1, -2)
+        return Tensor(*self.shape[:-2], self.shape[-1], self.shape[-2], device="cuda")
+
+    def __matmul__(self, other):
+        assert self.shape[-1] == other.shape[-2] and self.shape[:-2] == other.shape[:-2]
+        assert backends.cuda.matmul.allow_tf32 is False and precision == "highest"
+        if NAIVE is None:
+            raise RuntimeError("CUDA out of memory.")
+        work(NAIVE / 2)  # there are two of them
+        return Tensor(*self.shape[:-1], other.shape[-1], device="cuda")
+
+    def __truediv__(self, number):
+        assert self.shape[-1] == self.shape[-2] and number == 8  # the root of d = 64
+        return self
+
+    def softmax(self, place):
+        assert place == -1
+        return self
+
+
+class Numbers:  # of a case file
+    def __init__(self, *shape):
+        self.shape = shape
+
+    def __getitem__(self, some):
+        assert some == slice(3, None)
+        return Numbers(self.shape[0] - 3)
+
+    def view(self, *shape):
+        assert math.prod(shape) == math.prod(self.shape)
+        return Numbers(*shape)
+
+    def to(self, device):
+        assert device == "cuda"
+        return self
+
+    def unbind(self, place):
+        assert place == 1
+        return [Numbers(self.shape[0], *self.shape[2:]) for _ in range(self.shape[1])]
+
+    def contiguous(self):
+        return Tensor(*self.shape, device="cuda")
+
+
+def from_file(path, size, dtype):
+    assert dtype is float32 and os.path.getsize(path) == 4 * size
+    return Numbers(size)
+
+
+def empty(*shape, device):
+    return Tensor(*shape, device=device)
+
+
+def empty_like(tensor):
+    return Tensor(*tensor.shape, device="cuda")
+
+
+def matmul(a, b, out):
+    assert a.shape == b.shape == out.shape == (8192, 8192)
+    assert backends.cuda.matmul.allow_tf32 is False and precision == "highest"
+    work(SGEMM_SECONDS)
+
+
+def set_float32_matmul_precision(name):
+    global precision
+    precision = name
+
+
+backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=True)))
+inference_mode = contextlib.nullcontext
+float32 = object()
+
+
+def scaled_dot_product_attention(q, k, v):
+    assert q.shape == k.shape == v.shape and q.shape[1] == 1
+    if backend is None:
+        raise RuntimeError("No available kernel. Aborting.\\nmore about it")
+    work(backend)
+
+
+class Event:
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.time = clock
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return (end.time - self.time) * 1e3
+
+
+class CUDAGraph:
+    def replay(self):
+        for seconds in self.calls:
+            work(seconds)
+
+
+@contextlib.contextmanager
+def graph(captured):
+    global graph_calls
+    if not {graphs}:
+        raise RuntimeError("operation not permitted when stream is capturing")
+    graph_calls = captured.calls = []
+    yield
+    graph_calls = None
+
+
+@contextlib.contextmanager
+def sdpa_kernel(name):
+    global backend
+    assert name == "efficient"
+    backend = EFFICIENT
+    try:
+        yield
+    finally:
+        backend = DEFAULT
+
+
+cuda = types.SimpleNamespace(is_available=lambda: {gpu}, get_device_name=lambda: "Fake 1", Event=Event,
+                             CUDAGraph=CUDAGraph, graph=graph, empty_cache=lambda: None, synchronize=lambda: None)
+nn = types.ModuleType("torch.nn")
+nn.functional = types.SimpleNamespace(scaled_dot_product_attention=scaled_dot_product_attention)
+nn.attention = types.ModuleType("torch.nn.attention")
+nn.attention.SDPBackend = types.SimpleNamespace(EFFICIENT_ATTENTION="efficient")
+nn.attention.sdpa_kernel = sdpa_kernel
+sys.modules["torch.nn"], sys.modules["torch.nn.attention"] = nn, nn.attention
+"""
+
+
+def fake_torch(sgemm=SGEMM_50, efficient=0.0011, default=0.0023, naive=0.02, graphs=True, gpu=True):
+    """The text of torch.py; seconds, None where it is to refuse."""
+    text = TEXT
+    for name, value in (("sgemm", sgemm), ("efficient", efficient), ("default", default), ("naive", naive),
+                        ("graphs", graphs), ("gpu", gpu)):
+        text = text.replace("{" + name + "}", repr(value))
+    return text
