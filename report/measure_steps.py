@@ -43,6 +43,8 @@ STEPS = (
          measured=(0, 1)),
     Step("distributions", "the errors on values of several distributions, beside PyTorch's", ("all",),
          ("report/distributions",)),
+    Step("values", "the chosen kernels on values of many kinds, beside PyTorch", ("time-kernels", "all"),
+         ("report/bench_values",)),
     Step("sequential", "seq on some batches of every case", ("all",), ("report/bench_seq",), needs_gpu=False),
     Step("cpu", "the CPU engine, beside seq and PyTorch", ("all",), ("report/bench_cpu",), needs_gpu=False),
     Step("files", "hw4 from file to file, beside two plain programs", ("all", "references", "start-up"),

@@ -90,26 +90,34 @@ class TorchTiming:
                     torch.cuda.synchronize()
         return seen.result()
 
-    def attention(self, shape: tuple[int, int, int], backend: str) -> dict:
+    def attention(self, shape: tuple[int, int, int], backend: str, case=None) -> dict:
         """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient' or by PyTorch's own
-        choice, 'default'; or 'naive', product, softmax, product. Where PyTorch refuses, "seconds" is null and "why"
-        says so."""
+        choice, 'default'; or 'naive', product, softmax, product. On numbers uniform in +-3, or those of a case file.
+        Where PyTorch refuses, "seconds" is null and "why" says so."""
         try:
-            result = self._attention(shape, backend)
+            result = self._attention(shape, backend, case)
         except RuntimeError as error:  # a refusal, and memory that does not suffice
             result = {"seconds": None, "why": _one_line(error)}
         self._torch.cuda.empty_cache()  # hw4's kernels are measured by another process
         return result
 
-    def _attention(self, shape, backend):
+    def _attention(self, shape, backend, case):
         torch = self._torch
-        batches, tokens, dim = shape
         chosen = self._efficient() if backend == "efficient" else contextlib.nullcontext()
         with torch.inference_mode(), chosen:
-            q, k, v = (torch.empty(batches, 1, tokens, dim, device="cuda").uniform_(-3, 3) for _ in range(3))
+            q, k, v = self._operands(shape, case)
             if backend == "naive":
                 return self._measure(lambda: naive_attention(q, k, v))
             return self._measure(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v))
+
+    def _operands(self, shape, case):
+        torch = self._torch
+        batches, tokens, dim = shape
+        if case is None:
+            return [torch.empty(batches, 1, tokens, dim, device="cuda").uniform_(-3, 3) for _ in range(3)]
+        numbers = torch.from_file(str(case), size=3 + 3 * batches * tokens * dim, dtype=torch.float32)
+        matrices = numbers[3:].view(batches, 3, 1, tokens, dim).to("cuda")  # after B, N and d
+        return [matrix.contiguous() for matrix in matrices.unbind(1)]
 
     def _product(self):
         torch = self._torch
