@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/gpu/device/arena.h"
 #include "src/gpu/device/check.h"
+#include "src/gpu/device/load_code.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/device/stream_work.h"
 #include "src/gpu/kernels.h"
@@ -164,6 +164,7 @@ public:
           copies_in_(static_cast<size_t>(request.ring_buffers)) {
         make_chunks();
         for (int writer = 0; writer < request.writers; ++writer) copies_out_.emplace_back(times_.wanted());
+        load_kernel();
     }
 
     // A run that fails while chunks are in flight must not pull the memory from under them.
@@ -180,6 +181,7 @@ public:
             rest();
         });
         make_chunks();
+        load_kernel();
     }
 
     int slots() const override { return memory_.slots(); }
@@ -215,12 +217,8 @@ public:
         if (turn != work.slot) HW4_CUDA(cudaStreamWaitEvent(stream(turn), chunk.copied_in.get()));
         TimedWork& timed = chunk.of(work.slice);
         timed.begin(stream(turn));
-        if (loaded_.count(plan_->kernel) > 0)
-            launch(work, turn);
-        else // the first launch takes the kernel's code to the GPU
-            pen().time(Stage::load, 0, [&] { launch(work, turn); });
+        launch(work, turn, stream(turn));
         timed.end(stream(turn));
-        loaded_.insert(plan_->kernel);
         ++chunk.computed;
     }
 
@@ -324,14 +322,22 @@ private:
         note_all_kernels();
     }
 
-    void launch(const Work& work, int turn) {
+    // While the first rows are on their way, so that the first launch only computes.
+    void load_kernel() {
+        const Work largest = {0, plan_->launch.batches, 0};
+        pen().time(Stage::load, 0,
+                   [&] { load_code_of([&](cudaStream_t recording) { launch(largest, 0, recording); }); });
+    }
+
+    // With the scratch memory of stream `turn`.
+    void launch(const Work& work, int turn, cudaStream_t in) {
         const SlotLayout& layout = plan_->layout;
         void* const slot = memory_.slot(work.slot);
         Launch launch = launch_of(problem().of_batches(work.batches), device_, layout.input(slot), layout.stride(),
                                   layout.output(slot), layout.stride(), memory_.scratch(turn));
         launch.first_query = work.slice * plan_->queries_at_once;
         launch.end_query = launch.first_query + plan_->queries_at_once;
-        plan_->kernel->launch(launch, stream(turn));
+        plan_->kernel->launch(launch, in);
     }
 
     EngineRequest request_; // with the case that is computed
@@ -345,7 +351,6 @@ private:
     std::vector<TimedWorks> copies_in_; // by staging buffer
     std::vector<ChunkOfSlot> chunks_;   // by slot
     std::vector<TimedWork> copies_out_; // by writer
-    std::set<const Kernel*> loaded_;
     std::string device_name_;
 };
 

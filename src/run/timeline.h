@@ -15,7 +15,7 @@ enum class Stage {
     context,  // making the context
     pin,      // the staging buffers
     allocate, // the slots
-    load,     // the first launch, which takes the kernel's code to the GPU
+    load,     // the kernel's code to the GPU
     prepare,  // the output file's room and pages
     read,
     check,
