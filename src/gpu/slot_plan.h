@@ -71,8 +71,8 @@ inline bool can_slice(const Problem& problem) {
     return problem.heads == 1 && outputs.size() == 1 && outputs[0].rows == Rows::of_queries;
 }
 
-// How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large card;
-// its first output is copied out and written while the others are computed.
+// How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large
+// card; its first output is copied out and written while the others are computed.
 inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches) {
     const bool split =
         options.queries_at_once > 0 || device_bytes_per_batch(problem, options.copies) > kSlotDeviceBytes;
