@@ -131,13 +131,13 @@ public:
         OpenCase& first = first_open();
         if (!run.failure) publish(first);
         const double now = clock_.now();
-        CaseReport report = report_on(first.names);
-        report.seconds = now - std::max(first.since, last_);
+        CaseReport told = report_on(first.names);
+        told.seconds = now - std::max(first.since, last_);
         last_ = now;
         if (run.failure)
-            fail(report, describe(run.failure));
+            fail(told, describe(run.failure));
         else
-            succeed(report, first);
+            succeed(told, first);
         const std::lock_guard<std::mutex> lock(mutex_);
         open_.pop_front();
     }

@@ -12,14 +12,12 @@ bool CaseLine::wait_for_room() {
     return !stopped_;
 }
 
-CaseOnItsWay& CaseLine::add(std::unique_ptr<CaseOnItsWay> added) {
-    CaseOnItsWay& here = *added;
+void CaseLine::add(std::unique_ptr<CaseOnItsWay> added) {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         cases_.push_back(std::move(added));
     }
     changed_.notify_all();
-    return here;
 }
 
 void CaseLine::close() {

@@ -38,7 +38,7 @@ public:
 
     // Who opens cases: waits until there is room for another. False when the run stops.
     bool wait_for_room();
-    CaseOnItsWay& add(std::unique_ptr<CaseOnItsWay> added);
+    void add(std::unique_ptr<CaseOnItsWay> added);
     // No more will be added.
     void close();
 

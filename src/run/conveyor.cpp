@@ -128,7 +128,7 @@ private:
     void add(std::unique_ptr<CaseOnItsWay> added, const Pen& pen) {
         PiecesOfCase pieces = {0, 1, false};
         if (!added->failed) {
-            CaseReader& input = *added->run.input;
+            const CaseReader& input = *added->run.input;
             added->problem = input.problem();
             added->plan =
                 plan_staging(added->problem, input.random_access(), added->run.output->random_access(), setup_.limits);
@@ -139,7 +139,8 @@ private:
         }
         ring_.add(pieces);
         parts_.hold(added->number);
-        CaseOnItsWay& here = line_.add(std::move(added));
+        CaseOnItsWay& here = *added;
+        line_.add(std::move(added));
         // The first one's by a writer, which has time before the engine is there.
         if (here.number > 0 && !here.failed)
             guard(here, [&] { pen.time(Stage::prepare, 0, [&] { reserve_output(here); }); });
@@ -183,7 +184,8 @@ private:
     // ---- Feeding the engine
 
     void feed_cases() {
-        for (int number = 0; CaseOnItsWay* const fed = line_.wait(number); ++number) {
+        CaseOnItsWay* fed = nullptr;
+        for (int number = 0; (fed = line_.wait(number)) != nullptr; ++number) {
             if (!fed->failed) guard(*fed, [&] { begin(*fed); });
             waiting_for_engine_ = false;
             while (const std::optional<FilledPiece> filled = ring_.wait_filled(number)) {
@@ -239,7 +241,7 @@ private:
         const float* data = memory_.ring_buffer(buffer, fed.plan.piece_bytes);
         copied_by_[static_cast<size_t>(buffer)] = fed.engine;
         for (int64_t row = first; row < end;) {
-            const int64_t chunk = row / chunk_rows;
+            const int64_t chunk = row / chunk_rows; // NOLINT(clang-analyzer-core.DivideZero): a batch has rows
             const int64_t chunk_end = std::min((chunk + 1) * chunk_rows, fed.problem.input_rows());
             const int64_t next = std::min(end, chunk_end);
             const int slot = slot_of(fed, chunk);

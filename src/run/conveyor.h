@@ -45,6 +45,8 @@ class Conveyor {
 public:
     Conveyor(RunCases& cases, ConveyorSetup setup);
     ~Conveyor();
+    Conveyor(const Conveyor&) = delete;
+    Conveyor& operator=(const Conveyor&) = delete;
 
     // Until all cases are settled. Throws what has stopped the run: then some are not.
     void run();

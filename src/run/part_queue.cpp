@@ -19,8 +19,8 @@ void PartQueue::push(const OutputPart& part) {
         OfCase& of_case = cases_[part.of];
         parts_.push_back(part);
         ++of_case.left;
-        if (part.rows > 0) ++unfetched;
-        if (part.rows == 0) of_case.ended = true;
+        unfetched += part.rows > 0 ? 1 : 0;
+        of_case.ended = part.rows == 0;
     }
     changed_.notify_all();
 }

@@ -70,9 +70,9 @@ private:
         std::exception_ptr error;
     };
     struct Case {
-        int64_t end; // what is to be taken of it
-        int buffers;
-        bool in_turn;
+        int64_t end = 0; // what is to be taken of it
+        int buffers = 0;
+        bool in_turn = false;
         int64_t taken = 0;
         int64_t released = 0;
         int being_read = 0;

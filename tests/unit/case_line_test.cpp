@@ -14,7 +14,10 @@ namespace {
 
 class Line : public ::testing::Test {
 protected:
-    CaseOnItsWay& add() { return line_.add(std::make_unique<CaseOnItsWay>(run_, added_++)); }
+    CaseOnItsWay& add() {
+        line_.add(std::make_unique<CaseOnItsWay>(run_, added_));
+        return *line_.wait(added_++);
+    }
     void end(CaseOnItsWay& ended) {
         line_.end(ended, [this](const CaseOnItsWay& over) { settled_.push_back(over.number); });
     }

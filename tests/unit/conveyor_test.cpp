@@ -113,7 +113,7 @@ protected:
         return failures;
     }
 
-    const std::map<size_t, Failure> none_;
+    const std::map<size_t, Failure> none_{};
     InterruptGuard interrupts_;
     test::TemporaryFolder folder_;
     std::vector<test::Names> names_;

@@ -87,7 +87,7 @@ TEST(PairLines, MayBeLongButNotEndless) {
 
 TEST(PairLines, NeedAFile) {
     const test::TemporaryFolder folder;
-    EXPECT_EQ(failure_of([&] { PairLines(folder / "list"); }),
+    EXPECT_EQ(failure_of([&] { const PairLines none(folder / "list"); }),
               (Failure{ExitCode::no_input, (folder / "list") + ": cannot open: No such file or directory"}));
     PairLines list(folder.path());
     EXPECT_EQ(all_of(list), std::vector<std::string>{folder.path() + ": cannot read: Is a directory"});
