@@ -61,7 +61,8 @@ std::string help_text() {
         "                          - as for --json\n"
         "  --pairs FILE            many cases: a line of FILE, or of standard input where it is -, for each, taken as\n"
         "                          soon as it is there: INPUT, blanks, OUTPUT; or, for names with blanks, INPUT, one\n"
-        "                          tab, OUTPUT. Empty lines and lines that begin with # are skipped\n"
+        "                          tab, OUTPUT, which cannot be -. Empty lines and lines that begin with # are "
+        "skipped\n"
         "  --sync                  return only when OUTPUT is safe on the disk\n"
         "  --help, --version\n"
         "\n";

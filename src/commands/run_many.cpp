@@ -15,6 +15,7 @@
 #include "src/base/host_memory.h"
 #include "src/base/interrupt.h"
 #include "src/base/parallel.h"
+#include "src/base/standard_streams.h"
 #include "src/commands/engine_choice.h"
 #include "src/commands/pair_list.h"
 #include "src/commands/run.h"
@@ -54,8 +55,9 @@ CaseReport report_on(const CaseNames& names) {
 // Among many cases a message has to say whose it is.
 std::string with_name(const CaseNames& names, const std::string& message) {
     const auto begins_with = [&](const std::string& name) { return message.compare(0, name.size(), name) == 0; };
-    if (begins_with(one_line(names.input) + ":") || begins_with(one_line(names.output) + ":")) return message;
-    return names.input.empty() ? message : one_line(names.input) + ": " + message;
+    const std::string input = one_line(shown_input(names.input));
+    if (begins_with(input + ":") || begins_with(one_line(shown_output(names.output)) + ":")) return message;
+    return names.input.empty() ? message : input + ": " + message;
 }
 
 // Where lines for the user go: standard output, unless a file of the run is written there.
@@ -196,7 +198,7 @@ private:
         opened.output = std::make_unique<OutputFile>(output, interrupts_, files_.kept());
         remark_leftovers("hw4", *opened.output);
         lines_.leave_to(opened.output.get());
-        remark_unusual(input, opened.input->problem());
+        remark_unusual(opened.input->path(), opened.input->problem());
         opened.run.input = opened.input.get();
         opened.run.output = opened.output.get();
         if (!options_.json.empty()) opened.run.checksum = &opened.checksum;
@@ -256,6 +258,9 @@ void add_names(FilesOfRun& files, const Options& options) {
     for (const std::string& path : {options.json, options.trace})
         if (!path.empty()) files.add_output(path);
     for (const auto& [input, output] : options.cases) files.add_case(input, output);
+    if (is_standard_stream(options.pairs)) files.take_standard_input("the list of cases");
+    // Lines of earlier cases may be there before a later one of a list asks for it.
+    if (!options.pairs.empty()) files.take_standard_output("the lines about the cases");
 }
 
 } // namespace

@@ -17,6 +17,9 @@ class FilesOfRun {
 public:
     // Of the run itself, beside the cases. Throws Error (usage).
     void add_output(const std::string& output);
+    // The same: what it reads from standard input or writes to standard output, so that no case can.
+    void take_standard_input(const std::string& what);
+    void take_standard_output(const std::string& what);
     // A case. Throws Error (usage) where its output is the input or the output of another one, or its input the output
     // of one; then it is not added. Names that cannot be looked at are left to whoever opens them.
     void add_case(const std::string& input, const std::string& output);
@@ -34,7 +37,9 @@ private:
         std::optional<File> file;
         std::optional<Entry> entry;
     };
-    static Place place_of(const std::string& path);
+    static Place place_of(const std::string& path, int standard_stream);
+    void refuse_if_taken(const std::string& input, const std::string& output) const;
+    void take_standard_streams(const std::string& input, const std::string& output);
     void refuse_if_output(const Place& place, const std::string& path, const std::string& why) const;
     void keep(const Place& place);
     void keep_output(const Place& place, const std::string& output);
@@ -43,6 +48,8 @@ private:
     std::map<File, std::string> outputs_;
     std::map<Entry, std::string> entries_; // of outputs
     std::vector<FileIdentity> kept_;
+    std::string reads_standard_input_; // who does; empty: nobody
+    std::string writes_standard_output_;
 };
 
 } // namespace hw4

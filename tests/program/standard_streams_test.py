@@ -263,6 +263,34 @@ class OutputTest(StreamTest):
         self.assert_same_bytes(got, by_seq(path))
 
 
+class ManyCasesTest(StreamTest):
+    """Of many cases one can have each of the streams."""
+
+    def test_one_case_from_and_one_to_them(self):
+        path, other = generated(5, 100, 33), generated(2, 33, 7)
+        done = run(*HW4, path, "-", "-", self.out, input=other.read_bytes())
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(done.stdout, by_seq(path))
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(other))
+
+    def test_not_two(self):
+        path = generated(2, 33, 7)
+        for args in (("-", self.out, "-", self.dir / "b.out"), (path, self.out, "-", "-", "-", "b")):
+            with self.subTest(args):
+                done = run(*HW4, *args, input=path.read_bytes())
+                self.assert_fails(done, USAGE, STDIN, "taken by the case for ")
+        self.assert_only_these()
+
+    def test_a_list_has_them_itself(self):
+        path = generated(2, 33, 7)
+        done = run(*HW4, "--pairs", "-", input=f"- {self.dir}/a\n{path} -\n{path} {self.out}\n".encode())
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn(f"hw4: {STDIN}: taken by the list of cases\n", done.stderr)
+        self.assertIn(f"hw4: {STDOUT}: taken by the lines about the cases\n", done.stderr)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+        self.assert_only_these("case.out")
+
+
 class ReportTest(StreamTest):
     def test_alone_on_standard_output(self):
         path = generated(2, 33, 7)

@@ -88,5 +88,27 @@ TEST_F(FilesOfARun, AreKeptAsFarAsTheyAreThere) {
     EXPECT_EQ(files_.kept().size(), 3u);
 }
 
+TEST_F(FilesOfARun, HaveOneCaseFromStandardInput) {
+    EXPECT_EQ(failure_of([&] { files_.add_case("-", folder_ / "b.out"); }), Failure{});
+    EXPECT_EQ(failure_of([&] { files_.add_case("-", folder_ / "c.out"); }),
+              (Failure{ExitCode::usage, "standard input: taken by the case for " + (folder_ / "b.out")}));
+}
+
+TEST_F(FilesOfARun, HaveOneOutputOnStandardOutput) {
+    EXPECT_EQ(failure_of([&] { files_.add_case(folder_ / "b.in", "-"); }), Failure{});
+    EXPECT_EQ(failure_of([&] { files_.add_output("-"); }),
+              (Failure{ExitCode::usage, "standard output: taken by the case of " + (folder_ / "b.in")}));
+}
+
+TEST_F(FilesOfARun, MayNeedTheStandardStreamsThemselves) {
+    files_.take_standard_input("the list");
+    files_.take_standard_output("the lines");
+    EXPECT_EQ(failure_of([&] { files_.add_case("-", folder_ / "b.out"); }),
+              (Failure{ExitCode::usage, "standard input: taken by the list"}));
+    EXPECT_EQ(failure_of([&] { files_.add_case(folder_ / "b.in", "-"); }),
+              (Failure{ExitCode::usage, "standard output: taken by the lines"}));
+    EXPECT_EQ(adding("b.in", "b.out"), Failure{});
+}
+
 } // namespace
 } // namespace hw4
