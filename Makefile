@@ -220,8 +220,17 @@ $(BUILD)/src/cpu/fixed/avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxv
 $(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnni
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
-# The tests' own code, which would take longer to be optimised than it does to run; what it tests is the programs'.
-$(call objects,$(UNIT_TESTS)): private FILE_FLAGS := -O1 $(CXXFLAGS) $(EXACT)
+# The tests' own code, which would take longer to be optimised than it does to run; what it tests is the programs'. Each
+# begins with GoogleTest's header, which is half of many and is compiled once.
+UNIT_TEST_FLAGS := -O1 $(CXXFLAGS) $(EXACT)
+GTEST_HEADER := $(BUILD)/tests/gtest_header.h
+$(call objects,$(UNIT_TESTS)): $(GTEST_HEADER).gch
+$(call objects,$(UNIT_TESTS)): private FILE_FLAGS := $(UNIT_TEST_FLAGS) -include $(GTEST_HEADER)
+$(GTEST_HEADER).gch: Makefile $(BUILD)/cpp-command
+	@mkdir -p $(@D)
+	@echo '#include <gtest/gtest.h>' > $(GTEST_HEADER)
+	$(call say,CXX,gtest/gtest.h)
+	$(Q)$(COMPILE_CPP) $(UNIT_TEST_FLAGS) -x c++-header $(GTEST_HEADER) -o $@
 $(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
