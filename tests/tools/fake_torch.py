@@ -4,12 +4,14 @@ long as it is told to."""
 SGEMM_50 = 2 * 8192 ** 3 / 50e12  # seconds at 50 TFLOP/s
 
 TEXT = """
-import contextlib, math, os, sys, types
+import contextlib, math, os, sys, time, types
 
 __version__ = "9.9"
 version = types.SimpleNamespace(cuda="13.9")
 SGEMM_SECONDS, EFFICIENT, DEFAULT, NAIVE = {sgemm}, {efficient}, {default}, {naive}  # None: refused
 clock, backend, graph_calls = 0.0, DEFAULT, None
+host_clock = time.monotonic
+time.monotonic = lambda: host_clock() + clock  # who keeps the GPU busy for a second need not wait for it
 
 
 def work(seconds):
