@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "src/base/error.h"
+#include "src/base/standard_streams.h"
 
 namespace hw4 {
 namespace {
@@ -29,7 +30,9 @@ std::vector<std::string> split(const std::string& line) {
 
 } // namespace
 
-std::optional<CaseNames> pair_in(const std::string& line, const std::string& place) {
+std::optional<CaseNames> pair_in(const std::string& text, const std::string& place) {
+    const bool from_windows = !text.empty() && text.back() == '\r';
+    const std::string line = text.substr(0, text.size() - (from_windows ? 1 : 0));
     const size_t first = line.find_first_not_of(" \t\r\v\f");
     if (first == std::string::npos || line[0] == '#') return std::nullopt;
     const auto refuse = [&](const std::string& why) { throw Error(ExitCode::usage, place + ": " + why); };
@@ -44,9 +47,8 @@ std::optional<CaseNames> pair_in(const std::string& line, const std::string& pla
 }
 
 PairLines::PairLines(const std::string& path)
-    : path_(path == "-" ? "standard input" : path),
-      opened_(path == "-" ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
-      fd_(path == "-" ? STDIN_FILENO : opened_.get()) {
+    : path_(shown_input(path)), opened_(is_standard_stream(path) ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+      fd_(is_standard_stream(path) ? STDIN_FILENO : opened_.get()) {
     if (fd_ < 0) throw Error(ExitCode::no_input, path_ + ": " + with_errno("cannot open"));
 }
 

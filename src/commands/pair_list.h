@@ -44,7 +44,7 @@ private:
 };
 
 // A line is INPUT and OUTPUT with blanks between them. Names with blanks in them: a line with a tab is split there, and
-// nowhere else. Lines that are empty or begin with # have none.
+// nowhere else. Lines that are empty or begin with # have none; a carriage return at the end is none of a name's.
 class PairLines : public PairList {
 public:
     // `path` - is standard input. Throws Error (no_input).
@@ -69,6 +69,6 @@ private:
 };
 
 // The names in a line; nothing where it is to have none. Throws Error (usage), which begins with `place`.
-std::optional<CaseNames> pair_in(const std::string& line, const std::string& place);
+std::optional<CaseNames> pair_in(const std::string& text, const std::string& place);
 
 } // namespace hw4

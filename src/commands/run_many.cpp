@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <list>
 #include <memory>
@@ -63,18 +62,16 @@ std::string with_name(const CaseNames& names, const std::string& message) {
 // Where lines for the user go: standard output, unless a file of the run is written there.
 class Lines {
 public:
-    void leave_to(const OutputFile* file) {
-        if (file != nullptr && file->writes_to(STDOUT_FILENO)) on_stderr_ = true;
-    }
+    explicit Lines(const FilesOfRun& files) : to_(files.has_standard_output() ? stderr : stdout) {}
+
     // At once: somebody may wait for it.
-    void print(const std::string& text) {
-        FILE* const to = on_stderr_ ? stderr : stdout;
-        std::fputs(text.c_str(), to);
-        std::fflush(to); // what fails here is noticed at the end
+    void print(const std::string& text) const {
+        std::fputs(text.c_str(), to_);
+        std::fflush(to_); // what fails here is noticed at the end
     }
 
 private:
-    std::atomic<bool> on_stderr_{false};
+    FILE* const to_;
 };
 
 // The files of a run beside those of its cases.
@@ -82,9 +79,6 @@ class Reports {
 public:
     Reports(const Options& options, FilesOfRun& files, InterruptGuard& interrupts)
         : json_(open(options.json, files, interrupts)), trace_(open(options.trace, files, interrupts)) {}
-
-    const OutputFile* json() const { return json_.get(); }
-    const OutputFile* trace() const { return trace_.get(); }
 
     void write(const std::string& json, const std::string& trace, bool sync) {
         if (json_) finish_report(*json_, json, sync);
@@ -108,8 +102,8 @@ private:
 
 class ManyCases : public RunCases {
 public:
-    ManyCases(const Options& options, PairList& pairs, FilesOfRun& files, InterruptGuard& interrupts, Lines& lines,
-              const Timeline& clock)
+    ManyCases(const Options& options, PairList& pairs, FilesOfRun& files, InterruptGuard& interrupts,
+              const Lines& lines, const Timeline& clock)
         : options_(options), pairs_(pairs), files_(files), interrupts_(interrupts), lines_(lines), clock_(clock) {}
 
     RunCase* next() override {
@@ -119,7 +113,7 @@ public:
         try {
             if (pair->flaw) std::rethrow_exception(pair->flaw);
             // Those of the command line were all looked at before the first.
-            if (!options_.pairs.empty()) files_.add_case(pair->names.input, pair->names.output);
+            if (!options_.pairs.empty()) opened.files = files_.add_case(pair->names.input, pair->names.output);
             open(opened);
         } catch (...) {
             opened.run.failure = std::current_exception();
@@ -140,6 +134,7 @@ public:
             fail(told, describe(run.failure));
         else
             succeed(told, first);
+        files_.forget(first.files);
         const std::lock_guard<std::mutex> lock(mutex_);
         open_.pop_front();
     }
@@ -170,7 +165,8 @@ public:
 private:
     struct OpenCase {
         CaseNames names;
-        double since = 0; // when it was there
+        FilesOfRun::OfCase files; // of a list's
+        double since = 0;         // when it was there
         std::unique_ptr<CaseReader> input;
         std::unique_ptr<OutputFile> output;
         bool published = false;
@@ -197,7 +193,6 @@ private:
         refuse_overwriting(*opened.input, output);
         opened.output = std::make_unique<OutputFile>(output, interrupts_, files_.kept());
         remark_leftovers("hw4", *opened.output);
-        lines_.leave_to(opened.output.get());
         remark_unusual(opened.input->path(), opened.input->problem());
         opened.run.input = opened.input.get();
         opened.run.output = opened.output.get();
@@ -237,7 +232,7 @@ private:
     PairList& pairs_;
     FilesOfRun& files_;
     InterruptGuard& interrupts_;
-    Lines& lines_;
+    const Lines& lines_;
     const Timeline& clock_;
     std::mutex mutex_;
     std::list<OpenCase> open_; // in their order; the first is settled first
@@ -255,10 +250,10 @@ std::unique_ptr<PairList> list_of(const Options& options) {
 
 // All that is known of them before the first is opened.
 void add_names(FilesOfRun& files, const Options& options) {
+    if (!options.pairs.empty()) files.add_input(options.pairs, "the list of cases");
     for (const std::string& path : {options.json, options.trace})
         if (!path.empty()) files.add_output(path);
     for (const auto& [input, output] : options.cases) files.add_case(input, output);
-    if (is_standard_stream(options.pairs)) files.take_standard_input("the list of cases");
     // Lines of earlier cases may be there before a later one of a list asks for it.
     if (!options.pairs.empty()) files.take_standard_output("the lines about the cases");
 }
@@ -274,9 +269,7 @@ ExitCode run_many(const Options& options) {
     FilesOfRun files;
     add_names(files, options);
     Reports reports(options, files, interrupts);
-    Lines lines;
-    for (const OutputFile* report : {reports.json(), reports.trace()}) lines.leave_to(report);
-
+    const Lines lines(files);
     ManyCases cases(options, *pairs, files, interrupts, lines, timeline);
     const StagingLimits limits = staging_limits(available_processors());
     const StagingPlan plan = plan_for_any(limits);

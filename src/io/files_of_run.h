@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,42 +16,62 @@
 namespace hw4 {
 
 class FilesOfRun {
-public:
-    // Of the run itself, beside the cases. Throws Error (usage).
-    void add_output(const std::string& output);
-    // The same: what it reads from standard input or writes to standard output, so that no case can.
-    void take_standard_input(const std::string& what);
-    void take_standard_output(const std::string& what);
-    // A case. Throws Error (usage) where its output is the input or the output of another one, or its input the output
-    // of one; then it is not added. Names that cannot be looked at are left to whoever opens them.
-    void add_case(const std::string& input, const std::string& output);
+    using File = std::pair<dev_t, ino_t>;
 
+public:
+    // A case's, as far as they are there.
+    struct OfCase {
+        std::optional<File> input;
+        std::optional<File> output;
+    };
+
+    // Of the run itself, beside the cases; `what` is in messages. Throws Error (usage).
+    void add_input(const std::string& input, const std::string& what);
+    void add_output(const std::string& output);
+    // Standard output is the run's own.
+    void take_standard_output(const std::string& what);
+    // A case. Throws Error (usage) where its output is the input or the output of another one, its input the output of
+    // one, or a pipe that another one reads; then it is not added. Names that cannot be looked at are left to whoever
+    // opens them.
+    OfCase add_case(const std::string& input, const std::string& output);
+    // By any thread, once a case is settled. From then on only the names count: its files may be gone, and their
+    // numbers those of others.
+    void forget(const OfCase& settled);
+
+    // Whether one of the outputs leads to standard output, by whatever name.
+    bool has_standard_output() const { return has_standard_output_; }
     // What must not be taken for what a killed run has left.
     const std::vector<FileIdentity>& kept() const { return kept_; }
 
 private:
-    using File = std::pair<dev_t, ino_t>;
     using Entry = std::tuple<dev_t, ino_t, std::string>; // of a directory
 
     // What a name leads to.
     struct Place {
-        bool device = false; // or a pipe, which takes any number of outputs
+        bool regular = true; // or not there yet; no: a pipe or a device, which takes any number of outputs
+        bool standard_output = false;
         std::optional<File> file;
         std::optional<Entry> entry;
     };
+    struct Readers {
+        std::string name;
+        int count = 0;
+    };
     static Place place_of(const std::string& path, int standard_stream);
-    void refuse_if_taken(const std::string& input, const std::string& output) const;
-    void take_standard_streams(const std::string& input, const std::string& output);
-    void refuse_if_output(const Place& place, const std::string& path, const std::string& why) const;
-    void keep(const Place& place);
+    void refuse_output(const Place& place, const std::string& output) const;
+    void refuse_input(const Place& place, const std::string& input) const;
+    void keep_input(const Place& place, const std::string& input);
     void keep_output(const Place& place, const std::string& output);
 
-    std::map<File, std::string> inputs_; // with their names
+    std::mutex mutex_;
+    std::map<File, Readers> inputs_;
     std::map<File, std::string> outputs_;
-    std::map<Entry, std::string> entries_; // of outputs
+    std::map<Entry, std::string> input_entries_;
+    std::map<Entry, std::string> output_entries_;
     std::vector<FileIdentity> kept_;
     std::string reads_standard_input_; // who does; empty: nobody
     std::string writes_standard_output_;
+    bool has_standard_output_ = false;
 };
 
 } // namespace hw4

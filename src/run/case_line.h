@@ -62,13 +62,14 @@ public:
         }
     }
 
-    // Nobody waits any longer. Calls `wake` for every case.
+    // Nobody waits any longer. Calls `wake` for every case that is not over: what is may be gone but for its number.
     template <class Wake>
     void stop(const Wake& wake) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             stopped_ = true;
-            for (const auto& waiting : cases_) wake(*waiting);
+            for (const auto& waiting : cases_)
+                if (!waiting->over) wake(*waiting);
         }
         changed_.notify_all();
     }

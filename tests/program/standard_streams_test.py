@@ -273,6 +273,16 @@ class ManyCasesTest(StreamTest):
         self.assert_same_bytes(done.stdout, by_seq(path))
         self.assert_same_bytes(self.out.read_bytes(), by_seq(other))
 
+    def test_nothing_else_is_there_whatever_came_before(self):
+        """More cases than are opened ahead; /dev/stdout is standard output too."""
+        path, other = generated(2, 33, 7), generated(5, 100, 33)
+        before = [name for i in range(20) for name in (path, self.dir / f"{i}.out")]
+        for name in ("-", "/dev/stdout"):
+            with self.subTest(name):
+                done = run(*HW4, *before, other, name)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(done.stdout, by_seq(other))
+
     def test_not_two(self):
         path = generated(2, 33, 7)
         for args in (("-", self.out, "-", self.dir / "b.out"), (path, self.out, "-", "-", "-", "b")):
@@ -283,12 +293,37 @@ class ManyCasesTest(StreamTest):
 
     def test_a_list_has_them_itself(self):
         path = generated(2, 33, 7)
-        done = run(*HW4, "--pairs", "-", input=f"- {self.dir}/a\n{path} -\n{path} {self.out}\n".encode())
+        done = run(*HW4, "--pairs", "-", input=f"- {self.dir}/a\n{path} -\n{path} /dev/stdout\n{path} {self.out}\n".encode())
         self.assertEqual(done.returncode, USAGE)
         self.assertIn(f"hw4: {STDIN}: taken by the list of cases\n", done.stderr)
-        self.assertIn(f"hw4: {STDOUT}: taken by the lines about the cases\n", done.stderr)
+        self.assertEqual(done.stderr.count(f"{STDOUT}: taken by the lines about the cases\n"), 2)
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
         self.assert_only_these("case.out")
+
+    def test_the_list_is_no_output(self):
+        listed = self.file(f"{generated(2, 33, 7)} {self.dir}/list".encode(), "list")
+        for more in (("--pairs", listed), ("--pairs", listed, "--json", listed)):
+            with self.subTest(more):
+                done = run(*HW4, *more)
+                self.assertEqual(done.returncode, USAGE)
+                self.assertIn("output is the same file as input ", done.stderr)
+                self.assert_only_these("list")
+
+    def test_files_may_get_the_numbers_of_others(self):
+        """Each pair after the result of the one before, whose input is gone by then."""
+        content = counting(1, 4, 3)
+        process = subprocess.Popen([cli_test.PROGRAMS / "hw4", *HW4[1:], "--pairs", "-"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with process:
+            for i in range(20):
+                path, out = self.file(content, f"{i}.in"), self.dir / f"{i}.out"
+                out.write_bytes(OLD_OUTPUT)
+                process.stdin.write(f"{path} {out}\n")
+                process.stdin.flush()
+                self.assertIn(f"{i}.in", process.stdout.readline())
+                path.unlink()
+            process.stdin.close()
+            self.assertEqual(process.wait(PATIENCE), OK, process.stderr.read())
 
 
 class ReportTest(StreamTest):

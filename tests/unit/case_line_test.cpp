@@ -97,5 +97,13 @@ TEST_F(Line, StopWakesEverybody) {
     EXPECT_EQ(woken, 3);
 }
 
+// Who has settled a case may have taken its files away.
+TEST_F(Line, StopWakesNoCaseThatIsOver) {
+    add();
+    int woken = 0;
+    line_.end(*line_.wait(0), [&](const CaseOnItsWay&) { line_.stop([&](const CaseOnItsWay&) { ++woken; }); });
+    EXPECT_EQ(woken, 0);
+}
+
 } // namespace
 } // namespace hw4

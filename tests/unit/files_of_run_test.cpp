@@ -1,6 +1,9 @@
 #include "src/io/files_of_run.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
 
 #include "tests/support/temporary_folder.h"
 
@@ -101,13 +104,49 @@ TEST_F(FilesOfARun, HaveOneOutputOnStandardOutput) {
 }
 
 TEST_F(FilesOfARun, MayNeedTheStandardStreamsThemselves) {
-    files_.take_standard_input("the list");
+    files_.add_input("-", "the list");
     files_.take_standard_output("the lines");
     EXPECT_EQ(failure_of([&] { files_.add_case("-", folder_ / "b.out"); }),
               (Failure{ExitCode::usage, "standard input: taken by the list"}));
     EXPECT_EQ(failure_of([&] { files_.add_case(folder_ / "b.in", "-"); }),
               (Failure{ExitCode::usage, "standard output: taken by the lines"}));
     EXPECT_EQ(adding("b.in", "b.out"), Failure{});
+}
+
+TEST_F(FilesOfARun, KnowWhetherStandardOutputIsAmongThem) {
+    EXPECT_FALSE(files_.has_standard_output());
+    EXPECT_EQ(failure_of([&] { files_.add_case(folder_ / "b.in", "-"); }), Failure{});
+    EXPECT_TRUE(files_.has_standard_output());
+}
+
+TEST_F(FilesOfARun, DoNotOverwriteTheListOfThem) {
+    write_file(folder_ / "list", "b.in b.out");
+    files_.add_input(folder_ / "list", "the list");
+    EXPECT_EQ(adding("b.in", "list"), is_input("list", "list"));
+    EXPECT_EQ(failure_of([&] { files_.add_output(folder_ / "list"); }), is_input("list", "list"));
+}
+
+TEST_F(FilesOfARun, HaveAPipeAsOneInput) {
+    ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+    EXPECT_EQ(adding("pipe", "b.out"), Failure{});
+    EXPECT_EQ(
+        adding("pipe", "c.out"),
+        (Failure{ExitCode::usage, (folder_ / "pipe") + ": can be read once, and is input " + (folder_ / "pipe")}));
+}
+
+// A file that replaces another may get its number, or that of one that is gone.
+TEST_F(FilesOfARun, AreKnownByTheirNamesOnceTheyAreSettled) {
+    write_file(folder_ / "old.out", "old");
+    const FilesOfRun::OfCase first = files_.add_case(folder_ / "b.in", folder_ / "old.out");
+    std::filesystem::rename(folder_ / "old.out", folder_ / "number.out"); // stands for a new file with that number
+    std::filesystem::rename(folder_ / "b.in", folder_ / "number_too.out");
+    EXPECT_EQ(adding("a.in", "number.out").code, ExitCode::usage);
+    EXPECT_EQ(adding("a.in", "number_too.out").code, ExitCode::usage);
+    files_.forget(first);
+    EXPECT_EQ(adding("a.in", "number.out"), Failure{});
+    EXPECT_EQ(adding("a.in", "number_too.out"), Failure{});
+    EXPECT_EQ(adding("a.in", "old.out").code, ExitCode::usage) << "which another case has written";
+    EXPECT_EQ(adding("a.in", "b.in").code, ExitCode::usage) << "which another case has read";
 }
 
 } // namespace
