@@ -93,7 +93,8 @@ def cpu_remarks(results: list[Result], separate: bool) -> list[str]:
 def summary_lines(results: list[Result], session: Session | None) -> str:
     lines = cpu_remarks(results, session is None)
     if session:
-        lines += [*session.troubles, "times are the cases' own, in one process (--separate: with hw4's start-up)"]
+        lines += [*session.troubles, "times are the cases' own, in one process, its start-up with the first (--separate: "
+                                     "with each)"]
     timed = [result for result in results if result.samples]
     if timed:
         slowest = max(timed, key=lambda result: result.best_s)

@@ -770,7 +770,8 @@ sys.exit(code)
         said = self.judge_ours("put(GOOD); time.sleep(0.02)", "--json", report)
         self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
         self.assertEqual(len(re.findall(r"  0\.125 s  limit 5 s ", said)), 3)
-        self.assertIn("\ntimes are the cases' own, in one process (--separate: with hw4's start-up)\n", said)
+        self.assertIn("\ntimes are the cases' own, in one process, its start-up with the first (--separate: with each)\n",
+                      said)
         document = json.loads(read(report))
         self.assertFalse(document["separate"])
         samples = [sample for case in document["cases"] for sample in case["samples"]]
