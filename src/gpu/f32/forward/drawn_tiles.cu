@@ -6,7 +6,7 @@
 //           next row of tiles until none is left; the last two rows for each block come in pieces of two thirds, two
 //           ninths, ..., whose registers are handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
 //           Where rows are fewer than three for two blocks, woven_tiles takes less time (tile_queue.h).
-// Who, Memory, Order   As in woven_tiles. Scratch: up to 20 MB on an H200, for each launch at a time.
+// Who, Memory, Order   As in woven_tiles. Scratch: up to 21 MB on an H200, for each launch at a time.
 // No help   Shares of equal length, settled at the start, +0.5 to +3 % where the queue brings +2 to +6 %: the slow
 //           multiprocessors end last. Blocks of a multiprocessor on neighbouring rows and the same keys, no gain. The
 //           next piece's Q and K copied during the last tile of this one: d = 32 up to +2 %, d = 64 -1 %, as the code

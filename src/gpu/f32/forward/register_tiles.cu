@@ -6,8 +6,8 @@
 // Who       A warp has 32 query rows and all 64 keys of a tile, a thread 8 x 8 scores and 8 rows x 4 (d = 32) or 8
 //           columns. d = 128, and small blocks at 64: two warps for the rows, each with half the keys and half the
 //           columns, so 8 x 4 scores. Lanes in rows of eight.
-// Memory    A block of 128 rows: 68 KiB at d = 32 (3 blocks a multiprocessor), 106 at 64 (2), 176 at 128 (1); few rows
-//           or little memory: 64 rows, 72 KiB at 64 and 122 at 128. K comes float by float, 4 rows x 8 columns a
+// Memory    A block of 128 rows: 74 KiB at d = 32 (3 blocks a multiprocessor), 111 at 64 (2), 181 at 128 (1); few rows
+//           or little memory: 64 rows, 75 KiB at 64 and 125 at 128. K comes float by float, 4 rows x 8 columns a
 //           warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset. 159 to 255 registers,
 //           none spilled where all columns are there (sm_90).
 // Order     Scores: blocks of 32 columns, ascending. Sums: a thread's keys belong to one sum lane. p*v: keys ascending,

@@ -225,7 +225,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
-            const RowSums sums_before = sums;
+            const RowSums sums_before = sums; // for a tile that is done again; where sums wait, they still do
             if (T::kSumsWait) sums = shared.sums.take();
             const auto weigh_tile = [&] { // whether references were raised
                 float largest = 0.0f;
