@@ -24,7 +24,7 @@ struct Operation {
     int file_code; // in the header of a case file
     List<Operand> inputs;
     List<Operand> outputs;
-    int products; // of N_q x N_k x d multiply-adds
+    int products; // of N_q x N_k x d multiply-adds, less what a mask hides
 };
 
 constexpr size_t kMostInputs = 4; // of any operation

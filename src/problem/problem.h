@@ -5,15 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/problem/mask.h"
 #include "src/problem/operation.h"
 
 namespace hw4 {
-
-enum class Mask { none, causal }; // causal: aligned at the bottom right
-
-inline constexpr Mask kNoMask[] = {Mask::none}; // what those take who know of no other
-
-constexpr const char* name_of(Mask mask) { return mask == Mask::none ? "none" : "causal"; }
 
 struct Problem {
     int64_t batches = 0;  // B
@@ -61,10 +56,10 @@ struct Problem {
     size_t input_bytes() const { return static_cast<size_t>(batches) * batch_input_bytes(); }
     size_t output_bytes() const { return static_cast<size_t>(batches) * batch_output_bytes(); }
 
-    // Two a multiply-add. A double, since the count can pass 2^64.
+    // Two a multiply-add, of the pairs that the mask leaves. A double, since the count can pass 2^64.
     double flops() const {
-        return 2.0 * operation->products * static_cast<double>(units()) * static_cast<double>(queries) *
-               static_cast<double>(keys) * static_cast<double>(dim);
+        return 2.0 * operation->products * static_cast<double>(units()) * visible_pairs(mask, queries, keys) *
+               static_cast<double>(dim);
     }
 };
 

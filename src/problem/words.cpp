@@ -12,9 +12,11 @@ std::pair<std::string, std::string> sizes_of(const Problem& problem) {
     if (is_plain(problem))
         return {"(B, N, d)",
                 "(" + text(problem.batches) + ", " + text(problem.queries) + ", " + text(problem.dim) + ")"};
-    return {"(B, heads, key-value heads, N_q, N_k, d)",
+    const bool masked = problem.mask != Mask::none;
+    return {std::string("(B, heads, key-value heads, N_q, N_k, d") + (masked ? ", mask)" : ")"),
             "(" + text(problem.batches) + ", " + text(problem.heads) + ", " + text(problem.kv_heads) + ", " +
-                text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) + ")"};
+                text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) +
+                (masked ? ", " + std::string(name_of(problem.mask)) : "") + ")"};
 }
 
 std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const Problem& problem) {

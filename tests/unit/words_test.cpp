@@ -39,6 +39,10 @@ TEST(Words, NameTheSizesThatThereAre) {
     EXPECT_EQ(sizes_of({2, 3, 4}), std::make_pair(std::string("(B, N, d)"), std::string("(2, 3, 4)")));
     EXPECT_EQ(sizes_of(grouped()), std::make_pair(std::string("(B, heads, key-value heads, N_q, N_k, d)"),
                                                   std::string("(3, 4, 2, 5, 7, 2)")));
+    Problem causal(2, 3, 4);
+    causal.mask = Mask::causal;
+    EXPECT_EQ(sizes_of(causal), std::make_pair(std::string("(B, heads, key-value heads, N_q, N_k, d, mask)"),
+                                               std::string("(2, 1, 1, 3, 3, 4, causal)")));
 }
 
 TEST(Words, ArePlainForTheCoursesCasesAlone) {
