@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
-#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,19 +16,10 @@
 #include "src/contracts/fixed/forward.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/subject.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
-
-// Who computes.
-struct Subject {
-    std::string name;
-    const Contract* contract;
-    std::function<std::string(const Problem&)> why_not; // it cannot compute this here; empty when it can
-    std::function<std::vector<float>(const Problem&, const std::vector<float>& qkv)> attend;
-
-    friend std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
-};
 
 // Q, K and V of a case, to be changed one at a time.
 struct Matrices {

@@ -2,44 +2,14 @@
 #include "tests/support/properties.h"
 
 #include "src/cpu/engine.h"
+#include "tests/support/cpu_subjects.h"
 
 namespace hw4 {
 namespace {
 
-Subject reference(const Contract& contract) {
-    const std::string name = &contract == &kF32 ? "reference" : std::string(contract.name) + "_reference";
-    return {name, &contract, [](const Problem&) { return std::string(); },
-            [&contract](const Problem& problem, const std::vector<float>& qkv) {
-                std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
-                compute_by_reference(contract, problem, qkv.data(), out.data());
-                return out;
-            }};
-}
-
-Subject cpu_kernel(const cpu::Kernel& kernel) {
-    const auto why_not = [&kernel](const Problem&) {
-        return kernel.needs.processor() ? "" : "this processor has no " + std::string(kernel.name);
-    };
-    const auto attend = [&kernel](const Problem& problem, const std::vector<float>& qkv) {
-        std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats(), NAN);
-        cpu::compute_batches(kernel, problem, qkv.data(), out.data(), 2);
-        return out;
-    };
-    return {kernel.name, kernel.under, why_not, attend};
-}
-
-std::vector<Subject> subjects(const Contract& contract) {
-    std::vector<Subject> list = {reference(contract)};
-    for (const cpu::Kernel& kernel : cpu::kernels())
-        if (kernel.under == &contract) list.push_back(cpu_kernel(kernel));
-    return list;
-}
-
-std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
-
-INSTANTIATE_TEST_SUITE_P(Cpu, Properties, testing::ValuesIn(subjects(kF32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed, Properties, testing::ValuesIn(subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedProperties, testing::ValuesIn(subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, Properties, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed, Properties, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedProperties, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
 
 std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
 

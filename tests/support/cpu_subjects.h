@@ -1,0 +1,47 @@
+// The references and the CPU's kernels as subjects of tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "src/cpu/kernels.h"
+#include "tests/support/subject.h"
+
+namespace hw4 {
+
+inline Subject reference_subject(const Contract& contract) {
+    const std::string name = &contract == &kF32 ? "reference" : std::string(contract.name) + "_reference";
+    return {name, &contract, [](const Problem&) { return std::string(); },
+            [&contract](const Problem& problem, const std::vector<float>& qkv) {
+                std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats(), NAN);
+                compute_by_reference(contract, problem, qkv.data(), out.data());
+                return out;
+            }};
+}
+
+inline Subject cpu_subject(const cpu::Kernel& kernel) {
+    const auto why_not = [&kernel](const Problem& problem) {
+        return kernel.needs.processor() ? cpu::plan_of(kernel, problem, 1).why_not
+                                        : "this processor has no " + std::string(kernel.name);
+    };
+    const auto attend = [&kernel](const Problem& problem, const std::vector<float>& qkv) {
+        std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats(), NAN);
+        cpu::compute_batches(kernel, problem, qkv.data(), out.data(), 2);
+        return out;
+    };
+    return {kernel.name, kernel.under, why_not, attend};
+}
+
+inline std::vector<Subject> cpu_subjects(const Contract& contract) {
+    std::vector<Subject> list = {reference_subject(contract)};
+    for (const cpu::Kernel& kernel : cpu::kernels())
+        if (kernel.under == &contract) list.push_back(cpu_subject(kernel));
+    return list;
+}
+
+inline std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
+
+} // namespace hw4
