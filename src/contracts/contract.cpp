@@ -52,7 +52,7 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
         const auto head_of = [&](const Operand& operand) {
             return operand.rows == Rows::of_queries ? head : head / group;
         };
-        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}};
+        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask};
         for (size_t i = 0; i < operation.inputs.size(); ++i)
             operands.in[i] = operand_at(problem, operation.inputs, i, in, row).of(batch, head_of(operation.inputs[i]));
         for (size_t i = 0; i < operation.outputs.size(); ++i)

@@ -20,6 +20,9 @@ struct UnitOperands {
     int64_t dim = 0;
     const float* in[kMostInputs] = {};
     float* out[kMostOutputs] = {};
+    Mask mask = Mask::none;
+
+    int64_t visible(int64_t query) const { return visible_keys(mask, queries, keys, query); }
 };
 
 // An operation under a contract.

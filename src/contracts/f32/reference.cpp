@@ -33,7 +33,7 @@ std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
     return kt;
 }
 
-// One row against one tile of `keys` <= 32 keys.
+// One row against one tile, of which it sees the first `keys`, at least one.
 HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int keys, int64_t d,
                                 Scale scale) {
     float s[kKeyTile] = {};
@@ -75,23 +75,24 @@ void fold_segment(Row& row, Scale scale) {
 void f32_forward(const UnitOperands& unit) {
     const auto [q, k, v] = std::tuple(unit.in[0], unit.in[1], unit.in[2]);
     float* out = unit.out[0];
-    const int64_t n = unit.keys;
     const int64_t d = unit.dim;
     const Scale scale = scale_for(d);
-    const std::vector<float> kt = transpose_in_tiles(k, n, d);
+    const std::vector<float> kt = transpose_in_tiles(k, unit.keys, d);
     for (int64_t first_row = 0; first_row < unit.queries; first_row += kQueryBlock) {
         std::vector<Row> rows(static_cast<size_t>(std::min<int64_t>(kQueryBlock, unit.queries - first_row)), Row(d));
-        for (int64_t j = 0; j < n; j += kKeyTile) {
-            const int keys = static_cast<int>(std::min<int64_t>(kKeyTile, n - j));
-            const bool segment_ends = (j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= n;
+        for (int64_t j = 0; j < unit.keys; j += kKeyTile) {
             for (size_t i = 0; i < rows.size(); ++i) {
-                attend_tile(rows[i], q + (first_row + static_cast<int64_t>(i)) * d, kt.data() + j * d, v + j * d, keys,
-                            d, scale);
-                if (segment_ends) fold_segment(rows[i], scale);
+                const int64_t query = first_row + static_cast<int64_t>(i);
+                const int64_t n = unit.visible(query);
+                if (j >= n) continue;
+                const int keys = static_cast<int>(std::min<int64_t>(kKeyTile, n - j));
+                attend_tile(rows[i], q + query * d, kt.data() + j * d, v + j * d, keys, d, scale);
+                if ((j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= n) fold_segment(rows[i], scale);
             }
         }
         for (const Row& row : rows) {
-            const float inv = 1.0f / close_lanes(row.lanes);
+            const float l = close_lanes(row.lanes);
+            const float inv = l > 0 ? 1.0f / l : 0.0f;
             for (const float x : row.total) *out++ = result(x, inv);
         }
     }

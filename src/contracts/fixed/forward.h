@@ -32,6 +32,12 @@
 //            M - R, R + 30 and the exponents' sum are float additions: beyond 2^24 they round, and so do the scores.
 //   result   l = (l_0 + l_1) + (l_2 + l_3),  O = fma(h, 1/2, o) * (1/l) * 16/21 * 2^(24 - ev_least), the last two
 //            factors as two floats one after the other (result_factors).
+//   mask     a key that a row does not see (src/problem/mask.h) has weight 0 and counts for no maximum; a tile of which
+//            the row sees nothing is not there for it: no M, and nothing is added to l, o or h. A row that sees no key
+//            gives O = +0. But digits are made once for all rows: the scale of a tile of K or V is that of all its
+//            keys, and ev_least that of all tiles, whoever sees them. So what a row gives is, to the bit, the
+//            attention of the keys that it sees only where those end with a tile, and where no later V is so large
+//            that powers of two sink below 2^-126.
 //
 // Scores that are whole numbers anyway (F < 0) are compared as such: the exponent is (x_j - x_largest) * 2^-F - 1/4,
 // M is x_largest * 2^-F as a float, and a is 1.

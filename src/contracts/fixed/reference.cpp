@@ -109,7 +109,7 @@ void weighted_values(const int32_t* p, const Digits& v, int keys, int64_t d, int
     for (int64_t x = 0; x < d; ++x) y[x] = combined(l0[x], l1[x], l2[x]);
 }
 
-// One row against one tile.
+// One row against one tile, of which it sees the first `keys`, at least one.
 HW4_FMA_CLONES void attend_tile(Row& row, const Digits& k, const Digits& v, int keys, int64_t d, int least_v_exponent) {
     int32_t x[kTileKeys] = {};
     for (int j = 0; j < keys; ++j) x[j] = score(row.q, k, j, d);
@@ -148,11 +148,10 @@ HW4_FMA_CLONES void attend_tile(Row& row, const Digits& k, const Digits& v, int 
 void fixed_forward(const UnitOperands& unit) {
     const auto [q, k, v] = std::tuple(unit.in[0], unit.in[1], unit.in[2]);
     float* out = unit.out[0];
-    const int64_t n = unit.keys;
     const int64_t d = unit.dim;
     const float factor = query_factor(scale_for(d).c);
-    const std::vector<Digits> k_tiles = digits_in_tiles(k, n, d);
-    const std::vector<Digits> v_tiles = digits_in_tiles(v, n, d);
+    const std::vector<Digits> k_tiles = digits_in_tiles(k, unit.keys, d);
+    const std::vector<Digits> v_tiles = digits_in_tiles(v, unit.keys, d);
     const int least_v_exponent = least_exponent(v_tiles);
     const Factors result_scale = result_factors(24 - least_v_exponent);
     for (int64_t first_row = 0; first_row < unit.queries; first_row += kQueryBlock) {
@@ -160,12 +159,16 @@ void fixed_forward(const UnitOperands& unit) {
         for (int64_t i = first_row; i < std::min(first_row + kQueryBlock, unit.queries); ++i)
             rows.push_back(start_row(q + i * d, d, factor));
         for (size_t tile = 0; tile < k_tiles.size(); ++tile) {
-            const auto keys =
-                static_cast<int>(std::min<int64_t>(kTileKeys, n - static_cast<int64_t>(tile) * kTileKeys));
-            for (Row& row : rows) attend_tile(row, k_tiles[tile], v_tiles[tile], keys, d, least_v_exponent);
+            for (size_t i = 0; i < rows.size(); ++i) {
+                const int64_t seen = unit.visible(first_row + static_cast<int64_t>(i));
+                const auto keys = std::min<int64_t>(kTileKeys, seen - static_cast<int64_t>(tile) * kTileKeys);
+                if (keys > 0)
+                    attend_tile(rows[i], k_tiles[tile], v_tiles[tile], static_cast<int>(keys), d, least_v_exponent);
+            }
         }
         for (const Row& row : rows) {
-            const float inverse = 1.0f / sum_of_lanes(row.l);
+            const float l = sum_of_lanes(row.l);
+            const float inverse = l > 0 ? 1.0f / l : 0.0f;
             for (const float o : row.o) *out++ = fixed_result(o, row.h, inverse, result_scale);
         }
     }

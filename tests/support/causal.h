@@ -1,0 +1,186 @@
+// What the causal mask has to be whoever computes it, as tests over a list of subjects: a row is the attention of the
+// keys that it sees, which is computed without any mask, by the reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "src/contracts/fixed/forward.h"
+#include "src/problem/matrix.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/subject.h"
+
+namespace hw4 {
+
+inline Problem causal_problem(int64_t queries, int64_t keys, int64_t dim) {
+    Problem problem(1, queries, dim);
+    problem.keys = keys;
+    problem.mask = Mask::causal;
+    return problem;
+}
+
+// Q, K and V in memory as in a file.
+struct CausalCase {
+    Problem problem;
+    std::string name;
+    std::vector<float> qkv;
+
+    CausalCase(const Problem& p, const Distribution& values)
+        : problem(p), name(sizes_of(p).second + " " + spelling_of(values)),
+          qkv(static_cast<size_t>(p.batches) * p.batch_input_floats()) {
+        fill_case_values({p, values, 3}, 0, qkv.size(), qkv.data());
+    }
+
+    Matrix<float> in(size_t operand) {
+        return operand_at(problem, kForward.inputs, operand, qkv.data(), static_cast<size_t>(problem.dim));
+    }
+    // Of a batch and a head of queries: one of its own, or the one of keys that it shares.
+    const float* of(size_t operand, int64_t batch, int64_t head) {
+        return in(operand).of(batch, operand == 0 ? head : head / (problem.heads / problem.kv_heads));
+    }
+
+    // Under fixed the scale of a tile of K or V is that of all its keys. The first has the largest number now, and
+    // every row that sees some of the tile would have the scale from those alone.
+    CausalCase& with_the_largest_first() {
+        const int64_t dim = problem.dim;
+        for (const size_t operand : {1, 2})
+            for (int64_t unit = 0; unit < problem.batches * problem.kv_heads; ++unit) {
+                float* const rows = in(operand).of(unit / problem.kv_heads, unit % problem.kv_heads);
+                for (int64_t key = 0; key < problem.keys; key += fixed::kTileKeys) {
+                    const int64_t end = std::min(key + fixed::kTileKeys, problem.keys);
+                    for (const float* x = rows + key * dim; x != rows + end * dim; ++x)
+                        rows[key * dim] = std::max(rows[key * dim], std::fabs(*x));
+                }
+            }
+        return *this;
+    }
+
+    // Every row by itself over the keys 0 to i + N_k - N_q, as an unmasked case of one query.
+    std::vector<float> by_definition(const Contract& contract) {
+        std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats(), 0.0f);
+        float* row = out.data();
+        for (int64_t unit = 0; unit < problem.units(); ++unit) {
+            const int64_t batch = unit / problem.heads;
+            const int64_t head = unit % problem.heads;
+            for (int64_t query = 0; query < problem.queries; ++query, row += problem.dim) {
+                const int64_t last = query + problem.keys - problem.queries;
+                if (last < 0) continue;
+                contract.find(kForward)->reference(
+                    {1,
+                     last + 1,
+                     problem.dim,
+                     {of(0, batch, head) + query * problem.dim, of(1, batch, head), of(2, batch, head)},
+                     {row}});
+            }
+        }
+        return out;
+    }
+};
+
+class Causal : public testing::TestWithParam<Subject> {
+protected:
+    void SetUp() override {
+        const std::string refusal = GetParam().why_not(causal_problem(1, 1, 1));
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+    }
+
+    static bool in_floats() { return GetParam().contract == &kF32; }
+
+    static CausalCase made(const Problem& problem, const Distribution& values) {
+        CausalCase test(problem, values);
+        if (!in_floats()) test.with_the_largest_first();
+        return test;
+    }
+
+    static std::vector<float> attend(const CausalCase& test) { return GetParam().attend(test.problem, test.qkv); }
+
+    static void expect_definition(CausalCase test) {
+        EXPECT_TRUE(same_bytes(test.by_definition(*GetParam().contract), attend(test))) << test.name;
+    }
+};
+
+// Either length the longer, by one, by a tile and more; rows that see one key, and none.
+TEST_P(Causal, ARowIsTheAttentionOfTheKeysThatItSees) {
+    struct Sizes {
+        int64_t queries, keys, dim;
+    };
+    for (const Sizes& sizes :
+         {Sizes{1, 1, 1}, Sizes{2, 2, 1}, Sizes{31, 31, 33}, Sizes{33, 33, 64}, Sizes{63, 63, 1}, Sizes{65, 65, 128},
+          Sizes{33, 33, 256}, Sizes{130, 130, 20}, Sizes{1, 130, 64}, Sizes{5, 70, 33}, Sizes{97, 161, 32},
+          Sizes{64, 65, 8}, Sizes{65, 64, 8}, Sizes{3, 1, 7}, Sizes{70, 5, 33}, Sizes{250, 66, 16}, Sizes{66, 2, 5}})
+        expect_definition(made(causal_problem(sizes.queries, sizes.keys, sizes.dim), CaseKind::uniform));
+}
+
+TEST_P(Causal, ARowIsThatOnValuesOfEveryKind) {
+    std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
+    for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
+    for (const Distribution& values : kinds) expect_definition(made(causal_problem(75, 75, 12), values));
+}
+
+TEST_P(Causal, HeadsThatShareKeysEachSeeTheirOwn) {
+    for (const int64_t keys : {70, 90, 20}) {
+        Problem problem = causal_problem(70, keys, 9);
+        problem.batches = 2;
+        problem.heads = 6;
+        problem.kv_heads = 2;
+        expect_definition(made(problem, CaseKind::spread));
+    }
+}
+
+// A sequence in chunks of rows, as text is generated: each has fewer queries than keys. Only so many of the small ones.
+TEST_P(Causal, ASequenceInChunksIsTheWholeOne) {
+    constexpr int64_t kTokens = 1030;
+    constexpr int64_t kDim = 4;
+    CausalCase whole = made(causal_problem(kTokens, kTokens, kDim), CaseKind::spread);
+    const std::vector<float> together = attend(whole);
+    const float* const matrices[] = {whole.of(0, 0, 0), whole.of(1, 0, 0), whole.of(2, 0, 0)};
+    for (const int64_t rows : {1, 7, 64, 1000})
+        for (int64_t first = 0; first < kTokens; first += rows < 64 ? 13 * rows : rows) {
+            const int64_t end = std::min(first + rows, kTokens);
+            CausalCase chunk(causal_problem(end - first, end, kDim), CaseKind::uniform);
+            float* to = std::copy(matrices[0] + first * kDim, matrices[0] + end * kDim, chunk.qkv.data());
+            to = std::copy(matrices[1], matrices[1] + end * kDim, to);
+            std::copy(matrices[2], matrices[2] + end * kDim, to);
+            const std::vector<float> wanted(together.begin() + first * kDim, together.begin() + end * kDim);
+            EXPECT_TRUE(same_bytes(wanted, attend(chunk))) << "rows " << first << " to " << end;
+        }
+}
+
+class FixedCausal : public Causal {};
+
+// Its numbers are the largest of the tile, and its score is so low that it has no weight where it is seen: a row that
+// does not see it is the attention of the keys that it sees and of this one.
+TEST_P(FixedCausal, AHiddenKeyCountsForTheScaleOfItsTile) {
+    constexpr int64_t kTokens = 60;
+    constexpr int64_t kDim = 16;
+    CausalCase test(causal_problem(kTokens, kTokens, kDim), CaseKind::uniform);
+    float* const q = test.in(0).at;
+    float* const k = test.in(1).at;
+    float* const v = test.in(2).at;
+    for (int64_t i = 0; i < kTokens; ++i) {
+        q[i * kDim + kDim - 1] = 1.0f;
+        k[i * kDim + kDim - 1] = 0.0f;
+    }
+    k[kTokens * kDim - 1] = -3000.0f;
+    v[kTokens * kDim - 1] = 900.0f;
+    const std::vector<float> out = attend(test);
+    for (int64_t i = 0; i + 1 < kTokens; ++i) {
+        const auto with_the_last = [&](const float* matrix) {
+            std::vector<float> rows(matrix, matrix + (i + 1) * kDim);
+            rows.insert(rows.end(), matrix + (kTokens - 1) * kDim, matrix + kTokens * kDim);
+            return rows;
+        };
+        const std::vector<float> keys = with_the_last(k);
+        const std::vector<float> values = with_the_last(v);
+        std::vector<float> wanted(kDim, NAN);
+        kFixed.find(kForward)->reference({1, i + 2, kDim, {q + i * kDim, keys.data(), values.data()}, {wanted.data()}});
+        const std::vector<float> row(out.begin() + i * kDim, out.begin() + (i + 1) * kDim);
+        EXPECT_TRUE(same_bytes(wanted, row)) << i;
+    }
+}
+
+} // namespace hw4

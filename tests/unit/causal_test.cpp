@@ -1,0 +1,14 @@
+// The causal mask, of the references and of every CPU kernel.
+#include "tests/support/causal.h"
+
+#include "tests/support/cpu_subjects.h"
+
+namespace hw4 {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Causal, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed, Causal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedCausal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
+
+} // namespace
+} // namespace hw4
