@@ -22,6 +22,11 @@ struct RowBlock {
     int64_t dim = 0;
     Scale scale{};
     const void* prepared = nullptr; // what prepare() has made of all these keys; null for kernels without one
+    // How many keys the first row sees, at least one. Under the causal mask each row sees one more than the row before,
+    // as far as there are keys; without a mask all see all.
+    int64_t first_sees = keys;
+
+    HW4_INLINE int64_t sees(int64_t row) const { return first_sees + row < keys ? first_sees + row : keys; }
 };
 
 constexpr int64_t kPreparedKeys = fixed::kTileKeys; // a tile of K and V, the least piece that is prepared

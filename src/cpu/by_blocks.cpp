@@ -32,7 +32,7 @@ public:
           heads_(problem_.batches * problem_.kv_heads), group_(problem_.heads / problem_.kv_heads),
           prepared_stride_(prepared_stride(kernel, problem_)), tiles_(parts(problem_.keys, kPreparedKeys)),
           row_blocks_(parts(problem_.queries, kernel.block_rows)), blocks_(group_ * row_blocks_),
-          tiles_left_(heads_ * tiles_) {}
+          blind_(blind_queries(problem_.mask, problem_.queries, problem_.keys)), tiles_left_(heads_ * tiles_) {}
 
     void run() {
         const int workers = static_cast<int>(std::min<int64_t>(launch_.threads, heads_ * blocks_));
@@ -83,17 +83,24 @@ private:
         kernel_.prepare({keys(head), values(head), problem_.keys, problem_.dim, first_tile, end_tile}, prepared);
     }
 
+    // Of the blocks of a head of queries the last come first: under the causal mask they are the most work, and little
+    // is left when the threads end one after the other.
     void attend(int64_t head, int64_t block, const void* prepared, float* workspace) const {
         const int64_t batch = head / problem_.kv_heads;
         const int64_t query_head = head % problem_.kv_heads * group_ + block / row_blocks_;
-        const int64_t first_row = block % row_blocks_ * kernel_.block_rows;
-        const int64_t rows = std::min(kernel_.block_rows, problem_.queries - first_row);
-        const auto offset = static_cast<size_t>(first_row * problem_.dim);
-        kernel_.attend({launch_.in[0].of(batch, query_head) + offset, keys(head), values(head),
-                        launch_.out[0].of(batch, query_head) + offset, rows, problem_.keys, problem_.dim, scale_,
-                        prepared},
-                       workspace);
-        launch_.done(rows);
+        const int64_t first_row = (row_blocks_ - 1 - block % row_blocks_) * kernel_.block_rows;
+        const int64_t end_row = std::min(first_row + kernel_.block_rows, problem_.queries);
+        const float* const q = launch_.in[0].of(batch, query_head);
+        float* const out = launch_.out[0].of(batch, query_head);
+        const int64_t dim = problem_.dim;
+        const int64_t first_seeing = std::clamp(blind_, first_row, end_row);
+        std::fill(out + first_row * dim, out + first_seeing * dim, 0.0f);
+        if (first_seeing < end_row)
+            kernel_.attend({q + first_seeing * dim, keys(head), values(head), out + first_seeing * dim,
+                            end_row - first_seeing, problem_.keys, dim, scale_, prepared,
+                            visible_keys(problem_.mask, problem_.queries, problem_.keys, first_seeing)},
+                           workspace);
+        launch_.done(end_row - first_row);
     }
 
     const float* keys(int64_t head) const {
@@ -120,6 +127,7 @@ private:
     const int64_t tiles_;      // of a head of keys
     const int64_t row_blocks_; // of a head of queries
     const int64_t blocks_;     // of a group of them
+    const int64_t blind_;      // first rows of a head of queries, which see no key
     std::atomic<int64_t> next_head_{0};
     std::atomic<int64_t> next_tile_{0};
     std::atomic<int64_t> tiles_left_; // to be prepared

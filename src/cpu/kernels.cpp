@@ -14,7 +14,7 @@ const std::vector<Kernel>& kernels() {
                       .idea = idea,
                       .does = &kForward,
                       .under = &under,
-                      .needs = {.processor = blocks.supported},
+                      .needs = {.processor = blocks.supported, .masks = kEveryMask},
                       .plan = plan_blocks,
                       .launch = launch_blocks,
                       .blocks = &blocks};

@@ -129,6 +129,50 @@ TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
     }
 }
 
+// Rows of several blocks; heads one by one and several to a thread; either length the longer, by more than a block.
+TEST_P(EachKernel, TakesTheCausalMask) {
+    struct Sizes {
+        int64_t batches, heads, kv_heads, queries, keys;
+    };
+    for (const Sizes& sizes : {Sizes{1, 1, 1, 450, 450}, Sizes{1, 4, 2, 70, 300}, Sizes{2, 2, 1, 300, 70},
+                               Sizes{1, 1, 1, 220, 1100}, Sizes{60, 2, 1, 40, 40}}) {
+        Problem problem(sizes.batches, sizes.queries, 20);
+        problem.heads = sizes.heads;
+        problem.kv_heads = sizes.kv_heads;
+        problem.keys = sizes.keys;
+        problem.mask = Mask::causal;
+        const AttentionCase& test = reference_case(problem, CaseKind::spread, 12, contract());
+        for (const int threads : {1, 3, 16})
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
+    }
+}
+
+// The references that a hidden score must not raise, and rows that stray, beside rows of which it is seen.
+TEST_P(EachKernel, TakesTheCausalMaskOnValuesOfEveryKind) {
+    std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
+    for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
+    for (const Distribution& values : kinds) {
+        Problem problem(1, 150, 33);
+        problem.mask = Mask::causal;
+        const AttentionCase& test = reference_case(problem, values, 11, contract());
+        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
+    }
+}
+
+// Under the causal mask they are the most work: who comes last has little left to do.
+TEST_P(EachKernel, TakesTheLastRowsFirst) {
+    const int64_t rows = GetParam().blocks->block_rows;
+    const Problem problem(1, 2 * rows + 3, 4);
+    const std::vector<float> in(problem.batch_input_floats(), 1.0f);
+    std::vector<float> out(problem.batch_output_floats());
+    const auto scratch = lines_of(plan_of(GetParam(), problem, 1).scratch_bytes);
+    Launch launch = launch_of(problem, in.data(), out.data(), scratch.get(), 1);
+    std::vector<int64_t> done;
+    launch.done = [&](int64_t count) { done.push_back(count); };
+    GetParam().launch(GetParam(), launch);
+    EXPECT_EQ(done, (std::vector<int64_t>{3, rows, rows}));
+}
+
 TEST_P(EachKernel, TakesLargeDimensions) {
     const int64_t dim = &contract() == &kF32 ? 1000 : fixed::kMostColumns;
     const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, contract());
@@ -140,6 +184,32 @@ TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
     for (const int64_t tokens : {1, 66}) {
         const AttentionCase& test = reference_case({1, tokens, (1 << 16) + 37}, CaseKind::spread, 7);
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
+    }
+}
+
+TEST_P(EachFloatKernel, TakesRowsOfAnyLengthUnderTheCausalMask) {
+    Problem problem(1, 66, (1 << 16) + 37);
+    problem.mask = Mask::causal;
+    const AttentionCase& test = reference_case(problem, CaseKind::uniform, 7);
+    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
+}
+
+// What no row of a block sees is not even read, from the next tile on.
+TEST_P(EachFloatKernel, ReadsNoTileBeyondTheKeysThatItsRowsSee) {
+    constexpr int64_t kRows = 8;
+    constexpr int64_t kKeys = 5 * kKeyTile;
+    constexpr int64_t kDim = 4;
+    const BlockKernel& kernel = *GetParam().blocks;
+    const auto workspace = lines_of(kernel.workspace_floats(kRows, kDim) * sizeof(float));
+    for (const int64_t seen : {kRows, int64_t{kKeyTile - 1}, int64_t{kKeyTile}, int64_t{2 * kKeyTile + 1}}) {
+        const int64_t read = (seen + kKeyTile - 1) / kKeyTile * kKeyTile;
+        std::vector<float> rows(static_cast<size_t>(kKeys * kDim), 1.0f);
+        std::fill(rows.begin() + read * kDim, rows.end(), NAN);
+        std::vector<float> out(static_cast<size_t>(kRows * kDim), NAN);
+        kernel.attend({rows.data(), rows.data(), rows.data(), out.data(), kRows, kKeys, kDim, scale_for(kDim), nullptr,
+                       seen - kRows + 1},
+                      static_cast<float*>(workspace.get()));
+        EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) << seen;
     }
 }
 
@@ -309,11 +379,11 @@ TEST(CpuEngine, BeginsAnotherCaseAfterOneThatNoKernelTakes) {
     request.options.contract = &kFixed;
     request.more_follow = true;
     const std::unique_ptr<Engine> engine = make_engine(request);
-    Problem causal{1, 4, 8};
-    causal.mask = Mask::causal;
-    EXPECT_EQ(hw4::test::failure_of([&] { engine->begin("causal.in", causal, [] {}); }),
+    Problem backward{1, 4, 8};
+    backward.operation = &kBackward;
+    EXPECT_EQ(hw4::test::failure_of([&] { engine->begin("backward.in", backward, [] {}); }),
               (hw4::test::Failure{ExitCode::bad_data,
-                                  "causal.in: no CPU kernel computes forward under fixed for this case"}));
+                                  "backward.in: no CPU kernel computes backward under fixed for this case"}));
     engine->begin("b.in", {3, 5, 8}, [] {});
     EXPECT_EQ(engine->facts().chunk_batches, 3);
 }

@@ -108,19 +108,24 @@ struct Attention {
         float* qt;
         float* o;
         float* total;
+        int64_t first_sees; // how many keys, as in RowBlock; rows that do not exist are not told apart
+        int64_t most_seen;  // by the last row
     };
 
+    // A tile of keys, as far as rows that see `seen` keys see it. Where others of their group see less, their weights
+    // are +0 and their segments end late, by nothing but +0.
     struct Tile {
         const float* k; // [keys][dim]
         const float* v; // likewise
+        int64_t first;  // key
         int keys;
         bool starts_segment;
         bool ends_segment; // both where the last segment has one tile
-        Tile(const RowBlock& block, int64_t first_key)
-            : k(block.k + first_key * block.dim), v(block.v + first_key * block.dim),
-              keys(static_cast<int>(block.keys - first_key < kKeyTile ? block.keys - first_key : kKeyTile)),
+        Tile(const RowBlock& block, int64_t first_key, int64_t seen)
+            : k(block.k + first_key * block.dim), v(block.v + first_key * block.dim), first(first_key),
+              keys(static_cast<int>(seen - first_key < kKeyTile ? seen - first_key : kKeyTile)),
               starts_segment(first_key % kSegmentKeys == 0),
-              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= block.keys) {}
+              ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= seen) {}
     };
 
     // What a panel's chains start from, at place `at` of [kColumns][kRows].
@@ -274,10 +279,22 @@ struct Attention {
         if (!covered) raise_references(group, tile_max, o, columns, scale);
     }
 
-    // Scores to weights in place, and their sums by lane, for `kKeys` keys of one sum lane. All row vectors at once,
-    // so that there are enough independent chains to keep the vector unit busy.
-    template <int kKeys>
-    static HW4_INLINE void weigh_lane(Group& group, float* p, float* lane, V c) {
+    // Which weights of a tile count, by key and row: all of them.
+    struct All {
+        HW4_INLINE V operator()(V weight, int64_t) const { return weight; }
+    };
+    // Those that are multiplied by 1, not by 0.
+    struct Seen {
+        const float* factors; // [kKeyTile][kRows]
+        HW4_INLINE V operator()(V weight, int64_t at) const { return fused(weight, V::load(factors + at), V(0.0f)); }
+    };
+
+    // Scores to weights in place, and their sums by lane, for `kKeys` keys of one sum lane, the first of which is at
+    // place `at` of [kKeyTile][kRows]. All row vectors at once, so that there are enough independent chains to keep the
+    // vector unit busy.
+    template <int kKeys, class Counts>
+    static HW4_INLINE void weigh_lane(Group& group, float* p, int64_t at, float* lane, V c, Counts counts) {
+        p += at;
         V share[V::kRowVectors];
 #pragma GCC unroll 4
         for (int j = 0; j < kKeys; ++j) {
@@ -286,7 +303,7 @@ struct Attention {
                 const int row = r * V::kWidth;
                 const V x =
                     larger(V::load(p + j * kRows + row) - V::load(group.origin + row), V::load(group.floor + row));
-                const V weight = exp2_scaled(x, c, V::load(group.bias + row));
+                const V weight = counts(exp2_scaled(x, c, V::load(group.bias + row)), at + j * kRows + row);
                 weight.store(p + j * kRows + row);
                 share[r] = j == 0 ? weight : share[r] + weight;
             }
@@ -296,20 +313,36 @@ struct Attention {
     }
 
     // Keys that do not exist weigh +0, which changes no sum.
-    static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale) {
+    template <class Counts>
+    static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale, Counts counts) {
         static_assert(kLaneKeys == 4, "a last lane has one, two or three keys");
         const V c(scale.c);
         int64_t g = 0;
         for (; (g + 1) * kLaneKeys <= keys; ++g)
-            weigh_lane<kLaneKeys>(group, p + g * kLaneKeys * kRows, group.lanes[g], c);
-        float* last = p + g * kLaneKeys * kRows;
+            weigh_lane<kLaneKeys>(group, p, g * kLaneKeys * kRows, group.lanes[g], c, counts);
+        const int64_t last = g * kLaneKeys * kRows;
         switch (keys % kLaneKeys) {
-        case 1: weigh_lane<1>(group, last, group.lanes[g], c); break;
-        case 2: weigh_lane<2>(group, last, group.lanes[g], c); break;
-        case 3: weigh_lane<3>(group, last, group.lanes[g], c); break;
+        case 1: weigh_lane<1>(group, p, last, group.lanes[g], c, counts); break;
+        case 2: weigh_lane<2>(group, p, last, group.lanes[g], c, counts); break;
+        case 3: weigh_lane<3>(group, p, last, group.lanes[g], c, counts); break;
         default: break;
         }
         clear(p + keys * kRows, (kKeyTile - keys) * kRows);
+    }
+
+    // The scores of a tile that not all rows of a group see to its end, to weights. A hidden score becomes the least
+    // there is: it raises nothing, and its weight is finite, so that a product with 0 is +0.
+    static void weigh_seen(Group& group, const GroupRows& rows, float* p, const Tile& tile, int64_t columns,
+                           Scale scale) {
+        alignas(64) float factors[kKeyTile * kRows];
+        for (int64_t j = 0; j < tile.keys; ++j)
+            for (int64_t row = 0; row < kRows; ++row) {
+                const bool seen = tile.first + j < rows.first_sees + row;
+                factors[j * kRows + row] = seen ? 1.0f : 0.0f;
+                if (!seen) p[j * kRows + row] = -HUGE_VALF;
+            }
+        meet_scores(group, p, tile.keys, rows.o, columns, scale);
+        weigh(group, p, tile.keys, scale, Seen{factors});
     }
 
     // What the totals are multiplied by before a segment is added to them: 1 for a row whose reference is what it was.
@@ -367,9 +400,10 @@ struct Attention {
         from([&](int64_t at) { return From{o + at}; });
     }
 
-    // One group of rows against a tile.
-    static void attend_tile(Group& group, const GroupRows& rows, const Workspace& w, const Tile& tile, int64_t dim,
-                            Scale scale) {
+    // One group of rows against a tile. Not a part of attend(): what that keeps in registers is too much beside a
+    // panel, which then keeps sums in memory.
+    static __attribute__((noinline)) void attend_tile(Group& group, const GroupRows& rows, const Workspace& w,
+                                                      const Tile& tile, int64_t dim, Scale scale) {
         for (int64_t t = 0; t < dim; t += kPackedColumns) {
             if (is_long(dim)) {
                 pack_queries(rows, t, dim);
@@ -378,8 +412,13 @@ struct Attention {
             for (int j = 0; j < kKeyTile; j += V::kColumns)
                 score_keys(rows.qt, w.kt + j, packed_columns(t, dim), t == 0, w.p + j * kRows);
         }
-        meet_scores(group, w.p, tile.keys, rows.o, tile.starts_segment ? 0 : padded_dim(dim), scale);
-        weigh(group, w.p, tile.keys, scale);
+        const int64_t columns = tile.starts_segment ? 0 : padded_dim(dim);
+        if (tile.first + tile.keys > rows.first_sees) {
+            weigh_seen(group, rows, w.p, tile, columns, scale);
+        } else {
+            meet_scores(group, w.p, tile.keys, rows.o, columns, scale);
+            weigh(group, w.p, tile.keys, scale, All{});
+        }
         alignas(64) float factors[kRows];
         if (tile.ends_segment) take_factors(group, factors, scale);
         for (int64_t x = 0; x < dim; x += kPackedColumns) {
@@ -396,20 +435,31 @@ struct Attention {
         const int64_t groups = groups_of(block.rows);
         const auto rows_of = [&](int64_t g) -> GroupRows {
             const int64_t first = g * kRows;
-            return {block.q + first * dim, block.rows - first < kRows ? block.rows - first : kRows,
-                    is_long(dim) ? w.qt : w.qt + first * dim, w.o + first * padded, w.total + first * padded};
+            const int64_t rows = block.rows - first < kRows ? block.rows - first : kRows;
+            return {block.q + first * dim,
+                    rows,
+                    is_long(dim) ? w.qt : w.qt + first * dim,
+                    w.o + first * padded,
+                    w.total + first * padded,
+                    block.sees(first),
+                    block.sees(first + rows - 1)};
         };
         for (int64_t g = 0; g < groups; ++g) {
             start_group(w.groups[g], rows_of(g).total, padded);
             if (!is_long(dim)) pack_queries(rows_of(g), 0, dim);
         }
-        for (int64_t j = 0; j < block.keys; j += kKeyTile) {
-            const Tile tile(block, j);
+        const int64_t most_seen = block.sees(block.rows - 1);
+        for (int64_t j = 0; j < most_seen; j += kKeyTile) {
             if (!is_long(dim)) {
+                const Tile tile(block, j, most_seen);
                 pack_keys(tile, 0, dim, w.kt);
                 pack_values(tile, 0, dim, w.v);
             }
-            for (int64_t g = 0; g < groups; ++g) attend_tile(w.groups[g], rows_of(g), w, tile, dim, block.scale);
+            for (int64_t g = 0; g < groups; ++g) {
+                const GroupRows rows = rows_of(g);
+                if (j < rows.most_seen)
+                    attend_tile(w.groups[g], rows, w, Tile(block, j, rows.most_seen), dim, block.scale);
+            }
         }
         for (int64_t g = 0; g < groups; ++g)
             store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim, block.out + g * kRows * dim);

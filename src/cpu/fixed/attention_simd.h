@@ -376,25 +376,37 @@ struct FixedAttention {
         HW4_INLINE void add(int key, I weight) { of[fixed::lane_of(key)] = of[fixed::lane_of(key)] + weight; }
     };
 
+    // Which weights of a tile a vector of rows sees: all of them.
+    struct All {
+        HW4_INLINE All from(int) const { return {}; }
+        HW4_INLINE I operator()(int, I weight) const { return weight; }
+    };
+    // Those whose bits are ones; the others are zero.
+    struct Seen {
+        const int32_t* bits; // [kTileKeys][kRows], from these rows on
+        HW4_INLINE Seen from(int key) const { return {bits + int64_t{key} * kRows}; }
+        HW4_INLINE I operator()(int key, I weight) const { return weight & I::load(bits + int64_t{key} * kRows); }
+    };
+
     // Keys [first, first + kDepth) of a tile.
-    template <bool kCut, class Counts>
+    template <bool kCut, class Sight, class Counts>
     static HW4_INLINE void weigh_step(const int32_t* x, int first, const Weighing& by, uint8_t* p, LaneSums& sums,
-                                      Counts counts) {
+                                      Sight seen, Counts counts) {
         I w[kDepth];
 #pragma GCC unroll 8
         for (int i = 0; i < kDepth; ++i) {
             I score = I::load(x + int64_t{i} * kRows);
             if (kCut) score = score.shifted_right(by.cut);
             const I bits = larger(score, by.floor).shifted_left(by.left) + by.at;
-            w[i] = nearest(fixed::weight_value(with_fraction_of(bits), with_exponent_of(bits)));
+            w[i] = seen(i, nearest(fixed::weight_value(with_fraction_of(bits), with_exponent_of(bits))));
             if (counts(i)) sums.add(first + i, w[i]);
         }
         V::pack_weights(w, p, kRows * V::kLaneBytes);
     }
 
     // Scores to the digits of weights; returns the weights' sums.
-    template <bool kCut>
-    static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p) {
+    template <bool kCut, class Sight>
+    static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p, Sight seen) {
         constexpr int kRound = 2 * fixed::kLanes; // keys after which the same lanes come again
         static_assert(kRound % kDepth == 0);
         LaneSums sums{{I(0), I(0), I(0), I(0)}};
@@ -404,8 +416,9 @@ struct FixedAttention {
         for (; j + kRound <= keys; j += kRound)
 #pragma GCC unroll 8
             for (int i = 0; i < kRound; i += kDepth)
-                weigh_step<kCut>(at(j + i), i, by, to(j + i), sums, [](int) { return true; });
-        for (; j < keys; j += kDepth) weigh_step<kCut>(at(j), j, by, to(j), sums, [&](int i) { return j + i < keys; });
+                weigh_step<kCut>(at(j + i), i, by, to(j + i), sums, seen.from(j + i), [](int) { return true; });
+        for (; j < keys; j += kDepth)
+            weigh_step<kCut>(at(j), j, by, to(j), sums, seen.from(j), [&](int i) { return j + i < keys; });
         return sums;
     }
 
@@ -467,7 +480,31 @@ struct FixedAttention {
         TileHead head;
         int keys;
         bool first;
+        int64_t seen; // how many of the keys the group's first row sees, each row after it one more; also 0 and less
+
+        HW4_INLINE bool hides() const { return seen < keys; }
     };
+
+    // Which scores of a tile the rows see, as bits [kTileKeys][kRows], and the largest of those. A hidden score becomes
+    // the least.
+    static void hide_scores(int32_t* scores, const Tile& tile, int32_t* bits, I (&largest)[kRowVectors]) {
+        for (int64_t j = 0; j < kTileKeys; ++j)
+            for (int64_t row = 0; row < kRows; ++row) {
+                const bool seen = j < tile.seen + row;
+                bits[j * kRows + row] = seen ? -1 : 0;
+                if (!seen && j < tile.keys) scores[j * kRows + row] = INT32_MIN;
+            }
+        for (int r = 0; r < kRowVectors; ++r) {
+            largest[r] = I(INT32_MIN);
+            for (int64_t j = 0; j < tile.keys; ++j)
+                largest[r] = larger(largest[r], I::load(scores + j * kRows + int64_t{r} * kWidth));
+        }
+    }
+
+    // A tile of which a row sees nothing is so low that nothing of it counts, and is no reference.
+    static void hide_tile(const Tile& tile, References& references) {
+        for (int64_t row = 0; row < kRows && tile.seen + row <= 0; ++row) references.M[row] = -HUGE_VALF;
+    }
 
     // One group of rows against a tile.
     static void attend_tile(Group& group, const uint8_t* q, float* o, const Workspace& w, const Tile& tile,
@@ -483,14 +520,20 @@ struct FixedAttention {
                 largest[r] = larger(largest[r], x);
             });
 
-        const References references = references_for(group, largest, tile.head.k_exponent);
+        alignas(64) int32_t seen[kTileKeys * kRows];
+        if (tile.hides()) hide_scores(scores, tile, seen, largest);
+
+        References references = references_for(group, largest, tile.head.k_exponent);
         LaneSums sums[kRowVectors];
         for (int r = 0; r < kRowVectors; ++r) {
             const int32_t* const x = scores + int64_t{r} * kWidth;
             uint8_t* const p = w.p + r * kWidth * V::kLaneBytes;
-            sums[r] = references.cuts ? weigh<true>(x, tile.keys, references.by[r], p)
-                                      : weigh<false>(x, tile.keys, references.by[r], p);
+            const Weighing& by = references.by[r];
+            sums[r] = tile.hides()      ? weigh<true>(x, tile.keys, by, p, Seen{seen + int64_t{r} * kWidth})
+                      : references.cuts ? weigh<true>(x, tile.keys, by, p, All{})
+                                        : weigh<false>(x, tile.keys, by, p, All{});
         }
+        if (tile.hides()) hide_tile(tile, references);
 
         bool raised = false;
         for (int r = 0; r < kRowVectors; ++r)
@@ -556,12 +599,17 @@ struct FixedAttention {
         for (int64_t g = 0; g < groups; ++g)
             start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim,
                         fixed::query_factor(block.scale.c), q_of(g), o_of(g));
-        for (int64_t t = 0; t < tile_count; ++t) {
+        for (int64_t t = 0; t < tiles_of(block.sees(block.rows - 1)); ++t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
-            const Tile tile = {at + kLine, at + layout.v, head_of(at),
-                               static_cast<int>(least(kTileKeys, block.keys - t * kTileKeys)), t == 0};
-            for (int64_t g = 0; g < groups; ++g)
+            const int64_t first_key = t * kTileKeys;
+            Tile tile = {at + kLine,  at + layout.v,
+                         head_of(at), static_cast<int>(least(kTileKeys, block.keys - first_key)),
+                         t == 0,      0};
+            for (int64_t g = 0; g < groups; ++g) {
+                if (first_key >= block.sees(least((g + 1) * kRows, block.rows) - 1)) continue; // all of its rows end
+                tile.seen = block.sees(g * kRows) - first_key;
                 attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, least_v_exponent);
+            }
         }
         const fixed::Factors result_scale = fixed::result_factors(24 - least_v_exponent);
         for (int64_t g = 0; g < groups; ++g)

@@ -160,7 +160,7 @@ HW4_INLINE void raise_to(float M, Row& row, float* o, int64_t dim) {
 struct Tile {
     const int16_t* digits;
     TileExponents exponents;
-    int keys;
+    int keys; // that the row sees
 };
 
 // One row against one tile.
@@ -199,18 +199,19 @@ int least_v_exponent(const TileExponents* exponents, size_t tiles) {
 void attend(const RowBlock& block, float* workspace) {
     const Workspace w(workspace, block.rows, block.dim);
     const auto* exponents = static_cast<const TileExponents*>(block.prepared);
-    const size_t tiles = tile_count(block.keys);
-    const int least = least_v_exponent(exponents, tiles);
+    const int least = least_v_exponent(exponents, tile_count(block.keys));
     for (int64_t i = 0; i < block.rows; ++i)
         start_row(block.q + i * block.dim, block.dim, query_factor(block.scale.c), w.rows[i], w.o + i * block.dim,
                   w.q + i * kDigits * block.dim);
-    for (size_t index = 0; index < tiles; ++index) {
+    for (size_t index = 0; index < tile_count(block.sees(block.rows - 1)); ++index) {
         const void* digits = static_cast<const char*>(block.prepared) + digits_offset(index, block.keys, block.dim);
-        const int64_t keys_left = block.keys - static_cast<int64_t>(index) * kTileKeys;
-        const Tile tile = {static_cast<const int16_t*>(digits), exponents[index],
-                           static_cast<int>(std::min<int64_t>(kTileKeys, keys_left))};
-        for (int64_t i = 0; i < block.rows; ++i)
+        for (int64_t i = 0; i < block.rows; ++i) {
+            const int64_t seen = block.sees(i) - static_cast<int64_t>(index) * kTileKeys;
+            if (seen <= 0) continue;
+            const Tile tile = {static_cast<const int16_t*>(digits), exponents[index],
+                               static_cast<int>(std::min<int64_t>(kTileKeys, seen))};
             attend_tile(w.rows[i], w.q + i * kDigits * block.dim, w.o + i * block.dim, tile, block.dim, least);
+        }
     }
     const Factors scale = result_factors(24 - least);
     for (int64_t i = 0; i < block.rows; ++i) {
