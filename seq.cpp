@@ -2,10 +2,11 @@
 // the contract's forward.h in src/contracts states. Every other engine of this project must print the bytes that this
 // program prints.
 //
-//     seq [--time] [--contract f32|fixed] INPUT OUTPUT
+//     seq [--time] [--contract f32|fixed] [--causal] INPUT OUTPUT
 //
 // "-" is standard input and output.
 //
+// --causal: under the causal mask (src/problem/mask.h), whatever INPUT asks for.
 // --time prints the seconds of the arithmetic alone, without reading, checking and writing: "arithmetic_seconds 1.25".
 #include <getopt.h>
 #include <unistd.h>
@@ -31,10 +32,11 @@
 namespace {
 
 constexpr const char* kUsage =
-    "usage: seq [--time] [--contract f32|fixed] INPUT OUTPUT, - for standard input or output";
+    "usage: seq [--time] [--contract f32|fixed] [--causal] INPUT OUTPUT, - for standard input or output";
 
 struct Request {
     const hw4::Contract* contract = &hw4::kF32;
+    bool causal = false;
     bool print_time = false;
     std::string input;
     std::string output;
@@ -45,6 +47,7 @@ struct Request {
 // Throws Error (usage).
 Request parse(int argc, char** argv) {
     static constexpr option kOptions[] = {{"time", no_argument, nullptr, hw4::kLong + 't'},
+                                          {"causal", no_argument, nullptr, hw4::kLong + 'm'},
                                           {"contract", required_argument, nullptr, hw4::kLong + 'c'},
                                           {"arith", required_argument, nullptr, hw4::kLong + 'c'},
                                           {nullptr, 0, nullptr, 0}};
@@ -54,6 +57,7 @@ Request parse(int argc, char** argv) {
     for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
         switch (code) {
         case hw4::kLong + 't': request.print_time = true; break;
+        case hw4::kLong + 'm': request.causal = true; break;
         case hw4::kLong + 'c':
             request.contract = hw4::find_contract(optarg);
             if (request.contract == nullptr)
@@ -75,6 +79,7 @@ void run(const Request& request) {
     using Clock = std::chrono::steady_clock;
     hw4::InterruptGuard interrupts;
     hw4::CaseReader reader(request.input);
+    if (request.causal) reader.set_mask(hw4::Mask::causal);
     const std::string why_not = hw4::why_not(*request.contract, reader.problem());
     if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, reader.path() + ": " + why_not);
     hw4::refuse_overwriting(reader, request.output);

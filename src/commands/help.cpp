@@ -18,8 +18,9 @@ std::string help_text() {
         "  gunzip < a.in.gz | hw4 - - > a.out    - is standard input and output, ./- a file of that name\n"
         "\n"
         "INPUT is little-endian: int32 B, N, d, then for each batch float32 Q, K, V of N x d each, row by row; or,\n"
-        "with heads and two lengths, int32 -2, operation 0, mask 0, element 0, B, heads, key-value heads, N_q, N_k,\n"
-        "d, d and five zeros, then for each batch Q of heads x N_q x d, K and V of key-value heads x N_k x d.\n"
+        "with heads, two lengths and a mask, int32 -2, operation 0, mask 0 (none) or 1 (causal), element 0, B,\n"
+        "heads, key-value heads, N_q, N_k, d, d and five zeros, then for each batch Q of heads x N_q x d, K and V\n"
+        "of key-value heads x N_k x d.\n"
         "Plain or gzip. OUTPUT is float32 O, shaped as Q. It is written under a temporary name beside OUTPUT and\n"
         "renamed when complete, so a failed run leaves an existing OUTPUT as it was. What a killed run leaves\n"
         "behind, a file OUTPUT.hw4-*.tmp, is removed by the next run for the same OUTPUT. A file that is a mount\n"
@@ -46,6 +47,9 @@ std::string help_text() {
         "options:\n"
         "  --contract NAME         what the bytes follow, " +
         contract_names() + "; default " + contracts()[0]->name + "; --arith means the same\n" + contract_lines +
+        "  --causal                under the causal mask whatever INPUT asks for: query i sees the keys 0 to\n"
+        "                          i + N_k - N_q, and no others exist for it; where there is none its row of O is 0.\n"
+        "                          fixed scales whole tiles of 64 keys: what follows in a row's last one shows there\n"
         "  --device auto|gpu|cpu   where to compute; auto (the default) says why when it takes the CPU\n"
         "  --kernel NAME           a certain kernel, GPU or CPU; default: the best for the case\n"
         "  --list-kernels          the kernels of this build and the contract of each; with --json after it, as\n"

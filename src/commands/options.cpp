@@ -62,6 +62,7 @@ enum Option : int {
     kStreams,
     kCopies,
     kThreads,
+    kCausal,
     kTime,
     kJson,
     kTrace,
@@ -73,6 +74,7 @@ enum Option : int {
 
 constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContract},
                                {"arith", required_argument, nullptr, kContract},
+                               {"causal", no_argument, nullptr, kCausal},
                                {"device", required_argument, nullptr, kDevice},
                                {"kernel", required_argument, nullptr, kKernel},
                                {"list-kernels", no_argument, nullptr, kListKernels},
@@ -114,6 +116,7 @@ Options parse_options(int argc, char** argv) {
     for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
         switch (code) {
         case kContract: options.engine.contract = parse_contract(optarg); break;
+        case kCausal: options.causal = true; break;
         case kDevice: options.device = parse_device(optarg); break;
         case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
         case kListKernels: options.action = Action::list_kernels; break;

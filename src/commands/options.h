@@ -20,6 +20,7 @@ struct Options {
     Action action = Action::run;
     Device device = Device::automatic;
     EngineOptions engine;
+    bool causal = false; // whatever the headers say
     bool time = false;
     bool sync = false;
     bool list_as_json = false;

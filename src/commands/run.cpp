@@ -66,6 +66,7 @@ void run_one(const Options& options) {
     if (choice.may_be_gpu()) gpu::ask_for_few_connections();
     InterruptGuard interrupts;
     CaseReader input(names.input);
+    if (options.causal) input.set_mask(Mask::causal);
     refuse_what_the_contract_lacks(input, *options.engine.contract);
     refuse_overwriting(input, names.output);
     const std::vector<FileIdentity> kept = files_of_run(input, {names.output, options.json, options.trace});

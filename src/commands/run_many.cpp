@@ -189,6 +189,7 @@ private:
     void open(OpenCase& opened) {
         const auto& [input, output] = opened.names;
         opened.input = std::make_unique<CaseReader>(input);
+        if (options_.causal) opened.input->set_mask(Mask::causal);
         refuse_what_the_contract_lacks(*opened.input, *options_.engine.contract);
         refuse_overwriting(*opened.input, output);
         opened.output = std::make_unique<OutputFile>(output, interrupts_, files_.kept());

@@ -22,6 +22,8 @@ public:
     const std::string& path() const { return path_; }
     const CaseHeader& header() const { return header_; }
     const Problem& problem() const { return header_.problem; }
+    // Whatever the header says.
+    void set_mask(Mask mask) { header_.problem.mask = mask; }
     // To notice that input and output are the same file.
     FileIdentity identity() const { return identity_; }
     // Whether the file's size allows for the problem. Of a pipe there is only the header.

@@ -43,6 +43,7 @@ TEST_F(CommandLine, Defaults) {
     EXPECT_EQ(options.engine.streams, 4);
     EXPECT_EQ(options.engine.copies, Copies::two_d);
     EXPECT_EQ(options.engine.threads, 0);
+    EXPECT_FALSE(options.causal);
     EXPECT_FALSE(options.time);
     EXPECT_FALSE(options.sync);
     EXPECT_EQ(options.json, "");
@@ -53,9 +54,9 @@ TEST_F(CommandLine, Defaults) {
 }
 
 TEST_F(CommandLine, EveryOption) {
-    const Options options =
-        parse({"--contract", "fixed", "--device", "cpu", "--kernel=neon", "--streams", "16", "--copies", "linear",
-               "--threads=1024", "--time", "--json", "run.json", "--trace=run.trace", "--sync", "in", "out"});
+    const Options options = parse({"--contract", "fixed", "--device", "cpu", "--kernel=neon", "--streams", "16",
+                                   "--copies", "linear", "--threads=1024", "--causal", "--time", "--json", "run.json",
+                                   "--trace=run.trace", "--sync", "in", "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::cpu);
     EXPECT_EQ(options.engine.contract, &kFixed);
@@ -63,6 +64,7 @@ TEST_F(CommandLine, EveryOption) {
     EXPECT_EQ(options.engine.streams, 16);
     EXPECT_EQ(options.engine.copies, Copies::linear);
     EXPECT_EQ(options.engine.threads, 1024);
+    EXPECT_TRUE(options.causal);
     EXPECT_TRUE(options.time);
     EXPECT_EQ(options.json, "run.json");
     EXPECT_EQ(options.trace, "run.trace");

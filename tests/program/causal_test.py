@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""The causal mask (src/problem/mask.h), asked for by a case's header or by --causal: hw4 and seq from file to file.
+
+    python3 tests/program/causal_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import array
+import functools
+import json
+import math
+import struct
+import unittest
+
+import cli_test
+from cli_test import NO_GPU, OK, USAGE, CliTest, by_seq, contracts, crc_of, generated, hw4, kernels, run
+
+MASK_AT = 8  # in a header of version 2
+# B, heads, key-value heads, N_q, N_k, d
+SHAPES = ((1, 1, 1, 1, 1, 1), (2, 4, 2, 33, 33, 7), (1, 6, 1, 5, 70, 33), (3, 3, 3, 65, 1, 32), (1, 2, 2, 130, 70, 64),
+          (2, 1, 1, 300, 300, 5))
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+@functools.lru_cache(maxsize=None)
+def made(shape, kind="uniform"):
+    """A causal case."""
+    B, heads, kv_heads, N_q, N_k, d = shape
+    path = cli_test.WORK / "cases" / f"causal-{'-'.join(map(str, shape))}-{kind}.in"
+    done = run("generate", "--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--kind",
+               kind, "--causal", path)
+    if done.returncode != OK:
+        raise AssertionError(done.stderr)
+    return path
+
+
+def unmasked(case):
+    """The same case, asked for without a mask."""
+    data = bytearray(case.read_bytes())
+    struct.pack_into("<i", data, MASK_AT, 0)
+    return bytes(data)
+
+
+class HeaderTest(CliTest):
+    def test_every_contract_and_cpu_kernel(self):
+        for number, shape in enumerate(SHAPES):
+            path = made(shape, ("uniform", "spread", "huge")[number % 3])
+            for contract in contracts():
+                for kernel in kernels("cpu", contract):
+                    for threads in ("1", "3"):
+                        with self.subTest(shape=shape, kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
+
+    def test_gpu_or_the_cpu_in_its_place(self):
+        path = made(SHAPES[1])
+        for contract in contracts():
+            done = self.assert_computes(path, device=None, contract=contract)
+            self.assertRegex(done.stderr, r"\A(hw4: using the CPU: .*\n)?\Z")
+
+    def test_no_other_device_than_the_one_asked_for(self):
+        done = hw4(made(SHAPES[1]), self.out, device="gpu")
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr.splitlines()[-1])
+        if done.returncode == OK:
+            self.skipTest("the GPU has the mask")
+        self.assert_one_message(done.stderr, made(SHAPES[1]), r"lacks the mask causal; --device cpu can")
+
+    def test_against_the_definition(self):
+        """With as many, fewer and more keys than queries."""
+        d = 5
+        for N_q, N_k in ((20, 20), (7, 30), (30, 7)):
+            path = made((1, 1, 1, N_q, N_k, d))
+            numbers = array.array("f", path.read_bytes()[64:])
+            rows = [numbers[i:i + d] for i in range(0, len(numbers), d)]
+            q, k, v = rows[:N_q], rows[N_q:N_q + N_k], rows[N_q + N_k:]
+            outputs = [array.array("f", by_seq(path, contract)) for contract in contracts()]
+            for i in range(N_q):
+                seen = max(i + 1 + N_k - N_q, 0)
+                scores = [sum(x * y for x, y in zip(q[i], key)) / math.sqrt(d) for key in k[:seen]]
+                weights = [math.exp(s - max(scores)) for s in scores]
+                for x in range(d):
+                    want = sum(w * row[x] for w, row in zip(weights, v)) / sum(weights) if seen else 0.0
+                    for got in outputs:
+                        self.assertLess(abs(got[i * d + x] - want), 1e-5)
+
+    def test_rows_that_see_no_key_are_positive_zeros(self):
+        N_q, N_k, d = 9, 4, 3
+        path = made((1, 2, 1, N_q, N_k, d))
+        for contract in contracts():
+            self.assert_computes(path, contract=contract)
+            for head in (0, 1):
+                rows = self.out.read_bytes()[4 * head * N_q * d:][:4 * N_q * d]
+                self.assertEqual(rows[:4 * (N_q - N_k) * d], bytes(4 * (N_q - N_k) * d))
+                self.assertNotIn(bytes(4 * d), [rows[4 * i * d:][:4 * d] for i in range(N_q - N_k, N_q)])
+
+    def test_what_is_said_of_it(self):
+        path = made((2, 4, 2, 33, 70, 7))
+        report = self.dir / "run.json"
+        done = self.assert_computes(path, "--json", report)
+        first = "(B, heads, key-value heads, N_q, N_k, d, mask): (2, 4, 2, 33, 70, 7, causal)\n"
+        self.assertTrue(done.stdout.startswith(first), done.stdout)
+        self.assertEqual(run("seq", path, self.out).stdout, first)
+        told = json.loads(report.read_text())
+        pairs = sum(range(70 - 32, 71))
+        wanted = {"mask": "causal", "queries": 33, "keys": 70, "flop": 4 * 2 * 4 * pairs * 7,
+                  "output_crc32": crc_of(by_seq(path))}
+        self.assertEqual({name: told[name] for name in wanted}, wanted)
+
+
+class OptionTest(CliTest):
+    def test_whatever_the_header_says(self):
+        shape = (2, 1, 1, 33, 33, 7)
+        causal = made(shape)
+        short = generated(2, 33, 7)
+        self.assert_same_bytes(short.read_bytes()[12:], causal.read_bytes()[64:])
+        long = self.file(unmasked(causal))
+        for contract in contracts():
+            want = by_seq(causal, contract)
+            for path in (short, long, causal):
+                for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
+                    with self.subTest(path=path, program=program, contract=contract):
+                        done = run(program, *options, "--contract", contract, "--causal", path, self.out)
+                        self.assertEqual(done.returncode, OK, done.stderr)
+                        self.assert_same_bytes(self.out.read_bytes(), want)
+                        self.assertIn(", causal)\n", done.stdout)
+
+    def test_without_it_the_header_counts(self):
+        causal = made((2, 1, 1, 33, 33, 7))
+        for contract in contracts():
+            self.assertNotEqual(by_seq(causal, contract), by_seq(generated(2, 33, 7), contract))
+
+    def test_every_case_of_a_run(self):
+        causal = [made((2, 1, 1, 33, 33, 7)), made((1, 6, 1, 5, 70, 33))]
+        paths = [self.file(unmasked(path), f"{number}.in") for number, path in enumerate(causal)]
+        outputs = [self.dir / f"{number}.out" for number in range(2)]
+        report = self.dir / "run.json"
+        listed = self.file("".join(f"{path}\t{out}\n" for path, out in zip(paths, outputs)).encode(), "pairs")
+        for names in ((paths[0], outputs[0], paths[1], outputs[1]), ("--pairs", listed)):
+            done = hw4("--causal", "--json", report, *names)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            for path, out in zip(causal, outputs):
+                self.assert_same_bytes(out.read_bytes(), by_seq(path))
+                out.unlink()
+            self.assertEqual([case["mask"] for case in json.loads(report.read_text())["cases"]], ["causal", "causal"])
+
+    def test_it_takes_no_value(self):
+        for program in ("hw4", "seq"):
+            done = run(program, "--causal=1", generated(2, 33, 7), self.out)
+            self.assertEqual(done.returncode, USAGE)
+            self.assertRegex(done.stderr, rf"\A{program}: .*'--causal=1'.*\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main()
