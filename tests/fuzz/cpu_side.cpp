@@ -93,10 +93,14 @@ private:
             const float* v = launch.in[2].of(batch, kv_head);
             float* o = launch.out[0].of(batch, head);
             const void* prepared = prepare(kernel, problem, random, k, v);
-            for (int64_t row = 0; row < problem.queries; row += most_rows) {
+            // Kernels are not asked for rows that see no key.
+            const int64_t blind = blind_queries(problem.mask, problem.queries, problem.keys);
+            std::fill(o, o + blind * problem.dim, 0.0f);
+            for (int64_t row = blind; row < problem.queries; row += most_rows) {
                 const int64_t rows = std::min(most_rows, problem.queries - row);
                 kernel.attend({q + row * problem.dim, k, v, o + row * problem.dim, rows, problem.keys, problem.dim,
-                               scale_for(problem.dim), prepared},
+                               scale_for(problem.dim), prepared,
+                               visible_keys(problem.mask, problem.queries, problem.keys, row)},
                               workspace);
             }
         }

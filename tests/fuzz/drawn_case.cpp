@@ -355,6 +355,9 @@ Problem with_other_lengths(Problem problem, uint64_t choice) {
     return problem;
 }
 
+// One case in four of every sort is under the causal mask. The seed decides, as above.
+Mask mask_of(uint64_t seed) { return seed / 1024 % 4 == 1 ? Mask::causal : Mask::none; }
+
 } // namespace
 
 DrawnCase::DrawnCase(uint64_t s) : seed(s) {
@@ -370,6 +373,7 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     DomainCheck(name(), problem, kF32.domain).check(0, problem.input_rows(), qkv.data());
     if (seed % 8 == 3) regroup(with_heads(problem, seed / 8));
     if (seed % 8 == 5) regroup(with_other_lengths(problem, seed / 8));
+    problem.mask = mask_of(seed);
 }
 
 // Where the numbers, in other matrices now, are within the domain still.

@@ -54,6 +54,7 @@ SmallCase small_case(const uint8_t* data, size_t size) {
     std::copy_n(data, std::min(size, kHeadBytes), head);
     SmallCase made;
     made.problem = {1 + head[3] / 64 % 2, tokens_of(head[0]), dim_of(head[1])};
+    made.problem.mask = head[3] >= 128 ? Mask::causal : Mask::none;
     made.qkv.resize(static_cast<size_t>(made.problem.batches) * made.problem.batch_input_floats());
     const size_t words = size > kHeadBytes ? (size - kHeadBytes) / sizeof(uint32_t) : 0;
     for (size_t i = 0; i < made.qkv.size() && words > 0; ++i) {
