@@ -18,24 +18,19 @@ inline constexpr Mask kEveryMask[] = {Mask::none, Mask::causal};
 
 constexpr const char* name_of(Mask mask) { return mask == Mask::none ? "none" : "causal"; }
 
-// The number of the first key that a query does not see; below 1 where it sees none, N_k or more where it sees all.
-HW4_INLINE constexpr int64_t first_hidden_key(Mask mask, int64_t queries, int64_t keys, int64_t query) {
-    return mask == Mask::none ? keys : query + 1 + keys - queries;
-}
-
 // How many keys a query sees, always the first ones.
-HW4_INLINE constexpr int64_t visible_keys(Mask mask, int64_t queries, int64_t keys, int64_t query) {
-    const int64_t hidden = first_hidden_key(mask, queries, keys, query);
-    return hidden < 0 ? 0 : hidden < keys ? hidden : keys;
+HW4_INLINE int64_t visible_keys(Mask mask, int64_t queries, int64_t keys, int64_t query) {
+    const int64_t seen = mask == Mask::none ? keys : query + 1 + keys - queries;
+    return seen > 0 ? seen : 0;
 }
 
 // How many queries see none, always the first ones.
-HW4_INLINE constexpr int64_t blind_queries(Mask mask, int64_t queries, int64_t keys) {
+HW4_INLINE int64_t blind_queries(Mask mask, int64_t queries, int64_t keys) {
     return mask == Mask::none || queries < keys ? 0 : queries - keys;
 }
 
 // Of a query and a key that it sees. A double, since there may be more than 2^63.
-constexpr double visible_pairs(Mask mask, int64_t queries, int64_t keys) {
+inline double visible_pairs(Mask mask, int64_t queries, int64_t keys) {
     const auto seeing = static_cast<double>(queries - blind_queries(mask, queries, keys));
     const double hidden_from_each = mask == Mask::none ? 0 : (seeing - 1) / 2; // on average
     return seeing * (static_cast<double>(keys) - hidden_from_each);
