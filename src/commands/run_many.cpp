@@ -126,6 +126,7 @@ public:
     void settled(RunCase& run) override {
         OpenCase& first = first_open();
         if (!run.failure) publish(first);
+        files_.forget(first.files); // before somebody reads that it is settled, and removes what it has read
         const double now = clock_.now();
         CaseReport told = report_on(first.names);
         told.seconds = now - std::max(first.since, last_);
@@ -134,7 +135,6 @@ public:
             fail(told, describe(run.failure));
         else
             succeed(told, first);
-        files_.forget(first.files);
         const std::lock_guard<std::mutex> lock(mutex_);
         open_.pop_front();
     }
