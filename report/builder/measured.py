@@ -12,6 +12,7 @@ from .errors import Failed, shown
 from .spread import Spread
 
 LADDER_CASES = ("t28", "t29")
+WHO_ON_VALUES = ("hw4", "hw4_fixed", "torch")  # in values.json
 # NVIDIA's figure for the dense 8-bit products of an H200's tensor cores, which is theirs at 1830 MHz.
 INTEGER_OPERATIONS = 1979e12
 BYTE_PRODUCTS = 6  # in the place of one product of floats, under the contract fixed
@@ -48,6 +49,19 @@ class Timed:
 
     def tflops(self, seconds: Spread) -> Spread:
         return seconds.under(self.flop * 1e-12)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfKind:
+    """The times on values of a kind, and on those of the first kind in the same run. Seconds, by who took them."""
+    kind: str
+    title: str
+    dim: int
+    seconds: dict[str, Spread]
+    first: dict[str, Spread]
+
+    def over_first(self, who) -> float:
+        return self.seconds[who].mid / self.first[who].mid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +120,7 @@ class Measured:
         self.steps = self.documents["steps.json"]
         self.accuracy = self.documents["accuracy.json"]
         self.distributions = self.documents["distributions.json"]
+        self.values = self.documents["values.json"]
         self.cpu = self.documents["cpu.json"]
         self.sequential = self.documents["sequential.json"]
         self.profile = self.documents["profile_ladder.json"]
@@ -201,6 +216,21 @@ class Measured:
     @property
     def fixed_rungs(self) -> list[str]:
         return [rung.kernel for rung in self.fixed_ladder("t28")]
+
+    # ---- Kinds of values
+
+    @property
+    def kinds_of_values(self) -> dict[int, list[OfKind]]:
+        """By head size."""
+        found = {}
+        for case in self.values["cases"]:
+            if case["kind"] not in self.values["kinds"]:
+                raise Failed(f"values.json: kinds: no {case['kind']}")
+            seconds = {who: Spread.of(case[who]["seconds"]) for who in WHO_ON_VALUES}
+            of_dim = found.setdefault(case["dim"], [])
+            of_dim.append(OfKind(case["kind"], self.values["kinds"][case["kind"]], case["dim"], seconds,
+                                 of_dim[0].seconds if of_dim else seconds))
+        return dict(sorted(found.items()))
 
     # ---- Profiles
 

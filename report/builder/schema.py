@@ -123,6 +123,10 @@ DOCUMENTS = {
         **COMMON, "torch": text, "distributions": each(text),
         "cases": some({**SHAPE, "distribution": text,
                        "errors": {"hw4": ERRORS, "hw4_fixed": ERRORS, "efficient": ERRORS, "naive": ERRORS}})},
+    "values.json": {
+        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "kinds": each(text),
+        "cases": some({**SHAPE, "kind": text, "hw4": {"kernel": text, "seconds": SAMPLES},
+                       "hw4_fixed": {"kernel": text, "seconds": SAMPLES}, "torch": {"seconds": SAMPLES}})},
     "cpu.json": {
         **COMMON,
         "cases": some({"case": text, "flop": positive, "kernel": text, "threads": whole,

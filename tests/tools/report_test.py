@@ -316,6 +316,20 @@ class Facts(Folder):
         self.assertEqual(found["distributions"]["normal"]["d128"]["hw4_fixed"]["largest_of_row"], 4e-7)
         self.assertIsNone(found["distributions"]["normal"]["d64"]["rms_over_naive"])  # the naive one has none here
 
+    def test_other_values(self):
+        found = facts.all_facts(self.measured())["values"]
+        self.assertEqual((found["kinds"], found["first"]), (4, "normal, σ = 1"))
+        self.assertAlmostEqual(found["d64"]["stray_60"]["hw4"]["over_first"], 1.05, 4)
+        self.assertEqual(found["d32"]["normal_1"]["hw4_fixed"]["over_first"], 1.0)
+        self.assertAlmostEqual(found["hw4"]["over_first"]["most"]["value"], 1.05, 4)
+        self.assertTrue(found["hw4"]["over_first"]["most"]["case"].startswith("every 500th query × 60, d = "))
+        self.assertAlmostEqual(found["hw4"]["beyond"]["most"]["value"], 1.5, 4)
+        self.assertEqual(found["torch"]["over_first"]["most"]["value"], 1.0)
+        self.assertAlmostEqual(found["hw4"]["over_torch"]["least"]["value"], 40 / 48, 4)
+        self.change("values.json", lambda d: d["kinds"].pop("low"))
+        with self.assertRaisesRegex(Failed, "values.json: kinds: no low"):
+            facts.all_facts(self.measured())
+
     def test_what_is_said_of_fixed(self):
         self.assertEqual(claims.fixed_below_naive(self.measured()), "all 7 cases")
         self.assertEqual(claims.fixed_over_f32(self.measured()), "from 3.16 times (4×16384×128) to 4.04 times (t28)")
