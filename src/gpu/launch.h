@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/contracts/row_statistics.h"
 #include "src/gpu/device.h"
 #include "src/gpu/query_step.h"
 #include "src/problem/matrix.h"
@@ -21,6 +22,7 @@ struct Launch {
     Device device;
     Matrix<const float> in[kMostInputs]; // in the operation's order
     Matrix<float> out[kMostOutputs];
+    RowStatistics* statistics = nullptr; // of forward, [unit][query]; null: nobody asks for them
     // The query rows of every unit to compute, from a multiple of kQueryStep up to another or the last.
     int64_t first_query = 0;
     int64_t end_query = std::numeric_limits<int64_t>::max();

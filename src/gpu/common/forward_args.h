@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/contracts/f32/forward.h"
+#include "src/contracts/row_statistics.h"
 #include "src/gpu/common/divisor.h"
 #include "src/gpu/launch.h"
 
@@ -29,7 +30,20 @@ Heads<T> heads_of(const Matrix<T>& matrix, int64_t in_batch) {
             Divisor(static_cast<uint32_t>(in_batch))};
 }
 
-// A launch of some query rows is to the kernels one of as many: q and out begin with the first of them.
+// Which keys the queries see (src/problem/mask.h), as a line: query i the first ones, `first + i * more` of them, none
+// where that is below 0.
+struct Sight {
+    int64_t first;
+    int more; // 0 without a mask, where all see all; 1 with the causal one
+
+    HW4_INLINE int64_t of(int64_t query) const {
+        const int64_t seen = first + query * more;
+        return seen > 0 ? seen : 0;
+    }
+};
+
+// A launch of some query rows is to the kernels one of as many: q, out, sight and statistics begin with the first of
+// them.
 struct ForwardArgs {
     Heads<const float> q; // by unit
     Heads<const float> k; // by head of K and V
@@ -37,6 +51,9 @@ struct ForwardArgs {
     Heads<float> out;
     int64_t queries; // of a unit
     int64_t keys;
+    Sight sight;
+    RowStatistics* statistics; // [unit][query]; null: nobody asks for them
+    int64_t statistics_unit;   // from one unit to the next
     uint32_t units;             // heads of all batches
     Divisor group = Divisor(1); // neighbours among them that share a head of K and V
     int dim;
@@ -60,6 +77,11 @@ inline ForwardArgs forward_args(const Launch& launch) {
     args.out = heads_of(from_first_query(launch.out[0]), problem.heads);
     args.queries = launch.queries();
     args.keys = problem.keys;
+    args.sight = problem.mask == Mask::none
+                     ? Sight{problem.keys, 0}
+                     : Sight{launch.first_query + 1 + problem.keys - problem.queries, 1};
+    args.statistics = launch.statistics == nullptr ? nullptr : launch.statistics + launch.first_query;
+    args.statistics_unit = problem.queries;
     args.units = static_cast<uint32_t>(problem.units());
     args.group = Divisor(static_cast<uint32_t>(problem.heads / problem.kv_heads));
     args.dim = static_cast<int>(problem.dim);
