@@ -154,7 +154,7 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
 F32_SOURCES := $(wildcard src/gpu/f32/forward/*.cu) profile/row_tilings.cu tests/gpu/exact_kernels_test.cu
-F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn) \
+F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu)
@@ -231,7 +231,7 @@ $(GTEST_HEADER).gch: Makefile $(BUILD)/cpp-command
 	@echo '#include <gtest/gtest.h>' > $(GTEST_HEADER)
 	$(call say,CXX,gtest/gtest.h)
 	$(Q)$(COMPILE_CPP) $(UNIT_TEST_FLAGS) -x c++-header $(GTEST_HEADER) -o $@
-$(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares): private DEVICE_CODE := $(GENCODE_WGMMA)
+$(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares wgmma_masked): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,14 @@ struct Division {
     std::map<int64_t, std::vector<Turn>> of_job;
     std::vector<int64_t> load; // of each block
 
-    Division(int64_t jobs, unsigned tiles, int64_t blocks) {
-        const Shares shares = Shares::of(jobs, tiles, blocks);
-        for (uint32_t block = 0; block < blocks; ++block) {
+    Division(int64_t units, const JobTiles& tiles, int64_t most_blocks) {
+        const Shares shares = Shares::of(units, tiles, most_blocks);
+        EXPECT_LE(shares.blocks.number(), most_blocks);
+        for (uint32_t block = 0; block < shares.blocks.number(); ++block) {
             const Share share = shares.share(block);
             int64_t time = 0;
             for (uint32_t i = 0; i < share.parts; ++i) {
-                const JobPart part = share.part(i);
+                const JobPart part = share.part(i, tiles);
                 of_job[part.job].push_back({part.first, part.end, block, i, time});
                 time += part.end - part.first;
             }
@@ -44,6 +46,11 @@ struct Division {
                       [](const Turn& a, const Turn& b) { return a.first < b.first; });
     }
 };
+
+// All of as many tiles.
+JobTiles equal_jobs(unsigned tiles, uint32_t jobs_of_unit = 1) {
+    return {Divisor(jobs_of_unit), tiles, static_cast<int>(tiles), 0};
+}
 
 class EachDivision : public testing::Test {
 protected:
@@ -56,13 +63,27 @@ protected:
                     if (jobs < 1) continue;
                     SCOPED_TRACE(std::to_string(jobs) + " jobs of " + std::to_string(tiles) + " tiles for " +
                                  std::to_string(blocks) + " blocks");
-                    check(jobs, tiles, Division(jobs, tiles, std::min(blocks, jobs)));
+                    const JobTiles each = equal_jobs(tiles);
+                    check(jobs, each, Division(jobs, each, blocks));
                 }
+        for (const int64_t blocks : {1, 3, 132})
+            for (const int64_t units : {1, 5, 40})
+                for (const uint32_t jobs : {1u, 2u, 86u})
+                    for (const int first : {-7, 0, 2, 50})
+                        for (const int more : {1, 3})
+                            for (const int short_of : {0, 1}) { // the last job may lack rows
+                                const int last = std::max(1, first + static_cast<int>(jobs - 1) * more - short_of);
+                                SCOPED_TRACE(std::to_string(units) + " units of " + std::to_string(jobs) + " jobs of " +
+                                             std::to_string(first) + ", " + std::to_string(more) + " more each, for " +
+                                             std::to_string(blocks) + " blocks");
+                                const JobTiles rising{Divisor(jobs), static_cast<unsigned>(last), first, more};
+                                check(units * jobs, rising, Division(units, rising, blocks));
+                            }
     }
 };
 
 TEST_F(EachDivision, HasEveryTileOnce) {
-    for_each([](int64_t jobs, unsigned tiles, const Division& division) {
+    for_each([](int64_t jobs, const JobTiles& tiles, const Division& division) {
         ASSERT_EQ(division.of_job.size(), static_cast<size_t>(jobs));
         EXPECT_EQ(division.of_job.begin()->first, 0);
         EXPECT_EQ(division.of_job.rbegin()->first, jobs - 1);
@@ -73,21 +94,49 @@ TEST_F(EachDivision, HasEveryTileOnce) {
                 EXPECT_GT(turn.end, turn.first);
                 next = turn.end;
             }
-            EXPECT_EQ(next, tiles);
+            EXPECT_EQ(next, tiles.of(static_cast<uint32_t>(job.first)));
         }
     });
 }
 
-TEST_F(EachDivision, IsEven) {
-    for_each([](int64_t, unsigned, const Division& division) {
+TEST_F(EachDivision, IsEvenWhereThereAreMoreJobsThanBlocks) {
+    for_each([](int64_t jobs, const JobTiles&, const Division& division) {
+        if (division.load.size() == static_cast<size_t>(jobs)) return;
         const auto ends = std::minmax_element(division.load.begin(), division.load.end());
         EXPECT_LE(*ends.second - *ends.first, 1);
     });
 }
 
+// No division takes less: neither than the longest job, nor than all blocks together.
+TEST_F(EachDivision, TakesNoLongerThanTheLongestJobOrAnEvenShare) {
+    for_each([](int64_t, const JobTiles& tiles, const Division& division) {
+        const int64_t most = *std::max_element(division.load.begin(), division.load.end());
+        const int64_t all = std::accumulate(division.load.begin(), division.load.end(), int64_t{0});
+        const auto blocks = static_cast<int64_t>(division.load.size());
+        EXPECT_LE(most, std::max<int64_t>(2 * int64_t{tiles.last}, (all + blocks - 1) / blocks));
+    });
+}
+
+TEST(JobTiles, AddUp) {
+    for (const int first : {-9, -1, 0, 1, 2, 30})
+        for (const int more : {0, 1, 2, 3, 5}) {
+            if (more == 0 && first < 1) continue;
+            const uint32_t jobs = 12;
+            const int last = more == 0 ? first : std::max(1, first + 11 * more - 1);
+            const JobTiles tiles{Divisor(jobs), static_cast<unsigned>(last), first, more};
+            int64_t sum = 0;
+            for (uint32_t job = 0; job < jobs; ++job) {
+                EXPECT_EQ(tiles.before(job), sum) << first << " " << more << " " << job;
+                EXPECT_EQ(tiles.of(3 * jobs + job), tiles.of(job));
+                sum += tiles.of(job);
+            }
+            EXPECT_EQ(tiles.of_unit(), sum);
+        }
+}
+
 // The kernel relies on it: who goes on with a job looks for it at the next block, which has begun with it.
 TEST_F(EachDivision, HandsAJobOnOnceAtMostFromTheNextBlockAndInTime) {
-    for_each([](int64_t, unsigned, const Division& division) {
+    for_each([](int64_t, const JobTiles&, const Division& division) {
         for (const auto& job : division.of_job) {
             ASSERT_LE(job.second.size(), 2u);
             if (job.second.size() == 1) continue;
@@ -104,11 +153,12 @@ constexpr int kMultiprocessors = 132; // of an H200
 
 TEST(Shares, EveryBlockGetsSomeOfTheLastJobsOfHeads) {
     constexpr int64_t kJobs = 11; // of a head: a divisor of the number of blocks
-    const Shares shares = Shares::of(500 * kJobs, 32, kMultiprocessors);
+    const JobTiles tiles = equal_jobs(32, kJobs);
+    const Shares shares = Shares::of(500, tiles, kMultiprocessors);
     for (uint32_t block = 0; block < kMultiprocessors; ++block) {
         const Share share = shares.share(block);
         int64_t last = 0;
-        for (uint32_t i = 0; i < share.parts; ++i) last += share.part(i).job % kJobs == kJobs - 1 ? 1 : 0;
+        for (uint32_t i = 0; i < share.parts; ++i) last += share.part(i, tiles).job % kJobs == kJobs - 1 ? 1 : 0;
         EXPECT_GE(last, share.parts / kJobs - 1);
         EXPECT_LE(last, share.parts / kJobs + 2);
     }

@@ -9,9 +9,9 @@ namespace {
 
 std::vector<unsigned> ends(const Queue& queue) { return {queue.ends, queue.ends + queue.pieces}; }
 
-Queue queue_of(unsigned rows, unsigned tiles, unsigned blocks) {
+Queue queue_of(unsigned rows, unsigned tiles, unsigned blocks, bool equal = true) {
     Queue queue;
-    fill(queue, rows, tiles, blocks);
+    fill(queue, rows, tiles, blocks, equal);
     return queue;
 }
 
@@ -51,6 +51,14 @@ TEST(TileQueue, OfFewerRowsThanBlocksCutsThemAll) {
     const Queue smallest = queue_of(1, 1, 264);
     EXPECT_EQ(smallest.length(), 1u);
     EXPECT_EQ(ends(smallest), (std::vector<unsigned>{1}));
+}
+
+TEST(TileQueue, HasWholeRowsOnlyWhereTheyDifferInLength) {
+    for (const unsigned rows : {1u, 263u, 512u, 10000u}) {
+        const Queue queue = queue_of(rows, 64, 264, false);
+        EXPECT_EQ(queue.whole, rows);
+        EXPECT_EQ(queue.length(), rows);
+    }
 }
 
 TEST(TileQueue, IsWorthItFromThreeRowsForTwoBlocks) {

@@ -52,13 +52,27 @@ struct ForwardArgs {
     int64_t queries; // of a unit
     int64_t keys;
     Sight sight;
-    RowStatistics* statistics; // [unit][query]; null: nobody asks for them
-    int64_t statistics_unit;   // from one unit to the next
+    RowStatistics* statistics;  // [unit][query]; null: nobody asks for them
+    int64_t statistics_unit;    // from one unit to the next
     uint32_t units;             // heads of all batches
     Divisor group = Divisor(1); // neighbours among them that share a head of K and V
     int dim;
     Scale scale;
     void* scratch;
+
+    // What is known of a row when it is done, to whoever asks.
+    HW4_INLINE void tell(uint32_t unit, int64_t query, const RowStatistics& row) const {
+        if (statistics != nullptr) statistics[unit * statistics_unit + query] = row.l > 0 ? row : RowStatistics{};
+    }
+
+    // Of all pairs of a query and a key, those in which the query sees the key.
+    double seen_share() const {
+        if (sight.more == 0) return 1;
+        const auto first = static_cast<double>(sight.first < 1 ? 1 : sight.first);
+        const auto last = static_cast<double>(sight.of(queries - 1));
+        const double seeing = last < first ? 0 : last - first + 1;
+        return seeing * (first + last) / 2 / (static_cast<double>(queries) * static_cast<double>(keys));
+    }
 
     HW4_INLINE uint32_t kv_units() const { return group.quotient(units); }
     HW4_INLINE uint32_t kv_unit(uint32_t unit) const { return group.quotient(unit); }
@@ -77,9 +91,8 @@ inline ForwardArgs forward_args(const Launch& launch) {
     args.out = heads_of(from_first_query(launch.out[0]), problem.heads);
     args.queries = launch.queries();
     args.keys = problem.keys;
-    args.sight = problem.mask == Mask::none
-                     ? Sight{problem.keys, 0}
-                     : Sight{launch.first_query + 1 + problem.keys - problem.queries, 1};
+    args.sight = problem.mask == Mask::none ? Sight{problem.keys, 0}
+                                            : Sight{launch.first_query + 1 + problem.keys - problem.queries, 1};
     args.statistics = launch.statistics == nullptr ? nullptr : launch.statistics + launch.first_query;
     args.statistics_unit = problem.queries;
     args.units = static_cast<uint32_t>(problem.units());

@@ -15,6 +15,7 @@ struct AheadTiles {
     static constexpr bool kAsync = true;
     static constexpr bool kAhead = true;
     static constexpr bool kWoven = false;
+    static constexpr bool kMasked = false;
 };
 
 void launch_ahead_tiles(const Launch& launch, cudaStream_t stream) {

@@ -16,6 +16,7 @@ struct AsyncTiles {
     static constexpr bool kAsync = true;
     static constexpr bool kAhead = false;
     static constexpr bool kWoven = false;
+    static constexpr bool kMasked = false;
 };
 
 void launch_async_tiles(const Launch& launch, cudaStream_t stream) {

@@ -25,6 +25,12 @@ __host__ __device__ int64_t row_blocks_of(const ForwardArgs& args) {
     return (args.queries + T::kRows - 1) / T::kRows;
 }
 
+// Keys that some row of such a block sees: those of its last.
+template <class T>
+__device__ __forceinline__ int64_t seen_by_block(const ForwardArgs& args, int64_t first_row) {
+    return args.sight.of((first_row + T::kRows < args.queries ? first_row + T::kRows : args.queries) - 1);
+}
+
 // And all of them.
 template <class T>
 int64_t blocks_of(const ForwardArgs& args) {

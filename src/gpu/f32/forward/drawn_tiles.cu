@@ -5,7 +5,8 @@
 //           loop of p*v, so it is their instructions that come late. Here the card is filled once, and blocks draw the
 //           next row of tiles until none is left; the last two rows for each block come in pieces of two thirds, two
 //           ninths, ..., whose registers are handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
-//           Where rows are fewer than three for two blocks, woven_tiles takes less time (tile_queue.h).
+//           Where rows are fewer than three for two blocks, woven_tiles takes less time (tile_queue.h). Under a mask
+//           rows differ in length, and are drawn from the longest to the shortest, whole.
 // Who, Memory, Order   As in woven_tiles. Scratch: up to 21 MB on an H200, for each launch at a time.
 // No help   Shares of equal length, settled at the start, +0.5 to +3 % where the queue brings +2 to +6 %: the slow
 //           multiprocessors end last. Blocks of a multiprocessor on neighbouring rows and the same keys, no gain. The
@@ -14,33 +15,14 @@
 //           half of p*v, -3 %. Scores in loops of 8 steps, not peeled: 40 instead of 90 KB of code, -2 %.
 #include <algorithm>
 
-#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/f32/forward/drawn_tiles.cuh"
 
 namespace hw4::gpu {
 namespace {
 
-struct DrawnTiles {
-    using Lanes = PairedLanes;
-    template <class T>
-    using Work = DrawnPieces<T>;
-    static constexpr bool kAsync = true;
-    static constexpr bool kAhead = true;
-    static constexpr bool kWoven = true;
-};
-
-template <class T>
-unsigned blocks_on(const Device& device) {
-    return static_cast<unsigned>(T::kBlocks * device.multiprocessors);
-}
-
-template <class T>
-unsigned cut_rows_of(const ForwardArgs& args, const Device& device) {
-    return cut_rows(static_cast<unsigned>(blocks_of<T>(args)), blocks_on<T>(device));
-}
-
 template <class T>
 size_t drawn_bytes(const ForwardArgs& args, const Device& device) {
-    return DrawnPieces<T>::Left::bytes(cut_rows_of<T>(args, device));
+    return DrawnPieces<T, false>::Left::bytes(cut_rows_of<T>(args, device)); // as many with a mask
 }
 
 // A part of the problem may be drawn as small blocks where the whole is as large ones.
@@ -58,20 +40,14 @@ Plan plan_drawn_tiles(const Problem& problem, const Device& device) {
     if (!plan.why_not.empty()) return plan;
     const ForwardArgs args = forward_args(problem);
     plan.scratch_bytes = drawn_bytes_of_parts(args, device);
-    with_tiling<DrawnTiles>(
+    with_tiling<DrawnTiles<false>>(
         args, device, [&](auto tiling) { plan.pays = is_worth_a_queue(row_blocks<decltype(tiling)>(args), device); });
     return plan;
 }
 
 void launch_drawn_tiles(const Launch& launch, cudaStream_t stream) {
-    const ForwardArgs args = forward_args(launch);
-    with_tiling<DrawnTiles>(args, launch.device, [&](auto tiling) {
-        using T = decltype(tiling);
-        const size_t cleared_bytes = DrawnPieces<T>::Left::cleared_bytes(cut_rows_of<T>(args, launch.device));
-        HW4_CUDA(cudaMemsetAsync(args.scratch, 0, cleared_bytes, stream));
-        launch_tiling<T, DrawnTiles>(args, blocks_on<T>(launch.device), stream);
-    });
-    HW4_CUDA_LAUNCHED("drawn_tiles");
+    if (launch.problem.mask != Mask::none) return launch_masked_drawn_tiles(launch, stream);
+    launch_drawn<false>(launch, stream);
 }
 
 } // namespace hw4::gpu

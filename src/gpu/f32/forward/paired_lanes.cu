@@ -15,6 +15,7 @@ struct PairedLaneTiles {
     static constexpr bool kAsync = false;
     static constexpr bool kAhead = false;
     static constexpr bool kWoven = false;
+    static constexpr bool kMasked = false;
 };
 
 void launch_paired_lanes(const Launch& launch, cudaStream_t stream) {

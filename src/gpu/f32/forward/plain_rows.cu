@@ -26,8 +26,9 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
     float o[kMaxChunks] = {};
     float total[kMaxChunks] = {};
 
-    for (int64_t first_key = 0; first_key < args.keys; first_key += kKeyTile) {
-        const int keys = static_cast<int>(args.keys - first_key < kKeyTile ? args.keys - first_key : int64_t{kKeyTile});
+    const int64_t seen = args.sight.of(row);
+    for (int64_t first_key = 0; first_key < seen; first_key += kKeyTile) {
+        const int keys = static_cast<int>(seen - first_key < kKeyTile ? seen - first_key : int64_t{kKeyTile});
         float s = 0.0f;
         if (lane < keys) {
             const float* k = m.k + static_cast<size_t>(first_key + lane) * args.k.row;
@@ -59,7 +60,7 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
             v += args.v.row;
         }
         const int64_t next_key = first_key + kKeyTile;
-        if (next_key % kSegmentKeys == 0 || next_key >= args.keys) {
+        if (next_key % kSegmentKeys == 0 || next_key >= seen) {
             const float alpha = rescale_factor(total_reference, reference, args.scale);
 #pragma unroll
             for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
@@ -70,11 +71,13 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
         }
     }
 
-    const float inv = 1.0f / closed_lanes(lane_sum);
+    const float l = closed_lanes(lane_sum);
+    if (lane == 0) args.tell(unit, row, {reference.M, reference.origin, l});
     float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
     for (int chunk = 0; chunk < kMaxChunks; ++chunk)
-        if (chunk * kWarpSize + lane < args.dim) out[chunk * kWarpSize + lane] = result(total[chunk], inv);
+        if (chunk * kWarpSize + lane < args.dim)
+            out[chunk * kWarpSize + lane] = seen > 0 ? result(total[chunk], 1.0f / l) : 0.0f;
 }
 
 __global__ __launch_bounds__(kWarps* kWarpSize) void plain_rows(const __grid_constant__ ForwardArgs args) {

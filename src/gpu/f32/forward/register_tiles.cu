@@ -27,6 +27,7 @@ struct RegisterTiles {
     static constexpr bool kAsync = false;
     static constexpr bool kAhead = false;
     static constexpr bool kWoven = false;
+    static constexpr bool kMasked = false;
 };
 
 void launch_register_tiles(const Launch& launch, cudaStream_t stream) {

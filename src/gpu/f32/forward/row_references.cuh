@@ -58,6 +58,13 @@ struct alignas(16) RowReferences {
         return {kRoundToInt - last.bias[row], last.origin[row], last.bias[row], last.floor[row], raise_above[row]};
     }
 
+    // After the last tile. A row that sees no key has none.
+    __device__ __forceinline__ RowStatistics statistics(int row, float l) const {
+        if (!(l > 0.0f)) return {};
+        const HalfReferences& last = half[kHalves - 1];
+        return {kRoundToInt - last.bias[row], last.origin[row], l};
+    }
+
     // By the team's first warp, each lane for the row of its number.
     __device__ __forceinline__ void put(int row, const Reference& reference) {
 #pragma unroll
@@ -187,11 +194,12 @@ __device__ __forceinline__ void collect(RowSums& sums, const float (&first)[kRow
         sums.lane[i] = (sums.lane[i] * before_first.of[i] + first[i]) * before_second.of[i] + second[i];
 }
 
-// All of a thread's scores to weights, likewise, with the references of their rows; `keys` of the tile are there.
-// Whether references were raised, of any row of the team.
-template <class T, class Lanes>
+// All of a thread's scores to weights, likewise, with the references of their rows. Ragged: not all rows see all of the
+// tile's keys. Whether references were raised, of any row of the team.
+template <class Lanes, class T, bool kMasked>
 __device__ __forceinline__ bool weigh_by_the_row(Scores<T>& s, RowSums& sums, RowReferences<T>& references,
-                                                 SharedAddress to, int keys, Scale scale) {
+                                                 SharedAddress to, bool ragged, const TileSight<T, kMasked>& sight,
+                                                 Scale scale) {
     const Position at = position<Lanes>();
     const int part = at.warp % T::kTeam;
     const bool raised = any_of_team<T>(references.is_exceeded(s, at), at.warp / T::kTeam);
@@ -202,7 +210,7 @@ __device__ __forceinline__ bool weigh_by_the_row(Scores<T>& s, RowSums& sums, Ro
         if (T::kTeam == 1 && raised) multiply_rows(sums, RowFactors(references.factor[half], at));
         weigh<T>(s, 0, j, references.half[half], at, scale);
         weigh<T>(s, 4, j, references.half[half], at, scale);
-        if (keys < T::kKeys) drop_missing_keys<T>(s, j, at, keys - part * T::kWarpKeys);
+        if (ragged) drop_hidden_keys(s, j, at, sight);
         store_weights<T>(s, j, to);
         if (T::kTeam == 1) add_own<T>(sums, s, j);
     }

@@ -118,7 +118,10 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize; // the query row in the tile
     const int64_t row_blocks = row_blocks_of<T>(args);
     const int64_t first_row = blockIdx.x % row_blocks * T::kRows;
-    const UnitMatrices m = matrices_of(args, static_cast<uint32_t>(blockIdx.x / row_blocks));
+    const auto unit = static_cast<uint32_t>(blockIdx.x / row_blocks);
+    const UnitMatrices m = matrices_of(args, unit);
+    const int64_t seen = args.sight.of(first_row + warp); // keys, by the warp's row
+    const int64_t end_key = seen_by_block<T>(args, first_row);
     const RowsOfUnit q{m.q, args.q.row, args.queries};
     const RowsOfUnit k{m.k, args.k.row, args.keys};
     const RowsOfUnit v{m.v, args.v.row, args.keys};
@@ -143,13 +146,13 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
     float lane_sum = 0.0f; // meaningful in lanes 0..7
     typename T::Output output(tiles.output, warp, lane, lane_columns(args, m.out, first_row + warp, lane));
 
-    for (int64_t load_key = 0; load_key < args.keys; load_key += T::kKeys) {
+    for (int64_t load_key = 0; load_key < end_key; load_key += T::kKeys) {
         float scores[T::kKeyTiles] = {}; // of the lane's key in each tile
 #pragma unroll
         for (int tile = 0; tile < T::kKeyTiles; ++tile) {
             const int64_t first_key = load_key + tile * kTile;
-            if (tile > 0 && first_key >= args.keys) break; // the same for the whole block
-            const bool key_exists = first_key + lane < args.keys;
+            if (tile > 0 && first_key >= end_key) break; // the same for the whole block
+            const bool key_exists = first_key + lane < seen;
 
             if (tile == 0) { // the scores of all tiles, since V takes K's place
 #pragma unroll T::kChunkUnroll
@@ -183,7 +186,7 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
             }
 
             const int64_t next_key = first_key + kTile;
-            if (next_key % kSegmentKeys == 0 || next_key >= args.keys) {
+            if (next_key % kSegmentKeys == 0 || next_key >= end_key) {
                 const float alpha = rescale_factor(total_reference, reference, args.scale);
 #pragma unroll T::kChunkUnroll
                 for (int chunk = 0; chunk < T::kChunks; ++chunk) {
@@ -195,11 +198,13 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
         }
     }
 
-    const float inv = 1.0f / closed_lanes(lane_sum);
+    const float l = closed_lanes(lane_sum);
     const LaneColumns out = lane_columns(args, m.out, first_row + warp, lane);
+    if (lane == 0 && first_row + warp < args.queries)
+        args.tell(unit, first_row + warp, {reference.M, reference.origin, l});
 #pragma unroll T::kChunkUnroll
     for (int chunk = 0; chunk < T::kChunks; ++chunk)
-        if (out.exists(chunk)) out.at(chunk) = result(output.total(chunk), inv);
+        if (out.exists(chunk)) out.at(chunk) = seen > 0 ? result(output.total(chunk), 1.0f / l) : 0.0f;
 }
 
 template <class T>

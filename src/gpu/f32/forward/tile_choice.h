@@ -1,6 +1,8 @@
 // Whether a problem is better cut into half as many rows a block. Pure, so that it is tested without a GPU.
 #pragma once
 
+#include <algorithm>
+
 #include "src/gpu/common/tile_queue.h"
 #include "src/gpu/device.h"
 
@@ -10,10 +12,13 @@ namespace hw4::gpu {
 struct RowBlocks {
     int64_t count;
     int fitting;
+    bool masked = false;
+    double length = 1; // on average, of a row that sees all keys
 };
 
+// Always under a mask: nobody else takes rows that differ in length.
 inline bool is_worth_a_queue(const RowBlocks& blocks, const Device& device) {
-    return is_worth_a_queue(blocks.count, int64_t{blocks.fitting} * device.multiprocessors);
+    return blocks.masked || is_worth_a_queue(blocks.count, int64_t{blocks.fitting} * device.multiprocessors);
 }
 
 // A multiprocessor is done when its last block is; if blocks draw their work from a queue, all are at the same time.
@@ -27,6 +32,8 @@ inline bool takes_small_tiling(const RowBlocks& large, const RowBlocks& small, s
                                const Device& device) {
     if (device.shared_bytes < large_bytes) return true;
     const auto turns = [&](const RowBlocks& blocks) {
+        if (blocks.masked) // the longest takes a whole one
+            return std::max(1.0, static_cast<double>(blocks.count) * blocks.length / device.multiprocessors);
         if (drawn && is_worth_a_queue(blocks, device))
             return static_cast<double>(blocks.count) / device.multiprocessors;
         return static_cast<double>((blocks.count + device.multiprocessors - 1) / device.multiprocessors);

@@ -1,7 +1,7 @@
 // The kernel of the upper rungs: register tiles, both products as outer products from transposed shared memory. The
 // rungs differ in their Choices: Lanes, which lanes stand where; Work, which tiles a block does; kAsync, tiles copied
 // in the background; kAhead, operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled
-// and peeled as measured.
+// and peeled as measured; kMasked, rows that see less than all keys.
 //
 // A map. A block has some query rows and goes over their keys in tiles of 64, which are the contract's segments:
 //
@@ -102,30 +102,48 @@ __device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT],
     chain<OutputSteps<T>, kRound, Choices::kAhead, false>(o, f, at, end, [&] { copy_rows(kRound); });
 }
 
-// The thread's rows and columns of the result.
-template <class T, class Lanes>
+// The thread's rows and columns of the result; `sums` are closed. Under a mask a row that sees no key has zeros.
+template <class T, bool kMasked>
 __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread][T::kCT], const RowSums& sums,
                                              const Position& at, int first_row, int first_column, const UnitMatrices& m,
                                              const ForwardArgs& args) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {
-        const float inv = 1.0f / closed<Lanes>(sums.lane[i]);
+        const float inv = 1.0f / sums.lane[i];
         const int row = first_row + row_of(at, i);
         if (row >= static_cast<int>(args.queries)) continue;
+        const bool seeing = !kMasked || args.sight.of(row) > 0;
+        const auto of_row = [&](float x) { return seeing ? result(x, inv) : 0.0f; };
         float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
         for (int j = 0; j < T::kCT; j += 4) {
             const int column = first_column + place_of(at, j);
             if (T::kWhole) {
-                *reinterpret_cast<float4*>(out + column) =
-                    make_float4(result(total[i][j], inv), result(total[i][j + 1], inv), result(total[i][j + 2], inv),
-                                result(total[i][j + 3], inv));
+                *reinterpret_cast<float4*>(out + column) = make_float4(
+                    of_row(total[i][j]), of_row(total[i][j + 1]), of_row(total[i][j + 2]), of_row(total[i][j + 3]));
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    if (column + e < args.dim) out[column + e] = result(total[i][j + e], inv);
+                    if (column + e < args.dim) out[column + e] = of_row(total[i][j + e]);
             }
         }
+    }
+}
+
+// To whoever asks for them, by the first lane of each row. Without references M is 0.
+template <class T>
+__device__ __forceinline__ void tell_statistics(const RowSums& sums, const RowReferences<T>* references,
+                                                const Position& at, const Piece& piece, const ForwardArgs& args) {
+    const int first = piece.first_row + at.warp / T::kTeam * kWarpRows + row_of(at, 0);
+    const bool tells = at.warp % T::kTeam == 0 && at.across == 0;
+    const int rows = tells ? static_cast<int>(args.queries) - first : 0; // that exist, from the thread's first on
+    RowStatistics* const to = args.statistics + piece.unit * args.statistics_unit + first;
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i) {
+        const float l = sums.lane[i];
+        const int row = i / 4 * 4 * kDown + i % 4; // from the thread's first
+        if (row >= rows) continue;
+        to[row] = references == nullptr ? RowStatistics{0.0f, 0.0f, l} : references->statistics(row_of(at, i), l);
     }
 }
 
@@ -144,17 +162,20 @@ struct alignas(16) TileMemory {
 };
 
 // The end of a piece: the result of its rows, or what another block goes on from.
-template <class T, class Lanes, class Work>
-__device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums,
-                                       const RowReferences<T>& references, const Piece& piece, const ForwardArgs& args,
-                                       const Position& at, const Work& work) {
-    if (piece.end_key < static_cast<int>(args.keys)) {
-        const bool by_zero = running.measure == Measure::by_zero;
+template <class T, class Lanes, bool kMasked, class Work>
+__device__ __forceinline__ void finish(const Running<T>& running, RowSums& sums, const RowReferences<T>& references,
+                                       const Piece& piece, const ForwardArgs& args, const Position& at,
+                                       const Work& work) {
+    const bool by_zero = running.measure == Measure::by_zero;
+    if (!piece.is_last) {
         const Reference reference = by_zero ? reference_at(0.0f, args.scale) : references.of(at.lane);
         return work.leave(running, sums, reference, args, piece);
     }
-    store_result<T, Lanes>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
-                           at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
+#pragma unroll
+    for (float& lane : sums.lane) lane = closed<Lanes>(lane);
+    if (args.statistics != nullptr) tell_statistics<T>(sums, by_zero ? nullptr : &references, at, piece, args);
+    store_result<T, kMasked>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
+                             at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
 }
 
 template <class T, class Choices>
@@ -162,6 +183,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
 #if __CUDA_ARCH__ >= 800
     using Lanes = typename Choices::Lanes;
     constexpr bool kAsync = Choices::kAsync;
+    constexpr bool kMasked = Choices::kMasked;
     extern __shared__ float4 memory[];
     using Work = typename Choices::template Work<T>;
     TileMemory<T>& shared = *reinterpret_cast<TileMemory<T>*>(memory);
@@ -225,20 +247,30 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
+            // The last tiles: a row of the block does not see all of their keys, or may not.
+            const bool ragged = keys < T::kKeys + (kMasked ? T::kRows - 1 : 0);
+            TileSight<T, kMasked> sight{keys};
+            if constexpr (kMasked) {
+                if (ragged) {
+                    const Position place = position<Lanes>();
+                    sight = tile_sight<T>(args, work.piece(args), keys, place);
+                    hide_scores<T>(s, place, sight,
+                                   running.measure == Measure::by_the_row ? -HUGE_VALF : kHidden * args.scale.inv_c);
+                }
+            }
             const RowSums sums_before = sums; // for a tile that is done again; where sums wait, they still do
             if (T::kSumsWait) sums = shared.sums.take();
             const auto weigh_tile = [&] { // whether references were raised
                 float largest = 0.0f;
                 if (running.measure != Measure::by_zero) {
                     if (running.measure == Measure::by_the_row)
-                        return weigh_by_the_row<T, Lanes>(s, sums, references(), own_weights, keys, args.scale);
+                        return weigh_by_the_row<Lanes>(s, sums, references(), own_weights, ragged, sight, args.scale);
                     if (part == 0 && starts_low<T, Lanes>(s, args.scale)) largest = HUGE_VALF;
                 }
-                const int here = keys - part * T::kWarpKeys;
-                if (keys < T::kKeys) // two copies of the code: a branch within costs 1 %
-                    largest = weigh_by_zero<T, true>(s, sums, largest, own_weights, at, here, args.scale);
+                if (ragged) // two copies of the code: a branch within costs 1 %
+                    largest = weigh_by_zero<true>(s, sums, largest, own_weights, at, sight, args.scale);
                 else
-                    largest = weigh_by_zero<T, false>(s, sums, largest, own_weights, at, here, args.scale);
+                    largest = weigh_by_zero<false>(s, sums, largest, own_weights, at, sight, args.scale);
                 set_if(&shared.strayed, largest > (kHeadroom - 1.0f) * args.scale.inv_c);
                 return false;
             };
@@ -311,7 +343,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         work.draw(args);
         if (work.any()) copy_beginning(); // of the next one; on its way while this one is stored
         if (T::kSumsWait) sums = shared.sums.take();
-        finish<T, Lanes>(running, sums, references(), done, args, position<Lanes>(), work);
+        finish<T, Lanes, kMasked>(running, sums, references(), done, args, position<Lanes>(), work);
     }
 #else
     __trap(); // the table keeps it from cards and builds below 8.0

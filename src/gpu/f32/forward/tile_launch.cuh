@@ -22,7 +22,7 @@ using SmallTiling128 = Tiling<128, kWhole, 2, 4, 1>;
 
 template <class T>
 RowBlocks row_blocks(const ForwardArgs& args) {
-    return {blocks_of<T>(args), T::kBlocks};
+    return {blocks_of<T>(args), T::kBlocks, args.sight.more != 0, args.seen_share()};
 }
 
 // Calls visit(T()) with the tiling T for the problem; its matrices are not looked at.

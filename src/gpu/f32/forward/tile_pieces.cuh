@@ -8,6 +8,9 @@
 //              order: a piece that does not begin at key 0 goes on from registers left in scratch memory. Who left them
 //              drew earlier, so it has started, and it waits only for earlier ones: nobody waits for ever. For that a
 //              block that has drawn its next piece must not wait before it has left what it has of the last one.
+//
+// Under a mask a row of tiles ends with the last key that one of its query rows sees, and has at least one tile. Long
+// ones come first: a multiprocessor is done when its last block is.
 #pragma once
 
 #include "src/gpu/common/handing_on.cuh"
@@ -22,6 +25,7 @@ struct Piece {
     int first_row;
     int first_key;
     int end_key;
+    bool is_last; // of its row of tiles
 };
 
 template <class T>
@@ -33,8 +37,26 @@ __device__ __forceinline__ unsigned tiles_in_row(const ForwardArgs& args) {
 template <class T>
 __device__ __forceinline__ Piece piece_of(const ForwardArgs& args, unsigned row, unsigned first, unsigned end) {
     const auto blocks = static_cast<unsigned>(row_blocks_of<T>(args));
-    return {row, row / blocks, static_cast<int>(row % blocks) * T::kRows, static_cast<int>(first) * T::kKeys,
-            min(static_cast<int>(end) * T::kKeys, static_cast<int>(args.keys))};
+    const auto keys = static_cast<int>(args.keys);
+    const int end_key = min(static_cast<int>(end) * T::kKeys, keys);
+    return {row,     row / blocks,   static_cast<int>(row % blocks) * T::kRows, static_cast<int>(first) * T::kKeys,
+            end_key, end_key == keys};
+}
+
+// All tiles of a row of tiles under a mask. The first rows are the last query rows of all units, which are the longest.
+template <class T>
+__device__ __forceinline__ Piece masked_row(const ForwardArgs& args, unsigned row) {
+    const auto blocks = static_cast<unsigned>(row_blocks_of<T>(args));
+    const int first_row = static_cast<int>(blocks - 1 - row / args.units) * T::kRows;
+    return {row, row % args.units, first_row, 0, max(static_cast<int>(seen_by_block<T>(args, first_row)), 1), true};
+}
+
+// What the team's rows see of a tile from which on the piece has so many keys to go.
+template <class T>
+__device__ __forceinline__ TileSight<T, true> tile_sight(const ForwardArgs& args, const Piece& piece, int keys,
+                                                         const Position& at) {
+    const int first_row = piece.first_row + at.warp / T::kTeam * kWarpRows;
+    return {static_cast<int>(args.sight.first) + first_row - (piece.end_key - keys)};
 }
 
 // How a team measures the weights of its rows.
@@ -102,7 +124,7 @@ struct Carried {
     }
 };
 
-template <class T>
+template <class T, bool kMasked>
 class DrawnPieces {
 public:
     static constexpr bool kDrawn = true;
@@ -111,7 +133,7 @@ public:
 
     __device__ DrawnPieces(const ForwardArgs& args, Draws& draws) : draws_(draws) {
         const auto rows = static_cast<unsigned>(args.units * row_blocks_of<T>(args));
-        if (threadIdx.x == 0) fill(draws.queue, rows, tiles_in_row<T>(args), gridDim.x);
+        if (threadIdx.x == 0) fill(draws.queue, rows, tiles_in_row<T>(args), gridDim.x, !kMasked);
         draw(args);
     }
 
@@ -120,6 +142,7 @@ public:
     __device__ __forceinline__ Piece piece(const ForwardArgs& args) const {
         const volatile Draws& draws = draws_; // not kept in registers over the loop
         const unsigned drawn = draws.drawn;
+        if (kMasked) return masked_row<T>(args, drawn);
         if (drawn < draws.queue.whole) return piece_of<T>(args, drawn, 0, tiles_in_row<T>(args));
         const unsigned part = (drawn - draws.queue.whole) / draws.queue.cut;
         const unsigned row = draws.queue.whole + (drawn - draws.queue.whole) % draws.queue.cut;

@@ -25,8 +25,36 @@ __device__ __forceinline__ float largest_across(float x) {
     return x;
 }
 
+// How many of a tile's keys the rows of a team see, always the first ones: its first row so many and, under the causal
+// mask, each row one more than the row before. What they do not see comes after the last key, or is hidden.
+template <class T, bool kMasked>
+struct TileSight {
+    int first;
+
+    // Of a thread's row i and key j.
+    __device__ __forceinline__ bool sees(const Position& at, int i, int j) const {
+        return place_of(at, j) + at.warp % T::kTeam * T::kWarpKeys < first + (kMasked ? row_of(at, i) : 0);
+    }
+};
+
+// In base-2 units, while weights are measured by zero: a score that starts low and does not stray.
+constexpr float kHidden = -40.0f;
+static_assert(kHidden < -kFootroom && kHidden > -(kHeadroom - 1.0f));
+
+// What a row does not see gets a score that raises no maximum. Without a mask there is no need: a key that does not
+// exist is read as the last one.
+template <class T>
+__device__ __forceinline__ void hide_scores(Scores<T>& s, const Position& at, const TileSight<T, true>& sight,
+                                            float hidden) {
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i)
+#pragma unroll
+        for (int j = 0; j < T::kKT; ++j)
+            if (!sight.sees(at, i, j)) s[i][j] = hidden;
+}
+
 // Whether some row's largest score of 32 keys is so low that the contract's M would not start at 0 with it. For the
-// warp that has the row's first keys. A key that does not exist is read as the last one, which changes no maximum.
+// warp that has the row's first keys.
 template <class T, class Lanes>
 __device__ __forceinline__ bool starts_low(const Scores<T>& s, Scale scale) {
     bool low = false;
@@ -78,14 +106,15 @@ __device__ __forceinline__ float weigh(Scores<T>& s, int first, float largest, S
     return largest;
 }
 
-// Keys that do not exist weigh nothing; `keys` of the warp's do.
-template <class T>
-__device__ __forceinline__ void drop_missing_keys(Scores<T>& s, int first, const Position& at, int keys) {
+// Keys that a row does not see weigh nothing.
+template <class T, bool kMasked>
+__device__ __forceinline__ void drop_hidden_keys(Scores<T>& s, int first, const Position& at,
+                                                 const TileSight<T, kMasked>& sight) {
 #pragma unroll
     for (int j = first; j < first + 4; ++j)
-        if (place_of(at, j) >= keys)
 #pragma unroll
-            for (int i = 0; i < kRowsPerThread; ++i) s[i][j] = 0.0f;
+        for (int i = 0; i < kRowsPerThread; ++i)
+            if (!sight.sees(at, i, j)) s[i][j] = 0.0f;
 }
 
 // `to`: where the thread's first key and row belong.
@@ -106,15 +135,15 @@ __device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s, int f
     for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
 }
 
-// All of a thread's scores to weights with M = 0, which are stored and, by a team of one, added up. kRagged: only
-// `keys` of the warp's keys are there. Returns as weigh().
-template <class T, bool kRagged>
+// All of a thread's scores to weights with M = 0, which are stored and, by a team of one, added up. kRagged: not all
+// rows see all of the tile's keys. Returns as weigh().
+template <bool kRagged, class T, bool kMasked>
 __device__ __forceinline__ float weigh_by_zero(Scores<T>& s, RowSums& sums, float largest, SharedAddress to,
-                                               const Position& at, int keys, Scale scale) {
+                                               const Position& at, const TileSight<T, kMasked>& sight, Scale scale) {
 #pragma unroll
     for (int j = 0; j < T::kKT; j += 4) {
         largest = weigh<T>(s, j, largest, scale);
-        if (kRagged) drop_missing_keys<T>(s, j, at, keys);
+        if (kRagged) drop_hidden_keys(s, j, at, sight);
         store_weights<T>(s, j, to);
         if (T::kTeam == 1) add_own<T>(sums, s, j);
     }

@@ -27,6 +27,7 @@ struct WovenTiles {
     static constexpr bool kAsync = true;
     static constexpr bool kAhead = true;
     static constexpr bool kWoven = true;
+    static constexpr bool kMasked = false;
 };
 
 void launch_woven_tiles(const Launch& launch, cudaStream_t stream) {

@@ -67,6 +67,7 @@ private:
 // The work on a group's rows. Products takes the products of digits, and knows the scales of a tile.
 template <class Products>
 struct Group {
+    static constexpr bool kMasked = Products::kMasked; // whether rows may see less than all keys
     static constexpr int kParts = Products::Layout::kParts;
     static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
 
@@ -89,15 +90,18 @@ struct Group {
                8 * row;
     }
 
-    // Tiles [first, end) of all keys.
+    // Tiles [first, end) of the rows' keys.
     template <int kDim>
-    __device__ __forceinline__ void attend(const Queries<kDim>& queries, unsigned first, unsigned end, int64_t all_keys,
+    __device__ __forceinline__ void attend(const Queries<kDim>& queries, const ForwardArgs& args,
+                                           const GroupRows& where, unsigned first, unsigned end,
                                            const Outlook& outlook) {
-        const unsigned whole = uniform(max(first, min(static_cast<unsigned>(all_keys / kTileKeys), end)));
+        const unsigned whole_tiles = kMasked ? where.whole_tiles(args) : static_cast<unsigned>(args.keys / kTileKeys);
+        const unsigned whole = uniform(max(first, min(whole_tiles, end)));
         unsigned tile = uniform(first);
-        const auto keys = [&] {
-            return static_cast<int>(min(int64_t{kTileKeys}, all_keys - int64_t{tile} * kTileKeys)) -
-                   static_cast<int>(threadIdx.x) % 4 * 2;
+        const auto sight = [&]() -> TileSight<kMasked> {
+            const int64_t all = kMasked ? args.sight.first + where.first + row_in_group(0) : args.keys;
+            return {static_cast<int>(min(int64_t{kTileKeys}, all - int64_t{tile} * kTileKeys)) -
+                    static_cast<int>(threadIdx.x) % 4 * 2};
         };
         const int& least = queries.least_value; // read where it is needed, for a register less
         if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
@@ -108,9 +112,9 @@ struct Group {
             attend_run(tile, whole, least, [] { return NearWeights{}; });
         }
         if (outlook.spread != Spread::any)
-            attend_run(tile, end, least, [&] { return FarWeights(keys()); });
+            attend_run(tile, end, least, [&] { return FarWeights<kMasked>(sight()); });
         else
-            attend_run(tile, end, least, [&] { return AnyWeights{keys(), {}, {}}; });
+            attend_run(tile, end, least, [&] { return AnyWeights<kMasked>{sight(), {}, {}, {}}; });
     }
 
     template <int kDim>
@@ -118,9 +122,12 @@ struct Group {
         const fixed::Factors scale = fixed::result_factors(24 - queries.least_value);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            const float inverse = 1.0f / running.sum_of_lanes(row);
-            if (row_in_group(row) < where.rows)
-                running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
+            const float l = running.sum_of_lanes(row);
+            const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: it sees no key, and its sums are 0
+            if (row_in_group(row) >= where.rows) continue;
+            if (args.statistics != nullptr && threadIdx.x % 4 == 0)
+                args.tell(where.unit, where.first + row_in_group(row), {running.reference[row].value(), 0.0f, l});
+            running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
         }
     }
 

@@ -71,6 +71,7 @@ template <class T>
 struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
     static constexpr bool kMaySteady = false;
+    static constexpr bool kMasked = true; // one code for all: without a mask they see all
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the head of K and V
     unsigned count;
@@ -177,10 +178,9 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
         return GroupRows::of(args, block / groups, block % groups);
     };
     const GroupRows where = rows_of_block();
-    const int64_t tiles = tiles_of(args.keys);
-    const MmaProducts<T> products{
-        memory, prepared.tiles + static_cast<size_t>(args.kv_unit(where.unit) * tiles) * TileLayout<T::kDim>::kStride,
-        static_cast<unsigned>(tiles)};
+    const auto first_tile = static_cast<size_t>(args.kv_unit(where.unit) * tiles_of(args.keys));
+    const MmaProducts<T> products{memory, prepared.tiles + first_tile * TileLayout<T::kDim>::kStride,
+                                  where.end_tile(args)};
     products.start();
     ComingQueries<T::kDim> queries;
     queries.fetch(args, prepared, where);
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
     const Outlook outlook = outlook_of<MmaProducts<T>::kMaySteady>(memory.queries, queries.facts);
     Group<MmaProducts<T>> work(products);
     work.begin(memory.queries);
-    work.attend(memory.queries, 0, products.count, args.keys, outlook);
+    work.attend(memory.queries, args, where, 0, products.count, outlook);
     work.store(memory.queries, args, T::kDim > 128 ? where : rows_of_block());
 #else
     __trap();

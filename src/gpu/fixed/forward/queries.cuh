@@ -98,6 +98,14 @@ struct GroupRows {
         return {unit, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
     }
 
+    // Tiles that all of the rows see whole, and those that one of them sees something of, at least one.
+    __device__ unsigned whole_tiles(const ForwardArgs& args) const {
+        return static_cast<unsigned>(args.sight.of(first) / kTileKeys); // the first of the rows sees least
+    }
+    __device__ unsigned end_tile(const ForwardArgs& args) const {
+        return static_cast<unsigned>(max(tiles_of(args.sight.of(first + rows - 1)), int64_t{1}));
+    }
+
     __device__ const float* queries(const ForwardArgs& args) const {
         return args.q.of(unit) + static_cast<size_t>(first) * args.q.row;
     }

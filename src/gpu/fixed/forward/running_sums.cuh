@@ -22,6 +22,13 @@ struct RowReference {
     __device__ __forceinline__ bool is_raised_by(int quarters) const {
         return quarters - integer() >= 4 * (static_cast<int>(fixed::kReferenceSlack) + 1);
     }
+    // Which of the two it is can be seen: the integers are the bits of denormals and of no numbers, and no M is those.
+    __device__ __forceinline__ float value() const {
+        constexpr int kBeyond = 1 << 23;
+        const bool is_integer = integer() >= -kBeyond && integer() < kBeyond;
+        return is_integer ? static_cast<float>(integer() >> 2) : held;
+    }
+
     __device__ __forceinline__ void set(float M) { held = M; }
     __device__ __forceinline__ void set(int quarters) { held = float_of(static_cast<uint32_t>(quarters & ~3)); }
 

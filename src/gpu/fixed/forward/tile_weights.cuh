@@ -53,6 +53,20 @@ __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], Ro
         rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[score_at(row, i)]; }));
 }
 
+// How many of a tile's keys a thread's rows see, counted from the thread's first key: its first row so many and, under
+// the causal mask, each row one more than the row before. What they do not see comes after the last key, or is hidden.
+template <bool kMasked>
+struct TileSight {
+    int of_first; // row
+
+    __device__ __forceinline__ int of(int row) const { return of_first + (kMasked ? 8 * row : 0); }
+    __device__ __forceinline__ bool sees(int score) const { return key_of(score) < of(row_of(score)); }
+    __device__ __forceinline__ bool all() const { return of_first > key_of(kScoresEach - 1); }
+};
+
+// A row that sees nothing of a tile has this as its largest score, and adds nothing to any sum.
+constexpr int32_t kNothing = INT32_MIN;
+
 // How far a row's scores in a tile may lie apart.
 enum class Spread {
     near, // no weight is below 2^-149
@@ -155,41 +169,50 @@ protected:
     }
 };
 
-// Weights of tiles whose scores have fractions. Scores of keys that do not exist, and scores more than 32 below the
-// largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
+// Weights of tiles whose scores have fractions. Scores of keys that a row does not see, and scores more than 32 below
+// the largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
+template <bool kMasked>
 struct FarWeights : NearWeights {
-    int keys; // those of the tile that exist, counted from the thread's first
+    TileSight<kMasked> sight;
 
-    __device__ __forceinline__ explicit FarWeights(int keys_of_thread) : keys(keys_of_thread) {}
+    __device__ __forceinline__ explicit FarWeights(const TileSight<kMasked>& of_tile) : sight(of_tile) {}
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
         cut(x);
         find_factors();
-        if (keys <= key_of(kScoresEach - 1)) {
+        if (!sight.all()) {
 #pragma unroll
             for (int i = 0; i < kScoresEach; ++i)
-                if (key_of(i) >= keys) x[i] = INT32_MIN;
+                if (!sight.sees(i)) x[i] = kNothing;
         }
         find_largest(x, rows);
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row)
+        for (int row = 0; row < kRowsEach; ++row) {
+            const bool empty = kMasked && rows.largest[row] == kNothing;
+            if (kMasked) rows.largest[row] = max(rows.largest[row], kLeast);
             measure_from(row, static_cast<int>((int64_t{4} * rows.largest[row]) >> bits[row]));
+            if (empty) below[row] = kBelowAll;
+        }
 #pragma unroll
         for (int i = 0; i < kScoresEach; ++i) x[i] = max(x[i], rows.largest[row_of(i)] - (kReach << bits[row_of(i)]));
     }
 
 private:
     static constexpr int32_t kReach = 32;
+    static constexpr int32_t kLeast = -(1 << 30); // of all x
+    static constexpr int kBelowAll = -(1 << 24);  // quarters: twice as far down as RowReference::none()
     static_assert(-kReach < fixed::kDeepest, "where P is 0");
     static_assert((int64_t{kReach} << fixed::kMostBits) < 1 << 30, "no x is below -2^30");
 };
 
 // Weights of any tile.
+template <bool kMasked>
 struct AnyWeights {
     static constexpr bool kSteady = false;
-    int keys; // those of the tile that exist, counted from the thread's first
+    TileSight<kMasked> sight;
     fixed::Unit unit[kRowsEach];
     fixed::TileTop top[kRowsEach];
+    bool empty[kRowsEach];
 
     __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
 #pragma unroll
@@ -198,17 +221,22 @@ struct AnyWeights {
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
 #pragma unroll
-        for (int i = 0; i < kScoresEach; ++i) x[i] = key_of(i) < keys ? x[i] >> unit[row_of(i)].cut : INT32_MIN;
+        for (int i = 0; i < kScoresEach; ++i) x[i] = sight.sees(i) ? x[i] >> unit[row_of(i)].cut : kNothing;
         find_largest(x, rows);
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) top[row] = fixed::tile_top(rows.largest[row], unit[row]);
+        for (int row = 0; row < kRowsEach; ++row) {
+            empty[row] = kMasked && rows.largest[row] == kNothing;
+            top[row] = fixed::tile_top(rows.largest[row], unit[row]);
+        }
     }
 
-    __device__ __forceinline__ float reference(int row) const { return fixed::tile_reference(top[row], unit[row]); }
+    __device__ __forceinline__ float reference(int row) const {
+        return empty[row] ? -HUGE_VALF : fixed::tile_reference(top[row], unit[row]);
+    }
     __device__ __forceinline__ float part(int row) const { return fixed::quarter_power(top[row].quarters); }
 
     __device__ __forceinline__ uint32_t word(int32_t x, int key, int row) const {
-        return key < keys ? static_cast<uint32_t>(fixed::weight_of(x, top[row], unit[row])) : 0;
+        return key < sight.of(row) ? static_cast<uint32_t>(fixed::weight_of(x, top[row], unit[row])) : 0;
     }
 };
 

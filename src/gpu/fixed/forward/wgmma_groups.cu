@@ -28,10 +28,16 @@ namespace {
 
 using namespace fixed_point;
 
+constexpr int64_t kOneForEachJob = std::numeric_limits<int64_t>::max();
+
+template <class T>
+void launch_alone(const Launch& launch, cudaStream_t stream) {
+    launch_wgmma<T>(forward_args(launch), kOneForEachJob, stream);
+}
+
 template <class T>
 void launch_for(const Launch& launch, cudaStream_t stream) {
-    constexpr int64_t kOneForEachJob = std::numeric_limits<int64_t>::max();
-    launch_wgmma<T>(forward_args(launch), kOneForEachJob, stream);
+    launch_wgmma_or_masked<T>(launch, kOneForEachJob, stream);
 }
 
 size_t shared_bytes_for(int64_t dim) {
@@ -53,9 +59,9 @@ Plan plan_wgmma_groups(const Problem& problem, const Device&) {
 
 void launch_wgmma_group(const Launch& launch, cudaStream_t stream) {
     switch (padded_columns(launch.problem.dim)) {
-    case 32: return launch_for<Alone32>(launch, stream);
-    case 64: return launch_for<Alone64>(launch, stream);
-    default: return launch_for<Alone128>(launch, stream);
+    case 32: return launch_alone<Alone32>(launch, stream);
+    case 64: return launch_alone<Alone64>(launch, stream);
+    default: return launch_alone<Alone128>(launch, stream);
     }
 }
 

@@ -20,7 +20,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-template <int kDim_, int kGroups_, int kStages_, int kBlocks_>
+template <int kDim_, int kGroups_, int kStages_, int kBlocks_, bool kMasked_ = false>
 struct Variant {
     static constexpr int kDim = kDim_;
     static constexpr int kGroups = kGroups_; // of a block
@@ -30,6 +30,8 @@ struct Variant {
     // A tile is fetched so many before its turn; the slowest group may be the other stages behind.
     static constexpr unsigned kAhead = kStages > 4 ? kStages / 2 : kStages > 3 ? 2 : kStages - 1;
     static constexpr bool kJoint = kGroups > 1;
+    static constexpr bool kMasked = kMasked_;
+    using Masked = Variant<kDim, kGroups, kStages, kBlocks, true>; // code of its own: it takes registers
 };
 
 // Head size, groups of a block, stages, blocks of a multiprocessor. A group alone has so many stages that no two blocks
@@ -88,6 +90,7 @@ template <class T>
 struct WgmmaProducts {
     using Layout = TileLayout<T::kDim>;
     static constexpr bool kMaySteady = T::kJoint; // mostly with long sequences
+    static constexpr bool kMasked = T::kMasked;
     TileRing<T> ring;
     TileFetcher<T> fetcher;
     uint32_t warp; // of the block; the first one has tiles fetched
@@ -133,10 +136,11 @@ struct WgmmaProducts {
 
     __device__ __forceinline__ void leave() { ring.advance(); }
 
-    // Some tiles that other groups need: never the first group, which always has rows.
+    // Some tiles that only other groups need.
     __device__ void skip(unsigned tiles) {
         for (; tiles > 0; --tiles) {
             ring.wait();
+            if (T::kMasked && warp == 0) fetcher.refill(ring.turn()); // without a mask it never skips
             ring.release();
             ring.advance();
         }
@@ -147,19 +151,22 @@ struct WgmmaProducts {
 template <class T>
 struct BlockWork {
     const ForwardArgs& args;
+    const JobTiles& job_tiles;
     Share share;
-    Divisor jobs_of_unit;
+
+    __device__ JobPart part(uint32_t i) const { return share.part(i, job_tiles); }
 
     // None where there is no such part.
-    __device__ TileRun tiles(uint32_t part) const {
-        if (part >= share.parts) return {0, 0};
-        const JobPart of = share.part(part);
-        return {args.kv_unit(jobs_of_unit.quotient(of.job)) * share.tiles + of.first, of.end - of.first};
+    __device__ TileRun tiles(uint32_t i) const {
+        if (i >= share.parts) return {0, 0};
+        const JobPart of = part(i);
+        const auto all = static_cast<uint32_t>(tiles_of(args.keys));
+        return {args.kv_unit(job_tiles.jobs.quotient(of.job)) * all + of.first, of.end - of.first};
     }
 
     __device__ GroupRows rows(const JobPart& part, int group) const {
-        const uint32_t unit = jobs_of_unit.quotient(part.job);
-        const uint32_t before = part.job - unit * jobs_of_unit.number();
+        const uint32_t unit = job_tiles.jobs.quotient(part.job);
+        const uint32_t before = part.job - unit * job_tiles.jobs.number();
         return GroupRows::of(args, unit, int64_t{before} * T::kGroups + group);
     }
 };
@@ -190,7 +197,7 @@ __device__ __forceinline__ uint32_t take_share(const Handover<T>& handover) {
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
-    wgmma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared, Shares shares, Divisor jobs_of_unit,
+    wgmma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared, const __grid_constant__ Shares shares,
                  Handover<T> handover) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) unsigned char block_memory[];
@@ -204,13 +211,13 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     __syncthreads();
     wait_for_kernel_before();
 
-    const BlockWork<T> block{args, shares.share(memory.share), jobs_of_unit};
+    const BlockWork<T> block{args, shares.tiles, shares.share(memory.share)};
     Queries<T::kDim>& queries = memory.queries[group];
     Group<WgmmaProducts<T>> work(WgmmaProducts<T>(memory, prepared.tiles, group));
     work.products.fetcher.start(block.tiles(0));
     const auto sync = [&] { sync_group(group); };
     const unsigned thread = threadIdx.x % kGroupThreads;
-    JobPart part = block.share.part(0);
+    JobPart part = block.part(0);
     GroupRows where = block.rows(part, group);
     ComingQueries<T::kDim> coming;
     coming.fetch(args, prepared, where);
@@ -225,8 +232,11 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             if (part.first > 0) // the head of the job, which was the first thing that the next share's block did
                 handover.template take<0>(work.running, handover_place<T>(block.share.block + 1, group), 1, thread,
                                           sync);
-            work.attend(queries, part.first, part.end, args.keys,
+            // Under a mask the first groups see less than the job has.
+            const unsigned end = T::kMasked ? min(part.end, where.end_tile(args)) : part.end;
+            work.attend(queries, args, where, part.first, end,
                         outlook_of<WgmmaProducts<T>::kMaySteady>(queries, coming.facts));
+            if (T::kMasked) work.products.skip(part.end - max(part.first, min(part.end, where.end_tile(args))));
         } else {
             work.products.skip(part.end - part.first);
         }
@@ -234,11 +244,11 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         // again, for nobody: if they were not, rows would have to keep their registers up to here.
         const JobPart done = part;
         const GroupRows rows_done = where;
-        part = block.share.part(min(i + 1, block.share.parts - 1));
+        part = block.part(min(i + 1, block.share.parts - 1));
         where = block.rows(part, group);
         coming.fetch(args, prepared, where);
         if (rows_done.rows == 0) continue;
-        if (done.end < block.share.tiles)
+        if (done.end < block.job_tiles.of(done.job))
             handover.leave(work.running, handover_place<T>(block.share.block, group), 1, thread, sync);
         else
             work.store(queries, args, rows_done);
@@ -248,6 +258,18 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 #endif
 }
 
+// The jobs of a launch, each of so many groups.
+inline JobTiles job_tiles(const ForwardArgs& args, int groups) {
+    const auto tiles = [](int64_t keys) { return std::max<int64_t>(1, tiles_of(keys)); };
+    const int64_t jobs = jobs_for(args.queries, groups);
+    const auto last = static_cast<unsigned>(tiles(args.sight.of(args.queries - 1)));
+    if (args.sight.more == 0) return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(last), 0};
+    // The first job's last row sees so many keys, or would: what is below 1 counts from there.
+    const int64_t seen = args.sight.first + int64_t{groups} * kGroupRows - 1;
+    const int64_t first = seen > 0 ? tiles_of(seen) : -(-seen / kTileKeys);
+    return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(first), groups};
+}
+
 // With at most so many blocks. Where those are fewer than the jobs, the scratch memory has room for what is handed over
 // after the digits.
 template <class T>
@@ -255,17 +277,29 @@ void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t str
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
     const auto kernel = wgmma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t jobs_of_unit = jobs_for(args.queries, T::kGroups);
-    const int64_t jobs = args.units * jobs_of_unit;
-    const int64_t blocks = std::min(jobs, most_blocks);
-    const bool hands_over = blocks < jobs;
+    const Shares shares = Shares::of(args.units, job_tiles(args, T::kGroups), most_blocks);
+    const unsigned blocks = shares.blocks.number();
+    const bool hands_over = shares.are_cut();
     const size_t places = handover_places<T>(blocks);
     const Prepared prepared = launch_prepare(args, WgmmaProducts<T>::kMaySteady ? Facts::all : Facts::needed,
                                              hands_over ? Handover<T>::cleared_bytes(places) : 0, stream);
-    launch_early("launch of wgmma_kernel", kernel, static_cast<unsigned>(blocks), T::kThreads, kBytes, stream, args,
-                 prepared, Shares::of(jobs, static_cast<unsigned>(tiles_of(args.keys)), blocks),
-                 Divisor(static_cast<uint32_t>(jobs_of_unit)),
+    launch_early("launch of wgmma_kernel", kernel, blocks, T::kThreads, kBytes, stream, args, prepared, shares,
                  hands_over ? Handover<T>(prepared.end, places) : Handover<T>());
+}
+
+// Those of wgmma_masked.cu, which take long to compile.
+extern template void launch_wgmma<Apart32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
+extern template void launch_wgmma<Apart64::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
+extern template void launch_wgmma<Joint32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
+extern template void launch_wgmma<Joint64::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
+extern template void launch_wgmma<Joint128::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
+
+// By the code for the launch's mask.
+template <class T>
+void launch_wgmma_or_masked(const Launch& launch, int64_t most_blocks, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
+    if (launch.problem.mask == Mask::none) return launch_wgmma<T>(args, most_blocks, stream);
+    return launch_wgmma<typename T::Masked>(args, most_blocks, stream);
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -37,7 +37,7 @@ size_t handover_bytes(const Problem& problem, const Device& device) {
 
 template <class T>
 void launch_for(const Launch& launch, cudaStream_t stream) {
-    launch_wgmma<T>(forward_args(launch), blocks_on<T>(launch.device), stream);
+    launch_wgmma_or_masked<T>(launch, blocks_on<T>(launch.device), stream);
 }
 
 template <class Joint, class Apart>

@@ -1,0 +1,8 @@
+// drawn_tiles under a mask.
+#include "src/gpu/f32/forward/drawn_tiles.cuh"
+
+namespace hw4::gpu {
+
+void launch_masked_drawn_tiles(const Launch& launch, cudaStream_t stream) { launch_drawn<true>(launch, stream); }
+
+} // namespace hw4::gpu
