@@ -9,44 +9,67 @@ import re
 from tsv import Row, Table, TableError, read_text
 
 COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in")
+# A row that ends before these is of the course's form: one head, as many keys as queries, no mask.
+USUAL = {"heads": "1", "keys": "", "mask": "none"}
 UNKNOWN_CRC = "-"
+MASKS = ("none", "causal")
+SHORT_HEADER_BYTES, LONG_HEADER_BYTES = 12, 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
     batches: int
-    tokens: int
+    tokens: int  # queries of a head
     dim: int
     kind: str
     seed: int
     limit_s: float
     crc32_in: str  # eight hexadecimal digits, or UNKNOWN_CRC
+    heads: int
+    kv_heads: int
+    keys: int
+    mask: str
 
-    # What a file with the course's header asks for, and the table has no others.
-    operation = "forward"
-    mask = "none"
+    operation = "forward"  # the table has no other
+
+    @property
+    def is_plain(self) -> bool:
+        """Of the course's form, and so under its header."""
+        return self.heads == 1 and self.keys == self.tokens and self.mask == "none"
 
     @property
     def shape(self) -> str:
-        return f"({self.batches}, {self.tokens}, {self.dim})"
+        """As hw4 prints it."""
+        if self.is_plain:
+            return f"({self.batches}, {self.tokens}, {self.dim})"
+        mask = "" if self.mask == "none" else f", {self.mask}"
+        return f"({self.batches}, {self.heads}, {self.kv_heads}, {self.tokens}, {self.keys}, {self.dim}{mask})"
 
     @property
     def output_bytes(self) -> int:
-        return 4 * self.batches * self.tokens * self.dim
+        return 4 * self.batches * self.heads * self.tokens * self.dim
 
     @property
     def input_bytes(self) -> int:
-        return 12 + 3 * self.output_bytes
+        header = SHORT_HEADER_BYTES if self.is_plain else LONG_HEADER_BYTES
+        return header + self.output_bytes + 2 * 4 * self.batches * self.kv_heads * self.keys * self.dim
 
     @property
     def flops(self) -> int:
-        return 4 * self.batches * self.tokens * self.tokens * self.dim
+        """Of the pairs that the mask leaves (src/problem/mask.h)."""
+        pairs = self.tokens * self.keys
+        if self.mask == "causal":
+            seeing = min(self.tokens, self.keys)
+            pairs = seeing * self.keys - seeing * (seeing - 1) // 2
+        return 4 * self.batches * self.heads * pairs * self.dim
 
     def recipe(self) -> list[str]:
         """The generator's arguments. Not the name: the generator knows only the table beside it."""
         shape = f"{self.batches},{self.tokens},{self.dim}"
-        return ["--shape", shape, "--seed", str(self.seed), "--kind", self.kind]
+        more = [] if self.is_plain else ["--heads", f"{self.heads},{self.kv_heads}", "--keys", str(self.keys)]
+        more += ["--causal"] if self.mask == "causal" else []
+        return ["--shape", shape, "--seed", str(self.seed), "--kind", self.kind, *more]
 
 
 def _name(row: Row) -> str:
@@ -78,16 +101,34 @@ def _crc_or_unknown(row: Row, column: str) -> str:
     return row[column]
 
 
+def _heads(row: Row) -> tuple[int, int]:
+    """Of Q, and of K and V: H, or H,K."""
+    found = re.fullmatch("([1-9][0-9]*)(?:,([1-9][0-9]*))?", row["heads"])
+    heads, kv_heads = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if not kv_heads or heads % kv_heads:
+        raise TableError(f"{row['name']}: heads is '{row['heads']}', need a whole number from 1, and after a comma one "
+                         "that divides it")
+    return heads, kv_heads
+
+
+def _mask(row: Row) -> str:
+    if row["mask"] not in MASKS:
+        raise TableError(f"{row['name']}: mask is '{row['mask']}', need {' or '.join(MASKS)}")
+    return row["mask"]
+
+
 def _case_of(row: Row) -> Case:
+    heads, kv_heads = _heads(row)
     return Case(name=_name(row), batches=_whole(row, "B", 1), tokens=_whole(row, "N", 1), dim=_whole(row, "d", 1),
                 kind=row["kind"], seed=_whole(row, "seed", 0), limit_s=_seconds(row, "limit_s"),
-                crc32_in=_crc_or_unknown(row, "crc32_in"))
+                crc32_in=_crc_or_unknown(row, "crc32_in"), heads=heads, kv_heads=kv_heads,
+                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_mask(row))
 
 
 def read_cases(path: str) -> list[Case]:
     text = read_text(path)
     try:
-        cases = list(map(_case_of, Table(text, COLUMNS).rows))
+        cases = list(map(_case_of, Table(text, COLUMNS, USUAL).rows))
         names = [case.name for case in cases]
         for name in names:
             if names.count(name) > 1:
@@ -95,6 +136,11 @@ def read_cases(path: str) -> list[Case]:
     except TableError as error:
         raise TableError(f"{path}: {error}") from error
     return cases
+
+
+def read_plain_cases(path: str) -> list[Case]:
+    """Those of the course's form alone, for who asks for no more of a case than B, N and d."""
+    return [case for case in read_cases(path) if case.is_plain]
 
 
 def select(cases: list[Case], patterns: list[str]) -> list[Case]:
@@ -110,7 +156,7 @@ def select(cases: list[Case], patterns: list[str]) -> list[Case]:
 
 def with_crc32_in(text: str, name: str, crc: str) -> str:
     """The table's text with the CRC-32 of a case's input."""
-    table = Table(text, COLUMNS)
+    table = Table(text, COLUMNS, USUAL)
     for place, row in enumerate(table.rows):
         if row["name"] == name:
             return table.text_with(place, {"crc32_in": crc})

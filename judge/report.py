@@ -57,7 +57,8 @@ def case_lines(result: Result, cases: list[Case], contract_width: int, color: bo
 
 
 def list_lines(cases: list[Case]) -> str:
-    return "\n".join(one_line(f"{case.name}  {case.shape:20}  {case.kind:9}  limit {case.limit_s:g} s  "
+    width = max(20, *(len(case.shape) for case in cases))
+    return "\n".join(one_line(f"{case.name}  {case.shape:{width}}  {case.kind:9}  limit {case.limit_s:g} s  "
                               f"{case.flops:.3g} FLOP") for case in cases)
 
 
@@ -112,7 +113,8 @@ def _case_document(result: Result) -> dict:
     case, expected = result.case, result.expectation
     return {"name": case.name, "operation": case.operation, "contract": result.contract.name,
             "revision": expected and expected.revision, "mask": case.mask, "B": case.batches, "N": case.tokens,
-            "d": case.dim, "kind": case.kind, "verdict": result.verdict, "rule": result.rule,
+            "d": case.dim, "heads": case.heads, "kv_heads": case.kv_heads, "keys": case.keys, "kind": case.kind,
+            "verdict": result.verdict, "rule": result.rule,
             "limit_s": result.limit_s, "best_s": result.best_s, "median_s": result.median_s,
             "crc32_out_expected": expected and expected.crc32, "detail": result.detail,
             "explanation": result.explanation, "samples": [dataclasses.asdict(sample) for sample in result.samples]}

@@ -22,32 +22,35 @@ def _is_row(line: str) -> bool:
     return bool(line.strip()) and not line.startswith("#")
 
 
-def _places(header: str, columns: tuple[str, ...]) -> dict[str, int]:
+def _places(header: str, columns: tuple[str, ...], usual: Row) -> dict[str, int]:
     names = header.rstrip("\r\n").split("\t")
     missing = [column for column in columns if column not in names]
     if missing:
         raise TableError(f"the header row has no column {', '.join(missing)}")
-    return {column: names.index(column) for column in columns}
+    return {column: names.index(column) for column in (*columns, *usual) if column in names}
 
 
-def _row(line: str, places: dict[str, int]) -> Row:
+def _row(line: str, places: dict[str, int], usual: Row) -> Row:
     values = line.rstrip("\r\n").split("\t")
-    if len(values) <= max(places.values()):
+    there = {column: values[place] for column, place in places.items() if place < len(values)}
+    if any(column not in there and column not in usual for column in places):
         raise TableError(f"short row: {line.strip()}")
-    return {column: values[place] for column, place in places.items()}
+    return {**usual, **there}
 
 
 class Table:
     """The text of one, of which some columns are read and everything else stays as it was."""
 
-    def __init__(self, text: str, columns: tuple[str, ...]):
+    def __init__(self, text: str, columns: tuple[str, ...], usual: Row | None = None):
+        """usual: columns that a table need not have, nor a row that ends before them, and what they say then."""
+        usual = usual or {}
         self._lines = text.splitlines(keepends=True)
         numbers = [number for number, line in enumerate(self._lines) if _is_row(line)]
         if not numbers:
             raise TableError("no header row")
         self._header, *self._numbers = numbers
-        self._places = _places(self._lines[self._header], columns)
-        self.rows = [_row(self._lines[number], self._places) for number in self._numbers]
+        self._places = _places(self._lines[self._header], columns, usual)
+        self.rows = [_row(self._lines[number], self._places, usual) for number in self._numbers]
 
     def text_with(self, place: int, fields: Row) -> str:
         """With some fields of a row replaced."""

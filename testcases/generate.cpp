@@ -98,6 +98,12 @@ int64_t parse_keys(const std::string& text) {
     return *keys;
 }
 
+Mask parse_mask(const std::string& text) {
+    for (const Mask mask : kEveryMask)
+        if (text == name_of(mask)) return mask;
+    usage_error("mask '" + text + "': need none or causal");
+}
+
 Distribution parse_kind(const std::string& text) {
     try {
         return distribution_of(text);
@@ -120,7 +126,13 @@ std::string table_path() {
     return program.substr(0, program.rfind('/') + 1) + "cases.tsv";
 }
 
-// The rows of cases.tsv, comments and the heading left out: name, B, N, d, kind, seed, ...
+// Where a row has what is not of the course's form; one that is ends before.
+constexpr size_t kHeadsAt = 8;
+constexpr size_t kKeysAt = 9;
+constexpr size_t kMaskAt = 10;
+
+// The rows of cases.tsv, comments and the heading left out: name, B, N, d, kind, seed, time limit, CRC-32 of the input,
+// and of some heads, keys, mask.
 std::vector<std::vector<std::string>> table_rows() {
     const std::string path = table_path();
     std::ifstream table(path);
@@ -131,7 +143,8 @@ std::vector<std::vector<std::string>> table_rows() {
         for (std::string line; std::getline(table, line);) {
             if (line.empty() || line[0] == '#' || line.rfind("name\t", 0) == 0) continue;
             rows.push_back(split(line, '\t'));
-            if (rows.back().size() < 6)
+            const size_t fields = rows.back().size();
+            if (fields < 6 || (fields > kHeadsAt && fields <= kMaskAt))
                 throw Error(ExitCode::bad_data, std::string(path).append(": short row: ").append(line));
         }
     } catch (const std::ios_base::failure&) {
@@ -146,16 +159,29 @@ struct Request {
 };
 
 CaseRecipe recipe_of(const std::string& name) {
-    for (const auto& row : table_rows())
-        if (row[0] == name)
-            return {parse_shape({row[1], row[2], row[3]}, name), parse_kind(row[4]), parse_seed(row[5])};
+    for (const auto& row : table_rows()) {
+        if (row[0] != name) continue;
+        Problem problem = parse_shape({row[1], row[2], row[3]}, name);
+        if (row.size() > kMaskAt) {
+            parse_heads(row[kHeadsAt], problem);
+            problem.keys = parse_keys(row[kKeysAt]);
+            problem.mask = parse_mask(row[kMaskAt]);
+            refuse_too_large(problem, name);
+        }
+        return {problem, parse_kind(row[4]), parse_seed(row[5])};
+    }
     usage_error("no case '" + name + "' in " + table_path());
 }
 
 void list() {
-    for (const auto& row : table_rows())
-        std::printf("%s\tB %s, N %s, d %s, %s\n", row[0].c_str(), row[1].c_str(), row[2].c_str(), row[3].c_str(),
+    for (const auto& row : table_rows()) {
+        std::printf("%s\tB %s, N %s, d %s, %s", row[0].c_str(), row[1].c_str(), row[2].c_str(), row[3].c_str(),
                     row[4].c_str());
+        if (row.size() > kMaskAt)
+            std::printf(", heads %s, keys %s, mask %s", row[kHeadsAt].c_str(), row[kKeysAt].c_str(),
+                        row[kMaskAt].c_str());
+        std::printf("\n");
+    }
     std::printf("kinds:");
     for (const std::string& kind : case_kind_names()) std::printf(" %s", kind.c_str());
     std::printf("\n");

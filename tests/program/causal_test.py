@@ -6,14 +6,13 @@
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import array
-import functools
 import json
 import math
 import struct
 import unittest
 
 import cli_test
-from cli_test import NO_GPU, OK, USAGE, CliTest, by_seq, contracts, crc_of, generated, hw4, kernels, run
+from cli_test import NO_GPU, OK, USAGE, CliTest, by_seq, contracts, crc_of, generated, generated_by, hw4, kernels, run
 
 MASK_AT = 8  # in a header of version 2
 # B, heads, key-value heads, N_q, N_k, d
@@ -25,16 +24,11 @@ def setUpModule():
     cli_test.setUpModule()
 
 
-@functools.lru_cache(maxsize=None)
 def made(shape, kind="uniform"):
     """A causal case."""
     B, heads, kv_heads, N_q, N_k, d = shape
-    path = cli_test.WORK / "cases" / f"causal-{'-'.join(map(str, shape))}-{kind}.in"
-    done = run("generate", "--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--kind",
-               kind, "--causal", path)
-    if done.returncode != OK:
-        raise AssertionError(done.stderr)
-    return path
+    return generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--kind",
+                        kind, "--causal")
 
 
 def unmasked(case):

@@ -61,7 +61,7 @@ def setUpModule():
     # cases.tsv beside itself.
     global WORK, PROGRAMS
     child_signals.heed()
-    for made in (generated, by_seq, listed):
+    for made in (generated_by, by_seq, listed):
         made.cache_clear()  # what another module's tests had made is gone with their folder
     WORK = Path(tempfile.mkdtemp(prefix="hw4-cli-"))
     WORK.chmod(0o755)
@@ -214,12 +214,17 @@ def write_zeros(path, B, N, d):
 
 
 @functools.lru_cache(maxsize=None)
-def generated(B, N, d, kind="uniform", seed=1):
-    path = WORK / "cases" / f"{B}-{N}-{d}-{kind}-{seed}.in"
-    made = run("generate", "--shape", f"{B},{N},{d}", "--seed", str(seed), "--kind", kind, path)
+def generated_by(*arguments):
+    """The case that generate makes of them."""
+    path = WORK / "cases" / ("-".join(arguments).replace("--", "") + ".in")
+    made = run("generate", *arguments, path)
     if made.returncode != OK:
         raise AssertionError(made.stderr)
     return path
+
+
+def generated(B, N, d, kind="uniform", seed=1):
+    return generated_by("--shape", f"{B},{N},{d}", "--seed", str(seed), "--kind", kind)
 
 
 @functools.lru_cache(maxsize=None)
@@ -1839,7 +1844,31 @@ class GenerateTest(CliTest):
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         lines = done.stdout.splitlines()
         self.assertEqual([line.split("\t")[0] for line in lines[:30]], [f"t{i:02}" for i in range(1, 31)])
+        self.assertIn("e01\tB 1, N 1, d 1, uniform", lines)
         self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS))
+
+    def test_rows_of_the_table(self):
+        """With and without what is not of the course's form, beside a copy of generate."""
+        program = self.dir / "generate"
+        shutil.copy(PROGRAMS / "generate", program)
+        row, out = "x1\t2\t4\t3\tuniform\t7\t5\t-", self.dir / "case.in"
+        for more, options in (("", ()), ("\t1\t4\tnone", ()), ("\t4,2\t5\tnone", ("--heads", "4,2", "--keys", "5")),
+                              ("\t1\t4\tcausal", ("--causal",)), ("\t2\t4\tcausal", ("--heads", "2", "--causal"))):
+            with self.subTest(more):
+                (self.dir / "cases.tsv").write_text(row + more + "\n")
+                self.assertEqual(run(program, "x1", out).returncode, OK)
+                self.assert_same_bytes(out.read_bytes(), self.generate("--shape", "2,4,3", "--seed", "7", *options))
+        for more, code, wanted in (("\t1", BAD_DATA, "short row: x1"), ("\t1\t4", BAD_DATA, "short row: x1"),
+                                   ("\t4,3\t4\tnone", USAGE, "heads '4,3': need"),
+                                   ("\t1\t0\tnone", USAGE, "keys '0': need"),
+                                   ("\t1\t4\tpart", USAGE, "mask 'part': need none or causal"),
+                                   ("\t1\t\tcausal", USAGE, "keys '': need"),
+                                   ("\t2147483647\t2147483647\tnone", USAGE, "too large")):
+            with self.subTest(more):
+                (self.dir / "cases.tsv").write_text(row + more + "\n")
+                done = run(program, "x1", out)
+                self.assertEqual(done.returncode, code)
+                self.assert_one_message(done.stderr, None, wanted, program="generate")
 
     def test_table_that_cannot_be_used(self):
         """A copy of generate, beside which the table is none."""

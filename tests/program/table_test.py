@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import NO_GPU, OK, REPO, SANITIZED, generated, run
+from cli_test import NO_GPU, OK, REPO, SANITIZED, generated, generated_by, run
 
 sys.path.insert(0, str(REPO / "judge"))
 
@@ -45,7 +45,7 @@ def chosen_cases():
 
 
 def input_of(case):
-    return generated(case.batches, case.tokens, case.dim, case.kind, case.seed)
+    return generated_by(*case.recipe())
 
 
 def wrong_input(case):

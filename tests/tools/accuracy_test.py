@@ -230,7 +230,7 @@ class BenchCpu(Workplace):
         self.assertFalse(self.document()["complete"])
 
     def test_usage(self):
-        for args in (("t99",), ("--runs", "0"), ("--threads", "0")):
+        for args in (("t99",), ("c01",), ("--runs", "0"), ("--threads", "0")):
             self.run_program("bench_cpu", *args, exit_code=2)
         self.assertIn("hw4 is not there", self.run_program("bench_cpu", "--bin", self.dir, exit_code=69).stderr)
 

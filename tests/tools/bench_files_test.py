@@ -146,7 +146,8 @@ class WholeRuns(unittest.TestCase):
         self.assertNotIn(": ", text)
 
     def test_usage(self):
-        for args in (("--cases", "t99"), ("--runs", "0"), ("--cases", "t01", "--trace-folder", "x")):
+        for args in (("--cases", "t99"), ("--cases", "c01"), ("--runs", "0"),
+                     ("--cases", "t01", "--trace-folder", "x")):
             with self.subTest(args):
                 self.assertEqual(self.bench(*args).returncode, 2)
         self.assertEqual(self.bench("--build", self.dir / "none").returncode, 69)

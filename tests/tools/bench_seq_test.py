@@ -101,7 +101,7 @@ class BenchSeq(unittest.TestCase):
         self.assertIn("seq is not there; make all builds it\n", self.bench(exit_code=69).stderr)
 
     def test_usage(self):
-        for args in (("--cases", "t99"), ("--processes", "0"), ("--fast",)):
+        for args in (("--cases", "t99"), ("--cases", "c01"), ("--processes", "0"), ("--fast",)):
             self.bench(*args, exit_code=2)
 
 

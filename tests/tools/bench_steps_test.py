@@ -119,7 +119,7 @@ class BenchSteps(unittest.TestCase):
                          "bench_steps: e03: plain_rows: the output has not the CRC-32 of the table")
 
     def test_usage(self):
-        for args in (("--case", "t99"), ("--case", "t*"), ("--runs", "0")):
+        for args in (("--case", "t99"), ("--case", "c01"), ("--case", "t*"), ("--runs", "0")):
             self.bench(*args, exit_code=2)
 
 

@@ -36,6 +36,7 @@ HW4 = os.path.join(BIN, "hw4")
 SEQ = os.path.join(BIN, "seq")
 
 HEADER = "name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in"
+LONG_HEADER = HEADER + "\theads\tkeys\tmask"
 EXPECTED_HEADER = "case\toperation\tcontract\tmask\trevision\texpected"
 SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
 PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
@@ -179,6 +180,15 @@ class Workplace(unittest.TestCase):
         done = subprocess.run(self.command(*arguments, hw4=hw4), capture_output=True, text=True, check=False, **more)
         self.assertNotIn("Traceback", done.stderr)
         return done
+
+    def run_update(self, *arguments, folder=BIN):
+        done = subprocess.run([sys.executable, UPDATE, "--bin", folder, "--table", self.table, *arguments],
+                              capture_output=True, text=True, check=False)
+        self.assertNotIn("Traceback", done.stderr)
+        return done
+
+    def expected_text(self):
+        return read(self.expected).decode()
 
     def expect(self, verdict, *arguments, hw4, exit_code=1):
         """Judges a1 and returns what is said about it, after the verdict."""
@@ -582,6 +592,10 @@ class Tables(Workplace):
                 (["-" + good], HEADER, "the name '-a1', need letters"),
                 ([good[2:]], HEADER, "the name '', need letters"),
                 ([good.replace("\t5\t", "\t0\t", 1)], HEADER, "limit_s is '0'"),
+                ([good + "\t4,3\t3\tnone"], LONG_HEADER, "a1: heads is '4,3', need a whole number from 1, and after"),
+                ([good + "\t0\t3\tnone"], LONG_HEADER, "a1: heads is '0'"),
+                ([good + "\t1\t0\tnone"], LONG_HEADER, "a1: keys is '0', need a whole number from 1"),
+                ([good + "\t1\t3\tpart"], LONG_HEADER, "a1: mask is 'part', need none or causal"),
                 ([], HEADER, "no cases")):
             with self.subTest(message):
                 self.write_table(*rows, header=header)
@@ -1360,20 +1374,11 @@ class Compare(Workplace):
 
 
 class Update(Workplace):
-    def run_update(self, *arguments, folder=BIN):
-        done = subprocess.run([sys.executable, UPDATE, "--bin", folder, "--table", self.table, *arguments],
-                              capture_output=True, text=True, check=False)
-        self.assertNotIn("Traceback", done.stderr)
-        return done
-
     def unknown(self, name):
         return row(name, "-")
 
     def table_text(self):
         return read(self.table).decode()
-
-    def expected_text(self):
-        return read(self.expected).decode()
 
     def test_writes_its_column_and_rows_and_nothing_else(self):
         parts = ["# first\n", HEADER + "\n", "{a1}\n", "\n# between\n", "{a2}\r\n", "{b1}"]
@@ -1493,6 +1498,64 @@ class Update(Workplace):
         self.assertEqual(self.run_update().returncode, 0)
         done = self.run_judge("--hw4", HW4, "--device", "cpu")
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "3 passed, 0 failed"))
+
+
+class LongForms(Workplace):
+    """Rows that say more than the course's: heads, keys, a mask."""
+
+    ROWS = {"b2": ("1\t4\tcausal", "(2, 1, 1, 4, 4, 3, causal)", 64 + 4 * 3 * 2 * 12, 4 * 2 * 10 * 3),
+            "b3": ("4,2\t6\tcausal", "(2, 4, 2, 4, 6, 3, causal)", 64 + 4 * 2 * (48 + 2 * 36), 4 * 8 * 18 * 3),
+            "b4": ("1\t2\tcausal", "(2, 1, 1, 4, 2, 3, causal)", 64 + 4 * 2 * (12 + 2 * 6), 4 * 2 * 3 * 3),
+            "b5": ("2\t4\tnone", "(2, 2, 2, 4, 4, 3)", 64 + 4 * 3 * 2 * 24, 4 * 4 * 16 * 3),
+            "b6": ("1\t4\tnone", "(2, 4, 3)", 12 + 4 * 3 * 2 * 12, 4 * 2 * 16 * 3)}
+
+    def setUp(self):
+        super().setUp()
+        self.write_table(ROWS["a1"], *(f"{row(name, '-', shape=(2, 4, 3))}\t{more}"
+                                       for name, (more, *_) in self.ROWS.items()), header=LONG_HEADER)
+        self.write_expected()
+        self.assertEqual(self.run_update().returncode, 0)
+
+    def judge_them(self, *arguments, hw4=HW4, code=0):
+        done = self.run_judge("--hw4", hw4, *arguments)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_shape_and_work_as_listed(self):
+        lines = self.run_judge("--list").stdout.splitlines()
+        self.assertIn("(2, 3, 4)", lines[0])
+        for line, (name, (_, shape, _, flop)) in zip(lines[1:], self.ROWS.items()):
+            self.assertEqual(line.split("  ")[:2], [name, shape])
+            self.assertEqual(float(line.split()[-2]), float(f"{flop:.3g}"), name)
+
+    def test_inputs_are_what_the_generator_makes_of_the_row(self):
+        self.judge_them("--device", "cpu", "--keep")
+        for name, (more, _, size, _) in self.ROWS.items():
+            data = read(os.path.join(self.cases, name + ".in"))
+            self.assertEqual(len(data), size, name)
+            if name != "b6":  # which is under the course's header
+                self.assertEqual(struct.unpack_from("<iii", data), (-2, 0, int(more.endswith("causal"))), name)
+
+    def test_real_hw4_passes_under_all(self):
+        said = self.judge_them("--device", "cpu", "--contract", "all")
+        self.assertEqual(said.splitlines()[-1], "12 passed, 0 failed")
+
+    def test_rows_of_what_is_expected_name_the_mask(self):
+        masks = [line.split("\t")[3] for line in self.expected_text().splitlines()[2:]]
+        self.assertEqual(masks, ["none"] * 2 + ["causal"] * 6 + ["none"] * 4)
+
+    def test_wrong_answers_are_explained(self):
+        wrong = self.program("wrong", "open(sys.argv[-1], 'wb').write(bytes(4 * 2 * 4 * 4 * 3))")
+        self.assertRegex(self.judge_them("b3", hw4=wrong, code=1),
+                         r"\AWA +b3 .*\n +different \(rule: bytes\): 96 of 96 values\n +first: batch 0, head 0, row 0,")
+
+    def test_json(self):
+        path = self.path("run.json")
+        self.judge_them("--device", "cpu", "--json", path, "b3")
+        with open(path, encoding="utf-8") as file:
+            case, = json.load(file)["cases"]
+        self.assertEqual([case[field] for field in ("B", "N", "d", "heads", "kv_heads", "keys", "mask")],
+                         [2, 4, 3, 4, 2, 6, "causal"])
 
 
 if __name__ == "__main__":
