@@ -1832,12 +1832,13 @@ class GenerateTest(CliTest):
 
     def test_named_case_is_its_table_row(self):
         for line in (REPO / "testcases" / "cases.tsv").read_text().splitlines():
-            if not re.match(r"e0[1-5]\t|e2[0-2]\t", line):
+            if not re.match(r"e0[1-5]\t|e2[0-2]\t|c1[0-8]\t", line):
                 continue
-            name, B, N, d, kind, seed = line.split("\t")[:6]
+            name, B, N, d, kind, seed, _, _, *more = line.split("\t")
             with self.subTest(name):
-                self.assert_same_bytes(self.generate(name),
-                                       self.generate("--shape", f"{B},{N},{d}", "--kind", kind, "--seed", seed))
+                options = ("--heads", more[0], "--keys", more[1], "--causal") if more else ()
+                self.assert_same_bytes(self.generate(name), self.generate("--shape", f"{B},{N},{d}", "--kind", kind,
+                                                                          "--seed", seed, *options))
 
     def test_list(self):
         done = run("generate", "--list")
@@ -1845,6 +1846,7 @@ class GenerateTest(CliTest):
         lines = done.stdout.splitlines()
         self.assertEqual([line.split("\t")[0] for line in lines[:30]], [f"t{i:02}" for i in range(1, 31)])
         self.assertIn("e01\tB 1, N 1, d 1, uniform", lines)
+        self.assertIn("c11\tB 2, N 1, d 128, uniform, heads 8,2, keys 1000, mask causal", lines)
         self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS))
 
     def test_rows_of_the_table(self):
