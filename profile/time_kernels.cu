@@ -1,8 +1,8 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
-//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--kind KIND ...] [--runs N] [--launches K|auto]
-//                  B,N,d [B,N,d ...]
-//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--kind KIND ...] --once B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] [--runs N]
+//                  [--launches K|auto] B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] --once B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] --list
 //
 // Each kernel of the contract (default f32) in the table, or the named one, or the one that hw4 chooses, on each shape:
@@ -11,14 +11,16 @@
 // and auto takes as many as last 10 ms. The data are of the kind named, those that `testcases/generate --kind KIND
 // --seed 1` writes, in pitched memory as in hw4; default uniform in +-3, as the test cases, and where several kinds are
 // named each shape has one after the other. With --once each kernel is launched a single time, the first, for a
-// profiler: the n-th launch is that of the n-th line. --list prints the kernels' names, a line each, and needs no GPU.
+// profiler: the n-th launch is that of the n-th line. --causal: under that mask, each query sees the keys up to its
+// own. --list prints the kernels' names, a line each, and needs no GPU.
 //
 // Prints a JSON object in a line of its own for each kernel, shape and kind, with the fields
 //
 //     kernel                  its name in the table
 //     chosen                  whether hw4 takes this kernel for the shape on this card
 //     batches, tokens, dim    the shape
-//     flop                    4*B*N*N*d, of one launch
+//     flop                    4*B*N*N*d, of one launch; 2*B*N*(N+1)*d under the causal mask
+//     mask                    none or causal
 //     kind                    of the data, with its number if it takes one: "normal:3"
 //     launches                K, in each sample
 //     seconds                 every sample: seconds of one launch, in the order measured
@@ -40,13 +42,14 @@ namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: time_kernels [--contract NAME] [--kernel NAME | --chosen] [--kind KIND ...] [--runs N] "
+    "usage: time_kernels [--contract NAME] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] [--runs N] "
     "[--launches K|auto] [--once] B,N,d ... | --list";
 
 struct Request {
     const Contract* contract = &kF32;
     std::string kernel; // empty: every one of the contract
     bool chosen = false;
+    Mask mask = Mask::none;
     bool once = false; // no warm-up, one sample of one launch
     bool list = false; // nothing else
     SampleRequest samples;
@@ -66,9 +69,9 @@ struct Data {
 };
 
 void print_line(const Kernel& kernel, bool chosen, const Data& data, const Timing& timing) {
-    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s}\n", kernel.name, chosen ? "true" : "false",
-                problem_fields(data.problem).c_str(), kind_field(data.kind).c_str(), timing_fields(timing).c_str(),
-                machine_fields().c_str());
+    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s, %s}\n", kernel.name, chosen ? "true" : "false",
+                problem_fields(data.problem).c_str(), mask_field(data.problem).c_str(), kind_field(data.kind).c_str(),
+                timing_fields(timing).c_str(), machine_fields().c_str());
     std::fflush(stdout);
 }
 
@@ -80,12 +83,17 @@ void require_kernel(const std::string& name, const Contract& contract) {
 }
 
 Request parse_request(int argc, char** argv) {
-    static constexpr option kOptions[] = {
-        {"contract", required_argument, nullptr, 'a'}, {"arith", required_argument, nullptr, 'a'},
-        {"kernel", required_argument, nullptr, 'k'},   {"chosen", no_argument, nullptr, 'c'},
-        {"kind", required_argument, nullptr, 'd'},     {"once", no_argument, nullptr, 'o'},
-        {"list", no_argument, nullptr, 'n'},           {"runs", required_argument, nullptr, 'r'},
-        {"launches", required_argument, nullptr, 'l'}, {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {{"contract", required_argument, nullptr, 'a'},
+                                          {"arith", required_argument, nullptr, 'a'},
+                                          {"kernel", required_argument, nullptr, 'k'},
+                                          {"chosen", no_argument, nullptr, 'c'},
+                                          {"causal", no_argument, nullptr, 'm'},
+                                          {"kind", required_argument, nullptr, 'd'},
+                                          {"once", no_argument, nullptr, 'o'},
+                                          {"list", no_argument, nullptr, 'n'},
+                                          {"runs", required_argument, nullptr, 'r'},
+                                          {"launches", required_argument, nullptr, 'l'},
+                                          {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
     for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
@@ -97,6 +105,7 @@ Request parse_request(int argc, char** argv) {
             break;
         case 'k': request.kernel = optarg; break;
         case 'c': request.chosen = true; break;
+        case 'm': request.mask = Mask::causal; break;
         case 'd': request.kinds.push_back(distribution_of(optarg)); break;
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
@@ -109,7 +118,10 @@ Request parse_request(int argc, char** argv) {
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
     if (!request.kernel.empty()) require_kernel(request.kernel, *request.contract);
     if (optind == argc) usage_error("need at least one shape B,N,d");
-    for (int i = optind; i < argc; ++i) request.problems.push_back(parse_shape(argv[i]));
+    for (int i = optind; i < argc; ++i) {
+        request.problems.push_back(parse_shape(argv[i]));
+        request.problems.back().mask = request.mask;
+    }
     if (request.kinds.empty()) request.kinds.emplace_back(CaseKind::uniform);
     return request;
 }

@@ -16,6 +16,9 @@ inline std::string problem_fields(const Problem& problem) {
            ", \"dim\": " + std::to_string(problem.dim) + ", \"flop\": " + json_number(problem.flops());
 }
 
+// "mask": "causal"
+inline std::string mask_field(const Problem& problem) { return "\"mask\": " + json_string(name_of(problem.mask)); }
+
 // "kind": "normal:3"
 inline std::string kind_field(const Distribution& values) { return "\"kind\": " + json_string(spelling_of(values)); }
 

@@ -10,6 +10,14 @@ TEST(TimingLine, HasTheShape) {
               "\"batches\": 4, \"tokens\": 16384, \"dim\": 64, \"flop\": 2.74877907e+11");
 }
 
+TEST(TimingLine, HasTheMaskAndTheWorkThatItLeaves) {
+    Problem problem(4, 100, 64);
+    EXPECT_EQ(mask_field(problem), "\"mask\": \"none\"");
+    problem.mask = Mask::causal;
+    EXPECT_EQ(mask_field(problem), "\"mask\": \"causal\"");
+    EXPECT_EQ(problem_fields(problem), "\"batches\": 4, \"tokens\": 100, \"dim\": 64, \"flop\": 5171200");
+}
+
 TEST(TimingLine, HasTheKindOfItsData) {
     EXPECT_EQ(kind_field(CaseKind::uniform), "\"kind\": \"uniform\"");
     EXPECT_EQ(kind_field({CaseKind::normal, 3.5}), "\"kind\": \"normal:3.5\"");
