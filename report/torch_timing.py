@@ -7,6 +7,8 @@ import math
 import statistics
 import time
 
+from bench_document import say
+
 # The rules of src/bench/sampling.h.
 WARM_UP_SECONDS = 0.1
 SAMPLE_SECONDS = 0.01
@@ -170,3 +172,17 @@ class TorchTiming:
         except RuntimeError as error:
             torch.cuda.synchronize()
             return None, _one_line(error)
+
+
+def torch_or_none(args, document, who: str) -> TorchTiming | None:
+    """PyTorch, or None with the reason said and written down."""
+    try:
+        if args.no_torch:
+            raise Missing("--no-torch was given")
+        torch = TorchTiming(args.runs)
+    except Missing as missing:
+        say(f"{who}: without PyTorch: {missing}")
+        document.write(torch_missing=str(missing))
+        return None
+    document.write(torch=torch.versions())
+    return torch

@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "report"))
 
-from fake_torch import fake_torch  # noqa: E402 (bench_values needs the path)
+from bench_workplace import BenchWorkplace  # noqa: E402 (bench_values needs the path)
+from fake_torch import fake_torch  # noqa: E402
 from program_module import program_as_module  # noqa: E402
 
 BENCH = program_as_module(ROOT / "report/bench_values")
@@ -40,40 +41,17 @@ with open(sys.argv[-1], "wb") as file:
 """
 
 
-class Runs(unittest.TestCase):
+class Runs(BenchWorkplace):
+    PROGRAM = "bench_values"
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="bench_values_test-")
-        self.addCleanup(folder.cleanup)
-        self.dir = Path(folder.name).resolve()
+        super().setUp()
         self.program("time_kernels", f"SECONDS = (0.004, 0.001)\n{FAKE_TIME_KERNELS}")
         self.program("testcases/generate", FAKE_GENERATE)
         self.write("torch.py", fake_torch(efficient=0.002))
-        self.write("nvidia-smi", "#!/bin/sh\necho 'Fake 1, 580.1, 1980, 1980, 3201, 45, 100, 700'\n")
 
-    def write(self, name, text):
-        path = self.dir / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
-
-    def program(self, name, body):
-        self.write(name, f"#!{sys.executable} -IS\nCALLS = {str(self.dir / 'calls')!r}\n{body}")
-
-    def bench(self, *arguments, exit_code=0):
-        environment = {**os.environ, "PYTHONPATH": str(self.dir), "PYTHONDONTWRITEBYTECODE": "1",
-                       "PATH": f"{self.dir}{os.pathsep}{os.environ['PATH']}"}
-        command = [sys.executable, ROOT / "report/bench_values", "--time-kernels", self.dir / "time_kernels", "--bin",
-                   self.dir, "--json", self.dir / "out.json", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-        self.assertNotIn("Traceback", done.stderr)
-        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
-        return done
-
-    def document(self):
-        return json.loads((self.dir / "out.json").read_text())
-
-    def calls(self):
-        return [json.loads(line) for line in (self.dir / "calls").read_text().splitlines()]
+    def options(self):
+        return "--bin", self.dir
 
     def test_every_kind_on_every_shape(self):
         done = self.bench()
