@@ -45,6 +45,8 @@ STEPS = (
          ("report/distributions",)),
     Step("values", "the chosen kernels on values of many kinds, beside PyTorch", ("time-kernels", "all"),
          ("report/bench_values",)),
+    Step("causal", "the chosen kernels under the causal mask and without it, beside PyTorch", ("time-kernels",),
+         ("report/bench_causal",)),
     Step("sequential", "seq on some batches of every case", ("all",), ("report/bench_seq",), needs_gpu=False),
     Step("cpu", "the CPU engine, beside seq and PyTorch", ("all",), ("report/bench_cpu",), needs_gpu=False),
     Step("files", "hw4 from file to file, beside two plain programs", ("all", "references", "start-up"),

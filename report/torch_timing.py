@@ -92,25 +92,26 @@ class TorchTiming:
                     torch.cuda.synchronize()
         return seen.result()
 
-    def attention(self, shape: tuple[int, int, int], backend: str, case=None) -> dict:
+    def attention(self, shape: tuple[int, int, int], backend: str, case=None, causal=False) -> dict:
         """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient' or by PyTorch's own
-        choice, 'default'; or 'naive', product, softmax, product. On numbers uniform in +-3, or those of a case file.
-        Where PyTorch refuses, "seconds" is null and "why" says so."""
+        choice, 'default', both also under the causal mask; or 'naive', product, softmax, product. On numbers uniform
+        in +-3, or those of a case file. Where PyTorch refuses, "seconds" is null and "why" says so."""
         try:
-            result = self._attention(shape, backend, case)
+            result = self._attention(shape, backend, case, causal)
         except RuntimeError as error:  # a refusal, and memory that does not suffice
             result = {"seconds": None, "why": _one_line(error)}
         self._torch.cuda.empty_cache()  # hw4's kernels are measured by another process
         return result
 
-    def _attention(self, shape, backend, case):
+    def _attention(self, shape, backend, case, causal):
         torch = self._torch
         chosen = self._efficient() if backend == "efficient" else contextlib.nullcontext()
         with torch.inference_mode(), chosen:
             q, k, v = self._operands(shape, case)
             if backend == "naive":
                 return self._measure(lambda: naive_attention(q, k, v))
-            return self._measure(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v))
+            attend = torch.nn.functional.scaled_dot_product_attention
+            return self._measure(lambda: attend(q, k, v, is_causal=causal))
 
     def _operands(self, shape, case):
         torch = self._torch

@@ -342,7 +342,7 @@ class Runs(unittest.TestCase):
 
     def test_the_larger_sgemm_counts(self):
         with open(self.path("torch.py"), "a", encoding="utf-8") as file:  # twice as fast once attention was called
-            file.write("def attend(q, k, v):\n    global SGEMM_SECONDS\n"
+            file.write("def attend(q, k, v, is_causal):\n    global SGEMM_SECONDS\n"
                        f"    SGEMM_SECONDS = {SGEMM_50 / 2!r}\n    work(0.01)\n"
                        "nn.functional.scaled_dot_product_attention = attend\n")
         self.bench("--shapes", "t28", "--no-ladder")

@@ -105,11 +105,11 @@ inference_mode = contextlib.nullcontext
 float32 = object()
 
 
-def scaled_dot_product_attention(q, k, v):
+def scaled_dot_product_attention(q, k, v, is_causal):
     assert q.shape == k.shape == v.shape and q.shape[1] == 1
     if backend is None:
         raise RuntimeError("No available kernel. Aborting.\\nmore about it")
-    work(backend)
+    work(backend / 2 if is_causal else backend)
 
 
 class Event:
