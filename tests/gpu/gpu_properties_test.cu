@@ -1,41 +1,15 @@
 // The properties of attention, of every GPU kernel.
 #include "src/gpu/engine.h"
-#include "tests/support/gpu_attend.h"
+#include "tests/support/gpu_subjects.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/properties.h"
-
-namespace hw4::gpu {
-namespace {
-
-Subject gpu_kernel(const Kernel& kernel) {
-    const auto why_not = [kernel](const Problem& problem) {
-        static const std::string no_gpu = unusable().reason;
-        return no_gpu.empty() ? plan_of(kernel, problem, current_device()).why_not : "no usable GPU: " + no_gpu;
-    };
-    const auto attend = [kernel](const Problem& problem, const std::vector<float>& values) {
-        const Plan plan = plan_of(kernel, problem, current_device());
-        return attend_poisoned(problem, values, plan.scratch_bytes, kernel.launch);
-    };
-    return {kernel.name, kernel.under, why_not, attend};
-}
-
-std::vector<Subject> subjects(const Contract& contract) {
-    std::vector<Subject> list;
-    for (const Kernel& kernel : kernels_of(contract)) list.push_back(gpu_kernel(kernel));
-    return list;
-}
-
-} // namespace
-} // namespace hw4::gpu
 
 namespace hw4 {
 namespace {
 
-std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
-
-INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::subjects(kF32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::gpu_subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
 
 // However a run is cut into chunks, streams and pieces, and whichever way its rows are copied.

@@ -1,8 +1,6 @@
 // The references and the CPU's kernels as subjects of tests.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <string>
 #include <vector>
@@ -41,7 +39,5 @@ inline std::vector<Subject> cpu_subjects(const Contract& contract) {
         if (kernel.under == &contract) list.push_back(cpu_subject(kernel));
     return list;
 }
-
-inline std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
 
 } // namespace hw4

@@ -1,6 +1,8 @@
 // Who computes, for tests that are the same whoever it is.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <ostream>
 #include <string>
@@ -18,5 +20,7 @@ struct Subject {
 
     friend std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
 };
+
+inline std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
 
 } // namespace hw4
