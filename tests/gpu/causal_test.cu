@@ -110,7 +110,7 @@ TEST_P(EachKernelUnderTheMask, TakesEachOperandWhereItIs) {
         for (const int64_t keys : {70, 171, 20}) {
             const Problem problem = with_heads(causal_problem(70, keys, dim), 2, 4, 2);
             if (!plan(problem).why_not.empty()) continue;
-            const AttentionCase& test = case_of(problem, CaseKind::uniform);
+            const AttentionCase test = case_of(problem, CaseKind::uniform);
             EXPECT_TRUE(same_bytes(test.expected, attend_scattered(GetParam(), test))) << test.name;
         }
 }
@@ -133,7 +133,7 @@ TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
             const Problem problem = with_heads(causal_problem(kQueryStep + 70, keys, dim), 2, 2, 1);
             const Plan whole = plan(problem);
             if (!whole.why_not.empty()) continue;
-            const AttentionCase& test = case_of(problem, CaseKind::uniform);
+            const AttentionCase test = case_of(problem, CaseKind::uniform);
             const auto in_parts = [&](Launch launch, cudaStream_t stream) {
                 launch.end_query = kQueryStep;
                 GetParam().launch(launch, stream);

@@ -102,14 +102,14 @@ __device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT],
     chain<OutputSteps<T>, kRound, Choices::kAhead, false>(o, f, at, end, [&] { copy_rows(kRound); });
 }
 
-// The thread's rows and columns of the result; `sums` are closed. Under a mask a row that sees no key has zeros.
-template <class T, bool kMasked>
+// The thread's rows and columns of the result. Under a mask a row that sees no key has zeros.
+template <class T, class Lanes, bool kMasked>
 __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread][T::kCT], const RowSums& sums,
                                              const Position& at, int first_row, int first_column, const UnitMatrices& m,
                                              const ForwardArgs& args) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {
-        const float inv = 1.0f / sums.lane[i];
+        const float inv = 1.0f / closed<Lanes>(sums.lane[i]);
         const int row = first_row + row_of(at, i);
         if (row >= static_cast<int>(args.queries)) continue;
         const bool seeing = !kMasked || args.sight.of(row) > 0;
@@ -131,19 +131,22 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
 }
 
 // To whoever asks for them, by the first lane of each row. Without references M is 0.
-template <class T>
+template <class T, class Lanes>
 __device__ __forceinline__ void tell_statistics(const RowSums& sums, const RowReferences<T>* references,
                                                 const Position& at, const Piece& piece, const ForwardArgs& args) {
     const int first = piece.first_row + at.warp / T::kTeam * kWarpRows + row_of(at, 0);
     const bool tells = at.warp % T::kTeam == 0 && at.across == 0;
     const int rows = tells ? static_cast<int>(args.queries) - first : 0; // that exist, from the thread's first on
     RowStatistics* const to = args.statistics + piece.unit * args.statistics_unit + first;
+    float l[kRowsPerThread];
+#pragma unroll
+    for (int i = 0; i < kRowsPerThread; ++i) l[i] = closed<Lanes>(sums.lane[i]); // by all lanes
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {
-        const float l = sums.lane[i];
         const int row = i / 4 * 4 * kDown + i % 4; // from the thread's first
-        if (row >= rows) continue;
-        to[row] = references == nullptr ? RowStatistics{0.0f, 0.0f, l} : references->statistics(row_of(at, i), l);
+        if (row < rows)
+            to[row] =
+                references == nullptr ? RowStatistics{0.0f, 0.0f, l[i]} : references->statistics(row_of(at, i), l[i]);
     }
 }
 
@@ -163,19 +166,17 @@ struct alignas(16) TileMemory {
 
 // The end of a piece: the result of its rows, or what another block goes on from.
 template <class T, class Lanes, bool kMasked, class Work>
-__device__ __forceinline__ void finish(const Running<T>& running, RowSums& sums, const RowReferences<T>& references,
-                                       const Piece& piece, const ForwardArgs& args, const Position& at,
-                                       const Work& work) {
+__device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums,
+                                       const RowReferences<T>& references, const Piece& piece, const ForwardArgs& args,
+                                       const Position& at, const Work& work) {
     const bool by_zero = running.measure == Measure::by_zero;
     if (!piece.is_last) {
         const Reference reference = by_zero ? reference_at(0.0f, args.scale) : references.of(at.lane);
         return work.leave(running, sums, reference, args, piece);
     }
-#pragma unroll
-    for (float& lane : sums.lane) lane = closed<Lanes>(lane);
-    if (args.statistics != nullptr) tell_statistics<T>(sums, by_zero ? nullptr : &references, at, piece, args);
-    store_result<T, kMasked>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
-                             at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
+    if (args.statistics != nullptr) tell_statistics<T, Lanes>(sums, by_zero ? nullptr : &references, at, piece, args);
+    store_result<T, Lanes, kMasked>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
+                                    at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
 }
 
 template <class T, class Choices>

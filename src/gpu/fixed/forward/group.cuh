@@ -98,10 +98,12 @@ struct Group {
         const unsigned whole_tiles = kMasked ? where.whole_tiles(args) : static_cast<unsigned>(args.keys / kTileKeys);
         const unsigned whole = uniform(max(first, min(whole_tiles, end)));
         unsigned tile = uniform(first);
-        const auto sight = [&]() -> TileSight<kMasked> {
-            const int64_t all = kMasked ? args.sight.first + where.first + row_in_group(0) : args.keys;
+        const auto sight = [&]() -> TileSight {
+            const int more = Products::seen_more(args);
+            const int64_t all = kMasked ? args.sight.first + (where.first + row_in_group(0)) * more : args.keys;
             return {static_cast<int>(min(int64_t{kTileKeys}, all - int64_t{tile} * kTileKeys)) -
-                    static_cast<int>(threadIdx.x) % 4 * 2};
+                        static_cast<int>(threadIdx.x) % 4 * 2,
+                    more};
         };
         const int& least = queries.least_value; // read where it is needed, for a register less
         if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {

@@ -15,6 +15,12 @@ HW4_INLINE int64_t jobs_for(int64_t queries, int groups) {
     return (queries + groups * kGroupRows - 1) / (groups * kGroupRows);
 }
 
+// Groups that a unit's jobs have room for and its rows do not fill: of the last job or, under a mask, of the first, which
+// has the fewest tiles.
+HW4_INLINE int64_t missing_groups(int64_t queries, int groups) {
+    return jobs_for(queries, groups) * groups - jobs_for(queries, 1);
+}
+
 // Groups of a block share its tiles, and so wait for the slowest of them; and the last job of a unit may leave some
 // of them without rows. That pays where sequences are long, where few rows are missing, and where there is a job for
 // every multiprocessor. What it brought against groups apart when it was chosen: at d = 64, N = 256, which lacks a

@@ -71,7 +71,8 @@ template <class T>
 struct MmaProducts {
     using Layout = TileLayout<T::kDim>;
     static constexpr bool kMaySteady = false;
-    static constexpr bool kMasked = true; // one code for all: without a mask they see all
+    static constexpr bool kMasked = true; // one code for all masks
+    static __device__ int seen_more(const ForwardArgs& args) { return args.sight.more; }
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the head of K and V
     unsigned count;

@@ -91,8 +91,9 @@ struct GroupRows {
     int64_t first; // of the unit's query rows
     int rows;      // that exist, up to 64
 
-    // The group that has so many of the unit's groups before it.
+    // The group that has so many of the unit's groups before it; before the first one there are no rows.
     static __device__ GroupRows of(const ForwardArgs& args, uint32_t unit, int64_t groups_before) {
+        if (groups_before < 0) return {unit, 0, 0};
         const int64_t first = groups_before * kGroupRows;
         const int64_t left = args.queries - first;
         return {unit, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};

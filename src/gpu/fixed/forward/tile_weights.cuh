@@ -55,11 +55,11 @@ __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], Ro
 
 // How many of a tile's keys a thread's rows see, counted from the thread's first key: its first row so many and, under
 // the causal mask, each row one more than the row before. What they do not see comes after the last key, or is hidden.
-template <bool kMasked>
 struct TileSight {
     int of_first; // row
+    int more;     // each row than the one before
 
-    __device__ __forceinline__ int of(int row) const { return of_first + (kMasked ? 8 * row : 0); }
+    __device__ __forceinline__ int of(int row) const { return of_first + 8 * row * more; }
     __device__ __forceinline__ bool sees(int score) const { return key_of(score) < of(row_of(score)); }
     __device__ __forceinline__ bool all() const { return of_first > key_of(kScoresEach - 1); }
 };
@@ -173,9 +173,9 @@ protected:
 // the largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
 template <bool kMasked>
 struct FarWeights : NearWeights {
-    TileSight<kMasked> sight;
+    TileSight sight;
 
-    __device__ __forceinline__ explicit FarWeights(const TileSight<kMasked>& of_tile) : sight(of_tile) {}
+    __device__ __forceinline__ explicit FarWeights(const TileSight& of_tile) : sight(of_tile) {}
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
         cut(x);
@@ -209,7 +209,7 @@ private:
 template <bool kMasked>
 struct AnyWeights {
     static constexpr bool kSteady = false;
-    TileSight<kMasked> sight;
+    TileSight sight;
     fixed::Unit unit[kRowsEach];
     fixed::TileTop top[kRowsEach];
     bool empty[kRowsEach];

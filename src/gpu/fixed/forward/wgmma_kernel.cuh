@@ -91,6 +91,7 @@ struct WgmmaProducts {
     using Layout = TileLayout<T::kDim>;
     static constexpr bool kMaySteady = T::kJoint; // mostly with long sequences
     static constexpr bool kMasked = T::kMasked;
+    static __device__ constexpr int seen_more(const ForwardArgs&) { return T::kMasked ? 1 : 0; }
     TileRing<T> ring;
     TileFetcher<T> fetcher;
     uint32_t warp; // of the block; the first one has tiles fetched
@@ -167,7 +168,8 @@ struct BlockWork {
     __device__ GroupRows rows(const JobPart& part, int group) const {
         const uint32_t unit = job_tiles.jobs.quotient(part.job);
         const uint32_t before = part.job - unit * job_tiles.jobs.number();
-        return GroupRows::of(args, unit, int64_t{before} * T::kGroups + group);
+        const int64_t missing = T::kMasked ? missing_groups(args.queries, T::kGroups) : 0;
+        return GroupRows::of(args, unit, int64_t{before} * T::kGroups + group - missing);
     }
 };
 
@@ -265,7 +267,7 @@ inline JobTiles job_tiles(const ForwardArgs& args, int groups) {
     const auto last = static_cast<unsigned>(tiles(args.sight.of(args.queries - 1)));
     if (args.sight.more == 0) return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(last), 0};
     // The first job's last row sees so many keys, or would: what is below 1 counts from there.
-    const int64_t seen = args.sight.first + int64_t{groups} * kGroupRows - 1;
+    const int64_t seen = args.sight.first + (groups - missing_groups(args.queries, groups)) * kGroupRows - 1;
     const int64_t first = seen > 0 ? tiles_of(seen) : -(-seen / kTileKeys);
     return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(first), groups};
 }
