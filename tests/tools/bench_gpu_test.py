@@ -370,8 +370,8 @@ class Runs(unittest.TestCase):
                       self.bench("--shapes", "1,1,300", exit_code=70).stdout)
 
     def test_usage(self):
-        for arguments in (["--shapes", "t99"], ["--shapes", "c01"], ["--contract", "f64"], ["--runs", "0"], ["--shapes"],
-                          ["--fast"]):
+        for arguments in (["--shapes", "t99"], ["--shapes", "c01"], ["--contract", "f64"], ["--runs", "0"],
+                          ["--shapes"], ["--fast"]):
             self.bench(*arguments, exit_code=2)
 
     def test_files_that_cannot_be(self):

@@ -1,4 +1,4 @@
-"""A folder for tests of a program that measures the GPU kernels: a fake time_kernels, a fake PyTorch and others in it."""
+"""A folder for tests of a program that measures the GPU kernels: a fake time_kernels, a fake PyTorch and others."""
 import json
 import os
 import subprocess
@@ -36,8 +36,8 @@ class BenchWorkplace(unittest.TestCase):
     def bench(self, *arguments, exit_code=0):
         environment = {**os.environ, "PYTHONPATH": str(self.dir), "PYTHONDONTWRITEBYTECODE": "1",
                        "PATH": f"{self.dir}{os.pathsep}{os.environ['PATH']}"}
-        command = [sys.executable, ROOT / "report" / self.PROGRAM, "--time-kernels", self.dir / "time_kernels", "--json",
-                   self.dir / "out.json", *self.options(), *arguments]
+        command = [sys.executable, ROOT / "report" / self.PROGRAM, "--time-kernels", self.dir / "time_kernels",
+                   "--json", self.dir / "out.json", *self.options(), *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
