@@ -1,5 +1,6 @@
 #include "src/contracts/contract.h"
 
+#include "src/contracts/logsumexp.h"
 #include "src/problem/matrix.h"
 
 namespace hw4 {
@@ -41,7 +42,14 @@ std::string why_not(const Contract& contract, const Problem& problem) {
     return "";
 }
 
-void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out) {
+std::string why_no_statistics(const Contract& contract, const Problem& problem) {
+    const Computed* computed = contract.find(*problem.operation);
+    if (computed != nullptr && computed->one > 0) return "";
+    return "asks for " + std::string(problem.operation->name) + ", whose rows have no logsumexp";
+}
+
+void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,
+                          RowStatistics* statistics) {
     const Operation& operation = *problem.operation;
     const Computed& computed = *contract.find(operation);
     const auto row = static_cast<size_t>(problem.dim);
@@ -52,7 +60,8 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
         const auto head_of = [&](const Operand& operand) {
             return operand.rows == Rows::of_queries ? head : head / group;
         };
-        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask};
+        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr};
+        if (statistics != nullptr) operands.statistics = statistics + unit * problem.queries;
         for (size_t i = 0; i < operation.inputs.size(); ++i)
             operands.in[i] = operand_at(problem, operation.inputs, i, in, row).of(batch, head_of(operation.inputs[i]));
         for (size_t i = 0; i < operation.outputs.size(); ++i)
@@ -60,6 +69,12 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
                 operand_at(problem, operation.outputs, i, out, row).of(batch, head_of(operation.outputs[i]));
         computed.reference(operands);
     }
+}
+
+void logsumexps(const Contract& contract, const Problem& problem, const RowStatistics* rows, int64_t count, float* to) {
+    const Scale scale = scale_for(problem.dim);
+    const double one = contract.find(*problem.operation)->one;
+    for (int64_t i = 0; i < count; ++i) to[i] = logsumexp(rows[i], scale, one);
 }
 
 } // namespace hw4

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/contracts/row_statistics.h"
 #include "src/problem/domain.h"
 #include "src/problem/problem.h"
 
@@ -21,6 +22,7 @@ struct UnitOperands {
     const float* in[kMostInputs] = {};
     float* out[kMostOutputs] = {};
     Mask mask = Mask::none;
+    RowStatistics* statistics = nullptr; // [queries]; null: nobody asks for them
 
     int64_t visible(int64_t query) const { return visible_keys(mask, queries, keys, query); }
 };
@@ -31,6 +33,7 @@ struct Computed {
     int revision; // changes when the bytes do
     List<Mask> masks;
     void (*reference)(const UnitOperands& unit); // one thread and plain loops
+    double one = 0; // what a weight of 1 counts in the l of a row's statistics; 0: rows have none
 };
 
 struct Contract {
@@ -63,7 +66,15 @@ std::string contract_names(const Contracts& list = contracts());
 // Why the contract cannot compute that, for a line that begins with the file's name; empty when it can.
 std::string why_not(const Contract& contract, const Problem& problem);
 
-// All units of the problem by the contract's reference. The operands follow one another as in the file.
-void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out);
+// Why rows have no statistics there, likewise.
+std::string why_no_statistics(const Contract& contract, const Problem& problem);
+
+// All units of the problem by the contract's reference. The operands follow one another as in the file, statistics as
+// [unit][query] where they are asked for.
+void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,
+                          RowStatistics* statistics = nullptr);
+
+// The logsumexp of rows from their statistics, under a contract that has those of the problem.
+void logsumexps(const Contract& contract, const Problem& problem, const RowStatistics* rows, int64_t count, float* to);
 
 } // namespace hw4

@@ -11,10 +11,10 @@ namespace {
 constexpr Domain kNoOverflow = {.most_score = kScoreLimit, .most_sum = kValueLimit};
 
 constexpr Computed kF32Computes[] = {
-    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = f32_forward},
+    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = f32_forward, .one = 1},
 };
 constexpr Computed kFixedComputes[] = {
-    {.operation = &kForward, .revision = 2, .masks = kEveryMask, .reference = fixed_forward},
+    {.operation = &kForward, .revision = 2, .masks = kEveryMask, .reference = fixed_forward, .one = fixed::kOne},
 };
 
 constexpr const Contract* kContracts[] = {&kF32, &kFixed};

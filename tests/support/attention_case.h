@@ -24,7 +24,8 @@ struct AttentionCase {
     const Contract* contract;
     std::string name;
     std::vector<float> qkv;
-    std::vector<float> expected; // by the sequential reference
+    std::vector<float> expected;           // by the sequential reference
+    std::vector<RowStatistics> statistics; // likewise, of every row
 
     AttentionCase(const Problem& s, const Distribution& values, uint64_t seed, const Contract& under = kF32)
         : AttentionCase(s, spelling_of(values) + ", seed " + std::to_string(seed), under) {
@@ -62,9 +63,12 @@ private:
     AttentionCase(const Problem& s, const std::string& values, const Contract& under)
         : problem(s), contract(&under), name(sizes_of(s).first + " " + sizes_of(s).second + ", " + values),
           qkv(static_cast<size_t>(s.batches) * s.batch_input_floats()),
-          expected(static_cast<size_t>(s.batches) * s.batch_output_floats()) {}
+          expected(static_cast<size_t>(s.batches) * s.batch_output_floats()),
+          statistics(static_cast<size_t>(s.output_rows())) {}
 
-    void compute_expected() { compute_by_reference(*contract, problem, qkv.data(), expected.data()); }
+    void compute_expected() {
+        compute_by_reference(*contract, problem, qkv.data(), expected.data(), statistics.data());
+    }
 };
 
 // The same case for every kernel that is tested with it: the reference, which takes longer than they, is computed once.
@@ -91,6 +95,16 @@ inline testing::AssertionResult same_bytes(const std::vector<float>& expected, c
         return testing::AssertionFailure() << text;
     }
     return testing::AssertionSuccess();
+}
+
+inline testing::AssertionResult same_statistics(const std::vector<RowStatistics>& expected,
+                                                const std::vector<RowStatistics>& got) {
+    const auto numbers = [](const std::vector<RowStatistics>& rows) {
+        std::vector<float> list;
+        for (const auto& [M, origin, l] : rows) list.insert(list.end(), {M, origin, l});
+        return list;
+    };
+    return same_bytes(numbers(expected), numbers(got)) << " of M, origin and l, row by row";
 }
 
 // But for those that are there to be timed: normal, stray, sink and low.

@@ -90,8 +90,12 @@ void f32_forward(const UnitOperands& unit) {
                 if ((j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= n) fold_segment(rows[i], scale);
             }
         }
-        for (const Row& row : rows) {
+        for (size_t i = 0; i < rows.size(); ++i) {
+            const Row& row = rows[i];
             const float l = close_lanes(row.lanes);
+            if (unit.statistics != nullptr)
+                unit.statistics[static_cast<size_t>(first_row) + i] =
+                    l > 0 ? RowStatistics{row.reference.M, row.reference.origin, l} : RowStatistics{};
             const float inv = l > 0 ? 1.0f / l : 0.0f;
             for (const float x : row.total) *out++ = result(x, inv);
         }

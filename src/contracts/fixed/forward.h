@@ -64,6 +64,7 @@ constexpr int kMostColumns = 256;        // |x| stays below 2^30 up to here
 constexpr int kDigits = 3;               // of every number
 constexpr int32_t kLargest = 0x7f7f7f;   // largest balanced number of three digits
 constexpr float kKappa = 0x1.fep-2f;     // 255/512
+constexpr double kOne = 0x1p25 * kKappa; // what a weight of 1 counts in l
 constexpr float kReferenceSlack = 30.0f; // R stays while no M exceeds it by more
 constexpr int kDeepest = -26;            // P of weights below 2^-26 is 0
 constexpr int kMostBits = 23;            // of a score's fraction

@@ -166,8 +166,12 @@ void fixed_forward(const UnitOperands& unit) {
                     attend_tile(rows[i], k_tiles[tile], v_tiles[tile], static_cast<int>(keys), d, least_v_exponent);
             }
         }
-        for (const Row& row : rows) {
+        for (size_t i = 0; i < rows.size(); ++i) {
+            const Row& row = rows[i];
             const float l = sum_of_lanes(row.l);
+            if (unit.statistics != nullptr)
+                unit.statistics[static_cast<size_t>(first_row) + i] =
+                    l > 0 ? RowStatistics{row.reference, 0, l} : RowStatistics{};
             const float inverse = l > 0 ? 1.0f / l : 0.0f;
             for (const float o : row.o) *out++ = fixed_result(o, row.h, inverse, result_scale);
         }

@@ -1,0 +1,99 @@
+#include "src/contracts/logsumexp.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace hw4 {
+namespace {
+
+double relative_error(float x) {
+    const long double exact = std::log2(static_cast<long double>(x));
+    return static_cast<double>(std::fabs((log2_of(x) - exact) / exact));
+}
+
+// Every float about 1, where the logarithm is small, some of each power of two beside it, and denormal ones.
+TEST(Log2, IsWithinTheStatedError) {
+    double worst = 0;
+    for (uint32_t u = bits_of(1.0f) - (1 << 14); u < bits_of(1.0f) + (1 << 14); ++u)
+        if (float_of(u) != 1) worst = std::max(worst, relative_error(float_of(u)));
+    for (uint32_t u = bits_of(0.25f); u < bits_of(8.0f); u += 997) worst = std::max(worst, relative_error(float_of(u)));
+    for (uint32_t u = 1; u < bits_of(std::numeric_limits<float>::infinity()); u += (1 << 19) - 1)
+        worst = std::max(worst, relative_error(float_of(u)));
+    std::printf("largest relative error of log2: 2^%.2f\n", std::log2(worst));
+    EXPECT_LT(worst, 0x1p-48);
+    EXPECT_GT(worst, 0); // the oracle must not be the same arithmetic
+}
+
+TEST(Log2, OfAPowerOfTwoIsItsExponent) {
+    for (int e = -149; e <= 127; ++e) EXPECT_EQ(log2_of(std::ldexp(1.0, e)), e);
+}
+
+long double exact_logsumexp(const RowStatistics& row, Scale scale, double one) {
+    const long double ln2 = std::log(2.0L);
+    return ln2 * (row.M + static_cast<long double>(scale.c) * row.origin) +
+           std::log(static_cast<long double>(row.l) / one);
+}
+
+// The error in units of the last place, beside what it may be where M and log2(l) cancel.
+double error_in_units(const RowStatistics& row, Scale scale, double one) {
+    const long double exact = exact_logsumexp(row, scale, one);
+    const float got = logsumexp(row, scale, one);
+    const float unit = std::nextafter(std::fabs(got), HUGE_VALF) - std::fabs(got);
+    const long double error = std::fabs(got - exact) - 0x1p-52L * std::fabs(row.M);
+    return static_cast<double>(error / unit);
+}
+
+class LogsumexpOfUnit : public testing::TestWithParam<double> {};
+
+TEST_P(LogsumexpOfUnit, IsTheNearestFloatOrNearlySo) {
+    std::mt19937 random(1);
+    const auto number = [&](double from, double to) {
+        return static_cast<float>(std::uniform_real_distribution<double>(from, to)(random));
+    };
+    const double one = GetParam();
+    double worst = 0;
+    for (int i = 0; i < 3000; ++i) {
+        const Scale scale = scale_for(1 + i % 300);
+        const auto l = static_cast<float>(one * std::exp2(number(-20, 90)));
+        const float M = std::round(std::ldexp(number(-1, 1), i % 22));
+        const float origin = std::ldexp(number(-1, 1) < 0 ? -1.0f : 1.0f, 22 + i % 104) * number(1, 2) * scale.inv_c;
+        for (const RowStatistics& row : {RowStatistics{0, 0, l}, RowStatistics{M, 0, l}, RowStatistics{0, origin, l},
+                                         RowStatistics{M, 0, static_cast<float>(one * std::exp2(-M) * number(1, 2))}})
+            if (row.l > 0 && row.l < HUGE_VALF) worst = std::max(worst, error_in_units(row, scale, one));
+    }
+    std::printf("largest error: %.6f units in the last place\n", worst);
+    EXPECT_LT(worst, 0.5001);
+    EXPECT_GT(worst, 0.49);
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, LogsumexpOfUnit, testing::Values(1.0, 255.0 * 65536));
+
+TEST(Logsumexp, OfARowThatSeesNoKeyIsMinusInfinity) { EXPECT_EQ(logsumexp({0, 0, 0}, scale_for(64), 1), -HUGE_VALF); }
+
+TEST(Logsumexp, HasNoErrorThatAFloatWouldShow) {
+    EXPECT_EQ(logsumexp({0, 0, 1}, scale_for(64), 1), 0);
+    EXPECT_EQ(logsumexp({0, 0, 0x1p64f}, scale_for(64), 1), 0x1.62e43p5f);           // 64 ln2
+    EXPECT_EQ(logsumexp({0x1p21f, 0, 1}, scale_for(64), 1), 0x1.62e43p20f);          // 2^21 ln2
+    EXPECT_EQ(logsumexp({0, -0x1p126f, 1}, scale_for(64), 1), -0x1p123f);            // -2^126 / 8
+    EXPECT_EQ(logsumexp({0, 0x1p126f, 1}, scale_for(1), 1), 0x1p126f);               // the largest there is
+    EXPECT_EQ(logsumexp({-8, 0, 0x1p8f}, scale_for(64), 1), 0);                      // what cancels
+    EXPECT_EQ(logsumexp({-8, 0, 0x1.000002p8f}, scale_for(64), 1), 0x1.fffffep-24f); // and nearly so
+    EXPECT_EQ(logsumexp({5, 0, 0x1p-149f}, scale_for(64), 1), -0x1.8f40b6p+6f);      // -144 ln2
+}
+
+// Bytes of files depend on them.
+TEST(Logsumexp, HasTheseBitsForever) {
+    const std::pair<RowStatistics, uint32_t> rows[] = {{{0, 0, 1.5f}, 0x3ecf991f},
+                                                       {{0, 0, 1000.7f}, 0x40dd1210},
+                                                       {{17, 0, 3.1f}, 0x414ea373},
+                                                       {{-400, 0, 0.9f}, 0xc38aae9f},
+                                                       {{0, 0x1.3p60f, 5.5f}, 0x5c53adae}};
+    for (const auto& [row, bits] : rows) EXPECT_EQ(bits_of(logsumexp(row, scale_for(33), 1)), bits) << row.l;
+}
+
+} // namespace
+} // namespace hw4

@@ -1,0 +1,137 @@
+// What the references tell of each row, against the definition of a logsumexp.
+#include "src/contracts/row_statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "src/contracts/fixed/forward.h"
+#include "src/problem/matrix.h"
+#include "tests/support/attention_case.h"
+
+namespace hw4 {
+namespace {
+
+std::vector<float> logsumexps_of(const AttentionCase& test) {
+    std::vector<float> list(test.statistics.size());
+    logsumexps(*test.contract, test.problem, test.statistics.data(), test.problem.output_rows(), list.data());
+    return list;
+}
+
+// A row by its definition, and how far from that it may be.
+struct Exact {
+    long double logsumexp = -HUGE_VALL;
+    double bound = 0;
+};
+
+// Of a query of the first head, and the keys that it sees.
+Exact exact_row(const AttentionCase& test, int64_t query) {
+    const Problem& problem = test.problem;
+    const int64_t dim = problem.dim;
+    const float* const q = test.qkv.data() + query * dim;
+    const float* const k = test.qkv.data() + problem.queries * dim;
+    const long double root = std::sqrt(static_cast<long double>(dim));
+    std::vector<long double> scores;
+    double products = 0; // the largest sum of their magnitudes
+    for (int64_t key = 0; key < visible_keys(problem.mask, problem.queries, problem.keys, query); ++key) {
+        double sum = 0;
+        double magnitudes = 0;
+        for (int64_t t = 0; t < dim; ++t) {
+            sum += double{q[t]} * k[key * dim + t];
+            magnitudes += std::fabs(double{q[t]} * k[key * dim + t]);
+        }
+        scores.push_back(sum / root);
+        products = std::max(products, magnitudes / static_cast<double>(root));
+    }
+    if (scores.empty()) return {};
+    const long double top = *std::max_element(scores.begin(), scores.end());
+    long double sum = 0;
+    for (const long double score : scores) sum += std::exp(score - top);
+    const auto largest = [](const float* x, int64_t count) {
+        float most = 0x1p-126f;
+        for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
+        return double{most};
+    };
+    // Of f32: a score's chains and c. Of fixed: what its header says. Then the weights and their sums.
+    const double of_digits = (1.25 * static_cast<double>(dim) + 1) * 0x1p-19 * largest(q, dim) *
+                                 largest(k, problem.keys * dim) / static_cast<double>(root) +
+                             0x1p-22;
+    const double of_score = test.contract == &kF32 ? 0 : of_digits;
+    return {top + std::log(sum), of_score + 0x1p-20 * products + 1e-6};
+}
+
+class StatisticsOf : public testing::TestWithParam<const Contract*> {
+protected:
+    static Problem causal(int64_t queries, int64_t keys, int64_t dim) {
+        Problem problem(1, queries, dim);
+        problem.keys = keys;
+        problem.mask = Mask::causal;
+        return problem;
+    }
+};
+
+TEST_P(StatisticsOf, ARowGiveItsLogsumexp) {
+    double largest = 0;
+    for (const Problem& problem : {Problem{1, 1, 1}, Problem{1, 40, 1}, Problem{1, 70, 33}, Problem{1, 129, 64},
+                                   Problem{1, 65, 256}, causal(70, 70, 33), causal(40, 97, 8), causal(97, 40, 8)})
+        for (const CaseKind kind : kAllKinds) {
+            const AttentionCase& test = reference_case(problem, kind, 11, *GetParam());
+            const std::vector<float> got = logsumexps_of(test);
+            for (int64_t query = 0; query < problem.queries; ++query) {
+                const Exact exact = exact_row(test, query);
+                const float row = got[static_cast<size_t>(query)];
+                if (std::isinf(exact.logsumexp)) {
+                    EXPECT_EQ(row, -HUGE_VALF) << test.name << ", row " << query;
+                    continue;
+                }
+                const auto error = static_cast<double>(std::fabs(row - exact.logsumexp));
+                EXPECT_LE(error, exact.bound) << test.name << ", row " << query << ": " << row;
+                largest = std::max(largest, error / exact.bound);
+            }
+        }
+    std::printf("largest error: %.3f of what it may be\n", largest);
+    EXPECT_GT(largest, 0.01); // a bound that says something
+}
+
+// The three forms that a row's reference has.
+TEST(StatisticsOfF32, AreTheReferenceOfTheRow) {
+    const auto row_of = [](std::vector<float> keys) {
+        const auto count = static_cast<int64_t>(keys.size());
+        Problem problem(1, 1, 1);
+        problem.keys = count;
+        return AttentionCase::filled(problem, "keys",
+                                     [&](float* qkv, int64_t) {
+                                         qkv[0] = 1;
+                                         std::copy(keys.begin(), keys.end(), qkv + 1);
+                                     })
+            .statistics.front();
+    };
+    const float c = scale_for(1).c;
+    const RowStatistics ordinary = row_of({0, 0, 0});
+    EXPECT_EQ(std::tie(ordinary.M, ordinary.origin, ordinary.l), std::tuple(0.0f, 0.0f, 3.0f));
+    const RowStatistics high = row_of({100, 100});
+    EXPECT_EQ(std::tie(high.M, high.origin), std::tuple(std::round(100 * c), 0.0f));
+    const RowStatistics huge = row_of({0x1p100f, 0, 0x1p100f});
+    EXPECT_EQ(std::tie(huge.M, huge.origin, huge.l), std::tuple(0.0f, 0x1p100f, 2.0f));
+}
+
+TEST(WhyNoStatistics, IsThatTheOperationHasNone) {
+    constexpr Computed backward[] = {{.operation = &kBackward, .revision = 1, .masks = kNoMask, .reference = nullptr}};
+    Contract contract = kF32;
+    contract.computes = backward;
+    Problem problem(1, 2, 3);
+    EXPECT_EQ(why_no_statistics(kF32, problem), "");
+    EXPECT_EQ(why_no_statistics(kFixed, problem), "");
+    problem.operation = &kBackward;
+    const std::string because = "asks for backward, whose rows have no logsumexp";
+    EXPECT_EQ(why_no_statistics(contract, problem), because);
+    EXPECT_EQ(why_no_statistics(kF32, problem), because);
+}
+
+INSTANTIATE_TEST_SUITE_P(Contracts, StatisticsOf, testing::Values(&kF32, &kFixed),
+                         [](const auto& instance) { return std::string(instance.param->name); });
+
+} // namespace
+} // namespace hw4
