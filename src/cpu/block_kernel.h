@@ -8,6 +8,7 @@
 
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
+#include "src/contracts/row_statistics.h"
 
 namespace hw4::cpu {
 
@@ -25,6 +26,7 @@ struct RowBlock {
     // How many keys the first row sees, at least one. Under the causal mask each row sees one more than the row before,
     // as far as there are keys; without a mask all see all.
     int64_t first_sees = keys;
+    RowStatistics* statistics = nullptr; // [rows]; null: nobody asks for them
 
     HW4_INLINE int64_t sees(int64_t row) const { return first_sees + row < keys ? first_sees + row : keys; }
 };

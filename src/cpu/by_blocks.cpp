@@ -92,13 +92,16 @@ private:
         const int64_t end_row = std::min(first_row + kernel_.block_rows, problem_.queries);
         const float* const q = launch_.in[0].of(batch, query_head);
         float* const out = launch_.out[0].of(batch, query_head);
+        RowStatistics* const statistics = statistics_of(batch * problem_.heads + query_head);
         const int64_t dim = problem_.dim;
         const int64_t first_seeing = std::clamp(blind_, first_row, end_row);
         std::fill(out + first_row * dim, out + first_seeing * dim, 0.0f);
+        if (statistics != nullptr) std::fill(statistics + first_row, statistics + first_seeing, RowStatistics{});
         if (first_seeing < end_row)
             kernel_.attend({q + first_seeing * dim, keys(head), values(head), out + first_seeing * dim,
                             end_row - first_seeing, problem_.keys, dim, scale_, prepared,
-                            visible_keys(problem_.mask, problem_.queries, problem_.keys, first_seeing)},
+                            visible_keys(problem_.mask, problem_.queries, problem_.keys, first_seeing),
+                            statistics == nullptr ? nullptr : statistics + first_seeing},
                            workspace);
         launch_.done(end_row - first_row);
     }
@@ -108,6 +111,11 @@ private:
     }
     const float* values(int64_t head) const {
         return launch_.in[2].of(head / problem_.kv_heads, head % problem_.kv_heads);
+    }
+
+    // Of a head of queries, counted through all batches. Null where nobody asks for them.
+    RowStatistics* statistics_of(int64_t unit) const {
+        return launch_.statistics == nullptr ? nullptr : launch_.statistics + unit * problem_.queries;
     }
 
     // For what is prepared: of a head, or by a worker. Null where nothing is.

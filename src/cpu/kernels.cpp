@@ -92,10 +92,13 @@ Launch launch_of(const Problem& problem, const float* in, float* out, void* scra
     return launch;
 }
 
-void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads) {
+void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads,
+                     RowStatistics* statistics) {
     const size_t bytes = plan_of(kernel, problem, threads).scratch_bytes;
     const AlignedFloats scratch = bytes == 0 ? nullptr : allocate_aligned(bytes / sizeof(float));
-    kernel.launch(kernel, launch_of(problem, in, out, scratch.get(), threads));
+    Launch launch = launch_of(problem, in, out, scratch.get(), threads);
+    launch.statistics = statistics;
+    kernel.launch(kernel, launch);
 }
 
 } // namespace hw4::cpu

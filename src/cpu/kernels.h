@@ -18,6 +18,7 @@ struct Launch {
     int threads = 1;
     Matrix<const float> in[kMostInputs]; // in the operation's order
     Matrix<float> out[kMostOutputs];
+    RowStatistics* statistics = nullptr;    // of forward, [unit][query]; null: nobody asks for them
     void* scratch = nullptr;                // aligned to 64 bytes, with what the kernel's plan says; any content
     std::function<void(int64_t rows)> done; // of output; called by the working threads
 };
@@ -58,7 +59,8 @@ const Kernel& choose_kernel(const std::string& name, const Problem& problem, con
                             const std::vector<Kernel>& table = kernels());
 
 // Whole batches that follow one another as in a file, with memory of its own for what the kernel needs.
-void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads);
+void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads,
+                     RowStatistics* statistics = nullptr);
 
 // The launch of such batches.
 Launch launch_of(const Problem& problem, const float* in, float* out, void* scratch, int threads);

@@ -26,7 +26,9 @@ namespace {
 
 std::vector<float> attend(const Kernel& kernel, const AttentionCase& test, int threads) {
     std::vector<float> out(test.expected.size(), NAN); // poisoned: every value must be written
-    compute_batches(kernel, test.problem, test.qkv.data(), out.data(), threads);
+    std::vector<RowStatistics> statistics(test.statistics.size(), {NAN, NAN, NAN});
+    compute_batches(kernel, test.problem, test.qkv.data(), out.data(), threads, statistics.data());
+    EXPECT_TRUE(same_statistics(test.statistics, statistics)) << test.name << ", " << threads;
     return out;
 }
 

@@ -48,7 +48,7 @@ Exact exact_row(const AttentionCase& test, int64_t query) {
     if (scores.empty()) return {};
     const long double top = *std::max_element(scores.begin(), scores.end());
     long double sum = 0;
-    for (const long double score : scores) sum += std::exp(score - top);
+    for (const long double score : scores) sum += std::exp(static_cast<double>(score - top));
     const auto largest = [](const float* x, int64_t count) {
         float most = 0x1p-126f;
         for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));

@@ -357,7 +357,8 @@ struct Attention {
         group.raised = false;
     }
 
-    static void store_rows(const Group& group, const float* total, int64_t rows, int64_t dim, float* out) {
+    static void store_rows(const Group& group, const float* total, int64_t rows, int64_t dim, float* out,
+                           RowStatistics* statistics) {
         alignas(64) float l[kRows];
         for (int r = 0; r < kRows; r += V::kWidth) {
             V lanes[kSumLanes];
@@ -368,6 +369,8 @@ struct Attention {
             const float inv = 1.0f / l[row];
             for (int64_t x = 0; x < dim; ++x) out[row * dim + x] = result(total[x * kRows + row], inv);
         }
+        if (statistics == nullptr) return;
+        for (int64_t row = 0; row < rows; ++row) statistics[row] = {group.M[row], group.origin[row], l[row]};
     }
 
     // The scores of kColumns keys: block by block of the columns, the first of which starts them.
@@ -462,7 +465,8 @@ struct Attention {
             }
         }
         for (int64_t g = 0; g < groups; ++g)
-            store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim, block.out + g * kRows * dim);
+            store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim, block.out + g * kRows * dim,
+                       block.statistics == nullptr ? nullptr : block.statistics + g * kRows);
     }
 };
 

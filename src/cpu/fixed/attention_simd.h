@@ -561,11 +561,13 @@ struct FixedAttention {
             });
     }
 
+    static HW4_INLINE float sum_of_weights(const Group& group, int64_t row) {
+        return fixed::sum_of_lanes({group.l[0][row], group.l[1][row], group.l[2][row], group.l[3][row]});
+    }
+
     static void store_rows(const Group& group, float* o, int64_t rows, int64_t dim, fixed::Factors scale, float* out) {
         alignas(64) float inverse[kRows];
-        for (int row = 0; row < kRows; ++row)
-            inverse[row] =
-                1.0f / fixed::sum_of_lanes({group.l[0][row], group.l[1][row], group.l[2][row], group.l[3][row]});
+        for (int row = 0; row < kRows; ++row) inverse[row] = 1.0f / sum_of_weights(group, row);
         for (int64_t x = 0; x < dim; ++x)
             for (int row = 0; row < kRows; ++row)
                 o[x * kRows + row] = fixed::fixed_result(o[x * kRows + row], group.h[row], inverse[row], scale);
@@ -580,6 +582,10 @@ struct FixedAttention {
         };
         one_by_one(0, whole_rows, whole_dim);
         one_by_one(whole_rows, rows, 0);
+    }
+
+    static void store_statistics(const Group& group, int64_t rows, RowStatistics* to) {
+        for (int64_t row = 0; row < rows; ++row) to[row] = {group.reference[row], 0.0f, sum_of_weights(group, row)};
     }
 
     static void attend(const RowBlock& block, float* workspace) {
@@ -612,9 +618,11 @@ struct FixedAttention {
             }
         }
         const fixed::Factors result_scale = fixed::result_factors(24 - least_v_exponent);
-        for (int64_t g = 0; g < groups; ++g)
-            store_rows(w.groups[g], o_of(g), least(kRows, block.rows - g * kRows), block.dim, result_scale,
-                       block.out + g * kRows * block.dim);
+        for (int64_t g = 0; g < groups; ++g) {
+            const int64_t rows = least(kRows, block.rows - g * kRows);
+            store_rows(w.groups[g], o_of(g), rows, block.dim, result_scale, block.out + g * kRows * block.dim);
+            if (block.statistics != nullptr) store_statistics(w.groups[g], rows, block.statistics + g * kRows);
+        }
     }
 
     static constexpr BlockKernel blocks(bool (*supported)()) {

@@ -215,7 +215,9 @@ void attend(const RowBlock& block, float* workspace) {
     }
     const Factors scale = result_factors(24 - least);
     for (int64_t i = 0; i < block.rows; ++i) {
-        const float inverse = 1.0f / sum_of_lanes(w.rows[i].l);
+        const float l = sum_of_lanes(w.rows[i].l);
+        if (block.statistics != nullptr) block.statistics[i] = {w.rows[i].reference, 0.0f, l};
+        const float inverse = 1.0f / l;
         for (int64_t x = 0; x < block.dim; ++x)
             block.out[i * block.dim + x] = fixed_result(w.o[i * block.dim + x], w.rows[i].h, inverse, scale);
     }
