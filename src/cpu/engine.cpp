@@ -1,5 +1,6 @@
 #include "src/cpu/engine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -13,6 +14,7 @@ namespace hw4::cpu {
 namespace {
 
 constexpr size_t kLargeChunkBytes = size_t{64} << 20;
+constexpr size_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float); // of a row
 
 AlignedFloats chunk_buffer(const std::string& path, size_t floats) {
     try {
@@ -96,12 +98,15 @@ public:
         pen().time(Stage::kernel, 0, [&] {
             Launch launch = launch_of(problem().of_batches(work.batches), slot(work.slot).in.get(),
                                       slot(work.slot).out.get(), scratch_.get(), threads_);
+            launch.statistics = slot(work.slot).row_statistics();
             launch.done = [&](int64_t rows) { progress_->add(static_cast<double>(rows)); };
             kernel_->launch(*kernel_, launch);
         });
     }
 
     const float* fetch(const RowsOut& rows) override {
+        if (rows.statistics != nullptr)
+            std::copy_n(slot(rows.slot).row_statistics() + rows.first_row, rows.rows, rows.statistics);
         return slot(rows.slot).out.get() + rows.first_row * slot(rows.slot).dim;
     }
 
@@ -122,7 +127,10 @@ private:
     struct Slot {
         Room in; // of chunk_batches, as in the file
         Room out;
-        int64_t dim = 0; // of the rows in `out`, which may be those of the case before
+        Room statistics; // of the rows in `out`; none where nobody asks for them
+        int64_t dim = 0; // of those rows, which may be of the case before
+
+        RowStatistics* row_statistics() const { return reinterpret_cast<RowStatistics*>(statistics.get()); }
     };
     Slot& slot(int index) { return slots_[static_cast<size_t>(index)]; }
     const Problem& problem() const { return request_.problem; }
@@ -140,9 +148,12 @@ private:
     void make_slots(int count, const std::function<void()>& all_fetched) {
         const size_t in_floats = static_cast<size_t>(chunk_batches_) * problem().batch_input_floats();
         const size_t out_floats = static_cast<size_t>(chunk_batches_) * problem().batch_output_floats();
+        const size_t statistics_floats =
+            request_.options.statistics ? out_floats / static_cast<size_t>(problem().dim) * kStatisticsFloats : 0;
         bool as_they_are = count == slot_count_;
         for (int i = 0; i < count && as_they_are; ++i)
-            as_they_are = slot(i).in.holds(in_floats) && slot(i).out.holds(out_floats);
+            as_they_are = slot(i).in.holds(in_floats) && slot(i).out.holds(out_floats) &&
+                          slot(i).statistics.holds(statistics_floats);
         if (as_they_are) return;
         all_fetched();
         slot_count_ = count;
@@ -150,6 +161,7 @@ private:
         for (int i = 0; i < count; ++i) {
             slot(i).in.make(request_.input, in_floats);
             slot(i).out.make(request_.input, out_floats);
+            slot(i).statistics.make(request_.input, statistics_floats);
         }
     }
 

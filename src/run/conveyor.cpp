@@ -130,8 +130,7 @@ private:
         if (!added->failed) {
             const CaseReader& input = *added->run.input;
             added->problem = input.problem();
-            added->plan =
-                plan_staging(added->problem, input.random_access(), added->run.output->random_access(), setup_.limits);
+            added->plan = plan_staging(added->run, setup_.limits);
             added->domain.emplace(input.path(), added->problem, setup_.options.contract->domain);
             const int64_t rows = added->plan.piece_rows;
             pieces = {(added->problem.input_rows() + rows - 1) / rows, added->plan.ring_buffers,
@@ -151,8 +150,11 @@ private:
     static bool reserve_output(const CaseOnItsWay& of) {
         const bool size_known = of.run.input->size_checked();
         if (size_known) of.run.output->reserve(of.problem.output_bytes());
+        if (size_known && of.run.lse != nullptr) of.run.lse->reserve(lse_bytes(of.problem.output_rows()));
         return size_known;
     }
+
+    static size_t lse_bytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(float); }
 
     // ---- Reading
 
@@ -276,7 +278,7 @@ private:
             engine.compute({slot, batches, slice});
             const RowRange complete = engine.completes(batches, slice);
             push_parts(fed, {slot, complete.first, first_row + complete.first, complete.rows, fed.number,
-                             !fed.run.output->random_access()});
+                             !fed.run.random_access()});
         }
     }
 
@@ -332,24 +334,44 @@ private:
         if (!of.failed)
             guard(of, [&] {
                 float* const staging = memory_.writer_buffer(writer, of.plan.part_bytes);
-                const float* data = of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer});
+                RowStatistics* const statistics = of.run.lse == nullptr ? nullptr : behind(staging, part, of.problem);
+                const float* data =
+                    of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer, statistics});
                 in_slot = data != staging;
                 if (!in_slot) parts_.fetched(part.slot);
                 write_rows(of, part, data, pen);
+                if (statistics != nullptr) write_logsumexps(of, part, statistics, pen);
             });
         if (in_slot) parts_.fetched(part.slot);
+    }
+
+    // The room for statistics in a writer's buffer, behind the rows.
+    static RowStatistics* behind(float* staging, const OutputPart& part, const Problem& problem) {
+        return reinterpret_cast<RowStatistics*>(staging + part.rows * problem.dim);
     }
 
     static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const float* data, const Pen& pen) {
         const size_t bytes = static_cast<size_t>(part.rows) * of.problem.row_bytes();
         const auto offset = static_cast<uint64_t>(part.file_row) * of.problem.row_bytes();
+        pen.time(Stage::write, bytes, [&] { write_to(*of.run.output, of.run.checksum, offset, data, bytes); });
+    }
+
+    void write_logsumexps(const CaseOnItsWay& of, const OutputPart& part, const RowStatistics* statistics,
+                          const Pen& pen) const {
+        const size_t bytes = lse_bytes(part.rows);
         pen.time(Stage::write, bytes, [&] {
-            if (of.run.checksum != nullptr) of.run.checksum->add(offset, data, bytes);
-            if (of.run.output->random_access())
-                of.run.output->write_at(offset, data, bytes);
-            else
-                of.run.output->write(data, bytes);
+            std::vector<float> values(static_cast<size_t>(part.rows));
+            logsumexps(*setup_.options.contract, of.problem, statistics, part.rows, values.data());
+            write_to(*of.run.lse, of.run.lse_checksum, lse_bytes(part.file_row), values.data(), bytes);
         });
+    }
+
+    static void write_to(OutputFile& file, OutputChecksum* checksum, uint64_t offset, const void* data, size_t bytes) {
+        if (checksum != nullptr) checksum->add(offset, data, bytes);
+        if (file.random_access())
+            file.write_at(offset, data, bytes);
+        else
+            file.write(data, bytes);
     }
 
     RunCases& cases_;

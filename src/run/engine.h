@@ -32,6 +32,7 @@ struct EngineOptions {
     int threads = 0;             // 0: as many as the machine offers
     int64_t chunk_batches = 0;   // 0: chosen from the problem
     int64_t queries_at_once = 0; // likewise
+    bool statistics = false;     // of every output row too
 };
 
 // What an engine is made for: a case, the first that it computes, and the run's buffers and threads.
@@ -87,8 +88,9 @@ struct RowsOut {
     int slot;
     int64_t first_row; // of the slot
     int64_t rows;
-    float* staging; // room for them
-    int writer;     // who asks
+    float* staging;                      // room for them
+    int writer;                          // who asks
+    RowStatistics* statistics = nullptr; // room for theirs, where the engine was asked for them
 };
 
 // Has slots, each with room for what a chunk of batches takes and gives. copy_in() and compute() are called by one
@@ -122,7 +124,7 @@ public:
     // May return before anything is computed.
     virtual void compute(const Work& work) = 0;
     // Called by several threads, each with its own number. Returns where the rows are, once they are there: in
-    // `staging`, or where the engine keeps them.
+    // `staging`, or where the engine keeps them. Their statistics, if asked for, are in the room for them then.
     virtual const float* fetch(const RowsOut& rows) = 0;
 
     // After the last fetch of all.

@@ -30,17 +30,22 @@ StagingLimits staging_limits(int processors) {
 }
 
 RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOptions& options, const StagingLimits& limits,
-                       const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum) {
-    const StagingPlan plan = plan_staging(input.problem(), input.random_access(), output.random_access(), limits);
-    RunCase only{&input, &output, checksum, nullptr, {}};
+                       const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum,
+                       const LseOutput& lse) {
+    RunCase only{&input, &output, checksum, nullptr, {}, lse.file, lse.checksum};
+    const StagingPlan plan = plan_staging(only, limits);
     OneCase cases(only);
+    EngineOptions asked = options;
+    asked.statistics = lse.file != nullptr;
     const auto only_engine = [&](const EngineRequest&) { return EngineMaker{"", make_engine}; };
-    Conveyor conveyor(cases, {options, limits, plan, false, only_engine, timeline});
+    Conveyor conveyor(cases, {asked, limits, plan, false, only_engine, timeline});
     conveyor.run();
     if (only.failure) std::rethrow_exception(only.failure);
     conveyor.finish();
-    return {input.problem(), only.engine,  plan.readers,
-            plan.writers,    plan.bytes(), checksum == nullptr ? "" : checksum->text()};
+    RunReport report{input.problem(), only.engine, plan.readers, plan.writers, plan.bytes(), "", "", ""};
+    if (checksum != nullptr) report.output_crc32 = checksum->text();
+    if (lse.checksum != nullptr) report.lse_crc32 = lse.checksum->text();
+    return report;
 }
 
 } // namespace hw4

@@ -20,14 +20,23 @@ struct RunReport {
     int writers = 0;
     size_t staging_bytes = 0;
     std::string output_crc32; // empty where nobody wants to know
+    std::string lse;          // the name of that file; empty: none
+    std::string lse_crc32;
+};
+
+// A file for the logsumexp of every output row.
+struct LseOutput {
+    OutputFile* file = nullptr; // null: nobody asks for it
+    OutputChecksum* checksum = nullptr;
 };
 
 // Threads for a machine with so many processors.
 StagingLimits staging_limits(int processors);
 
-// The output is written but not yet published. `timeline` and `checksum`, which is given all that is written, may be
-// null. Throws the first error of any stage.
+// The output is written but not yet published. `timeline` and the checksums, which are given all that is written, may
+// be null. Throws the first error of any stage.
 RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOptions& options, const StagingLimits& limits,
-                       const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum = nullptr);
+                       const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum = nullptr,
+                       const LseOutput& lse = {});
 
 } // namespace hw4

@@ -7,6 +7,7 @@
 #include "src/io/output_file.h"
 #include "src/run/engine.h"
 #include "src/run/output_checksum.h"
+#include "src/run/staging_plan.h"
 
 namespace hw4 {
 
@@ -16,7 +17,17 @@ struct RunCase {
     OutputChecksum* checksum = nullptr; // given all that is written; null where nobody wants to know
     std::exception_ptr failure;         // the first; set from the beginning where the case could not be opened
     EngineFacts engine;                 // what computed it
+    OutputFile* lse = nullptr;          // for the logsumexp of every output row; null where nobody asks for it
+    OutputChecksum* lse_checksum = nullptr;
+
+    // Whether parts can be written in any order.
+    bool random_access() const { return output->random_access() && (lse == nullptr || lse->random_access()); }
 };
+
+inline StagingPlan plan_staging(const RunCase& opened, const StagingLimits& limits) {
+    return plan_staging(opened.input->problem(), opened.input->random_access(), opened.random_access(), limits,
+                        opened.lse == nullptr ? 0 : sizeof(RowStatistics));
+}
 
 class RunCases {
 public:

@@ -34,27 +34,29 @@ constexpr size_t kPageBytes = 4096;
 constexpr size_t kLeastPieceBytes = size_t{256} << 10; // below, calls cost more than bytes
 
 // Rows that one of `shares` equal buffers would have, within the limits; at least one, however long.
-inline int64_t rows_of_piece(const Problem& problem, int64_t rows, int64_t shares, size_t most_bytes) {
-    const auto of_bytes = [&](size_t bytes) { return static_cast<int64_t>(bytes / problem.row_bytes()); };
+inline int64_t rows_of_piece(size_t row_bytes, int64_t rows, int64_t shares, size_t most_bytes) {
+    const auto of_bytes = [&](size_t bytes) { return static_cast<int64_t>(bytes / row_bytes); };
     const int64_t share = (rows + shares - 1) / shares;
     const int64_t least = of_bytes(std::min(kLeastPieceBytes, most_bytes));
     return std::clamp<int64_t>(std::min(std::max(share, least), of_bytes(most_bytes)), 1, rows);
 }
 
-// A pipe has one reader or one writer.
+// A pipe has one reader or one writer. `beside_output`: bytes that come with each output row.
 inline StagingPlan plan_staging(const Problem& problem, bool many_readers, bool many_writers,
-                                const StagingLimits& limits) {
+                                const StagingLimits& limits, size_t beside_output = 0) {
     const auto count = [](int64_t rows, int64_t of) { return (rows + of - 1) / of; };
-    const auto page_bytes = [&](int64_t rows) {
-        const size_t bytes = static_cast<size_t>(rows) * problem.row_bytes();
+    const auto page_bytes = [](int64_t rows, size_t row_bytes) {
+        const size_t bytes = static_cast<size_t>(rows) * row_bytes;
         return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     };
     constexpr int64_t kShares = 2; // pieces a thread should find, at least
     StagingPlan plan{};
-    plan.piece_rows = rows_of_piece(problem, problem.input_rows(), kShares * limits.readers, limits.piece_bytes);
-    plan.part_rows = rows_of_piece(problem, problem.output_rows(), kShares * limits.writers, limits.piece_bytes);
-    plan.piece_bytes = page_bytes(plan.piece_rows);
-    plan.part_bytes = page_bytes(plan.part_rows);
+    const size_t in_bytes = problem.row_bytes();
+    const size_t out_bytes = problem.row_bytes() + beside_output;
+    plan.piece_rows = rows_of_piece(in_bytes, problem.input_rows(), kShares * limits.readers, limits.piece_bytes);
+    plan.part_rows = rows_of_piece(out_bytes, problem.output_rows(), kShares * limits.writers, limits.piece_bytes);
+    plan.piece_bytes = page_bytes(plan.piece_rows, in_bytes);
+    plan.part_bytes = page_bytes(plan.part_rows, out_bytes);
     const int64_t pieces = count(problem.input_rows(), plan.piece_rows);
     const int64_t parts = count(problem.output_rows(), plan.part_rows);
     const auto fitting = static_cast<int64_t>(limits.ring_bytes / plan.piece_bytes);

@@ -100,11 +100,16 @@ public:
         const float* data = from.output_row(rows.first_row);
         const bool in_slot = leaves_ == Leaves::in_slot || (leaves_ == Leaves::by_turns && rows.slot % 2 == 1);
         if (!in_slot) std::copy(data, data + rows.rows * from.dim, rows.staging);
+        for (int64_t row = 0; row < rows.rows && rows.statistics != nullptr; ++row)
+            rows.statistics[row] = statistics_of(data[row * from.dim]);
         from.unfetched_rows -= rows.rows;
         return in_slot ? data : rows.staging;
     }
 
     void finish() override {}
+
+    // What it tells of a row, by the row's first number: where both are files, they have to match.
+    static RowStatistics statistics_of(float first) { return {first, 0, 1}; }
 
 private:
     struct Slot {

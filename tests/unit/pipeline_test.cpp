@@ -48,6 +48,30 @@ protected:
         output.commit(false);
     }
 
+    void run_with_lse(const MakeEngine& make_engine, const std::string& lse, const StagingLimits& limits = kSmall) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile output(folder_ / "a.out", interrupts_);
+        OutputFile lse_file(lse, interrupts_);
+        run_pipeline(input, output, {}, limits, make_engine, nullptr, nullptr, {&lse_file, nullptr});
+        output.commit(false);
+        lse_file.commit(false);
+    }
+
+    // What a passing engine tells of them.
+    std::string logsumexps_of_the_case() const {
+        const Problem problem = CaseReader(folder_ / "a.in").problem();
+        const std::string queries = queries_of_the_case();
+        std::vector<RowStatistics> rows;
+        for (size_t at = 0; at < queries.size(); at += problem.row_bytes()) {
+            float first = 0;
+            std::memcpy(&first, queries.data() + at, sizeof first);
+            rows.push_back(test::PassingEngine::statistics_of(first));
+        }
+        std::vector<float> values(rows.size());
+        logsumexps(kF32, problem, rows.data(), problem.output_rows(), values.data());
+        return test::bytes_of(values.data(), values.size());
+    }
+
     std::string queries_of_the_case() const {
         const Problem problem = CaseReader(folder_ / "a.in").problem();
         const std::string bytes = read_file(folder_ / "a.in").substr(12);
@@ -80,6 +104,34 @@ TEST_F(PipelineRun, PutsEveryRowInItsPlace) {
                     << batches << " " << tokens << " " << dim << ", " << slots << " slots of " << chunk;
             }
     }
+}
+
+TEST_F(PipelineRun, PutsTheLogsumexpOfEveryRowInItsPlace) {
+    for (const auto& [batches, tokens, dim] :
+         {std::array{1, 1, 1}, {1000, 1, 1}, {300, 3, 5}, {20, 30, 33}, {1, 5000, 7}, {3, 2, 3000}}) {
+        write_case(batches, tokens, dim);
+        for (const auto& [slots, chunk] : {std::pair{1, 1}, {2, 3}, {4, 64}}) {
+            run_with_lse(passing(slots, chunk), folder_ / "a.lse");
+            EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case())
+                << batches << " " << tokens << " " << dim << ", " << slots << " slots of " << chunk;
+            EXPECT_TRUE(read_file(folder_ / "a.lse") == logsumexps_of_the_case())
+                << batches << " " << tokens << " " << dim << ", " << slots << " slots of " << chunk;
+        }
+    }
+    write_case(3, 1000, 9);
+    run_with_lse(passing(2, 1, 64), folder_ / "a.lse"); // in slices
+    EXPECT_TRUE(read_file(folder_ / "a.lse") == logsumexps_of_the_case());
+}
+
+// One after the other, though the output could be written in any order.
+TEST_F(PipelineRun, WritesLogsumexpsToAPipeInTheirOrder) {
+    write_case(400, 64, 16);
+    const std::string path = folder_ / "pipe";
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    auto read = std::async(std::launch::async, [&] { return read_file(path); });
+    run_with_lse(passing(2, 5), path);
+    EXPECT_TRUE(read.get() == logsumexps_of_the_case());
+    EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
 }
 
 // While it is made, the pages of the output are; none of their zeros may come after what was computed.
@@ -126,19 +178,25 @@ std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return c
 TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
     const AttentionCase test({12, 50, 20}, CaseKind::spread, 3);
     write_file(folder_ / "a.in", test::header_bytes(12, 50, 20) + test::bytes_of(test.qkv.data(), test.qkv.size()));
+    std::vector<float> expected_lse(test.statistics.size());
+    logsumexps(kF32, test.problem, test.statistics.data(), test.problem.output_rows(), expected_lse.data());
     for (const int64_t chunk : {1, 5, 12}) {
         CaseReader input(folder_ / "a.in");
         OutputFile output(folder_ / "a.out", interrupts_);
+        OutputFile lse(folder_ / "a.lse", interrupts_);
         EngineOptions options;
         options.chunk_batches = chunk;
         Timeline timeline;
-        const RunReport report = run_pipeline(input, output, options, kSmall, make_cpu_engine, &timeline);
+        const RunReport report =
+            run_pipeline(input, output, options, kSmall, make_cpu_engine, &timeline, nullptr, {&lse, nullptr});
         output.commit(false);
+        lse.commit(false);
         EXPECT_EQ(report.engine.chunk_batches, chunk);
         EXPECT_EQ(read_file(folder_ / "a.out"), test::bytes_of(test.expected.data(), test.expected.size()));
+        EXPECT_EQ(read_file(folder_ / "a.lse"), test::bytes_of(expected_lse.data(), expected_lse.size()));
         const TimelineSummary stages = summarise(timeline.spans());
         EXPECT_EQ(stages[Stage::read].bytes, test.problem.input_bytes());
-        EXPECT_EQ(stages[Stage::write].bytes, test.problem.output_bytes());
+        EXPECT_EQ(stages[Stage::write].bytes, test.problem.output_bytes() + expected_lse.size() * sizeof(float));
     }
 }
 
@@ -188,6 +246,16 @@ TEST_F(PipelineRun, SaysThatTheOutputHasNoRoom) {
     OutputFile output("/dev/full", interrupts_);
     EXPECT_EQ(failure_of([&] { run_pipeline(input, output, {}, kSmall, passing(2, 3), nullptr); }),
               (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
+}
+
+TEST_F(PipelineRun, SaysThatTheLogsumexpsHaveNoRoom) {
+    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+    write_case(40, 64, 16);
+    Faults faults;
+    faults.case_fails = true;
+    EXPECT_EQ(failure_of([&] { run_with_lse(passing(2, 3, 0, faults), "/dev/full"); }),
+              (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
+    EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.in"});
 }
 
 // While an output that takes nothing holds the writer up: a slot whose rows are written from where they are must wait

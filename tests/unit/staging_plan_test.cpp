@@ -20,6 +20,16 @@ TEST(StagingPlan, KeepsALargeFileInFewBuffers) {
     }
 }
 
+// With 12 bytes beside each row, of one float, a part has a quarter of the rows.
+TEST(StagingPlan, HasRoomForWhatComesWithOutputRows) {
+    const Problem problem{1 << 24, 1, 1};
+    const StagingPlan plan = plan_staging(problem, true, true, {}, 12);
+    EXPECT_EQ(plan.part_bytes, 2 * kMiB);
+    EXPECT_EQ(plan.part_rows, static_cast<int64_t>(2 * kMiB / 16));
+    EXPECT_EQ(plan.piece_rows, plan_staging(problem, true, true, {}).piece_rows);
+    EXPECT_GE(plan_staging({1, 2, 3000}, true, true, {}, 12).part_bytes, size_t{2 * 12012});
+}
+
 TEST(StagingPlan, SharesASmallFileAmongTheThreads) {
     const StagingPlan plan = plan_staging({320, 128, 32}, true, true, {}); // 15 MiB in, 5 out
     EXPECT_EQ(plan.readers, 8);
