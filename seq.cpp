@@ -2,11 +2,12 @@
 // the contract's forward.h in src/contracts states. Every other engine of this project must print the bytes that this
 // program prints.
 //
-//     seq [--time] [--contract f32|fixed] [--causal] INPUT OUTPUT
+//     seq [--time] [--contract f32|fixed] [--causal] [--lse FILE] INPUT OUTPUT
 //
 // "-" is standard input and output.
 //
 // --causal: under the causal mask (src/problem/mask.h), whatever INPUT asks for.
+// --lse: the logsumexp of each row of scores too, float32, in the order of the rows (src/contracts/logsumexp.h).
 // --time prints the seconds of the arithmetic alone, without reading, checking and writing: "arithmetic_seconds 1.25".
 #include <getopt.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "src/base/error.h"
@@ -32,12 +34,13 @@
 namespace {
 
 constexpr const char* kUsage =
-    "usage: seq [--time] [--contract f32|fixed] [--causal] INPUT OUTPUT, - for standard input or output";
+    "usage: seq [--time] [--contract f32|fixed] [--causal] [--lse FILE] INPUT OUTPUT, - for standard input or output";
 
 struct Request {
     const hw4::Contract* contract = &hw4::kF32;
     bool causal = false;
     bool print_time = false;
+    std::string lse; // file name; empty: none
     std::string input;
     std::string output;
 };
@@ -48,6 +51,7 @@ struct Request {
 Request parse(int argc, char** argv) {
     static constexpr option kOptions[] = {{"time", no_argument, nullptr, hw4::kLong + 't'},
                                           {"causal", no_argument, nullptr, hw4::kLong + 'm'},
+                                          {"lse", required_argument, nullptr, hw4::kLong + 'l'},
                                           {"contract", required_argument, nullptr, hw4::kLong + 'c'},
                                           {"arith", required_argument, nullptr, hw4::kLong + 'c'},
                                           {nullptr, 0, nullptr, 0}};
@@ -58,6 +62,10 @@ Request parse(int argc, char** argv) {
         switch (code) {
         case hw4::kLong + 't': request.print_time = true; break;
         case hw4::kLong + 'm': request.causal = true; break;
+        case hw4::kLong + 'l':
+            request.lse = optarg;
+            if (request.lse.empty()) usage_error("--lse '': need a name");
+            break;
         case hw4::kLong + 'c':
             request.contract = hw4::find_contract(optarg);
             if (request.contract == nullptr)
@@ -72,7 +80,17 @@ Request parse(int argc, char** argv) {
         usage_error("need INPUT and OUTPUT, got " + std::to_string(names) + (names == 1 ? " name" : " names"));
     request.input = argv[optind];
     request.output = argv[optind + 1];
+    if (hw4::is_standard_stream(request.output) && hw4::is_standard_stream(request.lse))
+        usage_error("only one of OUTPUT and --lse can be '-', standard output");
     return request;
+}
+
+// Throws Error.
+void refuse_lse(const Request& request, const hw4::CaseReader& input) {
+    const std::string why_not = hw4::why_no_statistics(*request.contract, input.problem());
+    if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::usage, input.path() + ": " + why_not);
+    hw4::refuse_overwriting(input, request.lse);
+    hw4::refuse_same_output(request.output, request.lse);
 }
 
 void run(const Request& request) {
@@ -83,15 +101,23 @@ void run(const Request& request) {
     const std::string why_not = hw4::why_not(*request.contract, reader.problem());
     if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, reader.path() + ": " + why_not);
     hw4::refuse_overwriting(reader, request.output);
-    hw4::OutputFile writer(request.output, interrupts, hw4::files_of_run(reader, {request.output}));
+    if (!request.lse.empty()) refuse_lse(request, reader);
+    const auto kept = hw4::files_of_run(reader, {request.output, request.lse});
+    hw4::OutputFile writer(request.output, interrupts, kept);
     hw4::remark_leftovers("seq", writer);
+    std::optional<hw4::OutputFile> lse;
+    if (!request.lse.empty()) hw4::remark_leftovers("seq", lse.emplace(request.lse, interrupts, kept));
     const hw4::Problem& problem = reader.problem();
     const auto [names, sizes] = hw4::sizes_of(problem);
-    FILE* const lines = writer.writes_to(STDOUT_FILENO) ? stderr : stdout;
+    const bool on_stdout = writer.writes_to(STDOUT_FILENO) || (lse && lse->writes_to(STDOUT_FILENO));
+    FILE* const lines = on_stdout ? stderr : stdout;
     std::fprintf(lines, "%s: %s\n", names.c_str(), sizes.c_str());
     // Not vectors, which fill their memory at once: so it becomes memory only as data comes.
     const std::unique_ptr<float[]> in(new float[problem.batch_input_floats()]);
     const std::unique_ptr<float[]> out(new float[problem.batch_output_floats()]);
+    const size_t lse_rows = lse ? static_cast<size_t>(problem.batch_output_rows()) : 0;
+    const std::unique_ptr<hw4::RowStatistics[]> statistics(new hw4::RowStatistics[lse_rows]);
+    const std::unique_ptr<float[]> logsumexps(new float[lse_rows]);
     hw4::DomainCheck domain(reader.path(), problem, request.contract->domain);
     Clock::duration arithmetic{};
     for (int64_t b = 0; b < problem.batches; ++b) {
@@ -99,12 +125,18 @@ void run(const Request& request) {
         reader.read_rows(first_row, problem.batch_input_rows(), in.get());
         domain.check(first_row, problem.batch_input_rows(), in.get());
         const Clock::time_point start = Clock::now();
-        hw4::compute_by_reference(*request.contract, problem.of_batches(1), in.get(), out.get());
+        hw4::compute_by_reference(*request.contract, problem.of_batches(1), in.get(), out.get(),
+                                  lse ? statistics.get() : nullptr);
         arithmetic += Clock::now() - start;
         writer.write(out.get(), problem.batch_output_bytes());
+        if (!lse) continue;
+        hw4::logsumexps(*request.contract, problem, statistics.get(), problem.batch_output_rows(), logsumexps.get());
+        lse->write(logsumexps.get(), lse_rows * sizeof(float));
     }
     reader.expect_end();
-    writer.commit(false);
+    writer.finish(false);
+    if (lse) lse->commit(false); // first: beside a new output it is new too
+    writer.publish(false);
     if (request.print_time)
         std::fprintf(lines, "arithmetic_seconds %.9g\n", std::chrono::duration<double>(arithmetic).count());
 }

@@ -51,7 +51,7 @@ Copies parse_copies(const std::string& name) {
 
 void refuse_sharing_standard_output(const std::vector<std::string>& outputs) {
     if (std::count_if(outputs.begin(), outputs.end(), is_standard_stream) > 1)
-        usage_error("only one of OUTPUT, --json and --trace can be '-', standard output");
+        usage_error("only one of OUTPUT, --lse, --json and --trace can be '-', standard output");
 }
 
 enum Option : int {
@@ -63,6 +63,7 @@ enum Option : int {
     kCopies,
     kThreads,
     kCausal,
+    kLse,
     kTime,
     kJson,
     kTrace,
@@ -75,6 +76,7 @@ enum Option : int {
 constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContract},
                                {"arith", required_argument, nullptr, kContract},
                                {"causal", no_argument, nullptr, kCausal},
+                               {"lse", required_argument, nullptr, kLse},
                                {"device", required_argument, nullptr, kDevice},
                                {"kernel", required_argument, nullptr, kKernel},
                                {"list-kernels", no_argument, nullptr, kListKernels},
@@ -117,6 +119,7 @@ Options parse_options(int argc, char** argv) {
         switch (code) {
         case kContract: options.engine.contract = parse_contract(optarg); break;
         case kCausal: options.causal = true; break;
+        case kLse: options.lse = parse_name("lse", optarg); break;
         case kDevice: options.device = parse_device(optarg); break;
         case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
         case kListKernels: options.action = Action::list_kernels; break;
@@ -142,7 +145,8 @@ Options parse_options(int argc, char** argv) {
         usage_error("--list-kernels writes to standard output: --json goes last, without a name");
     if (options.action != Action::run) return options;
     options.cases = parse_cases({argv + optind, argv + argc}, options.pairs);
-    std::vector<std::string> outputs = {options.json, options.trace};
+    if (options.many() && !options.lse.empty()) usage_error("--lse '" + options.lse + "' is the file of one case");
+    std::vector<std::string> outputs = {options.lse, options.json, options.trace};
     for (const CaseNames& names : options.cases) outputs.push_back(names.output);
     refuse_sharing_standard_output(outputs);
     return options;

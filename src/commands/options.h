@@ -24,7 +24,8 @@ struct Options {
     bool time = false;
     bool sync = false;
     bool list_as_json = false;
-    std::string json;             // file name; empty: none
+    std::string lse;              // file name; empty: none
+    std::string json;             // likewise
     std::string trace;            // likewise
     std::string pairs;            // likewise, of cases; - for standard input
     std::vector<CaseNames> cases; // where there is no such file

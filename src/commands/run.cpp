@@ -36,12 +36,20 @@ void remark_unusual(const std::string& input, const Problem& problem) {
 
 namespace {
 
-// A file beside the output that tells about the run. Opened before the work, so that a bad name shows at once.
-std::unique_ptr<OutputFile> open_report(const std::string& path, const CaseNames& names, const CaseReader& input,
-                                        const std::vector<FileIdentity>& kept, InterruptGuard& interrupts) {
+// Throws Error (usage).
+void refuse_rows_without_lse(const CaseReader& input, const Contract& contract) {
+    const std::string reason = why_no_statistics(contract, input.problem());
+    if (!reason.empty()) throw Error(ExitCode::usage, input.path() + ": " + reason);
+}
+
+// A file beside the others. Opened before the work, so that a bad name shows at once.
+std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, const std::string& path,
+                                        const CaseReader& input, const std::vector<FileIdentity>& kept,
+                                        InterruptGuard& interrupts) {
     if (path.empty()) return nullptr;
     refuse_overwriting(input, path);
-    refuse_same_output(names.output, path);
+    for (const std::string& other : others)
+        if (!other.empty()) refuse_same_output(other, path);
     auto file = std::make_unique<OutputFile>(path, interrupts, kept);
     remark_leftovers("hw4", *file);
     return file;
@@ -68,15 +76,22 @@ void run_one(const Options& options) {
     CaseReader input(names.input);
     if (options.causal) input.set_mask(Mask::causal);
     refuse_what_the_contract_lacks(input, *options.engine.contract);
+    if (!options.lse.empty()) refuse_rows_without_lse(input, *options.engine.contract);
     refuse_overwriting(input, names.output);
-    const std::vector<FileIdentity> kept = files_of_run(input, {names.output, options.json, options.trace});
+    const std::vector<FileIdentity> kept =
+        files_of_run(input, {names.output, options.lse, options.json, options.trace});
     OutputFile output(names.output, interrupts, kept);
     remark_leftovers("hw4", output);
-    const std::unique_ptr<OutputFile> json = open_report(options.json, names, input, kept, interrupts);
-    const std::unique_ptr<OutputFile> trace = open_report(options.trace, names, input, kept, interrupts);
-    if (json && trace) refuse_same_output(options.json, options.trace);
-    const auto on_stdout = [](const OutputFile* file) { return file != nullptr && file->writes_to(STDOUT_FILENO); };
-    FILE* const lines = on_stdout(&output) || on_stdout(json.get()) || on_stdout(trace.get()) ? stderr : stdout;
+    const auto open = [&](const std::vector<std::string>& others, const std::string& path) {
+        return open_beside(others, path, input, kept, interrupts);
+    };
+    const std::unique_ptr<OutputFile> lse = open({names.output}, options.lse);
+    const std::unique_ptr<OutputFile> json = open({names.output, options.lse}, options.json);
+    const std::unique_ptr<OutputFile> trace = open({names.output, options.lse, options.json}, options.trace);
+    bool on_stdout = output.writes_to(STDOUT_FILENO);
+    for (const OutputFile* file : {lse.get(), json.get(), trace.get()})
+        on_stdout = on_stdout || (file != nullptr && file->writes_to(STDOUT_FILENO));
+    FILE* const lines = on_stdout ? stderr : stdout;
     const Problem& problem = input.problem();
     const auto [size_names, sizes] = sizes_of(problem);
     std::fprintf(lines, "%s: %s\n", size_names.c_str(), sizes.c_str());
@@ -85,14 +100,19 @@ void run_one(const Options& options) {
     const auto make_engine = [&](const EngineRequest& request) { return choice(request).make(request); };
     const bool timed = options.time || json || trace;
     OutputChecksum checksum;
-    const RunReport report = run_pipeline(input, output, options.engine, staging_limits(available_processors()),
-                                          make_engine, timed ? &timeline : nullptr, json ? &checksum : nullptr);
+    OutputChecksum lse_checksum;
+    RunReport report = run_pipeline(input, output, options.engine, staging_limits(available_processors()), make_engine,
+                                    timed ? &timeline : nullptr, json ? &checksum : nullptr,
+                                    {lse.get(), json && lse ? &lse_checksum : nullptr});
+    report.lse = options.lse;
     output.finish(options.sync);
+    if (lse) lse->finish(options.sync);
     const RunFigures figures{summarise(timeline.spans()), timeline.now(), host_peak_bytes()};
     if (json) finish_report(*json, json_text(names.input, report, figures), options.sync);
     if (trace) finish_report(*trace, trace_text(timeline), options.sync);
     // All files are complete; only their names are left. A line that standard output does not take is no reason to
-    // throw the result away, so it comes after.
+    // throw the result away, so it comes after. Beside a new output its logsumexps are new too.
+    if (lse) lse->publish(options.sync);
     output.publish(options.sync);
     if (json) json->publish(options.sync);
     if (trace) trace->publish(options.sync);

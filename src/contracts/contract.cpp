@@ -45,7 +45,7 @@ std::string why_not(const Contract& contract, const Problem& problem) {
 std::string why_no_statistics(const Contract& contract, const Problem& problem) {
     const Computed* computed = contract.find(*problem.operation);
     if (computed != nullptr && computed->one > 0) return "";
-    return "asks for " + std::string(problem.operation->name) + ", whose rows have no logsumexp";
+    return "asks for " + std::string(problem.operation->name) + ", whose rows have no logsumexp for --lse";
 }
 
 void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,

@@ -66,7 +66,7 @@ std::string contract_names(const Contracts& list = contracts());
 // Why the contract cannot compute that, for a line that begins with the file's name; empty when it can.
 std::string why_not(const Contract& contract, const Problem& problem);
 
-// Why rows have no statistics there, likewise.
+// Why its rows have no statistics, likewise.
 std::string why_no_statistics(const Contract& contract, const Problem& problem);
 
 // All units of the problem by the contract's reference. The operands follow one another as in the file, statistics as

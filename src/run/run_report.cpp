@@ -142,6 +142,10 @@ std::string json_text(const std::string& input, const RunReport& report, const R
     fields.add("input", json_string(input));
     add_problem(fields, report.problem);
     fields.add("output_crc32", json_string(report.output_crc32));
+    if (!report.lse.empty()) {
+        fields.add("lse", json_string(report.lse));
+        fields.add("lse_crc32", json_string(report.lse_crc32));
+    }
     add_engine(fields, report.engine);
     add_run(fields,
             {1, 0, report.problem.flops(), report.engine.device_bytes, report.readers, report.writers,

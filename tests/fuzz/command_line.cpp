@@ -83,8 +83,8 @@ bool same(const Options& a, const Options& b) {
     return a.action == b.action && a.device == b.device && a.engine.contract == b.engine.contract &&
            a.engine.kernel == b.engine.kernel && a.engine.streams == b.engine.streams &&
            a.engine.copies == b.engine.copies && a.engine.threads == b.engine.threads && a.causal == b.causal &&
-           a.time == b.time && a.sync == b.sync && a.json == b.json && a.trace == b.trace && a.pairs == b.pairs &&
-           names_of(a) == names_of(b);
+           a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json && a.trace == b.trace &&
+           a.pairs == b.pairs && names_of(a) == names_of(b);
 }
 
 bool same(const Parsed& a, const Parsed& b) {
@@ -99,6 +99,7 @@ Words written_out(const Options& options) {
         "--contract", options.engine.contract->name,          "--device", kDevices[static_cast<int>(options.device)],
         "--streams",  std::to_string(options.engine.streams), "--copies", name_of(options.engine.copies)};
     if (!options.engine.kernel.empty()) words.push_back("--kernel=" + options.engine.kernel);
+    if (!options.lse.empty()) words.push_back("--lse=" + options.lse);
     if (!options.json.empty()) words.push_back("--json=" + options.json);
     if (!options.trace.empty()) words.push_back("--trace=" + options.trace);
     if (options.engine.threads != 0) words.insert(words.end(), {"--threads", std::to_string(options.engine.threads)});
@@ -117,6 +118,7 @@ void check_meaning(const Options& options, const Words& words) {
     expect(options.engine.streams >= 1 && options.engine.streams <= 16, "streams out of range");
     expect(options.engine.threads >= 0 && options.engine.threads <= 1024, "threads out of range");
     if (options.action != Action::run) return;
+    expect(options.lse.empty() || !options.many(), "one file for the logsumexps of many cases");
     for (const std::string& name : names_of(options)) expect(given(name), "names that nobody gave");
     const Parsed again = parsed(written_out(options));
     expect(again.options.has_value() && same(*again.options, options), "written out they mean something else");

@@ -49,8 +49,8 @@ OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
-OPTIONS = ("contract", "arith", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time", "json",
-           "trace", "pairs", "sync", "help", "version")
+OPTIONS = ("contract", "arith", "lse", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time",
+           "json", "trace", "pairs", "sync", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
          "threshold", "digits", "normal:1", "stray:60", "sink:0", "low")

@@ -26,6 +26,7 @@ import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, USAGE,
                       by_seq, generated)
 from fault_test import Count, NeedsGpu, PRELOAD_AND_SANITIZER, SHIM, SOAK
+from lse_test import lse_by_seq
 
 HANGING = 20  # seconds; a run takes hundredths of one
 STRANGER = 1  # a user
@@ -61,7 +62,7 @@ class Way(NamedTuple):
 
 
 UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
-UNWRITABLE = r"(case\.out|link|run\.json|run\.trace): cannot write: "
+UNWRITABLE = r"(case\.out|link|run\.lse|run\.json|run\.trace): cannot write: "
 # The directory is opened for the new file, and to flush its name.
 OPENING = {INPUT: (NO_INPUT,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE,),
            DIRECTORY: (CANNOT_CREATE, IO_ERROR)}
@@ -132,8 +133,10 @@ PIPE_WAY = Way("a pipe", form="pipe")
 GZIP_WAY = Way("gzip", form="gzip")
 SEQ_GZIP_WAY = Way("seq, gzip", "seq", form="gzip")  # few ask for memory before zlib does
 LINK_WAY = Way("through a link", output="link")
-OTHER_WAYS = (LINK_WAY, Way("one thread", options=("--threads", "1")), Way("seq", program="seq"),
-              Way("seq, fixed", "seq", ("--contract", "fixed"), contract="fixed"))
+LSE_WAY = Way("logsumexps", options=("--sync", "--lse", "run.lse"))
+OTHER_WAYS = (LINK_WAY, LSE_WAY, Way("one thread", options=("--threads", "1")), Way("seq", program="seq"),
+              Way("seq, fixed", "seq", ("--contract", "fixed"), contract="fixed"),
+              Way("seq, logsumexps", "seq", ("--lse", "run.lse")))
 
 count = Count()
 
@@ -221,8 +224,18 @@ class Matrix(cli_test.CliTest):
             self.assertTrue(output == OLD_OUTPUT or late, "the output is neither the old one nor whole")
         self.assertTrue((self.dir / "link").is_symlink())
         self.assertEqual(self.temporaries(), [])
-        allowed = {"case.in", "case.in.gz", "case.out", "link", "run.json", "run.trace"}
+        allowed = {"case.in", "case.in.gz", "case.out", "link", "run.lse", "run.json", "run.trace"}
         self.assertLessEqual({path.name for path in self.dir.iterdir()}, allowed)
+        if "--lse" in way.options:
+            self.check_lse(way, output)
+
+    def check_lse(self, way, output):
+        """Whole where it is there, and there beside a new output."""
+        lse = self.dir / "run.lse"
+        if lse.exists():
+            self.assert_same_bytes(lse.read_bytes(), lse_by_seq(generated(*self.shape), way.contract))
+        else:
+            self.assertEqual(output, OLD_OUTPUT)
 
     def sweep(self, way, row):
         """Every k until none is left; the exit codes that were seen."""
@@ -461,6 +474,11 @@ class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
                              [NO_MEMORY, NO_MEMORY, *readers, NO_MEMORY, *writers, *computing])
             self.assertEqual(self.sweep(way, THREAD_ROW._replace(stays=True)),
                              [NO_MEMORY, NO_MEMORY, *(NO_MEMORY for _ in readers), NO_MEMORY, *writers, *computing])
+
+    def test_logsumexps(self):
+        for row in self.rows:
+            if row.call in ("pwrite", "fallocate", "fsync", "close", "rename") and row.how in errno.errorcode:
+                self.assertGreaterEqual(len(self.sweep(LSE_WAY, row)), 2, f"{row.call} was not met for both files")
 
     @unittest.skipUnless(SOAK, "takes minutes: make soak")
     def test_other_ways(self):

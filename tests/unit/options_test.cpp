@@ -44,6 +44,7 @@ TEST_F(CommandLine, Defaults) {
     EXPECT_EQ(options.engine.copies, Copies::two_d);
     EXPECT_EQ(options.engine.threads, 0);
     EXPECT_FALSE(options.causal);
+    EXPECT_EQ(options.lse, "");
     EXPECT_FALSE(options.time);
     EXPECT_FALSE(options.sync);
     EXPECT_EQ(options.json, "");
@@ -54,9 +55,26 @@ TEST_F(CommandLine, Defaults) {
 }
 
 TEST_F(CommandLine, EveryOption) {
-    const Options options = parse({"--contract", "fixed", "--device", "cpu", "--kernel=neon", "--streams", "16",
-                                   "--copies", "linear", "--threads=1024", "--causal", "--time", "--json", "run.json",
-                                   "--trace=run.trace", "--sync", "in", "out"});
+    const Options options = parse({"--contract",
+                                   "fixed",
+                                   "--device",
+                                   "cpu",
+                                   "--kernel=neon",
+                                   "--streams",
+                                   "16",
+                                   "--copies",
+                                   "linear",
+                                   "--threads=1024",
+                                   "--causal",
+                                   "--lse",
+                                   "rows.lse",
+                                   "--time",
+                                   "--json",
+                                   "run.json",
+                                   "--trace=run.trace",
+                                   "--sync",
+                                   "in",
+                                   "out"});
     EXPECT_EQ(options.action, Action::run);
     EXPECT_EQ(options.device, Device::cpu);
     EXPECT_EQ(options.engine.contract, &kFixed);
@@ -65,6 +83,7 @@ TEST_F(CommandLine, EveryOption) {
     EXPECT_EQ(options.engine.copies, Copies::linear);
     EXPECT_EQ(options.engine.threads, 1024);
     EXPECT_TRUE(options.causal);
+    EXPECT_EQ(options.lse, "rows.lse");
     EXPECT_TRUE(options.time);
     EXPECT_EQ(options.json, "run.json");
     EXPECT_EQ(options.trace, "run.trace");
@@ -120,8 +139,18 @@ TEST_F(CommandLine, Counts) {
 }
 
 TEST_F(CommandLine, AnEmptyNameIsNotNone) {
-    for (const std::string option : {"--kernel", "--json", "--trace", "--pairs"})
+    for (const std::string option : {"--kernel", "--lse", "--json", "--trace", "--pairs"})
         EXPECT_EQ(failure({option, "", "in", "out"}), wrong(option + " '': need a name"));
+}
+
+TEST_F(CommandLine, LogsumexpsAreOfOneCase) {
+    for (const Words& cases : {Words{"a", "b", "c", "d"}, Words{"--pairs", "list"}}) {
+        Words words = {"--lse", "rows"};
+        words.insert(words.end(), cases.begin(), cases.end());
+        EXPECT_EQ(failure(words), wrong("--lse 'rows' is the file of one case"));
+    }
+    EXPECT_EQ(failure({"--lse", "-", "in", "-"}),
+              wrong("only one of OUTPUT, --lse, --json and --trace can be '-', standard output"));
 }
 
 TEST_F(CommandLine, TheLastOfARepeatedOptionCounts) {

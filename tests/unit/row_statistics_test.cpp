@@ -125,7 +125,7 @@ TEST(WhyNoStatistics, IsThatTheOperationHasNone) {
     EXPECT_EQ(why_no_statistics(kF32, problem), "");
     EXPECT_EQ(why_no_statistics(kFixed, problem), "");
     problem.operation = &kBackward;
-    const std::string because = "asks for backward, whose rows have no logsumexp";
+    const std::string because = "asks for backward, whose rows have no logsumexp for --lse";
     EXPECT_EQ(why_no_statistics(contract, problem), because);
     EXPECT_EQ(why_no_statistics(kF32, problem), because);
 }

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""The logsumexp of every row of scores, --lse FILE: hw4 and seq from file to file, and what becomes of the second file.
+
+    python3 tests/program/lse_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import array
+import functools
+import json
+import math
+import unittest
+
+import causal_test
+import cli_test
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_GPU, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, contracts,
+                      counting, crc_of, generated, hw4, kernels, run)
+from standard_streams_test import HW4, SEQ, run as run_for_bytes
+
+OLD_LSE = b"the logsumexps of an earlier run"
+
+
+def setUpModule():
+    cli_test.setUpModule()
+    for made in (causal_test.made, lse_by_seq):
+        made.cache_clear()
+
+
+@functools.lru_cache(maxsize=None)
+def lse_by_seq(path, contract="f32"):
+    lse = path.with_suffix(f".seq-{contract}-lse")
+    done = run("seq", "--contract", contract, "--lse", lse, path, "/dev/null")
+    if done.returncode != OK:
+        raise AssertionError(done.stderr)
+    return lse.read_bytes()
+
+
+class LseTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.lse = self.dir / "case.lse"
+
+    def assert_old(self):
+        self.assertEqual((self.out.read_bytes(), self.lse.read_bytes()), (OLD_OUTPUT, OLD_LSE))
+        self.assertEqual(self.temporaries(), [])
+
+    def assert_fails(self, code, wanted, *args, program="hw4", **more):
+        """In one line, with both files as they were."""
+        self.out.write_bytes(OLD_OUTPUT)
+        self.lse.write_bytes(OLD_LSE)
+        with self.subTest(program=program, args=[str(a) for a in args]):
+            done = run(program, *(("--device", "cpu") if program == "hw4" else ()), *args, **more)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assert_one_message(done.stderr, None, wanted, program)
+            self.assert_old()
+
+
+class ValuesTest(LseTest):
+    def test_every_contract_and_cpu_kernel(self):
+        cases = [generated(2, 33, 7), generated(3, 256, 64), generated(1, 1, 1),
+                 *(causal_test.made(shape, kind) for shape, kind in zip(causal_test.SHAPES, 2 * cli_test.KINDS[3:8]))]
+        for path in cases:
+            for contract in contracts():
+                for kernel in kernels("cpu", contract):
+                    for threads in ("1", "3"):
+                        with self.subTest(path=path, kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--lse", self.lse, "--kernel", kernel, "--threads", threads,
+                                                 contract=contract)
+                            self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path, contract))
+
+    def test_gpu_or_the_cpu_in_its_place(self):
+        for path in (generated(3, 256, 64), causal_test.made(causal_test.SHAPES[1])):
+            for contract in contracts():
+                self.assert_computes(path, "--lse", self.lse, device=None, contract=contract)
+                self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path, contract))
+
+    def test_every_gpu_kernel(self):
+        done = hw4(generated(2, 33, 7), self.out, device="gpu")
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr.splitlines()[-1])
+        for path in (generated(2, 33, 32), generated(3, 256, 64), causal_test.made((1, 2, 2, 130, 70, 64))):
+            for contract in contracts():
+                for kernel in kernels("gpu", contract):
+                    with self.subTest(path=path, kernel=kernel):
+                        done = hw4("--contract", contract, "--kernel", kernel, "--lse", self.lse, path, self.out,
+                                   device="gpu")
+                        if done.returncode == BAD_DATA:  # not for this card, or not for this case
+                            continue
+                        self.assertEqual(done.returncode, OK, done.stderr)
+                        self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path, contract))
+
+    def test_against_the_definition(self):
+        """Heads that share keys, and rows that see none."""
+        B, heads, kv_heads, N_q, N_k, d = shape = (2, 4, 2, 9, 4, 5)
+        path = causal_test.made(shape)
+        numbers = array.array("f", path.read_bytes()[64:])
+        rows = [numbers[i:i + d] for i in range(0, len(numbers), d)]
+        per_batch = heads * N_q + 2 * kv_heads * N_k
+        for contract in contracts():
+            got = iter(array.array("f", lse_by_seq(path, contract)))
+            for batch in range(B):
+                of_batch = rows[batch * per_batch:][:per_batch]
+                for head in range(heads):
+                    keys = of_batch[heads * N_q + head // (heads // kv_heads) * N_k:][:N_k]
+                    for i in range(N_q):
+                        q = of_batch[head * N_q + i]
+                        seen = keys[:max(i + 1 + N_k - N_q, 0)]
+                        scores = [sum(x * y for x, y in zip(q, key)) / math.sqrt(d) for key in seen]
+                        want = math.log(sum(map(math.exp, scores))) if seen else -math.inf
+                        self.assertTrue(math.isclose(next(got), want, rel_tol=1e-6, abs_tol=2e-6), (batch, head, i))
+            self.assertEqual(list(got), [])
+
+    def test_the_output_is_the_same_without_it(self):
+        path = generated(3, 256, 64)
+        for contract in contracts():
+            self.assertEqual(run("seq", "--contract", contract, "--lse", self.lse, path, self.out).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(path, contract))
+
+    def test_json_names_the_file_and_its_check_sum(self):
+        path = generated(3, 256, 64)
+        report = self.dir / "run.json"
+        self.assert_computes(path, "--json", report, "--lse", self.lse)
+        told = json.loads(report.read_text())
+        self.assertEqual((told["lse"], told["lse_crc32"]), (str(self.lse), crc_of(lse_by_seq(path))))
+        self.assertEqual(told["write_bytes"], 4 * 3 * 256 * (64 + 1))
+        self.assert_computes(path, "--json", report)
+        self.assertNotIn("lse", json.loads(report.read_text()))
+
+
+class FileTest(LseTest):
+    def setUp(self):
+        super().setUp()
+        self.case = self.file(counting(1, 4, 3))
+
+    def test_pipes_and_standard_output(self):
+        path = generated(2, 33, 7)
+        for program in (HW4, SEQ):
+            with self.subTest(program):
+                done = run_for_bytes(*program, "--lse", "-", path, self.out)
+                self.assertEqual((done.returncode, done.stdout), (OK, lse_by_seq(path)), done.stderr)
+                self.assertIn("(B, N, d): (2, 33, 7)\n", done.stderr)
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
+                done = run_for_bytes(*program, "--lse", self.lse, "-", "-", input=path.read_bytes())
+                self.assertEqual((done.returncode, done.stdout), (OK, by_seq(path)), done.stderr)
+                self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path))
+                done = run(*program, "--lse", "/dev/null", path, self.out)
+                self.assertEqual((done.returncode, done.stdout.splitlines()[0]), (OK, "(B, N, d): (2, 33, 7)"))
+
+    def test_only_one_can_have_standard_output(self):
+        for options, program in ((("--lse", "-", self.case, "-"), "hw4"), (("--lse", "-", self.case, "-"), "seq"),
+                                 (("--lse", "-", "--json", "-", self.case, self.out), "hw4")):
+            self.assert_fails(USAGE, r"only one of OUTPUT(, | and )--lse.* can be '-'", *options, program=program)
+
+    def test_replaces_no_other_file(self):
+        (self.dir / "link").symlink_to(self.out.name)
+        for program in ("hw4", "seq"):
+            self.assert_fails(USAGE, r"same file as input", "--lse", self.case, self.case, self.out, program=program)
+            for name in (self.out, f"{self.dir}/./case.out", self.dir / "link"):
+                self.assert_fails(USAGE, r"would overwrite the output", "--lse", name, self.case, self.out,
+                                  program=program)
+        for option in ("--json", "--trace"):
+            self.assert_fails(USAGE, r"would overwrite the output .*case\.lse", "--lse", self.lse, option, self.lse,
+                              self.case, self.out)
+        self.assertEqual(self.case.read_bytes(), counting(1, 4, 3))
+
+    def test_a_file_of_the_run_is_no_leftover(self):
+        """By its name it might be what a killed run for the other file has left."""
+        for program in ("hw4", "seq"):
+            for names in (("run", "run.hw4-1-0.tmp"), ("run.hw4-1-0.tmp", "run")):
+                with self.subTest(program=program, names=names):
+                    bad = self.file(counting(1, 4, 3)[:-4] + b"\0\0\xc0\x7f")  # nan
+                    for name in names:
+                        self.file(OLD_OUTPUT, name)
+                    done = run(program, "--lse", names[1], bad, names[0], cwd=self.dir)
+                    self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+                    self.assertEqual([(self.dir / name).read_bytes() for name in names], [OLD_OUTPUT] * 2)
+
+    def test_what_a_killed_run_has_left_is_removed(self):
+        for program in ("hw4", "seq"):
+            left = self.file(b"half", "case.lse.hw4-12-0.tmp")
+            done = run(program, "--lse", self.lse, self.case, self.out)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assertIn(f"{program}: note: removed {left}", done.stderr)
+            self.assertEqual(self.temporaries(), [])
+
+    def test_failures_leave_both_files_as_they_were(self):
+        bad = self.file(counting(1, 4, 3)[:-4] + b"\0\0\xc0\x7f", "nan.in")
+        short = self.file(counting(1, 4, 3)[:-4], "short.in")
+        for program in ("hw4", "seq"):
+            for code, wanted, args in (
+                    (BAD_DATA, r"nan, need a finite number", (self.lse, bad, self.out)),
+                    (BAD_DATA, r"short\.in: ", (self.lse, short, self.out)),
+                    (IO_ERROR, r"/dev/full: cannot write: No space left", ("/dev/full", self.case, self.out)),
+                    (IO_ERROR, r"/dev/full: cannot write: No space left", (self.lse, self.case, "/dev/full")),
+                    (CANNOT_CREATE, r"missing", (self.dir / "missing" / "x", self.case, self.out)),
+                    (CANNOT_CREATE, r"missing", (self.lse, self.case, self.dir / "missing" / "x")),
+                    (CANNOT_CREATE, r"directory", (self.dir, self.case, self.out)),
+                    (USAGE, r"--lse '': need a name", ("", self.case, self.out))):
+                self.assert_fails(code, wanted, "--lse", *args, program=program)
+
+
+class UsageTest(LseTest):
+    def test_one_case_only(self):
+        case = self.file(counting(1, 4, 3))
+        pairs = self.file(f"{case} {self.out}\n".encode(), "pairs")
+        for names in ((case, self.out, case, self.dir / "other"), ("--pairs", pairs)):
+            self.assert_fails(USAGE, r"--lse '.*case\.lse' is the file of one case", "--lse", self.lse, *names)
+        self.assertFalse((self.dir / "other").exists())
+
+    def test_needs_a_value(self):
+        case = self.file(counting(1, 4, 3))
+        for program in ("hw4", "seq"):
+            self.assert_fails(USAGE, r"option '--lse' needs a value", case, self.out, "--lse", program=program)
+
+
+if __name__ == "__main__":
+    unittest.main()
