@@ -76,9 +76,9 @@ bool in_domain(const SmallCase& test) {
     }
 }
 
-std::vector<float> by_reference(const SmallCase& test, const Contract& contract) {
+std::vector<float> by_reference(const SmallCase& test, const Contract& contract, RowStatistics* rows) {
     std::vector<float> out(static_cast<size_t>(test.problem.batches) * test.problem.batch_output_floats());
-    compute_by_reference(contract, test.problem, test.qkv.data(), out.data());
+    compute_by_reference(contract, test.problem, test.qkv.data(), out.data(), rows);
     return out;
 }
 
@@ -127,14 +127,18 @@ void kernels(const uint8_t* data, size_t size) {
     const SmallCase test = small_case(data, size);
     if (!in_domain(test)) return;
     for (const Contract* contract : contracts()) {
-        const std::vector<float> expected = by_reference(test, *contract);
+        std::vector<RowStatistics> expected_rows(static_cast<size_t>(test.problem.output_rows()));
+        const std::vector<float> expected = by_reference(test, *contract, expected_rows.data());
         expect_means(test, *contract, expected);
         for (const cpu::Kernel& kernel : cpu::kernels()) {
             if (!kernel.needs.processor() || kernel.under != contract) continue;
             std::vector<float> out(expected.size(), NAN);
-            cpu::compute_batches(kernel, test.problem, test.qkv.data(), out.data(), 1);
+            std::vector<RowStatistics> rows(expected_rows.size(), {NAN, NAN, NAN});
+            cpu::compute_batches(kernel, test.problem, test.qkv.data(), out.data(), 1, rows.data());
             expect(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0,
                    std::string(kernel.name) + " gives other bytes than the reference");
+            expect(std::memcmp(rows.data(), expected_rows.data(), rows.size() * sizeof(RowStatistics)) == 0,
+                   std::string(kernel.name) + " tells other statistics than the reference");
         }
     }
 }
