@@ -52,7 +52,8 @@ const Kernel& kernel_for(const EngineRequest& request, const Problem& launch, co
 // slot holds.
 struct CasePlan {
     CasePlan(const EngineRequest& request, const Device& device, const SlotPlan& plan)
-        : problem(request.problem), slots(plan), layout(problem, request.options.copies, plan.batches),
+        : problem(request.problem), slots(plan),
+          layout(problem, request.options.copies, plan.batches, request.options.statistics),
           queries_at_once(plan_queries(problem, request.options, plan.batches)),
           streams(queries_at_once < problem.queries ? request.options.streams : plan.slots),
           launch(launch_problem(problem, plan.batches, queries_at_once)), kernel(&kernel_for(request, launch, device)),
@@ -77,7 +78,9 @@ struct CasePlan {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    const size_t device_bytes = device_bytes_per_batch(request.problem, request.options.copies) + plan.scratch_bytes;
+    const EngineOptions& options = request.options;
+    const size_t device_bytes =
+        device_bytes_per_batch(request.problem, options.copies, options.statistics) + plan.scratch_bytes;
     throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes) +
                                              " bytes on the GPU, which has " + std::to_string(free_bytes) +
                                              " free: " + error.what());
@@ -232,9 +235,13 @@ public:
         TimedWork& copy = copies_out_[static_cast<size_t>(rows.writer)];
         copy.begin(out);
         plan.layout.copy_out(memory_.slot(rows.slot), rows.first_row, rows.rows, rows.staging, out);
+        if (rows.statistics != nullptr)
+            plan.layout.copy_statistics_out(memory_.slot(rows.slot), rows.first_row, rows.rows, rows.statistics, out);
         copy.end(out);
         copy.wait();
-        times_.add(copy, static_cast<int>(streams_.size()) + rows.writer, Stage::copy_out, plan.bytes_of(rows.rows));
+        const size_t beside = static_cast<size_t>(rows.rows) * bytes_beside_output(rows.statistics != nullptr);
+        times_.add(copy, static_cast<int>(streams_.size()) + rows.writer, Stage::copy_out,
+                   plan.bytes_of(rows.rows) + beside);
         return rows.staging;
     }
 
@@ -335,6 +342,7 @@ private:
         void* const slot = memory_.slot(work.slot);
         Launch launch = launch_of(problem().of_batches(work.batches), device_, layout.input(slot), layout.stride(),
                                   layout.output(slot), layout.stride(), memory_.scratch(turn));
+        launch.statistics = layout.statistics(slot);
         launch.first_query = work.slice * plan_->queries_at_once;
         launch.end_query = launch.first_query + plan_->queries_at_once;
         plan_->kernel->launch(launch, in);

@@ -33,10 +33,15 @@ inline size_t row_pitch(const Problem& problem, Copies copies) {
     return copies == Copies::linear ? row_bytes : (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
 }
 
-// A batch's input and output. Padded rows take, with d = 1, a hundred times what the file holds.
-inline size_t device_bytes_per_batch(const Problem& problem, Copies copies) {
+// What an output row takes beside itself.
+inline size_t bytes_beside_output(bool statistics) { return statistics ? sizeof(RowStatistics) : 0; }
+
+// A batch's input and output, with the statistics of its rows where they are asked for. Padded rows take, with d = 1, a
+// hundred times what the file holds.
+inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false) {
     const auto rows = static_cast<size_t>(problem.batch_input_rows() + problem.batch_output_rows());
-    return rows * row_pitch(problem, copies);
+    return rows * row_pitch(problem, copies) +
+           static_cast<size_t>(problem.batch_output_rows()) * bytes_beside_output(statistics);
 }
 
 // Query rows that about fill a large card once: blocks of 128 on 132 multiprocessors, of which each takes three, two or
@@ -58,7 +63,7 @@ inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options)
                           ? options.chunk_batches
                           : std::max(chunk_batches_for(problem, options.streams), filling_batches(problem));
     const int64_t blocks_of_batch = problem.heads * ((problem.queries + kLeastBlockRows - 1) / kLeastBlockRows);
-    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies);
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
     batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch));
     const int64_t chunks = (problem.batches + batches - 1) / batches;
@@ -74,8 +79,8 @@ inline bool can_slice(const Problem& problem) {
 // How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large
 // card; its first output is copied out and written while the others are computed.
 inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches) {
-    const bool split =
-        options.queries_at_once > 0 || device_bytes_per_batch(problem, options.copies) > kSlotDeviceBytes;
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
+    const bool split = options.queries_at_once > 0 || batch_bytes > kSlotDeviceBytes;
     if (slot_batches > 1 || !split || !can_slice(problem)) return problem.queries;
     const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : filling_rows(problem);
     return std::min(problem.queries, (wanted + kQueryStep - 1) / kQueryStep * kQueryStep);

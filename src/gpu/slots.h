@@ -1,4 +1,5 @@
-// How a chunk of a case lies in its slot: rows of d floats, some for its input and then some for its output.
+// How a chunk of a case lies in its slot: rows of d floats, some for its input and then some for its output; behind
+// them the statistics of the output's rows, where they are asked for.
 #pragma once
 
 #include "src/gpu/device/memory.h"
@@ -9,23 +10,34 @@ namespace hw4::gpu {
 
 class SlotLayout {
 public:
-    SlotLayout(const Problem& problem, Copies copies, int64_t batches)
+    SlotLayout(const Problem& problem, Copies copies, int64_t batches, bool statistics)
         : copies_(copies), columns_(static_cast<size_t>(problem.dim)), pitch_bytes_(row_pitch(problem, copies)),
           input_rows_(aligned(static_cast<size_t>(batches * problem.batch_input_rows()))),
-          output_rows_(aligned(static_cast<size_t>(batches * problem.batch_output_rows()))) {}
+          output_rows_(aligned(static_cast<size_t>(batches * problem.batch_output_rows()))),
+          statistics_bytes_(output_rows_ * bytes_beside_output(statistics)) {}
 
-    size_t bytes() const { return (input_rows_ + output_rows_) * pitch_bytes_; }
+    size_t bytes() const { return (input_rows_ + output_rows_) * pitch_bytes_ + statistics_bytes_; }
     size_t stride() const { return pitch_bytes_ / sizeof(float); } // floats from one row to the next
 
     // In a slot that begins there.
     const float* input(void* slot) const { return rows_in(slot).data(); }
     float* output(void* slot) const { return rows_in(slot).row(input_rows_); }
+    // Null where nobody asks for them.
+    RowStatistics* statistics(void* slot) const {
+        if (statistics_bytes_ == 0) return nullptr;
+        return reinterpret_cast<RowStatistics*>(rows_in(slot).row(input_rows_ + output_rows_));
+    }
 
     void copy_in(void* slot, int64_t first_row, int64_t rows, const float* from, cudaStream_t stream) const {
         rows_in(slot).copy_in(from, static_cast<size_t>(rows), stream, static_cast<size_t>(first_row));
     }
     void copy_out(void* slot, int64_t first_row, int64_t rows, float* to, cudaStream_t stream) const {
         rows_in(slot).copy_out(to, static_cast<size_t>(rows), stream, input_rows_ + static_cast<size_t>(first_row));
+    }
+    void copy_statistics_out(void* slot, int64_t first_row, int64_t rows, RowStatistics* to,
+                             cudaStream_t stream) const {
+        HW4_CUDA(cudaMemcpyAsync(to, statistics(slot) + first_row, static_cast<size_t>(rows) * sizeof(RowStatistics),
+                                 cudaMemcpyDeviceToHost, stream));
     }
 
 private:
@@ -41,6 +53,7 @@ private:
     size_t pitch_bytes_;
     size_t input_rows_;
     size_t output_rows_;
+    size_t statistics_bytes_;
 };
 
 } // namespace hw4::gpu

@@ -79,6 +79,21 @@ TEST(SlotPlanTest, ObeysAnExplicitChunk) {
     EXPECT_EQ(plan_slots({3, 33, 20}, options), (SlotPlan{2, 2})) << "the last chunk is half a one";
 }
 
+TEST(SlotPlanTest, CountsTheStatisticsOfRows) {
+    EXPECT_EQ(device_bytes_per_batch({1, 100, 129}, Copies::two_d, true), size_t{4 * 100 * 1024 + 12 * 100});
+    EngineOptions options;
+    options.copies = Copies::linear;
+    options.chunk_batches = 1 << 30;
+    const Problem small{1 << 30, 1, 1}; // 16 bytes a batch, or 28
+    EXPECT_EQ(plan_slots(small, options).batches, (256 << 20) / 16);
+    options.statistics = true;
+    EXPECT_EQ(plan_slots(small, options).batches, (256 << 20) / 28);
+    const Problem fitting{1, 1 << 17, 128}; // but for them just the size of a slot
+    EngineOptions asking;
+    asking.statistics = true;
+    EXPECT_EQ(plan_queries(fitting, asking, 1), filling_rows(fitting));
+}
+
 TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
     const Problem huge{1, 300000, 64};
     EXPECT_GT(device_bytes_per_batch(huge, Copies::two_d), kSlotDeviceBytes);
