@@ -116,6 +116,44 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     }
 }
 
+// With the logsumexps of all rows: chunks whose slots are used again, packed rows whose statistics start anywhere, and
+// slices of a batch.
+TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    struct Sizes {
+        Problem problem;
+        int64_t chunk_batches, queries_at_once;
+    };
+    for (const Sizes& sizes : {Sizes{{11, 133, 64}, 2, 0}, Sizes{{5, 133, 33}, 1, 0}, Sizes{{3, 2500, 64}, 1, 1024}})
+        for (const Contract* contract : contracts())
+            for (const Copies copies : {Copies::two_d, Copies::linear}) {
+                const AttentionCase& test = reference_case(sizes.problem, CaseKind::spread, 9, *contract);
+                if (!unsupported_reason(test.problem, "", *contract).empty()) continue;
+                EngineOptions options;
+                options.contract = contract;
+                options.copies = copies;
+                options.streams = 2;
+                options.chunk_batches = sizes.chunk_batches;
+                options.queries_at_once = sizes.queries_at_once;
+                std::vector<float> expected(test.statistics.size());
+                logsumexps(*contract, test.problem, test.statistics.data(), test.problem.output_rows(),
+                           expected.data());
+                hw4::test::write_file(folder / "a.in", case_bytes(test));
+                InterruptGuard interrupts;
+                CaseReader input(folder / "a.in");
+                OutputFile output(folder / "a.out", interrupts);
+                OutputFile lse(folder / "a.lse", interrupts);
+                run_pipeline(input, output, options, {}, make_engine, nullptr, nullptr, {&lse, nullptr});
+                output.commit(false);
+                lse.commit(false);
+                EXPECT_TRUE(hw4::test::read_file(folder / "a.out") == expected_bytes(test)) << test.name;
+                EXPECT_TRUE(hw4::test::read_file(folder / "a.lse") ==
+                            hw4::test::bytes_of(expected.data(), expected.size()))
+                    << test.name;
+            }
+}
+
 // One batch of 262144 tokens, 512 MiB on the GPU, in eight slices: the CPU's bytes where slices begin and end.
 TEST(GpuEngine, GivesTheReferenceBytesOfALongSequence) {
     HW4_SKIP_WITHOUT_GPU();

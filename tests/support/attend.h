@@ -17,4 +17,13 @@ inline std::vector<float> attend(const Kernel& kernel, const AttentionCase& test
     return attend(test, plan_of(kernel, test.problem, current_device()).scratch_bytes, kernel.launch);
 }
 
+// The same with the statistics of all rows, which have to be the reference's.
+template <class Run>
+std::vector<float> attend_with_statistics(const AttentionCase& test, size_t scratch_bytes, Run run) {
+    std::vector<RowStatistics> statistics;
+    std::vector<float> out = attend_poisoned(test.problem, test.qkv, scratch_bytes, run, &statistics);
+    EXPECT_TRUE(same_statistics(test.statistics, statistics)) << test.name;
+    return out;
+}
+
 } // namespace hw4::gpu

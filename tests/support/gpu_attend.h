@@ -30,10 +30,11 @@ inline Copies copies_of(size_t rows) {
     return poisons() || rows < kManyRows ? Copies::two_d : Copies::linear;
 }
 
-// run(launch, stream) starts what is to be computed.
+// run(launch, stream) starts what is to be computed. The statistics of all rows are asked for where there is room for
+// them.
 template <class Run>
 std::vector<float> attend_poisoned(const Problem& problem, const std::vector<float>& values, size_t scratch_bytes,
-                                   Run run) {
+                                   Run run, std::vector<RowStatistics>* statistics = nullptr) {
     const auto in_rows = static_cast<size_t>(problem.input_rows());
     const auto out_rows = static_cast<size_t>(problem.output_rows());
     const Stream stream = make_stream();
@@ -45,10 +46,20 @@ std::vector<float> attend_poisoned(const Problem& problem, const std::vector<flo
     in.copy_in(values.data(), in_rows, stream.get());
     const Scratch scratch = make_scratch(scratch_bytes);
     poison(scratch.get(), scratch_bytes, stream.get());
-    run(launch_of(problem, current_device(), in.data(), in.stride(), out.data(), out.stride(), scratch.get()),
-        stream.get());
+    const size_t statistics_bytes = statistics == nullptr ? 0 : out_rows * sizeof(RowStatistics);
+    const Scratch rows = make_scratch(statistics_bytes);
+    poison(rows.get(), statistics_bytes, stream.get());
+    Launch launch =
+        launch_of(problem, current_device(), in.data(), in.stride(), out.data(), out.stride(), scratch.get());
+    launch.statistics = static_cast<RowStatistics*>(rows.get());
+    run(launch, stream.get());
     std::vector<float> result(problem.floats_in(problem.output_rows()));
     out.copy_out(result.data(), out_rows, stream.get());
+    if (statistics != nullptr) {
+        statistics->resize(out_rows);
+        HW4_CUDA(
+            cudaMemcpyAsync(statistics->data(), rows.get(), statistics_bytes, cudaMemcpyDeviceToHost, stream.get()));
+    }
     HW4_CUDA(cudaStreamSynchronize(stream.get()));
     return result;
 }

@@ -1,0 +1,103 @@
+// Every kernel of both contracts, asked for the statistics of its rows: bit for bit the reference's, beside its output.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/gpu/kernels.h"
+#include "tests/support/attend.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/mixed_rows.h"
+#include "tests/support/need_gpu.h"
+
+namespace hw4::gpu {
+namespace {
+
+class EachKernelWithStatistics : public testing::TestWithParam<Kernel> {
+protected:
+    void SetUp() override {
+        HW4_SKIP_WITHOUT_GPU();
+        const std::string refusal = plan({1, 1, 1}).why_not;
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+    }
+
+    Plan plan(const Problem& problem) const { return plan_of(GetParam(), problem, current_device()); }
+    const Contract& contract() const { return *GetParam().under; }
+
+    template <class Run>
+    void expect_reference_bytes(const AttentionCase& test, Run run) {
+        const Plan needs = plan(test.problem);
+        if (!needs.why_not.empty()) return; // d, the card or the mask: whether rightly so others test
+        EXPECT_TRUE(same_bytes(test.expected, attend_with_statistics(test, needs.scratch_bytes, run))) << test.name;
+    }
+    void expect_reference_bytes(const AttentionCase& test) { expect_reference_bytes(test, GetParam().launch); }
+
+    // Ordinary rows, rows that have another M, and some that have an origin.
+    void expect_reference_bytes(const Problem& problem) {
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::huge, CaseKind::brink})
+            expect_reference_bytes(reference_case(problem, kind, 11, contract()));
+    }
+};
+
+TEST_P(EachKernelWithStatistics, GivesThoseOfEveryCorner) {
+    for (const Problem& problem : corner_problems()) expect_reference_bytes(problem);
+}
+
+TEST_P(EachKernelWithStatistics, GivesThoseOfStrayRowsBesideOthers) {
+    for (const AttentionCase& test : mixed_rows_cases(contract())) expect_reference_bytes(test);
+}
+
+TEST_P(EachKernelWithStatistics, GivesThoseOfEveryHead) {
+    for (const int64_t dim : {32, 64, 128, 37})
+        for (const int64_t keys : {1, 70, 200}) {
+            Problem problem(2, 70, dim);
+            problem.keys = keys;
+            problem.heads = 4;
+            problem.kv_heads = 2;
+            expect_reference_bytes(problem);
+        }
+}
+
+// Rows that see no key among them.
+TEST_P(EachKernelWithStatistics, GivesThoseOfRowsUnderTheCausalMask) {
+    for (const int64_t dim : {1, 33, 64, 256})
+        for (const int64_t keys : {130, 70, 200}) {
+            Problem problem(2, 130, dim);
+            problem.keys = keys;
+            problem.mask = Mask::causal;
+            expect_reference_bytes(problem);
+        }
+}
+
+TEST_P(EachKernelWithStatistics, GivesThoseOfSomeQueriesAfterOthers) {
+    for (const int64_t dim : {32, 64, 128}) {
+        Problem problem(2, 2 * kQueryStep + 70, dim);
+        problem.keys = 100;
+        const auto in_parts = [&](Launch launch, cudaStream_t stream) {
+            for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
+                launch.end_query = launch.first_query + kQueryStep;
+                GetParam().launch(launch, stream);
+            }
+        };
+        expect_reference_bytes(reference_case(problem, CaseKind::spread, 11, contract()), in_parts);
+    }
+}
+
+// Large blocks, and blocks that draw or share their work.
+TEST_P(EachKernelWithStatistics, GivesThoseOfAFullCard) {
+    const int64_t batches = current_device().multiprocessors / 2 + 1;
+    for (const int64_t dim : {32, 64, 128})
+        expect_reference_bytes(reference_case({batches, 520, dim}, CaseKind::uniform, 11, contract()));
+}
+
+// For compute-sanitizer (tests/gpu-check).
+TEST_P(EachKernelWithStatistics, SanitizerShapes) {
+    for (const Problem& problem : {Problem{1, 70, 64}, Problem{1, 33, 37}})
+        expect_reference_bytes(reference_case(problem, CaseKind::spread, 11, contract()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithStatistics, testing::ValuesIn(kernels()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+} // namespace
+} // namespace hw4::gpu
