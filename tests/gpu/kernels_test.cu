@@ -303,11 +303,23 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
     EXPECT_EQ(chosen({1, int64_t{1} << 31, 64}, kH200), "register_rows");
 }
 
-TEST(ChooseKernel, SaysNoToWhatNoKernelComputesYet) {
+// Under a mask few rows too are drawn: there is no other tile kernel for them.
+TEST(ChooseKernel, TakesTheTopKernelUnderAMask) {
+    for (const int64_t batches : {1, 4, 500}) {
+        Problem causal{batches, 2048, 64};
+        causal.mask = Mask::causal;
+        EXPECT_EQ(chosen(causal, kH200), "drawn_tiles");
+        EXPECT_EQ(plan_by("drawn_tiles", causal, kH200).why_not, "");
+    }
+    Problem wide{1, 100, 200};
+    wide.mask = Mask::causal;
+    EXPECT_EQ(chosen(wide, kH200), "register_rows");
+}
+
+TEST(ChooseKernel, SaysNoToWhatAKernelLacks) {
     Problem causal{1, 1, 64};
     causal.mask = Mask::causal;
-    EXPECT_EQ(plan_by("plain_rows", causal, kH200).why_not, "kernel plain_rows lacks the mask causal");
-    EXPECT_EQ(chosen(causal, kH200), "");
+    EXPECT_EQ(plan_by("woven_tiles", causal, kH200).why_not, "kernel woven_tiles lacks the mask causal");
     Problem backward{1, 1, 64};
     backward.operation = &kBackward;
     EXPECT_EQ(plan_by("plain_rows", backward, kH200).why_not,

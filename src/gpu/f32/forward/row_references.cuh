@@ -58,13 +58,6 @@ struct alignas(16) RowReferences {
         return {kRoundToInt - last.bias[row], last.origin[row], last.bias[row], last.floor[row], raise_above[row]};
     }
 
-    // After the last tile. A row that sees no key has none.
-    __device__ __forceinline__ RowStatistics statistics(int row, float l) const {
-        if (!(l > 0.0f)) return {};
-        const HalfReferences& last = half[kHalves - 1];
-        return {kRoundToInt - last.bias[row], last.origin[row], l};
-    }
-
     // By the team's first warp, each lane for the row of its number.
     __device__ __forceinline__ void put(int row, const Reference& reference) {
 #pragma unroll

@@ -106,13 +106,15 @@ __device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT],
 template <class T, class Lanes, bool kMasked>
 __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread][T::kCT], const RowSums& sums,
                                              const Position& at, int first_row, int first_column, const UnitMatrices& m,
-                                             const ForwardArgs& args) {
+                                             RowStatistics* statistics, const ForwardArgs& args) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {
-        const float inv = 1.0f / closed<Lanes>(sums.lane[i]);
+        const float l = closed<Lanes>(sums.lane[i]);
+        const float inv = 1.0f / l;
         const int row = first_row + row_of(at, i);
         if (row >= static_cast<int>(args.queries)) continue;
         const bool seeing = !kMasked || args.sight.of(row) > 0;
+        if (statistics != nullptr) statistics[row_of(at, i)].l = seeing ? l : 0.0f;
         const auto of_row = [&](float x) { return seeing ? result(x, inv) : 0.0f; };
         float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
@@ -130,24 +132,18 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
     }
 }
 
-// To whoever asks for them, by the first lane of each row. Without references M is 0.
-template <class T, class Lanes>
-__device__ __forceinline__ void tell_statistics(const RowSums& sums, const RowReferences<T>* references,
-                                                const Position& at, const Piece& piece, const ForwardArgs& args) {
-    const int first = piece.first_row + at.warp / T::kTeam * kWarpRows + row_of(at, 0);
-    const bool tells = at.warp % T::kTeam == 0 && at.across == 0;
-    const int rows = tells ? static_cast<int>(args.queries) - first : 0; // that exist, from the thread's first on
-    RowStatistics* const to = args.statistics + piece.unit * args.statistics_unit + first;
-    float l[kRowsPerThread];
-#pragma unroll
-    for (int i = 0; i < kRowsPerThread; ++i) l[i] = closed<Lanes>(sums.lane[i]); // by all lanes
-#pragma unroll
-    for (int i = 0; i < kRowsPerThread; ++i) {
-        const int row = i / 4 * 4 * kDown + i % 4; // from the thread's first
-        if (row < rows)
-            to[row] =
-                references == nullptr ? RowStatistics{0.0f, 0.0f, l[i]} : references->statistics(row_of(at, i), l[i]);
-    }
+// The references of the team's rows, to whoever asks for them: by its first warp, each lane for the row of its number.
+// Where M is 0 the launch has seen to that.
+template <class T, bool kMasked>
+__device__ __forceinline__ void tell_references(const RowReferences<T>& references, const Position& at,
+                                                const Piece& piece, const ForwardArgs& args) {
+    const int row = piece.first_row + at.warp / T::kTeam * kWarpRows + at.lane;
+    if (at.warp % T::kTeam != 0 || row >= static_cast<int>(args.queries)) return;
+    if (kMasked && args.sight.of(row) == 0) return; // it has none
+    const Reference reference = references.of(at.lane);
+    RowStatistics& told = args.statistics[piece.unit * args.statistics_unit + row];
+    told.M = reference.M;
+    told.origin = reference.origin;
 }
 
 template <class T>
@@ -174,9 +170,15 @@ __device__ __forceinline__ void finish(const Running<T>& running, const RowSums&
         const Reference reference = by_zero ? reference_at(0.0f, args.scale) : references.of(at.lane);
         return work.leave(running, sums, reference, args, piece);
     }
-    if (args.statistics != nullptr) tell_statistics<T, Lanes>(sums, by_zero ? nullptr : &references, at, piece, args);
-    store_result<T, Lanes, kMasked>(running.total, sums, at, piece.first_row + at.warp / T::kTeam * kWarpRows,
-                                    at.warp % T::kTeam * T::kWarpColumns, matrices_of(args, piece.unit), args);
+    const int team_row = piece.first_row + at.warp / T::kTeam * kWarpRows;
+    RowStatistics* statistics = nullptr; // of the team's first row, for whoever tells them
+    if (args.statistics != nullptr) {
+        if (at.warp % T::kTeam == 0 && at.across == 0)
+            statistics = args.statistics + piece.unit * args.statistics_unit + team_row;
+        if (!by_zero) tell_references<T, kMasked>(references, at, piece, args);
+    }
+    store_result<T, Lanes, kMasked>(running.total, sums, at, team_row, at.warp % T::kTeam * T::kWarpColumns,
+                                    matrices_of(args, piece.unit), statistics, args);
 }
 
 template <class T, class Choices>

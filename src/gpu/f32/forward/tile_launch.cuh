@@ -53,6 +53,9 @@ void launch_tiling(const ForwardArgs& args, int64_t blocks, cudaStream_t stream)
     constexpr size_t kBytes = sizeof(TileMemory<T>);
     const auto kernel = tile_kernel<T, Choices>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    if (args.statistics != nullptr) // of most rows M is 0, and the kernel gives l alone
+        HW4_CUDA(cudaMemset2DAsync(args.statistics, static_cast<size_t>(args.statistics_unit) * sizeof(RowStatistics),
+                                   0, static_cast<size_t>(args.queries) * sizeof(RowStatistics), args.units, stream));
     kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(args);
 }
 

@@ -108,10 +108,18 @@ struct Group {
         const int& least = queries.least_value; // read where it is needed, for a register less
         if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
             scales.to_factors(outlook.k_exponent);
-            attend_run(tile, whole, least, [] { return SteadyWeights{}; });
+            if constexpr (kMasked)
+                attend_run(tile, end, least,
+                           [&] { return PartlySeen<SteadyWeights, decltype(sight)>(tile >= whole, sight); });
+            else
+                attend_run(tile, whole, least, [] { return SteadyWeights{}; });
             take_scales(queries);
         } else if (outlook.spread == Spread::near) {
-            attend_run(tile, whole, least, [] { return NearWeights{}; });
+            if constexpr (kMasked)
+                attend_run(tile, end, least,
+                           [&] { return PartlySeen<NearWeights, decltype(sight)>(tile >= whole, sight); });
+            else
+                attend_run(tile, whole, least, [] { return NearWeights{}; });
         }
         if (outlook.spread != Spread::any)
             attend_run(tile, end, least, [&] { return FarWeights<kMasked>(sight()); });

@@ -64,8 +64,16 @@ struct TileSight {
     __device__ __forceinline__ bool all() const { return of_first > key_of(kScoresEach - 1); }
 };
 
-// A row that sees nothing of a tile has this as its largest score, and adds nothing to any sum.
+// The score of a key that a row does not see; all x are far above it. Where it is a row's largest, the row sees nothing
+// of the tile, and adds nothing to any sum: its reference is twice as far down as RowReference::none().
 constexpr int32_t kNothing = INT32_MIN;
+constexpr int kBelowAll = -(1 << 24); // quarters
+
+__device__ __forceinline__ void hide(int32_t (&x)[kScoresEach], const TileSight& sight) {
+#pragma unroll
+    for (int i = 0; i < kScoresEach; ++i)
+        if (!sight.sees(i)) x[i] = kNothing;
+}
 
 // How far a row's scores in a tile may lie apart.
 enum class Spread {
@@ -128,6 +136,7 @@ struct SteadyWeights : ScaledWeights {
         factor[1] = factor1;
     }
 
+    __device__ __forceinline__ void cut_and_scale(const int32_t (&)[kScoresEach]) {}
     __device__ __forceinline__ void begin(const int32_t (&x)[kScoresEach], RowPair& rows) { measure_near(x, rows); }
 };
 
@@ -143,13 +152,16 @@ struct NearWeights : ScaledWeights {
         any_too_fine = __any_sync(~0u, bits[0] > fixed::kMostBits || bits[1] > fixed::kMostBits);
     }
 
-    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+    __device__ __forceinline__ void cut_and_scale(int32_t (&x)[kScoresEach]) {
         cut(x);
         find_factors();
+    }
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+        cut_and_scale(x);
         measure_near(x, rows);
     }
 
-protected:
+private:
     __device__ __forceinline__ void find_factors() {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) factor[row] = (1u << fixed::kMostBits) >> bits[row];
@@ -169,6 +181,37 @@ protected:
     }
 };
 
+// Either of these, of tiles that rows may see in part: one code for all tiles of a row, since the last of each would
+// have to fetch its own.
+template <class Whole, class SightOf>
+struct PartlySeen : Whole {
+    bool in_part; // the same for the whole warp
+    const SightOf& sight_of;
+
+    __device__ __forceinline__ PartlySeen(bool part, const SightOf& of) : in_part(part), sight_of(of) {}
+
+    __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
+        Whole::cut_and_scale(x);
+        if (in_part) hide(x, sight_of());
+        Whole::measure_near(x, rows);
+        if (in_part) lower_hidden(x, rows);
+    }
+
+private:
+    // To where P is 0, 32 below the largest.
+    __device__ __forceinline__ void lower_hidden(int32_t (&x)[kScoresEach], const RowPair& rows) {
+        uint32_t lowered[kRowsEach];
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            lowered[row] = static_cast<uint32_t>(rows.largest[row]) - ((1u << 28) >> (31 - __clz(this->factor[row])));
+            if (rows.largest[row] == kNothing) this->below[row] = kBelowAll;
+        }
+#pragma unroll
+        for (int i = 0; i < kScoresEach; ++i)
+            if (x[i] == kNothing) x[i] = static_cast<int32_t>(lowered[row_of(i)]);
+    }
+};
+
 // Weights of tiles whose scores have fractions. Scores of keys that a row does not see, and scores more than 32 below
 // the largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
 template <bool kMasked>
@@ -178,13 +221,8 @@ struct FarWeights : NearWeights {
     __device__ __forceinline__ explicit FarWeights(const TileSight& of_tile) : sight(of_tile) {}
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
-        cut(x);
-        find_factors();
-        if (!sight.all()) {
-#pragma unroll
-            for (int i = 0; i < kScoresEach; ++i)
-                if (!sight.sees(i)) x[i] = kNothing;
-        }
+        cut_and_scale(x);
+        if (!sight.all()) hide(x, sight);
         find_largest(x, rows);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
@@ -200,7 +238,6 @@ struct FarWeights : NearWeights {
 private:
     static constexpr int32_t kReach = 32;
     static constexpr int32_t kLeast = -(1 << 30); // of all x
-    static constexpr int kBelowAll = -(1 << 24);  // quarters: twice as far down as RowReference::none()
     static_assert(-kReach < fixed::kDeepest, "where P is 0");
     static_assert((int64_t{kReach} << fixed::kMostBits) < 1 << 30, "no x is below -2^30");
 };
