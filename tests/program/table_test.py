@@ -83,9 +83,10 @@ class TableTest(unittest.TestCase):
         if complaints:
             self.fail("\n".join(["", *complaints]))
 
-    def assert_outputs(self, *command):
+    def assert_outputs(self, *command, takes=lambda case, contract: True):
         self.assert_none(in_parallel(wrong_output, [(case, contract.name, command) for case in chosen_cases()
-                                                    for contract in CONTRACTS if contract.revision_for(case)]))
+                                                    for contract in CONTRACTS
+                                                    if contract.revision_for(case) and takes(case, contract)]))
 
     def test_generate(self):
         self.assert_none(in_parallel(wrong_input, [(case,) for case in chosen_cases()]))
@@ -96,11 +97,27 @@ class TableTest(unittest.TestCase):
     def test_hw4_on_the_cpu(self):
         self.assert_outputs("hw4", "--device", "cpu")
 
-    def test_hw4_on_the_gpu(self):
+    def need_gpu(self):
         done = run("hw4", "--device", "gpu", generated(1, 2, 2), "/dev/null")
         if done.returncode == NO_GPU:
             self.skipTest(done.stderr.splitlines()[-1])
-        self.assert_outputs("hw4", "--device", "gpu")
+
+    def test_hw4_on_the_gpu(self):
+        self.need_gpu()
+        self.assert_outputs("hw4", "--device", "gpu", takes=lambda case, contract: case.mask == "none")
+
+    def test_hw4_on_the_gpu_under_the_mask(self):
+        self.need_gpu()
+        smallest = generated_by("--shape", "1,1,1", "--causal")
+        lacking = {}  # what hw4 says, by contract
+        for contract in CONTRACTS:
+            said = run("hw4", "--device", "gpu", "--contract", contract.name, smallest, "/dev/null").stderr
+            if "lacks the mask" in said:
+                lacking[contract.name] = said.strip()
+        self.assert_outputs("hw4", "--device", "gpu",
+                            takes=lambda case, contract: case.mask != "none" and contract.name not in lacking)
+        if lacking:
+            self.skipTest("; ".join(lacking.values()))
 
 
 class RowsTest(unittest.TestCase):
