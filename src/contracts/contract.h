@@ -25,6 +25,7 @@ struct UnitOperands {
     RowStatistics* statistics = nullptr; // [queries]; null: nobody asks for them
 
     int64_t visible(int64_t query) const { return visible_keys(mask, queries, keys, query); }
+    RowStatistics* statistics_of(int64_t query) const { return statistics == nullptr ? nullptr : statistics + query; }
 };
 
 // An operation under a contract.

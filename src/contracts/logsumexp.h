@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cmath>
+#include <initializer_list>
 
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/row_statistics.h"

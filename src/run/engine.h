@@ -88,9 +88,9 @@ struct RowsOut {
     int slot;
     int64_t first_row; // of the slot
     int64_t rows;
-    float* staging;                      // room for them
-    int writer;                          // who asks
-    RowStatistics* statistics = nullptr; // room for theirs, where the engine was asked for them
+    float* staging;            // room for them
+    int writer;                // who asks
+    RowStatistics* statistics; // room for theirs, where the engine was asked for them; else null
 };
 
 // Has slots, each with room for what a chunk of batches takes and gives. copy_in() and compute() are called by one

@@ -159,6 +159,13 @@ class StepTest(FaultTest):
         self.assertEqual(self.calls("fsync", "rename"), [("fsync", "case.out TEMPORARY"),
                                                          ("rename", "case.out TEMPORARY"), ("fsync", self.dir.name)])
 
+    def test_both_outputs_are_complete_before_either_gets_its_name(self):
+        done = self.faulty(self.case, "--sync", "--lse", self.dir / "case.lse", FAULT_LOG=self.log)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual([" ".join(step) for step in self.calls("fsync", "close", "rename") if "TEMPORARY" in step[1]],
+                         ["fsync case.out TEMPORARY", "close case.out TEMPORARY", "fsync case.lse TEMPORARY",
+                          "close case.lse TEMPORARY", "rename case.lse TEMPORARY", "rename case.out TEMPORARY"])
+
     def test_interrupted_reservation_is_made_again(self):
         done = self.faulty(self.case, FAULT_LOG=self.log, FAULT_CALL="fallocate", FAULT_AT=1, FAULT_HOW=errno.EINTR)
         self.assertEqual(done.returncode, OK, done.stderr)

@@ -70,6 +70,15 @@ void fold_segment(Row& row, Scale scale) {
     std::fill(row.o.begin(), row.o.end(), 0.0f);
 }
 
+// Its output, and its statistics where they are asked for.
+void store_row(const Row& row, float* out, RowStatistics* statistics) {
+    const float l = close_lanes(row.lanes);
+    const float inv = l > 0 ? 1.0f / l : 0.0f;
+    for (const float x : row.total) *out++ = result(x, inv);
+    if (statistics != nullptr)
+        *statistics = l > 0 ? RowStatistics{row.reference.M, row.reference.origin, l} : RowStatistics{};
+}
+
 } // namespace
 
 void f32_forward(const UnitOperands& unit) {
@@ -91,13 +100,8 @@ void f32_forward(const UnitOperands& unit) {
             }
         }
         for (size_t i = 0; i < rows.size(); ++i) {
-            const Row& row = rows[i];
-            const float l = close_lanes(row.lanes);
-            if (unit.statistics != nullptr)
-                unit.statistics[static_cast<size_t>(first_row) + i] =
-                    l > 0 ? RowStatistics{row.reference.M, row.reference.origin, l} : RowStatistics{};
-            const float inv = l > 0 ? 1.0f / l : 0.0f;
-            for (const float x : row.total) *out++ = result(x, inv);
+            const int64_t query = first_row + static_cast<int64_t>(i);
+            store_row(rows[i], out + query * d, unit.statistics_of(query));
         }
     }
 }

@@ -143,6 +143,14 @@ HW4_FMA_CLONES void attend_tile(Row& row, const Digits& k, const Digits& v, int 
     for (size_t i = 0; i < row.o.size(); ++i) row.o[i] = fused(static_cast<float>(y[i]), o_weight, row.o[i]);
 }
 
+// Its output, and its statistics where they are asked for.
+void store_row(const Row& row, Factors scale, float* out, RowStatistics* statistics) {
+    const float l = sum_of_lanes(row.l);
+    const float inverse = l > 0 ? 1.0f / l : 0.0f;
+    for (const float o : row.o) *out++ = fixed_result(o, row.h, inverse, scale);
+    if (statistics != nullptr) *statistics = l > 0 ? RowStatistics{row.reference, 0, l} : RowStatistics{};
+}
+
 } // namespace
 
 void fixed_forward(const UnitOperands& unit) {
@@ -167,13 +175,8 @@ void fixed_forward(const UnitOperands& unit) {
             }
         }
         for (size_t i = 0; i < rows.size(); ++i) {
-            const Row& row = rows[i];
-            const float l = sum_of_lanes(row.l);
-            if (unit.statistics != nullptr)
-                unit.statistics[static_cast<size_t>(first_row) + i] =
-                    l > 0 ? RowStatistics{row.reference, 0, l} : RowStatistics{};
-            const float inverse = l > 0 ? 1.0f / l : 0.0f;
-            for (const float o : row.o) *out++ = fixed_result(o, row.h, inverse, result_scale);
+            const int64_t query = first_row + static_cast<int64_t>(i);
+            store_row(rows[i], result_scale, out + query * d, unit.statistics_of(query));
         }
     }
 }
