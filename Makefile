@@ -66,6 +66,7 @@ HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread
 FILE_FLAGS :=
 DEVICE_CODE :=
+NOTE_INCLUDES = -MMD -MP
 GENCODE_WGMMA :=
 GENCODE_F32 :=
 GENCODE_TILES :=
@@ -128,7 +129,8 @@ GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)cod
 COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=size)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(EXACT) $(HARDEN) -Wall -Wextra -Wshadow -Werror)
-HW4_NVCCFLAGS := -std=c++17 -O3 -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
+HOST_LEVEL := -O3
+HW4_NVCCFLAGS = -std=c++17 $(HOST_LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
     -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' -DHW4_PTX_ARCH=$(PTX_ARCH) $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
@@ -165,8 +167,8 @@ objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
 GPU_OBJECTS := $(call objects,$(GPU_SOURCES))
 DEVICE_CODE := $(GENCODE)
-COMPILE_CU := $(NVCC) $(HW4_NVCCFLAGS)
-LINK_CU := $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
+COMPILE_CU = $(NVCC) $(HW4_NVCCFLAGS)
+LINK_CU = $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
 else
 GPU_OBJECTS := $(call objects,src/gpu/absent.cpp)
 COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
@@ -236,7 +238,13 @@ ifeq ($(CUDA),yes)
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # Host code alone: no compiling for a GPU, of which nothing would come. GoogleTest's macros have an else of their own.
+# What it includes the host compiler writes down; nvcc would have it preprocess the file for that once more.
 $(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else
+$(call objects,$(HOST_CU)): private NOTE_INCLUDES = -Xcompiler -MMD,-MP,-MF,$(@:.o=.d)
+# As the unit tests; where nvcc passes the file on as it is, with the same compiled header.
+$(call objects,$(GPU_TESTS)): private HOST_LEVEL := -O1
+$(call objects,$(filter $(HOST_CU),$(GPU_TESTS))): $(GTEST_HEADER).gch
+$(call objects,$(filter $(HOST_CU),$(GPU_TESTS))): private DEVICE_CODE += -Xcompiler -include,$(GTEST_HEADER)
 endif
 
 ifneq ($(COVERAGE),)
@@ -247,12 +255,12 @@ endif
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(COMPILE_CPP) $(FILE_FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(COMPILE_CPP) $(FILE_FLAGS) $(NOTE_INCLUDES) -c $< -o $@
 
 $(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
 	$(call say,$(if $(filter yes,$(CUDA)),NVCC,CXX),$<)
-	$(Q)$(COMPILE_CU) $(DEVICE_CODE) -MMD -MP -c $< -o $@
+	$(Q)$(COMPILE_CU) $(DEVICE_CODE) $(NOTE_INCLUDES) -c $< -o $@
 
 # Each file changes when its command does: another compiler, other flags, other architectures.
 quoted = '$(subst ','\'',$(1))'
