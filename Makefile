@@ -149,6 +149,7 @@ GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
 TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) # what the timers of profile/ link
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
+UNIT_SUPPORT := tests/support/main.cpp tests/support/every_float.cpp
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
@@ -294,7 +295,7 @@ tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels t
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
 # Without the GPU engine in any build.
-$(BUILD)/unit_tests: $(call objects,tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) src/gpu/absent.cpp) $(TEST_OBJECTS)
+$(BUILD)/unit_tests: $(call objects,$(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) src/gpu/absent.cpp) $(TEST_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -511,6 +512,6 @@ help:
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp tests/support/main.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) \
+    judge/compare.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) \
     $(wildcard profile/*.cu) \
     $(wildcard report/reference/*.cu) src/gpu/absent.cpp))
