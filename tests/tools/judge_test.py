@@ -26,6 +26,7 @@ ROOT = str(Path(__file__).resolve().parents[2])
 sys.path.insert(0, os.path.join(ROOT, "judge"))
 
 import session  # noqa: E402 (the path to it is set above)
+from program_module import program_as_module, run_forked  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("HW4_BIN") or ROOT)
 JUDGE = os.path.join(ROOT, "judge", "judge")
@@ -49,6 +50,7 @@ REVISIONS = {}  # of the contracts that hw4 lists, by name, the default first
 
 def setUpModule():
     global FIXTURES
+    program_as_module(Path(JUDGE))  # imports once what each run would import again
     FIXTURES = tempfile.mkdtemp(prefix="judge_test-")
     unittest.addModuleCleanup(shutil.rmtree, FIXTURES)
     listed = subprocess.run([HW4, "--list-kernels", "--json"], stdout=subprocess.PIPE, check=True).stdout
@@ -177,13 +179,12 @@ class Workplace(unittest.TestCase):
                 "--hw4", self.fake_hw4(hw4), *arguments]
 
     def run_judge(self, *arguments, hw4="put(GOOD)", **more):
-        done = subprocess.run(self.command(*arguments, hw4=hw4), capture_output=True, text=True, check=False, **more)
+        done = run_forked(self.command(*arguments, hw4=hw4), **more)
         self.assertNotIn("Traceback", done.stderr)
         return done
 
     def run_update(self, *arguments, folder=BIN):
-        done = subprocess.run([sys.executable, UPDATE, "--bin", folder, "--table", self.table, *arguments],
-                              capture_output=True, text=True, check=False)
+        done = run_forked([sys.executable, UPDATE, "--bin", folder, "--table", self.table, *arguments])
         self.assertNotIn("Traceback", done.stderr)
         return done
 
@@ -359,15 +360,19 @@ class JudgeErrors(Workplace):
         """Nor do they break a line, or what is written in place of one that is no UTF-8."""
         name = os.fsdecode(b"\x1b[31m\n\x9b31m\xc2\x9b31m\xe2\x80\xae\xc3\xa9")
         shown = r"\x1b[31m\x0a\x9b31m\xc2\x9b31m\xe2\x80\xae" + "\u00e9"
-        utf8 = {"encoding": "utf-8", "env": {**os.environ, "PYTHONUTF8": "1"}}
         for arguments in ([name], ["--runs", name], ["--nonsense" + name], ["--table", self.path(name)],
                           ["--dir", self.path(name)], ["--hw4", self.path(name)]):
             with self.subTest(arguments=arguments):
-                done = self.run_judge(*arguments, **utf8)
+                done = self.run_judge(*arguments)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(shown, done.stderr.splitlines()[-1])
-        for command in ([UPDATE, name], [UPDATE, "--nonsense" + name], [UPDATE, "--table", name]):
-            done = subprocess.run([sys.executable, *command], capture_output=True, check=False, **utf8)
+        for arguments in ([name], ["--nonsense" + name], ["--table", name]):
+            done = run_forked([sys.executable, UPDATE, *arguments])
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(shown, done.stderr.splitlines()[-1])
+        for program in (JUDGE, UPDATE):  # with the streams that Python itself opens
+            done = subprocess.run([sys.executable, program, name], capture_output=True, encoding="utf-8", check=False,
+                                  env={**os.environ, "PYTHONUTF8": "1"})
             self.assertEqual(done.returncode, 2)
             self.assertIn(shown, done.stderr.splitlines()[-1])
 
@@ -501,8 +506,8 @@ class ListedContracts(Workplace):
             f"GOOD = open({FIXTURES!r} + '/' + NAME + '.out', 'rb').read()\n{body}"))
 
     def judge_listed(self, folder, *arguments, code):
-        command = [sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_forked([sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases,
+                           *arguments])
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
@@ -765,7 +770,7 @@ sys.exit(code)
     def judge_ours(self, body, *arguments, code=0, at_end="", options="--pairs FILE"):
         command = [sys.executable, JUDGE, "--bin", self.our_hw4(body, at_end=at_end, options=options), "--table",
                    self.table, "--dir", self.cases, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        done = run_forked(command)
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertEqual(os.listdir(self.path("cases")), [])
@@ -912,7 +917,7 @@ sys.exit(code)
     def test_the_output_of_the_last_run_is_kept(self):
         folder = self.our_hw4("put(GOOD)")
         command = [sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases]
-        subprocess.run([*command, "--runs", "3", "--keep", "a1"], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(run_forked([*command, "--runs", "3", "--keep", "a1"]).returncode, 0)
         self.assertEqual(sorted(os.listdir(self.cases)), ["a1.in", "a1.out"])
 
     def test_a_process_that_fails_after_its_last_case(self):
@@ -1000,10 +1005,10 @@ class Points(Workplace):
         names = [f"t{number:02}" for number in range(1, 31)]
         self.write_table(*(row(name, crc_in_of("b1"), shape=SHAPES["b1"]) for name in names))
         self.write_expected(*(expected_row(name, crc=CRCS["b1", "f32"]) for name in names))
-        good = read(fixture("b1", ".out"))
-        body = f"NAME = os.path.basename(sys.argv[1])[1:3]\n" \
-               f"open(sys.argv[2], 'wb').write({good!r} if int(NAME) > {failing} else b'')"
-        done = self.run_judge("--hw4", self.program("one_value", body), chosen)
+        body = f"number=${{1%.in}}\n[ ${{number##*/t}} -gt {failing} ] && exec cp {fixture('b1', '.out')} $2\n: > $2\n"
+        program = write(self.path("one_value"), f"#!/bin/sh\n{body}".encode())  # a hundred runs of it
+        os.chmod(program, 0o755)
+        done = self.run_judge("--hw4", program, chosen)
         self.assertEqual(done.returncode, 1 if failing else 0)
         return done.stdout
 
