@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -18,6 +17,7 @@ import provenance  # noqa: E402
 import torch_timing  # noqa: E402
 from case_table import TableError, read_cases  # noqa: E402
 from fake_torch import SGEMM_50, fake_torch  # noqa: E402
+from program_module import run_forked  # noqa: E402
 
 CASES = read_cases(os.path.join(ROOT, "testcases", "cases.tsv"))
 
@@ -172,7 +172,7 @@ class Runs(unittest.TestCase):
                    *(["--contract", contract] if contract else []), *arguments]
         environment = {**os.environ, "PYTHONPATH": self.folder, "PYTHONDONTWRITEBYTECODE": "1",
                        "PATH": self.folder + os.pathsep + os.environ["PATH"]}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = run_forked(command, env=environment)
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         return done

@@ -2,11 +2,12 @@
 """report/bench_seq: what it measures of each case, and whole runs with seq and with fake programs."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+from program_module import run_forked
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
@@ -35,7 +36,7 @@ class BenchSeq(unittest.TestCase):
     def bench(self, *args, exit_code=0, binaries=None):
         command = [sys.executable, ROOT / "report/bench_seq", "--bin", binaries or self.dir, "--json",
                    self.dir / "out.json", *args]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = run_forked(command)
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         return done

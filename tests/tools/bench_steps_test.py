@@ -2,11 +2,12 @@
 """report/bench_steps without a GPU: a fake ladder over hw4 on the CPU."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+from program_module import run_forked
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
@@ -55,7 +56,7 @@ class BenchSteps(unittest.TestCase):
     def bench(self, *args, exit_code=0):
         command = [sys.executable, ROOT / "report/bench_steps", "--bin", self.dir, "--folder", self.dir / "cases",
                    "--json", self.dir / "out.json", "--case", "e03", "--runs", "2", *args]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = run_forked(command)
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         return done

@@ -1,11 +1,12 @@
 """A folder for tests of a program that measures the GPU kernels: a fake time_kernels, a fake PyTorch and others."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+from program_module import run_forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,7 +39,7 @@ class BenchWorkplace(unittest.TestCase):
                        "PATH": f"{self.dir}{os.pathsep}{os.environ['PATH']}"}
         command = [sys.executable, ROOT / "report" / self.PROGRAM, "--time-kernels", self.dir / "time_kernels",
                    "--json", self.dir / "out.json", *self.options(), *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = run_forked(command, env=environment)
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         return done
