@@ -37,6 +37,7 @@ def become(program, arguments, pipes, settings):
         os.environ.clear()
         os.environ.update(settings["env"])
         sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.executable = settings.get("executable", sys.executable)
     sys.argv = [program, *arguments]
     sys.path.insert(0, os.path.dirname(program))
     runpy.run_path(program, run_name="__main__")
@@ -44,8 +45,9 @@ def become(program, arguments, pipes, settings):
 
 def run_forked(command, **settings):
     """What subprocess.run() gives for [sys.executable, program, ...] with its output captured as text; settings: cwd, env,
-    umask. In a copy of this process, with the modules that it has imported: to start Python takes several times as long
-    as what the programs do here. It is started where the start itself, the streams or signals are the point."""
+    umask, executable (what the program starts for Python). In a copy of this process, with the modules that it has
+    imported: to start Python takes several times as long as what the programs do here. It is started where the start
+    itself, the streams or signals are the point."""
     program, *arguments = map(os.fspath, command[1:])
     ends = [os.pipe(), os.pipe()]
     running = multiprocessing.get_context("fork").Process(target=become, args=(
