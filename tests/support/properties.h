@@ -132,6 +132,9 @@ TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
         const size_t d = test.dim();
         for (size_t i = 0; i < out.size(); ++i) {
             const size_t b = i / (n * d);
+            const size_t first = b * n * d + i % d; // of the column
+            ASSERT_EQ(bits_of(out[i]), bits_of(out[first])) << place(test) << ": rows differ, " << i;
+            if (i != first) continue;
             double sum = 0;
             double size = 0;
             for (size_t j = 0; j < n; ++j) {
@@ -144,7 +147,6 @@ TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
                 in_floats() ? size / count * (67 + count / 64) * 0x1p-24
                             : fixed_rounding_of_values(largest_magnitude(test.matrix(b, kV), n * d), problem.queries);
             ASSERT_NEAR(out[i], sum / count, rounding) << place(test) << ", " << i;
-            ASSERT_EQ(bits_of(out[i]), bits_of(out[b * n * d + i % d])) << place(test) << ": rows differ, " << i;
         }
         // Nor does it matter which of the two is zero.
         Matrices other(problem, CaseKind::uniform);
