@@ -156,7 +156,7 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/forward/*.cu) profile/row_tilings.cu tests/gpu/exact_kernels_test.cu
+F32_SOURCES := $(wildcard src/gpu/f32/forward/*.cu) profile/row_tilings.cu tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
@@ -310,8 +310,8 @@ $(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJ
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) profile/row_tilings.cu) $(GPU_OBJECTS) \
-    $(TEST_OBJECTS)
+$(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) tests/support/large_tiles.cu profile/row_tilings.cu) \
+    $(GPU_OBJECTS) $(TEST_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -513,5 +513,4 @@ help:
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
     judge/compare.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) \
-    $(wildcard profile/*.cu) \
-    $(wildcard report/reference/*.cu) src/gpu/absent.cpp))
+    tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) src/gpu/absent.cpp))

@@ -9,33 +9,16 @@
 #include <random>
 #include <utility>
 
-#include "src/gpu/f32/forward/tile_launch.cuh"
 #include "src/gpu/kernels.h"
 #include "tests/support/attend.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/large_tiles.h"
 #include "tests/support/mixed_rows.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/stray_cases.h"
 
 namespace hw4::gpu {
 namespace {
-
-// Beyond 32 columns the kernels with register tiles take large ones when there is enough for every multiprocessor to
-// do and the card has the shared memory, otherwise small ones.
-template <class Large, class Small>
-bool takes_large_tiles(const Problem& problem, size_t large_bytes, const Device& device) {
-    const ForwardArgs args = forward_args(problem);
-    return !takes_small_tiling(row_blocks<Large>(args), row_blocks<Small>(args), large_bytes, false, device);
-}
-
-bool takes_large_tiles(const Problem& problem, size_t large_bytes, const Device& device) {
-    return problem.dim <= 64 ? takes_large_tiles<Tiling64<true>, SmallTiling64<true>>(problem, large_bytes, device)
-                             : takes_large_tiles<Tiling128<true>, SmallTiling128<true>>(problem, large_bytes, device);
-}
-
-size_t large_tile_bytes(int64_t dim) {
-    return dim <= 64 ? sizeof(TileMemory<Tiling64<true>>) : sizeof(TileMemory<Tiling128<true>>);
-}
 
 // So many batches of one or of two blocks of 128 rows take the multiprocessors one turn with large tiles and two with
 // small ones.
