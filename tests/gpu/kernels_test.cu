@@ -168,6 +168,15 @@ TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     EXPECT_FALSE(takes_small_tiling({400, 2}, {792, 3}, kBytes, true, kH200)); // 3.03 against 6 * 0.54
 }
 
+TEST(SmallTiling, IsTakenUnderAMaskByHowLongRowsAre) {
+    const auto rows = [](int64_t count, int fitting) { return RowBlocks{count, fitting, true, 0.5}; };
+    EXPECT_FALSE(
+        takes_small_tiling(rows(512, 2), rows(1024, 3), 104000, true, kH200));         // 1.94 turns against 3.88 * 0.54
+    EXPECT_FALSE(takes_small_tiling(rows(264, 2), rows(528, 3), 104000, true, kH200)); // 1 against 2 * 0.54
+    EXPECT_TRUE(
+        takes_small_tiling(rows(160, 2), rows(320, 3), 104000, true, kH200)); // 1, the longest, against 1.21 * 0.54
+}
+
 TEST(PlanOf, RefusesMoreRowsThanAGridHas) {
     Problem problem{1, 1 << 25, 1};
     problem.heads = problem.kv_heads = 1 << 6;
