@@ -12,6 +12,7 @@ from .errors import Failed, shown
 from .spread import Spread
 
 LADDER_CASES = ("t28", "t29")
+CONTRACTS = ("hw4", "hw4_fixed")  # by whose name their times are
 WHO_ON_VALUES = ("hw4", "hw4_fixed", "torch")  # in values.json
 # NVIDIA's figure for the dense 8-bit products of an H200's tensor cores, which is theirs at 1830 MHz.
 INTEGER_OPERATIONS = 1979e12
@@ -62,6 +63,36 @@ class OfKind:
 
     def over_first(self, who) -> float:
         return self.seconds[who].mid / self.first[who].mid
+
+
+@dataclasses.dataclass(frozen=True)
+class Masked:
+    """The times on a shape under the causal mask, and of each contract without it in the same run. Seconds."""
+    batches: int
+    tokens: int
+    dim: int
+    causal: dict[str, Spread]  # by who took them
+    full: dict[str, Spread]  # by contract
+
+    @property
+    def name(self) -> str:
+        return f"{self.batches},{self.tokens},{self.dim}"
+
+    @property
+    def flop(self) -> float:
+        """Under the mask."""
+        return flop(self.batches, self.tokens, self.dim) / 2
+
+    def tflops(self, who) -> Spread:
+        return self.causal[who].under(self.flop * 1e-12)
+
+    def gain(self, contract) -> Spread:
+        """What the mask saves: the time without it over that with it."""
+        return self.causal[contract].under(self.full[contract].mid)
+
+    def speed_up(self, contract) -> float:
+        """Over PyTorch."""
+        return self.causal["torch"].mid / self.causal[contract].mid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +152,7 @@ class Measured:
         self.accuracy = self.documents["accuracy.json"]
         self.distributions = self.documents["distributions.json"]
         self.values = self.documents["values.json"]
+        self.causal = self.documents["causal.json"]
         self.cpu = self.documents["cpu.json"]
         self.sequential = self.documents["sequential.json"]
         self.profile = self.documents["profile_ladder.json"]
@@ -231,6 +263,32 @@ class Measured:
             of_dim.append(OfKind(case["kind"], self.values["kinds"][case["kind"]], case["dim"], seconds,
                                  of_dim[0].seconds if of_dim else seconds))
         return dict(sorted(found.items()))
+
+    # ---- The causal mask
+
+    @property
+    def masked(self) -> list[Masked]:
+        found = []
+        for case in self.causal["cases"]:
+            times = {(who, mask): Spread.of(case[who][mask]["seconds"]) for who in CONTRACTS
+                     for mask in ("none", "causal")}
+            causal = {**{who: times[who, "causal"] for who in CONTRACTS}, "torch": Spread.of(case["torch"]["seconds"])}
+            found.append(Masked(case["batches"], case["tokens"], case["dim"], causal,
+                                {who: times[who, "none"] for who in CONTRACTS}))
+        return found
+
+    @property
+    def masked_lengths(self) -> dict[int, list[Masked]]:
+        """By head size, where the length grows at a constant number of rows."""
+        rows = self.masked[0].batches * self.masked[0].tokens
+        found = {}
+        for case in self.masked:
+            if case.batches * case.tokens == rows:
+                found.setdefault(case.dim, []).append(case)
+        return {dim: sorted(cases, key=lambda case: case.tokens) for dim, cases in sorted(found.items())}
+
+    def masked_case(self, name) -> Masked:
+        return _only((case for case in self.masked if case.name == name), f"causal.json: cases: no {name}")
 
     # ---- Profiles
 

@@ -70,6 +70,7 @@ CLOCKS = {"name": text, "driver": text, "sm_clock_mhz": maybe(number), "sm_clock
           "power_limit_w": maybe(number)}
 TIMED_SHAPE = {**SHAPE, "name": text, "hw4": {"kernel": text, "seconds": SAMPLES},
                "torch": each({"seconds": [positive]}), "torch_best": text}
+BY_MASK = {mask: {"kernel": text, "seconds": SAMPLES} for mask in ("none", "causal")}
 LADDER = some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})
 ERRORS = {"largest": number, "largest_of_row": number, "rms": number}
 SGEMM = {"size": whole, "tflops": positive, "begin": {"tflops": number}, "end": {"tflops": number}}
@@ -127,6 +128,9 @@ DOCUMENTS = {
         **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "kinds": each(text),
         "cases": some({**SHAPE, "kind": text, "hw4": {"kernel": text, "seconds": SAMPLES},
                        "hw4_fixed": {"kernel": text, "seconds": SAMPLES}, "torch": {"seconds": SAMPLES}})},
+    "causal.json": {
+        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole,
+        "cases": some({**SHAPE, "hw4": BY_MASK, "hw4_fixed": BY_MASK, "torch": {"seconds": SAMPLES}})},
     "cpu.json": {
         **COMMON,
         "cases": some({"case": text, "flop": positive, "kernel": text, "threads": whole,

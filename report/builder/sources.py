@@ -10,6 +10,7 @@ CONSTANTS = {
     "segment_keys": ("src/contracts/f32/forward.h", r"kSegmentKeys = (\d+);"),
     "score_columns": ("src/contracts/f32/forward.h", r"kScoreColumns = (\d+);"),
     "key_tile": ("src/contracts/f32/forward.h", r"kKeyTile = (\d+);"),
+    "fixed_tile_keys": ("src/contracts/fixed/forward.h", r"kTileKeys = (\d+);"),
     "rows_per_thread": ("src/gpu/f32/forward/register_tile.cuh", r"kRowsPerThread = (\d+);"),
     "lanes_across": ("src/gpu/f32/forward/register_tile.cuh", r"kAcross = (\d+);"),
     "lanes_down": ("src/gpu/f32/forward/register_tile.cuh", r"kDown = (\d+);"),

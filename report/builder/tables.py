@@ -8,12 +8,13 @@ from file_bars import SMALL_CASES, evaluate, evaluate_total
 
 from . import sources
 from .facts.profiles import shared_pipe_pct, waiting
-from .measured import INTEGER_ROOF, revisions_of
+from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
 
 SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "4,16384,128")
+CAUSAL_SHAPES = ("4,16384,64", "4,16384,128", "4,32768,32", "512,1024,64")
 NOT_KNOWN = "n/a"  # never 0
 
 
@@ -182,6 +183,17 @@ def distributions(data):
     return markdown(("values", "d", *first, *second), rows, "lr" + "r" * 2 * len(ERROR_COLUMNS))
 
 
+def causal(data):
+    rows = []
+    for case in map(data.masked_case, CAUSAL_SHAPES):
+        cells = [cell for who in CONTRACTS for cell in (ms(case.full[who].mid), ms(case.causal[who].mid),
+                                                        f"{case.tflops(who).mid:.1f}")]
+        rows.append((case.name.replace(",", ", "), *cells, ms(case.causal["torch"].mid),
+                     f"{case.tflops('torch').mid:.1f}"))
+    return markdown(("B, N, d", "`f32`, full, ms", "causal, ms", "TFLOP/s", "`fixed`, full, ms", "causal, ms",
+                     "TFLOP/s", "PyTorch, causal, ms", "TFLOP/s"), rows, "l" + "r" * 8)
+
+
 def no_help(data):
     """What was tried and did not help, from the kernels' cards."""
     rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.rungs if (words := sources.no_help(kernel))]
@@ -292,5 +304,5 @@ def files_short(data):
 
 
 TABLES = {function.__name__: function for function in (machine, measurements, kernels, results, ladder, fixed_kernels,
-                                                       fixed_ideas, accuracy, distributions, no_help, profile,
-                                                       profile_reasons, files, files_short, start_up)}
+                                                       fixed_ideas, accuracy, distributions, causal, no_help,
+                                                       profile, profile_reasons, files, files_short, start_up)}

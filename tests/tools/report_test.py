@@ -330,6 +330,26 @@ class Facts(Folder):
         with self.assertRaisesRegex(Failed, "values.json: kinds: no low"):
             facts.all_facts(self.measured())
 
+    def test_the_causal_mask(self):
+        found = facts.all_facts(self.measured())["causal"]
+        shape = found["4x16384x64"]
+        self.assertAlmostEqual(shape["hw4"]["gain"], 1 / (0.5 + 64 / 16384), 4)
+        self.assertAlmostEqual(shape["hw4"]["full_ms"], 4 * 4 * 16384 ** 2 * 64 / 48e12 * 1e3, 4)
+        self.assertAlmostEqual(shape["hw4"]["tflops"], 24.0 / (0.5 + 64 / 16384), 3)  # of half the work
+        self.assertAlmostEqual(shape["torch"]["tflops"], 30.0, 3)
+        self.assertAlmostEqual(shape["hw4_fixed"]["speed_up"], 160 / 60 / (0.5 + 64 / 16384), 3)
+        self.assertEqual(found["hw4"]["gain"]["least"]["case"], "128×512×64")
+        self.assertAlmostEqual(found["hw4"]["gain"]["least"]["value"], 1.6, 4)
+        self.assertEqual(found["hw4"]["gain"]["most"]["case"], "4×32768×32")
+        self.assertEqual([[case.tokens for case in cases] for cases in self.measured().masked_lengths.values()],
+                         [[512, 4096, 16384]] * 2)  # not the shapes of another number of rows
+        rows = tables.causal(self.measured()).splitlines()
+        self.assertEqual(rows[2], "| 4, 16384, 64 | 5.73 | 2.89 | 47.6 | 1.72 | 0.866 | 158.8 | 4.58 | 30.0 |")
+        self.assertEqual(len(rows), 2 + 4)
+        self.change("causal.json", lambda d: d["cases"].pop(-1))
+        with self.assertRaisesRegex(Failed, "causal.json: cases: no 512,1024,64"):
+            tables.causal(self.measured())
+
     def test_what_is_said_of_fixed(self):
         self.assertEqual(claims.fixed_below_naive(self.measured()), "all 7 cases")
         self.assertEqual(claims.fixed_over_f32(self.measured()), "from 3.16 times (4×16384×128) to 4.04 times (t28)")
