@@ -34,8 +34,8 @@ inline double log2_of(double x) {
 // `one` is what a weight of 1 counts in l.
 inline float logsumexp(const RowStatistics& row, Scale scale, double one) {
     if (row.l == 0) return -HUGE_VALF;
-    const double reference = row.M + double{scale.c} * row.origin;
-    return static_cast<float>(0x1.62e42fefa39efp-1 * (reference + log2_of(row.l / one)));
+    const double c = scale.c;
+    return static_cast<float>(0x1.62e42fefa39efp-1 * (row.M + c * row.origin + log2_of(row.l / one)));
 }
 
 } // namespace hw4

@@ -97,7 +97,7 @@ TEST_P(StatisticsOf, ARowGiveItsLogsumexp) {
 
 // The three forms that a row's reference has.
 TEST(StatisticsOfF32, AreTheReferenceOfTheRow) {
-    const auto row_of = [](std::vector<float> keys) {
+    const auto statistics_of = [](std::vector<float> keys) {
         const auto count = static_cast<int64_t>(keys.size());
         Problem problem(1, 1, 1);
         problem.keys = count;
@@ -109,11 +109,11 @@ TEST(StatisticsOfF32, AreTheReferenceOfTheRow) {
             .statistics.front();
     };
     const float c = scale_for(1).c;
-    const RowStatistics ordinary = row_of({0, 0, 0});
+    const RowStatistics ordinary = statistics_of({0, 0, 0});
     EXPECT_EQ(std::tie(ordinary.M, ordinary.origin, ordinary.l), std::tuple(0.0f, 0.0f, 3.0f));
-    const RowStatistics high = row_of({100, 100});
+    const RowStatistics high = statistics_of({100, 100});
     EXPECT_EQ(std::tie(high.M, high.origin), std::tuple(std::round(100 * c), 0.0f));
-    const RowStatistics huge = row_of({0x1p100f, 0, 0x1p100f});
+    const RowStatistics huge = statistics_of({0x1p100f, 0, 0x1p100f});
     EXPECT_EQ(std::tie(huge.M, huge.origin, huge.l), std::tuple(0.0f, 0x1p100f, 2.0f));
 }
 
