@@ -18,10 +18,24 @@ inline constexpr Mask kEveryMask[] = {Mask::none, Mask::causal};
 
 constexpr const char* name_of(Mask mask) { return mask == Mask::none ? "none" : "causal"; }
 
-// How many keys a query sees, always the first ones.
+// How many keys a query sees, always the first ones, as a line: query i sees `first + i * more` of them, none where
+// that is below 0.
+struct Sight {
+    int64_t first;
+    int more;
+
+    HW4_INLINE int64_t of(int64_t query) const {
+        const int64_t seen = first + query * more;
+        return seen > 0 ? seen : 0;
+    }
+};
+
+HW4_INLINE Sight sight_of(Mask mask, int64_t queries, int64_t keys) {
+    return mask == Mask::none ? Sight{keys, 0} : Sight{1 + keys - queries, 1};
+}
+
 HW4_INLINE int64_t visible_keys(Mask mask, int64_t queries, int64_t keys, int64_t query) {
-    const int64_t seen = mask == Mask::none ? keys : query + 1 + keys - queries;
-    return seen > 0 ? seen : 0;
+    return sight_of(mask, queries, keys).of(query);
 }
 
 // How many queries see none, always the first ones.

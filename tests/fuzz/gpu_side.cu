@@ -44,7 +44,7 @@ public:
 
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
         const std::vector<Attempt> attempts = attempts_at(test.problem);
-        if (attempts.empty()) return; // a mask that no kernel has
+        if (attempts.empty()) return; // too wide, or an operation that no kernel has
         const auto out_rows = static_cast<size_t>(test.problem.output_rows());
         const size_t in_stride = draw_stride(test.problem.dim, random);
         const size_t out_stride = draw_stride(test.problem.dim, random);
@@ -74,7 +74,7 @@ public:
     }
 
 private:
-    // The table, and drawn_tiles as on cards so small that these problems make a queue of many rows.
+    // The table, and those that divide their work as on cards so small that these problems make a lot of it.
     std::vector<Attempt> attempts_at(const Problem& problem) const {
         std::vector<Attempt> attempts;
         const auto attempt = [&](const std::string& name, const Kernel& kernel, const Device& device) {
@@ -85,7 +85,8 @@ private:
         for (const int multiprocessors : {1, 2, 5}) {
             Device small = card_;
             small.multiprocessors = multiprocessors;
-            attempt("drawn_tiles/" + std::to_string(multiprocessors), *find_kernel("drawn_tiles"), small);
+            for (const char* name : {"drawn_tiles", "wgmma_shares"})
+                attempt(std::string(name) + "/" + std::to_string(multiprocessors), *find_kernel(name), small);
         }
         return attempts;
     }

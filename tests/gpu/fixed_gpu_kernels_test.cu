@@ -104,6 +104,19 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint32(), CaseKind::spread, 8);
 }
 
+// Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys come after it.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequencesUnderTheMask) {
+    const auto under_the_mask = [](Problem problem, int64_t more_keys) {
+        problem.keys += more_keys;
+        problem.mask = Mask::causal;
+        return problem;
+    };
+    expect_reference_bytes(under_the_mask(joint64(), 0), CaseKind::uniform, 8);
+    expect_reference_bytes(under_the_mask(joint64(), -100), CaseKind::spread, 8);
+    expect_reference_bytes(under_the_mask(joint32(), 33), CaseKind::uniform, 8);
+    expect_reference_bytes(under_the_mask(joint32(), 0), CaseKind::spread, 8);
+}
+
 // Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine, or far
 // from others: kernels have code for each.
 AttentionCase all_kinds_of_batches(const Problem& problem) {

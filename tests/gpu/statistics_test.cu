@@ -60,7 +60,7 @@ TEST_P(EachKernelWithStatistics, GivesThoseOfEveryHead) {
 
 // Rows that see no key among them.
 TEST_P(EachKernelWithStatistics, GivesThoseOfRowsUnderTheCausalMask) {
-    for (const int64_t dim : {1, 33, 64, 256})
+    for (const int64_t dim : {1, 32, 33, 64, 100, 128, 256})
         for (const int64_t keys : {130, 70, 200}) {
             Problem problem(2, 130, dim);
             problem.keys = keys;
@@ -87,13 +87,21 @@ TEST_P(EachKernelWithStatistics, GivesThoseOfSomeQueriesAfterOthers) {
 TEST_P(EachKernelWithStatistics, GivesThoseOfAFullCard) {
     const int64_t batches = current_device().multiprocessors / 2 + 1;
     for (const int64_t dim : {32, 64, 128})
-        expect_reference_bytes(reference_case({batches, 520, dim}, CaseKind::uniform, 11, contract()));
+        for (const Mask mask : {Mask::none, Mask::causal})
+            for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+                Problem problem{batches, 520, dim};
+                problem.mask = mask;
+                expect_reference_bytes(reference_case(problem, kind, 11, contract()));
+            }
 }
 
 // For compute-sanitizer (tests/gpu-check).
 TEST_P(EachKernelWithStatistics, SanitizerShapes) {
-    for (const Problem& problem : {Problem{1, 70, 64}, Problem{1, 33, 37}})
-        expect_reference_bytes(reference_case(problem, CaseKind::spread, 11, contract()));
+    for (Problem problem : {Problem{1, 70, 64}, Problem{1, 33, 37}, Problem{1, 40, 128}})
+        for (const Mask mask : {Mask::none, Mask::causal}) {
+            problem.mask = mask;
+            expect_reference_bytes(reference_case(problem, CaseKind::spread, 11, contract()));
+        }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithStatistics, testing::ValuesIn(kernels()),

@@ -54,13 +54,12 @@ class HeaderTest(CliTest):
             done = self.assert_computes(path, device=None, contract=contract)
             self.assertRegex(done.stderr, r"\A(hw4: using the CPU: .*\n)?\Z")
 
-    def test_no_other_device_than_the_one_asked_for(self):
-        done = hw4(made(SHAPES[1]), self.out, device="gpu")
+    def test_no_other_kernel_than_the_one_asked_for(self):
+        done = hw4(made(SHAPES[1]), self.out, "--kernel", "woven_tiles", device="gpu")
         if done.returncode == NO_GPU:
             self.skipTest(done.stderr.splitlines()[-1])
-        if done.returncode == OK:
-            self.skipTest("the GPU has the mask")
-        self.assert_one_message(done.stderr, made(SHAPES[1]), r"lacks the mask causal; --device cpu can")
+        self.assertNotEqual(done.returncode, OK)
+        self.assert_one_message(done.stderr, made(SHAPES[1]), r"kernel woven_tiles lacks the mask causal")
 
     def test_against_the_definition(self):
         """With as many, fewer and more keys than queries."""

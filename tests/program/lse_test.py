@@ -22,8 +22,7 @@ OLD_LSE = b"the logsumexps of an earlier run"
 
 def setUpModule():
     cli_test.setUpModule()
-    for made in (causal_test.made, lse_by_seq):
-        made.cache_clear()
+    lse_by_seq.cache_clear()
 
 
 @functools.lru_cache(maxsize=None)

@@ -5,6 +5,7 @@ import importlib.util
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import threading
@@ -24,7 +25,8 @@ def program_as_module(path):
 
 
 def become(program, arguments, pipes, settings):
-    """The program, in a child of this process."""
+    """The program, in a child of this process and a group of its own, so that all that it starts can be ended with it."""
+    os.setsid()
     for number, pipe in enumerate(pipes, 1):
         os.dup2(pipe, number)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
@@ -45,7 +47,7 @@ def become(program, arguments, pipes, settings):
 
 def run_forked(command, **settings):
     """What subprocess.run() gives for [sys.executable, program, ...] with its output captured as text; settings: cwd, env,
-    umask, executable (what the program starts for Python). In a copy of this process, with the modules that it has
+    umask, executable (what the program starts for Python). Exit handlers do not run. In a copy of this process, with the modules that it has
     imported: to start Python takes several times as long as what the programs do here. It is started where the start
     itself, the streams or signals are the point."""
     program, *arguments = map(os.fspath, command[1:])
@@ -55,7 +57,7 @@ def run_forked(command, **settings):
     running.start()
     for _, written in ends:
         os.close(written)
-    late = threading.Timer(PATIENCE_S, running.kill)
+    late = threading.Timer(PATIENCE_S, lambda: os.killpg(running.pid, signal.SIGKILL))
     late.start()
     out, errors = (open(read, encoding="utf-8") for read, _ in ends)
     with out, errors, concurrent.futures.ThreadPoolExecutor(1) as beside:
@@ -64,4 +66,6 @@ def run_forked(command, **settings):
     running.join()
     late.cancel()
     late.join()
+    if running.exitcode == -signal.SIGKILL:
+        raise subprocess.TimeoutExpired(command, PATIENCE_S)
     return subprocess.CompletedProcess(command, running.exitcode, *done)

@@ -30,18 +30,6 @@ Heads<T> heads_of(const Matrix<T>& matrix, int64_t in_batch) {
             Divisor(static_cast<uint32_t>(in_batch))};
 }
 
-// Which keys the queries see (src/problem/mask.h), as a line: query i the first ones, `first + i * more` of them, none
-// where that is below 0.
-struct Sight {
-    int64_t first;
-    int more; // 0 without a mask, where all see all; 1 with the causal one
-
-    HW4_INLINE int64_t of(int64_t query) const {
-        const int64_t seen = first + query * more;
-        return seen > 0 ? seen : 0;
-    }
-};
-
 // A launch of some query rows is to the kernels one of as many: q, out, sight and statistics begin with the first of
 // them.
 struct ForwardArgs {
@@ -91,8 +79,8 @@ inline ForwardArgs forward_args(const Launch& launch) {
     args.out = heads_of(from_first_query(launch.out[0]), problem.heads);
     args.queries = launch.queries();
     args.keys = problem.keys;
-    args.sight = problem.mask == Mask::none ? Sight{problem.keys, 0}
-                                            : Sight{launch.first_query + 1 + problem.keys - problem.queries, 1};
+    args.sight = sight_of(problem.mask, problem.queries, problem.keys);
+    args.sight.first += launch.first_query * args.sight.more;
     args.statistics = launch.statistics == nullptr ? nullptr : launch.statistics + launch.first_query;
     args.statistics_unit = problem.queries;
     args.units = static_cast<uint32_t>(problem.units());

@@ -9,8 +9,9 @@
 // does, which is not before, if all are as fast. So a job's tiles are done one after the other, and hardly anybody
 // waits: the running sums go from one block to the other through memory. (McNaughton's rule for jobs that may be
 // interrupted.) Under a mask, where jobs differ in length, all of them are in the line, and no share is shorter than
-// the longest job: otherwise that job alone would take longer than all shares. Where there is a block for every job,
-// each has one.
+// the longest job, which would take as long in any case: where that is more than an even share, there are as many
+// blocks as such shares, each longer than the job by less than the job's part for one of them. Where there is a block
+// for every job, each has one.
 //
 // Beside tile_queue.h, which serves the same end, since a block here has to know all its jobs from the start: their
 // keys are fetched, and their queries on the way, long before their turn. The price is that blocks are taken to be

@@ -22,7 +22,7 @@ namespace {
 
 template <class T>
 size_t drawn_bytes(const ForwardArgs& args, const Device& device) {
-    return DrawnPieces<T, false>::Left::bytes(cut_rows_of<T>(args, device)); // as many with a mask
+    return DrawnPieces<T, false>::Left::bytes(cut_rows_of<T>(args, device)); // with a mask too, which cuts none
 }
 
 // A part of the problem may be drawn as small blocks where the whole is as large ones.

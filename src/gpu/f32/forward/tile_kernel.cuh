@@ -102,7 +102,8 @@ __device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT],
     chain<OutputSteps<T>, kRound, Choices::kAhead, false>(o, f, at, end, [&] { copy_rows(kRound); });
 }
 
-// The thread's rows and columns of the result. Under a mask a row that sees no key has zeros.
+// The thread's rows and columns of the result, and their sums where statistics are asked for of this thread. Under a
+// mask a row that sees no key has zeros.
 template <class T, class Lanes, bool kMasked>
 __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread][T::kCT], const RowSums& sums,
                                              const Position& at, int first_row, int first_column, const UnitMatrices& m,
@@ -133,7 +134,7 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
 }
 
 // The references of the team's rows, to whoever asks for them: by its first warp, each lane for the row of its number.
-// Where M is 0 the launch has seen to that.
+// In a block measured by zero they are 0, which the launch has seen to.
 template <class T, bool kMasked>
 __device__ __forceinline__ void tell_references(const RowReferences<T>& references, const Position& at,
                                                 const Piece& piece, const ForwardArgs& args) {

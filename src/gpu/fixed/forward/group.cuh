@@ -106,20 +106,20 @@ struct Group {
                     more};
         };
         const int& least = queries.least_value; // read where it is needed, for a register less
+        // Whole tiles, or all where rows may see some of them in part.
+        const auto attend_near = [&](auto whole_weights) {
+            using Whole = decltype(whole_weights);
+            if constexpr (kMasked)
+                attend_run(tile, end, least, [&] { return PartlySeen<Whole, decltype(sight)>(tile >= whole, sight); });
+            else
+                attend_run(tile, whole, least, [] { return Whole{}; });
+        };
         if (Products::kMaySteady && outlook.spread == Spread::near && outlook.steady) {
             scales.to_factors(outlook.k_exponent);
-            if constexpr (kMasked)
-                attend_run(tile, end, least,
-                           [&] { return PartlySeen<SteadyWeights, decltype(sight)>(tile >= whole, sight); });
-            else
-                attend_run(tile, whole, least, [] { return SteadyWeights{}; });
-            take_scales(queries);
+            attend_near(SteadyWeights{});
+            if (!kMasked) take_scales(queries); // for a tile that is not whole
         } else if (outlook.spread == Spread::near) {
-            if constexpr (kMasked)
-                attend_run(tile, end, least,
-                           [&] { return PartlySeen<NearWeights, decltype(sight)>(tile >= whole, sight); });
-            else
-                attend_run(tile, whole, least, [] { return NearWeights{}; });
+            attend_near(NearWeights{});
         }
         if (outlook.spread != Spread::any)
             attend_run(tile, end, least, [&] { return FarWeights<kMasked>(sight()); });
@@ -135,7 +135,7 @@ struct Group {
             const float l = running.sum_of_lanes(row);
             const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: it sees no key, and its sums are 0
             if (row_in_group(row) >= where.rows) continue;
-            if (args.statistics != nullptr && threadIdx.x % 4 == 0)
+            if (threadIdx.x % 4 == 0)
                 args.tell(where.unit, where.first + row_in_group(row), {running.reference[row].value(), 0.0f, l});
             running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
         }

@@ -5,8 +5,9 @@
 //           (prepare.cu), in the order in which they are needed.
 // Who       A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
 // Memory    Digits of Q, and one tile of K and one of V: 19 KiB at d = 32, 37 at 64, 73 at 128; at 256 K and V take
-//           turns in one buffer, 97. 218 registers at 32, 255 beyond (sm_90): none spilled up to 64, a few words at
-//           128, a kilobyte at 256. Two blocks a multiprocessor, beyond 128 one. Scratch: the digits of K and V.
+//           turns in one buffer, 97. 221 registers at 32, 254 and 255 beyond (sm_90): none spilled up to 64, a few
+//           words at 128, a kilobyte at 256. Two blocks a multiprocessor, beyond 128 one. Scratch: the digits of K and
+//           V. One code for all masks.
 // Overlap   K of the next tile travels from when this one's scores are there, V from when its output is; not at 256.
 // Order     Integers within a tile; from tile to tile the contract's, in the order of the keys.
 // Limits    A warp's products and its weights take turns: only another warp fills the gaps, and both leave little room

@@ -69,6 +69,11 @@ struct TileSight {
 constexpr int32_t kNothing = INT32_MIN;
 constexpr int kBelowAll = -(1 << 24); // quarters
 
+// So far below the largest score P is 0, and the exponent of its float does not wrap.
+constexpr int32_t kReach = 32;
+static_assert(-kReach < fixed::kDeepest, "where P is 0");
+static_assert((int64_t{kReach} << fixed::kMostBits) < 1 << 30, "no x is below -2^30");
+
 __device__ __forceinline__ void hide(int32_t (&x)[kScoresEach], const TileSight& sight) {
 #pragma unroll
     for (int i = 0; i < kScoresEach; ++i)
@@ -181,8 +186,8 @@ private:
     }
 };
 
-// Either of these, of tiles that rows may see in part: one code for all tiles of a row, since the last of each would
-// have to fetch its own.
+// Either of these, of tiles that rows may see in part. One code for these and the whole ones: code of their own, of
+// which every row of tiles needs a little, would be fetched again and again.
 template <class Whole, class SightOf>
 struct PartlySeen : Whole {
     bool in_part; // the same for the whole warp
@@ -198,12 +203,13 @@ struct PartlySeen : Whole {
     }
 
 private:
-    // To where P is 0, 32 below the largest.
+    // To where P is 0.
     __device__ __forceinline__ void lower_hidden(int32_t (&x)[kScoresEach], const RowPair& rows) {
         uint32_t lowered[kRowsEach];
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            lowered[row] = static_cast<uint32_t>(rows.largest[row]) - ((1u << 28) >> (31 - __clz(this->factor[row])));
+            constexpr uint32_t kReachScaled = static_cast<uint32_t>(kReach) << fixed::kMostBits; // by the factor
+            lowered[row] = static_cast<uint32_t>(rows.largest[row]) - (kReachScaled >> (31 - __clz(this->factor[row])));
             if (rows.largest[row] == kNothing) this->below[row] = kBelowAll;
         }
 #pragma unroll
@@ -236,10 +242,7 @@ struct FarWeights : NearWeights {
     }
 
 private:
-    static constexpr int32_t kReach = 32;
     static constexpr int32_t kLeast = -(1 << 30); // of all x
-    static_assert(-kReach < fixed::kDeepest, "where P is 0");
-    static_assert((int64_t{kReach} << fixed::kMostBits) < 1 << 30, "no x is below -2^30");
 };
 
 // Weights of any tile.

@@ -11,7 +11,8 @@
 //           warp of a block has tiles copied.
 // Memory    wgmma_group: 9, 5 or 3 stages at d = 32, 64 or 128: 125, 139 or 173 KiB; 175, 220 or 255 registers.
 //           wgmma_groups: 2, 2 or 3 stages: 34, 64 or 198 KiB a block; 128, 168 or 255 registers, of which a few words
-//           are spilled (sm_90a). Scratch: the digits of K and V.
+//           are spilled (sm_90a). Scratch: the digits of K and V. Under a mask wgmma_groups has kernels of its own
+//           (wgmma_masked.cu), with as many registers and a few more words spilled; wgmma_group has none.
 // Overlap   Copies of tiles, one to four before their turn, with all else; the next rows of Q with the storing of the
 //           last ones'; products of one group with the weights of others.
 // Order     As in mma_groups.

@@ -141,7 +141,7 @@ struct WgmmaProducts {
     __device__ void skip(unsigned tiles) {
         for (; tiles > 0; --tiles) {
             ring.wait();
-            if (T::kMasked && warp == 0) fetcher.refill(ring.turn()); // without a mask it never skips
+            if (T::kMasked && warp == 0) fetcher.refill(ring.turn()); // which without a mask never skips
             ring.release();
             ring.advance();
         }
