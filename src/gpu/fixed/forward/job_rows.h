@@ -15,8 +15,8 @@ HW4_INLINE int64_t jobs_for(int64_t queries, int groups) {
     return (queries + groups * kGroupRows - 1) / (groups * kGroupRows);
 }
 
-// Groups that a unit's jobs have room for and its rows do not fill: of the last job or, under a mask, of the first, which
-// has the fewest tiles.
+// Groups that a unit's jobs have room for and its rows do not fill: of the last job or, under a mask, of the first,
+// which has the fewest tiles.
 HW4_INLINE int64_t missing_groups(int64_t queries, int groups) {
     return jobs_for(queries, groups) * groups - jobs_for(queries, 1);
 }
