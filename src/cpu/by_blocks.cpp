@@ -11,7 +11,8 @@
 namespace hw4::cpu {
 namespace {
 
-constexpr int64_t kManyHeads = 8; // of keys, a thread
+constexpr int64_t kManyHeads = 8;  // of keys, a thread
+constexpr int64_t kManyBlocks = 2; // a thread: the long ones among them fill the threads once
 
 // What is prepared of one head's keys, for one after the other in the same memory.
 size_t prepared_stride(const BlockKernel& blocks, const Problem& problem) {
@@ -72,10 +73,15 @@ private:
         all_prepared_.wait();
     }
 
+    // Head after head or, under a mask, some at a time, so that their long blocks come before their short ones.
     void take_blocks(float* workspace) {
+        const int64_t together = problem_.mask == Mask::none ? 1 : parts(kManyBlocks * launch_.threads, blocks_);
         for (int64_t block = 0; (block = next_block_.fetch_add(1)) < heads_ * blocks_;) {
-            const int64_t head = block / blocks_;
-            attend(head, block % blocks_, room(head), workspace);
+            const int64_t first_head = block / (together * blocks_) * together;
+            const int64_t heads = std::min(together, heads_ - first_head);
+            const int64_t in_turn = block - first_head * blocks_;
+            const int64_t head = first_head + in_turn % heads;
+            attend(head, in_turn / heads, room(head), workspace);
         }
     }
 
@@ -83,12 +89,12 @@ private:
         kernel_.prepare({keys(head), values(head), problem_.keys, problem_.dim, first_tile, end_tile}, prepared);
     }
 
-    // Of the blocks of a head of queries the last come first: under the causal mask they are the most work, and little
-    // is left when the threads end one after the other.
+    // The last rows of all heads of queries come first: under the causal mask they are the most work, and little is
+    // left when the threads end one after the other.
     void attend(int64_t head, int64_t block, const void* prepared, float* workspace) const {
         const int64_t batch = head / problem_.kv_heads;
-        const int64_t query_head = head % problem_.kv_heads * group_ + block / row_blocks_;
-        const int64_t first_row = (row_blocks_ - 1 - block % row_blocks_) * kernel_.block_rows;
+        const int64_t query_head = head % problem_.kv_heads * group_ + block % group_;
+        const int64_t first_row = (row_blocks_ - 1 - block / group_) * kernel_.block_rows;
         const int64_t end_row = std::min(first_row + kernel_.block_rows, problem_.queries);
         const float* const q = launch_.in[0].of(batch, query_head);
         float* const out = launch_.out[0].of(batch, query_head);
