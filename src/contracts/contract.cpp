@@ -54,13 +54,14 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
     const Computed& computed = *contract.find(operation);
     const auto row = static_cast<size_t>(problem.dim);
     const int64_t group = problem.heads / problem.kv_heads;
-    for (int64_t unit = 0; unit < problem.units(); ++unit) {
+    const int64_t together = gives_rows_of_keys(operation) ? group : 1;
+    for (int64_t unit = 0; unit < problem.units(); unit += together) {
         const int64_t batch = unit / problem.heads;
         const int64_t head = unit % problem.heads;
         const auto head_of = [&](const Operand& operand) {
             return operand.rows == Rows::of_queries ? head : head / group;
         };
-        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr};
+        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr, together};
         if (statistics != nullptr) operands.statistics = statistics + unit * problem.queries;
         for (size_t i = 0; i < operation.inputs.size(); ++i)
             operands.in[i] = operand_at(problem, operation.inputs, i, in, row).of(batch, head_of(operation.inputs[i]));

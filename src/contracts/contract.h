@@ -14,7 +14,8 @@ namespace hw4 {
 
 enum class Compared { bytes, bound };
 
-// One unit of an operation, its operands in the operation's order, [rows][dim] each.
+// One unit of an operation, its operands in the operation's order, [rows][dim] each. An operation that gives something
+// for keys has all heads of queries that share them in a unit: what has rows of queries is [group][rows][dim] then.
 struct UnitOperands {
     int64_t queries = 0;
     int64_t keys = 0;
@@ -23,6 +24,7 @@ struct UnitOperands {
     float* out[kMostOutputs] = {};
     Mask mask = Mask::none;
     RowStatistics* statistics = nullptr; // [queries]; null: nobody asks for them
+    int64_t group = 1;                   // heads of queries
 
     int64_t visible(int64_t query) const { return visible_keys(mask, queries, keys, query); }
     RowStatistics* statistics_of(int64_t query) const { return statistics == nullptr ? nullptr : statistics + query; }

@@ -12,6 +12,7 @@ constexpr Domain kNoOverflow = {.most_score = kScoreLimit, .most_sum = kValueLim
 
 constexpr Computed kF32Computes[] = {
     {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = f32_forward, .one = 1},
+    {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = f32_backward},
 };
 constexpr Computed kFixedComputes[] = {
     {.operation = &kForward, .revision = 2, .masks = kEveryMask, .reference = fixed_forward, .one = fixed::kOne},

@@ -45,7 +45,7 @@ inline constexpr Operand kBackwardOut[] = {
 // O = softmax(Q K^T / sqrt(d)) V.
 inline constexpr Operation kForward = {
     .name = "forward", .file_code = 0, .inputs = operands::kForwardIn, .outputs = operands::kForwardOut, .products = 2};
-// The gradients of sum(O * dO). Case files can ask for it; no contract has it yet.
+// The gradients of sum(O * dO).
 inline constexpr Operation kBackward = {.name = "backward",
                                         .file_code = 1,
                                         .inputs = operands::kBackwardIn,
@@ -53,5 +53,12 @@ inline constexpr Operation kBackward = {.name = "backward",
                                         .products = 5};
 
 inline constexpr const Operation* kOperations[] = {&kForward, &kBackward};
+
+// What heads of queries that share keys must be taken together for.
+inline bool gives_rows_of_keys(const Operation& operation) {
+    for (const Operand& output : operation.outputs)
+        if (output.rows == Rows::of_keys) return true;
+    return false;
+}
 
 } // namespace hw4

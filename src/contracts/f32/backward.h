@@ -1,0 +1,94 @@
+// The contract "f32" for backward: the gradients dQ, dK, dV of sum(O * dO), every rounding of them. Forward's header
+// (forward.h) says what scores, weights, references and l are, and which rules its includers keep; this one goes on
+// from there.
+//
+//   dot      of two rows: as a score, chains of 32 columns from +0, their results added in order.
+//   row i    what forward has left of it: its reference, l, and O as written. inv = 1/l, D_i = dot(dO_i, O_i).
+//   pair     of a query i and a key j that it sees:
+//              P  = weight * inv          the weight of dot(q_i, k_j) against the reference that forward ended with
+//              dP = dot(dO_i, v_j)
+//              dS = P * (dP - D_i)        two roundings
+//            No logsumexp: it would need a logarithm that is the same everywhere, and one float of it would put one
+//            error on all of a row (16 to 24 % more, rms). M, origin and l are exact.
+//   sums     dV_j = sum_i P dO_i,  dK_j = sum_i dS q_i,  dQ_i = sum_j dS k_j,  each column for itself. The summed rows
+//            are taken in segments of 64 and groups of 1024, counted from row 0: a segment is one fma chain from +0,
+//            its rows ascending; a group is +0 plus its segments; the total is +0 plus the groups. dK, dV: segments and
+//            groups ascend. dQ: segments and groups DESCEND, the last keys first (and the keys of a segment ascend).
+//            For who computes pairs once, block of keys by block of keys, and hands dQ on, that is the order under a
+//            causal mask in which nobody waits: key block n begins at query block n, and of two neighbours the later
+//            one is always ahead. For everybody else it is free. One chain over 4096 rows would have two to three times
+//            the error. Groups take a fifth of it away at 16384 rows and let the work be split there.
+//   heads    that share keys and values: dK and dV are +0 plus the totals of the heads of queries, ascending.
+//   result   dV = total + 0;  dQ, dK = fma(total, g, +0), g = 1/sqrt(d) as a float. An exact zero is +0; a negative
+//   total
+//            that g makes smaller than any float is -0.
+//   mask     a pair that the mask hides does not exist. It may be carried with P and dS = +0 or -0, chosen: a hidden
+//            score may be far above the reference, where exp2_scaled() leaves the floats. A query that sees no key has
+//            no pairs and dQ = +0; a key that no query sees has dK = dV = +0.
+//
+// What may differ from machine to machine without changing a bit: tiles of whole segments, who does which, P and dS
+// kept or computed again, work split at groups and heads and added afterwards in order, hidden or padded pairs left out
+// or carried: a zero more can only turn a -0 into +0 on the way, and so does the next sum, which begins with +0.
+#pragma once
+
+#include "src/contracts/f32/forward.h"
+#include "src/contracts/row_statistics.h"
+
+namespace hw4 {
+
+constexpr int kSegmentRows = 64; // of one fma chain
+constexpr int kGroupRows = 1024; // whose segments are added up before they join the total
+static_assert(kGroupRows % kSegmentRows == 0);
+
+// The domain, beside forward's (domain.h). Half of it would do: every number below is reached only if all roundings and
+// all magnitudes conspire.
+constexpr double kGradientLimit = 0x1p124;
+
+// 1/sqrt(d). On the host only, as scale_for().
+inline float gradient_scale_for(int64_t d) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(d))); }
+
+HW4_INLINE float dot(const float* a, const float* b, int64_t d) {
+    float sum = 0;
+    for (int64_t first = 0; first < d; first += kScoreColumns) {
+        float chain = 0;
+        for (int64_t t = first; t < d && t < first + kScoreColumns; ++t) chain = fused(a[t], b[t], chain);
+        sum += chain;
+    }
+    return sum;
+}
+
+// The reference that forward ended with.
+HW4_INLINE Reference reference_of(const RowStatistics& row, Scale scale) {
+    const float most = row.origin == 0.0f ? (row.M + kHeadroom) * scale.inv_c : row.origin;
+    return {row.M, row.origin, kRoundToInt - row.M, (row.M + kDeepest) * scale.inv_c, most};
+}
+
+// Of a row that sees no key: 0.
+HW4_INLINE float inverse_of(const RowStatistics& row) { return row.l > 0 ? 1.0f / row.l : 0.0f; }
+
+// ---- A pair
+
+template <class F>
+HW4_INLINE F probability(F weight, F inv) {
+    return weight * inv;
+}
+
+template <class F>
+HW4_INLINE F score_gradient(F P, F dP, F D) {
+    return P * (dP - D);
+}
+
+// ---- The last step
+
+// Of dQ and dK.
+template <class F>
+HW4_INLINE F scaled_gradient(F total, F g) {
+    return fused(total, g, F(0.0f));
+}
+
+template <class F>
+HW4_INLINE F value_gradient(F total) {
+    return total + F(0.0f);
+}
+
+} // namespace hw4
