@@ -1,6 +1,7 @@
 // The contracts, one row each. A change to what a contract's header states changes bytes: the revision goes up, and
 // testcases/expected.tsv is made again.
 #include "src/contracts/contract.h"
+#include "src/contracts/f32/backward.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
 #include "src/contracts/reference.h"
@@ -8,7 +9,7 @@
 namespace hw4 {
 namespace {
 
-constexpr Domain kNoOverflow = {.most_score = kScoreLimit, .most_sum = kValueLimit};
+constexpr Domain kNoOverflow = {.most_score = kScoreLimit, .most_sum = kValueLimit, .most_gradient = kGradientLimit};
 
 constexpr Computed kF32Computes[] = {
     {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = f32_forward, .one = 1},

@@ -90,6 +90,7 @@ char letter_of(Role role) {
     case Role::query: return 'Q';
     case Role::key: return 'K';
     case Role::value: return 'V';
+    case Role::gradient:
     case Role::other: break;
     }
     return kOtherMatrix;

@@ -48,13 +48,17 @@ double sum_of_magnitudes(const float* x, int64_t count) {
 
 } // namespace
 
+void LargestRow::merge(const LargestRow& later) {
+    if (later.sum > sum) *this = later;
+}
+
 void BatchExtremes::merge(const BatchExtremes& later) {
-    if (later.row_sum > row_sum) {
-        row_sum = later.row_sum;
-        row = later.row;
-    }
+    query_row.merge(later.query_row);
     key = std::max(key, later.key);
     value = std::max(value, later.value);
+    query = std::max(query, later.query);
+    gradient = std::max(gradient, later.gradient);
+    gradient_row.merge(later.gradient_row);
 }
 
 DomainCheck::DomainCheck(std::string path, const Problem& problem, const Domain& domain)
@@ -124,24 +128,29 @@ BatchExtremes DomainCheck::extremes_of(int64_t batch, int64_t from, int64_t to, 
 
 void DomainCheck::look_at(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const {
     switch (operand.role) {
-    case Role::query: look_at_queries(operand, stretch, seen); break;
+    case Role::query:
+        seen.query_row = largest_row(operand, stretch);
+        if (has_gradients()) seen.query = largest_magnitude(operand, stretch);
+        break;
     case Role::key: seen.key = std::max(seen.key, largest_magnitude(operand, stretch)); break;
     case Role::value: seen.value = std::max(seen.value, largest_magnitude(operand, stretch)); break;
+    case Role::gradient:
+        seen.gradient_row = largest_row(operand, stretch);
+        seen.gradient = largest_magnitude(operand, stretch);
+        break;
     case Role::other: largest_magnitude(operand, stretch); break;
     }
 }
 
-void DomainCheck::look_at_queries(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const {
-    seen.row = stretch.first;
+LargestRow DomainCheck::largest_row(const Operand& operand, const Stretch& stretch) const {
+    LargestRow largest{0, stretch.first};
     for (int64_t row = stretch.first; row < stretch.end; ++row) {
-        const float* q = stretch.data + (row - stretch.first) * problem_.dim;
-        const double sum = sum_of_magnitudes(q, problem_.dim);
-        if (!(sum <= std::numeric_limits<double>::max())) refuse_non_finite(operand, {stretch.batch, row, row + 1, q});
-        if (sum > seen.row_sum) {
-            seen.row_sum = sum;
-            seen.row = row;
-        }
+        const float* x = stretch.data + (row - stretch.first) * problem_.dim;
+        const double sum = sum_of_magnitudes(x, problem_.dim);
+        if (!(sum <= std::numeric_limits<double>::max())) refuse_non_finite(operand, {stretch.batch, row, row + 1, x});
+        if (sum > largest.sum) largest = {sum, row};
     }
+    return largest;
 }
 
 double DomainCheck::largest_magnitude(const Operand& operand, const Stretch& stretch) const {
@@ -153,22 +162,50 @@ double DomainCheck::largest_magnitude(const Operand& operand, const Stretch& str
 
 // A query's scores are at most sum|q| * max|K|.
 void DomainCheck::judge(int64_t batch, const BatchExtremes& seen) const {
-    if (seen.row_sum * seen.key > domain_.most_score)
-        throw Error(ExitCode::bad_data, in_batch(batch, named(Role::query).name) + ", " +
-                                            row_of(problem_, named(Role::query), seen.row) + ": scores up to " +
-                                            number(seen.row_sum * seen.key) + " (sum|q| * max|K|), need at most " +
+    const double largest_score = seen.query_row.sum * seen.key;
+    if (largest_score > domain_.most_score)
+        throw Error(ExitCode::bad_data, in_row(batch, Role::query, seen.query_row.row) + ": scores up to " +
+                                            number(largest_score) + " (sum|q| * max|K|), need at most " +
                                             number(domain_.most_score));
     const double largest_sum = static_cast<double>(problem_.keys) * seen.value;
     if (largest_sum > domain_.most_sum)
         throw Error(ExitCode::bad_data,
                     in_batch(batch, named(Role::value).name) + (is_plain(problem_) ? ": N" : ": N_k") +
                         " * max|V| = " + number(largest_sum) + ", need at most " + number(domain_.most_sum));
+    if (has_gradients()) judge_gradients(batch, seen);
+}
+
+void DomainCheck::judge_gradients(int64_t batch, const BatchExtremes& seen) const {
+    const int64_t group = problem_.heads / problem_.kv_heads;
+    const auto rows = static_cast<double>(group * problem_.queries);
+    const std::string rows_name = group == 1 ? "N_q" : "N_q * heads / key-value heads";
+    const double reach = seen.gradient_row.sum * seen.value;
+    const auto limit = [&](const std::string& place, const std::string& what, double got) {
+        if (got > domain_.most_gradient)
+            throw Error(ExitCode::bad_data,
+                        place + ": " + what + " = " + number(got) + ", need at most " + number(domain_.most_gradient));
+    };
+    const std::string row = in_row(batch, Role::gradient, seen.gradient_row.row);
+    limit(row, "sum|dO| * max|V|", reach);
+    limit(row, "sum|dO| * max|V| * max|K|", reach * seen.key);
+    limit(row, "sum|dO| * max|V| * " + rows_name + " * max|Q|", reach * rows * seen.query);
+    limit(in_batch(batch, named(Role::gradient).name), rows_name + " * max|dO|", rows * seen.gradient);
+}
+
+bool DomainCheck::has_gradients() const {
+    const List<Operand>& inputs = problem_.operation->inputs;
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [](const Operand& operand) { return operand.role == Role::gradient; });
 }
 
 // The input in that role, of which numbers were seen.
 const Operand& DomainCheck::named(Role role) const {
     const List<Operand>& inputs = problem_.operation->inputs;
     return *std::find_if(inputs.begin(), inputs.end(), [&](const Operand& operand) { return operand.role == role; });
+}
+
+std::string DomainCheck::in_row(int64_t batch, Role role, int64_t row) const {
+    return in_batch(batch, named(role).name) + ", " + row_of(problem_, named(role), row);
 }
 
 std::string DomainCheck::in_batch(int64_t batch, const char* matrix) const {

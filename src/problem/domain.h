@@ -17,14 +17,31 @@ namespace hw4 {
 struct Domain {
     double most_score; // sum|q| * max|K|
     double most_sum;   // N_k * max|V|
+    // Where there are gradients. With N = N_q * heads / key-value heads, the rows that a key's gradients are summed of:
+    // sum|dO| * max|V| * max(1, max|K|, N * max|Q|), and N * max|dO|. The largest sum|dO| * max|V| bounds dP and D. A
+    // row's P add up to 1, so that it bounds dQ times max|K|; one key may have all of every row, so that it bounds dK
+    // times N * max|Q|.
+    double most_gradient = 0;
+};
+
+// The largest sum of magnitudes of a row.
+struct LargestRow {
+    double sum = 0;
+    int64_t row = 0; // the first that has it
+
+    // Of rows that follow.
+    void merge(const LargestRow& later);
 };
 
 // What decides about a batch.
 struct BatchExtremes {
-    double row_sum = 0; // the largest sum|q| of a query
-    int64_t row = 0;    // the first row that has it
-    double key = 0;     // largest magnitudes
+    LargestRow query_row;
+    double key = 0; // largest magnitudes
     double value = 0;
+    // Where there are gradients:
+    double query = 0;
+    double gradient = 0;
+    LargestRow gradient_row;
 
     // Of rows that follow.
     void merge(const BatchExtremes& later);
@@ -71,11 +88,14 @@ private:
     void look_at_batches(int64_t first_row, int64_t rows, const float* data, Findings& findings) const;
     BatchExtremes extremes_of(int64_t batch, int64_t from, int64_t to, const float* data) const;
     void look_at(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const;
-    void look_at_queries(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const;
+    LargestRow largest_row(const Operand& operand, const Stretch& stretch) const;
     double largest_magnitude(const Operand& operand, const Stretch& stretch) const;
     void judge(int64_t batch, const BatchExtremes& seen) const;
+    void judge_gradients(int64_t batch, const BatchExtremes& seen) const;
+    bool has_gradients() const;
     void join(const SeenInPart& part);
     const Operand& named(Role role) const;
+    std::string in_row(int64_t batch, Role role, int64_t row) const;
     std::string in_batch(int64_t batch, const char* matrix) const;
     [[noreturn]] void refuse_non_finite(const Operand& operand, const Stretch& from) const;
 

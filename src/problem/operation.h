@@ -11,7 +11,7 @@ namespace hw4 {
 enum class Rows { of_queries, of_keys };
 
 // What decides whether its numbers are too large (domain.h); they must be finite in any case.
-enum class Role { query, key, value, other };
+enum class Role { query, key, value, gradient, other };
 
 struct Operand {
     const char* name;
@@ -37,7 +37,7 @@ inline constexpr Operand kForwardOut[] = {{"O", Rows::of_queries, Role::other}};
 inline constexpr Operand kBackwardIn[] = {{"Q", Rows::of_queries, Role::query},
                                           {"K", Rows::of_keys, Role::key},
                                           {"V", Rows::of_keys, Role::value},
-                                          {"dO", Rows::of_queries, Role::other}};
+                                          {"dO", Rows::of_queries, Role::gradient}};
 inline constexpr Operand kBackwardOut[] = {
     {"dQ", Rows::of_queries, Role::other}, {"dK", Rows::of_keys, Role::other}, {"dV", Rows::of_keys, Role::other}};
 } // namespace operands

@@ -13,10 +13,13 @@ std::pair<std::string, std::string> sizes_of(const Problem& problem) {
         return {"(B, N, d)",
                 "(" + text(problem.batches) + ", " + text(problem.queries) + ", " + text(problem.dim) + ")"};
     const bool masked = problem.mask != Mask::none;
-    return {std::string("(B, heads, key-value heads, N_q, N_k, d") + (masked ? ", mask)" : ")"),
+    const bool forward = problem.operation == &kForward;
+    return {std::string("(B, heads, key-value heads, N_q, N_k, d") + (masked ? ", mask" : "") +
+                (forward ? ")" : ", operation)"),
             "(" + text(problem.batches) + ", " + text(problem.heads) + ", " + text(problem.kv_heads) + ", " +
                 text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) +
-                (masked ? ", " + std::string(name_of(problem.mask)) : "") + ")"};
+                (masked ? ", " + std::string(name_of(problem.mask)) : "") +
+                (forward ? "" : ", " + std::string(problem.operation->name)) + ")"};
 }
 
 std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const Problem& problem) {

@@ -4,8 +4,8 @@ They are written down as blocks of `name: value` lines in list.txt, separated by
 
     file: src/problem/domain.cpp
     kind: expression
-    old: sum > seen.row_sum
-    new: sum >= seen.row_sum
+    old: sum > largest.sum
+    new: sum >= largest.sum
     lets: the last of several equal rows is named
     killer: unit_tests:DomainCheck.NamesTheFirstOfEqualRows
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/contracts/f32/forward.h"
+#include "src/contracts/f32/backward.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -335,6 +335,82 @@ TEST_P(DomainOfDim, EveryColumnOfARowCountsOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Dims, DomainOfDim, testing::Values(1, 7, 8, 9, 31, 32, 33, 256));
+
+// Two queries and two keys of one column in a batch of heads.
+class DomainOfGradients : public ::testing::Test {
+protected:
+    DomainOfGradients() { problem_.operation = &kBackward; }
+
+    void set_heads(int64_t heads, int64_t kv_heads) {
+        problem_.heads = heads;
+        problem_.kv_heads = kv_heads;
+    }
+    // All of Q, K, V and dO.
+    void fill(float q, float k, float v, float gradient) {
+        data_.clear();
+        for (const auto& [x, heads] :
+             {std::pair{q, problem_.heads}, {k, problem_.kv_heads}, {v, problem_.kv_heads}, {gradient, problem_.heads}})
+            data_.insert(data_.end(), static_cast<size_t>(2 * heads), x);
+    }
+    Failure failure(int64_t rows_at_once = 1 << 20) const {
+        return failure_of([&] {
+            DomainCheck check("a.in", problem_, kF32.domain);
+            for (int64_t row = 0; row < problem_.input_rows(); row += rows_at_once)
+                check.check(row, std::min(rows_at_once, problem_.input_rows() - row), data_.data() + row);
+        });
+    }
+    void expect_the_limit_at(float q, float k, float v, float gradient, const std::string& what) {
+        fill(q, k, v, gradient);
+        EXPECT_EQ(failure(), Failure{}) << what;
+        fill(q, k, v, above(gradient));
+        EXPECT_EQ(failure(), (Failure{ExitCode::bad_data,
+                                      "a.in: batch 0, dO" + what + " = 2.12676505e+37, need at most 2.12676479e+37"}));
+    }
+
+    Problem problem_{1, 2, 1};
+    std::vector<float> data_;
+};
+
+TEST_F(DomainOfGradients, MayReachEveryLimitButNotPassIt) {
+    ASSERT_EQ(kGradientLimit, 0x1p124);
+    expect_the_limit_at(0, 0, 0x1p24f, 0x1p100f, ", row 0: sum|dO| * max|V|");
+    expect_the_limit_at(0, 0x1p30f, 0x1p24f, 0x1p70f, ", row 0: sum|dO| * max|V| * max|K|");
+    expect_the_limit_at(0x1p30f, 0, 0x1p23f, 0x1p70f, ", row 0: sum|dO| * max|V| * N_q * max|Q|");
+    expect_the_limit_at(0, 0, 0, 0x1p123f, ": N_q * max|dO|");
+}
+
+TEST_F(DomainOfGradients, CountsTheRowsOfAllHeadsThatShareKeys) {
+    set_heads(8, 2);
+    expect_the_limit_at(0, 0, 0, 0x1p121f, ": N_q * heads / key-value heads * max|dO|");
+    expect_the_limit_at(0x1p30f, 0, 0x1p21f, 0x1p70f,
+                        ", head 0, row 0: sum|dO| * max|V| * N_q * heads / key-value heads * max|Q|");
+}
+
+TEST_F(DomainOfGradients, AreJoinedFromStretches) {
+    fill(1, 1, 0x1p24f, 1);
+    data_.back() = 0x1p101f;
+    for (const int64_t rows : {1, 2, 3, 5, 8})
+        EXPECT_EQ(failure(rows), (Failure{ExitCode::bad_data, "a.in: batch 0, dO, row 1: sum|dO| * max|V| = "
+                                                              "4.25352959e+37, need at most 2.12676479e+37"}))
+            << rows;
+}
+
+TEST_F(DomainOfGradients, MustBeFinite) {
+    for (const float x : {kNan, kInf, -kInf}) {
+        fill(1, 1, 1, 1);
+        data_.back() = x;
+        EXPECT_EQ(failure().code, ExitCode::bad_data) << x;
+    }
+    EXPECT_EQ(failure().message, "a.in: batch 0, dO, row 1, column 0: -inf, need a finite number");
+}
+
+TEST_F(DomainOfGradients, LeaveForwardsLimitsInPlace) {
+    fill(0x1p63f, 0x1p63f, 0, 0);
+    EXPECT_EQ(failure(), Failure{});
+    fill(0x1p63f, above(0x1p63f), 0, 0);
+    EXPECT_EQ(failure().message, "a.in: batch 0, Q, row 0: scores up to 8.50706019e+37 (sum|q| * max|K|), need at most "
+                                 "8.50705917e+37");
+}
 
 TEST(DomainOfALargeCase, NamesPlacesBeyond32Bits) {
     const Problem problem{6, 1 << 29, 1};

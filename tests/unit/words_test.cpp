@@ -43,6 +43,9 @@ TEST(Words, NameTheSizesThatThereAre) {
     causal.mask = Mask::causal;
     EXPECT_EQ(sizes_of(causal), std::make_pair(std::string("(B, heads, key-value heads, N_q, N_k, d, mask)"),
                                                std::string("(2, 1, 1, 3, 3, 4, causal)")));
+    causal.operation = &kBackward;
+    EXPECT_EQ(sizes_of(causal), std::make_pair(std::string("(B, heads, key-value heads, N_q, N_k, d, mask, operation)"),
+                                               std::string("(2, 1, 1, 3, 3, 4, causal, backward)")));
 }
 
 TEST(Words, ArePlainForTheCoursesCasesAlone) {

@@ -40,8 +40,7 @@ constexpr int kSegmentRows = 64; // of one fma chain
 constexpr int kGroupRows = 1024; // whose segments are added up before they join the total
 static_assert(kGroupRows % kSegmentRows == 0);
 
-// The domain, beside forward's (domain.h). Half of it would do: every number below is reached only if all roundings and
-// all magnitudes conspire.
+// The domain, beside forward's (domain.h): twice that much, the difference dP - D, and the roundings stay finite.
 constexpr double kGradientLimit = 0x1p124;
 
 // 1/sqrt(d). On the host only, as scale_for().
