@@ -1,12 +1,13 @@
-// seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, one thread, plain loops, in the order that
-// the contract's forward.h in src/contracts states. Every other engine of this project must print the bytes that this
-// program prints.
+// seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, or its gradients, one thread, plain loops, in the
+// order that the contract's forward.h and backward.h in src/contracts state. Every other engine of this project must
+// print the bytes that this program prints.
 //
-//     seq [--time] [--contract f32|fixed] [--causal] [--lse FILE] INPUT OUTPUT
+//     seq [--time] [--contract f32|fixed] [--causal] [--backward] [--lse FILE] INPUT OUTPUT
 //
 // "-" is standard input and output.
 //
 // --causal: under the causal mask (src/problem/mask.h), whatever INPUT asks for.
+// --backward: INPUT has Q, K, V, dO of each batch, OUTPUT gets dQ, dK, dV.
 // --lse: the logsumexp of each row of scores too, float32, in the order of the rows (src/contracts/logsumexp.h).
 // --time prints the seconds of the arithmetic alone, without reading, checking and writing: "arithmetic_seconds 1.25".
 #include <getopt.h>
@@ -33,12 +34,14 @@
 
 namespace {
 
-constexpr const char* kUsage =
-    "usage: seq [--time] [--contract f32|fixed] [--causal] [--lse FILE] INPUT OUTPUT, - for standard input or output";
+constexpr const char* kUsage = "usage: seq [--time] [--contract f32|fixed] [--causal] [--backward] [--lse FILE] INPUT "
+                               "OUTPUT, - for standard input "
+                               "or output";
 
 struct Request {
     const hw4::Contract* contract = &hw4::kF32;
     bool causal = false;
+    const hw4::Operation* operation = nullptr; // null: what the header says
     bool print_time = false;
     std::string lse; // file name; empty: none
     std::string input;
@@ -51,6 +54,7 @@ struct Request {
 Request parse(int argc, char** argv) {
     static constexpr option kOptions[] = {{"time", no_argument, nullptr, hw4::kLong + 't'},
                                           {"causal", no_argument, nullptr, hw4::kLong + 'm'},
+                                          {"backward", no_argument, nullptr, hw4::kLong + 'b'},
                                           {"lse", required_argument, nullptr, hw4::kLong + 'l'},
                                           {"contract", required_argument, nullptr, hw4::kLong + 'c'},
                                           {"arith", required_argument, nullptr, hw4::kLong + 'c'},
@@ -62,6 +66,7 @@ Request parse(int argc, char** argv) {
         switch (code) {
         case hw4::kLong + 't': request.print_time = true; break;
         case hw4::kLong + 'm': request.causal = true; break;
+        case hw4::kLong + 'b': request.operation = &hw4::kBackward; break;
         case hw4::kLong + 'l':
             request.lse = optarg;
             if (request.lse.empty()) usage_error("--lse '': need a name");
@@ -75,6 +80,9 @@ Request parse(int argc, char** argv) {
         default: usage_error("option '" + hw4::refused_option(argv) + "' is not known, or takes no value");
         }
     }
+    if (request.operation != nullptr && request.contract->find(*request.operation) == nullptr)
+        usage_error("--" + std::string(request.operation->name) + ": the contract " + request.contract->name +
+                    " lacks it");
     const int names = argc - optind;
     if (names != 2)
         usage_error("need INPUT and OUTPUT, got " + std::to_string(names) + (names == 1 ? " name" : " names"));
@@ -96,7 +104,7 @@ void refuse_lse(const Request& request, const hw4::CaseReader& input) {
 void run(const Request& request) {
     using Clock = std::chrono::steady_clock;
     hw4::InterruptGuard interrupts;
-    hw4::CaseReader reader(request.input);
+    hw4::CaseReader reader(request.input, request.operation);
     if (request.causal) reader.set_mask(hw4::Mask::causal);
     const std::string why_not = hw4::why_not(*request.contract, reader.problem());
     if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, reader.path() + ": " + why_not);

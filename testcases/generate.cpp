@@ -43,7 +43,8 @@ constexpr const char* kUsage = "usage: generate NAME FILE\n"
                                "  --shape B,N,d   batches, tokens, features\n"
                                "  --heads H[,K]   heads of Q, and of K and V where those are fewer, which divide H\n"
                                "  --keys N        keys, where they are not as many as the queries\n"
-                               "  --causal, --backward   what the file asks for; hw4 may not have it yet\n"
+                               "  --causal        what the file asks for\n"
+                               "  --backward      likewise, and dO; in version 1 the same file without asking\n"
                                "  --long          a header of version 2 even where version 1 would do\n"
                                "  --seed S        a whole number, default 1\n"
                                "  --kind KIND     distribution of the values, default uniform; --list names them.\n"
@@ -156,6 +157,7 @@ std::vector<std::vector<std::string>> table_rows() {
 struct Request {
     CaseRecipe recipe;
     bool long_header = false;
+    bool silent = false; // about its operation: version 1
 };
 
 CaseRecipe recipe_of(const std::string& name) {
@@ -192,7 +194,8 @@ void write_case(const Request& request, const std::string& path) {
     InterruptGuard interrupts;
     OutputFile file(path, interrupts);
     remark_leftovers("generate", file);
-    const Bytes header = header_of(recipe.problem, request.long_header);
+    const Bytes header =
+        request.silent ? short_header_of(recipe.problem) : header_of(recipe.problem, request.long_header);
     file.write(header.data(), header.size());
     const size_t total = static_cast<size_t>(recipe.problem.batches) * recipe.problem.batch_input_floats();
     std::vector<float> block(std::min(kBlockFloats, total));
@@ -213,12 +216,12 @@ struct Arguments {
     bool varied = false;      // --seed or --kind
     bool long_header = false; // something that version 1 cannot say, or --long
     bool causal = false;
-    bool backward = false;
+    bool backward = false; // in version 1 too, which does not say so
 };
 
 Request request_of(const Arguments& arguments, const std::string& name) {
     if (arguments.shape.empty()) return {recipe_of(name)};
-    Request request{arguments.recipe, arguments.long_header};
+    Request request{arguments.recipe, arguments.long_header, arguments.backward && !arguments.long_header};
     Problem& problem = request.recipe.problem;
     problem = parse_shape(split(arguments.shape, ','), arguments.shape);
     if (!arguments.heads.empty()) parse_heads(arguments.heads, problem);
@@ -270,7 +273,7 @@ int run(int argc, char** argv) {
             arguments.long_header = true;
             break;
         case kLong + 'c': arguments.causal = arguments.long_header = true; break;
-        case kLong + 'b': arguments.backward = arguments.long_header = true; break;
+        case kLong + 'b': arguments.backward = true; break;
         case kLong + '2': arguments.long_header = true; break;
         case kLong + 'l': list(); return 0;
         case 'h':
@@ -281,7 +284,8 @@ int run(int argc, char** argv) {
     const int names = argc - optind;
     const bool shaped = !arguments.shape.empty();
     if (!shaped && arguments.varied) usage_error("--seed and --kind go with --shape");
-    if (!shaped && arguments.long_header) usage_error("--heads, --keys and the like go with --shape");
+    if (!shaped && (arguments.long_header || arguments.backward))
+        usage_error("--heads, --keys and the like go with --shape");
     if (names != (shaped ? 1 : 2)) usage_error(shaped ? "need one FILE" : "need NAME and FILE");
     write_case(request_of(arguments, argv[optind]), argv[argc - 1]);
     return 0;

@@ -115,13 +115,25 @@ Bytes read_up_to(ByteSource& source, size_t size) {
     return bytes;
 }
 
+CaseHeader for_operation(CaseHeader header, const Operation& operation) {
+    header.problem.operation = &operation;
+    return header;
+}
+
+// The operation for which a file of version 1 has the right size, if there is one.
+const Operation* operation_of_size(const CaseHeader& header, int64_t bytes) {
+    for (const Operation* operation : kOperations)
+        if (file_bytes(for_operation(header, *operation)) == static_cast<Wide>(bytes)) return operation;
+    return nullptr;
+}
+
 // Whether header and size agree. Then the file is a plain case: B may begin with the bytes that mark a gzip file, or
 // one of another format.
 bool is_whole_case(const Bytes& start, StoredSize stored) {
     if (!stored.known || start.size() != kShortHeaderBytes) return false;
     if (header_bytes(start) != kShortHeaderBytes) return true; // nothing else begins so
     try {
-        return file_bytes(parse_header("", start)) == static_cast<Wide>(stored.bytes);
+        return operation_of_size(parse_header("", start), stored.bytes) != nullptr;
     } catch (const Error&) {
         return false;
     }
@@ -139,11 +151,29 @@ void refuse_no_header(const std::string& path, const Bytes& start) {
                            (needed == kShortHeaderBytes ? " bytes (int32 B, N, d)" : " bytes (16 int32, version 2)"));
 }
 
+// What an option says of the operation.
+void take_asked(const std::string& path, CaseHeader& header, const Operation* asked) {
+    if (asked == nullptr || header.problem.operation == asked) return;
+    if (header.bytes != kShortHeaderBytes)
+        throw Error(ExitCode::usage, path + ": asks for " + header.problem.operation->name + ", --" + asked->name +
+                                         " for another operation");
+    header = for_operation(header, *asked);
+}
+
+// A file of version 1 does not say what it is for, but its size does.
+void refuse_other_operation(const std::string& path, const CaseHeader& header, StoredSize stored) {
+    if (header.bytes != kShortHeaderBytes) return;
+    const Operation* const meant = operation_of_size(header, stored.bytes);
+    if (meant == &kForward) bad_data(path, "has Q, K, V of each batch, --backward needs Q, K, V, dO");
+    if (meant == &kBackward) bad_data(path, "has four matrices a batch: meant for --backward?");
+}
+
 void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHeader& h, StoredSize stored, bool gzip) {
     const Wide expected = file_bytes(h);
     const auto got = static_cast<Wide>(stored.bytes);
     const std::string needs = "header: " + describe(h) + " needs " + decimal(expected) + " bytes";
-    const CaseHeader other = swapped_header(start);
+    if (stored.known && !gzip && expected != got) refuse_other_operation(path, h, stored);
+    const CaseHeader other = for_operation(swapped_header(start), *h.problem.operation);
     if (stored.known && !gzip && expected != got && other.problem.batches > 0 && file_bytes(other) == got)
         bad_data(path, "is big-endian (its size fits " + describe(other) + "); need little-endian");
     if (expected > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
@@ -164,7 +194,8 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
 
 } // namespace
 
-CaseReader::CaseReader(const std::string& name, const Operations& operations) : path_(shown_input(name)) {
+CaseReader::CaseReader(const std::string& name, const Operation* asked, const Operations& operations)
+    : path_(shown_input(name)) {
     OpenFile file = open_input(name);
     identity_ = identity_of(file.status);
     const StoredSize stored = {S_ISREG(file.status.st_mode), static_cast<int64_t>(stored_bytes(file))};
@@ -183,6 +214,7 @@ CaseReader::CaseReader(const std::string& name, const Operations& operations) : 
     refuse_no_header(path_, start);
     if (!whole_case) refuse_other_formats(path_, start);
     header_ = parse_header(path_, start, operations);
+    take_asked(path_, header_, asked);
     refuse_wrong_size(path_, start, header_, stored, gzip);
     size_checked_ = stored.known;
     size_known_ = stored.known && !gzip;

@@ -14,9 +14,11 @@ namespace hw4 {
 
 class CaseReader {
 public:
-    // Opens the file, standard input where its name is "-", and reads its header. Throws Error (no_input, bad_data,
-    // io_error).
-    explicit CaseReader(const std::string& name, const Operations& operations = kOperations);
+    // Opens the file, standard input where its name is "-", and reads its header. `asked` is the operation that an
+    // option asks for, null where there is none: a file of version 1 is for that one, otherwise for forward. Throws
+    // Error (no_input, bad_data, io_error), and (usage) where a file of version 2 is for another.
+    explicit CaseReader(const std::string& name, const Operation* asked = nullptr,
+                        const Operations& operations = kOperations);
 
     // As messages name it.
     const std::string& path() const { return path_; }

@@ -115,6 +115,8 @@ private:
     const LongHeader h_;
 };
 
+int32_t field(int64_t size) { return static_cast<int32_t>(size); }
+
 template <class Fields>
 Bytes bytes_of(const Fields& fields) {
     Bytes bytes(sizeof fields);
@@ -136,10 +138,12 @@ CaseHeader parse_header(const std::string& path, const Bytes& start, const Opera
     return Version2(path, start).parse(operations);
 }
 
+Bytes short_header_of(const Problem& problem) {
+    return bytes_of(ShortHeader{field(problem.batches), field(problem.queries), field(problem.dim)});
+}
+
 Bytes header_of(const Problem& problem, bool long_form) {
-    const auto field = [](int64_t size) { return static_cast<int32_t>(size); };
-    if (!long_form && is_plain(problem))
-        return bytes_of(ShortHeader{field(problem.batches), field(problem.queries), field(problem.dim)});
+    if (!long_form && is_plain(problem)) return short_header_of(problem);
     return bytes_of(LongHeader{kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1, 0,
                                field(problem.batches), field(problem.heads), field(problem.kv_heads),
                                field(problem.queries), field(problem.keys), field(problem.dim), field(problem.dim)});

@@ -1,7 +1,7 @@
 // What a case file begins with.
 //
-// Version 1, the course's: int32 B, N, d; forward, no mask, one head, as many keys as queries. Then float32 Q, K, V of
-// each batch.
+// Version 1, the course's: int32 B, N, d; no mask, one head, as many keys as queries. Then float32 Q, K, V of each
+// batch: forward; or, for who is told that it is that, Q, K, V, dO: backward. The file does not say which.
 //
 // Version 2 says what it is, in 16 int32: -2 (no B is negative); operation (0 forward, 1 backward); mask (0 none, 1
 // causal); element (0 float32, 1 bf16, 2 fp16); B; heads; key-value heads, which divide the heads; N_q; N_k; d; d_v,
@@ -39,6 +39,9 @@ CaseHeader parse_header(const std::string& path, const Bytes& start, const Opera
 
 // The same backwards, in version 1 where that says it all, unless the long form is asked for.
 Bytes header_of(const Problem& problem, bool long_form = false);
+
+// Version 1, which does not tell the operation, of a problem with one head, as many keys as queries and no mask.
+Bytes short_header_of(const Problem& problem);
 
 // Header and data, however many bytes that would be.
 __extension__ using Wide = unsigned __int128;

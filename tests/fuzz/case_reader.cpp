@@ -87,7 +87,8 @@ struct Outcome {
 };
 
 Bytes header_bytes_of(const Outcome& outcome) {
-    return header_of(outcome.header.problem, outcome.header.bytes == kLongHeaderBytes);
+    const Problem& problem = outcome.header.problem;
+    return outcome.header.bytes == kLongHeaderBytes ? header_of(problem, true) : short_header_of(problem);
 }
 
 // As the pipeline reads: in pieces of whole rows, each examined by itself, what was found joined in their order. A
@@ -119,9 +120,11 @@ void read_pieces(CaseReader& reader, const StagingLimits& limits, bool backwards
     reader.expect_end();
 }
 
-void expect_refusal(const Error& error, const std::string& path) {
+void expect_refusal(const Error& error, const std::string& path, const Operation* asked) {
     const std::string message = error.what();
-    expect(error.code() == ExitCode::bad_data,
+    const bool asked_in_vain =
+        asked != nullptr && message == path + ": asks for forward, --backward for another operation";
+    expect(error.code() == (asked_in_vain ? ExitCode::usage : ExitCode::bad_data),
            "exit code " + std::to_string(static_cast<int>(error.code())) + " for bytes that do not change: " + message);
     expect(message.rfind(path + ": ", 0) == 0, "a message that does not begin with the file: " + message);
     expect(message.size() > path.size() + 2 && message.size() < kLongestMessage, "no message, or a very long one");
@@ -129,16 +132,16 @@ void expect_refusal(const Error& error, const std::string& path) {
            "a message that is not one plain line: " + message);
 }
 
-Outcome outcome_of(const std::string& path, const StagingLimits& limits, bool backwards) {
+Outcome outcome_of(const std::string& path, const Operation* asked, const StagingLimits& limits, bool backwards) {
     Outcome outcome;
     try {
-        CaseReader reader(path);
+        CaseReader reader(path, asked);
         outcome.plain_file = reader.random_access();
         outcome.claimed = reader.problem().input_bytes();
         read_pieces(reader, limits, backwards, outcome);
         outcome.accepted = true;
     } catch (const Error& error) {
-        expect_refusal(error, path);
+        expect_refusal(error, path, asked);
         outcome.message = error.what();
         outcome.header = {};
         outcome.data.clear();
@@ -160,18 +163,15 @@ std::string as_plain_file(const Outcome& outcome) {
     return std::string(header.begin(), header.end()) + outcome.data;
 }
 
-} // namespace
-
-void case_reader(const uint8_t* data, size_t size) {
+void check_reading(const std::string& bytes, const Operation* asked) {
     constexpr StagingLimits kUsual;
-    const std::string bytes(data, data + size);
 
     const FileDescriptor file = file_of(bytes);
-    const Outcome whole = outcome_of(name_of(file.get()), kUsual, false);
+    const Outcome whole = outcome_of(name_of(file.get()), asked, kUsual, false);
     if (whole.bytes_read > kMuch) return;
     const size_t piece = whole.claimed > kMuch ? 4096 : 64; // a few rows, or one
     const StagingLimits small = {3, 2, piece, 3 * piece};
-    const Outcome cut = outcome_of(name_of(file.get()), small, true);
+    const Outcome cut = outcome_of(name_of(file.get()), asked, small, true);
     expect(whole.same_case(cut), "the way a file is cut shows: '" + whole.message + "', '" + cut.message + "'");
     // A gzip stream that breaks off, or a value before it that is refused: small pieces come upon the other first.
     if (whole.plain_file) expect(whole.message == cut.message, whole.message + " or " + cut.message);
@@ -181,7 +181,7 @@ void case_reader(const uint8_t* data, size_t size) {
     // What a gzip file holds is the same case as a plain file.
     if (whole.accepted && !whole.plain_file) {
         const FileDescriptor unpacked = file_of(as_plain_file(whole));
-        expect(outcome_of(name_of(unpacked.get()), kUsual, false).same_case(whole), "gzip and plain differ");
+        expect(outcome_of(name_of(unpacked.get()), asked, kUsual, false).same_case(whole), "gzip and plain differ");
     }
 
     // A plain file may begin like gzip, which shows by its size; a pipe has none.
@@ -189,8 +189,15 @@ void case_reader(const uint8_t* data, size_t size) {
     if (whole.plain_file && marked) return;
     const FileDescriptor pipe = pipe_of(bytes);
     if (!pipe.valid()) return;
-    const Outcome piped = outcome_of(name_of(pipe.get()), small, false);
+    const Outcome piped = outcome_of(name_of(pipe.get()), asked, small, false);
     expect(piped.same_case(whole), "a pipe and a file differ: '" + piped.message + "', '" + whole.message + "'");
+}
+
+} // namespace
+
+void case_reader(const uint8_t* data, size_t size) {
+    const std::string bytes(data, data + size);
+    for (const Operation* asked : {static_cast<const Operation*>(nullptr), &kBackward}) check_reading(bytes, asked);
 }
 
 } // namespace hw4::fuzz

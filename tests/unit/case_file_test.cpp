@@ -152,6 +152,74 @@ TEST_F(CaseFile, GzipIsToldByItsThreeBytes) {
                   bad("header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)"));
 }
 
+// Version 1 does not say what it is for: an option does, and the size has to fit.
+class FourMatrices : public CaseFile {
+protected:
+    static std::string four(int32_t batches) {
+        return counting_case(batches, 3, 4) + std::string(static_cast<size_t>(batches) * 48, '\0');
+    }
+    Failure asked(const Operation* operation, const std::string& bytes) {
+        write_file(path_, bytes);
+        return failure_of([&] { CaseReader(path_, operation); });
+    }
+    Failure bad_file(const std::string& message) const { return {ExitCode::bad_data, path_ + ": " + message}; }
+};
+
+TEST_F(FourMatrices, AreReadWhereBackwardIsAskedFor) {
+    for (const std::string& bytes : {four(2), gzipped(four(2))}) {
+        write_file(path_, bytes);
+        CaseReader reader(path_, &kBackward);
+        EXPECT_EQ(reader.problem().operation, &kBackward);
+        EXPECT_EQ(reader.problem().input_rows(), 2 * 4 * 3);
+        std::vector<float> data(2 * 4 * 12);
+        reader.read_rows(0, 24, data.data());
+        reader.expect_end();
+        EXPECT_TRUE(std::equal(data.begin(), data.begin() + 72, counting(72).begin()));
+    }
+}
+
+TEST_F(FourMatrices, AreToldFromThreeByTheSize) {
+    EXPECT_EQ(asked(nullptr, counting_case(2, 3, 4)), Failure{});
+    EXPECT_EQ(asked(nullptr, four(2)), bad_file("has four matrices a batch: meant for --backward?"));
+    EXPECT_EQ(asked(&kBackward, four(2)), Failure{});
+    EXPECT_EQ(asked(&kBackward, counting_case(2, 3, 4)),
+              bad_file("has Q, K, V of each batch, --backward needs Q, K, V, dO"));
+    EXPECT_EQ(asked(&kBackward, four(2) + "x"), bad_file("expected 396 bytes for B = 2, N = 3, d = 4, got 397"));
+    EXPECT_EQ(asked(&kBackward, four(1).substr(0, 160)),
+              bad_file("expected 204 bytes for B = 1, N = 3, d = 4, got 160: ends in batch 0, dO, row 0"));
+}
+
+TEST_F(FourMatrices, MayBeginLikeGzip) {
+    const std::string bytes = counting_case(0x88b1f, 1, 1) + std::string(4 * 0x88b1f, '\0');
+    EXPECT_EQ(asked(&kBackward, bytes), Failure{});
+    EXPECT_EQ(asked(nullptr, bytes), bad_file("has four matrices a batch: meant for --backward?"));
+}
+
+TEST_F(FourMatrices, OfAPipeAreFoundOutAtTheEnd) {
+    const auto read = [&] {
+        return failure_of([&] {
+            CaseReader reader(path_, &kBackward);
+            std::vector<float> data(4 * 12);
+            reader.read_rows(0, 12, data.data());
+        });
+    };
+    EXPECT_EQ(through_fifo(counting_case(1, 3, 4), read),
+              bad_file("expected 204 bytes, got 156: ends in batch 0, dO, row 0"));
+}
+
+TEST_F(FourMatrices, AreWhatTheLongHeaderSaysAlone) {
+    Problem problem(1, 3, 4);
+    const auto file_of = [](const Problem& p) {
+        const Bytes header = header_of(p, true);
+        return std::string(header.begin(), header.end()) + std::string(p.input_bytes(), '\0');
+    };
+    EXPECT_EQ(asked(&kBackward, file_of(problem)),
+              (Failure{ExitCode::usage, path_ + ": asks for forward, --backward for another operation"}));
+    problem.operation = &kBackward;
+    EXPECT_EQ(asked(&kBackward, file_of(problem)), Failure{});
+    EXPECT_EQ(asked(nullptr, file_of(problem)), Failure{});
+}
+
 TEST_F(CaseFile, RefusesWhatIsNoFile) {
     EXPECT_EQ(failure_of([&] { CaseReader(folder_.path()); }),
               (Failure{ExitCode::no_input, folder_.path() + ": is a directory, need a file"}));

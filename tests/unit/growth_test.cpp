@@ -125,7 +125,7 @@ TEST(NewRows, RunThroughThePipeline) {
     test::write_file(folder / "a.in", std::string(header.begin(), header.end()) + test::bytes_of(in.data(), in.size()));
     const std::vector<cpu::Kernel> table = with_sum();
     for (const int64_t chunk : {1, 2, 5}) {
-        CaseReader input(folder / "a.in", kAllOperations);
+        CaseReader input(folder / "a.in", nullptr, kAllOperations);
         OutputFile output(folder / "a.out", interrupts);
         EngineOptions options;
         options.contract = &kPlain;
