@@ -63,6 +63,7 @@ enum Option : int {
     kCopies,
     kThreads,
     kCausal,
+    kBackwardOption,
     kLse,
     kTime,
     kJson,
@@ -76,6 +77,7 @@ enum Option : int {
 constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContract},
                                {"arith", required_argument, nullptr, kContract},
                                {"causal", no_argument, nullptr, kCausal},
+                               {"backward", no_argument, nullptr, kBackwardOption},
                                {"lse", required_argument, nullptr, kLse},
                                {"device", required_argument, nullptr, kDevice},
                                {"kernel", required_argument, nullptr, kKernel},
@@ -119,6 +121,7 @@ Options parse_options(int argc, char** argv) {
         switch (code) {
         case kContract: options.engine.contract = parse_contract(optarg); break;
         case kCausal: options.causal = true; break;
+        case kBackwardOption: options.operation = &kBackward; break;
         case kLse: options.lse = parse_name("lse", optarg); break;
         case kDevice: options.device = parse_device(optarg); break;
         case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
@@ -144,6 +147,9 @@ Options parse_options(int argc, char** argv) {
     if (options.action == Action::list_kernels && !options.json.empty())
         usage_error("--list-kernels writes to standard output: --json goes last, without a name");
     if (options.action != Action::run) return options;
+    if (options.operation != nullptr && options.engine.contract->find(*options.operation) == nullptr)
+        usage_error("--" + std::string(options.operation->name) + ": the contract " + options.engine.contract->name +
+                    " lacks it");
     options.cases = parse_cases({argv + optind, argv + argc}, options.pairs);
     if (options.many() && !options.lse.empty()) usage_error("--lse '" + options.lse + "' is the file of one case");
     std::vector<std::string> outputs = {options.lse, options.json, options.trace};

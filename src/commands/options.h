@@ -20,7 +20,8 @@ struct Options {
     Action action = Action::run;
     Device device = Device::automatic;
     EngineOptions engine;
-    bool causal = false; // whatever the headers say
+    bool causal = false;                  // whatever the headers say
+    const Operation* operation = nullptr; // asked for; null: what the headers say
     bool time = false;
     bool sync = false;
     bool list_as_json = false;

@@ -73,7 +73,7 @@ void run_one(const Options& options) {
     EngineChoice choice(options);
     if (choice.may_be_gpu()) gpu::ask_for_few_connections();
     InterruptGuard interrupts;
-    CaseReader input(names.input);
+    CaseReader input(names.input, options.operation);
     if (options.causal) input.set_mask(Mask::causal);
     refuse_what_the_contract_lacks(input, *options.engine.contract);
     if (!options.lse.empty()) refuse_rows_without_lse(input, *options.engine.contract);

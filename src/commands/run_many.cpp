@@ -188,7 +188,7 @@ private:
 
     void open(OpenCase& opened) {
         const auto& [input, output] = opened.names;
-        opened.input = std::make_unique<CaseReader>(input);
+        opened.input = std::make_unique<CaseReader>(input, options_.operation);
         if (options_.causal) opened.input->set_mask(Mask::causal);
         refuse_what_the_contract_lacks(*opened.input, *options_.engine.contract);
         refuse_overwriting(*opened.input, output);

@@ -83,8 +83,8 @@ bool same(const Options& a, const Options& b) {
     return a.action == b.action && a.device == b.device && a.engine.contract == b.engine.contract &&
            a.engine.kernel == b.engine.kernel && a.engine.streams == b.engine.streams &&
            a.engine.copies == b.engine.copies && a.engine.threads == b.engine.threads && a.causal == b.causal &&
-           a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json && a.trace == b.trace &&
-           a.pairs == b.pairs && names_of(a) == names_of(b);
+           a.operation == b.operation && a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json &&
+           a.trace == b.trace && a.pairs == b.pairs && names_of(a) == names_of(b);
 }
 
 bool same(const Parsed& a, const Parsed& b) {
@@ -104,6 +104,7 @@ Words written_out(const Options& options) {
     if (!options.trace.empty()) words.push_back("--trace=" + options.trace);
     if (options.engine.threads != 0) words.insert(words.end(), {"--threads", std::to_string(options.engine.threads)});
     if (options.causal) words.emplace_back("--causal");
+    if (options.operation != nullptr) words.push_back("--" + std::string(options.operation->name));
     if (options.time) words.emplace_back("--time");
     if (options.sync) words.emplace_back("--sync");
     if (!options.pairs.empty()) words.push_back("--pairs=" + options.pairs);

@@ -44,6 +44,7 @@ TEST_F(CommandLine, Defaults) {
     EXPECT_EQ(options.engine.copies, Copies::two_d);
     EXPECT_EQ(options.engine.threads, 0);
     EXPECT_FALSE(options.causal);
+    EXPECT_EQ(options.operation, nullptr);
     EXPECT_EQ(options.lse, "");
     EXPECT_FALSE(options.time);
     EXPECT_FALSE(options.sync);
@@ -107,6 +108,14 @@ TEST_F(CommandLine, Contracts) {
         for (const std::string name : {"", "F32", "float", "fixed "})
             EXPECT_EQ(failure({option, name, "in", "out"}), wrong("--contract '" + name + "': need f32 or fixed"));
     }
+}
+
+TEST_F(CommandLine, AnOperationThatTheContractHas) {
+    EXPECT_EQ(parse({"--backward", "in", "out"}).operation, &kBackward);
+    EXPECT_EQ(parse({"--contract=f32", "--backward", "--causal", "in", "out"}).operation, &kBackward);
+    EXPECT_EQ(failure({"--backward", "--contract=fixed", "in", "out"}),
+              wrong("--backward: the contract fixed lacks it"));
+    EXPECT_EQ(failure({"--backward=1", "in", "out"}), wrong("option '--backward=1' takes no value"));
 }
 
 TEST_F(CommandLine, ListsAsJsonOnStandardOutputAlone) {
