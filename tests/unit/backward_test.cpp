@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "src/contracts/f32/backward.h"
 #include "src/problem/matrix.h"
@@ -31,7 +32,7 @@ std::vector<Problem> telling_problems() {
     std::vector<Problem> list;
     for (const Mask mask : kEveryMask)
         for (const Problem& plain :
-             {Problem{1, 1, 1}, Problem{2, 3, 2}, Problem{1, 64, 33}, Problem{1, 130, 64}, Problem{1, 1090, 3},
+             {Problem{1, 1, 1}, Problem{2, 3, 2}, Problem{1, 64, 33}, Problem{1, 130, 64}, Problem{1, 1090, 2},
               with_heads({2, 65, 5}, 4, 2, 70), with_heads({1, 80, 8}, 3, 1, 66), with_heads({1, 3, 4}, 2, 2, 200)})
             list.push_back(backward_of(plain, mask));
     return list;
@@ -155,6 +156,269 @@ TEST(Backward, IsWithinRoundingOfTheGradients) {
             EXPECT_LT(largest_error(problem, computed(problem, in), exact_gradients(problem, in)), 2e-6)
                 << sizes_of(problem).second << " " << spelling_of(values);
         }
+}
+
+// Sum of O * dO over a head, in double.
+Exact value_of(const Problem& problem, const HeadOf<Exact>& head) {
+    Exact sum = 0;
+    for (int64_t i = 0; i < problem.queries; ++i) {
+        const std::vector<Exact> p = exact_row(problem, head, i);
+        for (size_t j = 0; j < p.size(); ++j)
+            sum += p[j] *
+                   exact_dot(head.dout + i * problem.dim, head.v + static_cast<int64_t>(j) * problem.dim, problem.dim);
+    }
+    return sum;
+}
+
+Exact value_of(const Problem& problem, const std::vector<Exact>& in) {
+    std::vector<Exact> unused(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
+    Exact sum = 0;
+    for_each_head(problem, in, unused,
+                  [&](const HeadOf<Exact>& head, int64_t, int64_t) { sum += value_of(problem, head); });
+    return sum;
+}
+
+// Q, K and V stand before dO, in the order of dQ, dK and dV.
+TEST(Backward, IsTheSlopeOfForward) {
+    for (const Mask mask : kEveryMask) {
+        const Problem problem = backward_of(with_heads({1, 7, 3}, 2, 1, 5), mask);
+        const std::vector<float> in = values_of(problem);
+        const std::vector<float> got = computed(problem, in);
+        for (size_t i = 0; i < got.size(); ++i) {
+            constexpr Exact kStep = 1e-5;
+            std::vector<Exact> moved(in.begin(), in.end());
+            moved[i] += kStep;
+            const Exact above = value_of(problem, moved);
+            moved[i] -= 2 * kStep;
+            EXPECT_NEAR(got[i], (above - value_of(problem, moved)) / (2 * kStep), 2e-5) << i;
+        }
+    }
+}
+
+// ---- The order of every sum
+
+float chained(const float* a, const float* b, int64_t d) {
+    float sum = 0;
+    for (int64_t first = 0; first < d; first += 32) {
+        float chain = 0;
+        for (int64_t t = first; t < std::min(first + 32, d); ++t) chain = std::fmaf(a[t], b[t], chain);
+        sum += chain;
+    }
+    return sum;
+}
+
+struct Factors {
+    float a;
+    float b;
+};
+
+// Rows 0 to count - 1, term(row) giving the factors of a product.
+template <class Term>
+float in_order(int64_t count, bool descending, Term term) {
+    const auto segment_sum = [&](int64_t first) {
+        float chain = 0;
+        for (int64_t row = first; row < std::min(first + 64, count); ++row) {
+            const auto [a, b] = term(row);
+            chain = std::fmaf(a, b, chain);
+        }
+        return chain;
+    };
+    const auto place = [&](int64_t number, int64_t of) { return descending ? of - 1 - number : number; };
+    const int64_t groups = (count + 1023) / 1024;
+    float total = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+        const int64_t first = 1024 * place(g, groups);
+        const int64_t segments = (std::min<int64_t>(1024, count - first) + 63) / 64;
+        float group = 0;
+        for (int64_t s = 0; s < segments; ++s) group += segment_sum(first + 64 * place(s, segments));
+        total += group;
+    }
+    return total;
+}
+
+// One number after the other, each with all that it needs; pairs that a row does not see are there, with zeros.
+std::vector<float> one_by_one(const Problem& problem, const std::vector<float>& in) {
+    const int64_t d = problem.dim;
+    const int64_t n = problem.keys;
+    const Scale scale = scale_for(d);
+    const auto g = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+    std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
+    for_each_head(problem, in, out, [&](const HeadOf<float>& head, int64_t, int64_t h) {
+        const bool is_last = (h + 1) % (problem.heads / problem.kv_heads) == 0; // of those that share keys
+        std::vector<float> o(static_cast<size_t>(problem.queries * d));
+        std::vector<RowStatistics> rows(static_cast<size_t>(problem.queries));
+        const UnitOperands forward{problem.queries, n,           d, {head.q, head.k, head.v}, {o.data()},
+                                   problem.mask,    rows.data(), 1};
+        kF32.find(kForward)->reference(forward);
+        std::vector<float> p(static_cast<size_t>(problem.queries * n));
+        std::vector<float> ds(p);
+        for (int64_t i = 0; i < problem.queries; ++i) {
+            const auto& [M, origin, l] = rows[static_cast<size_t>(i)];
+            const float D = chained(head.dout + i * d, o.data() + i * d, d);
+            for (int64_t j = 0; j < forward.visible(i); ++j) {
+                const float score =
+                    larger(chained(head.q + i * d, head.k + j * d, d) - origin, (M + kDeepest) * scale.inv_c);
+                const auto at = static_cast<size_t>(i * n + j);
+                p[at] = exp2_scaled(score, scale.c, kRoundToInt - M) * (1.0f / l);
+                const float above_mean = chained(head.dout + i * d, head.v + j * d, d) - D;
+                ds[at] = p[at] * above_mean;
+            }
+        }
+        for (int64_t x = 0; x < d; ++x) {
+            const auto over_keys = [&](int64_t i) {
+                return in_order(n, true, [&](int64_t j) {
+                    return Factors{ds[static_cast<size_t>(i * n + j)], head.k[j * d + x]};
+                });
+            };
+            const auto over_queries = [&](const std::vector<float>& pairs, const float* factors, int64_t j) {
+                return in_order(problem.queries, false, [&](int64_t i) {
+                    return Factors{pairs[static_cast<size_t>(i * n + j)], factors[i * d + x]};
+                });
+            };
+            for (int64_t i = 0; i < problem.queries; ++i) head.dq[i * d + x] = std::fmaf(over_keys(i), g, 0.0f);
+            for (int64_t j = 0; j < n; ++j) {
+                float& dk = head.dk[j * d + x];
+                float& dv = head.dv[j * d + x];
+                dk += over_queries(ds, head.q, j);
+                dv += over_queries(p, head.dout, j);
+                if (is_last) dk = std::fmaf(dk, g, 0.0f);
+            }
+        }
+    });
+    return out;
+}
+
+TEST(Backward, AddsEverythingInTheOrderOfTheContract) {
+    for (const Problem& problem : telling_problems())
+        for (const Distribution& values : {Distribution(CaseKind::uniform), Distribution(CaseKind::gtiny)}) {
+            const std::vector<float> in = values_of(problem, values);
+            EXPECT_TRUE(same_bytes(one_by_one(problem, in), computed(problem, in)))
+                << sizes_of(problem).second << " " << spelling_of(values);
+        }
+}
+
+TEST(Backward, MeasuresWeightsAgainstForwardsLastReference) {
+    for (const Distribution& values :
+         {Distribution(CaseKind::stray), Distribution(CaseKind::stray, 1e6), Distribution(CaseKind::huge),
+          Distribution(CaseKind::spread), Distribution(CaseKind::threshold), Distribution(CaseKind::low)})
+        for (const Mask mask : kEveryMask) {
+            const Problem problem = backward_of({2, 150, 8}, mask);
+            const std::vector<float> in = values_of(problem, values);
+            EXPECT_TRUE(same_bytes(one_by_one(problem, in), computed(problem, in))) << spelling_of(values);
+        }
+}
+
+TEST(Backward, KnowsTheReferenceFromARowsStatistics) {
+    const Scale scale = scale_for(64);
+    for (const float score : {0.0f, 10.0f, -300.0f, 900.0f, 1e8f, -1e8f}) {
+        const Reference known = reference_at(score, scale);
+        const Reference again = reference_of({known.M, known.origin, 1}, scale);
+        EXPECT_EQ(std::tie(again.M, again.origin, again.bias, again.floor, again.raise_above),
+                  std::tie(known.M, known.origin, known.bias, known.floor, known.raise_above))
+            << score;
+    }
+}
+
+// ---- What must hold exactly
+
+// Where an input or an output of a batch begins.
+ptrdiff_t start_of(const Problem& problem, const List<Operand>& list, size_t which) {
+    int64_t rows = 0;
+    for (size_t i = 0; i < which; ++i) rows += problem.rows_of(list[i]);
+    return static_cast<ptrdiff_t>(rows * problem.dim);
+}
+
+TEST(Backward, OfZerosIsPositiveZero) {
+    for (const Mask mask : kEveryMask) {
+        const Problem problem = backward_of(with_heads({2, 70, 7}, 4, 2, 66), mask);
+        const std::vector<float> got = computed(problem, values_of(problem, CaseKind::gzero));
+        EXPECT_TRUE(same_bytes(std::vector<float>(got.size()), got));
+    }
+}
+
+TEST(Backward, DoublesWithTheGradientsThatItIsGiven) {
+    const Problem problem = backward_of(with_heads({2, 130, 16}, 2, 1, 130), Mask::causal);
+    std::vector<float> in = values_of(problem);
+    std::vector<float> wanted = computed(problem, in);
+    for (float& x : wanted) x *= 2;
+    const auto batch = static_cast<ptrdiff_t>(problem.batch_input_floats());
+    for (ptrdiff_t b = 0; b < problem.batches; ++b) {
+        const auto begin = in.begin() + b * batch;
+        std::for_each(begin + start_of(problem, kBackward.inputs, 3), begin + batch, [](float& x) { x *= 2; });
+    }
+    EXPECT_TRUE(same_bytes(wanted, computed(problem, in)));
+}
+
+TEST(Backward, OfABatchIsThatOfTheBatchAlone) {
+    const Problem problem = backward_of(with_heads({3, 40, 9}, 4, 2, 50), Mask::causal);
+    const std::vector<float> in = values_of(problem);
+    const std::vector<float> whole = computed(problem, in);
+    const auto in_floats = static_cast<ptrdiff_t>(problem.batch_input_floats());
+    const auto out_floats = static_cast<ptrdiff_t>(problem.batch_output_floats());
+    for (ptrdiff_t b = 0; b < 3; ++b)
+        EXPECT_TRUE(
+            same_bytes({whole.begin() + b * out_floats, whole.begin() + (b + 1) * out_floats},
+                       computed(problem.of_batches(1), {in.begin() + b * in_floats, in.begin() + (b + 1) * in_floats})))
+            << b;
+}
+
+// Queries from `first` on are given no gradient, so a key that only they see gets none either.
+TEST(Backward, OfKeysThatNobodyWithAGradientSeesIsPositiveZero) {
+    const Problem problem = backward_of({1, 200, 5}, Mask::causal);
+    constexpr ptrdiff_t kFirst = 77;
+    std::vector<float> in = values_of(problem);
+    std::fill(in.begin() + start_of(problem, kBackward.inputs, 3) + kFirst * problem.dim, in.end(), 0.0f);
+    const std::vector<float> got = computed(problem, in);
+    for (const size_t which : {size_t{1}, size_t{2}}) {
+        const auto begin = got.begin() + start_of(problem, kBackward.outputs, which) + kFirst * problem.dim;
+        const std::vector<float> behind(begin, begin + (200 - kFirst) * problem.dim);
+        EXPECT_TRUE(same_bytes(std::vector<float>(behind.size()), behind)) << which;
+        EXPECT_NE(*(begin - 1), 0.0f);
+    }
+}
+
+TEST(Backward, OfQueriesThatSeeNoKeyIsPositiveZero) {
+    const Problem problem = backward_of(with_heads({1, 90, 4}, 1, 1, 20), Mask::causal);
+    const std::vector<float> got = computed(problem, values_of(problem));
+    EXPECT_TRUE(same_bytes(std::vector<float>(70 * 4), {got.begin(), got.begin() + 70 * 4}));
+    // Of one key a row's P is 1 and its dS a rounding.
+    EXPECT_NEAR(got[70 * 4], 0, 1e-5);
+    EXPECT_NE(got[80 * 4], 0.0f);
+}
+
+// ---- What must hold but for rounding
+
+TEST(Backward, HandsOutAllOfEachGradient) {
+    const Problem problem = backward_of(with_heads({1, 130, 8}, 2, 1, 90));
+    const std::vector<float> in = values_of(problem);
+    const std::vector<float> got = computed(problem, in);
+    for (ptrdiff_t x = 0; x < problem.dim; ++x) {
+        double given = 0;
+        double handed_out = 0;
+        for (ptrdiff_t row = 0; row < 260; ++row)
+            given += in[static_cast<size_t>(start_of(problem, kBackward.inputs, 3) + row * 8 + x)];
+        for (ptrdiff_t row = 0; row < 90; ++row)
+            handed_out += got[static_cast<size_t>(start_of(problem, kBackward.outputs, 2) + row * 8 + x)];
+        EXPECT_NEAR(handed_out, given, 1e-4) << x;
+    }
+}
+
+// The dS of a row add up to nothing: a column of K that is 1 everywhere has no slope.
+TEST(Backward, DoesNotMoveWhatAllKeysShare) {
+    const Problem problem = backward_of({1, 200, 8});
+    std::vector<float> in = values_of(problem);
+    for (size_t key = 0; key < 200; ++key) in[(200 + key) * 8] = 1.0f;
+    const std::vector<float> got = computed(problem, in);
+    for (size_t row = 0; row < 200; ++row) {
+        EXPECT_NEAR(got[row * 8], 0, 2e-6) << row;
+        EXPECT_GT(std::fabs(got[row * 8 + 1]), 1e-5) << row;
+    }
+}
+
+TEST(Backward, IsUnderNoOtherContract) {
+    EXPECT_EQ(kF32.revision_of(kBackward), "f32.backward/1");
+    EXPECT_EQ(why_not(kF32, backward_of({1, 1, 300})), "");
+    EXPECT_EQ(why_not(kFixed, backward_of({1, 1, 1})), "asks for backward, which the contract fixed lacks");
 }
 
 } // namespace
