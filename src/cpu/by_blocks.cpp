@@ -156,12 +156,19 @@ Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads) {
     return {"", static_cast<size_t>(rooms) * prepared_stride(*kernel.blocks, problem)};
 }
 
-void launch_blocks(const Kernel& kernel, const Launch& launch) {
+void need_packed_rows(const Launch& launch) {
     const auto packed = static_cast<size_t>(launch.problem.dim);
-    for (const size_t row : {launch.in[0].row, launch.in[1].row, launch.in[2].row, launch.out[0].row})
+    const auto need = [&](size_t row) {
         if (row != packed)
             throw Error(ExitCode::internal,
                         "rows " + std::to_string(row) + " floats apart, need " + std::to_string(packed));
+    };
+    for (size_t i = 0; i < launch.problem.operation->inputs.size(); ++i) need(launch.in[i].row);
+    for (size_t i = 0; i < launch.problem.operation->outputs.size(); ++i) need(launch.out[i].row);
+}
+
+void launch_blocks(const Kernel& kernel, const Launch& launch) {
+    need_packed_rows(launch);
     HeadWork(*kernel.blocks, launch).run();
 }
 

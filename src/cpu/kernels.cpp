@@ -2,6 +2,7 @@
 
 #include "src/base/error.h"
 #include "src/cpu/aligned_memory.h"
+#include "src/cpu/backward.h"
 #include "src/cpu/by_blocks.h"
 #include "src/problem/words.h"
 #include "src/run/engine.h"
@@ -19,6 +20,18 @@ const std::vector<Kernel>& kernels() {
                       .launch = launch_blocks,
                       .blocks = &blocks};
     };
+    const auto backward = [](const char* name, const char* idea, const BackwardKernel& steps) {
+        const BlockKernel& forward = steps.forward();
+        return Kernel{.name = name,
+                      .idea = idea,
+                      .does = &kBackward,
+                      .under = &kF32,
+                      .needs = {.processor = forward.supported, .masks = kEveryMask},
+                      .plan = plan_backward,
+                      .launch = launch_backward,
+                      .blocks = &forward,
+                      .backward = &steps};
+    };
     static const std::vector<Kernel> table = {
         by_blocks("generic", "plain C++, any processor", kF32, f32_generic_blocks()),
 #if defined(__aarch64__)
@@ -26,6 +39,13 @@ const std::vector<Kernel>& kernels() {
 #elif defined(__x86_64__)
         by_blocks("avx2", "8 rows a vector, AVX2 and FMA", kF32, f32_avx2_blocks()),
         by_blocks("avx512", "16 rows a vector, AVX-512", kF32, f32_avx512_blocks()),
+#endif
+        backward("backward_generic", "plain C++, any processor", f32_generic_backward()),
+#if defined(__aarch64__)
+        backward("backward_neon", "4 keys a vector, ARM Advanced SIMD", f32_neon_backward()),
+#elif defined(__x86_64__)
+        backward("backward_avx2", "8 keys a vector, AVX2 and FMA", f32_avx2_backward()),
+        backward("backward_avx512", "16 keys a vector, AVX-512", f32_avx512_backward()),
 #endif
         by_blocks("fixed_generic", "digits in plain C++, any processor", kFixed, fixed_generic_blocks()),
 #if defined(__aarch64__)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/contracts/contract.h"
+#include "src/cpu/backward_kernel.h"
 #include "src/cpu/block_kernel.h"
 #include "src/problem/matrix.h"
 
@@ -44,6 +45,7 @@ struct Kernel {
     Plan (*plan)(const Kernel& kernel, const Problem& problem, int threads);
     void (*launch)(const Kernel& kernel, const Launch& launch); // the bytes do not depend on the threads
     const BlockKernel* blocks = nullptr;                        // of kernels that work by blocks (by_blocks.h)
+    const BackwardKernel* backward = nullptr;                   // of kernels of backward, beside forward's blocks
 };
 
 // In ladder order, one contract after the other: the first of each runs anywhere, the fastest is the last.

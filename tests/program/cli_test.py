@@ -158,10 +158,11 @@ def revisions():
                                    if computed["operation"] == "forward") for contract in listed()["contracts"]}
 
 
-def kernels(device, contract="f32"):
+def kernels(device, contract="f32", operation="forward"):
     """Those that can be used here. What a GPU kernel needs of the card is not known before there is a case."""
+    wanted = (device, operation, contract, None)
     return [kernel["name"] for kernel in listed()["kernels"]
-            if (kernel["device"], kernel["contract"], kernel["why_not_here"]) == (device, contract, None)]
+            if (kernel["device"], kernel["operation"], kernel["contract"], kernel["why_not_here"]) == wanted]
 
 
 # ---- Cases

@@ -6,6 +6,7 @@
 HW4_BUILD names the folder with the program (default: build in the repository), HW4_BIN the one with hw4.
 """
 import functools
+import json
 import os
 import re
 import subprocess
@@ -29,9 +30,10 @@ def short_run(device):
 
 
 def kernels(device):
-    """name -> whether it runs here."""
-    lines = subprocess.run([HW4, "--list-kernels"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return {line.split()[1]: "(not on this processor)" not in line for line in lines if line.startswith(device)}
+    """name -> whether it runs here. Of forward: cases of another operation are not drawn."""
+    listed = json.loads(subprocess.run([HW4, "--list-kernels", "--json"], capture_output=True, check=True).stdout)
+    return {kernel["name"]: kernel["why_not_here"] != "not on this processor" for kernel in listed["kernels"]
+            if (kernel["device"], kernel["operation"]) == (device, "forward")}
 
 
 class DifferentialTest(unittest.TestCase):

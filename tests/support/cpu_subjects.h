@@ -10,6 +10,13 @@
 
 namespace hw4 {
 
+inline std::vector<cpu::Kernel> cpu_kernels_of(const Operation& operation) {
+    std::vector<cpu::Kernel> list;
+    for (const cpu::Kernel& kernel : cpu::kernels())
+        if (kernel.does == &operation) list.push_back(kernel);
+    return list;
+}
+
 inline Subject reference_subject(const Contract& contract) {
     const std::string name = &contract == &kF32 ? "reference" : std::string(contract.name) + "_reference";
     return {name, &contract, [](const Problem&) { return std::string(); },
@@ -36,7 +43,7 @@ inline Subject cpu_subject(const cpu::Kernel& kernel) {
 inline std::vector<Subject> cpu_subjects(const Contract& contract) {
     std::vector<Subject> list = {reference_subject(contract)};
     for (const cpu::Kernel& kernel : cpu::kernels())
-        if (kernel.under == &contract) list.push_back(cpu_subject(kernel));
+        if (kernel.does == &kForward && kernel.under == &contract) list.push_back(cpu_subject(kernel));
     return list;
 }
 

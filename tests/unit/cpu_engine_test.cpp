@@ -17,6 +17,7 @@
 #include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/cpu_subjects.h"
 #include "tests/support/long_sequence.h"
 #include "tests/support/mixed_rows.h"
 #include "tests/support/temporary_folder.h"
@@ -260,14 +261,14 @@ TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
 
 std::vector<Kernel> kernels_of(const Contract& contract) {
     std::vector<Kernel> list;
-    for (const Kernel& kernel : kernels())
+    for (const Kernel& kernel : cpu_kernels_of(kForward))
         if (kernel.under == &contract) list.push_back(kernel);
     return list;
 }
 
 std::string name_of_instance(const testing::TestParamInfo<Kernel>& instance) { return instance.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels()), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(cpu_kernels_of(kForward)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(Cpu, EachFloatKernel, testing::ValuesIn(kernels_of(kF32)), name_of_instance);
 
 // While one lives, no thread can be started: no address space holds its stack.
@@ -417,14 +418,24 @@ TEST(CpuEngine, TellsWhatItIs) {
 
 constexpr Problem kAny = {1, 1, 1};
 
+Problem any_of(const Operation& operation) {
+    Problem problem = kAny;
+    problem.operation = &operation;
+    return problem;
+}
+
 TEST(ChooseCpuKernel, TakesTheLastOfTheContractThatThisProcessorHas) {
-    for (const Contract* contract : contracts()) {
-        const Kernel* best = &choose_kernel("", kAny, *contract);
-        EXPECT_TRUE(best->needs.processor());
-        EXPECT_EQ(best->under, contract);
-        for (const Kernel* later = best + 1; later != kernels().data() + kernels().size(); ++later)
-            EXPECT_FALSE(later->needs.processor() && later->under == contract) << later->name;
-    }
+    for (const Contract* contract : contracts())
+        for (const Computed& computed : contract->computes) {
+            const Operation* operation = computed.operation;
+            const Kernel* best = &choose_kernel("", any_of(*operation), *contract);
+            EXPECT_TRUE(best->needs.processor());
+            EXPECT_EQ(best->under, contract);
+            EXPECT_EQ(best->does, operation);
+            for (const Kernel* later = best + 1; later != kernels().data() + kernels().size(); ++later)
+                EXPECT_FALSE(later->needs.processor() && later->under == contract && later->does == operation)
+                    << later->name;
+        }
 }
 
 void expect_refusal(const std::string& name, const Contract& contract, const std::string& reason) {
@@ -445,7 +456,7 @@ TEST(ChooseCpuKernel, RefusesOneOfAnotherContract) {
 TEST(ChooseCpuKernel, FindsEachByNameAndRefusesOthers) {
     for (const Kernel& kernel : kernels()) {
         if (kernel.needs.processor())
-            EXPECT_EQ(&choose_kernel(kernel.name, kAny, *kernel.under), &kernel);
+            EXPECT_EQ(&choose_kernel(kernel.name, any_of(*kernel.does), *kernel.under), &kernel);
         else
             expect_refusal(kernel.name, *kernel.under, "this processor does not support it");
     }

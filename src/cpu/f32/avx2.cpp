@@ -1,6 +1,7 @@
 // 256-bit vectors with fused multiply-add (Haswell and later). 3 x 4 accumulators, 3 + 1 operands: all 16
 // registers. This file alone is built with -mavx2 -mfma.
 #include "src/cpu/f32/attention_simd.h"
+#include "src/cpu/f32/backward_simd.h"
 #include "src/cpu/f32/transpose_sse.h"
 #include "src/cpu/x86_intrinsics.h"
 
@@ -33,6 +34,7 @@ struct Avx2 {
 
 HW4_INLINE Avx2 operator+(Avx2 a, Avx2 b) { return _mm256_add_ps(a.x, b.x); }
 HW4_INLINE Avx2 operator-(Avx2 a, Avx2 b) { return _mm256_sub_ps(a.x, b.x); }
+HW4_INLINE Avx2 operator*(Avx2 a, Avx2 b) { return _mm256_mul_ps(a.x, b.x); }
 HW4_INLINE Avx2 operator-(Avx2 a) { return _mm256_xor_ps(a.x, _mm256_set1_ps(-0.0f)); }
 HW4_INLINE Avx2 fused(Avx2 a, Avx2 b, Avx2 c) { return _mm256_fmadd_ps(a.x, b.x, c.x); }
 HW4_INLINE Avx2 larger(Avx2 a, Avx2 b) { return _mm256_max_ps(a.x, b.x); }
@@ -52,6 +54,16 @@ const BlockKernel& f32_avx2_blocks() {
                                            .workspace_floats = Attention<Avx2>::workspace_floats,
                                            .attend = Attention<Avx2>::attend};
     return blocks;
+}
+
+const BackwardKernel& f32_avx2_backward() {
+    static constexpr BackwardKernel steps = {.forward = f32_avx2_blocks,
+                                             .panel_keys = Backward<Avx2>::kLanes,
+                                             .workspace_floats = Backward<Avx2>::workspace_floats,
+                                             .sum_floats = Backward<Avx2>::sum_floats,
+                                             .take_rows = Backward<Avx2>::take_rows,
+                                             .take_keys = Backward<Avx2>::take_keys};
+    return steps;
 }
 
 } // namespace hw4::cpu

@@ -1,6 +1,7 @@
 // 512-bit vectors. 3 x 8 accumulators, 3 operands, broadcasts from memory: 27 of 32 registers. This file
 // alone is built with -mavx512f.
 #include "src/cpu/f32/attention_simd.h"
+#include "src/cpu/f32/backward_simd.h"
 #include "src/cpu/f32/transpose_sse.h"
 #include "src/cpu/x86_intrinsics.h"
 
@@ -33,6 +34,7 @@ struct Avx512 {
 
 HW4_INLINE Avx512 operator+(Avx512 a, Avx512 b) { return _mm512_add_ps(a.x, b.x); }
 HW4_INLINE Avx512 operator-(Avx512 a, Avx512 b) { return _mm512_sub_ps(a.x, b.x); }
+HW4_INLINE Avx512 operator*(Avx512 a, Avx512 b) { return _mm512_mul_ps(a.x, b.x); }
 HW4_INLINE Avx512 operator-(Avx512 a) {
     return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a.x), _mm512_set1_epi32(INT32_MIN)));
 }
@@ -54,6 +56,16 @@ const BlockKernel& f32_avx512_blocks() {
                                            .workspace_floats = Attention<Avx512>::workspace_floats,
                                            .attend = Attention<Avx512>::attend};
     return blocks;
+}
+
+const BackwardKernel& f32_avx512_backward() {
+    static constexpr BackwardKernel steps = {.forward = f32_avx512_blocks,
+                                             .panel_keys = Backward<Avx512>::kLanes,
+                                             .workspace_floats = Backward<Avx512>::workspace_floats,
+                                             .sum_floats = Backward<Avx512>::sum_floats,
+                                             .take_rows = Backward<Avx512>::take_rows,
+                                             .take_keys = Backward<Avx512>::take_keys};
+    return steps;
 }
 
 } // namespace hw4::cpu

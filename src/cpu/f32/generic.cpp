@@ -1,5 +1,6 @@
 // Any processor: four rows at a time in plain C++, which the compiler may or may not turn into vectors.
 #include "src/cpu/f32/attention_simd.h"
+#include "src/cpu/f32/backward_simd.h"
 
 namespace hw4::cpu {
 namespace {
@@ -47,6 +48,9 @@ HW4_INLINE Generic operator+(const Generic& a, const Generic& b) {
 HW4_INLINE Generic operator-(const Generic& a, const Generic& b) {
     return Generic::each([&](int i) { return a.x[i] - b.x[i]; });
 }
+HW4_INLINE Generic operator*(const Generic& a, const Generic& b) {
+    return Generic::each([&](int i) { return a.x[i] * b.x[i]; });
+}
 HW4_INLINE Generic operator-(const Generic& a) {
     return Generic::each([&](int i) { return -a.x[i]; });
 }
@@ -73,6 +77,16 @@ const BlockKernel& f32_generic_blocks() {
                                            .workspace_floats = Attention<Generic>::workspace_floats,
                                            .attend = Attention<Generic>::attend};
     return blocks;
+}
+
+const BackwardKernel& f32_generic_backward() {
+    static constexpr BackwardKernel steps = {.forward = f32_generic_blocks,
+                                             .panel_keys = Backward<Generic>::kLanes,
+                                             .workspace_floats = Backward<Generic>::workspace_floats,
+                                             .sum_floats = Backward<Generic>::sum_floats,
+                                             .take_rows = Backward<Generic>::take_rows,
+                                             .take_keys = Backward<Generic>::take_keys};
+    return steps;
 }
 
 } // namespace hw4::cpu

@@ -2,6 +2,7 @@
 #include <arm_neon.h>
 
 #include "src/cpu/f32/attention_simd.h"
+#include "src/cpu/f32/backward_simd.h"
 
 namespace hw4::cpu {
 namespace {
@@ -38,6 +39,7 @@ struct Neon {
 
 HW4_INLINE Neon operator+(Neon a, Neon b) { return vaddq_f32(a.x, b.x); }
 HW4_INLINE Neon operator-(Neon a, Neon b) { return vsubq_f32(a.x, b.x); }
+HW4_INLINE Neon operator*(Neon a, Neon b) { return vmulq_f32(a.x, b.x); }
 HW4_INLINE Neon operator-(Neon a) { return vnegq_f32(a.x); }
 HW4_INLINE Neon fused(Neon a, Neon b, Neon c) { return vfmaq_f32(c.x, a.x, b.x); }
 HW4_INLINE Neon larger(Neon a, Neon b) { return vmaxq_f32(a.x, b.x); }
@@ -54,6 +56,16 @@ const BlockKernel& f32_neon_blocks() {
                                            .workspace_floats = Attention<Neon>::workspace_floats,
                                            .attend = Attention<Neon>::attend};
     return blocks;
+}
+
+const BackwardKernel& f32_neon_backward() {
+    static constexpr BackwardKernel steps = {.forward = f32_neon_blocks,
+                                             .panel_keys = Backward<Neon>::kLanes,
+                                             .workspace_floats = Backward<Neon>::workspace_floats,
+                                             .sum_floats = Backward<Neon>::sum_floats,
+                                             .take_rows = Backward<Neon>::take_rows,
+                                             .take_keys = Backward<Neon>::take_keys};
+    return steps;
 }
 
 } // namespace hw4::cpu

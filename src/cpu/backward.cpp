@@ -1,0 +1,304 @@
+#include "src/cpu/backward.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "src/base/gate.h"
+#include "src/base/parallel.h"
+#include "src/cpu/aligned_memory.h"
+#include "src/cpu/by_blocks.h"
+
+namespace hw4::cpu {
+namespace {
+
+constexpr int64_t kPairBytes = 2 * sizeof(float);        // P and dS
+constexpr int64_t kPairBytesOfThread = int64_t{8} << 20; // a few times its share of the last cache
+constexpr int64_t kMostPairBytes = int64_t{1} << 30;     // unless a segment of rows is more
+constexpr int64_t kFloatsOfLine = kCacheLine / sizeof(float);
+
+int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+int64_t whole_parts(int64_t whole, int64_t part) { return parts(whole, part) * part; }
+
+// How the work is cut: each head of queries into slabs of rows, and the slabs of all heads into rounds, whose pairs are
+// in memory at the same time. A round is some heads of keys with all their slabs; where there is no memory for that,
+// some slabs of one head. Whatever the number of batches, but for fewer heads in a round.
+struct Cut {
+    int64_t heads;       // of keys, in all batches
+    int64_t padded_keys; // whole panels
+    int64_t slab_rows;   // whole segments, or all rows of a head
+    int64_t slabs;       // of a head of queries
+    int64_t head_jobs;   // slabs that a head of keys has to do with
+    int64_t round_jobs;
+    int64_t rounds;
+    int64_t block_rows; // that a thread takes at a time
+
+    Cut(const BackwardKernel& kernel, const Problem& problem, int threads)
+        : heads(problem.batches * problem.kv_heads), padded_keys(whole_parts(problem.keys, kernel.panel_keys)) {
+        const int64_t row_bytes = padded_keys * kPairBytes;
+        const int64_t two_blocks_each = 2 * threads * kSegmentRows * row_bytes;
+        const int64_t bytes = std::max(kPairBytesOfThread * threads, std::min(two_blocks_each, kMostPairBytes));
+        const int64_t rows = std::max<int64_t>(bytes / row_bytes, kSegmentRows);
+        const int64_t step = rows < kGradientRows ? int64_t{kSegmentRows} : kGradientRows;
+        const int64_t least_slabs = parts(problem.queries, rows / step * step);
+        slab_rows =
+            std::min(whole_parts(parts(problem.queries, least_slabs), step), whole_parts(problem.queries, kPairRows));
+        slabs = parts(problem.queries, slab_rows);
+        head_jobs = problem.heads / problem.kv_heads * slabs;
+        const int64_t jobs_at_once = std::max<int64_t>(bytes / (slab_rows * row_bytes), 1);
+        if (jobs_at_once >= head_jobs) {
+            const int64_t heads_at_once = std::min(heads, jobs_at_once / head_jobs);
+            round_jobs = heads_at_once * head_jobs;
+            rounds = parts(heads, heads_at_once);
+        } else {
+            round_jobs = jobs_at_once;
+            rounds = heads * head_rounds();
+        }
+        block_rows = best_block(kernel.panel_keys, threads);
+    }
+
+    bool splits_heads() const { return round_jobs < head_jobs; }
+    int64_t slab_floats() const { return slab_rows * padded_keys; }
+
+    // The jobs of a round: slabs, counted through all heads of queries in their order.
+    int64_t first_job(int64_t round) const {
+        if (!splits_heads()) return round * round_jobs;
+        return round / head_rounds() * head_jobs + round % head_rounds() * round_jobs;
+    }
+    int64_t end_job(int64_t round) const {
+        const int64_t limit = splits_heads() ? (round / head_rounds() + 1) * head_jobs : heads * head_jobs;
+        return std::min(first_job(round) + round_jobs, limit);
+    }
+
+private:
+    int64_t head_rounds() const { return parts(head_jobs, round_jobs); }
+
+    // The one by which the threads are done with a round soonest. Of three products of a block dQ is by whole panels of
+    // rows, and packing the keys takes about as long as six rows.
+    int64_t best_block(int64_t panel_rows, int threads) const {
+        int64_t best = 0;
+        int64_t best_time = 0;
+        for (int64_t rows = kGradientRows; rows > 0; rows -= kSegmentRows) {
+            const int64_t blocks = round_jobs * parts(slab_rows, rows);
+            const int64_t time = parts(blocks, threads) * (2 * rows + whole_parts(rows, panel_rows) + 3 * 6);
+            if (best == 0 || time < best_time) {
+                best = rows;
+                best_time = time;
+            }
+        }
+        return best;
+    }
+};
+
+// The parts of a launch's scratch.
+struct Scratch {
+    RowStatistics* statistics; // [unit][query]
+    float* pairs;              // [job of the round][P, dS]
+    float* sums;               // [block of keys][columns]; none where a head's are done in one round
+    size_t bytes;
+
+    Scratch(void* base, const Cut& cut, const BackwardKernel& kernel, const Problem& problem) {
+        size_t floats = 0;
+        const auto take = [&](int64_t count) {
+            float* part = base != nullptr ? static_cast<float*>(base) + floats : nullptr;
+            floats += static_cast<size_t>(whole_parts(count, kFloatsOfLine));
+            return part;
+        };
+        constexpr int64_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float);
+        const int64_t key_tasks = parts(problem.keys, kGradientKeys) * parts(problem.dim, kGradientColumns);
+        statistics = reinterpret_cast<RowStatistics*>(take(problem.units() * problem.queries * kStatisticsFloats));
+        pairs = take(cut.round_jobs * 2 * cut.slab_floats());
+        sums = take(cut.splits_heads() ? key_tasks * static_cast<int64_t>(kernel.sum_floats(problem.dim)) : 0);
+        bytes = floats * sizeof(float);
+    }
+};
+
+// Tasks that threads take one at a time. Nobody goes on to the next phase before all are done.
+class Phase {
+public:
+    void set(int64_t tasks) {
+        tasks_ = tasks;
+        left_ = tasks;
+    }
+
+    template <class Work>
+    void take_part(const Work& work) {
+        for (int64_t task = 0; (task = next_.fetch_add(1)) < tasks_;) {
+            work(task);
+            if (left_.fetch_sub(1) == 1) done_.open();
+        }
+        done_.wait();
+    }
+
+private:
+    int64_t tasks_ = 0;
+    std::atomic<int64_t> next_{0};
+    std::atomic<int64_t> left_{0};
+    Gate done_;
+};
+
+// What follows forward, which has left O in the place of dQ, and the statistics.
+class GradientWork {
+public:
+    GradientWork(const BackwardKernel& kernel, const Launch& launch)
+        : kernel_(kernel), launch_(launch), problem_(launch.problem), cut_(kernel, problem_, launch.threads),
+          scratch_(launch.scratch, cut_, kernel, problem_), scale_(scale_for(problem_.dim)),
+          gradient_scale_(gradient_scale_for(problem_.dim)), row_blocks_(parts(cut_.slab_rows, cut_.block_rows)),
+          column_parts_(parts(problem_.dim, kGradientColumns)),
+          key_tasks_(parts(problem_.keys, kGradientKeys) * column_parts_),
+          sum_floats_(kernel.sum_floats(problem_.dim)) {}
+
+    RowStatistics* statistics() const { return scratch_.statistics; }
+
+    void run() {
+        struct Round {
+            Phase rows;
+            Phase keys;
+        };
+        const auto rounds = std::make_unique<Round[]>(static_cast<size_t>(cut_.rounds));
+        int64_t most_tasks = 0;
+        for (int64_t i = 0; i < cut_.rounds; ++i) {
+            const int64_t row_tasks = jobs(i) * row_blocks_;
+            const int64_t key_tasks = heads(i) * key_tasks_;
+            rounds[static_cast<size_t>(i)].rows.set(row_tasks);
+            rounds[static_cast<size_t>(i)].keys.set(key_tasks);
+            most_tasks = std::max({most_tasks, row_tasks, key_tasks});
+        }
+        const int workers = static_cast<int>(std::min<int64_t>(launch_.threads, most_tasks));
+        const int64_t most_rows = std::min(cut_.block_rows, problem_.queries);
+        const size_t floats = whole_lines(kernel_.workspace_floats(most_rows, problem_.dim)) + whole_lines(sum_floats_);
+        const AlignedFloats workspaces = allocate_aligned(floats * static_cast<size_t>(workers));
+        std::atomic<int> next_worker{0};
+        on_threads(workers, [&] {
+            float* const sums = workspaces.get() + floats * static_cast<size_t>(next_worker.fetch_add(1));
+            float* const workspace = sums + whole_lines(sum_floats_);
+            for (int64_t i = 0; i < cut_.rounds; ++i) {
+                Round& round = rounds[static_cast<size_t>(i)];
+                round.rows.take_part([&](int64_t task) { take_rows(i, task, workspace); });
+                round.keys.take_part([&](int64_t task) { take_keys(i, task, sums, workspace); });
+            }
+        });
+    }
+
+private:
+    static size_t whole_lines(size_t floats) {
+        return static_cast<size_t>(whole_parts(static_cast<int64_t>(floats), kFloatsOfLine));
+    }
+
+    // Of a round; heads of keys, counted through all batches.
+    int64_t jobs(int64_t round) const { return cut_.end_job(round) - cut_.first_job(round); }
+    int64_t first_head(int64_t round) const { return cut_.first_job(round) / cut_.head_jobs; }
+    int64_t heads(int64_t round) const { return parts(cut_.end_job(round), cut_.head_jobs) - first_head(round); }
+
+    // A slab of rows of a head of queries.
+    struct Slab {
+        int64_t batch;
+        int64_t head; // of queries, in the batch
+        int64_t unit;
+        int64_t first_row;
+        int64_t rows;
+        Sight sight;
+        Pairs pairs;
+    };
+
+    Slab slab_of(int64_t round, int64_t job) const {
+        const int64_t unit = job / cut_.slabs;
+        const int64_t first_row = job % cut_.slabs * cut_.slab_rows;
+        const int64_t first_sees = problem_.mask == Mask::none ? problem_.keys : problem_.keys - problem_.queries + 1;
+        float* const p = scratch_.pairs + (job - cut_.first_job(round)) * 2 * cut_.slab_floats();
+        return {unit / problem_.heads,
+                unit % problem_.heads,
+                unit,
+                first_row,
+                std::min(cut_.slab_rows, problem_.queries - first_row),
+                Sight{first_sees, problem_.keys}.from(first_row),
+                Pairs{p, p + cut_.slab_floats(), cut_.slab_rows * kernel_.panel_keys}};
+    }
+
+    // Of the blocks of a round the last come first, as in forward: under the causal mask they are the most work.
+    void take_rows(int64_t round, int64_t task, float* workspace) const {
+        const int64_t block = jobs(round) * row_blocks_ - 1 - task;
+        const Slab slab = slab_of(round, cut_.first_job(round) + block / row_blocks_);
+        const int64_t row = block % row_blocks_ * cut_.block_rows;
+        if (row >= slab.rows) return; // the last slab of a head may have fewer blocks
+        const int64_t rows = std::min(cut_.block_rows, slab.rows - row);
+        const int64_t kv_head = slab.head / (problem_.heads / problem_.kv_heads);
+        const int64_t at = (slab.first_row + row) * problem_.dim;
+        const int64_t pair = row * kernel_.panel_keys;
+        kernel_.take_rows({launch_.in[0].of(slab.batch, slab.head) + at, launch_.in[3].of(slab.batch, slab.head) + at,
+                           launch_.in[1].of(slab.batch, kv_head), launch_.in[2].of(slab.batch, kv_head),
+                           launch_.out[0].of(slab.batch, slab.head) + at,
+                           scratch_.statistics + slab.unit * problem_.queries + slab.first_row + row, rows,
+                           problem_.keys, problem_.dim, scale_, gradient_scale_, slab.sight.from(row),
+                           Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}},
+                          workspace);
+        launch_.done(rows);
+    }
+
+    // The first keys come first: under the causal mask most rows see them. `sums` is for heads that are done in a
+    // round.
+    void take_keys(int64_t round, int64_t task, float* sums, float* workspace) const {
+        const int64_t head = first_head(round) + task % heads(round);
+        const int64_t part = task / heads(round);
+        const int64_t first_key = part / column_parts_ * kGradientKeys;
+        const int64_t first_column = part % column_parts_ * kGradientColumns;
+        const int64_t keys = std::min(kGradientKeys, problem_.keys - first_key);
+        const int64_t batch = head / problem_.kv_heads;
+        const int64_t kv_head = head % problem_.kv_heads;
+        const int64_t pair = first_key * cut_.slab_rows;
+        if (cut_.splits_heads()) sums = scratch_.sums + part * static_cast<int64_t>(sum_floats_);
+        const int64_t first = head * cut_.head_jobs; // of its jobs
+        const int64_t end = first + cut_.head_jobs;
+        for (int64_t job = std::max(first, cut_.first_job(round)); job < std::min(end, cut_.end_job(round)); ++job) {
+            const Slab slab = slab_of(round, job);
+            const int64_t at = slab.first_row * problem_.dim;
+            kernel_.take_keys({launch_.in[0].of(slab.batch, slab.head) + at,
+                               launch_.in[3].of(slab.batch, slab.head) + at,
+                               launch_.out[1].of(batch, kv_head) + first_key * problem_.dim,
+                               launch_.out[2].of(batch, kv_head) + first_key * problem_.dim, slab.first_row, slab.rows,
+                               first_key, keys, first_column, problem_.dim, gradient_scale_, slab.sight,
+                               Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}, sums, job == first,
+                               job % cut_.slabs == cut_.slabs - 1, job == end - 1},
+                              workspace);
+        }
+        if (end <= cut_.end_job(round) && first_column == 0) launch_.done(2 * keys);
+    }
+
+    const BackwardKernel& kernel_;
+    const Launch& launch_;
+    const Problem& problem_;
+    const Cut cut_;
+    const Scratch scratch_;
+    const Scale scale_;
+    const float gradient_scale_;
+    const int64_t row_blocks_;   // of a slab
+    const int64_t column_parts_; // of a row
+    const int64_t key_tasks_;    // of a head of keys
+    const size_t sum_floats_;    // of one
+};
+
+// Forward on the same operands, before anything else: O stands where dQ will.
+void launch_forward(const Kernel& kernel, const Launch& launch, RowStatistics* statistics) {
+    Launch forward = launch;
+    forward.problem.operation = &kForward;
+    forward.statistics = statistics;
+    forward.scratch = nullptr;
+    forward.done = [](int64_t) {};
+    launch_blocks(kernel, forward);
+}
+
+} // namespace
+
+Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads) {
+    const BackwardKernel& steps = *kernel.backward;
+    return {"", Scratch(nullptr, Cut(steps, problem, threads), steps, problem).bytes};
+}
+
+void launch_backward(const Kernel& kernel, const Launch& launch) {
+    need_packed_rows(launch);
+    GradientWork work(*kernel.backward, launch);
+    launch_forward(kernel, launch, work.statistics());
+    work.run();
+}
+
+} // namespace hw4::cpu

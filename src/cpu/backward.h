@@ -1,0 +1,11 @@
+// Kernels of backward by blocks (backward_kernel.h): their plan and their launch.
+#pragma once
+
+#include "src/cpu/kernels.h"
+
+namespace hw4::cpu {
+
+Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads);
+void launch_backward(const Kernel& kernel, const Launch& launch);
+
+} // namespace hw4::cpu

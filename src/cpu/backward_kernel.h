@@ -1,0 +1,97 @@
+// Backward attention in two steps, which threads take by blocks: first P and dS of some query rows and all keys, with
+// dQ on the way, then dK and dV of some keys from what the first has left in memory. One algorithm, compiled once for
+// each kind of vector unit, as forward's (block_kernel.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/contracts/f32/backward.h"
+#include "src/cpu/block_kernel.h"
+
+namespace hw4::cpu {
+
+// Of rows of one head of queries, counted from 0: the first of them sees so many keys, under the causal mask perhaps
+// less than none, and each row one more than the row before.
+struct Sight {
+    int64_t first_sees = 0;
+    int64_t keys = 0;
+
+    HW4_INLINE int64_t of(int64_t row) const {
+        const int64_t seen = first_sees + row;
+        return seen < 0 ? 0 : seen < keys ? seen : keys;
+    }
+    HW4_INLINE Sight from(int64_t row) const { return {first_sees + row, keys}; }
+};
+
+// P and dS of some query rows: for each panel of keys [row][key of the panel], panels `stride` floats apart. Of keys
+// and rows that do not exist, or that a mask hides, both are 0, or the panel is left out: where not even the last row
+// of a segment sees its first key. There is room for whole kPairRows of rows.
+struct Pairs {
+    float* p = nullptr;
+    float* ds = nullptr;
+    int64_t stride = 0;
+};
+
+// Rows of one head of queries, whole segments but for the last.
+struct GradientRows {
+    const float* q = nullptr;    // [rows][dim], the block's first row
+    const float* dout = nullptr; // likewise
+    const float* k = nullptr;    // [keys][dim]
+    const float* v = nullptr;    // [keys][dim]
+    float* dq = nullptr;         // [rows][dim]; first it holds forward's O
+    const RowStatistics* statistics = nullptr;
+    int64_t rows = 0; // <= kGradientRows
+    int64_t keys = 0;
+    int64_t dim = 0;
+    Scale scale{};
+    float gradient_scale = 0;
+    Sight sight{};
+    Pairs pairs{}; // from the block's first row on
+};
+
+// Some keys of one head of keys and values in some columns, and rows of one head of queries whose pairs are in memory.
+struct GradientKeys {
+    const float* q = nullptr;    // [rows][dim], the first of these rows
+    const float* dout = nullptr; // likewise
+    float* dk = nullptr;         // [keys][dim], the first of these keys
+    float* dv = nullptr;
+    int64_t first_row = 0; // of these rows in their head, whole segments before it
+    int64_t rows = 0;
+    int64_t first_key = 0;    // whole panels before it
+    int64_t keys = 0;         // <= kGradientKeys
+    int64_t first_column = 0; // a multiple of kGradientColumns; so many, or those that there are
+    int64_t dim = 0;
+    float gradient_scale = 0;
+    Sight sight{};
+    Pairs pairs{};         // from the first of these keys on
+    float* sums = nullptr; // of these keys and columns, kept between calls for the same ones
+    bool starts = false;   // the first rows of all: nothing is in `sums`
+    bool ends_head = false;
+    bool ends = false; // the last rows of all: dK and dV are due
+};
+
+constexpr int64_t kPairRows = 8;
+constexpr int64_t kGradientRows = 192;    // three segments; every panel's width divides it
+constexpr int64_t kGradientKeys = 48;     // and this
+constexpr int64_t kGradientColumns = 256; // that are packed and summed at a time, so that they stay in the cache
+
+struct BackwardKernel {
+    const BlockKernel& (*forward)() = nullptr; // of the same vector unit
+    int64_t panel_keys = 0;                    // neighbours in Pairs
+    // Of a workspace of either step, which is aligned to 64 bytes; its content does not matter.
+    size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr;
+    size_t (*sum_floats)(int64_t dim) = nullptr; // of GradientKeys::sums, aligned likewise
+    void (*take_rows)(const GradientRows& block, float* workspace) = nullptr;
+    void (*take_keys)(const GradientKeys& block, float* workspace) = nullptr;
+};
+
+const BackwardKernel& f32_generic_backward();
+#if defined(__aarch64__)
+const BackwardKernel& f32_neon_backward();
+#elif defined(__x86_64__)
+const BackwardKernel& f32_avx2_backward();
+const BackwardKernel& f32_avx512_backward();
+#endif
+
+} // namespace hw4::cpu

@@ -1,0 +1,399 @@
+// Backward attention under f32, over the small vector type of forward and by its panels (attention_simd.h).
+//
+// Here the vector axis is the KEYS: each lane carries one key, and every order in the contract holds lane by lane.
+//
+// scores:  a = a panel of K transposed,  b = Q transposed,   column = query,   depth = t; dP likewise of V and dO
+// dV, dK:  a = P or dS as they then lie, b = dO or Q,        column = feature, depth = query
+// dQ:      a = dS transposed,            b = K,              column = feature, depth = key; a lane is a query here
+//
+// The first two steps leave P and dS in memory, 64 queries of a panel of keys after the other, and dQ takes dS while it
+// is in the cache. dK and dV are summed when all rows of a slab (backward.cpp) are there: then nothing is computed
+// twice, and nobody waits for another's sums.
+#pragma once
+
+#include "src/cpu/backward_kernel.h"
+#include "src/cpu/f32/attention_simd.h"
+
+namespace hw4::cpu {
+
+template <class V>
+struct Backward {
+    using Forward = Attention<V>;
+    static constexpr int64_t kLanes = Forward::kRows; // of a panel: keys, for dQ queries
+    static constexpr int64_t kTileKeys = kGradientRows;
+    static constexpr int64_t kTilePanels = kTileKeys / kLanes;
+    static_assert(kGradientRows % kLanes == 0 && kGradientRows % kSegmentRows == 0, "blocks are whole both ways");
+    static_assert(kGradientKeys % kLanes == 0, "blocks of keys are whole panels");
+    static_assert(kPairRows % V::kColumns == 0, "scores are taken of whole columns");
+    static_assert(kSegmentRows % kColumnPad == 0 && kSegmentRows % V::kWidth == 0, "segments are whole columns");
+
+    static_assert(kGradientColumns % kScoreColumns == 0 && kGradientColumns % kColumnPad == 0, "chains stay whole");
+
+    static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+    static int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+    static int64_t columns_from(int64_t first, int64_t dim) { return least(dim - first, kGradientColumns); }
+    static int64_t padded_from(int64_t first, int64_t dim) { return Forward::padded_dim(columns_from(first, dim)); }
+
+    // What weights and dS take of a row of queries, and D.
+    struct Row {
+        float origin;
+        float floor;
+        float bias;
+        float inv;
+    };
+
+    struct Workspace {
+        Row* rows;    // [rows]
+        float* d;     // [segments][kSegmentRows]
+        float* qt;    // [segments][packed][kSegmentRows]
+        float* dot;   // likewise, of dO
+        float* kt;    // [kTilePanels][packed][kLanes]
+        float* vt;    // likewise
+        float* k;     // [kTileKeys][packed, padded]
+        float* dst;   // [kTileKeys][kLanes]
+        float* group; // [panels of rows][packed, padded][kLanes]
+        float* total; // likewise
+        size_t floats;
+
+        Workspace(float* base, int64_t count, int64_t dim) {
+            size_t used = 0;
+            const auto take = [&](int64_t floats_taken) {
+                float* part = base != nullptr ? base + used : nullptr;
+                used += Forward::lines(static_cast<size_t>(floats_taken));
+                return part;
+            };
+            const int64_t segment_rows = parts(count, kSegmentRows) * kSegmentRows;
+            const int64_t packed = columns_from(0, dim);
+            const int64_t sums = parts(count, kLanes) * kLanes * padded_from(0, dim);
+            float* const row_floats = take(count * static_cast<int64_t>(sizeof(Row) / sizeof(float)));
+            rows = row_floats != nullptr ? ::new (static_cast<void*>(row_floats)) Row[static_cast<size_t>(count)]
+                                         : nullptr;
+            d = take(segment_rows);
+            qt = take(segment_rows * packed);
+            dot = take(segment_rows * packed);
+            kt = take(kTileKeys * packed);
+            vt = take(kTileKeys * packed);
+            k = take(kTileKeys * padded_from(0, dim));
+            dst = take(kTileKeys * kLanes);
+            group = take(sums);
+            total = take(sums);
+            floats = used;
+        }
+    };
+
+    // Of either step.
+    static size_t workspace_floats(int64_t rows, int64_t dim) {
+        const size_t of_keys = static_cast<size_t>(2 * kSegmentRows * padded_from(0, dim));
+        const size_t of_rows = Workspace(nullptr, rows, dim).floats;
+        return of_rows > of_keys ? of_rows : of_keys;
+    }
+
+    // ---- Operands
+
+    // Rows as the b of a panel, whole kColumnPad of columns.
+    struct Wide {
+        const float* at;
+        int64_t stride;
+    };
+
+    // Those of the caller where they are such; otherwise what is packed of them from column `first` on. Long rows are
+    // packed too: their columns are too far apart for a cache.
+    static Wide wide_rows(const float* from, int64_t rows, int64_t first, int64_t dim, float* room) {
+        if (dim % kColumnPad == 0 && dim <= kGradientColumns) return {from, dim};
+        const int64_t columns = columns_from(first, dim);
+        const int64_t padded = padded_from(first, dim);
+        for (int64_t row = 0; row < rows; ++row) {
+            for (int64_t x = 0; x < columns; ++x) room[row * padded + x] = from[row * dim + first + x];
+            Forward::clear(room + row * padded + columns, padded - columns);
+        }
+        return {room, padded};
+    }
+
+    // Rows in parts of `width`, each transposed: [part][column][width].
+    static void pack(const float* from, int64_t rows, int64_t first, int64_t dim, int64_t width, float* to) {
+        const int64_t columns = columns_from(first, dim);
+        for (int64_t row = 0; row < rows; row += width)
+            Forward::pack_transposed(from + row * dim + first, least(rows - row, width), dim, columns,
+                                     to + row * columns, width);
+    }
+
+    // sums += parts, which begin again.
+    static void close_into(float* sums, float* parts_of_it, int64_t count) {
+        for (int64_t i = 0; i < count; i += V::kWidth) {
+            (V::load(sums + i) + V::load(parts_of_it + i)).store(sums + i);
+            V(0.0f).store(parts_of_it + i);
+        }
+    }
+
+    // ---- Pairs
+
+    // dot() of a segment's rows with the keys of a panel, in the columns that are packed; the first of them start it.
+    // Not a part of its caller: see Attention::attend_tile().
+    static __attribute__((noinline)) void take_dots(const float* keys, const float* rows, int64_t row_count,
+                                                    int64_t columns, bool starts, float* to) {
+        for (int64_t row = 0; row < row_count; row += V::kColumns) {
+            float* const c = to + row * kLanes;
+            int64_t t = 0;
+            if (starts) {
+                t = least(columns, kScoreColumns);
+                Forward::panel(keys, rows + row, kSegmentRows, t, typename Forward::Zero{},
+                               typename Forward::StoreTo{c});
+            }
+            for (; t < columns; t += kScoreColumns)
+                Forward::panel(keys + t * kLanes, rows + t * kSegmentRows + row, kSegmentRows,
+                               least(columns - t, kScoreColumns), typename Forward::Zero{}, typename Forward::AddTo{c});
+        }
+    }
+
+    // Scores and dP of rows and a panel of keys to P and dS, in place.
+    static __attribute__((noinline)) void weigh(const Row* rows, const float* d, int64_t count, Scale scale, float* p,
+                                                float* ds) {
+        const V c(scale.c);
+        for (int64_t row = 0; row < count; ++row, p += kLanes, ds += kLanes) {
+            const V origin(rows[row].origin);
+            const V floor(rows[row].floor);
+            const V bias(rows[row].bias);
+            const V inv(rows[row].inv);
+            const V D(d[row]);
+#pragma GCC unroll 4
+            for (int r = 0; r < V::kRowVectors; ++r) {
+                const int at = r * V::kWidth;
+                const V P = probability(exp2_scaled(larger(V::load(p + at) - origin, floor), c, bias), inv);
+                P.store(p + at);
+                score_gradient(P, V::load(ds + at), D).store(ds + at);
+            }
+        }
+    }
+
+    // In a panel from key `first` on, what the rows do not see: scores before they are weighed become the least there
+    // is, whose weight is finite, and P and dS become +0.
+    static void hide(const Sight& sight, int64_t rows, int64_t first, float with, float* pairs) {
+        for (int64_t row = 0; row < rows; ++row)
+            for (int64_t lane = sight.of(row) > first ? sight.of(row) - first : 0; lane < kLanes; ++lane)
+                pairs[row * kLanes + lane] = with;
+    }
+
+    // How many panels of a tile somebody among the first `rows` sees.
+    static int64_t panels_seen(const Sight& sight, int64_t rows, int64_t first_key) {
+        const int64_t seen = sight.of(rows - 1) - first_key;
+        return seen <= 0 ? 0 : parts(least(seen, kTileKeys), kLanes);
+    }
+
+    static Pairs pairs_at(const Pairs& pairs, int64_t panel, int64_t row) {
+        const int64_t at = panel * pairs.stride + row * kLanes;
+        return {pairs.p + at, pairs.ds + at, pairs.stride};
+    }
+
+    static void pack_rows(const GradientRows& block, const Workspace& w, int64_t first) {
+        pack(block.q, block.rows, first, block.dim, kSegmentRows, w.qt);
+        pack(block.dout, block.rows, first, block.dim, kSegmentRows, w.dot);
+    }
+
+    // P and dS of all rows and a tile of keys, as far as they are seen. A row of a later segment may see more than
+    // these: dS is +0 there, so that dQ may take rows across segments.
+    static void form_pairs(const GradientRows& block, const Workspace& w, int64_t first_key) {
+        const int64_t dim = block.dim;
+        const int64_t keys = least(block.keys - first_key, kTileKeys);
+        const Pairs tile = pairs_at(block.pairs, first_key / kLanes, 0);
+        const auto each_segment = [&](auto work) {
+            for (int64_t row = 0; row < block.rows; row += kSegmentRows) {
+                const int64_t rows = least(block.rows - row, kSegmentRows);
+                work(row, rows, panels_seen(block.sight.from(row), rows, first_key));
+            }
+        };
+        for (int64_t t = 0; t < dim; t += kGradientColumns) {
+            const int64_t columns = columns_from(t, dim);
+            if (dim > kGradientColumns) pack_rows(block, w, t);
+            pack(block.k + first_key * dim, keys, t, dim, kLanes, w.kt);
+            pack(block.v + first_key * dim, keys, t, dim, kLanes, w.vt);
+            each_segment([&](int64_t row, int64_t rows, int64_t panels) {
+                for (int64_t panel = 0; panel < panels; ++panel) {
+                    const Pairs to = pairs_at(tile, panel, row);
+                    take_dots(w.kt + panel * kLanes * columns, w.qt + row * columns, rows, columns, t == 0, to.p);
+                    take_dots(w.vt + panel * kLanes * columns, w.dot + row * columns, rows, columns, t == 0, to.ds);
+                    if (t + columns == dim) weigh_seen(block, w, row, rows, first_key + panel * kLanes, to);
+                }
+            });
+        }
+        const int64_t most_panels = panels_seen(block.sight, block.rows, first_key);
+        each_segment([&](int64_t row, int64_t rows, int64_t panels) {
+            for (int64_t panel = panels; panel < most_panels; ++panel)
+                Forward::clear(pairs_at(tile, panel, row).ds, rows * kLanes);
+        });
+    }
+
+    static void weigh_seen(const GradientRows& block, const Workspace& w, int64_t row, int64_t rows, int64_t first_key,
+                           const Pairs& pairs) {
+        const Sight sight = block.sight.from(row);
+        const bool all = sight.of(0) >= first_key + kLanes;
+        if (!all) hide(sight, rows, first_key, -HUGE_VALF, pairs.p);
+        weigh(w.rows + row, w.d + row, rows, block.scale, pairs.p, pairs.ds);
+        if (all) return;
+        hide(sight, rows, first_key, 0.0f, pairs.p);
+        hide(sight, rows, first_key, 0.0f, pairs.ds);
+    }
+
+    // ---- dQ
+
+    // A segment of a sum, in the columns that `rows` has; `factors` has a row for each of these.
+    static __attribute__((noinline)) void add_segment(const float* factors, const Wide& rows, int64_t depth,
+                                                      int64_t padded, float* group) {
+        for (int64_t x = 0; x < padded; x += V::kColumns)
+            Forward::panel(factors, rows.at + x, rows.stride, depth, typename Forward::Zero{},
+                           typename Forward::AddTo{group + x * kLanes});
+    }
+
+    // What a tile of keys adds to the columns from x on, its last segment first.
+    static void add_to_dq(const GradientRows& block, const Workspace& w, int64_t first_key, int64_t x) {
+        const int64_t keys = least(block.keys - first_key, kTileKeys);
+        const Wide k = wide_rows(block.k + first_key * block.dim, keys, x, block.dim, w.k);
+        const int64_t padded = padded_from(x, block.dim);
+        for (int64_t row = 0; row < block.rows; row += kLanes) {
+            const int64_t rows = least(block.rows - row, kLanes);
+            const int64_t seen = least(block.sight.from(row).of(rows - 1) - first_key, keys);
+            for (int64_t panel = 0; panel * kLanes < seen; ++panel)
+                Forward::pack_transposed(pairs_at(block.pairs, first_key / kLanes + panel, row).ds, rows, kLanes,
+                                         kLanes, w.dst + panel * kLanes * kLanes, kLanes);
+            float* const group = w.group + row * padded;
+            for (int64_t key = kTileKeys - kSegmentRows; key >= 0; key -= kSegmentRows) {
+                if (key >= seen) continue;
+                add_segment(w.dst + key * kLanes, {k.at + key * k.stride, k.stride}, least(seen - key, kSegmentRows),
+                            padded, group);
+                if ((first_key + key) % kGroupRows == 0) close_into(w.total + row * padded, group, padded * kLanes);
+            }
+        }
+    }
+
+    static void store_dq(const GradientRows& block, const Workspace& w, int64_t first) {
+        const int64_t padded = padded_from(first, block.dim);
+        for (int64_t row = 0; row < block.rows; ++row) {
+            const float* const total = w.total + row / kLanes * kLanes * padded + row % kLanes;
+            for (int64_t x = 0; x < columns_from(first, block.dim); ++x)
+                block.dq[row * block.dim + first + x] = scaled_gradient(total[x * kLanes], block.gradient_scale);
+        }
+    }
+
+    // ---- A block of rows
+
+    // What forward has left of them, and D. The transposed O takes the room of the keys.
+    static void start_rows(const GradientRows& block, const Workspace& w) {
+        for (int64_t row = 0; row < block.rows; ++row) {
+            const Reference reference = reference_of(block.statistics[row], block.scale);
+            w.rows[row] = {reference.origin, reference.floor, reference.bias, inverse_of(block.statistics[row])};
+        }
+        Forward::clear(w.d, parts(block.rows, kSegmentRows) * kSegmentRows);
+        for (int64_t t = 0; t < block.dim; t += kGradientColumns) {
+            const int64_t columns = columns_from(t, block.dim);
+            pack_rows(block, w, t);
+            pack(block.dq, block.rows, t, block.dim, kSegmentRows, w.kt);
+            for (int64_t row = 0; row < block.rows; row += V::kWidth) {
+                const int64_t segment = row / kSegmentRows * kSegmentRows;
+                const int64_t at = segment * columns + (row - segment);
+                add_dots(w.dot + at, w.kt + at, columns, w.d + row);
+            }
+        }
+    }
+
+    // D of kWidth rows, in the columns that are packed.
+    static void add_dots(const float* a, const float* b, int64_t columns, float* to) {
+        for (int64_t first = 0; first < columns; first += kScoreColumns) {
+            V chain(0.0f);
+            for (int64_t t = first; t < least(first + kScoreColumns, columns); ++t)
+                chain = fused(V::load(a + t * kSegmentRows), V::load(b + t * kSegmentRows), chain);
+            (V::load(to) + chain).store(to);
+        }
+    }
+
+    // The pairs are formed with the first columns of dQ, and are in memory for the others.
+    static void take_rows(const GradientRows& block, float* workspace) {
+        const Workspace w(workspace, block.rows, block.dim);
+        start_rows(block, w);
+        const int64_t seen = block.sight.of(block.rows - 1);
+        for (int64_t x = 0; x < block.dim; x += kGradientColumns) {
+            const int64_t sums = parts(block.rows, kLanes) * kLanes * padded_from(x, block.dim);
+            Forward::clear(w.group, sums);
+            Forward::clear(w.total, sums);
+            for (int64_t key = (parts(seen, kTileKeys) - 1) * kTileKeys; key >= 0; key -= kTileKeys) {
+                if (x == 0) form_pairs(block, w, key);
+                add_to_dq(block, w, key, x);
+            }
+            store_dq(block, w, x);
+        }
+    }
+
+    // ---- dK and dV
+
+    // Of a panel of keys, [columns, padded][kLanes] each.
+    struct Sums {
+        float* group;
+        float* total; // of a head
+        float* all;   // heads
+    };
+    static constexpr int64_t kSums = 3;
+
+    // Of dK, or of dV.
+    static Sums sums_of(const GradientKeys& block, int64_t panel, bool of_values) {
+        const int64_t one = padded_from(block.first_column, block.dim) * kLanes;
+        float* const at = block.sums + (panel * 2 + (of_values ? 1 : 0)) * kSums * one;
+        return {at, at + one, at + 2 * one};
+    }
+
+    static size_t sum_floats(int64_t dim) {
+        return static_cast<size_t>(2 * kSums * kGradientKeys * padded_from(0, dim));
+    }
+
+    // What a segment of queries adds to the panels that it sees.
+    static void add_to_keys(const GradientKeys& block, int64_t row, float* workspace) {
+        const int64_t rows = least(block.rows - row, kSegmentRows);
+        const int64_t seen = least(block.sight.from(row).of(rows - 1) - block.first_key, block.keys);
+        if (seen <= 0) return;
+        const int64_t x = block.first_column;
+        const int64_t padded = padded_from(x, block.dim);
+        const Wide q = wide_rows(block.q + row * block.dim, rows, x, block.dim, workspace);
+        const Wide dout =
+            wide_rows(block.dout + row * block.dim, rows, x, block.dim, workspace + kSegmentRows * padded);
+        for (int64_t panel = 0; panel * kLanes < seen; ++panel) {
+            const Pairs pairs = pairs_at(block.pairs, panel, row);
+            add_segment(pairs.ds, q, rows, padded, sums_of(block, panel, false).group);
+            add_segment(pairs.p, dout, rows, padded, sums_of(block, panel, true).group);
+        }
+    }
+
+    static void take_keys(const GradientKeys& block, float* workspace) {
+        const int64_t one = padded_from(block.first_column, block.dim) * kLanes;
+        const int64_t panels = parts(block.keys, kLanes);
+        const auto each_sum = [&](auto work) {
+            for (int64_t panel = 0; panel < panels; ++panel) {
+                work(sums_of(block, panel, false));
+                work(sums_of(block, panel, true));
+            }
+        };
+        if (block.starts) Forward::clear(block.sums, panels * 2 * kSums * one);
+        for (int64_t row = 0; row < block.rows; row += kSegmentRows) {
+            add_to_keys(block, row, workspace);
+            if ((block.first_row + row + kSegmentRows) % kGroupRows == 0)
+                each_sum([&](const Sums& sums) { close_into(sums.total, sums.group, one); });
+        }
+        if (!block.ends_head) return;
+        each_sum([&](const Sums& sums) {
+            close_into(sums.total, sums.group, one);
+            close_into(sums.all, sums.total, one);
+        });
+        if (block.ends) store_keys(block);
+    }
+
+    static void store_keys(const GradientKeys& block) {
+        const int64_t columns = columns_from(block.first_column, block.dim);
+        for (int64_t key = 0; key < block.keys; ++key) {
+            const float* const dk = sums_of(block, key / kLanes, false).all + key % kLanes;
+            const float* const dv = sums_of(block, key / kLanes, true).all + key % kLanes;
+            const int64_t to = key * block.dim + block.first_column;
+            for (int64_t x = 0; x < columns; ++x) {
+                block.dk[to + x] = scaled_gradient(dk[x * kLanes], block.gradient_scale);
+                block.dv[to + x] = value_gradient(dv[x * kLanes]);
+            }
+        }
+    }
+};
+
+} // namespace hw4::cpu
