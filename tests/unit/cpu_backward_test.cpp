@@ -1,0 +1,168 @@
+// The CPU's kernels of backward: the reference's bytes, whatever the shape, the values and the number of threads.
+#include "src/cpu/backward.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "tests/support/attention_case.h"
+#include "tests/support/cpu_subjects.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct Sizes {
+    int64_t batches, heads, kv_heads, queries, keys, dim;
+};
+
+Problem backward_of(const Sizes& sizes, Mask mask = Mask::none) {
+    Problem problem(sizes.batches, sizes.queries, sizes.dim);
+    problem.heads = sizes.heads;
+    problem.kv_heads = sizes.kv_heads;
+    problem.keys = sizes.keys;
+    problem.mask = mask;
+    problem.operation = &kBackward;
+    return problem;
+}
+
+// Memory from a cache line on, full of NaN, with marks behind its end.
+class Marked {
+public:
+    explicit Marked(size_t bytes)
+        : floats_(bytes / sizeof(float)),
+          memory_(static_cast<float*>(std::aligned_alloc(64, (floats_ + kBeyond) * sizeof(float) / 64 * 64)),
+                  std::free) {
+        std::fill(get(), get() + floats_, NAN);
+        std::fill(get() + floats_, get() + floats_ + kBeyond - 16, kMark);
+    }
+    float* get() const { return memory_.get(); }
+    bool intact() const {
+        return std::all_of(get() + floats_, get() + floats_ + kBeyond - 16, [](float x) { return x == kMark; });
+    }
+
+private:
+    static constexpr size_t kBeyond = 4096;
+    static constexpr float kMark = 1.25f;
+    size_t floats_;
+    std::unique_ptr<float, void (*)(void*)> memory_;
+};
+
+class EachBackwardKernel : public testing::TestWithParam<Kernel> {
+protected:
+    void SetUp() override {
+        if (!GetParam().needs.processor()) GTEST_SKIP() << "this processor has no " << GetParam().name;
+    }
+
+    static void expect_reference_bytes(const Problem& problem, const Distribution& values,
+                                       std::initializer_list<int> threads) {
+        const AttentionCase& test = reference_case(problem, values, 11);
+        for (const int count : threads) {
+            std::vector<float> out(test.expected.size(), NAN); // poisoned: every value must be written
+            const Marked scratch(plan_of(GetParam(), problem, count).scratch_bytes);
+            Launch launch = launch_of(problem, test.qkv.data(), out.data(), scratch.get(), count);
+            std::atomic<int64_t> done{0};
+            launch.done = [&](int64_t rows) { done += rows; };
+            GetParam().launch(GetParam(), launch);
+            EXPECT_TRUE(same_bytes(test.expected, out)) << test.name << ", " << count << " threads";
+            EXPECT_TRUE(scratch.intact()) << test.name << ", " << count << " threads";
+            EXPECT_EQ(done, problem.output_rows()) << test.name << ", " << count << " threads";
+        }
+    }
+};
+
+// One row, whole segments, tiles and panels of every width, one less and one more; odd d and whole ones.
+TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnCorners) {
+    for (const Mask mask : kEveryMask)
+        for (const Sizes& sizes :
+             {Sizes{1, 1, 1, 1, 1, 1}, Sizes{5, 1, 1, 1, 1, 64}, Sizes{2, 1, 1, 2, 2, 3}, Sizes{1, 1, 1, 48, 48, 8},
+              Sizes{1, 1, 1, 63, 63, 32}, Sizes{1, 1, 1, 64, 64, 33}, Sizes{1, 1, 1, 65, 65, 40},
+              Sizes{1, 1, 1, 97, 97, 100}, Sizes{1, 1, 1, 129, 129, 64}, Sizes{1, 1, 1, 191, 191, 16},
+              Sizes{1, 1, 1, 192, 192, 7}, Sizes{2, 1, 1, 193, 193, 9}, Sizes{1, 1, 1, 400, 400, 12}})
+            expect_reference_bytes(backward_of(sizes, mask), CaseKind::uniform, {1, 2, 7});
+}
+
+// References that move, rows that stray, scores beyond 2^21, denormals, and hidden scores that are larger than any
+// seen.
+TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
+    std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
+    for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
+    for (const Distribution& values : kinds)
+        for (const Mask mask : kEveryMask)
+            expect_reference_bytes(backward_of({1, 1, 1, 150, 153, 33}, mask), values, {2});
+}
+
+// Heads that share keys, and either length the longer: rows that see no key.
+TEST_P(EachBackwardKernel, TakesHeadsAndTwoLengths) {
+    for (const Mask mask : kEveryMask)
+        for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200, 20}, Sizes{3, 6, 1, 200, 70, 5}, Sizes{2, 3, 3, 1, 130, 20},
+                                   Sizes{2, 8, 4, 33, 1, 20}, Sizes{1, 2, 1, 300, 70, 8}, Sizes{20, 2, 1, 5, 65, 4}})
+            expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread, {1, 2, 7});
+}
+
+TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnRandomShapes) {
+    std::mt19937 random(5); // the same for all kernels, so that they share the references
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    for (int i = 0; i < 60; ++i) {
+        const int64_t kv_heads = pick(1, 2);
+        const int64_t queries = pick(1, 300);
+        const int64_t keys = i % 3 == 0 ? queries : pick(1, 300);
+        const Sizes sizes{pick(1, 2), kv_heads * pick(1, 3), kv_heads, queries, keys, pick(1, 80)};
+        const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
+        expect_reference_bytes(backward_of(sizes, kEveryMask[i % 2]), kind, {pick(1, 5)});
+    }
+}
+
+// Several groups of 1024 rows. One thread has memory for the pairs of a part of a head, seven for all of it.
+TEST_P(EachBackwardKernel, TakesHeadsInSeveralRounds) {
+    const Problem problem = backward_of({1, 2, 1, 1100, 2100, 3});
+    EXPECT_LT(plan_of(GetParam(), problem, 1).scratch_bytes, plan_of(GetParam(), problem, 7).scratch_bytes);
+    for (const Mask mask : kEveryMask) {
+        expect_reference_bytes(backward_of({1, 2, 1, 1100, 2100, 3}, mask), CaseKind::uniform, {1, 2, 7});
+        expect_reference_bytes(backward_of({1, 1, 1, 2100, 1100, 3}, mask), CaseKind::uniform, {1, 2, 7});
+    }
+}
+
+// Two of them a round, and one that is left.
+TEST_P(EachBackwardKernel, TakesManyHeadsInSeveralRounds) {
+    expect_reference_bytes(backward_of({5, 1, 1, 600, 600, 4}), CaseKind::uniform, {1, 2, 7});
+    expect_reference_bytes(backward_of({3000, 2, 1, 9, 11, 2}), CaseKind::uniform, {1, 2, 7});
+}
+
+// Packed and summed in several stretches of columns.
+TEST_P(EachBackwardKernel, TakesRowsOfAnyLength) {
+    for (const int64_t dim : {255, 256, 257, 512, 1000})
+        expect_reference_bytes(backward_of({1, 2, 1, 70, 66, dim}, Mask::causal), CaseKind::spread, {2});
+    expect_reference_bytes(backward_of({1, 1, 1, 2, 3, (1 << 16) + 37}), CaseKind::uniform, {1, 7});
+}
+
+// What is allotted does not follow the length of a row, nor a whole segment where there are fewer rows.
+TEST_P(EachBackwardKernel, TakesMemoryForWhatThereIs) {
+    const BackwardKernel& steps = *GetParam().backward;
+    EXPECT_EQ(steps.workspace_floats(192, 10'000'000), steps.workspace_floats(192, kGradientColumns));
+    EXPECT_LT(plan_of(GetParam(), backward_of({1, 1, 1, 1, 10'000'000, 1}), 2).scratch_bytes, size_t{700'000'000});
+    EXPECT_LT(plan_of(GetParam(), backward_of({1, 1, 1, 1, 1, 10'000'000}), 2).scratch_bytes, size_t{10'000});
+}
+
+// Also a launch of fewer batches than were planned for.
+TEST_P(EachBackwardKernel, NeedsNoMoreForFewerBatches) {
+    for (const Sizes& sizes : {Sizes{40, 2, 1, 600, 600, 4}, Sizes{40, 1, 1, 9, 9, 300}, Sizes{7, 1, 1, 3000, 3000, 8}})
+        for (const int threads : {1, 2, 7, 64}) {
+            const Problem problem = backward_of(sizes);
+            size_t before = 0;
+            for (int64_t batches = 1; batches <= sizes.batches; ++batches) {
+                const size_t bytes = plan_of(GetParam(), problem.of_batches(batches), threads).scratch_bytes;
+                EXPECT_GE(bytes, before) << batches;
+                before = bytes;
+            }
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EachBackwardKernel, testing::ValuesIn(cpu_kernels_of(kBackward)),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+} // namespace
+} // namespace hw4::cpu
