@@ -9,7 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/numbers.h"
 #include "src/base/parallel.h"
-#include "src/contracts/f32/forward.h"
+#include "src/contracts/f32/backward.h"
 #include "src/io/border_values.h"
 
 namespace hw4 {
@@ -27,7 +27,7 @@ struct KindRow {
 };
 
 // In the order of CaseKind.
-constexpr std::array<KindRow, 17> kKinds = {{
+constexpr std::array<KindRow, 20> kKinds = {{
     {"uniform", CaseKind::uniform},
     {"equal", CaseKind::equal},
     {"negative", CaseKind::negative},
@@ -45,6 +45,9 @@ constexpr std::array<KindRow, 17> kKinds = {{
     {"stray", CaseKind::stray, 60, 1e9},
     {"sink", CaseKind::sink, 0, 1},
     {"low", CaseKind::low},
+    {"gzero", CaseKind::gzero},
+    {"gtiny", CaseKind::gtiny},
+    {"glimit", CaseKind::glimit},
 }};
 
 const KindRow& row_of(CaseKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
@@ -79,6 +82,10 @@ float normal(const CaseRecipe& recipe, size_t index, double deviation) {
     return static_cast<float>(sum) * static_cast<float>(deviation * 0x1p-16);
 }
 
+float denormal(uint64_t word) {
+    return float_of(static_cast<uint32_t>(word >> 41) | static_cast<uint32_t>(word & 1) << 31);
+}
+
 float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 
 using borders::Position;
@@ -90,7 +97,7 @@ char letter_of(Role role) {
     case Role::query: return 'Q';
     case Role::key: return 'K';
     case Role::value: return 'V';
-    case Role::gradient:
+    case Role::gradient: return 'G';
     case Role::other: break;
     }
     return kOtherMatrix;
@@ -166,11 +173,29 @@ float low_value(const Problem& problem, const Position& at, float plain, uint64_
     return at.matrix == 'Q' ? value : -value;
 }
 
+// The power of two at which d * max|V| * N * max|Q| times it is the most that gradients may reach (domain.h) or up to
+// half of that, V being up to 1 and Q up to 3; N counts the rows of all heads that share keys.
+float largest_gradient(const Problem& problem) {
+    const auto rows = static_cast<double>(problem.heads / problem.kv_heads * problem.queries);
+    return std::ldexp(1.0f, std::ilogb(kGradientLimit / (3.0 * rows * static_cast<double>(problem.dim))));
+}
+
+// Of dO, which is uniform but for the kinds that are about it.
+float gradient_value(const CaseRecipe& recipe, float plain, uint64_t word) {
+    switch (recipe.values.kind) {
+    case CaseKind::gzero: return (word & 1) == 0 ? 0.0f : -0.0f;
+    case CaseKind::gtiny: return denormal(word);
+    case CaseKind::glimit: return within(largest_gradient(recipe.problem), word);
+    default: return plain;
+    }
+}
+
 float special_value(const CaseRecipe& recipe, size_t index) {
     const Position at = position_of(recipe.problem, index);
     const uint64_t word = mixed(recipe.seed, index);
     const float plain = within(3.0f, word);
     if (at.matrix == kOtherMatrix) return plain;
+    if (at.matrix == 'G') return gradient_value(recipe, plain, word);
     switch (recipe.values.kind) {
     case CaseKind::uniform: break;
     case CaseKind::equal: // a key's value depends on its column alone
@@ -184,8 +209,7 @@ float special_value(const CaseRecipe& recipe, size_t index) {
         if (at.matrix == 'K') return plain * static_cast<float>(1 << at.row % 6);
         break;
     case CaseKind::denormal:
-        if (at.matrix != 'K')
-            return float_of(static_cast<uint32_t>(word >> 41) | static_cast<uint32_t>(word & 1) << 31);
+        if (at.matrix != 'K') return denormal(word);
         break;
     case CaseKind::dominant: return dominant_value(recipe.problem, at, plain);
     case CaseKind::vzero:
@@ -209,6 +233,9 @@ float special_value(const CaseRecipe& recipe, size_t index) {
     case CaseKind::stray: return normal(recipe, index, stray_factor(recipe, at));
     case CaseKind::sink: return normal(recipe, index, sink_factor(recipe, at));
     case CaseKind::low: return low_value(recipe.problem, at, plain, word);
+    case CaseKind::gzero:
+    case CaseKind::gtiny: break;
+    case CaseKind::glimit: return at.matrix == 'V' ? within(1.0f, word) : plain;
     }
     return plain;
 }

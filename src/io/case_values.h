@@ -29,6 +29,9 @@ enum class CaseKind {
     stray,     // normal, every 500th query times the number: 60 passes 72 base-2 units, 1e6 passes 2^21
     sink,      // normal, one key times 100: the number is its place, from 0, the first, to 1, the last
     low,       // scores near -112 base-2 units
+    gzero,     // dO exact zeros of both signs
+    gtiny,     // dO denormal
+    glimit,    // dO so large that dK may come near the end of its domain
 };
 
 constexpr int64_t kMostThresholdTokens = 2048; // of kind threshold, whose values are too large for longer sums

@@ -59,9 +59,9 @@ double smallest(const std::vector<double>& x) { return *std::min_element(x.begin
 
 TEST(CaseKinds, HaveNames) {
     EXPECT_EQ(case_kind_names(),
-              (std::vector<std::string>{"uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero",
-                                        "huge", "fading", "climb", "brink", "threshold", "digits", "normal:1",
-                                        "stray:60", "sink:0", "low"}));
+              (std::vector<std::string>{"uniform",  "equal",  "negative", "spread", "denormal",  "dominant", "vzero",
+                                        "huge",     "fading", "climb",    "brink",  "threshold", "digits",   "normal:1",
+                                        "stray:60", "sink:0", "low",      "gzero",  "gtiny",     "glimit"}));
     EXPECT_EQ(distribution_of("uniform").kind, CaseKind::uniform);
     EXPECT_EQ(distribution_of("climb").kind, CaseKind::climb);
     for (const std::string& name : case_kind_names()) EXPECT_EQ(spelling_of(distribution_of(name)), name);
@@ -151,11 +151,13 @@ TEST(CaseValues, DependOnTheSeedAndTheBatch) {
 
 TEST(CaseValues, AreInTheDomain) {
     for (const std::string& name : case_kind_names()) {
-        for (const Problem& problem : {Problem{2, 200, 64}, Problem{1, kMostThresholdTokens, 8}}) {
-            const std::vector<float> data = values({problem, distribution_of(name), 5});
-            EXPECT_NO_THROW(DomainCheck(name, problem, kF32.domain).check(0, problem.input_rows(), data.data()))
-                << problem.queries;
-        }
+        for (Problem problem : {Problem{2, 200, 64}, Problem{1, kMostThresholdTokens, 8}})
+            for (const Operation* operation : kOperations) {
+                problem.operation = operation;
+                const std::vector<float> data = values({problem, distribution_of(name), 5});
+                EXPECT_NO_THROW(DomainCheck(name, problem, kF32.domain).check(0, problem.input_rows(), data.data()))
+                    << problem.queries << operation->name;
+            }
     }
 }
 
@@ -309,6 +311,23 @@ TEST(CaseValues, HeadsThatShareKeysAreOfTheirKind) {
         EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + static_cast<ptrdiff_t>(matrix),
                                data.begin() + static_cast<ptrdiff_t>(head * matrix)))
             << head;
+}
+
+TEST(CaseValues, OfGradientsAreWhatTheirKindsSay) {
+    Problem problem(1, 64, 32);
+    problem.operation = &kBackward;
+    const auto gradients = [&](CaseKind kind) {
+        std::vector<float> data = values({problem, kind, 1});
+        return std::vector<float>(data.begin() + 3 * 64 * 32, data.end());
+    };
+    std::set<uint32_t> zeros;
+    for (const float x : gradients(CaseKind::gzero)) zeros.insert(bits_of(x));
+    EXPECT_EQ(zeros, (std::set<uint32_t>{0, 0x80000000u}));
+    for (const float x : gradients(CaseKind::gtiny)) EXPECT_LT(std::fabs(x), std::numeric_limits<float>::min());
+    float most = 0;
+    for (const float x : gradients(CaseKind::glimit)) most = std::max(most, std::fabs(x));
+    EXPECT_GT(64.0 * 32 * 3 * double{most}, 0x1p122);
+    EXPECT_LE(64.0 * 32 * 3 * double{most}, 0x1p124);
 }
 
 // What a kind says of Q, K and V it says of nothing else.
