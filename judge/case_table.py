@@ -9,10 +9,11 @@ import re
 from tsv import Row, Table, TableError, read_text
 
 COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in")
-# A row that ends before these is of the course's form: one head, as many keys as queries, no mask.
-USUAL = {"heads": "1", "keys": "", "mask": "none"}
+# A row that ends before these is of the course's form: one head, as many keys as queries, no mask, forward.
+USUAL = {"heads": "1", "keys": "", "mask": "none", "operation": "forward"}
 UNKNOWN_CRC = "-"
 MASKS = ("none", "causal")
+PRODUCTS = {"forward": 2, "backward": 5}  # of matrices, by operation (src/problem/operation.h)
 SHORT_HEADER_BYTES, LONG_HEADER_BYTES = 12, 64
 
 
@@ -30,13 +31,12 @@ class Case:
     kv_heads: int
     keys: int
     mask: str
-
-    operation = "forward"  # the table has no other
+    operation: str
 
     @property
     def is_plain(self) -> bool:
         """Of the course's form, and so under its header."""
-        return self.heads == 1 and self.keys == self.tokens and self.mask == "none"
+        return self.heads == 1 and self.keys == self.tokens and self.mask == "none" and self.operation == "forward"
 
     @property
     def shape(self) -> str:
@@ -44,16 +44,29 @@ class Case:
         if self.is_plain:
             return f"({self.batches}, {self.tokens}, {self.dim})"
         mask = "" if self.mask == "none" else f", {self.mask}"
-        return f"({self.batches}, {self.heads}, {self.kv_heads}, {self.tokens}, {self.keys}, {self.dim}{mask})"
+        operation = "" if self.operation == "forward" else f", {self.operation}"
+        sizes = f"{self.batches}, {self.heads}, {self.kv_heads}, {self.tokens}, {self.keys}, {self.dim}"
+        return f"({sizes}{mask}{operation})"
 
     @property
-    def output_bytes(self) -> int:
+    def _query_bytes(self) -> int:
+        """Of Q, and of what is shaped as Q is."""
         return 4 * self.batches * self.heads * self.tokens * self.dim
 
     @property
+    def _key_bytes(self) -> int:
+        return 4 * self.batches * self.kv_heads * self.keys * self.dim
+
+    @property
+    def output_bytes(self) -> int:
+        """O, or dQ, dK and dV."""
+        return self._query_bytes + (2 * self._key_bytes if self.operation == "backward" else 0)
+
+    @property
     def input_bytes(self) -> int:
+        """Q, K, V, and of backward dO."""
         header = SHORT_HEADER_BYTES if self.is_plain else LONG_HEADER_BYTES
-        return header + self.output_bytes + 2 * 4 * self.batches * self.kv_heads * self.keys * self.dim
+        return header + (2 if self.operation == "backward" else 1) * self._query_bytes + 2 * self._key_bytes
 
     @property
     def flops(self) -> int:
@@ -62,13 +75,14 @@ class Case:
         if self.mask == "causal":
             seeing = min(self.tokens, self.keys)
             pairs = seeing * self.keys - seeing * (seeing - 1) // 2
-        return 4 * self.batches * self.heads * pairs * self.dim
+        return 2 * PRODUCTS[self.operation] * self.batches * self.heads * pairs * self.dim
 
     def recipe(self) -> list[str]:
         """The generator's arguments. Not the name: the generator knows only the table beside it."""
         shape = f"{self.batches},{self.tokens},{self.dim}"
         more = [] if self.is_plain else ["--heads", f"{self.heads},{self.kv_heads}", "--keys", str(self.keys)]
         more += ["--causal"] if self.mask == "causal" else []
+        more += ["--backward"] if self.operation == "backward" else []
         return ["--shape", shape, "--seed", str(self.seed), "--kind", self.kind, *more]
 
 
@@ -117,12 +131,18 @@ def _mask(row: Row) -> str:
     return row["mask"]
 
 
+def _operation(row: Row) -> str:
+    if row["operation"] not in PRODUCTS:
+        raise TableError(f"{row['name']}: operation is '{row['operation']}', need {' or '.join(PRODUCTS)}")
+    return row["operation"]
+
+
 def _case_of(row: Row) -> Case:
     heads, kv_heads = _heads(row)
     return Case(name=_name(row), batches=_whole(row, "B", 1), tokens=_whole(row, "N", 1), dim=_whole(row, "d", 1),
                 kind=row["kind"], seed=_whole(row, "seed", 0), limit_s=_seconds(row, "limit_s"),
                 crc32_in=_crc_or_unknown(row, "crc32_in"), heads=heads, kv_heads=kv_heads,
-                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_mask(row))
+                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_mask(row), operation=_operation(row))
 
 
 def read_cases(path: str) -> list[Case]:

@@ -34,6 +34,10 @@ class Contract:
         """None where it does not compute that."""
         return self.revisions.get((case.operation, case.mask)) if self.takes(case.dim) else None
 
+    def lacks(self, operation: str) -> bool:
+        """Where it is known what it computes."""
+        return bool(self.revisions) and all(computed != operation for computed, _ in self.revisions)
+
     def takes(self, dim: int) -> bool:
         return self.most_columns is None or dim <= self.most_columns
 

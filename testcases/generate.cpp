@@ -105,6 +105,12 @@ Mask parse_mask(const std::string& text) {
     usage_error("mask '" + text + "': need none or causal");
 }
 
+const Operation* parse_operation(const std::string& text) {
+    for (const Operation* operation : kOperations)
+        if (text == operation->name) return operation;
+    usage_error("operation '" + text + "': need forward or backward");
+}
+
 Distribution parse_kind(const std::string& text) {
     try {
         return distribution_of(text);
@@ -131,9 +137,10 @@ std::string table_path() {
 constexpr size_t kHeadsAt = 8;
 constexpr size_t kKeysAt = 9;
 constexpr size_t kMaskAt = 10;
+constexpr size_t kOperationAt = 11; // and of these some have this too
 
 // The rows of cases.tsv, comments and the heading left out: name, B, N, d, kind, seed, time limit, CRC-32 of the input,
-// and of some heads, keys, mask.
+// and of some heads, keys, mask, and of these some the operation.
 std::vector<std::vector<std::string>> table_rows() {
     const std::string path = table_path();
     std::ifstream table(path);
@@ -168,6 +175,7 @@ CaseRecipe recipe_of(const std::string& name) {
             parse_heads(row[kHeadsAt], problem);
             problem.keys = parse_keys(row[kKeysAt]);
             problem.mask = parse_mask(row[kMaskAt]);
+            if (row.size() > kOperationAt) problem.operation = parse_operation(row[kOperationAt]);
             refuse_too_large(problem, name);
         }
         return {problem, parse_kind(row[4]), parse_seed(row[5])};
@@ -182,6 +190,7 @@ void list() {
         if (row.size() > kMaskAt)
             std::printf(", heads %s, keys %s, mask %s", row[kHeadsAt].c_str(), row[kKeysAt].c_str(),
                         row[kMaskAt].c_str());
+        if (row.size() > kOperationAt) std::printf(", %s", row[kOperationAt].c_str());
         std::printf("\n");
     }
     std::printf("kinds:");

@@ -37,7 +37,7 @@ HW4 = os.path.join(BIN, "hw4")
 SEQ = os.path.join(BIN, "seq")
 
 HEADER = "name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in"
-LONG_HEADER = HEADER + "\theads\tkeys\tmask"
+LONG_HEADER = HEADER + "\theads\tkeys\tmask\toperation"
 EXPECTED_HEADER = "case\toperation\tcontract\tmask\trevision\texpected"
 SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
 PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
@@ -601,6 +601,7 @@ class Tables(Workplace):
                 ([good + "\t0\t3\tnone"], LONG_HEADER, "a1: heads is '0'"),
                 ([good + "\t1\t0\tnone"], LONG_HEADER, "a1: keys is '0', need a whole number from 1"),
                 ([good + "\t1\t3\tpart"], LONG_HEADER, "a1: mask is 'part', need none or causal"),
+                ([good + "\t1\t3\tnone\tback"], LONG_HEADER, "a1: operation is 'back', need forward or backward"),
                 ([], HEADER, "no cases")):
             with self.subTest(message):
                 self.write_table(*rows, header=header)
@@ -1506,13 +1507,16 @@ class Update(Workplace):
 
 
 class LongForms(Workplace):
-    """Rows that say more than the course's: heads, keys, a mask."""
+    """Rows that say more than the course's: heads, keys, a mask, an operation."""
 
     ROWS = {"b2": ("1\t4\tcausal", "(2, 1, 1, 4, 4, 3, causal)", 64 + 4 * 3 * 2 * 12, 4 * 2 * 10 * 3),
             "b3": ("4,2\t6\tcausal", "(2, 4, 2, 4, 6, 3, causal)", 64 + 4 * 2 * (48 + 2 * 36), 4 * 8 * 18 * 3),
             "b4": ("1\t2\tcausal", "(2, 1, 1, 4, 2, 3, causal)", 64 + 4 * 2 * (12 + 2 * 6), 4 * 2 * 3 * 3),
             "b5": ("2\t4\tnone", "(2, 2, 2, 4, 4, 3)", 64 + 4 * 3 * 2 * 24, 4 * 4 * 16 * 3),
-            "b6": ("1\t4\tnone", "(2, 4, 3)", 12 + 4 * 3 * 2 * 12, 4 * 2 * 16 * 3)}
+            "b6": ("1\t4\tnone", "(2, 4, 3)", 12 + 4 * 3 * 2 * 12, 4 * 2 * 16 * 3),
+            "g1": ("1\t4\tnone\tbackward", "(2, 1, 1, 4, 4, 3, backward)", 64 + 4 * 4 * 2 * 12, 10 * 2 * 16 * 3),
+            "g2": ("4,2\t6\tcausal\tbackward", "(2, 4, 2, 4, 6, 3, causal, backward)", 64 + 4 * 2 * 2 * (48 + 36),
+                   10 * 8 * 18 * 3)}
 
     def setUp(self):
         super().setUp()
@@ -1539,20 +1543,30 @@ class LongForms(Workplace):
             data = read(os.path.join(self.cases, name + ".in"))
             self.assertEqual(len(data), size, name)
             if name != "b6":  # which is under the course's header
-                self.assertEqual(struct.unpack_from("<iii", data), (-2, 0, int(more.endswith("causal"))), name)
+                self.assertEqual(struct.unpack_from("<iii", data), (-2, "backward" in more, "causal" in more), name)
 
     def test_real_hw4_passes_under_all(self):
         said = self.judge_them("--device", "cpu", "--contract", "all")
-        self.assertEqual(said.splitlines()[-1], "12 passed, 0 failed")
+        self.assertEqual(said.splitlines()[-1], "14 passed, 0 failed")  # fixed has no backward
 
-    def test_rows_of_what_is_expected_name_the_mask(self):
-        masks = [line.split("\t")[3] for line in self.expected_text().splitlines()[2:]]
-        self.assertEqual(masks, ["none"] * 2 + ["causal"] * 6 + ["none"] * 4)
+    def test_what_a_contract_lacks_is_no_case_under_it(self):
+        self.assertEqual(self.judge_them("--device", "cpu", "--contract", "fixed", "b6", "g1").splitlines()[-1],
+                         "1 passed, 0 failed")
+        done = self.run_judge("--hw4", HW4, "--contract", "fixed", "g1", "g2")
+        self.assertEqual((done.returncode, done.stderr), (2, "judge: fixed computes none of these cases\n"))
+
+    def test_rows_of_what_is_expected_name_operation_and_mask(self):
+        rows = [tuple(line.split("\t")[1:4:2]) for line in self.expected_text().splitlines()[2:]]
+        self.assertEqual(rows, [("forward", "none")] * 2 + [("forward", "causal")] * 6 + [("forward", "none")] * 4 +
+                         [("backward", "none"), ("backward", "causal")])
 
     def test_wrong_answers_are_explained(self):
         wrong = self.program("wrong", "open(sys.argv[-1], 'wb').write(bytes(4 * 2 * 4 * 4 * 3))")
         self.assertRegex(self.judge_them("b3", hw4=wrong, code=1),
                          r"\AWA +b3 .*\n +different \(rule: bytes\): 96 of 96 values\n +first: batch 0, head 0, row 0,")
+        wrong = self.program("wrong", "open(sys.argv[-1], 'wb').write(bytes(4 * 2 * 3 * 4 * 3))")
+        self.assertRegex(self.judge_them("g1", hw4=wrong, code=1),
+                         r"\AWA +g1 .*\n +different \(rule: bytes\): 72 of 72 values\n +first: batch 0, dQ, row 0,")
 
     def test_json(self):
         path = self.path("run.json")
