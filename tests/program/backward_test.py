@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""The gradients of attention, asked for by a case's header or by --backward: hw4 and seq from file to file.
+
+    python3 tests/program/backward_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import array
+import functools
+import gzip
+import json
+import math
+import subprocess
+import unittest
+
+import cli_test
+from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, by_seq, counting, crc_of, generated,
+                      generated_by, hw4, kernels, run)
+
+# B, heads, key-value heads, N_q, N_k, d
+SHAPES = ((1, 1, 1, 1, 1, 1), (2, 4, 2, 33, 33, 7), (1, 6, 1, 5, 70, 33), (3, 3, 3, 65, 1, 32), (1, 2, 1, 130, 70, 64))
+
+
+def setUpModule():
+    cli_test.setUpModule()
+    short_by_seq.cache_clear()
+
+
+def made(shape, *more, kind="uniform"):
+    """A case whose header asks for backward."""
+    B, heads, kv_heads, N_q, N_k, d = shape
+    return generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--kind",
+                        kind, "--backward", *more)
+
+
+def short(B, N, d):
+    """The same numbers under the course's header, which does not ask."""
+    return generated_by("--shape", f"{B},{N},{d}", "--backward")
+
+
+@functools.lru_cache(maxsize=None)
+def short_by_seq(path, *options):
+    out = path.with_suffix(".seq-" + "-".join(("backward", *options)))
+    done = run("seq", "--backward", *options, path, out)
+    if done.returncode != OK:
+        raise AssertionError(done.stderr)
+    return out.read_bytes()
+
+
+class HeaderTest(CliTest):
+    def test_every_cpu_kernel(self):
+        self.assertTrue(kernels("cpu", operation="backward"))
+        for number, shape in enumerate(SHAPES):
+            for mask in ((), ("--causal",)):
+                path = made(shape, *mask, kind=("uniform", "stray:1e6", "huge")[number % 3])
+                for kernel in kernels("cpu", operation="backward"):
+                    for threads in ("1", "3"):
+                        with self.subTest(shape=shape, mask=mask, kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads)
+
+    def test_gpu_or_the_cpu_in_its_place(self):
+        done = self.assert_computes(made(SHAPES[1]), device=None)
+        self.assertRegex(done.stderr, r"\A(hw4: using the CPU: .*\n)?\Z")
+
+    def test_no_other_device_than_the_one_asked_for(self):
+        path = made(SHAPES[1])
+        done = hw4(path, self.out, device="gpu")
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr.splitlines()[-1])
+        if done.returncode == OK:
+            self.skipTest("the GPU has backward")
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assert_one_message(done.stderr, path, r"backward.*; --device cpu can")
+
+    def test_a_kernel_of_forward(self):
+        path = made(SHAPES[1])
+        for kernel in kernels("cpu"):
+            self.assert_refused(BAD_DATA, rf"kernel {kernel} computes forward, this case asks for backward$", "--kernel",
+                                kernel, path, self.out, names=path)
+
+    def test_against_the_definition(self):
+        """With as many, fewer and more keys than queries, under the mask."""
+        d = 3
+        for N_q, N_k in ((12, 12), (5, 17), (17, 5)):
+            path = made((1, 1, 1, N_q, N_k, d), "--causal")
+            numbers = array.array("f", path.read_bytes()[64:])
+            rows = [numbers[i:i + d] for i in range(0, len(numbers), d)]
+            q, k, v, dO = rows[:N_q], rows[N_q:N_q + N_k], rows[N_q + N_k:N_q + 2 * N_k], rows[N_q + 2 * N_k:]
+            dQ, dK, dV = ([[0.0] * d for _ in range(n)] for n in (N_q, N_k, N_k))
+            for i in range(N_q):
+                seen = range(max(i + 1 + N_k - N_q, 0))
+                scores = [sum(x * y for x, y in zip(q[i], k[j])) / math.sqrt(d) for j in seen]
+                total = sum(map(math.exp, scores))
+                p = [math.exp(score) / total for score in scores]
+                dP = [sum(x * y for x, y in zip(dO[i], v[j])) for j in seen]
+                mean = sum(x * y for x, y in zip(p, dP))
+                for j in seen:
+                    dS = p[j] * (dP[j] - mean) / math.sqrt(d)
+                    for x in range(d):
+                        dQ[i][x] += dS * k[j][x]
+                        dK[j][x] += dS * q[i][x]
+                        dV[j][x] += p[j] * dO[i][x]
+            want = [x for matrix in (dQ, dK, dV) for row in matrix for x in row]
+            got = array.array("f", by_seq(path))
+            self.assertEqual(len(got), len(want))
+            self.assertLess(max(abs(a - b) for a, b in zip(got, want)), 1e-5)
+
+    def test_what_is_said_of_it(self):
+        path = made((2, 4, 2, 33, 70, 7), "--causal")
+        report = self.dir / "run.json"
+        trace = self.dir / "run.trace"
+        done = self.assert_computes(path, "--time", "--json", report, "--trace", trace)
+        first = "(B, heads, key-value heads, N_q, N_k, d, mask, operation): (2, 4, 2, 33, 70, 7, causal, backward)\n"
+        self.assertTrue(done.stdout.startswith(first), done.stdout)
+        self.assertIn(", contract f32.backward/1, kernel backward_", done.stdout)
+        self.assertEqual(run("seq", path, self.out).stdout, first)
+        told = json.loads(report.read_text())
+        wanted = {"operation": "backward", "revision": "f32.backward/1", "mask": "causal",
+                  "flop": 10 * 2 * 4 * sum(range(70 - 32, 71)) * 7, "output_crc32": crc_of(by_seq(path))}
+        self.assertEqual({name: told[name] for name in wanted}, wanted)
+        written = [event["args"]["bytes"] for event in json.loads(trace.read_text())["traceEvents"]
+                   if event["name"] == "write"]
+        self.assertEqual(sum(written), len(by_seq(path)))
+
+    def test_among_cases_of_forward(self):
+        cases = [made(SHAPES[1]), generated(2, 33, 7), made(SHAPES[4], "--causal"), made(SHAPES[2])]
+        outputs = [self.dir / f"{number}.out" for number in range(len(cases))]
+        report = self.dir / "run.json"
+        done = hw4("--json", report, *(name for pair in zip(cases, outputs) for name in pair))
+        self.assertEqual(done.returncode, OK, done.stderr)
+        for path, out in zip(cases, outputs):
+            self.assert_same_bytes(out.read_bytes(), by_seq(path))
+        self.assertEqual([case["operation"] for case in json.loads(report.read_text())["cases"]],
+                         ["backward", "forward", "backward", "backward"])
+
+
+class OptionTest(CliTest):
+    def computed(self, path, *options, program="hw4"):
+        done = run(program, *(("--device", "cpu") if program == "hw4" else ()), "--backward", *options, path, self.out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return self.out.read_bytes()
+
+    def refused(self, code, wanted, *args):
+        """By hw4 and seq, in one line; an output that is there survives."""
+        self.out.write_bytes(OLD_OUTPUT)
+        before = self.folder()
+        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
+            with self.subTest(program=program, args=[str(a) for a in args]):
+                done = run(program, *more, *args)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assert_one_message(done.stderr, None, wanted, program)
+                self.assertEqual(self.folder(), before)
+
+    def test_short_and_long_headers_give_the_same(self):
+        for B, N, d in ((1, 1, 1), (2, 33, 7), (3, 130, 64)):
+            path = short(B, N, d)
+            self.assertEqual(path.stat().st_size, 12 + 16 * B * N * d)
+            for mask in ((), ("--causal",)):
+                want = by_seq(made((B, 1, 1, N, N, d), *mask))
+                self.assertEqual(len(want), 12 * B * N * d)
+                for program in ("hw4", "seq"):
+                    self.assert_same_bytes(self.computed(path, *mask, program=program), want)
+
+    def test_for_a_header_that_asks_for_it(self):
+        path = made(SHAPES[1])
+        for program in ("hw4", "seq"):
+            self.assert_same_bytes(self.computed(path, program=program), by_seq(path))
+
+    def test_gzip(self):
+        path = self.file(gzip.compress(short(2, 33, 7).read_bytes()), "case.in.gz")
+        self.assert_same_bytes(self.computed(path), short_by_seq(short(2, 33, 7)))
+
+    def test_a_pipe(self):
+        data = short(2, 33, 7).read_bytes()
+        for program in ("hw4", "seq"):
+            options = ("--device", "cpu") if program == "hw4" else ()
+            done = subprocess.run([cli_test.PROGRAMS / program, *options, "--backward", "-", "-"], input=data,
+                                  capture_output=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assert_same_bytes(done.stdout, short_by_seq(short(2, 33, 7)))
+
+    def test_a_pipe_of_three_matrices_ends_early(self):
+        done = subprocess.run([cli_test.PROGRAMS / "hw4", "--device", "cpu", "--backward", "-", self.out],
+                              input=counting(1, 4, 3), capture_output=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assertRegex(done.stderr, rb"expected 204 bytes, got 156: ends in batch 0, dO, row 0\n\Z")
+
+    def test_every_case_of_a_run(self):
+        paths = [short(2, 33, 7), short(3, 130, 64)]
+        outputs = [self.dir / f"{number}.out" for number in range(2)]
+        listed = self.file("".join(f"{path}\t{out}\n" for path, out in zip(paths, outputs)).encode(), "pairs")
+        for names in ((paths[0], outputs[0], paths[1], outputs[1]), ("--pairs", listed)):
+            done = hw4("--backward", *names)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            for path, out in zip(paths, outputs):
+                self.assert_same_bytes(out.read_bytes(), short_by_seq(path))
+                out.unlink()
+
+    def test_the_wrong_number_of_matrices(self):
+        three, four = generated(2, 33, 7), short(2, 33, 7)
+        self.refused(BAD_DATA, r"has Q, K, V of each batch, --backward needs Q, K, V, dO$", "--backward", three, self.out)
+        self.refused(BAD_DATA, r"has four matrices a batch: meant for --backward\?$", four, self.out)
+        self.refused(BAD_DATA, r"has four matrices a batch: meant for --backward\?$", "--causal", four, self.out)
+        cut = self.file(four.read_bytes()[:-1], "cut.in")
+        self.refused(BAD_DATA, r"expected 7404 bytes .* got 7403: ends in batch 1, dO, row 32$", "--backward", cut,
+                     self.out)
+
+    def test_numbers_outside_the_domain(self):
+        data = bytearray(short(2, 33, 7).read_bytes())
+        data[-4:] = b"\0\0\xc0\x7f"
+        self.refused(BAD_DATA, r"batch 1, dO, row 32, column 6: nan, need a finite number$", "--backward",
+                     self.file(bytes(data)), self.out)
+        data[-4:] = b"\0\0\0\x7f"  # 2^127
+        self.refused(BAD_DATA, r"batch 1, dO, row 32: sum\|dO\| \* max\|V\| = .*, need at most 2.12676479e\+37$",
+                     "--backward", self.file(bytes(data)), self.out)
+
+    def test_what_does_not_go_with_it(self):
+        path = short(2, 33, 7)
+        self.refused(USAGE, r"--backward: the contract fixed lacks it", "--backward", "--contract", "fixed", path,
+                     self.out)
+        self.refused(USAGE, r"asks for backward, whose rows have no logsumexp for --lse$", "--backward", "--lse",
+                     self.dir / "lse", path, self.out)
+        self.refused(USAGE, r"'--backward=1'", "--backward=1", path, self.out)
+        forward = generated_by("--shape", "2,33,7", "--long")
+        self.refused(USAGE, r": asks for forward, --backward for another operation$", "--backward", forward, self.out)
+
+
+if __name__ == "__main__":
+    unittest.main()
