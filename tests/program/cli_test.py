@@ -54,6 +54,7 @@ OPTIONS = ("contract", "arith", "lse", "device", "kernel", "list-kernels", "stre
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
          "threshold", "digits", "normal:1", "stray:60", "sink:0", "low")
+GRADIENT_KINDS = ("gzero", "gtiny", "glimit")  # which are about dO
 
 
 def setUpModule():
@@ -1357,7 +1358,9 @@ class ReportTest(CliTest):
     def test_version(self):
         done = run("hw4", "--version")
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        self.assertRegex(done.stdout, rf"\Ahw4 \d+\.\d+\.\d+, contracts {' '.join(revisions().values())}, "
+        computed = " ".join(computed["revision"] for contract in listed()["contracts"]
+                            for computed in contract["computes"])
+        self.assertRegex(done.stdout, rf"\Ahw4 \d+\.\d+\.\d+, contracts {computed}, "
                                       r"(CUDA \d+\.\d+ for( sm_\d+)+ compute_\d+|built without CUDA)\n\Z")
 
     def test_help(self):
@@ -1828,16 +1831,19 @@ class GenerateTest(CliTest):
         self.assertEqual(self.generate("--shape", "2,3,4"), self.generate("--shape", "2,3,4", "--seed", "1"))
 
     def test_kinds_differ(self):
-        made = [self.generate("--shape", "2,40,8", "--kind", kind) for kind in KINDS]
-        self.assertEqual(len(set(made)), len(KINDS))
+        for kinds, options in ((KINDS, ()), (KINDS + GRADIENT_KINDS, ("--backward",))):
+            made = {self.generate("--shape", "2,40,8", "--kind", kind, *options) for kind in kinds}
+            self.assertEqual(len(made), len(kinds))
 
     def test_named_case_is_its_table_row(self):
         for line in (REPO / "testcases" / "cases.tsv").read_text().splitlines():
-            if not re.match(r"e0[1-5]\t|e2[0-2]\t|c1[0-8]\t", line):
+            if not re.match(r"e0[1-5]\t|e2[0-2]\t|c1[0-8]\t|g(0[4-8]|18|2[89])\t", line):
                 continue
             name, B, N, d, kind, seed, _, _, *more = line.split("\t")
             with self.subTest(name):
-                options = ("--heads", more[0], "--keys", more[1], "--causal") if more else ()
+                options = ("--heads", more[0], "--keys", more[1]) if more else ()
+                options += ("--causal",) if "causal" in more else ()
+                options += ("--backward",) if "backward" in more else ()
                 self.assert_same_bytes(self.generate(name), self.generate("--shape", f"{B},{N},{d}", "--kind", kind,
                                                                           "--seed", seed, *options))
 
@@ -1848,7 +1854,8 @@ class GenerateTest(CliTest):
         self.assertEqual([line.split("\t")[0] for line in lines[:30]], [f"t{i:02}" for i in range(1, 31)])
         self.assertIn("e01\tB 1, N 1, d 1, uniform", lines)
         self.assertIn("c11\tB 2, N 1, d 128, uniform, heads 8,2, keys 1000, mask causal", lines)
-        self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS))
+        self.assertIn("g22\tB 1, N 100, d 128, uniform, heads 8,1, keys 333, mask causal, backward", lines)
+        self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS + GRADIENT_KINDS))
 
     def test_rows_of_the_table(self):
         """With and without what is not of the course's form, beside a copy of generate."""
@@ -1856,7 +1863,8 @@ class GenerateTest(CliTest):
         shutil.copy(PROGRAMS / "generate", program)
         row, out = "x1\t2\t4\t3\tuniform\t7\t5\t-", self.dir / "case.in"
         for more, options in (("", ()), ("\t1\t4\tnone", ()), ("\t4,2\t5\tnone", ("--heads", "4,2", "--keys", "5")),
-                              ("\t1\t4\tcausal", ("--causal",)), ("\t2\t4\tcausal", ("--heads", "2", "--causal"))):
+                              ("\t1\t4\tcausal", ("--causal",)), ("\t2\t4\tcausal", ("--heads", "2", "--causal")),
+                              ("\t1\t4\tnone\tforward", ()), ("\t1\t4\tnone\tbackward", ("--backward", "--long"))):
             with self.subTest(more):
                 (self.dir / "cases.tsv").write_text(row + more + "\n")
                 self.assertEqual(run(program, "x1", out).returncode, OK)
@@ -1865,6 +1873,7 @@ class GenerateTest(CliTest):
                                    ("\t4,3\t4\tnone", USAGE, "heads '4,3': need"),
                                    ("\t1\t0\tnone", USAGE, "keys '0': need"),
                                    ("\t1\t4\tpart", USAGE, "mask 'part': need none or causal"),
+                                   ("\t1\t4\tnone\tback", USAGE, "operation 'back': need forward or backward"),
                                    ("\t1\t\tcausal", USAGE, "keys '': need"),
                                    ("\t2147483647\t2147483647\tnone", USAGE, "too large")):
             with self.subTest(more):
