@@ -35,12 +35,13 @@ class CpuSide : public Side {
 public:
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
         for (const cpu::Kernel& kernel : cpu::kernels()) {
-            if (!kernel.needs.processor() || kernel.does != &kForward) continue;
+            if (!kernel.needs.processor() || kernel.does != test.problem.operation) continue;
             float* in = in_.make(test.qkv.size(), static_cast<size_t>(random.within(0, 15)));
             float* out = out_.make(test.output_floats(), static_cast<size_t>(random.within(0, 15)));
             std::copy(test.qkv.begin(), test.qkv.end(), in);
-            const std::string how = random.one_in(2) ? in_blocks(*kernel.blocks, test.problem, random, in, out)
-                                                     : whole(kernel, test.problem, random, in, out);
+            const bool by_blocks = kernel.does == &kForward && random.one_in(2);
+            const std::string how = by_blocks ? in_blocks(*kernel.blocks, test.problem, random, in, out)
+                                              : whole(kernel, test.problem, random, in, out);
             const bool whole_input = std::memcmp(in, test.qkv.data(), test.qkv.size() * sizeof(float)) == 0;
             const char* fault = !out_.intact()                  ? "wrote beside its output"
                                 : !in_.intact() || !whole_input ? "wrote to its input"

@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/contracts/contract.h"
-#include "src/contracts/f32/forward.h"
+#include "src/contracts/f32/backward.h"
 #include "src/io/case_values.h"
 #include "src/problem/domain.h"
 #include "src/problem/words.h"
@@ -358,6 +358,30 @@ Problem with_other_lengths(Problem problem, uint64_t choice) {
 // One case in four of every sort is under the causal mask. The seed decides, as above.
 Mask mask_of(uint64_t seed) { return seed / 1024 % 4 == 1 ? Mask::causal : Mask::none; }
 
+// One case in eight of every sort is of backward. The seed decides, as above.
+bool is_backward(uint64_t seed) { return seed / 4096 % 8 == 1; }
+
+// How far a batch of backward reaches, as a part of what it may (domain.h).
+double gradient_reach(const Problem& problem, const float* in) {
+    const auto d = static_cast<size_t>(problem.dim);
+    double largest[kMostInputs] = {};
+    double largest_row = 0;
+    for (size_t which = 0; which < kMostInputs; ++which) {
+        const auto rows = static_cast<size_t>(problem.rows_of(kBackward.inputs[which]));
+        for (size_t row = 0; row < rows; ++row, in += d) {
+            double sum = 0;
+            for (size_t x = 0; x < d; ++x) {
+                sum += std::fabs(double{in[x]});
+                largest[which] = std::max(largest[which], std::fabs(double{in[x]}));
+            }
+            if (which == 3) largest_row = std::max(largest_row, sum);
+        }
+    }
+    const auto rows = static_cast<double>(problem.heads / problem.kv_heads * problem.queries);
+    const double of_rows = largest_row * largest[2] * std::max({1.0, largest[1], rows * largest[0]});
+    return std::max(of_rows, rows * largest[3]) * (1 + 0x1p-40) / kGradientLimit;
+}
+
 } // namespace
 
 DrawnCase::DrawnCase(uint64_t s) : seed(s) {
@@ -374,6 +398,33 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     if (seed % 8 == 3) regroup(with_heads(problem, seed / 8));
     if (seed % 8 == 5) regroup(with_other_lengths(problem, seed / 8));
     problem.mask = mask_of(seed);
+    if (is_backward(seed)) add_gradients();
+}
+
+// dO behind the other matrices of each batch, into the domain by a power of two; now and then right below its limit.
+void DrawnCase::add_gradients() {
+    Random random(~seed);
+    const std::vector<float> before = qkv;
+    const size_t floats_before = problem.batch_input_floats();
+    problem.operation = &kBackward;
+    qkv.resize(static_cast<size_t>(problem.batches) * problem.batch_input_floats());
+    values += "; dO ";
+    std::string kinds;
+    for (int64_t b = 0; b < problem.batches; ++b) {
+        std::string kind;
+        const Matrix gradients = draw_values(problem.batch_input_floats() - floats_before, random, kind);
+        if (b < 3) kinds += (b == 0 ? "" : ", ") + kind;
+        const float* const from = before.data() + static_cast<size_t>(b) * floats_before;
+        float* const to = std::copy(from, from + floats_before, batch(b));
+        std::copy(gradients.begin(), gradients.end(), to);
+        const double reach = gradient_reach(problem, batch(b));
+        const bool to_the_limit = random.one_in(12);
+        if (reach == 0 || (reach <= 1 && !to_the_limit)) continue;
+        for (float* x = to; x < batch(b) + problem.batch_input_floats(); ++x)
+            *x = std::ldexp(*x, -std::ilogb(reach) - 1);
+    }
+    values += kinds;
+    DomainCheck(name(), problem, kF32.domain).check(0, problem.input_rows(), qkv.data());
 }
 
 // Where the numbers, in other matrices now, are within the domain still.

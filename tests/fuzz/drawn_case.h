@@ -24,12 +24,13 @@ struct DrawnCase {
 
     uint64_t seed;
     Problem problem;
-    std::string values; // of what kind they are
-    std::vector<float> qkv;
+    std::string values;     // of what kind they are
+    std::vector<float> qkv; // all inputs
 
 private:
     void draw_batches(Random& random);
     void regroup(const Problem& regrouped);
+    void add_gradients();
 };
 
 } // namespace hw4::fuzz
