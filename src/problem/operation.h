@@ -3,6 +3,8 @@
 // numbers and the count of FLOP follow from these rows alone.
 #pragma once
 
+#include <algorithm>
+
 #include "src/base/list.h"
 
 namespace hw4 {
@@ -56,9 +58,8 @@ inline constexpr const Operation* kOperations[] = {&kForward, &kBackward};
 
 // What heads of queries that share keys must be taken together for.
 inline bool gives_rows_of_keys(const Operation& operation) {
-    for (const Operand& output : operation.outputs)
-        if (output.rows == Rows::of_keys) return true;
-    return false;
+    const auto has_them = [](const Operand& output) { return output.rows == Rows::of_keys; };
+    return std::any_of(operation.outputs.begin(), operation.outputs.end(), has_them);
 }
 
 } // namespace hw4

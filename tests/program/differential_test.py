@@ -87,7 +87,8 @@ class DifferentialTest(unittest.TestCase):
             done = differential("--device", "cpu", "--case", str(case))
             self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
             self.assertIn(f"\n{shape} (", done.stdout)
-            under = "".join(f", of the output under {contract} {crc}" for contract, crc in zip(("f32", "fixed"), outputs))
+            under = "".join(f", of the output under {contract} {crc}"
+                            for contract, crc in zip(("f32", "fixed"), outputs))
             self.assertIn(f"\n  CRC-32 of the input {values}{under}\n", done.stdout)
 
     def test_cases_at_the_borders_are_within_the_domain_at_any_length(self):
@@ -114,8 +115,10 @@ PINNED = (
     (16, "(B, N, d) (2, 192, 43)", "9f47b539", "84447a85", "6bb5cd4b"),
     (25, "(B, N, d) (1, 575, 12)", "fd4997bd", "bde782ff", "f108655d"),
     (105, "(B, N, d) (2, 223, 33)", "4d5f99ec", "1b13c018", "e610e2e6"),
-    (4101, "(B, heads, key-value heads, N_q, N_k, d, operation) (1, 1, 1, 89, 8, 128, backward)", "f38c4d37", "708dd434"),
-    (4107, "(B, heads, key-value heads, N_q, N_k, d, operation) (1, 37, 1, 1, 37, 64, backward)", "3b0b2dd3", "0f1e51f7"),
+    (4101, "(B, heads, key-value heads, N_q, N_k, d, operation) (1, 1, 1, 89, 8, 128, backward)",
+     "f38c4d37", "708dd434"),
+    (4107, "(B, heads, key-value heads, N_q, N_k, d, operation) (1, 37, 1, 1, 37, 64, backward)",
+     "3b0b2dd3", "0f1e51f7"),
     (6001, "(B, heads, key-value heads, N_q, N_k, d, mask, operation) (1, 1, 1, 306, 306, 44, causal, backward)",
      "8e991797", "6e03a5b2"),
 )
