@@ -374,15 +374,16 @@ struct Attention {
     }
 
     // The scores of kColumns keys: block by block of the columns, the first of which starts them.
-    static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t columns, bool starts, float* s) {
+    static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t kt_stride, int64_t columns, bool starts,
+                                      float* s) {
         int64_t t = 0;
         if (starts) {
             t = columns < kScoreColumns ? columns : int64_t{kScoreColumns};
-            panel(qt, kt, kKeyTile, t, Zero{}, StoreTo{s});
+            panel(qt, kt, kt_stride, t, Zero{}, StoreTo{s});
         }
         for (; t < columns; t += kScoreColumns) {
             const int64_t depth = columns - t < kScoreColumns ? columns - t : int64_t{kScoreColumns};
-            panel(qt + t * kRows, kt + t * kKeyTile, kKeyTile, depth, Zero{}, AddTo{s});
+            panel(qt + t * kRows, kt + t * kt_stride, kt_stride, depth, Zero{}, AddTo{s});
         }
     }
 
@@ -413,7 +414,7 @@ struct Attention {
                 pack_keys(tile, t, dim, w.kt);
             }
             for (int j = 0; j < kKeyTile; j += V::kColumns)
-                score_keys(rows.qt, w.kt + j, packed_columns(t, dim), t == 0, w.p + j * kRows);
+                score_keys(rows.qt, w.kt + j, kKeyTile, packed_columns(t, dim), t == 0, w.p + j * kRows);
         }
         const int64_t columns = tile.starts_segment ? 0 : padded_dim(dim);
         if (tile.first + tile.keys > rows.first_sees) {

@@ -21,12 +21,10 @@ struct Backward {
     using Forward = Attention<V>;
     static constexpr int64_t kLanes = Forward::kRows; // of a panel: keys, for dQ queries
     static constexpr int64_t kTileKeys = kGradientRows;
-    static constexpr int64_t kTilePanels = kTileKeys / kLanes;
     static_assert(kGradientRows % kLanes == 0 && kGradientRows % kSegmentRows == 0, "blocks are whole both ways");
     static_assert(kGradientKeys % kLanes == 0, "blocks of keys are whole panels");
     static_assert(kPairRows % V::kColumns == 0, "scores are taken of whole columns");
     static_assert(kSegmentRows % kColumnPad == 0 && kSegmentRows % V::kWidth == 0, "segments are whole columns");
-
     static_assert(kGradientColumns % kScoreColumns == 0 && kGradientColumns % kColumnPad == 0, "chains stay whole");
 
     static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -34,7 +32,7 @@ struct Backward {
     static int64_t columns_from(int64_t first, int64_t dim) { return least(dim - first, kGradientColumns); }
     static int64_t padded_from(int64_t first, int64_t dim) { return Forward::padded_dim(columns_from(first, dim)); }
 
-    // What weights and dS take of a row of queries, and D.
+    // What a row's weights and P are made by.
     struct Row {
         float origin;
         float floor;
@@ -44,10 +42,10 @@ struct Backward {
 
     struct Workspace {
         Row* rows;    // [rows]
-        float* d;     // [segments][kSegmentRows]
+        float* D;     // [segments][kSegmentRows]
         float* qt;    // [segments][packed][kSegmentRows]
-        float* dot;   // likewise, of dO
-        float* kt;    // [kTilePanels][packed][kLanes]
+        float* doutt; // likewise
+        float* kt;    // [panels of keys][packed][kLanes]
         float* vt;    // likewise
         float* k;     // [kTileKeys][packed, padded]
         float* dst;   // [kTileKeys][kLanes]
@@ -68,9 +66,9 @@ struct Backward {
             float* const row_floats = take(count * static_cast<int64_t>(sizeof(Row) / sizeof(float)));
             rows = row_floats != nullptr ? ::new (static_cast<void*>(row_floats)) Row[static_cast<size_t>(count)]
                                          : nullptr;
-            d = take(segment_rows);
+            D = take(segment_rows);
             qt = take(segment_rows * packed);
-            dot = take(segment_rows * packed);
+            doutt = take(segment_rows * packed);
             kt = take(kTileKeys * packed);
             vt = take(kTileKeys * packed);
             k = take(kTileKeys * padded_from(0, dim));
@@ -83,7 +81,7 @@ struct Backward {
 
     // Of either step.
     static size_t workspace_floats(int64_t rows, int64_t dim) {
-        const size_t of_keys = static_cast<size_t>(2 * kSegmentRows * padded_from(0, dim));
+        const auto of_keys = static_cast<size_t>(int64_t{2} * kSegmentRows * padded_from(0, dim));
         const size_t of_rows = Workspace(nullptr, rows, dim).floats;
         return of_rows > of_keys ? of_rows : of_keys;
     }
@@ -131,18 +129,8 @@ struct Backward {
     // Not a part of its caller: see Attention::attend_tile().
     static __attribute__((noinline)) void take_dots(const float* keys, const float* rows, int64_t row_count,
                                                     int64_t columns, bool starts, float* to) {
-        for (int64_t row = 0; row < row_count; row += V::kColumns) {
-            float* const c = to + row * kLanes;
-            int64_t t = 0;
-            if (starts) {
-                t = least(columns, kScoreColumns);
-                Forward::panel(keys, rows + row, kSegmentRows, t, typename Forward::Zero{},
-                               typename Forward::StoreTo{c});
-            }
-            for (; t < columns; t += kScoreColumns)
-                Forward::panel(keys + t * kLanes, rows + t * kSegmentRows + row, kSegmentRows,
-                               least(columns - t, kScoreColumns), typename Forward::Zero{}, typename Forward::AddTo{c});
-        }
+        for (int64_t row = 0; row < row_count; row += V::kColumns)
+            Forward::score_keys(keys, rows + row, kSegmentRows, columns, starts, to + row * kLanes);
     }
 
     // Scores and dP of rows and a panel of keys to P and dS, in place.
@@ -165,12 +153,11 @@ struct Backward {
         }
     }
 
-    // In a panel from key `first` on, what the rows do not see: scores before they are weighed become the least there
-    // is, whose weight is finite, and P and dS become +0.
-    static void hide(const Sight& sight, int64_t rows, int64_t first, float with, float* pairs) {
+    // In a panel from key `first` on, what the rows do not see becomes +0, whatever its weight was.
+    static void hide(const Sight& sight, int64_t rows, int64_t first, float* pairs) {
         for (int64_t row = 0; row < rows; ++row)
             for (int64_t lane = sight.of(row) > first ? sight.of(row) - first : 0; lane < kLanes; ++lane)
-                pairs[row * kLanes + lane] = with;
+                pairs[row * kLanes + lane] = 0.0f;
     }
 
     // How many panels of a tile somebody among the first `rows` sees.
@@ -186,7 +173,7 @@ struct Backward {
 
     static void pack_rows(const GradientRows& block, const Workspace& w, int64_t first) {
         pack(block.q, block.rows, first, block.dim, kSegmentRows, w.qt);
-        pack(block.dout, block.rows, first, block.dim, kSegmentRows, w.dot);
+        pack(block.dout, block.rows, first, block.dim, kSegmentRows, w.doutt);
     }
 
     // P and dS of all rows and a tile of keys, as far as they are seen. A row of a later segment may see more than
@@ -210,7 +197,7 @@ struct Backward {
                 for (int64_t panel = 0; panel < panels; ++panel) {
                     const Pairs to = pairs_at(tile, panel, row);
                     take_dots(w.kt + panel * kLanes * columns, w.qt + row * columns, rows, columns, t == 0, to.p);
-                    take_dots(w.vt + panel * kLanes * columns, w.dot + row * columns, rows, columns, t == 0, to.ds);
+                    take_dots(w.vt + panel * kLanes * columns, w.doutt + row * columns, rows, columns, t == 0, to.ds);
                     if (t + columns == dim) weigh_seen(block, w, row, rows, first_key + panel * kLanes, to);
                 }
             });
@@ -225,12 +212,10 @@ struct Backward {
     static void weigh_seen(const GradientRows& block, const Workspace& w, int64_t row, int64_t rows, int64_t first_key,
                            const Pairs& pairs) {
         const Sight sight = block.sight.from(row);
-        const bool all = sight.of(0) >= first_key + kLanes;
-        if (!all) hide(sight, rows, first_key, -HUGE_VALF, pairs.p);
-        weigh(w.rows + row, w.d + row, rows, block.scale, pairs.p, pairs.ds);
-        if (all) return;
-        hide(sight, rows, first_key, 0.0f, pairs.p);
-        hide(sight, rows, first_key, 0.0f, pairs.ds);
+        weigh(w.rows + row, w.D + row, rows, block.scale, pairs.p, pairs.ds);
+        if (sight.of(0) >= first_key + kLanes) return;
+        hide(sight, rows, first_key, pairs.p);
+        hide(sight, rows, first_key, pairs.ds);
     }
 
     // ---- dQ
@@ -281,7 +266,7 @@ struct Backward {
             const Reference reference = reference_of(block.statistics[row], block.scale);
             w.rows[row] = {reference.origin, reference.floor, reference.bias, inverse_of(block.statistics[row])};
         }
-        Forward::clear(w.d, parts(block.rows, kSegmentRows) * kSegmentRows);
+        Forward::clear(w.D, parts(block.rows, kSegmentRows) * kSegmentRows);
         for (int64_t t = 0; t < block.dim; t += kGradientColumns) {
             const int64_t columns = columns_from(t, block.dim);
             pack_rows(block, w, t);
@@ -289,7 +274,7 @@ struct Backward {
             for (int64_t row = 0; row < block.rows; row += V::kWidth) {
                 const int64_t segment = row / kSegmentRows * kSegmentRows;
                 const int64_t at = segment * columns + (row - segment);
-                add_dots(w.dot + at, w.kt + at, columns, w.d + row);
+                add_dots(w.doutt + at, w.kt + at, columns, w.D + row);
             }
         }
     }
