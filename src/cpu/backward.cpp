@@ -12,9 +12,10 @@
 namespace hw4::cpu {
 namespace {
 
-constexpr int64_t kPairBytes = 2 * sizeof(float);        // P and dS
-constexpr int64_t kPairBytesOfThread = int64_t{8} << 20; // a few times its share of the last cache
-constexpr int64_t kMostPairBytes = int64_t{1} << 30;     // unless a segment of rows is more
+constexpr int64_t kPairBytes = 2 * sizeof(float);         // P and dS
+constexpr int64_t kPairBytesOfThread = int64_t{17} << 19; // a few times its share of the last cache
+constexpr int64_t kMostPairBytes = int64_t{1} << 30;      // unless a segment of rows is more
+constexpr int64_t kPackingTime = 18;                      // of the keys for a block; 1: a product of one row
 constexpr int64_t kFloatsOfLine = kCacheLine / sizeof(float);
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
@@ -34,18 +35,10 @@ struct Cut {
     int64_t block_rows; // that a thread takes at a time
 
     Cut(const BackwardKernel& kernel, const Problem& problem, int threads)
-        : heads(problem.batches * problem.kv_heads), padded_keys(whole_parts(problem.keys, kernel.panel_keys)) {
-        const int64_t row_bytes = padded_keys * kPairBytes;
-        const int64_t two_blocks_each = 2 * threads * kSegmentRows * row_bytes;
-        const int64_t bytes = std::max(kPairBytesOfThread * threads, std::min(two_blocks_each, kMostPairBytes));
-        const int64_t rows = std::max<int64_t>(bytes / row_bytes, kSegmentRows);
-        const int64_t step = rows < kGradientRows ? int64_t{kSegmentRows} : kGradientRows;
-        const int64_t least_slabs = parts(problem.queries, rows / step * step);
-        slab_rows =
-            std::min(whole_parts(parts(problem.queries, least_slabs), step), whole_parts(problem.queries, kPairRows));
-        slabs = parts(problem.queries, slab_rows);
-        head_jobs = problem.heads / problem.kv_heads * slabs;
-        const int64_t jobs_at_once = std::max<int64_t>(bytes / (slab_rows * row_bytes), 1);
+        : heads(problem.batches * problem.kv_heads), padded_keys(whole_parts(problem.keys, kernel.panel_keys)),
+          slab_rows(best_slab(problem.queries, memory(threads) / row_bytes(), kernel.panel_keys, threads)),
+          slabs(parts(problem.queries, slab_rows)), head_jobs(problem.heads / problem.kv_heads * slabs) {
+        const int64_t jobs_at_once = std::max<int64_t>(memory(threads) / (slab_rows * row_bytes()), 1);
         if (jobs_at_once >= head_jobs) {
             const int64_t heads_at_once = std::min(heads, jobs_at_once / head_jobs);
             round_jobs = heads_at_once * head_jobs;
@@ -54,7 +47,7 @@ struct Cut {
             round_jobs = jobs_at_once;
             rounds = heads * head_rounds();
         }
-        block_rows = best_block(kernel.panel_keys, threads);
+        block_rows = best_block(round_jobs, slab_rows, kernel.panel_keys, threads).rows;
     }
 
     bool splits_heads() const { return round_jobs < head_jobs; }
@@ -71,22 +64,44 @@ struct Cut {
     }
 
 private:
+    int64_t row_bytes() const { return padded_keys * kPairBytes; }
     int64_t head_rounds() const { return parts(head_jobs, round_jobs); }
 
-    // The one by which the threads are done with a round soonest. Of three products of a block dQ is by whole panels of
-    // rows, and packing the keys takes about as long as six rows.
-    int64_t best_block(int64_t panel_rows, int threads) const {
-        int64_t best = 0;
-        int64_t best_time = 0;
-        for (int64_t rows = kGradientRows; rows > 0; rows -= kSegmentRows) {
-            const int64_t blocks = round_jobs * parts(slab_rows, rows);
-            const int64_t time = parts(blocks, threads) * (2 * rows + whole_parts(rows, panel_rows) + 3 * 6);
-            if (best == 0 || time < best_time) {
-                best = rows;
-                best_time = time;
-            }
-        }
+    // Bytes for pairs: of long rows as many as two blocks for each thread are.
+    int64_t memory(int threads) const {
+        const int64_t two_blocks_each = int64_t{2} * threads * kSegmentRows * row_bytes();
+        return std::max(kPairBytesOfThread * threads, std::min(two_blocks_each, kMostPairBytes));
+    }
+
+    struct Block {
+        int64_t rows;
+        int64_t time; // until the threads have done all
+    };
+
+    // The one by which they have soonest. Of its three products dQ is by whole panels of rows.
+    static Block best_block(int64_t jobs, int64_t slab_rows, int64_t panel_rows, int threads) {
+        const auto of_rows = [&](int64_t rows) {
+            const int64_t each = 2 * rows + whole_parts(rows, panel_rows) + kPackingTime;
+            return Block{rows, parts(jobs * parts(slab_rows, rows), threads) * each};
+        };
+        Block best = of_rows(kGradientRows);
+        for (int64_t rows = kGradientRows - kSegmentRows; rows > 0; rows -= kSegmentRows)
+            if (const Block block = of_rows(rows); block.time < best.time) best = block;
         return best;
+    }
+
+    // All rows of a head of queries, where there is memory for their pairs; otherwise a few slabs more than need
+    // be where the threads then end together.
+    static int64_t best_slab(int64_t queries, int64_t most_rows, int64_t panel_rows, int threads) {
+        const int64_t least = parts(queries, std::max<int64_t>(most_rows / kSegmentRows, 1) * kSegmentRows);
+        const auto rows_of = [&](int64_t slabs) { return whole_parts(parts(queries, slabs), kSegmentRows); };
+        const auto time = [&](int64_t slabs) {
+            return slabs * best_block(1, rows_of(slabs), panel_rows, threads).time;
+        };
+        int64_t best = least;
+        for (int64_t slabs = least + 1; least > 1 && slabs < least + 4; ++slabs)
+            if (time(slabs) < time(best)) best = slabs;
+        return std::min(rows_of(best), whole_parts(queries, kPairRows));
     }
 };
 
@@ -192,11 +207,11 @@ private:
 
     // A slab of rows of a head of queries.
     struct Slab {
-        int64_t batch;
-        int64_t head; // of queries, in the batch
-        int64_t unit;
-        int64_t first_row;
-        int64_t rows;
+        int64_t batch = 0;
+        int64_t head = 0; // of queries, in the batch
+        int64_t unit = 0;
+        int64_t first_row = 0;
+        int64_t rows = 0;
         Sight sight;
         Pairs pairs;
     };
