@@ -126,7 +126,7 @@ TEST_P(EachBackwardKernel, TakesHeadsInSeveralRounds) {
     }
 }
 
-// Two of them a round, and one that is left.
+// Several of them a round, and fewer in the last.
 TEST_P(EachBackwardKernel, TakesManyHeadsInSeveralRounds) {
     expect_reference_bytes(backward_of({5, 1, 1, 600, 600, 4}), CaseKind::uniform, {1, 2, 7});
     expect_reference_bytes(backward_of({3000, 2, 1, 9, 11, 2}), CaseKind::uniform, {1, 2, 7});
