@@ -48,7 +48,7 @@ struct Kernel {
     const BackwardKernel* backward = nullptr;                   // of kernels of backward, beside forward's blocks
 };
 
-// In ladder order, one contract after the other: the first of each runs anywhere, the fastest is the last.
+// In ladder order, one operation of a contract after the other: the first of each runs anywhere, the fastest is last.
 const std::vector<Kernel>& kernels();
 
 // The plan of a kernel that can take the problem, or one that says why it cannot.

@@ -115,7 +115,7 @@ private:
     const LongHeader h_;
 };
 
-int32_t field(int64_t size) { return static_cast<int32_t>(size); }
+int32_t as_field(int64_t size) { return static_cast<int32_t>(size); }
 
 template <class Fields>
 Bytes bytes_of(const Fields& fields) {
@@ -139,14 +139,15 @@ CaseHeader parse_header(const std::string& path, const Bytes& start, const Opera
 }
 
 Bytes short_header_of(const Problem& problem) {
-    return bytes_of(ShortHeader{field(problem.batches), field(problem.queries), field(problem.dim)});
+    return bytes_of(ShortHeader{as_field(problem.batches), as_field(problem.queries), as_field(problem.dim)});
 }
 
 Bytes header_of(const Problem& problem, bool long_form) {
     if (!long_form && is_plain(problem)) return short_header_of(problem);
     return bytes_of(LongHeader{kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1, 0,
-                               field(problem.batches), field(problem.heads), field(problem.kv_heads),
-                               field(problem.queries), field(problem.keys), field(problem.dim), field(problem.dim)});
+                               as_field(problem.batches), as_field(problem.heads), as_field(problem.kv_heads),
+                               as_field(problem.queries), as_field(problem.keys), as_field(problem.dim),
+                               as_field(problem.dim)});
 }
 
 // 128 bits are enough for four operands: 16 * 2^31 * (2^31 * 2^31) * 2^31 is 2^128, and no field is 2^31.

@@ -152,6 +152,12 @@ float fading_value(const Problem& problem, const Position& at, float plain) {
     return at.row < problem.keys / 2 ? plain * 0x1p-48f : 0.0f;
 }
 
+float climb_value(const Problem& problem, const Position& at, float plain) {
+    if (at.matrix == 'Q') return 1e3f + plain;
+    const float x = progress(problem, at.row);
+    return at.matrix == 'K' ? x * x * x * 1e4f + plain : plain;
+}
+
 constexpr int64_t kStrayEvery = 500;
 
 double stray_factor(const CaseRecipe& recipe, const Position& at) {
@@ -176,8 +182,8 @@ float low_value(const Problem& problem, const Position& at, float plain, uint64_
 // The power of two at which d * max|V| * N * max|Q| times it is the most that gradients may reach (domain.h) or up to
 // half of that, V being up to 1 and Q up to 3; N counts the rows of all heads that share keys.
 float largest_gradient(const Problem& problem) {
-    const auto rows = static_cast<double>(problem.heads / problem.kv_heads * problem.queries);
-    return std::ldexp(1.0f, std::ilogb(kGradientLimit / (3.0 * rows * static_cast<double>(problem.dim))));
+    const int64_t numbers = problem.heads / problem.kv_heads * problem.queries * problem.dim;
+    return std::ldexp(1.0f, std::ilogb(kGradientLimit / (3.0 * static_cast<double>(numbers))));
 }
 
 // Of dO, which is uniform but for the kinds that are about it.
@@ -219,13 +225,7 @@ float special_value(const CaseRecipe& recipe, size_t index) {
         if (at.matrix != 'V') return within(1e4f, word);
         break;
     case CaseKind::fading: return fading_value(recipe.problem, at, plain);
-    case CaseKind::climb:
-        if (at.matrix == 'Q') return 1e3f + plain;
-        if (at.matrix == 'K') {
-            const float x = progress(recipe.problem, at.row);
-            return x * x * x * 1e4f + plain;
-        }
-        break;
+    case CaseKind::climb: return climb_value(recipe.problem, at, plain);
     case CaseKind::brink: return brink_value(recipe.problem, at, plain, word);
     case CaseKind::threshold: return borders::threshold_value(recipe.problem, at, word);
     case CaseKind::digits: return borders::digits_value(recipe.problem, at, word);

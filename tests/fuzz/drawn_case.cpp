@@ -377,7 +377,8 @@ double gradient_reach(const Problem& problem, const float* in) {
             if (which == 3) largest_row = std::max(largest_row, sum);
         }
     }
-    const auto rows = static_cast<double>(problem.heads / problem.kv_heads * problem.queries);
+    const int64_t summed = problem.heads / problem.kv_heads * problem.queries; // for a key
+    const auto rows = static_cast<double>(summed);
     const double of_rows = largest_row * largest[2] * std::max({1.0, largest[1], rows * largest[0]});
     return std::max(of_rows, rows * largest[3]) * (1 + 0x1p-40) / kGradientLimit;
 }
