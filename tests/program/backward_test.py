@@ -152,7 +152,7 @@ class OptionTest(CliTest):
                 self.assertEqual(self.folder(), before)
 
     def test_short_and_long_headers_give_the_same(self):
-        for B, N, d in ((1, 1, 1), (2, 33, 7), (3, 130, 64)):
+        for B, N, d in ((1, 1, 1), (2, 33, 7), (3, 130, 64), (300, 64, 32)):  # the last in several chunks
             path = short(B, N, d)
             self.assertEqual(path.stat().st_size, 12 + 16 * B * N * d)
             for mask in ((), ("--causal",)):
