@@ -38,7 +38,7 @@ constexpr int kDifferent = 1;
 constexpr int kCannotCompare = 2;
 
 constexpr const char* kUsage =
-    "usage: compare [--atol X] INPUT EXPECTED GOT\n"
+    "usage: compare [--atol X] [--backward] INPUT EXPECTED GOT\n"
     "\n"
     "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide. What\n"
     "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
@@ -46,6 +46,7 @@ constexpr const char* kUsage =
     "\n"
     "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
     "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
+    "  --backward the outputs are dQ, dK, dV, and INPUT does not ask for them itself\n"
     "  --help\n"
     "\n"
     "exit codes: 0 equal (or within X), 1 different, 2 could not compare\n";
@@ -55,7 +56,8 @@ struct CannotCompare : std::runtime_error {
 };
 
 struct Arguments {
-    std::optional<double> atol; // without it the bytes decide
+    std::optional<double> atol;           // without it the bytes decide
+    const Operation* operation = nullptr; // null: what INPUT says
     std::string input;
     std::string expected;
     std::string got;
@@ -245,7 +247,7 @@ bool sizes_match(const Problem& problem, OutputStream& expected, OutputStream& g
 }
 
 int compare(const Arguments& arguments) {
-    const Problem problem = CaseReader(arguments.input).problem();
+    const Problem problem = CaseReader(arguments.input, arguments.operation).problem();
     OutputStream expected(arguments.expected);
     OutputStream got(arguments.got);
     const size_t total = problem.output_bytes() / sizeof(float);
@@ -271,6 +273,7 @@ double parse_atol(const std::string& text) {
 // Nothing when --help has been answered.
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
     static constexpr option kOptions[] = {{"atol", required_argument, nullptr, kLong + 'a'},
+                                          {"backward", no_argument, nullptr, kLong + 'b'},
                                           {"help", no_argument, nullptr, kLong + 'h'},
                                           {nullptr, 0, nullptr, 0}};
     Arguments arguments;
@@ -279,6 +282,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
     for (int code = 0; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (code) {
         case kLong + 'a': arguments.atol = parse_atol(optarg); break;
+        case kLong + 'b': arguments.operation = &kBackward; break;
         case 'h':
         case kLong + 'h': std::fputs(kUsage, stdout); return std::nullopt;
         default:

@@ -161,6 +161,17 @@ class OptionTest(CliTest):
                 for program in ("hw4", "seq"):
                     self.assert_same_bytes(self.computed(path, *mask, program=program), want)
 
+    def test_compare(self):
+        path = short(2, 33, 7)
+        want = self.file(short_by_seq(path), "want")
+        got = bytearray(short_by_seq(path))
+        got[4 * (33 * 7 + 2 * 7 + 3)] ^= 1  # of dK
+        self.assertEqual(run("compare", "--backward", path, want, want).returncode, OK)
+        done = run("compare", "--backward", path, want, self.file(bytes(got), "got"))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"1 of 1386 values\nfirst: batch 0, dK, row 2, column 3")
+        self.assertIn("meant for --backward?", run("compare", path, want, want).stderr)
+
     def test_for_a_header_that_asks_for_it(self):
         path = made(SHAPES[1])
         for program in ("hw4", "seq"):

@@ -1376,7 +1376,7 @@ class Compare(Workplace):
     def test_help(self):
         code, out, _ = self.run_compare("--help")
         self.assertEqual(code, 0)
-        self.assertTrue(out.startswith("usage: compare [--atol X] INPUT EXPECTED GOT\n"))
+        self.assertTrue(out.startswith("usage: compare [--atol X] [--backward] INPUT EXPECTED GOT\n"))
 
 
 class Update(Workplace):
