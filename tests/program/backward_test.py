@@ -75,8 +75,8 @@ class HeaderTest(CliTest):
     def test_a_kernel_of_forward(self):
         path = made(SHAPES[1])
         for kernel in kernels("cpu"):
-            self.assert_refused(BAD_DATA, rf"kernel {kernel} computes forward, this case asks for backward$", "--kernel",
-                                kernel, path, self.out, names=path)
+            self.assert_refused(BAD_DATA, rf"kernel {kernel} computes forward, this case asks for backward$",
+                                "--kernel", kernel, path, self.out, names=path)
 
     def test_against_the_definition(self):
         """With as many, fewer and more keys than queries, under the mask."""
@@ -209,7 +209,8 @@ class OptionTest(CliTest):
 
     def test_the_wrong_number_of_matrices(self):
         three, four = generated(2, 33, 7), short(2, 33, 7)
-        self.refused(BAD_DATA, r"has Q, K, V of each batch, --backward needs Q, K, V, dO$", "--backward", three, self.out)
+        self.refused(BAD_DATA, r"has Q, K, V of each batch, --backward needs Q, K, V, dO$", "--backward", three,
+                     self.out)
         self.refused(BAD_DATA, r"has four matrices a batch: meant for --backward\?$", four, self.out)
         self.refused(BAD_DATA, r"has four matrices a batch: meant for --backward\?$", "--causal", four, self.out)
         cut = self.file(four.read_bytes()[:-1], "cut.in")
