@@ -89,12 +89,13 @@ private:
         kernel_.prepare({keys(head), values(head), problem_.keys, problem_.dim, first_tile, end_tile}, prepared);
     }
 
-    // The last rows of all heads of queries come first: under the causal mask they are the most work, and little is
-    // left when the threads end one after the other.
+    // Under a mask the last rows of all heads of queries come first: they are the most work, and little is left when
+    // the threads end one after the other. Without one the last block, which may be a small one, comes last.
     void attend(int64_t head, int64_t block, const void* prepared, float* workspace) const {
         const int64_t batch = head / problem_.kv_heads;
         const int64_t query_head = head % problem_.kv_heads * group_ + block % group_;
-        const int64_t first_row = (row_blocks_ - 1 - block / group_) * kernel_.block_rows;
+        const int64_t row_block = problem_.mask == Mask::none ? block / group_ : row_blocks_ - 1 - block / group_;
+        const int64_t first_row = row_block * kernel_.block_rows;
         const int64_t end_row = std::min(first_row + kernel_.block_rows, problem_.queries);
         const float* const q = launch_.in[0].of(batch, query_head);
         float* const out = launch_.out[0].of(batch, query_head);

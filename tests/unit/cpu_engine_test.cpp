@@ -164,9 +164,10 @@ TEST_P(EachKernel, TakesTheCausalMaskOnValuesOfEveryKind) {
 }
 
 // Under the causal mask they are the most work: who comes last has little left to do.
-TEST_P(EachKernel, TakesTheLastRowsFirst) {
+TEST_P(EachKernel, TakesTheLastRowsFirstUnderAMask) {
     const int64_t rows = GetParam().blocks->block_rows;
-    const Problem problem(1, 2 * rows + 3, 4);
+    Problem problem(1, 2 * rows + 3, 4);
+    problem.mask = Mask::causal;
     const std::vector<float> in(problem.batch_input_floats(), 1.0f);
     std::vector<float> out(problem.batch_output_floats());
     const auto scratch = lines_of(plan_of(GetParam(), problem, 1).scratch_bytes);

@@ -454,14 +454,16 @@ struct Attention {
         }
         const int64_t most_seen = block.sees(block.rows - 1);
         for (int64_t j = 0; j < most_seen; j += kKeyTile) {
+            const Tile tile(block, j, most_seen);
             if (!is_long(dim)) {
-                const Tile tile(block, j, most_seen);
                 pack_keys(tile, 0, dim, w.kt);
                 pack_values(tile, 0, dim, w.v);
             }
             for (int64_t g = 0; g < groups; ++g) {
                 const GroupRows rows = rows_of(g);
-                if (j < rows.most_seen)
+                if (rows.most_seen == most_seen)
+                    attend_tile(w.groups[g], rows, w, tile, dim, block.scale);
+                else if (j < rows.most_seen)
                     attend_tile(w.groups[g], rows, w, Tile(block, j, rows.most_seen), dim, block.scale);
             }
         }
