@@ -134,14 +134,8 @@ TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
             const Plan whole = plan(problem);
             if (!whole.why_not.empty()) continue;
             const AttentionCase test = case_of(problem, CaseKind::uniform);
-            const auto in_parts = [&](Launch launch, cudaStream_t stream) {
-                launch.end_query = kQueryStep;
-                GetParam().launch(launch, stream);
-                launch.first_query = kQueryStep;
-                launch.end_query = 2 * kQueryStep;
-                GetParam().launch(launch, stream);
-            };
-            EXPECT_TRUE(same_bytes(test.expected, attend(test, whole.scratch_bytes, in_parts))) << test.name;
+            EXPECT_TRUE(same_bytes(test.expected, attend(test, whole.scratch_bytes, in_query_steps(GetParam()))))
+                << test.name;
         }
 }
 

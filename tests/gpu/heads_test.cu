@@ -85,14 +85,8 @@ TEST_P(EachKernelWithHeads, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
         const AttentionCase test = case_of(problem_of(2, 2, 1, kQueryStep + 70, 100, dim), CaseKind::uniform);
         const Plan whole = plan(test.problem);
         if (!whole.why_not.empty()) continue;
-        const auto in_parts = [&](Launch launch, cudaStream_t stream) {
-            launch.end_query = kQueryStep;
-            GetParam().launch(launch, stream);
-            launch.first_query = kQueryStep;
-            launch.end_query = 2 * kQueryStep;
-            GetParam().launch(launch, stream);
-        };
-        EXPECT_TRUE(same_bytes(test.expected, attend(test, whole.scratch_bytes, in_parts))) << sizes(test.problem);
+        EXPECT_TRUE(same_bytes(test.expected, attend(test, whole.scratch_bytes, in_query_steps(GetParam()))))
+            << sizes(test.problem);
     }
 }
 

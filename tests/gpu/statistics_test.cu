@@ -73,13 +73,7 @@ TEST_P(EachKernelWithStatistics, GivesThoseOfSomeQueriesAfterOthers) {
     for (const int64_t dim : {32, 64, 128}) {
         Problem problem(2, 2 * kQueryStep + 70, dim);
         problem.keys = 100;
-        const auto in_parts = [&](Launch launch, cudaStream_t stream) {
-            for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
-                launch.end_query = launch.first_query + kQueryStep;
-                GetParam().launch(launch, stream);
-            }
-        };
-        expect_reference_bytes(reference_case(problem, CaseKind::spread, 11, contract()), in_parts);
+        expect_reference_bytes(reference_case(problem, CaseKind::spread, 11, contract()), in_query_steps(GetParam()));
     }
 }
 

@@ -17,6 +17,16 @@ inline std::vector<float> attend(const Kernel& kernel, const AttentionCase& test
     return attend(test, plan_of(kernel, test.problem, current_device()).scratch_bytes, kernel.launch);
 }
 
+// A launch of the kernel that is several, each of some query rows of every unit.
+inline auto in_query_steps(const Kernel& kernel) {
+    return [launch_some = kernel.launch](Launch launch, cudaStream_t stream) {
+        for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
+            launch.end_query = launch.first_query + kQueryStep;
+            launch_some(launch, stream);
+        }
+    };
+}
+
 // The same with the statistics of all rows, which have to be the reference's.
 template <class Run>
 std::vector<float> attend_with_statistics(const AttentionCase& test, size_t scratch_bytes, Run run) {

@@ -115,17 +115,23 @@ TEST_P(EachKernel, TakesAnyNumberOfBatches) {
     }
 }
 
+struct Sizes {
+    int64_t batches, heads, kv_heads, queries, keys;
+
+    Problem problem() const {
+        Problem problem(batches, queries, 20);
+        problem.heads = heads;
+        problem.kv_heads = kv_heads;
+        problem.keys = keys;
+        return problem;
+    }
+};
+
 // Groups of heads that share keys, and as many of each as there are threads or fewer or more; either length the longer.
 TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
-    struct Sizes {
-        int64_t batches, heads, kv_heads, queries, keys;
-    };
     for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200}, Sizes{3, 6, 1, 200, 70}, Sizes{2, 3, 3, 1, 130},
                                Sizes{2, 8, 4, 33, 1}, Sizes{20, 2, 1, 5, 65}}) {
-        Problem problem(sizes.batches, sizes.queries, 20);
-        problem.heads = sizes.heads;
-        problem.kv_heads = sizes.kv_heads;
-        problem.keys = sizes.keys;
+        const Problem problem = sizes.problem();
         const AttentionCase& test = reference_case(problem, CaseKind::spread, 12, contract());
         for (const int threads : {1, 3})
             EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
@@ -134,15 +140,9 @@ TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
 
 // Rows of several blocks; heads one by one and several to a thread; either length the longer, by more than a block.
 TEST_P(EachKernel, TakesTheCausalMask) {
-    struct Sizes {
-        int64_t batches, heads, kv_heads, queries, keys;
-    };
     for (const Sizes& sizes : {Sizes{1, 1, 1, 450, 450}, Sizes{1, 4, 2, 70, 300}, Sizes{2, 2, 1, 300, 70},
                                Sizes{1, 1, 1, 220, 1100}, Sizes{60, 2, 1, 40, 40}}) {
-        Problem problem(sizes.batches, sizes.queries, 20);
-        problem.heads = sizes.heads;
-        problem.kv_heads = sizes.kv_heads;
-        problem.keys = sizes.keys;
+        Problem problem = sizes.problem();
         problem.mask = Mask::causal;
         const AttentionCase& test = reference_case(problem, CaseKind::spread, 12, contract());
         for (const int threads : {1, 3, 16})
