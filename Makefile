@@ -145,7 +145,7 @@ X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/run/*.cpp src/commands/*.cpp src/cpu/*.cpp) $(CPU_KERNELS)
-GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu)
+GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
 TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) # what the timers of profile/ link
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
@@ -156,7 +156,7 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/forward/*.cu) profile/row_tilings.cu tests/support/large_tiles.cu
+F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) profile/row_tilings.cu tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \

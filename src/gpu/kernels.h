@@ -28,7 +28,8 @@ struct Needs {
 struct Plan {
     std::string why_not;      // it cannot; empty: it can
     size_t shared_bytes = 0;  // of a block
-    size_t scratch_bytes = 0; // of a launch of the problem or of a part of it
+    size_t scratch_bytes = 0; // the least for a launch of the problem or of a part of it
+    size_t most_scratch = 0;  // up to which more of it makes the launch faster; 0: it does not
     bool pays = true;         // no: it can, but the row above takes less time
 };
 

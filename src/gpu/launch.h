@@ -23,22 +23,26 @@ struct Launch {
     Matrix<const float> in[kMostInputs]; // in the operation's order
     Matrix<float> out[kMostOutputs];
     RowStatistics* statistics = nullptr; // of forward, [unit][query]; null: nobody asks for them
+    // Of backward: O, where forward was done before, by whoever has its statistics too. None: the launch does it.
+    Matrix<const float> forward_out;
     // The query rows of every unit to compute, from a multiple of kQueryStep up to another or the last.
     int64_t first_query = 0;
     int64_t end_query = std::numeric_limits<int64_t>::max();
-    void* scratch = nullptr; // of as many bytes as the kernel's plan says; for one launch at a time
+    void* scratch = nullptr;  // for one launch at a time
+    size_t scratch_bytes = 0; // in all; 0: the least that the kernel's plan says
 
     int64_t queries() const { return std::min(end_query, problem.queries) - first_query; }
 };
 
 // Whole batches that follow one another as in a file, from `in` and `out` on, rows so many floats apart.
 inline Launch launch_of(const Problem& problem, const Device& device, const float* in, size_t in_row, float* out,
-                        size_t out_row, void* scratch) {
+                        size_t out_row, void* scratch, size_t scratch_bytes = 0) {
     Launch launch;
     launch.problem = problem;
     launch.device = device;
     set_operands(launch, in, in_row, out, out_row);
     launch.scratch = scratch;
+    launch.scratch_bytes = scratch_bytes;
     return launch;
 }
 

@@ -1,0 +1,58 @@
+// What the backward kernels are launched with, as they take it.
+#pragma once
+
+#include "src/contracts/f32/backward.h"
+#include "src/gpu/common/forward_args.h"
+
+namespace hw4::gpu {
+
+// What the pairs of a query row need, beside its operands. Of a row that sees no key inv is 0.
+struct alignas(16) RowFacts {
+    float M; // its reference, with origin
+    float origin;
+    float inv;
+    float D;
+};
+
+struct GradientArgs {
+    ForwardArgs forward;     // what forward takes; its out is dQ
+    Heads<const float> dout; // by unit
+    Heads<float> dk;         // by head of K and V
+    Heads<float> dv;
+    const RowFacts* rows; // [unit][query]
+    float scale;          // of dQ and dK
+
+    HW4_INLINE const RowFacts& row(uint32_t unit, int64_t query) const { return rows[unit * forward.queries + query]; }
+
+    // The first query that sees the key; where none does, as many as there are.
+    HW4_INLINE int64_t first_seeing(int64_t key) const {
+        if (forward.sight.more == 0) return 0;
+        const int64_t query = key + 1 - forward.sight.first;
+        return query < 0 ? 0 : query < forward.queries ? query : forward.queries;
+    }
+};
+
+inline GradientArgs gradient_args(const Launch& launch, const RowFacts* rows) {
+    const Problem& problem = launch.problem;
+    GradientArgs args{};
+    args.forward = forward_args(launch);
+    args.dout = heads_of(launch.in[3], problem.heads);
+    args.dk = heads_of(launch.out[1], problem.kv_heads);
+    args.dv = heads_of(launch.out[2], problem.kv_heads);
+    args.rows = rows;
+    args.scale = gradient_scale_for(problem.dim);
+    return args;
+}
+
+// P and dS of a pair whose query sees the key, from the two products.
+HW4_INLINE void form_pair(float score, float dP, const Reference& reference, const RowFacts& row, Scale scale, float& P,
+                          float& dS) {
+    P = probability(reference.weight(score, scale), row.inv);
+    dS = score_gradient(P, dP, row.D);
+}
+
+HW4_INLINE Reference reference_of(const RowFacts& row, Scale scale) {
+    return reference_of(RowStatistics{row.M, row.origin, 0.0f}, scale);
+}
+
+} // namespace hw4::gpu
