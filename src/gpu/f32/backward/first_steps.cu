@@ -7,6 +7,7 @@ namespace hw4::gpu {
 namespace {
 
 constexpr int kWarps = 4;
+constexpr int kRowsOfBlock = kWarps * kWarpSize;
 constexpr size_t kPartAlignment = 256;
 
 size_t aligned(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
@@ -49,43 +50,40 @@ struct FactArgs {
     const RowStatistics* statistics; // [unit][query]
     RowFacts* facts;                 // likewise
     int64_t queries;
-    int64_t rows; // of all units
+    int row_blocks; // of a unit
     int dim;
 };
 
-// A warp takes 32 rows, and a lane the chain of one, 32 columns after the other; they come by way of shared memory, so
-// that neighbouring lanes read neighbouring columns.
-__global__ __launch_bounds__(kWarps* kWarpSize) void row_facts(const __grid_constant__ FactArgs args) {
+// A warp takes 32 rows of a unit, and a lane the chain of one, 32 columns after the other; they come by way of shared
+// memory, so that neighbouring lanes read neighbouring columns.
+__global__ __launch_bounds__(kRowsOfBlock) void row_facts(const __grid_constant__ FactArgs args) {
     __shared__ float tiles[kWarps][2][kWarpSize][kWarpSize + 1];
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-    auto& dout_tile = tiles[threadIdx.x / kWarpSize][0];
-    auto& out_tile = tiles[threadIdx.x / kWarpSize][1];
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps * kWarpSize + threadIdx.x;
-    const int64_t there = row < args.rows ? row : args.rows - 1;
-    const auto unit = static_cast<uint32_t>(there / args.queries);
-    const auto query = static_cast<size_t>(there % args.queries);
-    const auto own_dout = reinterpret_cast<uintptr_t>(args.dout.of(unit) + query * args.dout.row);
-    const auto own_out = reinterpret_cast<uintptr_t>(args.out.of(unit) + query * args.out.row);
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+    const auto unit = static_cast<uint32_t>(blockIdx.x / args.row_blocks);
+    const int64_t first_row = int64_t{blockIdx.x % args.row_blocks} * kRowsOfBlock + warp * kWarpSize;
+    const float* const dout = args.dout.of(unit) + lane;
+    const float* const out = args.out.of(unit) + lane;
     float D = 0.0f;
     for (int first = 0; first < args.dim; first += kScoreColumns) {
-        const bool column_exists = first + lane < args.dim;
-        const auto bring = [&](float(&tile)[kWarpSize][kWarpSize + 1], uintptr_t own) {
-#pragma unroll 8
+        const auto bring = [&](float(&tile)[kWarpSize][kWarpSize + 1], const float* column, size_t stride) {
+#pragma unroll 16
             for (int y = 0; y < kWarpSize; ++y) {
-                const auto* line = reinterpret_cast<const float*>(__shfl_sync(kAllLanes, own, y));
-                tile[y][lane] = column_exists ? line[first + lane] : 0.0f;
+                const bool exists = first + lane < args.dim && first_row + y < args.queries;
+                tile[y][lane] = exists ? column[static_cast<size_t>(first_row + y) * stride + first] : 0.0f;
             }
         };
         __syncwarp(); // everybody has read the columns before
-        bring(dout_tile, own_dout);
-        bring(out_tile, own_out);
+        bring(tiles[warp][0], dout, args.dout.row);
+        bring(tiles[warp][1], out, args.out.row);
         __syncwarp();
         float chain = 0.0f;
 #pragma unroll
-        for (int t = 0; t < kScoreColumns; ++t) chain = fused(dout_tile[lane][t], out_tile[lane][t], chain);
+        for (int t = 0; t < kScoreColumns; ++t) chain = fused(tiles[warp][0][lane][t], tiles[warp][1][lane][t], chain);
         D += chain;
     }
-    if (row >= args.rows) return;
+    if (first_row + lane >= args.queries) return;
+    const size_t row = static_cast<size_t>(unit) * args.queries + first_row + lane;
     const RowStatistics& told = args.statistics[row];
     args.facts[row] = {told.M, told.origin, inverse_of(told), D};
 }
@@ -114,10 +112,9 @@ const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream) {
     args.statistics = statistics;
     args.facts = parts.facts;
     args.queries = problem.queries;
-    args.rows = problem.units() * problem.queries;
+    args.row_blocks = static_cast<int>((problem.queries + kRowsOfBlock - 1) / kRowsOfBlock);
     args.dim = static_cast<int>(problem.dim);
-    constexpr int64_t kRows = kWarps * kWarpSize;
-    row_facts<<<static_cast<unsigned>((args.rows + kRows - 1) / kRows), kRows, 0, stream>>>(args);
+    row_facts<<<static_cast<unsigned>(problem.units() * args.row_blocks), kRowsOfBlock, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("row_facts");
     return parts.facts;
 }

@@ -1,0 +1,18 @@
+// Sums that were left apart, added up in the contract's order.
+#pragma once
+
+#include "src/gpu/f32/backward/round_args.h"
+
+namespace hw4::gpu {
+
+// Where a unit's rows come in several rounds, or the heads that share keys do, what dK and dV have so far.
+struct RunningTotals {
+    float* dk = nullptr; // of the head of queries, [key][part_row]
+    float* dv = nullptr;
+    bool unit_begins = true; // the round has the first rows of its first unit
+    bool unit_ends = true;   // and the last of its last
+};
+
+void join_sums(const RoundArgs& args, const RunningTotals& totals, cudaStream_t stream);
+
+} // namespace hw4::gpu

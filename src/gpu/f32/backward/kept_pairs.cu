@@ -1,0 +1,96 @@
+// kept_pairs: P and dS kept in memory, so that each pair is computed once. The top of the backward ladder.
+//
+// Idea      The rungs below compute a pair twice, for dQ and for dK and dV: seven products where five are needed. Here
+//           P and dS of as many units as there is memory for are written out (pair_tiles.cuh), and then are three plain
+//           products of matrices (sum_tiles.cuh). Nobody waits for anybody, nothing is added by atomics.
+// Memory    8 bytes a pair. Where there is less, units come in rounds, and one that is too large in slabs of query rows
+//           (rounds.h).
+// Order     The contract's segments and groups; where there are few blocks, groups are summed apart and joined
+// (join.cu).
+#include "src/gpu/f32/backward/first_steps.h"
+#include "src/gpu/f32/backward/join.h"
+#include "src/gpu/f32/backward/kernels.h"
+#include "src/gpu/f32/backward/pairs.h"
+#include "src/gpu/f32/backward/rounds.h"
+
+namespace hw4::gpu {
+namespace {
+
+constexpr size_t kCounterBytes = 256;
+
+// The parts of the memory of a round, one after the other.
+class RoundMemory {
+public:
+    explicit RoundMemory(void* from) : next_(static_cast<float*>(from)) {}
+
+    float* take(int64_t floats) {
+        float* const part = next_;
+        next_ += floats;
+        return part;
+    }
+
+private:
+    float* next_;
+};
+
+void compute_round(const RoundArgs& args, const RunningTotals& totals, const Device& device, cudaStream_t stream) {
+    launch_pairs(args, device, stream);
+    launch_sums(args, stream);
+    if (args.dq_parts != nullptr) join_sums(args, totals, stream);
+}
+
+} // namespace
+
+Plan plan_kept_pairs(const Problem& problem, const Device& device) {
+    constexpr int64_t kFewRows = 32; // of which most of a tile would be padding
+    Plan plan;
+    const auto dim = static_cast<int>(problem.dim);
+    plan.shared_bytes = std::max(pair_bytes(dim, device), sum_bytes(dim));
+    const size_t first = first_steps_bytes(problem, device) + kCounterBytes;
+    plan.scratch_bytes = first + least_round_bytes(problem);
+    plan.most_scratch = first + most_round_bytes(problem);
+    plan.pays = problem.queries > kFewRows && problem.keys > kFewRows;
+    return plan;
+}
+
+void launch_kept_pairs(const Launch& launch, cudaStream_t stream) {
+    const Problem& problem = launch.problem;
+    const RowFacts* const facts = take_first_steps(launch, stream);
+    const size_t first = first_steps_bytes(problem, launch.device) + kCounterBytes;
+    const size_t bytes = std::max(launch.scratch_bytes, first + least_round_bytes(problem)) - first;
+    const Rounds rounds = rounds_for(problem, launch.device, bytes);
+    const RoundSizes sizes(problem);
+    RoundMemory memory(static_cast<char*>(launch.scratch) + first);
+
+    RoundArgs args{};
+    args.all = gradient_args(launch, facts);
+    args.drawn = reinterpret_cast<unsigned*>(static_cast<char*>(launch.scratch) + first - kCounterBytes);
+    args.key_tiles = static_cast<uint32_t>(sizes.key_tiles);
+    args.pair_unit = static_cast<size_t>(sizes.pairs(rounds.slab_rows));
+    args.p = memory.take(rounds.units_at_once * sizes.pairs(rounds.slab_rows));
+    args.ds_from_p = static_cast<size_t>(memory.take(rounds.units_at_once * sizes.pairs(rounds.slab_rows)) - args.p);
+    args.part_row = static_cast<size_t>(sizes.part_row);
+    RunningTotals totals;
+    if (rounds.apart) {
+        args.dq_parts = memory.take(rounds.units_at_once * sizes.query_parts(rounds.slab_rows));
+        args.dk_parts = memory.take(rounds.units_at_once * sizes.key_parts(rounds.slab_rows));
+        args.dv_parts = memory.take(rounds.units_at_once * sizes.key_parts(rounds.slab_rows));
+    }
+    if (rounds.slabs > 1) {
+        totals.dk = memory.take(sizes.key_totals());
+        totals.dv = memory.take(sizes.key_totals());
+    }
+    for (int64_t unit = 0; unit < problem.units(); unit += rounds.units_at_once) {
+        args.first_unit = static_cast<uint32_t>(unit);
+        args.units = static_cast<uint32_t>(std::min(rounds.units_at_once, problem.units() - unit));
+        for (int64_t row = 0; row < problem.queries; row += rounds.slab_rows) {
+            args.first_row = static_cast<int>(row);
+            args.rows = static_cast<int>(std::min(rounds.slab_rows, problem.queries - row));
+            totals.unit_begins = row == 0;
+            totals.unit_ends = row + rounds.slab_rows >= problem.queries;
+            compute_round(args, totals, launch.device, stream);
+        }
+    }
+}
+
+} // namespace hw4::gpu

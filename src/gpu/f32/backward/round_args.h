@@ -1,0 +1,59 @@
+// What the kernels of kept pairs are launched with: a round, some query rows of some units, whose P and dS are in
+// memory at the same time.
+#pragma once
+
+#include "src/gpu/f32/backward/gradient_args.h"
+#include "src/gpu/f32/backward/pair_queue.h"
+
+namespace hw4::gpu {
+
+constexpr int kSumRows = 128; // of a block of sums: keys, or queries
+
+// A tile of pairs in memory: [32 rows][row of a lane][half of the keys][lane][four keys], so that a warp stores, and
+// copies, 512 bytes in a line at once.
+constexpr int kPairTile = 128 * 64;     // floats
+constexpr int kPairLine = 128;          // of a warp: four keys a lane
+constexpr int kPairRow = 2 * kPairLine; // from one row of a lane to the next
+constexpr int kPairTeam = 8 * kPairRow; // and from 32 rows to the next
+
+struct RoundArgs {
+    GradientArgs all;    // the launch's
+    uint32_t first_unit; // of the round's
+    uint32_t units;
+    int first_row; // a multiple of kGroupRows
+    int rows;      // queries of each unit
+    // P of the round's units, each in tiles of 128 rows and 64 keys, [unit][block of rows][tile of keys][kPairTile]; dS
+    // so many floats further on. In a tile pairs stand as the lanes of a warp have them (pair_place). Rows up to the
+    // next multiple of 64, and keys likewise, have zeros where there is no pair; of keys that a query does not see only
+    // those are there that sums read.
+    float* p;
+    size_t ds_from_p;
+    size_t pair_unit;
+    uint32_t key_tiles; // of a row of tiles
+    PairQueue queue;
+    unsigned* drawn; // from the queue, so far
+    // Where sums are apart, each group's for itself, [unit of the round][group][row][part_row]; else null.
+    float* dq_parts;
+    float* dk_parts;
+    float* dv_parts;
+    size_t part_row;
+
+    HW4_INLINE const ForwardArgs& forward() const { return all.forward; }
+    HW4_INLINE uint32_t unit(uint32_t of_round) const { return first_unit + of_round; }
+    HW4_INLINE int keys() const { return static_cast<int>(all.forward.keys); }
+    HW4_INLINE bool masked() const { return all.forward.sight.more != 0; }
+    // Keys that a row of the round sees.
+    HW4_INLINE int seen(int row) const { return static_cast<int>(all.forward.sight.of(first_row + row)); }
+    HW4_INLINE int seen_by_rows(int first, int count) const {
+        return seen((first + count < rows ? first + count : rows) - 1);
+    }
+    // The first row of the round that sees the key; where none does, as many as there are.
+    HW4_INLINE int first_seeing(int key) const {
+        const int64_t row = all.first_seeing(key) - first_row;
+        return row < 0 ? 0 : row < rows ? static_cast<int>(row) : rows;
+    }
+    HW4_INLINE int row_groups() const { return (rows + kGroupRows - 1) / kGroupRows; }
+    HW4_INLINE int key_groups() const { return (keys() + kGroupRows - 1) / kGroupRows; }
+};
+
+} // namespace hw4::gpu

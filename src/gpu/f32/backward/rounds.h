@@ -1,0 +1,104 @@
+// How a launch that keeps pairs is cut into rounds, by the memory there is for them: as many units at once as fit, or,
+// where not even one does, slabs of its query rows. Pure, so that it is tested without a GPU.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "src/contracts/f32/backward.h"
+#include "src/gpu/device.h"
+#include "src/problem/problem.h"
+
+namespace hw4::gpu {
+
+constexpr int64_t kPaddedRows = 128; // pairs come in blocks of so many query rows
+constexpr int64_t kPaddedKeys = 64;  // and tiles of so many keys
+
+inline int64_t parts_of(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+inline int64_t whole_parts(int64_t whole, int64_t part) { return parts_of(whole, part) * part; }
+
+// What a launch has in memory, in floats.
+struct RoundSizes {
+    int64_t key_tiles;  // of a row of tiles
+    int64_t part_row;   // of a row of sums
+    int64_t keys;       // of a unit
+    int64_t key_groups; // likewise
+
+    explicit RoundSizes(const Problem& problem)
+        : key_tiles(parts_of(problem.keys, kPaddedKeys)),
+          part_row(whole_parts(problem.dim, problem.dim <= 32 ? 32 : 64)), keys(problem.keys),
+          key_groups(parts_of(problem.keys, kGroupRows)) {}
+
+    int64_t pairs(int64_t rows) const { // P, and as much for dS
+        return whole_parts(rows, kPaddedRows) * key_tiles * kPaddedKeys;
+    }
+    int64_t query_parts(int64_t rows) const { return key_groups * rows * part_row; }
+    int64_t key_parts(int64_t rows) const { return parts_of(rows, kGroupRows) * keys * part_row; } // of dK, and of dV
+    int64_t key_totals() const { return keys * part_row; }
+    int64_t of_unit(int64_t rows) const { return 2 * pairs(rows) + query_parts(rows) + 2 * key_parts(rows); }
+};
+
+struct Rounds {
+    int64_t units_at_once;
+    int64_t slab_rows; // of a unit; fewer than it has only where units_at_once is 1
+    int64_t slabs;     // of a unit
+    bool apart;        // groups of the sums each for itself, to be joined afterwards
+};
+
+// The least memory, and the most that is of use, in bytes.
+inline size_t round_bytes(const RoundSizes& sizes, const Rounds& rounds) {
+    const int64_t totals = rounds.slabs > 1 ? 2 * sizes.key_totals() : 0;
+    return static_cast<size_t>(rounds.units_at_once * sizes.of_unit(rounds.slab_rows) + totals) * sizeof(float);
+}
+
+inline int64_t least_slab(const Problem& problem) { return std::min<int64_t>(problem.queries, kGroupRows); }
+
+// Of sums as many blocks as come at once, or better several times as many, or the last ones leave most of the card
+// idle. Cut at their groups there are more of them, which cost memory and a kernel that joins them.
+inline bool needs_sums_apart(const Problem& problem, const Rounds& rounds, const Device& device) {
+    if (rounds.slabs > 1 || problem.heads != problem.kv_heads) return true;
+    if (problem.queries <= kGroupRows && problem.keys <= kGroupRows) return false;
+    constexpr int64_t kRows = 128;
+    constexpr double kFewTurns = 4;
+    const int64_t columns = problem.dim <= 32 ? 1 : parts_of(problem.dim, 64);
+    const int64_t blocks =
+        rounds.units_at_once * columns * (2 * parts_of(problem.keys, kRows) + parts_of(problem.queries, kRows));
+    const double share = visible_pairs(problem.mask, problem.queries, problem.keys) /
+                         (static_cast<double>(problem.queries) * static_cast<double>(problem.keys));
+    const int64_t fitting = int64_t{problem.dim <= 32 ? 3 : 2} * device.multiprocessors;
+    return static_cast<double>(blocks) * share < kFewTurns * static_cast<double>(fitting) / 2;
+}
+
+inline Rounds rounds_for(const Problem& problem, const Device& device, size_t bytes) {
+    const RoundSizes sizes(problem);
+    const int64_t floats = static_cast<int64_t>(bytes / sizeof(float));
+    Rounds rounds{1, problem.queries, 1, false};
+    const int64_t fitting = floats / sizes.of_unit(problem.queries);
+    if (fitting >= 1) { // as even as they come
+        const int64_t count = parts_of(problem.units(), std::min(fitting, problem.units()));
+        rounds.units_at_once = parts_of(problem.units(), count);
+    } else {
+        int64_t slab = least_slab(problem);
+        while (slab + kGroupRows < problem.queries &&
+               sizes.of_unit(slab + kGroupRows) + 2 * sizes.key_totals() <= floats)
+            slab += kGroupRows;
+        rounds.slabs = parts_of(problem.queries, slab);
+        rounds.slab_rows = std::min(whole_parts(parts_of(problem.queries, rounds.slabs), kGroupRows), problem.queries);
+        rounds.slabs = parts_of(problem.queries, rounds.slab_rows);
+    }
+    rounds.apart = needs_sums_apart(problem, rounds, device);
+    return rounds;
+}
+
+inline size_t least_round_bytes(const Problem& problem) {
+    const RoundSizes sizes(problem);
+    const int64_t slab = least_slab(problem);
+    return round_bytes(sizes, {1, slab, parts_of(problem.queries, slab), true});
+}
+
+inline size_t most_round_bytes(const Problem& problem) {
+    const RoundSizes sizes(problem);
+    return round_bytes(sizes, {problem.units(), problem.queries, 1, true});
+}
+
+} // namespace hw4::gpu
