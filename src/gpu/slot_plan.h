@@ -25,7 +25,7 @@ constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, 
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
 // From here on the arithmetic takes longer than the copies: 50 GB a second, 50 TFLOP/s.
 constexpr double kWeightyFlopPerByte = 1000;
-constexpr int64_t kLeastBlockRows = 4; // query rows of a block: what the kernel with the smallest blocks takes
+constexpr int64_t kLeastBlockRows = 4; // rows of a block: what the kernel with the smallest blocks takes
 
 // Bytes from one row to the next.
 inline size_t row_pitch(const Problem& problem, Copies copies) {
@@ -58,14 +58,23 @@ inline int64_t filling_batches(const Problem& problem) {
     return std::min(problem.batches, filling_rows(problem) / (problem.heads * problem.queries));
 }
 
+// Blocks of the largest grid that a batch may take: one of the queries or, where their rows are given too, of the keys.
+inline int64_t blocks_of_batch(const Problem& problem) {
+    int64_t most = 0;
+    for (const Operand& output : problem.operation->outputs) {
+        const int64_t of_head = (problem.head_rows(output) + kLeastBlockRows - 1) / kLeastBlockRows;
+        most = std::max(most, problem.heads_of(output) * of_head);
+    }
+    return most;
+}
+
 inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options) {
     int64_t batches = options.chunk_batches > 0
                           ? options.chunk_batches
                           : std::max(chunk_batches_for(problem, options.streams), filling_batches(problem));
-    const int64_t blocks_of_batch = problem.heads * ((problem.queries + kLeastBlockRows - 1) / kLeastBlockRows);
     const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
     batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
-    batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch));
+    batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch(problem)));
     const int64_t chunks = (problem.batches + batches - 1) / batches;
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
 }

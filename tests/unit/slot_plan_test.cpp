@@ -129,6 +129,29 @@ TEST(SlotPlanTest, CountsTheRowsOfAllHeads) {
     EXPECT_EQ(device_bytes_per_batch(problem, Copies::two_d), (2 * 6 * 1000 + 2 * 2 * 500) * 512u);
 }
 
+// Where rows of keys are given, they have blocks too, and may be the more.
+TEST(SlotPlanTest, CountsTheBlocksOfTheLargestGrid) {
+    Problem problem{1 << 20, 5, 8};
+    problem.keys = 1001;
+    problem.heads = 6;
+    problem.kv_heads = 2;
+    EXPECT_EQ(blocks_of_batch(problem), 6 * 2);
+    problem.operation = &kBackward;
+    EXPECT_EQ(blocks_of_batch(problem), 2 * 251);
+    problem.queries = 10000;
+    EXPECT_EQ(blocks_of_batch(problem), 6 * 2500);
+    EngineOptions options;
+    options.copies = Copies::linear;
+    options.chunk_batches = int64_t{1} << 40;
+    for (const Operation* operation : kOperations) {
+        Problem many{int64_t{1} << 40, 1, 1};
+        many.operation = operation;
+        many.heads = many.kv_heads = 1 << 20;
+        const SlotPlan plan = plan_slots(many, options);
+        EXPECT_LE(plan.batches * blocks_of_batch(many), kMaxGridBlocks);
+    }
+}
+
 // The rows of a slice are complete in the output only where there is one head.
 TEST(SlotPlanTest, SplitsNoBatchOfSeveralHeads) {
     Problem problem{1, 300000, 64};
