@@ -1,5 +1,7 @@
 #include "src/gpu/f32/backward/first_steps.h"
 
+#include <algorithm>
+
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/device/check.h"
 
@@ -18,9 +20,14 @@ Problem forward_of(const Problem& problem) {
     return forward;
 }
 
+// Enough for any of forward's kernels: which one is chosen may be another one for a part of the batches.
 size_t forward_scratch_bytes(const Problem& problem, const Device& device) {
-    const Kernel* const forward = choose_kernel(forward_of(problem), device, kF32);
-    return forward == nullptr ? 0 : plan_of(*forward, forward_of(problem), device).scratch_bytes;
+    size_t most = 0;
+    for (const Kernel& kernel : kernels_of(kF32)) {
+        const Plan plan = plan_of(kernel, forward_of(problem), device);
+        if (plan.why_not.empty()) most = std::max(most, plan.scratch_bytes);
+    }
+    return most;
 }
 
 // The parts of the scratch memory, from `base` on.
