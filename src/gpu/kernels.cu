@@ -1,5 +1,6 @@
 #include "src/gpu/kernels.h"
 
+#include "src/gpu/f32/backward/kernels.h"
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/fixed/forward/kernels.h"
 #include "src/problem/words.h"
@@ -139,6 +140,13 @@ const std::vector<Kernel>& kernels() {
          .needs = kTopTiles,
          .plan = plan_drawn_tiles,
          .launch = launch_drawn_tiles},
+        {.name = "plain_gradients",
+         .idea = "the baseline: a warp for each row of dQ, and for each of dK and dV, straight from global memory",
+         .does = &kBackward,
+         .under = &kF32,
+         .needs = kAny,
+         .plan = plan_plain_gradients,
+         .launch = launch_plain_gradients},
         {.name = "mma_groups",
          .idea = "integer tensor cores by mma.sync, 64 query rows for each four warps",
          .does = &kForward,

@@ -55,6 +55,19 @@ TEST(ChooseKernel, EveryProblemUpTo256ColumnsHasOneOnEveryCard) {
         }
 }
 
+TEST(ChooseKernel, EveryProblemHasOneOfBackwardToo) {
+    for (const Device& card : kCards)
+        for (const int64_t dim : {1, 33, 64, 128, 200, 256})
+            for (const Mask mask : kEveryMask) {
+                Problem problem{1, 100, dim};
+                problem.operation = &kBackward;
+                problem.mask = mask;
+                const Kernel* kernel = choose_kernel(problem, card, kF32);
+                ASSERT_NE(kernel, nullptr) << card.arch << " " << dim;
+                EXPECT_EQ(plan_of(*kernel, problem, card).why_not, "");
+            }
+}
+
 TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_EQ(chosen({4, 16384, 64}, kH200), "drawn_tiles");
     EXPECT_EQ(chosen({4, 16384, 200}, kH200), "register_rows"); // too many columns for tiles in registers
@@ -123,10 +136,11 @@ TEST(ChooseKernel, KnowsKernelsFromTheTableAlone) {
     EXPECT_EQ(find_kernel("of an operation", table), &table.back());
 }
 
-TEST(KernelTable, HasTheKernelsOfAContractTogether) {
+TEST(KernelTable, HasTheKernelsOfAContractAndAnOperationTogether) {
     std::vector<Kernel> grouped;
     for (const Contract* contract : contracts())
-        for (const Kernel& kernel : kernels_of(*contract)) grouped.push_back(kernel);
+        for (const Operation* operation : kOperations)
+            for (const Kernel& kernel : kernels_of(*contract, *operation)) grouped.push_back(kernel);
     ASSERT_EQ(grouped.size(), kernels().size());
     for (size_t i = 0; i < grouped.size(); ++i) EXPECT_STREQ(grouped[i].name, kernels()[i].name);
 }
@@ -182,10 +196,12 @@ TEST(PlanOf, RefusesMoreRowsThanAGridHas) {
     problem.heads = problem.kv_heads = 1 << 6;
     for (const Kernel& kernel : kernels_of(kF32)) EXPECT_EQ(plan_of(kernel, problem, kH200).why_not, "") << kernel.name;
     problem.heads = problem.kv_heads = 1 << 30;
-    for (const Kernel& kernel : kernels())
+    for (const Kernel& kernel : kernels()) {
+        problem.operation = kernel.does;
         EXPECT_EQ(plan_of(kernel, problem, kH200).why_not,
                   "kernel " + std::string(kernel.name) +
                       " takes up to 2147483648 rows of Q in a batch, this case has 36028797018963968");
+    }
 }
 
 constexpr size_t kRoom = 3 * 5000 * 64; // for the largest of what follows
@@ -284,6 +300,21 @@ TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
     EXPECT_EQ(scratch_bytes("wgmma_shares", {1, 100, 64}), scratch_bytes("wgmma_groups", {1, 100, 64}));
 }
 
+// A part of the batches may be computed by another kernel of forward.
+TEST(Scratch, OfBackwardKernelsIsEnoughForAPartOfTheBatches) {
+    for (const Kernel& kernel : kernels_of(kF32, kBackward))
+        for (const int64_t dim : {32, 64, 200})
+            for (const Mask mask : kEveryMask)
+                for (int64_t batches = 1; batches < 500; ++batches) {
+                    Problem problem{batches, 128, dim};
+                    problem.operation = &kBackward;
+                    problem.mask = mask;
+                    ASSERT_LE(plan_of(kernel, problem, kH200).scratch_bytes,
+                              plan_of(kernel, problem.of_batches(batches + 1), kH200).scratch_bytes)
+                        << kernel.name;
+                }
+}
+
 // Digits are made of each head of K and V once, however many heads share it.
 TEST(Scratch, OfFixedKernelsIsForTheHeadsOfKAndV) {
     Problem problem{2, 300, 64};
@@ -333,7 +364,9 @@ TEST(ChooseKernel, SaysNoToWhatAKernelLacks) {
     backward.operation = &kBackward;
     EXPECT_EQ(plan_by("plain_rows", backward, kH200).why_not,
               "kernel plain_rows computes forward, this case asks for backward");
-    EXPECT_EQ(chosen(backward, kH200), "");
+    EXPECT_EQ(plan_by("plain_gradients", {1, 1, 64}, kH200).why_not,
+              "kernel plain_gradients computes backward, this case asks for forward");
+    EXPECT_EQ(chosen(backward, kH200, kFixed), "");
 }
 
 } // namespace
