@@ -51,13 +51,18 @@ const Kernel& kernel_for(const EngineRequest& request, const Problem& launch, co
 // How a case is cut into launches, by which kernel, and how it lies in memory: what follows from how many batches a
 // slot holds.
 struct CasePlan {
-    CasePlan(const EngineRequest& request, const Device& device, const SlotPlan& plan)
+    // `spare`: with a stream for whatever case may follow.
+    CasePlan(const EngineRequest& request, const Device& device, const SlotPlan& plan, bool spare,
+             size_t scratch_budget)
         : problem(request.problem), slots(plan),
           layout(problem, request.options.copies, plan.batches, request.options.statistics),
           queries_at_once(plan_queries(problem, request.options, plan.batches)),
-          streams(queries_at_once < problem.queries ? request.options.streams : plan.slots),
-          launch(launch_problem(problem, plan.batches, queries_at_once)), kernel(&kernel_for(request, launch, device)),
-          scratch_bytes(plan_of(*kernel, launch, device).scratch_bytes) {}
+          streams(spare || queries_at_once < problem.queries ? request.options.streams : plan.slots),
+          launch(launch_problem(problem, plan.batches, queries_at_once)), kernel(&kernel_for(request, launch, device)) {
+        const Plan needs = plan_of(*kernel, launch, device);
+        least_scratch = needs.scratch_bytes;
+        scratch_bytes = scratch_for(least_scratch, needs.most_scratch, scratch_budget, streams);
+    }
 
     int slices() const { return static_cast<int>((problem.queries + queries_at_once - 1) / queries_at_once); }
     // Which completes that row of a slot's output.
@@ -68,10 +73,11 @@ struct CasePlan {
     SlotPlan slots;
     SlotLayout layout;
     int64_t queries_at_once; // of a batch
-    int streams;             // one for each slot; as many as asked for where batches are split
+    int streams;             // one for each slot; as many as asked for with spare ones, or where batches are split
     Problem launch;          // the largest
     const Kernel* kernel;
-    size_t scratch_bytes; // of a launch
+    size_t least_scratch; // of a launch
+    size_t scratch_bytes; // that a launch has
 };
 
 [[noreturn]] void fail_out_of_memory(const EngineRequest& request, const CasePlan& plan, const Error& error) {
@@ -89,22 +95,27 @@ struct CasePlan {
 // All that a run has on the GPU.
 class DeviceMemory {
 public:
-    // Room for a case: as many slots as planned; where memory does not allow it, smaller ones, then fewer. `rest` is
-    // called before anything moves.
+    // Room for a case: as many slots as planned; where memory does not allow it, less scratch memory, then no spare
+    // streams, then smaller slots, then fewer. `rest` is called before anything moves.
     std::shared_ptr<const CasePlan> make(const EngineRequest& request, const Device& device,
                                          const std::function<void()>& rest) {
         bool spare = request.more_follow;
+        size_t scratch_budget = request.options.scratch_budget;
         for (SlotPlan slots = plan_slots(request.problem, request.options);;) {
-            auto plan = std::make_shared<const CasePlan>(request, device, slots);
-            const int streams = spare ? request.options.streams : plan->streams;
+            auto plan = std::make_shared<const CasePlan>(request, device, slots, spare, scratch_budget);
             try {
-                make(*plan, slot_count(*plan, request, spare), streams, rest);
+                make(*plan, slot_count(*plan, request, spare), rest);
                 return plan;
             } catch (const Error& error) {
                 if (error.code() != ExitCode::out_of_memory) throw;
                 (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
                 slots_.clear();
                 scratch_.clear();
+                if (plan->scratch_bytes > plan->least_scratch) {
+                    scratch_budget =
+                        static_cast<size_t>(plan->streams) * smaller_scratch(plan->scratch_bytes, plan->least_scratch);
+                    continue;
+                }
                 if (!spare && slots == kSmallestPlan) fail_out_of_memory(request, *plan, error);
                 if (!spare) slots = smaller(slots);
                 spare = false;
@@ -124,12 +135,12 @@ private:
         return spare && plan.layout.bytes() <= kSlotDeviceBytes ? request.options.streams : plan.slots.slots;
     }
 
-    void make(const CasePlan& plan, int slots, int streams, const std::function<void()>& rest) {
+    void make(const CasePlan& plan, int slots, const std::function<void()>& rest) {
         const bool in_place = slots_.holds(slots, plan.layout.bytes());
-        const bool scratch_in_place = scratch_.holds(streams, plan.scratch_bytes);
+        const bool scratch_in_place = scratch_.holds(plan.streams, plan.scratch_bytes);
         if (!in_place || !scratch_in_place) rest();
         if (!in_place) slots_.make(slots, plan.layout.bytes());
-        if (!scratch_in_place) scratch_.make(streams, plan.scratch_bytes);
+        if (!scratch_in_place) scratch_.make(plan.streams, plan.scratch_bytes);
     }
 
     Arena slots_;
@@ -341,7 +352,7 @@ private:
         const SlotLayout& layout = plan_->layout;
         void* const slot = memory_.slot(work.slot);
         Launch launch = launch_of(problem().of_batches(work.batches), device_, layout.input(slot), layout.stride(),
-                                  layout.output(slot), layout.stride(), memory_.scratch(turn));
+                                  layout.output(slot), layout.stride(), memory_.scratch(turn), plan_->scratch_bytes);
         launch.statistics = layout.statistics(slot);
         launch.first_query = work.slice * plan_->queries_at_once;
         launch.end_query = launch.first_query + plan_->queries_at_once;

@@ -22,6 +22,7 @@ struct SlotPlan {
 constexpr SlotPlan kSmallestPlan = {1, 1};
 constexpr size_t kRowAlignment = 512;                  // what rows are padded to, as by cudaMallocPitch
 constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
+constexpr size_t kLeastMoreScratch = size_t{1} << 20;  // less beyond what a kernel needs is not worth having
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
 // From here on the arithmetic takes longer than the copies: 50 GB a second, 50 TFLOP/s.
 constexpr double kWeightyFlopPerByte = 1000;
@@ -106,6 +107,18 @@ inline Problem launch_problem(const Problem& problem, int64_t slot_batches, int6
 inline SlotPlan smaller(const SlotPlan& plan) {
     if (plan.batches > 1) return {plan.slots, plan.batches / 2};
     return {std::max(1, plan.slots - 1), 1};
+}
+
+// A stream's scratch memory: up to `most`, where more of it makes launches faster, as far as the budget of all streams
+// goes; never less than the least.
+inline size_t scratch_for(size_t least, size_t most, size_t budget, int streams) {
+    return std::max(least, std::min(most, budget / static_cast<size_t>(streams)));
+}
+
+// What to try when memory is short, before anything else is made smaller: half of what is beyond the least.
+inline size_t smaller_scratch(size_t bytes, size_t least) {
+    const size_t beyond = (bytes - least) / 2;
+    return beyond < kLeastMoreScratch ? least : least + beyond;
 }
 
 } // namespace hw4::gpu

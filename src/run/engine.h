@@ -29,10 +29,11 @@ struct EngineOptions {
     std::string kernel; // empty: the engine chooses
     int streams = 4;
     Copies copies = Copies::two_d;
-    int threads = 0;             // 0: as many as the machine offers
-    int64_t chunk_batches = 0;   // 0: chosen from the problem
-    int64_t queries_at_once = 0; // likewise
-    bool statistics = false;     // of every output row too
+    int threads = 0;                         // 0: as many as the machine offers
+    int64_t chunk_batches = 0;               // 0: chosen from the problem
+    int64_t queries_at_once = 0;             // likewise
+    bool statistics = false;                 // of every output row too
+    size_t scratch_budget = size_t{4} << 30; // on the GPU, of all streams, for what only makes kernels faster
 };
 
 // What an engine is made for: a case, the first that it computes, and the run's buffers and threads.

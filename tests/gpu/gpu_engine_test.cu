@@ -30,7 +30,7 @@ std::string run_file(const hw4::test::TemporaryFolder& folder, const AttentionCa
                      EngineFacts& report) {
     hw4::test::write_file(folder / "a.in", case_bytes(test));
     InterruptGuard interrupts;
-    CaseReader input(folder / "a.in");
+    CaseReader input(folder / "a.in", test.problem.operation);
     OutputFile output(folder / "a.out", interrupts);
     Timeline timeline;
     report = run_pipeline(input, output, options, {}, make_engine, &timeline).engine;
@@ -71,7 +71,9 @@ TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
     for (const int64_t dim : {1, 3, 5, 7, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
             for (const KernelInfo& kernel : kernel_list()) {
-                const AttentionCase& test = reference_case({5, 133, dim}, kind, 9, *kernel.under);
+                Problem problem{5, 133, dim};
+                problem.operation = kernel.does;
+                const AttentionCase& test = reference_case(problem, kind, 9, *kernel.under);
                 const std::string refusal = unsupported_reason(test.problem, kernel.name, *kernel.under);
                 if (!refusal.empty()) {
                     ++left_out[refusal];
@@ -94,15 +96,15 @@ TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
     EXPECT_GT(compared, 0);
 }
 
-// Three slices of a batch on two streams, the last one short, by every kernel; the third batch comes into a slot whose
-// slices were computed in both.
+// Three slices of a batch on two streams, the last one short, by every kernel of forward; the third batch comes into a
+// slot whose slices were computed in both.
 TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
     for (const int64_t dim : {64, 37}) {
         for (const KernelInfo& kernel : kernel_list()) {
             const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, 9, *kernel.under);
-            if (!unsupported_reason(test.problem, kernel.name, *kernel.under).empty()) continue;
+            if (!unsupported_reason(test.problem, kernel.name, *kernel.under).empty()) continue; // of backward, too
             EngineOptions options;
             options.contract = kernel.under;
             options.kernel = kernel.name;
@@ -113,6 +115,28 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
             EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test)) << kernel.name << dim;
             EXPECT_EQ(report.queries_at_once, 1024);
         }
+    }
+}
+
+// In chunks and streams of any number, with as much scratch memory as makes kernels faster, with some, and with none
+// beyond what they need.
+TEST(GpuEngine, GivesTheReferenceBytesOfBackward) {
+    HW4_SKIP_WITHOUT_GPU();
+    const hw4::test::TemporaryFolder folder;
+    for (Problem problem : {Problem{11, 133, 64}, Problem{2, 700, 37}}) {
+        problem.operation = &kBackward;
+        const AttentionCase& test = reference_case(problem, CaseKind::spread, 9);
+        for (const int streams : {1, 3})
+            for (const int64_t chunk : {0, 2})
+                for (const size_t budget : {size_t{0}, size_t{3} << 20, size_t{4} << 30}) {
+                    EngineOptions options;
+                    options.streams = streams;
+                    options.chunk_batches = chunk;
+                    options.scratch_budget = budget;
+                    EngineFacts report;
+                    EXPECT_TRUE(run_file(folder, test, options, report) == expected_bytes(test))
+                        << test.name << ", " << streams << " streams, " << chunk << " batches, " << budget << " bytes";
+                }
     }
 }
 
@@ -194,6 +218,10 @@ TEST(GpuEngine, SanitizerRun) {
             EXPECT_EQ(report.streams, 2);
             EXPECT_EQ(report.copies, name_of(copies));
             EXPECT_EQ(report.chunk_batches, 2);
+            Problem backward{5, 70, dim};
+            backward.operation = &kBackward;
+            const AttentionCase& gradients = reference_case(backward, CaseKind::uniform, 9);
+            EXPECT_TRUE(run_file(folder, gradients, options, report) == expected_bytes(gradients)) << dim;
         }
 }
 
@@ -212,6 +240,11 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
     HW4_CUDA(cudaMalloc(&taken, free_bytes - (size_t{32} << 20)));
     EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
     EXPECT_LT(report.chunk_batches * report.streams, usual_batches * 4);
+    Problem pairs{1, 2500, 8}; // whose P and dS, for whom they are kept, take 50 MB
+    pairs.operation = &kBackward;
+    const AttentionCase backward(pairs, CaseKind::uniform, 9);
+    EXPECT_TRUE(run_file(folder, backward, {}, report) == expected_bytes(backward));
+    EXPECT_LT(report.device_bytes, size_t{32} << 20);
     HW4_CUDA(cudaFree(taken));
 }
 
@@ -240,7 +273,8 @@ TEST(GpuEngine, SaysWhichShapesItCannotTake) {
               std::string::npos);
     Problem backward{1, 1, 64};
     backward.operation = &kBackward;
-    EXPECT_EQ(unsupported_reason(backward, "", kF32), "no GPU kernel of this build computes f32 backward");
+    EXPECT_EQ(unsupported_reason(backward, "", kF32), "");
+    EXPECT_EQ(unsupported_reason(backward, "", kFixed), "no GPU kernel of this build computes fixed backward");
     EXPECT_EQ(unsupported_reason(backward, "plain_rows", kF32),
               "kernel plain_rows computes forward, this case asks for backward");
     EXPECT_EQ(unsupported_reason({1, 1, 64}, "fastest", kF32), "there is no kernel 'fastest'");

@@ -175,5 +175,24 @@ TEST(SlotPlanTest, ShrinksStepByStepToTheSmallest) {
     EXPECT_EQ(smaller(kSmallestPlan), kSmallestPlan);
 }
 
+TEST(SlotPlanTest, GivesStreamsTheScratchMemoryThatMakesThemFaster) {
+    constexpr size_t kMiB = size_t{1} << 20;
+    EXPECT_EQ(scratch_for(3 * kMiB, 0, 1024 * kMiB, 4), 3 * kMiB) << "more would make no difference";
+    EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 1024 * kMiB, 4), 50 * kMiB);
+    EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 100 * kMiB, 4), 25 * kMiB);
+    EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 100 * kMiB, 1), 50 * kMiB);
+    EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 0, 4), 3 * kMiB) << "what is needed is no question of the budget";
+}
+
+TEST(SlotPlanTest, HalvesTheScratchMemoryBeyondTheLeast) {
+    constexpr size_t kMiB = size_t{1} << 20;
+    EXPECT_EQ(smaller_scratch(103 * kMiB, 3 * kMiB), 53 * kMiB);
+    EXPECT_EQ(smaller_scratch(4 * kMiB, 3 * kMiB), 3 * kMiB);
+    size_t bytes = size_t{1} << 40;
+    int steps = 0;
+    for (; bytes > kMiB; bytes = smaller_scratch(bytes, kMiB)) ASSERT_LT(++steps, 100);
+    EXPECT_EQ(bytes, kMiB);
+}
+
 } // namespace
 } // namespace hw4::gpu
