@@ -1,14 +1,13 @@
-// The causal mask, of every GPU kernel that has it.
+// The causal mask, of every GPU kernel of forward that has it.
 #include "tests/support/causal.h"
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "tests/support/attend.h"
+#include "tests/support/each_kernel.h"
 #include "tests/support/gpu_subjects.h"
 #include "tests/support/mixed_rows.h"
-#include "tests/support/need_gpu.h"
 #include "tests/support/scattered.h"
 
 namespace hw4 {
@@ -35,20 +34,11 @@ Problem with_heads(Problem problem, int64_t batches, int64_t heads, int64_t kv_h
 }
 
 // Byte for byte the contract's reference, which computes row by row.
-class EachKernelUnderTheMask : public testing::TestWithParam<Kernel> {
+class EachKernelUnderTheMask : public KernelTest {
 protected:
-    void SetUp() override {
-        HW4_SKIP_WITHOUT_GPU();
-        const std::string refusal = plan(causal_problem(1, 1, 1)).why_not;
-        if (!refusal.empty()) GTEST_SKIP() << refusal;
-    }
+    EachKernelUnderTheMask() : KernelTest(Mask::causal) {}
 
-    Plan plan(const Problem& problem) const { return plan_of(GetParam(), problem, current_device()); }
-
-    void expect_reference_bytes(const AttentionCase& test) {
-        if (plan(test.problem).why_not.empty())
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
-    }
+    using KernelTest::expect_reference_bytes;
 
     void expect_reference_bytes(const Problem& problem, const Distribution& values) {
         if (plan(problem).why_not.empty()) expect_reference_bytes(case_of(problem, values));
@@ -148,8 +138,8 @@ TEST_P(EachKernelUnderTheMask, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(causal_problem(40, 40, dim), CaseKind::brink);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, EachKernelUnderTheMask, testing::ValuesIn(kernels()),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Every, EachKernelUnderTheMask, testing::ValuesIn(kernels_that_do(kForward)),
+                         kernel_of_instance);
 
 } // namespace
 } // namespace hw4::gpu

@@ -1,14 +1,11 @@
-// Every kernel of both contracts on problems that are not the course's: several heads, of which some share one of K and
-// V, and other numbers of keys than of queries. Byte for byte the contract's reference, head by head.
+// Every kernel of forward, of both contracts, on problems that are not the course's: several heads, of which some share
+// one of K and V, and other numbers of keys than of queries. Byte for byte the contract's reference, head by head.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "src/gpu/kernels.h"
-#include "tests/support/attend.h"
-#include "tests/support/attention_case.h"
-#include "tests/support/need_gpu.h"
+#include "tests/support/each_kernel.h"
 #include "tests/support/scattered.h"
 
 namespace hw4::gpu {
@@ -23,12 +20,6 @@ constexpr Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, i
     return problem;
 }
 
-std::string sizes(const Problem& problem) {
-    return "B " + std::to_string(problem.batches) + ", heads " + std::to_string(problem.heads) + " and " +
-           std::to_string(problem.kv_heads) + ", rows " + std::to_string(problem.queries) + " and " +
-           std::to_string(problem.keys) + ", d " + std::to_string(problem.dim);
-}
-
 // More keys than queries, fewer, one; every template size of every kernel, whole and in part.
 std::vector<Problem> problems() {
     std::vector<Problem> list;
@@ -40,22 +31,9 @@ std::vector<Problem> problems() {
     return list;
 }
 
-class EachKernelWithHeads : public testing::TestWithParam<Kernel> {
+class EachKernelWithHeads : public KernelTest {
 protected:
-    void SetUp() override {
-        HW4_SKIP_WITHOUT_GPU();
-        const std::string refusal = plan({1, 1, 1}).why_not;
-        if (!refusal.empty()) GTEST_SKIP() << refusal;
-    }
-
-    Plan plan(const Problem& problem) const { return plan_of(GetParam(), problem, current_device()); }
-
-    void expect_reference_bytes(const AttentionCase& test) {
-        if (plan(test.problem).why_not.empty())
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << sizes(test.problem);
-    }
-
-    AttentionCase case_of(const Problem& problem, CaseKind kind) const { return {problem, kind, 5, *GetParam().under}; }
+    AttentionCase case_of(const Problem& problem, CaseKind kind) const { return {problem, kind, 5, contract()}; }
 };
 
 TEST_P(EachKernelWithHeads, GivesTheReferenceBytes) {
@@ -68,7 +46,7 @@ TEST_P(EachKernelWithHeads, TakesEachOperandWhereItIs) {
     for (const Problem& problem : problems()) {
         if (!plan(problem).why_not.empty()) continue;
         const AttentionCase test = case_of(problem, CaseKind::uniform);
-        EXPECT_TRUE(same_bytes(test.expected, attend_scattered(GetParam(), test))) << sizes(problem);
+        EXPECT_TRUE(same_bytes(test.expected, attend_scattered(GetParam(), test))) << test.name;
     }
 }
 
@@ -86,7 +64,7 @@ TEST_P(EachKernelWithHeads, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
         const Plan whole = plan(test.problem);
         if (!whole.why_not.empty()) continue;
         EXPECT_TRUE(same_bytes(test.expected, attend(test, whole.scratch_bytes, in_query_steps(GetParam()))))
-            << sizes(test.problem);
+            << test.name;
     }
 }
 
@@ -97,8 +75,7 @@ TEST_P(EachKernelWithHeads, SanitizerShapes) {
             expect_reference_bytes(case_of(problem, CaseKind::uniform));
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithHeads, testing::ValuesIn(kernels()),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithHeads, testing::ValuesIn(kernels_that_do(kForward)), kernel_of_instance);
 
 } // namespace
 } // namespace hw4::gpu

@@ -1,29 +1,18 @@
-// Every kernel of both contracts, asked for the statistics of its rows: bit for bit the reference's, beside its output.
+// Every kernel of forward, of both contracts, asked for the statistics of its rows: bit for bit the reference's, beside
+// its output.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "src/gpu/kernels.h"
-#include "tests/support/attend.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/each_kernel.h"
 #include "tests/support/mixed_rows.h"
-#include "tests/support/need_gpu.h"
 
 namespace hw4::gpu {
 namespace {
 
-class EachKernelWithStatistics : public testing::TestWithParam<Kernel> {
+class EachKernelWithStatistics : public KernelTest {
 protected:
-    void SetUp() override {
-        HW4_SKIP_WITHOUT_GPU();
-        const std::string refusal = plan({1, 1, 1}).why_not;
-        if (!refusal.empty()) GTEST_SKIP() << refusal;
-    }
-
-    Plan plan(const Problem& problem) const { return plan_of(GetParam(), problem, current_device()); }
-    const Contract& contract() const { return *GetParam().under; }
-
     template <class Run>
     void expect_reference_bytes(const AttentionCase& test, Run run) {
         const Plan needs = plan(test.problem);
@@ -98,8 +87,8 @@ TEST_P(EachKernelWithStatistics, SanitizerShapes) {
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithStatistics, testing::ValuesIn(kernels()),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithStatistics, testing::ValuesIn(kernels_that_do(kForward)),
+                         kernel_of_instance);
 
 } // namespace
 } // namespace hw4::gpu

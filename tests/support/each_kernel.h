@@ -1,0 +1,50 @@
+// Tests over kernels of the GPU's table, each on problems of its own operation and contract.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/gpu/kernels.h"
+#include "tests/support/attend.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/need_gpu.h"
+
+namespace hw4::gpu {
+
+// Under every contract.
+inline std::vector<Kernel> kernels_that_do(const Operation& operation) {
+    std::vector<Kernel> list;
+    for (const Kernel& kernel : kernels())
+        if (kernel.does == &operation) list.push_back(kernel);
+    return list;
+}
+
+inline std::string kernel_of_instance(const testing::TestParamInfo<Kernel>& instance) { return instance.param.name; }
+
+class KernelTest : public testing::TestWithParam<Kernel> {
+protected:
+    explicit KernelTest(Mask mask = Mask::none) { least_.mask = mask; }
+
+    void SetUp() override {
+        HW4_SKIP_WITHOUT_GPU();
+        least_.operation = GetParam().does;
+        const std::string refusal = plan(least_).why_not;
+        if (!refusal.empty()) GTEST_SKIP() << refusal;
+    }
+
+    Plan plan(const Problem& problem) const { return plan_of(GetParam(), problem, current_device()); }
+    const Contract& contract() const { return *GetParam().under; }
+
+    // Nothing where the kernel cannot take the problem: whether rightly so others test.
+    void expect_reference_bytes(const AttentionCase& test) {
+        if (plan(test.problem).why_not.empty())
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+    }
+
+private:
+    Problem least_{1, 1, 1}; // what every kernel takes that the card does
+};
+
+} // namespace hw4::gpu
