@@ -49,8 +49,8 @@ std::vector<float> attend_poisoned(const Problem& problem, const std::vector<flo
     const size_t statistics_bytes = statistics == nullptr ? 0 : out_rows * sizeof(RowStatistics);
     const Scratch rows = make_scratch(statistics_bytes);
     poison(rows.get(), statistics_bytes, stream.get());
-    Launch launch =
-        launch_of(problem, current_device(), in.data(), in.stride(), out.data(), out.stride(), scratch.get());
+    Launch launch = launch_of(problem, current_device(), in.data(), in.stride(), out.data(), out.stride(),
+                              scratch.get(), scratch_bytes);
     launch.statistics = static_cast<RowStatistics*>(rows.get());
     run(launch, stream.get());
     std::vector<float> result(problem.floats_in(problem.output_rows()));

@@ -182,6 +182,7 @@ public:
             fill_keys(k, turn_of(batch, head));
         for (int64_t head = 0; head < problem_.kv_heads; ++head, v += problem_.floats_in(problem_.keys))
             fill_values(v, turn_of(batch, head));
+        if (problem_.operation == &kBackward) fill_gradients(v);
     }
 
 private:
@@ -223,6 +224,13 @@ private:
         for (int64_t key = 0; key < problem_.keys; ++key)
             for (int64_t column = 0; column < problem_.dim; ++column)
                 *v++ = size_of_value(key, (turn + static_cast<size_t>(column)) % kSorts) * Stray::mantissa(key, column);
+    }
+
+    // Of both signs, some zero; where V ends.
+    void fill_gradients(float* dout) const {
+        for (int64_t row = 0; row < problem_.heads * problem_.queries; ++row)
+            for (int64_t column = 0; column < problem_.dim; ++column)
+                *dout++ = static_cast<float>((row + column) % 5 - 2) * Stray::mantissa(row, column);
     }
 
     static constexpr size_t kSorts = 7; // of columns of V

@@ -2,6 +2,7 @@
 // far apart as no other's do, with poison between them.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,17 +98,25 @@ inline std::vector<float> attend_scattered(const Kernel& kernel, const Attention
         in[i].copy_in(stream.get());
         launch.in[i] = in[i].on_device<const float>();
     }
-    ScatteredOperand out(problem, operation.outputs[0], gap);
-    out.copy_in(stream.get());
-    launch.out[0] = out.on_device<float>();
+    std::vector<ScatteredOperand> out;
+    for (const Operand& operand : operation.outputs) out.emplace_back(problem, operand, std::exchange(gap, 2 * gap));
+    for (size_t i = 0; i < out.size(); ++i) {
+        out[i].copy_in(stream.get());
+        launch.out[i] = out[i].on_device<float>();
+    }
     kernel.launch(launch, stream.get());
-    out.copy_out(stream.get());
+    for (ScatteredOperand& operand : out) operand.copy_out(stream.get());
     HW4_CUDA(cudaStreamSynchronize(stream.get()));
 
     std::vector<float> result(problem.floats_in(problem.output_rows()));
+    float* to = result.data();
     for (int64_t batch = 0; batch < problem.batches; ++batch)
-        out.read(batch, result.data() + static_cast<size_t>(batch) * out.floats_of_batch());
-    return out.is_all_poison() ? result : std::vector<float>();
+        for (ScatteredOperand& operand : out) {
+            operand.read(batch, to);
+            to += operand.floats_of_batch();
+        }
+    const auto is_clean = [](const ScatteredOperand& operand) { return operand.is_all_poison(); };
+    return std::all_of(out.begin(), out.end(), is_clean) ? result : std::vector<float>();
 }
 
 } // namespace hw4::gpu

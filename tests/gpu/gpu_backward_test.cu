@@ -1,0 +1,249 @@
+// Every kernel of backward, byte for byte the contract's reference: whatever the shape, the values, the mask and the
+// heads, with as little scratch memory as it needs and with more, and whoever has computed forward.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/each_kernel.h"
+#include "tests/support/mixed_rows.h"
+#include "tests/support/scattered.h"
+
+namespace hw4::gpu {
+namespace {
+
+struct Sizes {
+    int64_t batches, heads, kv_heads, queries, keys, dim;
+};
+
+Problem backward_of(const Sizes& sizes, Mask mask = Mask::none) {
+    Problem problem(sizes.batches, sizes.queries, sizes.dim);
+    problem.heads = sizes.heads;
+    problem.kv_heads = sizes.kv_heads;
+    problem.keys = sizes.keys;
+    problem.mask = mask;
+    problem.operation = &kBackward;
+    return problem;
+}
+
+Problem square(int64_t batches, int64_t tokens, int64_t dim, Mask mask = Mask::none) {
+    return backward_of({batches, 1, 1, tokens, tokens, dim}, mask);
+}
+
+constexpr int64_t kDims[] = {1, 33, 64, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
+
+// The least, all that makes the launch faster, and something between them that is a multiple of nothing.
+std::vector<size_t> scratch_sizes(const Plan& plan) {
+    if (plan.most_scratch <= plan.scratch_bytes) return {plan.scratch_bytes};
+    return {plan.scratch_bytes, plan.scratch_bytes + (plan.most_scratch - plan.scratch_bytes) / 3 + 1,
+            plan.most_scratch};
+}
+
+// A launch of the kernel for which forward was done before, its O in rows of another distance.
+auto with_forward_given(const Kernel& kernel) {
+    return [&kernel](Launch launch, cudaStream_t stream) {
+        Launch forward = launch;
+        forward.problem.operation = &kForward;
+        const auto rows = static_cast<size_t>(forward.problem.output_rows());
+        const auto columns = static_cast<size_t>(launch.problem.dim);
+        const size_t stride = (columns + 3) / 4 * 4 + 8;
+        const Kernel& first = *choose_kernel(forward.problem, launch.device, kF32);
+        const Scratch out = make_scratch(rows * stride * sizeof(float));
+        const Scratch statistics = make_scratch(rows * sizeof(RowStatistics));
+        const Scratch scratch = make_scratch(plan_of(first, forward.problem, launch.device).scratch_bytes);
+        poison(out.get(), rows * stride * sizeof(float), stream);
+        forward.out[0] = operand_at(forward.problem, kForward.outputs, 0, static_cast<float*>(out.get()), stride);
+        forward.statistics = static_cast<RowStatistics*>(statistics.get());
+        forward.scratch = scratch.get();
+        first.launch(forward, stream);
+        launch.forward_out =
+            operand_at(forward.problem, kForward.outputs, 0, static_cast<const float*>(out.get()), stride);
+        launch.statistics = forward.statistics;
+        kernel.launch(launch, stream);
+        HW4_CUDA(cudaStreamSynchronize(stream));
+    };
+}
+
+class EachGpuBackwardKernel : public KernelTest {
+protected:
+    void expect_with_any_scratch(const AttentionCase& test) {
+        const Plan needs = plan(test.problem);
+        if (!needs.why_not.empty()) return;
+        for (const size_t bytes : scratch_sizes(needs))
+            EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, GetParam().launch)))
+                << test.name << ", " << bytes << " bytes of scratch memory";
+    }
+
+    void expect_reference_bytes(const Problem& problem, const Distribution& values = CaseKind::uniform) {
+        if (plan(problem).why_not.empty()) expect_with_any_scratch(reference_case(problem, values, 5));
+    }
+
+    std::vector<float> gradients(const Problem& problem, const std::vector<float>& in) const {
+        return attend_poisoned(problem, in, plan(problem).scratch_bytes, GetParam().launch);
+    }
+};
+
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytes) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t dim : kDims)
+            for (const int64_t n : {1, 2, 31, 33, 63, 64, 65, 97, 127, 128, 129, 200})
+                expect_reference_bytes(square(n < 100 ? 3 : 1, n, dim, mask));
+}
+
+// Segments and groups that are whole, one row short and one row more.
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAroundGroups) {
+    for (const Mask mask : kEveryMask) {
+        for (const int64_t n : {1023, 1024, 1025, 2049}) expect_reference_bytes(square(1, n, 8, mask));
+        expect_reference_bytes(square(1, 1025, 64, mask));
+        expect_reference_bytes(square(1, 1100, 128, mask));
+        expect_reference_bytes(backward_of({1, 2, 1, 1100, 2100, 5}, mask));
+        expect_reference_bytes(backward_of({1, 2, 1, 2100, 1100, 5}, mask));
+    }
+}
+
+// Rows that see no key and keys that no row sees among them.
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhereOneLengthIsLonger) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t dim : kDims)
+            for (const int64_t more : {1, 31, 64, 100})
+                for (const int64_t n : {1, 70, 129}) {
+                    expect_reference_bytes(backward_of({1, 1, 1, n, n + more, dim}, mask));
+                    expect_reference_bytes(backward_of({1, 1, 1, n + more, n, dim}, mask));
+                }
+}
+
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOfHeadsThatShareKeys) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t dim : kDims)
+            for (const Sizes& sizes : {Sizes{2, 4, 2, 70, 200, dim}, Sizes{2, 3, 1, 200, 70, dim},
+                                       Sizes{3, 3, 3, 1, 130, dim}, Sizes{2, 8, 2, 70, 1, dim}})
+                expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread);
+}
+
+// References that move, rows that stray, scores beyond 2^21, denormals, equal scores, gradients that are zero, tiny and
+// as large as may be.
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
+    std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
+    for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
+    for (const CaseKind of_gradients : {CaseKind::gzero, CaseKind::gtiny, CaseKind::glimit})
+        kinds.emplace_back(of_gradients);
+    for (const Distribution& values : kinds)
+        for (const Mask mask : kEveryMask)
+            for (const int64_t dim : {33, 64, 128, 200})
+                expect_reference_bytes(backward_of({1, 2, 1, 150, 153, dim}, mask), values);
+}
+
+// Rows that stray where others of their block do not, at keys that they see and at such as they do not.
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOnMixedRows) {
+    static std::vector<AttentionCase> cases; // the same for every kernel
+    if (cases.empty())
+        for (const Mask mask : kEveryMask)
+            for (const int64_t dim : {1, 32, 33, 64, 128})
+                for (const int64_t n : {65, 193})
+                    for (const int64_t keys : {n, n - 40})
+                        cases.push_back(mixed_rows(backward_of({8, 1, 1, n, keys, dim}, mask), 8 * cases.size()));
+    for (const AttentionCase& test : cases) expect_with_any_scratch(test);
+}
+
+TEST_P(EachGpuBackwardKernel, TakesEachOperandWhereItIs) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t dim : {32, 64, 128, 37, 200})
+            for (const int64_t keys : {70, 171, 20}) {
+                const AttentionCase& test =
+                    reference_case(backward_of({2, 4, 2, 70, keys, dim}, mask), CaseKind::uniform, 5);
+                if (plan(test.problem).why_not.empty())
+                    EXPECT_TRUE(same_bytes(test.expected, attend_scattered(GetParam(), test))) << test.name;
+            }
+}
+
+// Many units, and as many as there are blocks of a large card.
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
+    const int64_t batches = current_device().multiprocessors / 4;
+    for (const Mask mask : kEveryMask) {
+        for (const int64_t dim : {32, 64, 128})
+            expect_reference_bytes(backward_of({batches, 8, 2, 130, 70, dim}, mask));
+        expect_reference_bytes(square(1000, 9, 5, mask));
+        expect_reference_bytes(square(2, 1500, 64, mask));
+    }
+}
+
+// Whoever has computed forward.
+TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t dim : kDims)
+            for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink}) {
+                const AttentionCase& test = reference_case(backward_of({2, 2, 1, 130, 99, dim}, mask), kind, 5);
+                const Plan needs = plan(test.problem);
+                if (!needs.why_not.empty()) continue;
+                for (const size_t bytes : scratch_sizes(needs))
+                    EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, with_forward_given(GetParam()))))
+                        << test.name << ", " << bytes << " bytes of scratch memory";
+            }
+}
+
+std::vector<float> values_of(const Problem& problem) {
+    std::vector<float> in(problem.floats_in(problem.input_rows()));
+    fill_case_values({problem, CaseKind::uniform, 5}, 0, in.size(), in.data());
+    return in;
+}
+
+TEST_P(EachGpuBackwardKernel, DoublesWithTheGradientsThatItIsGiven) {
+    for (const Mask mask : kEveryMask) {
+        const Problem problem = backward_of({2, 2, 1, 130, 150, 64}, mask);
+        std::vector<float> in = values_of(problem);
+        std::vector<float> wanted = gradients(problem, in);
+        for (float& x : wanted) x *= 2;
+        const Matrix<float> dout = operand_at(problem, kBackward.inputs, 3, in.data(), 64);
+        for (int64_t batch = 0; batch < problem.batches; ++batch)
+            std::for_each(dout.of(batch, 0), dout.of(batch, 2), [](float& x) { x *= 2; });
+        EXPECT_TRUE(same_bytes(wanted, gradients(problem, in)));
+    }
+}
+
+TEST_P(EachGpuBackwardKernel, OfBatchesInAnotherOrderIsThatOfEach) {
+    const Problem problem = backward_of({7, 2, 1, 70, 50, 20}, Mask::causal);
+    const std::vector<float> in = values_of(problem);
+    const std::vector<float> out = gradients(problem, in);
+    std::vector<float> turned_in(in.size());
+    std::vector<float> turned_out(out.size());
+    const size_t in_floats = problem.batch_input_floats();
+    const size_t out_floats = problem.batch_output_floats();
+    for (size_t batch = 0; batch < 7; ++batch) {
+        std::copy_n(in.data() + batch * in_floats, in_floats, turned_in.data() + (6 - batch) * in_floats);
+        std::copy_n(out.data() + batch * out_floats, out_floats, turned_out.data() + (6 - batch) * out_floats);
+    }
+    EXPECT_TRUE(same_bytes(turned_out, gradients(problem, turned_in)));
+}
+
+TEST_P(EachGpuBackwardKernel, OfZerosIsPositiveZero) {
+    for (const Mask mask : kEveryMask) {
+        const Problem problem = backward_of({2, 4, 2, 130, 66, 64}, mask);
+        std::vector<float> in(problem.floats_in(problem.input_rows()));
+        fill_case_values({problem, CaseKind::gzero, 5}, 0, in.size(), in.data());
+        const std::vector<float> out = gradients(problem, in);
+        EXPECT_TRUE(same_bytes(std::vector<float>(out.size()), out));
+    }
+}
+
+TEST_P(EachGpuBackwardKernel, GivesTheSameBytesAgain) {
+    const Problem problem = backward_of({9, 2, 1, 150, 170, 64});
+    const std::vector<float> in = values_of(problem);
+    const std::vector<float> out = gradients(problem, in);
+    for (int run = 0; run < 4; ++run) EXPECT_TRUE(same_bytes(out, gradients(problem, in))) << run;
+}
+
+// For compute-sanitizer (tests/gpu-check).
+TEST_P(EachGpuBackwardKernel, SanitizerShapes) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t dim : {32, 64, 128, 37, 200})
+            for (const Sizes& sizes :
+                 {Sizes{1, 1, 1, 66, 66, dim}, Sizes{1, 2, 1, 33, 70, dim}, Sizes{1, 2, 1, 70, 5, dim}})
+                expect_reference_bytes(backward_of(sizes, mask));
+    expect_reference_bytes(square(1, 1030, 2), CaseKind::brink);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, EachGpuBackwardKernel, testing::ValuesIn(kernels_that_do(kBackward)),
+                         kernel_of_instance);
+
+} // namespace
+} // namespace hw4::gpu
