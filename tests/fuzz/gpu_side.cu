@@ -49,7 +49,7 @@ public:
         const size_t in_stride = draw_stride(test.problem.dim, random);
         const size_t out_stride = draw_stride(test.problem.dim, random);
         const size_t out_floats = (out_rows * out_stride + 3) / 4 * 4; // each begins at a boundary of 16 bytes
-        const std::vector<int64_t> cuts = draw_cuts(test.problem.queries, random);
+        const std::vector<int64_t> cuts = draw_cuts(test.problem, random);
 
         auto* in = static_cast<float*>(in_.of(copy_in_bytes(test, in_stride)));
         auto* out = static_cast<float*>(out_.of(attempts.size() * out_floats * sizeof(float)));
@@ -74,12 +74,18 @@ public:
     }
 
 private:
-    // The table, and those that divide their work as on cards so small that these problems make a lot of it.
+    // The table, where more scratch memory makes a launch faster also with some and all of it; and those that divide
+    // their work as on cards so small that these problems make a lot of it.
     std::vector<Attempt> attempts_at(const Problem& problem) const {
         std::vector<Attempt> attempts;
         const auto attempt = [&](const std::string& name, const Kernel& kernel, const Device& device) {
             const Plan plan = plan_of(kernel, problem, device);
-            if (plan.why_not.empty()) attempts.push_back({name, &kernel, device, plan.scratch_bytes});
+            if (!plan.why_not.empty()) return;
+            attempts.push_back({name, &kernel, device, plan.scratch_bytes});
+            if (plan.most_scratch <= plan.scratch_bytes) return;
+            const size_t more = plan.most_scratch - plan.scratch_bytes;
+            attempts.push_back({name + "/some", &kernel, device, plan.scratch_bytes + more / 3});
+            attempts.push_back({name + "/all", &kernel, device, plan.most_scratch});
         };
         for (const Kernel& kernel : hw4::gpu::kernels()) attempt(kernel.name, kernel, card_);
         for (const int multiprocessors : {1, 2, 5}) {
@@ -100,13 +106,14 @@ private:
         }
     }
 
-    // Where the query rows of a unit are cut, both ends included.
-    static std::vector<int64_t> draw_cuts(int64_t queries, Random& random) {
+    // Where the query rows of a unit are cut, both ends included; nowhere where rows of keys are given, which are sums
+    // over all of them.
+    static std::vector<int64_t> draw_cuts(const Problem& problem, Random& random) {
         std::vector<int64_t> cuts = {0};
-        const bool sliced = random.one_in(2);
-        for (int64_t at = kQueryStep; sliced && at < queries; at += kQueryStep)
+        const bool sliced = random.one_in(2) && !gives_rows_of_keys(*problem.operation);
+        for (int64_t at = kQueryStep; sliced && at < problem.queries; at += kQueryStep)
             if (!random.one_in(3)) cuts.push_back(at);
-        cuts.push_back(queries);
+        cuts.push_back(problem.queries);
         return cuts;
     }
 
@@ -125,7 +132,8 @@ private:
                 size_t out_stride, const std::vector<int64_t>& cuts) {
         void* scratch = attempt.scratch_bytes > 0 ? scratch_.of(attempt.scratch_bytes) : nullptr;
         if (scratch != nullptr) HW4_CUDA(cudaMemsetAsync(scratch, 0xff, attempt.scratch_bytes, stream_.get()));
-        Launch launch = launch_of(problem, attempt.device, in, in_stride, out, out_stride, scratch);
+        Launch launch =
+            launch_of(problem, attempt.device, in, in_stride, out, out_stride, scratch, attempt.scratch_bytes);
         for (size_t slice = cuts.size() - 1; slice-- > 0;) {
             launch.first_query = cuts[slice];
             launch.end_query = cuts[slice + 1];
