@@ -1,9 +1,10 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
-//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] [--runs N]
-//                  [--launches K|auto] B,N,d [B,N,d ...]
-//     time_kernels [--contract NAME] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] --once B,N,d [B,N,d ...]
-//     time_kernels [--contract NAME] --list
+//     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] [--runs N]
+//                  [--launches K|auto] [--scratch-mib N|all] B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
+//                  [--scratch-mib N|all] --once B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--backward] --list
 //
 // Each kernel of the contract (default f32) in the table, or the named one, or the one that hw4 chooses, on each shape:
 // launches for 0.1 s to warm up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50
@@ -14,14 +15,20 @@
 // profiler: the n-th launch is that of the n-th line. --causal: under that mask, each query sees the keys up to its
 // own. --list prints the kernels' names, a line each, and needs no GPU.
 //
+// --backward: the kernels of backward, for whom O and the statistics of its rows are there: forward is computed once
+// for each shape, before and outside of the samples. Of scratch memory a launch has what its kernel needs and, up to
+// --scratch-mib in all, what makes it faster; default all of that.
+//
 // Prints a JSON object in a line of its own for each kernel, shape and kind, with the fields
 //
 //     kernel                  its name in the table
 //     chosen                  whether hw4 takes this kernel for the shape on this card
 //     batches, tokens, dim    the shape
-//     flop                    4*B*N*N*d, of one launch; 2*B*N*(N+1)*d under the causal mask
+//     flop                    4*B*N*N*d, of one launch; 2*B*N*(N+1)*d under the causal mask; of backward 2.5 times that
+//     operation               forward or backward
 //     mask                    none or causal
 //     kind                    of the data, with its number if it takes one: "normal:3"
+//     scratch_bytes           that a launch has
 //     launches                K, in each sample
 //     seconds                 every sample: seconds of one launch, in the order measured
 //     device, cuda            the card's name and the CUDA version of the build
@@ -30,6 +37,8 @@
 #include <getopt.h>
 
 #include <cstdio>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,28 +46,33 @@
 #include "src/bench/launch_timer.h"
 #include "src/bench/timing_line.h"
 #include "src/gpu/kernels.h"
+#include "src/gpu/slot_plan.h"
 
 namespace hw4::gpu {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: time_kernels [--contract NAME] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] [--runs N] "
-    "[--launches K|auto] [--once] B,N,d ... | --list";
+    "usage: time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] "
+    "[--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] B,N,d ... | --list";
 
 struct Request {
     const Contract* contract = &kF32;
-    std::string kernel; // empty: every one of the contract
+    const Operation* operation = &kForward;
+    std::string kernel; // empty: every one of both
     bool chosen = false;
     Mask mask = Mask::none;
     bool once = false; // no warm-up, one sample of one launch
     bool list = false; // nothing else
+    size_t most_scratch = std::numeric_limits<size_t>::max();
     SampleRequest samples;
     std::vector<Distribution> kinds; // of the data
     std::vector<Problem> problems;
 };
 
-Timing time_kernel(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const Request& request) {
-    const LaunchTimer timer(kernel.launch, scratch_bytes, on_gpu);
+// forward is null for kernels that need nothing of it.
+Timing time_kernel(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const ForwardOnGpu* forward,
+                   const Request& request) {
+    const LaunchTimer timer(kernel.launch, scratch_bytes, on_gpu, forward);
     if (request.once) return {1, {timer.sample(1)}};
     return timer.samples(request.samples);
 }
@@ -68,23 +82,27 @@ struct Data {
     Distribution kind;
 };
 
-void print_line(const Kernel& kernel, bool chosen, const Data& data, const Timing& timing) {
-    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s, %s}\n", kernel.name, chosen ? "true" : "false",
-                problem_fields(data.problem).c_str(), mask_field(data.problem).c_str(), kind_field(data.kind).c_str(),
+void print_line(const Kernel& kernel, bool chosen, const Data& data, size_t scratch_bytes, const Timing& timing) {
+    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s, %s, %s, %s}\n", kernel.name,
+                chosen ? "true" : "false", problem_fields(data.problem).c_str(), operation_field(data.problem).c_str(),
+                mask_field(data.problem).c_str(), kind_field(data.kind).c_str(), scratch_field(scratch_bytes).c_str(),
                 timing_fields(timing).c_str(), machine_fields().c_str());
     std::fflush(stdout);
 }
 
-void require_kernel(const std::string& name, const Contract& contract) {
+void require_kernel(const std::string& name, const Contract& contract, const Operation& operation) {
     const Kernel* const kernel = find_kernel(name);
     if (kernel == nullptr) usage_error("no kernel '" + name + "'");
     if (kernel->under != &contract)
         usage_error("kernel '" + name + "' computes " + kernel->under->name + ", not " + contract.name);
+    if (kernel->does != &operation)
+        usage_error("kernel '" + name + "' computes " + kernel->does->name + ", not " + operation.name);
 }
 
 Request parse_request(int argc, char** argv) {
     static constexpr option kOptions[] = {{"contract", required_argument, nullptr, 'a'},
                                           {"arith", required_argument, nullptr, 'a'},
+                                          {"backward", no_argument, nullptr, 'b'},
                                           {"kernel", required_argument, nullptr, 'k'},
                                           {"chosen", no_argument, nullptr, 'c'},
                                           {"causal", no_argument, nullptr, 'm'},
@@ -93,6 +111,7 @@ Request parse_request(int argc, char** argv) {
                                           {"list", no_argument, nullptr, 'n'},
                                           {"runs", required_argument, nullptr, 'r'},
                                           {"launches", required_argument, nullptr, 'l'},
+                                          {"scratch-mib", required_argument, nullptr, 's'},
                                           {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
@@ -103,6 +122,7 @@ Request parse_request(int argc, char** argv) {
             if (request.contract == nullptr)
                 usage_error("--contract '" + std::string(optarg) + "': need " + contract_names());
             break;
+        case 'b': request.operation = &kBackward; break;
         case 'k': request.kernel = optarg; break;
         case 'c': request.chosen = true; break;
         case 'm': request.mask = Mask::causal; break;
@@ -111,16 +131,18 @@ Request parse_request(int argc, char** argv) {
         case 'n': request.list = true; break;
         case 'r': request.samples.runs = parse_runs(optarg); break;
         case 'l': request.samples.launches = parse_launches(optarg); break;
+        case 's': request.most_scratch = parse_scratch(optarg); break;
         default: usage_error(kUsage);
         }
     }
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
-    if (!request.kernel.empty()) require_kernel(request.kernel, *request.contract);
+    if (!request.kernel.empty()) require_kernel(request.kernel, *request.contract, *request.operation);
     if (optind == argc) usage_error("need at least one shape B,N,d");
     for (int i = optind; i < argc; ++i) {
         request.problems.push_back(parse_shape(argv[i]));
         request.problems.back().mask = request.mask;
+        request.problems.back().operation = request.operation;
     }
     if (request.kinds.empty()) request.kinds.emplace_back(CaseKind::uniform);
     return request;
@@ -130,28 +152,34 @@ void time_case(const Request& request, const Data& data, const Device& device) {
     const Problem& problem = data.problem;
     const Kernel* const best = choose_kernel(problem, device, *request.contract);
     const std::string chosen = best == nullptr ? "" : best->name;
-    const std::vector<Kernel> list = kernels_of(*request.contract);
-    if (list.empty()) usage_error("no kernel computes " + std::string(request.contract->name));
+    const std::vector<Kernel> list = kernels_of(*request.contract, *request.operation);
+    if (list.empty())
+        usage_error("no kernel computes " + std::string(request.contract->name) + " " + request.operation->name);
     if (request.chosen && chosen.empty()) {
         std::fprintf(stderr, "time_kernels: left out: %s\n", plan_of(list.front(), problem, device).why_not.c_str());
         return;
     }
     const CaseOnGpu on_gpu(problem, device, data.kind);
+    std::optional<ForwardOnGpu> forward;
     for (const Kernel& kernel : list) {
         if (request.chosen && kernel.name != chosen) continue;
         if (!request.kernel.empty() && request.kernel != kernel.name) continue;
         const Plan plan = plan_of(kernel, problem, device);
-        if (plan.why_not.empty())
-            print_line(kernel, kernel.name == chosen, data, time_kernel(kernel, plan.scratch_bytes, on_gpu, request));
-        else
+        if (!plan.why_not.empty()) {
             std::fprintf(stderr, "time_kernels: left out: %s\n", plan.why_not.c_str());
+            continue;
+        }
+        if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu);
+        const size_t scratch_bytes = scratch_for(plan.scratch_bytes, plan.most_scratch, request.most_scratch, 1);
+        print_line(kernel, kernel.name == chosen, data, scratch_bytes,
+                   time_kernel(kernel, scratch_bytes, on_gpu, forward ? &*forward : nullptr, request));
     }
 }
 
 void run(int argc, char** argv) {
     const Request request = parse_request(argc, argv);
     if (request.list) {
-        for (const Kernel& kernel : kernels_of(*request.contract)) std::printf("%s\n", kernel.name);
+        for (const Kernel& kernel : kernels_of(*request.contract, *request.operation)) std::printf("%s\n", kernel.name);
         return;
     }
     const Device device = current_device();

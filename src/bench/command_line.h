@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -47,6 +48,16 @@ inline int parse_runs(const std::string& text) { return parse_count("runs", text
 // 0 for "auto".
 inline int parse_launches(const std::string& text) {
     return text == "auto" ? 0 : parse_count("launches", text, kMostLaunches);
+}
+
+// Bytes; "all" is as much as there may be.
+inline size_t parse_scratch(const std::string& text) {
+    constexpr int64_t kMostMib = int64_t{1} << 30;
+    if (text == "all") return std::numeric_limits<size_t>::max();
+    const auto value = whole_number(text, 0, kMostMib);
+    if (!value)
+        usage_error("--scratch-mib '" + text + "': need all or a whole number from 0 to " + std::to_string(kMostMib));
+    return static_cast<size_t>(*value) << 20;
 }
 
 // What main does: a failure is one line on stderr and its exit code.

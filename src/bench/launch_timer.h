@@ -32,18 +32,57 @@ struct CaseOnGpu {
     size_t input_rows() const { return static_cast<size_t>(problem.input_rows()); }
     size_t output_rows() const { return static_cast<size_t>(problem.output_rows()); }
 
-    Launch launch(const Scratch& scratch) const {
-        return launch_of(problem, device, in.data(), in.stride(), out.data(), out.stride(), scratch.get());
+    Launch launch(const Scratch& scratch, size_t scratch_bytes = 0) const {
+        return launch_of(problem, device, in.data(), in.stride(), out.data(), out.stride(), scratch.get(),
+                         scratch_bytes);
     }
+};
+
+// What backward needs of forward, computed once for a case of backward.
+class ForwardOnGpu {
+public:
+    explicit ForwardOnGpu(const CaseOnGpu& on_gpu)
+        : problem_(forward_of(on_gpu.problem)), rows_(static_cast<size_t>(problem_.output_rows())),
+          out_(rows_, static_cast<size_t>(problem_.dim)), statistics_(make_scratch(rows_ * sizeof(RowStatistics))) {
+        const Kernel& kernel = *choose_kernel(problem_, on_gpu.device, kF32);
+        const size_t scratch_bytes = plan_of(kernel, problem_, on_gpu.device).scratch_bytes;
+        const Scratch scratch = make_scratch(scratch_bytes);
+        Launch launch = on_gpu.launch(scratch, scratch_bytes);
+        launch.problem = problem_;
+        launch.out[0] = operand_at(problem_, kForward.outputs, 0, out_.data(), out_.stride());
+        launch.statistics = static_cast<RowStatistics*>(statistics_.get());
+        kernel.launch(launch, nullptr);
+        HW4_CUDA(cudaDeviceSynchronize());
+    }
+
+    Launch given_to(Launch launch) const {
+        const float* const out = out_.data();
+        launch.forward_out = operand_at(problem_, kForward.outputs, 0, out, out_.stride());
+        launch.statistics = static_cast<RowStatistics*>(statistics_.get());
+        return launch;
+    }
+
+private:
+    static Problem forward_of(Problem problem) {
+        problem.operation = &kForward;
+        return problem;
+    }
+
+    Problem problem_;
+    size_t rows_;
+    PitchedMatrix out_;
+    Scratch statistics_;
 };
 
 class LaunchTimer {
 public:
     using Launcher = void (*)(const Launch& launch, cudaStream_t stream);
 
-    LaunchTimer(Launcher launcher, size_t scratch_bytes, const CaseOnGpu& on_gpu)
-        : launcher_(launcher), scratch_(make_scratch(scratch_bytes)), launch_(on_gpu.launch(scratch_)),
-          stream_(make_stream()), start_(make_event()), stop_(make_event()) {}
+    LaunchTimer(Launcher launcher, size_t scratch_bytes, const CaseOnGpu& on_gpu, const ForwardOnGpu* forward = nullptr)
+        : launcher_(launcher), scratch_(make_scratch(scratch_bytes)), launch_(on_gpu.launch(scratch_, scratch_bytes)),
+          stream_(make_stream()), start_(make_event()), stop_(make_event()) {
+        if (forward != nullptr) launch_ = forward->given_to(launch_);
+    }
 
     // Seconds of each of so many launches, back to back.
     double sample(int launches) const {

@@ -16,6 +16,14 @@ inline std::string problem_fields(const Problem& problem) {
            ", \"dim\": " + std::to_string(problem.dim) + ", \"flop\": " + json_number(problem.flops());
 }
 
+// "operation": "backward"
+inline std::string operation_field(const Problem& problem) {
+    return "\"operation\": " + json_string(problem.operation->name);
+}
+
+// "scratch_bytes": 1048576
+inline std::string scratch_field(size_t bytes) { return "\"scratch_bytes\": " + std::to_string(bytes); }
+
 // "mask": "causal"
 inline std::string mask_field(const Problem& problem) { return "\"mask\": " + json_string(name_of(problem.mask)); }
 

@@ -38,6 +38,15 @@ TEST(TimerCommandLine, CountsAreWholeNumbersFromOne) {
     EXPECT_EQ(refusal([] { parse_launches("0"); }), "--launches '0': need a whole number from 1 to 1000");
 }
 
+TEST(TimerCommandLine, ScratchMemoryIsWholeMebibytesOrAll) {
+    EXPECT_EQ(parse_scratch("0"), 0u);
+    EXPECT_EQ(parse_scratch("64"), size_t{64} << 20);
+    EXPECT_EQ(parse_scratch("all"), std::numeric_limits<size_t>::max());
+    for (const char* text : {"", "-1", "1.5", "some", "1073741825"})
+        EXPECT_EQ(refusal([&] { parse_scratch(text); }),
+                  "--scratch-mib '" + std::string(text) + "': need all or a whole number from 0 to 1073741824");
+}
+
 TEST(TimerCommandLine, AFailureIsOneLineAndItsCode) {
     EXPECT_EQ(run_program("timer", [] {}), 0);
     testing::internal::CaptureStderr();

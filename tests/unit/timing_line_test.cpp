@@ -18,6 +18,15 @@ TEST(TimingLine, HasTheMaskAndTheWorkThatItLeaves) {
     EXPECT_EQ(problem_fields(problem), "\"batches\": 4, \"tokens\": 100, \"dim\": 64, \"flop\": 5171200");
 }
 
+TEST(TimingLine, HasTheOperationAndItsWork) {
+    Problem problem(4, 100, 64);
+    EXPECT_EQ(operation_field(problem), "\"operation\": \"forward\"");
+    problem.operation = &kBackward;
+    EXPECT_EQ(operation_field(problem), "\"operation\": \"backward\"");
+    EXPECT_EQ(problem_fields(problem), "\"batches\": 4, \"tokens\": 100, \"dim\": 64, \"flop\": 25600000");
+    EXPECT_EQ(scratch_field(size_t{5} << 30), "\"scratch_bytes\": 5368709120");
+}
+
 TEST(TimingLine, HasTheKindOfItsData) {
     EXPECT_EQ(kind_field(CaseKind::uniform), "\"kind\": \"uniform\"");
     EXPECT_EQ(kind_field({CaseKind::normal, 3.5}), "\"kind\": \"normal:3.5\"");
