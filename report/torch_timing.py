@@ -103,6 +103,22 @@ class TorchTiming:
         self._torch.cuda.empty_cache()  # hw4's kernels are measured by another process
         return result
 
+    def backward(self, shape: tuple[int, int, int], causal=False) -> dict:
+        """The gradients of attention on (B, 1, N, d) by the backend 'efficient', forward not counted. Refusals as in
+        attention()."""
+        torch = self._torch
+        try:
+            with self._efficient():
+                leaves = [operand.requires_grad_() for operand in self._operands(shape, None)]
+                out = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
+                given = torch.empty(*out.shape, device="cuda").uniform_(-3, 3)
+                result = self._measure(lambda: torch.autograd.grad(out, leaves, given, retain_graph=True),
+                                       why_no_graph="autograd takes the stream of forward")
+        except RuntimeError as error:
+            result = {"seconds": None, "why": _one_line(error)}
+        torch.cuda.empty_cache()
+        return result
+
     def _attention(self, shape, backend, case, causal):
         torch = self._torch
         chosen = self._efficient() if backend == "efficient" else contextlib.nullcontext()
@@ -130,10 +146,12 @@ class TorchTiming:
         a, b, c = self._matrices
         return lambda: torch.matmul(a, b, out=c)
 
-    def _measure(self, call) -> dict:
+    def _measure(self, call, why_no_graph=None) -> dict:
         launch_seconds = self._warm_up(call)
         launches = launches_for(launch_seconds)
-        graph, why = self._captured(call, launches) if launches > 1 else (None, "one launch in a sample")
+        graph, why = None, why_no_graph or "one launch in a sample"
+        if launches > 1 and why_no_graph is None:
+            graph, why = self._captured(call, launches)
         step, steps = (call, launches) if graph is None else (graph.replay, 1)
         self._sample(step, steps)  # the first replay uploads the graph
         runs = runs_for(launch_seconds * launches, self._runs)

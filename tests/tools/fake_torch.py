@@ -30,6 +30,9 @@ class Tensor:
     def uniform_(self, low, high):
         return self
 
+    def requires_grad_(self):
+        return self
+
     # The naive form: q @ k.transpose() / root, softmax, @ v.
     def transpose(self, first, second):
         assert (first, second) == (-1, -2)
@@ -110,6 +113,17 @@ def scaled_dot_product_attention(q, k, v, is_causal):
     if backend is None:
         raise RuntimeError("No available kernel. Aborting.\\nmore about it")
     work(backend / 2 if is_causal else backend)
+    out = Tensor(*q.shape, device="cuda")
+    out.seconds = backend / 2 if is_causal else backend
+    return out
+
+
+def grad(out, leaves, given, retain_graph):
+    assert len(leaves) == 3 and given.shape == out.shape and retain_graph
+    work(2.5 * out.seconds)
+
+
+autograd = types.SimpleNamespace(grad=grad)
 
 
 class Event:
