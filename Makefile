@@ -158,7 +158,7 @@ GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
 F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) profile/row_tilings.cu tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
-    src/gpu/f32/forward/paired_lanes.cu
+    src/gpu/f32/forward/paired_lanes.cu $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu)
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)

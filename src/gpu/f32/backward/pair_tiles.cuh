@@ -32,20 +32,21 @@ struct alignas(16) PairMemory {
     unsigned drawn;
 };
 
-// The product of a tile: chains of 32 columns, added in order. before_chain() starts copies that travel meanwhile.
-// Short loops: all steps in a line are 70 KB of code, and took a sixth longer.
-template <class T, class BeforeChain>
-__device__ __forceinline__ void tile_product(float (&e)[kRowsPerThread][T::kKT], Factors& at,
-                                             BeforeChain before_chain) {
-    constexpr bool kPeeled = T::kDim > 32; // measured
+// The product of a tile: chains of 32 columns, added in order. copy_rows(round) starts copies that travel meanwhile, a
+// few with each round: all at once they hold up the loads of the steps. Short loops: all steps in a line are 70 KB of
+// code, and took a sixth longer.
+template <class T, class CopyRows>
+__device__ __forceinline__ void tile_product(float (&e)[kRowsPerThread][T::kKT], Factors& at, CopyRows copy_rows) {
+    constexpr bool kPeeled = T::kDim > 64; // measured
     Fragments<T::kKT> f;
     ScoreSteps<T>::load(f, 0, at, 0);
 #pragma unroll
     for (int n = 0; n < T::kDim / kScoreColumns; ++n) {
         float block[kRowsPerThread][T::kKT];
-        before_chain();
         if (!kPeeled) clear(block);
-        chain<ScoreSteps<T>, kRoundSteps, true, kPeeled>(block, f, at, at.b + ScoreSteps<T>::b(kScoreColumns), [] {});
+        int round = 0;
+        chain<ScoreSteps<T>, kRoundSteps, true, kPeeled>(block, f, at, at.b + ScoreSteps<T>::b(kScoreColumns),
+                                                         [&] { copy_rows(round++); });
 #pragma unroll
         for (int i = 0; i < kRowsPerThread; ++i)
 #pragma unroll
@@ -203,10 +204,11 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void pair_kernel(const __g
 #pragma unroll 1
         for (int step = 2 * tiles.tiles; step > 0; --step) {
             float e[kRowsPerThread][T::kKT];
-            tile_product<T>(e, factors, [&] {
-                constexpr int kCopied = T::kKeys * kScoreColumns / T::kDim;
-#pragma unroll
-                for (int r = 0; r < kCopied; r += copy.kRowsAtOnce) copy.next_rows(other_rows);
+            tile_product<T>(e, factors, [&](int round) {
+                constexpr int kCopies = T::kKeys / copy.kRowsAtOnce; // of a product
+                constexpr int kEvery = T::kDim / kRoundSteps / kCopies;
+                static_assert(kEvery == 1 || kEvery == 2, "rounds to a copy");
+                if (kEvery == 1 || round % kEvery == 0) copy.next_rows(other_rows);
             });
             copy.rewind(T::kKeys);
             {

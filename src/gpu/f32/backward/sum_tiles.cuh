@@ -26,7 +26,8 @@ struct SumTiling {
     static constexpr int kWarps = kSumRows / kWarpRows;
     static constexpr int kThreads = kWarps * kWarpSize;
     static constexpr int kBlocks = kColumns == 64 ? 2 : 3;
-    static constexpr int kCT = kColumns / kAcross; // a thread's columns
+    static constexpr int kCT = kColumns / kAcross;   // a thread's columns
+    static constexpr int kRound = 8 * 64 / kColumns; // steps between two parts of the next stage's copies
 };
 
 template <class T>
@@ -56,12 +57,13 @@ __device__ __forceinline__ int exchanged_of_queries(int down, int second) {
     return (down & 1) << 2 | (down & 2) | second;
 }
 
-// What is summed at a time on its way to shared memory: a thread's share of the pairs and of the other matrix, in two
-// parts. Each warp copies 32 queries and 64 keys, a line of it at a time.
+// What is summed at a time on its way to shared memory: a thread's share of the pairs and of the other matrix, a part
+// with every round of the arithmetic; all at once they hold up its loads. Each warp copies 32 queries and 64 keys, a
+// line of it at a time.
 template <class T, bool kOfQueries>
 class StageCopies {
 public:
-    static constexpr int kParts = 2; // of a stage
+    static constexpr int kParts = kStageRows / T::kRound;
 
     // `pairs`: the first stage's tile, of dK and dV the first one of two.
     __device__ StageCopies(SumMemory<T>& memory, const float* pairs, bool second_tile, size_t row_of_tiles,
@@ -70,9 +72,9 @@ public:
         const Position at = position<PairedLanes>();
         const int team = kOfQueries ? at.warp : at.warp % 2;
         const int tile = kOfQueries ? 0 : at.warp / 2;
-        there_ = tile == 0 || second_tile;
-        pairs_ =
-            reinterpret_cast<const char*>(pairs + (there_ ? tile * kPairTile : 0) + team * kPairTeam + 4 * at.lane);
+        // Where there is no second tile the first stands for it: what comes of it is dropped.
+        pairs_ = reinterpret_cast<const char*>(pairs + (second_tile ? tile * kPairTile : 0) + team * kPairTeam +
+                                               4 * at.lane);
         const int row = team * kWarpRows + 4 * at.down;
         const int four = tile * kStageRows / 4 +
                          (at.across ^ (kOfQueries ? exchanged_of_queries(at.down, 0) : exchanged_of_keys(at.down)));
@@ -96,43 +98,41 @@ public:
         matrix_place_ = matrix_to_ + buffer * static_cast<int>(sizeof(SumMemory<T>::m[0]));
     }
 
-    // The next part: the lanes' first four rows, or the others.
+    // The next part: of the lanes' first four rows, and from the middle on of the others.
     __device__ __forceinline__ void part() {
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
+        for (int i = 0; i < kRowsPart; ++i)
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 copy_in<16, true>(to_ + 4 * (i * kRowFloats + half * 4 * kAcross),
-                                  from_ + (i * kPairRow + half * kPairLine) * sizeof(float), there_);
-        from_ += 4 * kPairRow * sizeof(float);
-        to_ += 4 * kRowFloats * 4 * kDown;
-        if (kOfQueries) to_ ^= exchanged_of_queries(0, 1) << 4;
+                                  from_ + (i * kPairRow + half * kPairLine) * sizeof(float), true);
+        from_ += kRowsPart * kPairRow * sizeof(float);
+        to_ += 4 * kRowFloats * kRowsPart;
+        const char* line = rows_.of(matrix_, row_);
+        if (T::kWhole) {
+            copy_in<16, true>(matrix_place_, line, true);
+        } else {
 #pragma unroll
-        for (int y = 0; y < kMatrixRowsPart; y += kMatrixRowsAtOnce) {
-            const char* line = rows_.of(matrix_, row_ + y);
-            const SharedAddress to = matrix_place_ + 4 * T::kColumns * y;
-            if (T::kWhole) {
-                copy_in<16, true>(to, line, true);
-            } else {
-#pragma unroll
-                for (int x = 0; x < 4; ++x) copy_in<4, true>(to + 4 * x, line + 4 * x, column_ + x < rows_.dim);
-            }
+            for (int x = 0; x < 4; ++x) copy_in<4, true>(matrix_place_ + 4 * x, line + 4 * x, column_ + x < rows_.dim);
         }
-        row_ += kMatrixRowsPart;
-        matrix_place_ += 4 * T::kColumns * kMatrixRowsPart;
+        row_ += T::kRound;
+        matrix_place_ += 4 * T::kColumns * T::kRound;
+    }
+
+    __device__ __forceinline__ void middle() {
+        to_ += 4 * kRowFloats * (4 * kDown - 4);
+        if (kOfQueries) to_ ^= exchanged_of_queries(0, 1) << 4;
     }
 
 private:
     static constexpr int kRowFloats = kOfQueries ? kStageRows : kSumRows; // of pairs
     static constexpr int kMatrixThreads = T::kColumns / 4;
-    static constexpr int kMatrixRowsAtOnce = T::kThreads / kMatrixThreads;
-    static constexpr int kMatrixRowsPart = kStageRows / kParts;
-    static_assert(kMatrixRowsPart % kMatrixRowsAtOnce == 0);
+    static_assert(T::kThreads / kMatrixThreads == T::kRound, "a round's rows, one piece for each thread");
+    static constexpr int kRowsPart = kRowsPerThread / kParts; // of a lane
 
     const Rows rows_;
     const size_t row_of_tiles_; // bytes
-    bool there_;
-    const char* pairs_; // this thread's first piece
+    const char* pairs_;         // this thread's first piece
     SharedAddress pair_to_;
     const char* matrix_; // this thread's first columns
     SharedAddress matrix_to_;
@@ -162,10 +162,10 @@ struct KeySumSteps {
     }
 };
 
-// A segment of dV or dK. copy_part() starts a half of what travels meanwhile.
-template <class T, class CopyPart>
+// A segment of dV or dK. What travels meanwhile: copies.part() with each round.
+template <class T, class Copies>
 __device__ __forceinline__ void multiply_stage_of_keys(float (&o)[kRowsPerThread][T::kCT], const SumMemory<T>& memory,
-                                                       int buffer, const Position& at, CopyPart copy_part) {
+                                                       int buffer, const Position& at, Copies& copies, bool more) {
     Factors factors{address_of(&memory.w[buffer][at.warp * kWarpRows + 4 * at.down]),
                     address_of(&memory.m[buffer][0][4 * at.across])};
     Fragments<T::kCT> f;
@@ -173,17 +173,19 @@ __device__ __forceinline__ void multiply_stage_of_keys(float (&o)[kRowsPerThread
     clear(o);
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
-        copy_part();
-        chain<KeySumSteps<T>, kRoundSteps, true, false>(o, f, factors, factors.b + KeySumSteps<T>::b(kStageRows / 2),
-                                                        [] {});
+        chain<KeySumSteps<T>, T::kRound, true, false>(o, f, factors, factors.b + KeySumSteps<T>::b(kStageRows / 2),
+                                                      [&] {
+                                                          if (more) copies.part();
+                                                      });
+        copies.middle();
     }
 }
 
 // A segment of dQ: pairs of four keys come at once, a step ahead too.
-template <class T, class CopyPart>
+template <class T, class Copies>
 __device__ __forceinline__ void multiply_stage_of_queries(float (&o)[kRowsPerThread][T::kCT],
                                                           const SumMemory<T>& memory, int buffer, const Position& at,
-                                                          CopyPart copy_part) {
+                                                          Copies& copies, bool more) {
     constexpr int kRowBytes = 4 * kStageRows;
     const SharedAddress rows = address_of(&memory.w[buffer][(at.warp * kWarpRows + 4 * at.down) * kStageRows]);
     // Rows begin at whole 256 bytes: a piece of four keys by exclusive or.
@@ -203,11 +205,11 @@ __device__ __forceinline__ void multiply_stage_of_queries(float (&o)[kRowsPerThr
     unsigned piece = 0; // the round's first, in bytes from its row's beginning
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
-        copy_part();
 #pragma unroll 1
-        for (const unsigned end = piece + 4 * kStageRows / 2; piece != end; piece += 4 * kRoundSteps) {
+        for (const unsigned end = piece + 4 * kStageRows / 2; piece != end; piece += 4 * T::kRound) {
+            if (more) copies.part();
 #pragma unroll
-            for (int u = 0; u < kRoundSteps; ++u) {
+            for (int u = 0; u < T::kRound; ++u) {
                 const int four = u / 4;
                 load_floats(b[(u + 1) % 2], m_at + 4 * T::kColumns * (u + 1), kSecondPlaces);
                 const unsigned next = piece + 16 * (four + 1);
@@ -218,8 +220,9 @@ __device__ __forceinline__ void multiply_stage_of_queries(float (&o)[kRowsPerThr
                 for (int i = 0; i < kRowsPerThread; ++i) w[i] = a[four % 2][i][u % 4];
                 outer_by_rows(o, w, b[u % 2], false);
             }
-            m_at += 4 * T::kColumns * kRoundSteps;
+            m_at += 4 * T::kColumns * T::kRound;
         }
+        copies.middle();
     }
 }
 
@@ -336,7 +339,11 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
     if (stages > 0) {
         copies.begin(stage_of(0), 0);
 #pragma unroll 1
-        for (int n = 0; n < copies.kParts; ++n) copies.part();
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll 1
+            for (int n = 0; n < copies.kParts / 2; ++n) copies.part();
+            copies.middle();
+        }
     }
     float group[kRowsPerThread][T::kCT];
     clear(group);
@@ -347,14 +354,11 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
         __syncthreads(); // the stage is complete; everybody is done with the one before
         const bool more = n + 1 < stages;
         if (more) copies.begin(stage_of(n + 1), (n + 1) % 2);
-        const auto copy_part = [&] {
-            if (more) copies.part();
-        };
         float o[kRowsPerThread][T::kCT];
         if constexpr (kOfQueries)
-            multiply_stage_of_queries<T>(o, memory, n % 2, at, copy_part);
+            multiply_stage_of_queries<T>(o, memory, n % 2, at, copies, more);
         else
-            multiply_stage_of_keys<T>(o, memory, n % 2, at, copy_part);
+            multiply_stage_of_keys<T>(o, memory, n % 2, at, copies, more);
         add_rows(group, o);
         constexpr int kGroupStages = kGroupRows / kStageRows;
         const int done = kOfQueries ? stage_of(n) : stage_of(n) + 1;

@@ -1,0 +1,129 @@
+// How kept_pairs cuts its work: rounds by memory, pieces of rows of tiles by blocks.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "src/gpu/f32/backward/pair_queue.h"
+#include "src/gpu/f32/backward/rounds.h"
+
+namespace hw4::gpu {
+namespace {
+
+constexpr Device kH200{90, 227 << 10, 132};
+
+Problem problem_of(int64_t batches, int64_t queries, int64_t keys, int64_t dim) {
+    Problem problem(batches, queries, dim);
+    problem.keys = keys;
+    problem.operation = &kBackward;
+    return problem;
+}
+
+size_t bytes_of(const Problem& problem, const Rounds& rounds) { return round_bytes(RoundSizes(problem), rounds); }
+
+TEST(Rounds, WithAllTheMemoryAreOne) {
+    const Problem t28 = problem_of(4, 16384, 16384, 64);
+    const Rounds rounds = rounds_for(t28, kH200, most_round_bytes(t28));
+    EXPECT_EQ(rounds.units_at_once, 4);
+    EXPECT_EQ(rounds.slabs, 1);
+    EXPECT_FALSE(rounds.apart);
+    EXPECT_GT(most_round_bytes(t28), size_t{8} * 4 * 16384 * 16384);
+}
+
+TEST(Rounds, WithLessMemoryHaveFewerUnitsAsEvenAsTheyCome) {
+    const Problem problem = problem_of(10, 2048, 2048, 64);
+    const size_t unit = most_round_bytes(problem) / 10;
+    EXPECT_EQ(rounds_for(problem, kH200, 9 * unit).units_at_once, 5);
+    EXPECT_EQ(rounds_for(problem, kH200, 4 * unit).units_at_once, 4);
+    EXPECT_EQ(rounds_for(problem, kH200, 3 * unit).units_at_once, 3);
+    EXPECT_EQ(rounds_for(problem, kH200, unit).units_at_once, 1);
+}
+
+TEST(Rounds, OfAUnitThatIsTooLargeAreSlabsOfWholeGroups) {
+    const Problem problem = problem_of(2, 10000, 5000, 64);
+    const Rounds least = rounds_for(problem, kH200, least_round_bytes(problem));
+    EXPECT_EQ(least.units_at_once, 1);
+    EXPECT_EQ(least.slab_rows, 1024);
+    EXPECT_EQ(least.slabs, 10);
+    EXPECT_TRUE(least.apart);
+    const Rounds more = rounds_for(problem, kH200, 4 * least_round_bytes(problem));
+    EXPECT_EQ(more.slab_rows % kGroupRows, 0);
+    EXPECT_GT(more.slab_rows, 1024);
+}
+
+TEST(Rounds, FitTheMemoryTheyAreFor) {
+    for (const auto& [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1},
+                                                                                {1, 5000},
+                                                                                {5000, 1},
+                                                                                {64, 65},
+                                                                                {1023, 1024},
+                                                                                {1024, 1023},
+                                                                                {1025, 1025},
+                                                                                {4096, 300},
+                                                                                {3000, 9999}})
+        for (const int64_t dim : {1, 32, 33, 64, 100, 128}) {
+            const Problem problem = problem_of(7, queries, keys, dim);
+            const size_t least = least_round_bytes(problem);
+            const size_t most = most_round_bytes(problem);
+            for (size_t bytes = least; bytes <= most + least; bytes += least / 2 + most / 7) {
+                const Rounds rounds = rounds_for(problem, kH200, bytes);
+                EXPECT_LE(bytes_of(problem, rounds), bytes) << queries << " " << keys << " " << dim;
+                EXPECT_GE(rounds.slab_rows * rounds.slabs, queries);
+                EXPECT_LT(rounds.slab_rows * (rounds.slabs - 1), queries);
+                EXPECT_TRUE(rounds.slabs == 1 || rounds.units_at_once == 1);
+            }
+        }
+}
+
+TEST(Rounds, KeepSumsApartWhereBlocksAreFewOrHeadsShareKeys) {
+    const auto apart = [](const Problem& problem) {
+        return rounds_for(problem, kH200, most_round_bytes(problem)).apart;
+    };
+    EXPECT_TRUE(apart(problem_of(1, 16384, 16384, 64)));
+    EXPECT_FALSE(apart(problem_of(512, 1024, 1024, 64)));
+    EXPECT_FALSE(apart(problem_of(1, 1024, 1024, 64))); // one group: nothing to cut
+    Problem shared = problem_of(64, 2048, 2048, 64);
+    EXPECT_FALSE(apart(shared));
+    shared.heads = 4;
+    EXPECT_TRUE(apart(shared));
+}
+
+// Every tile of every row once.
+void expect_all_tiles(const PairQueue& queue, uint32_t rows, uint32_t tiles) {
+    std::vector<uint32_t> done(rows, 0);
+    for (uint32_t drawn = 0; drawn < queue.length(); ++drawn) {
+        const PairPiece piece = queue.piece(drawn);
+        ASSERT_LT(piece.row, rows);
+        EXPECT_EQ(piece.first_tile, done[piece.row]); // one after the other
+        EXPECT_LT(piece.first_tile, tiles);
+        done[piece.row] = piece.end_tile;
+    }
+    for (const uint32_t end : done) EXPECT_GE(end, tiles);
+}
+
+TEST(PairQueue, HasEveryTileOnceWhateverTheNumbers) {
+    for (const int64_t rows : {1, 2, 8, 263, 512, 4096})
+        for (const int64_t tiles : {1, 2, 3, 16, 17, 256, 1000})
+            for (const double share : {1.0, 0.5})
+                expect_all_tiles(pair_queue(rows, tiles, share, 264), static_cast<uint32_t>(rows),
+                                 static_cast<uint32_t>(tiles));
+}
+
+TEST(PairQueue, BeginsWithLongPiecesAndEndsWithShortOnes) {
+    const PairQueue t28 = pair_queue(512, 256, 1.0, 264);
+    EXPECT_EQ(t28.long_rows, 384u);
+    EXPECT_GT(t28.long_tiles, 4 * t28.short_tiles);
+    EXPECT_GE(t28.length(), 264u * 8);
+    const PairQueue slab = pair_queue(8, 256, 1.0, 264); // few rows: a tile or two for each block at a time
+    EXPECT_LE(slab.long_tiles, 2u);
+    EXPECT_EQ(slab.short_tiles, 1u);
+}
+
+TEST(PairQueue, HasNoShortPiecesWhereRowsDifferInLength) {
+    const PairQueue masked = pair_queue(512, 256, 0.5, 264);
+    EXPECT_EQ(masked.long_rows, 512u);
+}
+
+} // namespace
+} // namespace hw4::gpu
