@@ -5,6 +5,7 @@ import time
 
 GRADIENTS = ("dQ", "dK", "dV")
 HEADER_INTS = 16
+MOST_SCORE_BYTES = 2 << 30
 
 
 class Case:
@@ -23,9 +24,14 @@ class Case:
                 else (self.kv_heads, self.keys, self.dim) for name in names]
 
     def split(self, flat, names):
-        """Operands of a batch, [head, row, column] each."""
+        """Operands of batches, [batch, head, row, column] each."""
         shapes = self.shapes(names)
-        return [part.view(shape) for part, shape in zip(flat.split([math.prod(shape) for shape in shapes]), shapes)]
+        parts = flat.split([math.prod(shape) for shape in shapes], dim=1)
+        return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
+
+    def batches_at_once(self):
+        """So many that all their scores in float64 take no more than that."""
+        return max(1, MOST_SCORE_BYTES // (8 * self.heads * self.queries * self.keys))
 
     def hidden(self, device):
         """What the mask hides, [query, key]; None without one."""
@@ -43,15 +49,15 @@ def exact_gradients(case, q, k, v, dout, hidden):
     group, root = case.heads // case.kv_heads, math.sqrt(case.dim)
     for head in range(case.heads):
         shared = head // group
-        scores = q[head] @ k[shared].T / root
+        scores = q[:, head] @ k[:, shared].mT / root
         if hidden is not None:
             scores = scores.masked_fill(hidden, -math.inf)
         p = scores.softmax(-1).nan_to_num(0.0)  # of rows that see no key
-        dp = dout[head] @ v[shared].T
+        dp = dout[:, head] @ v[:, shared].mT
         ds = p * (dp - (p * dp).sum(-1, keepdim=True))
-        dv[shared] += p.T @ dout[head]
-        dk[shared] += ds.T @ q[head] / root
-        dq[head] = ds @ k[shared] / root
+        dv[:, shared] += p.mT @ dout[:, head]
+        dk[:, shared] += ds.mT @ q[:, head] / root
+        dq[:, head] = ds @ k[:, shared] / root
     return dq, dk, dv
 
 
@@ -60,13 +66,14 @@ def efficient_gradients(case, q, k, v, dout):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     if case.causal and case.queries != case.keys:
         raise RuntimeError("PyTorch's causal mask begins at the other corner")
+    if case.dim % 4 != 0:
+        raise RuntimeError("the memory-efficient kernel needs d to be a multiple of 4")
     group = case.heads // case.kv_heads
     leaves = [m.detach().clone().requires_grad_() for m in (q, k, v)]
-    heads = [leaves[0], *(m.repeat_interleave(group, 0) for m in leaves[1:])]
+    heads = [leaves[0], *(m.repeat_interleave(group, 1) for m in leaves[1:])]
     with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
-        attend = torch.nn.functional.scaled_dot_product_attention
-        out = attend(*(m.unsqueeze(0) for m in heads), is_causal=case.causal)
-        return torch.autograd.grad(out, leaves, dout.unsqueeze(0))
+        out = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=case.causal)
+        return torch.autograd.grad(out, leaves, dout)
 
 
 def largest_errors(path, output):
@@ -85,10 +92,12 @@ def largest_errors(path, output):
             error = (a.double() - b).abs().max().item()
             worst[who][name] = error if math.isnan(error) else max(worst[who][name], error)
 
-    for batch in range(case.batches):
-        operands = [m.to(device) for m in case.split(case.inputs[batch], ("Q", "K", "V", "dO"))]
+    at_once = case.batches_at_once()
+    for first in range(0, case.batches, at_once):
+        some = slice(first, first + at_once)
+        operands = [m.to(device) for m in case.split(case.inputs[some], ("Q", "K", "V", "dO"))]
         exact = exact_gradients(case, *(m.double() for m in operands), hidden)
-        note("hw4", [m.to(device) for m in case.split(ours[batch], GRADIENTS)], exact)
+        note("hw4", [m.to(device) for m in case.split(ours[some], GRADIENTS)], exact)
         if worst["efficient"] is None:
             continue
         try:

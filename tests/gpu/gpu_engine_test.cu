@@ -240,7 +240,8 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
     HW4_CUDA(cudaMalloc(&taken, free_bytes - (size_t{32} << 20)));
     EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
     EXPECT_LT(report.chunk_batches * report.streams, usual_batches * 4);
-    Problem pairs{1, 2500, 8}; // whose P and dS, for whom they are kept, take 50 MB
+    Problem pairs{1, 5000, 8}; // whose P and dS, for whom they are kept, take 42 MB
+    pairs.keys = 1000;
     pairs.operation = &kBackward;
     const AttentionCase backward(pairs, CaseKind::uniform, 9);
     EXPECT_TRUE(run_file(folder, backward, {}, report) == expected_bytes(backward));

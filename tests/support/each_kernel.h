@@ -14,10 +14,10 @@
 namespace hw4::gpu {
 
 // Under every contract.
-inline std::vector<Kernel> kernels_that_do(const Operation& operation) {
+inline std::vector<Kernel> kernels_that_do(const Operation& operation, Mask mask = Mask::none) {
     std::vector<Kernel> list;
     for (const Kernel& kernel : kernels())
-        if (kernel.does == &operation) list.push_back(kernel);
+        if (kernel.does == &operation && kernel.needs.masks.has(mask)) list.push_back(kernel);
     return list;
 }
 

@@ -45,7 +45,7 @@ struct Parts {
             bytes += aligned(count);
             return part;
         };
-        facts = static_cast<RowFacts*>(take(rows * sizeof(RowFacts)));
+        facts = static_cast<RowFacts*>(take(facts_bytes(problem)));
         statistics = static_cast<RowStatistics*>(take(rows * sizeof(RowStatistics)));
         of_forward = take(forward_scratch_bytes(problem, device));
     }

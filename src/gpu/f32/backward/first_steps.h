@@ -10,6 +10,9 @@ namespace hw4::gpu {
 // Of a launch of the problem, at the beginning of its scratch memory.
 size_t first_steps_bytes(const Problem& problem, const Device& device);
 
+// What of it stays in use: the facts. The rest is free once these steps are done.
+size_t facts_bytes(const Problem& problem);
+
 // Where O was not given it stands in dQ's place until this is done. The facts are in the launch's scratch memory,
 // [unit][query].
 const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream);

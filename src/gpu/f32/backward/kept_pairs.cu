@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kCounterBytes = 256;
 
+// Rounds take the place of what the first steps no longer need.
+size_t bytes_before_rounds(const Problem& problem) { return facts_bytes(problem) + kCounterBytes; }
+
 // The parts of the memory of a round, one after the other.
 class RoundMemory {
 public:
@@ -46,9 +49,9 @@ Plan plan_kept_pairs(const Problem& problem, const Device& device) {
     Plan plan;
     const auto dim = static_cast<int>(problem.dim);
     plan.shared_bytes = std::max(pair_bytes(dim, device), sum_bytes(dim));
-    const size_t first = first_steps_bytes(problem, device) + kCounterBytes;
-    plan.scratch_bytes = first + least_round_bytes(problem);
-    plan.most_scratch = first + most_round_bytes(problem);
+    const size_t first_steps = first_steps_bytes(problem, device);
+    plan.scratch_bytes = std::max(first_steps, bytes_before_rounds(problem) + least_round_bytes(problem));
+    plan.most_scratch = std::max(first_steps, bytes_before_rounds(problem) + most_round_bytes(problem));
     plan.pays = problem.queries > kFewRows && problem.keys > kFewRows;
     return plan;
 }
@@ -56,7 +59,7 @@ Plan plan_kept_pairs(const Problem& problem, const Device& device) {
 void launch_kept_pairs(const Launch& launch, cudaStream_t stream) {
     const Problem& problem = launch.problem;
     const RowFacts* const facts = take_first_steps(launch, stream);
-    const size_t first = first_steps_bytes(problem, launch.device) + kCounterBytes;
+    const size_t first = bytes_before_rounds(problem);
     const size_t bytes = std::max(launch.scratch_bytes, first + least_round_bytes(problem)) - first;
     const Rounds rounds = rounds_for(problem, launch.device, bytes);
     const RoundSizes sizes(problem);
