@@ -1,6 +1,6 @@
 // compare: two outputs of one case, value by value where their bytes differ.
 //
-//     compare [--atol X] INPUT EXPECTED GOT
+//     compare [--atol X] [--rtol Y] INPUT EXPECTED GOT
 //
 // One of them may be "-", standard input.
 #include <getopt.h>
@@ -38,7 +38,7 @@ constexpr int kDifferent = 1;
 constexpr int kCannotCompare = 2;
 
 constexpr const char* kUsage =
-    "usage: compare [--atol X] [--backward] INPUT EXPECTED GOT\n"
+    "usage: compare [--atol X] [--rtol Y] [--backward] INPUT EXPECTED GOT\n"
     "\n"
     "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide. What\n"
     "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
@@ -46,8 +46,9 @@ constexpr const char* kUsage =
     "\n"
     "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
     "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
+    "  --rtol Y   X + Y |expected| instead of X, which is 0 where only --rtol is given\n"
     "  --backward the outputs are dQ, dK, dV, and INPUT does not ask for them itself\n"
-    "  --help\n"
+    "  -h, --help\n"
     "\n"
     "exit codes: 0 equal (or within X), 1 different, 2 could not compare\n";
 
@@ -55,8 +56,18 @@ struct CannotCompare : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+struct Tolerance {
+    double atol = 0.0;
+    double rtol = 0.0;
+
+    // An infinity allows nothing: times rtol it would allow everything.
+    double around(float expected) const {
+        return std::isfinite(expected) ? atol + rtol * std::fabs(static_cast<double>(expected)) : 0.0;
+    }
+};
+
 struct Arguments {
-    std::optional<double> atol;           // without it the bytes decide
+    std::optional<Tolerance> tolerance;   // without it the bytes decide
     const Operation* operation = nullptr; // null: what INPUT says
     std::string input;
     std::string expected;
@@ -140,33 +151,33 @@ uint32_t word_of(float value) {
     return word;
 }
 
-bool breaks_rule(const Difference& difference, const std::optional<double>& atol) {
-    return !atol || !(difference.absolute <= *atol); // written so that NaN breaks it
+bool breaks_rule(const Difference& difference, const std::optional<Tolerance>& tolerance) {
+    return !tolerance || !(difference.absolute <= tolerance->around(difference.expected)); // NaN breaks it
 }
 
-void note_difference(Findings& findings, const Difference& difference, const std::optional<double>& atol) {
+void note_difference(Findings& findings, const Difference& difference, const std::optional<Tolerance>& tolerance) {
     ++findings.differing;
     if (std::isnan(difference.expected)) ++findings.expected_nan;
     if (std::isnan(difference.got)) ++findings.got_nan;
     if (!difference.has_nan() && (!findings.largest || difference.absolute > findings.largest->absolute))
         findings.largest = difference;
-    if (!breaks_rule(difference, atol)) return;
+    if (!breaks_rule(difference, tolerance)) return;
     ++findings.breaking;
     if (!findings.first_breaking) findings.first_breaking = difference;
 }
 
 void compare_values(Findings& findings, const std::vector<float>& expected, const std::vector<float>& got, size_t first,
-                    size_t count, const std::optional<double>& atol) {
+                    size_t count, const std::optional<Tolerance>& tolerance) {
     for (size_t i = 0; i < count; ++i) {
         if (word_of(expected[i]) == word_of(got[i])) continue;
         const double absolute = std::fabs(static_cast<double>(expected[i]) - static_cast<double>(got[i]));
-        note_difference(findings, {first + i, expected[i], got[i], absolute}, atol);
+        note_difference(findings, {first + i, expected[i], got[i], absolute}, tolerance);
     }
 }
 
 // Nothing where one of them ended too early.
 std::optional<Findings> compare_streams(OutputStream& expected, OutputStream& got, size_t total,
-                                        const std::optional<double>& atol) {
+                                        const std::optional<Tolerance>& tolerance) {
     Findings findings;
     const size_t block = std::min(kBlockValues, total);
     std::vector<float> expected_block(block);
@@ -175,7 +186,7 @@ std::optional<Findings> compare_streams(OutputStream& expected, OutputStream& go
         const size_t count = std::min(block, total - first);
         if (!expected.read(expected_block.data(), count) || !got.read(got_block.data(), count)) return std::nullopt;
         if (std::memcmp(expected_block.data(), got_block.data(), count * sizeof(float)) == 0) continue;
-        compare_values(findings, expected_block, got_block, first, count, atol);
+        compare_values(findings, expected_block, got_block, first, count, tolerance);
     }
     return findings;
 }
@@ -196,10 +207,14 @@ std::string place_of_value(size_t index, const Problem& problem) {
            std::to_string(index % dim);
 }
 
-std::string rule_name(const std::optional<double>& atol) {
-    if (!atol) return "bytes";
-    std::array<char, 48> text{};
-    std::snprintf(text.data(), text.size(), "|expected - got| <= %g", *atol);
+std::string rule_name(const std::optional<Tolerance>& tolerance) {
+    if (!tolerance) return "bytes";
+    std::array<char, 80> text{};
+    if (tolerance->rtol == 0.0)
+        std::snprintf(text.data(), text.size(), "|expected - got| <= %g", tolerance->atol);
+    else
+        std::snprintf(text.data(), text.size(), "|expected - got| <= %g + %g |expected|", tolerance->atol,
+                      tolerance->rtol);
     return text.data();
 }
 
@@ -220,12 +235,12 @@ void print_largest(const Difference& difference, const Problem& problem) {
 }
 
 void print_findings(const Findings& findings, const Arguments& arguments, const Problem& problem, size_t total) {
-    const std::string rule = rule_name(arguments.atol);
+    const std::string rule = rule_name(arguments.tolerance);
     if (findings.breaking > 0)
         std::printf("different (rule: %s): %zu of %zu values", rule.c_str(), findings.breaking, total);
     else
         std::printf("within (rule: %s): all of %zu values", rule.c_str(), total);
-    if (arguments.atol) std::printf("; the bytes of %zu differ", findings.differing);
+    if (arguments.tolerance) std::printf("; the bytes of %zu differ", findings.differing);
     std::printf("\n");
     if (findings.first_breaking) print_first(*findings.first_breaking, problem);
     if (findings.largest) print_largest(*findings.largest, problem);
@@ -253,7 +268,7 @@ int compare(const Arguments& arguments) {
     const size_t total = problem.output_bytes() / sizeof(float);
     std::optional<Findings> findings;
     if (expected.may_have(problem.output_bytes()) && got.may_have(problem.output_bytes()))
-        findings = compare_streams(expected, got, total, arguments.atol);
+        findings = compare_streams(expected, got, total, arguments.tolerance);
     if (!sizes_match(problem, expected, got) || !findings) return kDifferent;
     if (findings->differing == 0)
         std::printf("equal: %zu values, %zu bytes\n", total, problem.output_bytes());
@@ -262,26 +277,31 @@ int compare(const Arguments& arguments) {
     return findings->breaking == 0 ? kEqual : kDifferent;
 }
 
-double parse_atol(const std::string& text) {
+double parse_tolerance(const std::string& name, const std::string& text) {
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0.0)
-        throw CannotCompare("--atol '" + text + "': need a number from 0; see --help");
+        throw CannotCompare(name + " '" + text + "': need a number from 0; see --help");
     return value;
 }
 
 // Nothing when --help has been answered.
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
     static constexpr option kOptions[] = {{"atol", required_argument, nullptr, kLong + 'a'},
+                                          {"rtol", required_argument, nullptr, kLong + 'r'},
                                           {"backward", no_argument, nullptr, kLong + 'b'},
                                           {"help", no_argument, nullptr, kLong + 'h'},
                                           {nullptr, 0, nullptr, 0}};
     Arguments arguments;
+    const auto tolerance = [&arguments]() -> Tolerance& {
+        return arguments.tolerance ? *arguments.tolerance : arguments.tolerance.emplace();
+    };
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
     for (int code = 0; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (code) {
-        case kLong + 'a': arguments.atol = parse_atol(optarg); break;
+        case kLong + 'a': tolerance().atol = parse_tolerance("--atol", optarg); break;
+        case kLong + 'r': tolerance().rtol = parse_tolerance("--rtol", optarg); break;
         case kLong + 'b': arguments.operation = &kBackward; break;
         case 'h':
         case kLong + 'h': std::fputs(kUsage, stdout); return std::nullopt;

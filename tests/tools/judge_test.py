@@ -1266,6 +1266,21 @@ class Compare(Workplace):
                 self.assertEqual(self.compare(self.floats(), self.floats(v0=wrong), "--atol", "1e300")[0], 1)
                 self.assertEqual(self.compare(self.floats(v0=wrong), self.floats(), "--atol", "1e300")[0], 1)
 
+    def test_rtol(self):
+        expected, near = self.floats(v1=1000), self.floats(v1=1009)
+        self.assertEqual(self.compare(expected, near, "--rtol", "1e-2")[0], 0)
+        code, out, _ = self.compare(expected, self.floats(v1=1011), "--rtol", "1e-2")
+        self.assertEqual(code, 1)
+        self.assertIn("different (rule: |expected - got| <= 0 + 0.01 |expected|): 1 of 24 values; ", out)
+        self.assertEqual(self.compare(expected, self.floats(v1=1011), "--rtol", "1e-2", "--atol", "1")[0], 0)
+        self.assertEqual(self.compare(expected, near, "--atol", "8.5")[0], 1)
+
+    def test_rtol_never_lets_nan_or_inf_pass(self):
+        for wrong in (float("nan"), float("inf"), -float("inf")):
+            with self.subTest(wrong):
+                self.assertEqual(self.compare(self.floats(), self.floats(v0=wrong), "--rtol", "1e300")[0], 1)
+                self.assertEqual(self.compare(self.floats(v0=wrong), self.floats(), "--rtol", "1e300")[0], 1)
+
     def test_sizes(self):
         said = "different sizes: expected has {} bytes, got has {}, and (B, N, d) = (2, 3, 4) needs 96\n"
         for expected, got in ((96, 92), (96, 97), (92, 96), (100, 100), (96, 0)):
@@ -1361,6 +1376,7 @@ class Compare(Workplace):
                 (["--atol", "1x", case_input, output, output], "--atol '1x'"),
                 (["--atol", "", case_input, output, output], "--atol ''"),
                 (["--atol", "nan", case_input, output, output], "--atol 'nan'"),
+                (["--rtol", "-1", case_input, output, output], "--rtol '-1'"),
                 ([self.path("none"), output, output], "none: cannot open: No such file"),
                 ([case_input, self.path("none"), output], "none: cannot open: No such file"),
                 ([case_input, output, self.path("none")], "none: cannot open: No such file"),
@@ -1376,7 +1392,7 @@ class Compare(Workplace):
     def test_help(self):
         code, out, _ = self.run_compare("--help")
         self.assertEqual(code, 0)
-        self.assertTrue(out.startswith("usage: compare [--atol X] [--backward] INPUT EXPECTED GOT\n"))
+        self.assertTrue(out.startswith("usage: compare [--atol X] [--rtol Y] [--backward] INPUT EXPECTED GOT\n"))
 
 
 class Update(Workplace):
