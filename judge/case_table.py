@@ -15,6 +15,7 @@ UNKNOWN_CRC = "-"
 MASKS = ("none", "causal")
 PRODUCTS = {"forward": 2, "backward": 5}  # of matrices, by operation (src/problem/operation.h)
 SHORT_HEADER_BYTES, LONG_HEADER_BYTES = 12, 64
+NAME = r"\w[\w.-]*"  # files are named after a case, so this must not lead out of their folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +64,14 @@ class Case:
         return self._query_bytes + (2 * self._key_bytes if self.operation == "backward" else 0)
 
     @property
-    def input_bytes(self) -> int:
+    def data_bytes(self) -> int:
         """Q, K, V, and of backward dO."""
-        header = SHORT_HEADER_BYTES if self.is_plain else LONG_HEADER_BYTES
-        return header + (2 if self.operation == "backward" else 1) * self._query_bytes + 2 * self._key_bytes
+        return (2 if self.operation == "backward" else 1) * self._query_bytes + 2 * self._key_bytes
+
+    @property
+    def input_bytes(self) -> int:
+        """As the generator writes it."""
+        return (SHORT_HEADER_BYTES if self.is_plain else LONG_HEADER_BYTES) + self.data_bytes
 
     @property
     def flops(self) -> int:
@@ -76,6 +81,11 @@ class Case:
             seeing = min(self.tokens, self.keys)
             pairs = seeing * self.keys - seeing * (seeing - 1) // 2
         return 2 * PRODUCTS[self.operation] * self.batches * self.heads * pairs * self.dim
+
+    @property
+    def rough_seconds(self) -> float:
+        """Times of cases to each other, on a GPU: the start, the files, the arithmetic."""
+        return 0.3 + (self.input_bytes + self.output_bytes) / 2e9 + self.flops / 1e13
 
     def recipe(self) -> list[str]:
         """The generator's arguments. Not the name: the generator knows only the table beside it."""
@@ -87,8 +97,7 @@ class Case:
 
 
 def _name(row: Row) -> str:
-    """Files are named after it, so it must not lead out of their folder."""
-    if not re.fullmatch(r"\w[\w.-]*", row["name"], re.ASCII):
+    if not re.fullmatch(NAME, row["name"], re.ASCII):
         raise TableError(f"the name '{row['name']}', need letters, digits, '_', '-' and '.'")
     return row["name"]
 

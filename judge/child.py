@@ -13,6 +13,8 @@ import time
 KILL_GRACE_S = 0.5  # a run that ends only a little over its limit shows by how much
 TERM_GRACE_S = 1.0  # between SIGTERM, which lets a program remove its temporary files, and SIGKILL
 LINE_LENGTH = 300
+LAST_LINES = 5  # of each stream
+LAST_BYTES = 4096
 
 _live: set[int] = set()  # process groups whose leader is not reaped, so whose number cannot be another's
 _live_lock = threading.Lock()
@@ -34,6 +36,7 @@ class Ended:
     signal: int | None
     at_limit: bool  # ended by us
     last_error_line: str  # before we ended it
+    last_lines: list[str] = dataclasses.field(default_factory=list)  # of both streams, where they were kept
 
     @classmethod
     def with_status(cls, status: int, **more) -> Ended:
@@ -129,20 +132,26 @@ def shown_line(line: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line.strip())[:LINE_LENGTH]
 
 
-def _last_line(errors) -> str:
+def _last_lines(stream) -> list[str]:
     """Without seeking: the program may still be writing, at a position it shares with us."""
-    file = errors.fileno()
-    start = max(0, os.fstat(file).st_size - 4096)
-    lines = os.pread(file, 4096, start).decode("utf-8", "replace").splitlines()
-    return shown_line(next((line for line in reversed(lines) if line.strip()), ""))
+    file = stream.fileno()
+    start = max(0, os.fstat(file).st_size - LAST_BYTES)
+    lines = os.pread(file, LAST_BYTES, start).decode("utf-8", "replace").splitlines()
+    return [shown_line(line) for line in lines if line.strip()][-LAST_LINES:]
 
 
-def run(command: list[str], limit_s: float | None = None) -> Ended:
-    """Runs the command to its end, or to a little over the limit. Its standard output is dropped."""
-    # A file and not a pipe: whoever inherited a pipe could keep it open after the program has ended.
-    with tempfile.TemporaryFile() as errors:
+def _last_line(errors) -> str:
+    return "".join(_last_lines(errors)[-1:])
+
+
+def run(command: list[str], limit_s: float | None = None, keep_streams: bool = False) -> Ended:
+    """Runs the command to its end, or to a little over the limit. Its standard output is dropped, unless the last of it
+    is to be kept."""
+    # Files and not pipes: whoever inherited a pipe could keep it open after the program has ended.
+    with tempfile.TemporaryFile() as errors, contextlib.ExitStack() as kept:
+        out = kept.enter_context(tempfile.TemporaryFile()) if keep_streams else None
         began = time.monotonic()
-        child = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+        child = start(command, stdin=subprocess.DEVNULL, stdout=out or subprocess.DEVNULL, stderr=errors)
         said_at_limit: list[str] = []
 
         def end_at_limit():
@@ -164,5 +173,8 @@ def run(command: list[str], limit_s: float | None = None) -> Ended:
                 limiter.cancel()
                 limiter.join()
             status = reap(child)
+        streams = (("stdout", out), ("stderr", errors)) if out else ()
         return Ended.with_status(status, wall_s=wall_s, at_limit=bool(said_at_limit),
-                                 last_error_line=[*said_at_limit, _last_line(errors)][0])
+                                 last_error_line=[*said_at_limit, _last_line(errors)][0],
+                                 last_lines=[f"{name}: {line}" for name, stream in streams
+                                             for line in _last_lines(stream)])

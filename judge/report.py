@@ -1,8 +1,11 @@
-"""What the judge says: a line a case, the summary, and the same as JSON and JUnit XML."""
+"""What the judge says: a line a case, the summary, and the same as JSON, as JUnit XML and, a line a program, as CSV."""
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
+import math
 import os
 import re
 import xml.etree.ElementTree as ElementTree
@@ -10,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from case_table import Case
 from session import Session
 from terminal import one_line
-from verdict import JUDGE_ERROR, PASSED, SKIPPED, Result
+from verdict import JUDGE_ERROR, PASSED, SKIPPED, Result, Settings
 
 COURSE_CASES = 30
 COURSE_POINTS = 60
@@ -43,22 +46,35 @@ def _time_text(result: Result) -> str:
     return f"best {result.best_s:.3f} s, median {result.median_s:.3f} s of {len(result.samples)}"
 
 
-def case_lines(result: Result, cases: list[Case], contract_width: int, color: bool) -> str:
-    """One line, with columns wide enough for all the cases, and the explanation indented under it. The contract is
-    named where its column has a width."""
-    name_width = max(len(case.name) for case in cases)
-    contract = f"{result.contract.name:{contract_width}}  " if contract_width else ""
-    shape_width = max(len(case.shape) for case in cases)
+class Columns:
+    """Of the lines about cases, wide enough for all of them. Program and contract are named where there are several
+    programs, and where a contract was asked for."""
+
+    def __init__(self, cases: list[Case], judged: list[Settings]):
+        programs = {one_line(settings.program) for settings in judged}
+        self.name = max(len(case.name) for case in cases)
+        self.shape = max(len(case.shape) for case in cases)
+        self.program = max(map(len, programs)) if len(programs) > 1 else 0
+        self.contract = max(len(settings.contract.name) if settings.is_told else 0 for settings in judged)
+
+    def text(self, result: Result) -> str:
+        cells = [(result.case.name, self.name), (one_line(result.program), self.program),
+                 (result.contract.name, self.contract), (result.case.shape, self.shape)]
+        return "  ".join(f"{text:{width}}" for text, width in cells if width)
+
+
+def case_lines(result: Result, columns: Columns, color: bool) -> str:
+    """One line, and the explanation indented under it."""
     limit = "no limit" if result.limit_s is None else f"limit {result.limit_s:g} s"
-    line = (f"{_colored_verdict(result.verdict, color)}  {result.case.name:{name_width}}  "
-            f"{contract}{result.case.shape:{shape_width}}  {_time_text(result):>9}  {limit:8}  "
+    line = (f"{_colored_verdict(result.verdict, color)}  {columns.text(result)}  {_time_text(result):>9}  {limit:8}  "
             f"{one_line(result.detail)}")
     return "\n".join([line, *("        " + one_line(text) for text in result.explanation)])
 
 
 def list_lines(cases: list[Case]) -> str:
     width = max(20, *(len(case.shape) for case in cases))
-    return "\n".join(one_line(f"{case.name}  {case.shape:{width}}  {case.kind:9}  limit {case.limit_s:g} s  "
+    return "\n".join(one_line(f"{case.name}  {case.shape:{width}}  {case.kind:9}  "
+                              f"{'no limit' if case.limit_s == math.inf else f'limit {case.limit_s:g} s'}  "
                               f"{case.flops:.3g} FLOP") for case in cases)
 
 
@@ -68,14 +84,59 @@ def counts(results: list[Result]) -> tuple[int, int, int]:
     return passed, len(results) - passed - not_run, not_run
 
 
-def points(results: list[Result]) -> int | None:
-    """By the course's rule; None unless all of its cases ran. A case passes under all contracts it was judged under."""
-    of_course = [result for result in results if re.fullmatch("t[0-9]+", result.case.name)]
-    names = {result.case.name for result in of_course}
-    if len(names) != COURSE_CASES or any(not result.samples or result.verdict == JUDGE_ERROR for result in of_course):
-        return None
-    failed = {result.case.name for result in of_course if not result.passed}
-    return max(0, COURSE_POINTS - POINTS_PER_CASE * len(failed))
+@dataclasses.dataclass(frozen=True)
+class Points:
+    """By the course's rule. A case passes under all contracts it was judged under."""
+    judged: int  # of the course's cases
+    failed: int
+
+    @classmethod
+    def of(cls, results: list[Result]) -> Points:
+        of_course = [result for result in results
+                     if re.fullmatch("t[0-9]+", result.case.name) and result.was_judged]
+        return cls(len({result.case.name for result in of_course}),
+                   len({result.case.name for result in of_course if not result.passed}))
+
+    @property
+    def earned(self) -> int | None:
+        """What is left of all points, whatever the cases that did not run would take; None where none ran."""
+        return max(0, COURSE_POINTS - POINTS_PER_CASE * self.failed) if self.judged else None
+
+    def __str__(self) -> str:
+        rest = COURSE_CASES - self.judged
+        return (f"{self.earned} of {COURSE_POINTS}" if rest <= 0 else
+                f"{self.earned} of {COURSE_POINTS} if the {rest} cases that were not judged pass")
+
+
+def total_s(results: list[Result]) -> float:
+    return sum(result.best_s for result in results if result.samples)
+
+
+def by_program(results: list[Result]) -> dict[str, list[Result]]:
+    """In the order in which they were named."""
+    programs: dict[str, list[Result]] = {}
+    for result in results:
+        programs.setdefault(result.program, []).append(result)
+    return programs
+
+
+def _program_row(program: str, results: list[Result]) -> dict:
+    passed, failed, not_run = counts(results)
+    earned = Points.of(results)
+    worst = {result.case.name: result.verdict for result in results if not result.passed}
+    return {"program": program, "points": earned.earned, "course_cases": earned.judged, "passed": passed,
+            "failed": failed, "skipped": not_run, "total_s": total_s(results), "not_passed": worst}
+
+
+def csv_text(results: list[Result]) -> str:
+    text = io.StringIO()
+    rows = [_program_row(*item) for item in by_program(results).items()]
+    table = csv.DictWriter(text, rows[0], lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        table.writerow({**row, "program": one_line(row["program"]), "total_s": f"{row['total_s']:.3f}",
+                        "not_passed": " ".join(f"{name}:{verdict}" for name, verdict in row["not_passed"].items())})
+    return text.getvalue()
 
 
 def cpu_remarks(results: list[Result], separate: bool) -> list[str]:
@@ -96,14 +157,20 @@ def summary_lines(results: list[Result], session: Session | None) -> str:
     if session:
         lines += [*session.troubles, "times are the cases' own, in one process, its start-up with the first (--separate: "
                                      "with each)"]
+    programs = by_program(results)
     timed = [result for result in results if result.samples]
-    if timed:
+    if timed and len(programs) == 1:
         slowest = max(timed, key=lambda result: result.best_s)
-        total_s = sum(result.best_s for result in timed)
-        lines.append(f"total {total_s:.3f} s, slowest {slowest.case.name} with {slowest.best_s:.3f} s")
-    earned = points(results)
-    if earned is not None:
-        lines.append(f"points: {earned} of {COURSE_POINTS}")
+        lines.append(f"total {total_s(timed):.3f} s, slowest {slowest.case.name} with {slowest.best_s:.3f} s")
+    width = max(len(one_line(program)) for program in programs)
+    for program, of_program in programs.items():
+        earned = Points.of(of_program)
+        named = f"{one_line(program):{width}}  " if len(programs) > 1 else ""
+        passed = f"  {counts(of_program)[0]} of {len(of_program)} passed, {total_s(of_program):.3f} s" if named else ""
+        if earned.judged:
+            lines.append(f"{named}points: {earned}{passed}")
+        elif named:
+            lines.append(named + passed.strip())
     passed, failed, not_run = counts(results)
     lines.append(f"{passed} passed, {failed} failed" + (f", {not_run} skipped" if not_run else ""))
     return "\n".join(lines)
@@ -111,7 +178,7 @@ def summary_lines(results: list[Result], session: Session | None) -> str:
 
 def _case_document(result: Result) -> dict:
     case, expected = result.case, result.expectation
-    return {"name": case.name, "operation": case.operation, "contract": result.contract.name,
+    return {"name": case.name, "program": result.program, "operation": case.operation, "contract": result.contract.name,
             "revision": expected and expected.revision, "mask": case.mask, "B": case.batches, "N": case.tokens,
             "d": case.dim, "heads": case.heads, "kv_heads": case.kv_heads, "keys": case.keys, "kind": case.kind,
             "verdict": result.verdict, "rule": result.rule,
@@ -122,8 +189,11 @@ def _case_document(result: Result) -> dict:
 
 def json_text(results: list[Result], argv: list[str], surroundings: dict) -> str:
     passed, failed, not_run = counts(results)
-    summary = {"passed": passed, "failed": failed, "skipped": not_run, "points": points(results)}
-    document = {"argv": argv, **surroundings, "summary": summary, "cases": list(map(_case_document, results))}
+    programs = [_program_row(*item) for item in by_program(results).items()]
+    points = programs[0]["points"] if len(programs) == 1 else None
+    summary = {"passed": passed, "failed": failed, "skipped": not_run, "points": points}
+    document = {"argv": argv, **surroundings, "summary": summary, "programs": programs,
+                "cases": list(map(_case_document, results))}
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -134,7 +204,8 @@ def junit_text(results: list[Result]) -> str:
                                 errors=str(errors), skipped=str(not_run),
                                 time=f"{sum(result.best_s or 0 for result in results):.6f}")
     for result in results:
-        classname = "hw4" if result.contract.is_default else f"hw4.{result.contract.name}"
+        program = "hw4" if len(by_program(results)) == 1 else one_line(result.program)
+        classname = program if result.contract.is_default else f"{program}.{result.contract.name}"
         element = ElementTree.SubElement(suite, "testcase", classname=classname, name=result.case.name,
                                          time=f"{result.best_s or 0:.6f}")
         if result.passed:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import shlex
 import shutil
@@ -12,10 +13,11 @@ import tempfile
 from collections.abc import Iterator
 
 import child
-from case_table import UNKNOWN_CRC, Case
+from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES, UNKNOWN_CRC, Case
 from expected_table import Expectation, Expectations
 from files import crc32_of
 from listing import Contract
+from references import NoReference, References
 from session import Session
 
 EXIT_OUT_OF_MEMORY = 71
@@ -24,33 +26,65 @@ CHEAP_FLOPS = 2e10  # a second or so of seq
 PASSED = "AC"
 SKIPPED = "SKIP"
 JUDGE_ERROR = "JE"
+NOT_JUDGED = (JUDGE_ERROR, SKIPPED)
+LARGEST = "largest absolute difference: "  # how compare begins the line about it
 
 
 class CaseError(Exception):
     """The case cannot be judged, and hw4 is not to blame."""
 
 
+class CannotRun(Exception):
+    """The system does not take the file for a program."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """|expected - got| <= atol + rtol |expected|"""
+    atol: float | None
+    rtol: float | None
+
+    @property
+    def options(self) -> list[str]:
+        """For compare."""
+        return [word for name, value in self._given for word in ("--" + name, repr(value))]
+
+    @property
+    def rule(self) -> str:
+        return ", ".join(f"{name} {value:g}" for name, value in self._given)
+
+    @property
+    def _given(self) -> list[tuple[str, float]]:
+        return [(name, value) for name, value in (("atol", self.atol), ("rtol", self.rtol)) if value is not None]
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     launcher: list[str]
-    hw4: str
+    program: str  # as it was named
+    hw4: str  # its path
+    is_from_elsewhere: bool  # not the hw4 of --bin: it is told its input and its output, and nothing else
+    is_alone: bool  # no other program is judged
     hw4_options: list[str]
     contract: Contract
-    is_told: bool  # whether hw4 is told the contract, or takes its default by itself
+    is_told: bool  # whether our hw4 and seq are told the contract, or take their default by themselves
     is_ours: bool  # the hw4 that is judged is the one that listed the contract
     expectations: Expectations
+    references: References
     seq: str
     generate: str
     compare: str
     cases_dir: str
+    work_dir: str  # where the judge makes files
     expected_dir: str | None
-    atol: float | None  # None: the bytes decide
+    tolerance: Tolerance | None  # None: the bytes decide
     limit_factor: float | None  # None: no limit
     runs: int
     keep: bool
 
     def hw4_command(self, case_input: str, output: str) -> list[str]:
-        return [*self.launcher, self.hw4, *self._contract_options, *self.hw4_options, case_input, output]
+        options = [] if self.is_from_elsewhere else [*self._contract_options, *self.hw4_options]
+        return [*self.launcher, self.hw4, *options, case_input, output]
 
     @property
     def pairs_command(self) -> list[str]:
@@ -70,10 +104,11 @@ class Settings:
 
     @property
     def rule(self) -> str:
-        return "bytes" if self.atol is None else f"atol {self.atol:g}"
+        return "bytes" if self.tolerance is None else self.tolerance.rule
 
     def limit_of(self, case: Case) -> float | None:
-        return None if self.limit_factor is None else case.limit_s * self.limit_factor
+        has_limit = self.limit_factor is not None and case.limit_s < math.inf
+        return case.limit_s * self.limit_factor if has_limit else None
 
 
 @dataclasses.dataclass
@@ -83,6 +118,7 @@ class Sample:
     exit_code: int | None
     signal: int | None
     last_error_line: str
+    last_lines: list[str]  # of both streams, of a program from elsewhere
     verdict: str = PASSED
     detail: str = ""
     crc32_out: str | None = None
@@ -92,8 +128,9 @@ class Sample:
 @dataclasses.dataclass
 class Result:
     case: Case
+    program: str
     contract: Contract
-    expectation: Expectation | None  # None: the table has none
+    expectation: Expectation | None  # None: the table has none, or does not decide
     verdict: str
     rule: str
     limit_s: float | None
@@ -106,6 +143,10 @@ class Result:
         return self.verdict == PASSED
 
     @property
+    def was_judged(self) -> bool:
+        return self.verdict not in NOT_JUDGED
+
+    @property
     def best_s(self) -> float | None:
         return min((sample.wall_s for sample in self.samples), default=None)
 
@@ -116,12 +157,13 @@ class Result:
 
 @contextlib.contextmanager
 def case_folder(settings: Settings) -> Iterator[str]:
-    """Where the judge makes files: the cases folder when they are to stay, else one of its own inside it (large
-    files do not belong in /tmp, and a launcher's machine may not share that)."""
+    """Where the judge makes files: the cases folder when they are to stay, else one of its own inside it, or where it
+    was called if that folder is not its to write in (large files do not belong in /tmp, and a launcher's machine may
+    not share that)."""
     if settings.keep:
         yield settings.cases_dir
         return
-    with tempfile.TemporaryDirectory(prefix=".judge-", dir=settings.cases_dir) as folder:
+    with tempfile.TemporaryDirectory(prefix=".judge-", dir=settings.work_dir) as folder:
         with open(os.path.join(folder, ".gitignore"), "w", encoding="ascii") as ignore:
             ignore.write("*\n")
         yield folder
@@ -138,12 +180,15 @@ class CaseJudge:
         self.expectation = settings.expectations.of(case, settings.contract.name)
         self.limit_s = settings.limit_of(case)
         self._expected: str | None = None
+        self._given: str | None = None  # the output to compare with, where it and not the table decides
 
     def judge(self) -> Result:
         settings = self.settings
-        result = Result(self.case, settings.contract, self.expectation, PASSED, settings.rule, self.limit_s, "")
+        result = _result(self.case, settings, PASSED, "")
         try:
             self._prepare_input()
+            if self._given:
+                self.expectation = result.expectation = None
             for number in range(settings.runs):
                 sample = self._run_once(number)
                 result.samples.append(sample)
@@ -155,9 +200,14 @@ class CaseJudge:
             result.verdict, result.detail, result.explanation = JUDGE_ERROR, str(error), []
             if result.samples:
                 result.samples[-1].verdict = JUDGE_ERROR
+        except CannotRun as error:
+            result.verdict, result.detail = "RE", str(error)
         return result
 
     def _prepare_input(self) -> None:
+        self._given = self._given_for_other_input()
+        if self._given:
+            return
         self._require_expectation()
         if self.case.crc32_in == UNKNOWN_CRC:
             raise CaseError(f"the table has no crc32_in; testcases/update {self.case.name} makes it")
@@ -182,6 +232,20 @@ class CaseJudge:
             raise CaseError(f"expected.tsv has {self.expectation.revision}, this hw4 computes {computed or 'none'}; "
                             f"{asked} again")
 
+    def _given_for_other_input(self) -> str | None:
+        """An output was given, and the input is not the table's: what that has to say is not about them."""
+        given = self._given_expected()
+        if given is None or not os.path.exists(self.input):
+            return None
+        try:
+            headers = os.path.getsize(self.input) - self.case.data_bytes
+            if headers not in (SHORT_HEADER_BYTES, LONG_HEADER_BYTES):
+                return None
+            is_the_tables = self.case.crc32_in != UNKNOWN_CRC and crc32_of(self.input) == self.case.crc32_in
+        except OSError as error:
+            raise CaseError(f"cannot read the input: {error}") from error
+        return None if is_the_tables and self.expectation else given
+
     def _check_input(self) -> None:
         try:
             size = os.path.getsize(self.input)
@@ -191,14 +255,15 @@ class CaseJudge:
         except OSError as error:
             raise CaseError(f"cannot read the input: {error}") from error
         if crc != self.case.crc32_in:
-            raise CaseError(f"{self.input} has CRC-32 {crc}, the table says {self.case.crc32_in}")
+            raise CaseError(f"{self.input} has CRC-32 {crc}, the table says {self.case.crc32_in}; with --expected DIR "
+                            f"an output {self.settings.file_name(self.case, '.out')} decides instead")
 
     def _generate_command(self, path: str) -> list[str]:
         return [self.settings.generate, *self.case.recipe(), path]
 
     def _run_hw4(self, number: int) -> child.Ended:
         if self.session is None:
-            return child.run(self.settings.hw4_command(self.input, self.output), self.limit_s)
+            return self._run_program()
         # In one run of hw4 no two cases may have the same output.
         output = f"{self.output}.{number}" if number else self.output
         ended = self.session.run(self.input, output, self.limit_s)
@@ -207,11 +272,20 @@ class CaseJudge:
                 os.replace(output, self.output)
         return ended
 
+    def _run_program(self) -> child.Ended:
+        command = self.settings.hw4_command(self.input, self.output)
+        try:
+            return child.run(command, self.limit_s, keep_streams=self.settings.is_from_elsewhere)
+        except OSError as error:
+            if self.settings.is_alone:
+                raise
+            raise CannotRun(f"cannot be run: {error.strerror}") from error
+
     def _run_once(self, number: int) -> Sample:
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.output)
         ended = self._run_hw4(number)
-        sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line)
+        sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
         if ended.at_limit:
             sample.verdict = "TLE"
             sample.detail = ended.with_last_line(f"killed after {ended.wall_s:.3f} s")
@@ -225,9 +299,14 @@ class CaseJudge:
         return sample
 
     def _decide(self, sample: Sample) -> None:
-        """The output's part of the verdict, where the run itself was in order."""
-        if sample.verdict != PASSED:
-            return
+        if sample.verdict == PASSED:
+            self._decide_by_output(sample)
+        if sample.verdict not in (PASSED, "WA"):  # what it said of itself, where it said more than is quoted
+            quoted = [f"stderr: {sample.last_error_line}"]
+            sample.explanation = [] if sample.last_lines == quoted else sample.last_lines
+
+    def _decide_by_output(self, sample: Sample) -> None:
+        """Where the run itself was in order."""
         if not os.path.isfile(self.output):
             sample.verdict, sample.detail = "NO-OUT", "exit code 0, but no output file"
             return
@@ -240,10 +319,12 @@ class CaseJudge:
         except OSError as error:
             sample.verdict, sample.detail = "NO-OUT", f"the output cannot be read: {error.strerror}"
             return
-        if self.settings.atol is None:
-            self._decide_by_bytes(sample)
+        if self.settings.tolerance is not None:
+            self._decide_by_tolerance(sample, self.settings.tolerance)
+        elif self._given:
+            self._decide_by_given(sample, self._given)
         else:
-            self._decide_by_atol(sample)
+            self._decide_by_bytes(sample)
 
     def _decide_by_bytes(self, sample: Sample) -> None:
         if sample.crc32_out == self.expectation.crc32:
@@ -253,15 +334,29 @@ class CaseJudge:
         sample.detail = f"bytes: CRC-32 {sample.crc32_out}, expected {self.expectation.crc32}"
         sample.explanation = self._explain_difference()
 
-    def _decide_by_atol(self, sample: Sample) -> None:
+    def _decide_by_given(self, sample: Sample, given: str) -> None:
+        same, lines = self._compare(given, [])
+        sample.verdict = PASSED if same else "WA"
+        sample.detail = f"bytes: {lines[0]}"
+        sample.explanation = lines[1:]
+
+    def _decide_by_tolerance(self, sample: Sample, tolerance: Tolerance) -> None:
         given = self._given_expected()
         if given is None and sample.crc32_out == self.expectation.crc32:
-            sample.detail = f"{self.settings.rule}: the bytes are equal, CRC-32 {sample.crc32_out}"
+            sample.detail = f"{tolerance.rule}: the bytes are equal, CRC-32 {sample.crc32_out}"
             return
-        same, lines = self._compare(given or self._made_expected(), ["--atol", repr(self.settings.atol)])
+        same, lines = self._compare(given or self._reference(), tolerance.options)
+        largest = next((line for line in lines if line.startswith(LARGEST)), lines[0])
         sample.verdict = PASSED if same else "WA"
-        sample.detail = f"{self.settings.rule}: {lines[0]}"
+        sample.detail = f"{tolerance.rule}: {largest if same else lines[0]}"
         sample.explanation = [] if same else lines[1:]
+
+    def _reference(self) -> str:
+        settings = self.settings
+        try:
+            return settings.references.of(self.case, settings.contract.name, self.expectation, self.input)
+        except NoReference as error:
+            raise CaseError(str(error)) from error
 
     def _explain_difference(self) -> list[str]:
         given = self._given_expected()
@@ -314,6 +409,10 @@ class CaseJudge:
                             f"the table says {self.expectation.crc32}")
 
     def _compare(self, expected: str, options: list[str]) -> tuple[bool, list[str]]:
+        size = os.path.getsize(expected)
+        if size != self.case.output_bytes:
+            raise CaseError(f"the expected output {os.path.basename(expected)} has {size} bytes, need "
+                            f"{self.case.output_bytes}")
         command = [self.settings.compare, *options, self.input, expected, self.output]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False)
         if done.returncode not in (0, 1) or not done.stdout:
@@ -321,16 +420,21 @@ class CaseJudge:
         return done.returncode == 0, done.stdout.splitlines()
 
 
+def _result(case: Case, settings: Settings, verdict: str, detail: str) -> Result:
+    return Result(case, settings.program, settings.contract, settings.expectations.of(case, settings.contract.name),
+                  verdict, settings.rule, settings.limit_of(case), detail)
+
+
 def skipped(case: Case, settings: Settings) -> Result:
-    return Result(case, settings.contract, settings.expectations.of(case, settings.contract.name), SKIPPED,
-                  settings.rule, settings.limit_of(case), "not run after a failure (--fail-fast)")
+    return _result(case, settings, SKIPPED, "not run after a failure (--fail-fast)")
 
 
 def missing_programs(cases: list[Case], settings: Settings) -> list[str]:
-    """What the judge will need and cannot run, each in one line."""
-    needed = [*settings.launcher[:1], settings.hw4]
+    """What the judge will need and cannot run, each in one line. One program of several that is not there has failed,
+    and the others are judged."""
+    needed = [*settings.launcher[:1], *([settings.hw4] if settings.is_alone else [])]
     if any(not os.path.exists(os.path.join(settings.cases_dir, case.name + ".in")) for case in cases):
         needed.append(settings.generate)
-    if settings.atol is not None:
+    if settings.tolerance is not None or settings.expected_dir is not None:
         needed.append(settings.compare)
     return [f"{program}: cannot be run" for program in needed if shutil.which(program) is None]

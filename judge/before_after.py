@@ -1,0 +1,79 @@
+"""Two result files of the judge (--json), case by case: verdicts, times, what became of them."""
+from __future__ import annotations
+
+import json
+import math
+
+from terminal import one_line
+from verdict import PASSED
+
+SAME_WITHIN = 0.05  # of the time: less is noise more often than not
+
+
+class NotResults(Exception):
+    pass
+
+
+def read_results(path: str) -> dict[tuple[str, ...], dict]:
+    """The cases by what makes two of them the same: name and contract, and the program where there were several."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        cases = document["cases"]
+        several = len({case.get("program") for case in cases}) > 1
+        found = {(*([case["program"]] if several else []), case["name"], case["contract"]): case for case in cases}
+        for case in cases:
+            if not isinstance(case["verdict"], str) or not isinstance(case["best_s"], (int, float, type(None))):
+                raise TypeError
+    except OSError as error:
+        raise NotResults(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NotResults(f"{path}: not a file that judge --json has written") from error
+    if not found:
+        raise NotResults(f"{path}: no cases")
+    return found
+
+
+def _seconds(case: dict | None) -> str:
+    return "-" if case is None or case["best_s"] is None else f"{case['best_s']:.3f} s"
+
+
+def _change(old: dict | None, new: dict | None) -> str:
+    if old is None or new is None:
+        return "only new" if old is None else "only old"
+    if old["verdict"] != new["verdict"]:
+        return "now passes" if new["verdict"] == PASSED else "no longer passes" if old["verdict"] == PASSED else ""
+    if not old["best_s"] or not new["best_s"] or new["verdict"] != PASSED:
+        return ""
+    ratio = old["best_s"] / new["best_s"]
+    if 1 - SAME_WITHIN <= ratio <= 1 / (1 - SAME_WITHIN):
+        return "about the same"
+    return f"{ratio:.2f} times as fast"
+
+
+def _mean_line(pairs: list[tuple[dict, dict]]) -> list[str]:
+    ratios = [old["best_s"] / new["best_s"] for old, new in pairs
+              if old["verdict"] == new["verdict"] == PASSED and old["best_s"] and new["best_s"]]
+    if not ratios:
+        return []
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return [f"{mean:.2f} times as fast in the geometric mean of {len(ratios)} cases that passed both times"]
+
+
+def compare(old_path: str, new_path: str) -> tuple[list[str], bool]:
+    """The lines, and whether no case that passed has ceased to."""
+    old, new = read_results(old_path), read_results(new_path)
+    keys = list(dict.fromkeys([*old, *new]))
+    rows = []
+    for key in keys:
+        before, after = old.get(key), new.get(key)
+        verdicts = " -> ".join(case["verdict"] if case else "-" for case in (before, after))
+        rows.append([*map(one_line, key), verdicts, _seconds(before), "->", _seconds(after), _change(before, after)])
+    columns = max(map(len, rows))
+    rows = [[""] * (columns - len(row)) + row for row in rows]  # one file may name programs and the other not
+    widths = [max(len(row[place]) for row in rows) for place in range(columns)]
+    lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
+    both = [(old[key], new[key]) for key in keys if key in old and key in new]
+    worse = sum(before["verdict"] == PASSED != after["verdict"] for before, after in both)
+    better = sum(after["verdict"] == PASSED != before["verdict"] for before, after in both)
+    return [*lines, *_mean_line(both), f"{better} now pass, {worse} no longer pass"], worse == 0

@@ -1,0 +1,65 @@
+"""Outputs to compare with by tolerance: made once, checked against expected.tsv, kept in a folder for the next time."""
+from __future__ import annotations
+
+import contextlib
+import os
+
+import child
+from case_table import Case
+from expected_table import Expectation
+from files import crc32_of
+
+
+class NoReference(Exception):
+    """None could be made, and no program that is judged is to blame."""
+
+
+class References:
+    """Named by the CRC-32 that they have to have, so that a new revision of a contract finds none of an earlier one."""
+
+    def __init__(self, folder: str, hw4: str, seq: str):
+        self.folder = folder
+        self._programs = (hw4, seq)  # the same bytes, one much sooner; where hw4 is wrong or not there, seq decides
+        self._checked: set[str] = set()
+
+    def of(self, case: Case, contract: str, expectation: Expectation, case_input: str) -> str:
+        """The path of what the case's output has to be near to."""
+        path = os.path.join(self.folder, f"{case.name}.{contract}.{expectation.crc32}.out")
+        if path not in self._checked and not _has_crc(path, expectation.crc32):
+            self._make(path, contract, expectation.crc32, case_input)
+        self._checked.add(path)
+        return path
+
+    def _make(self, path: str, contract: str, crc: str, case_input: str) -> None:
+        temporary = f"{path}.{os.getpid()}.tmp"  # another judge may be making it too
+        why = ""
+        for program in self._programs:
+            try:
+                why = _failure([program, "--contract", contract, case_input, temporary], temporary, crc)
+                if not why:
+                    os.replace(temporary, path)
+                    return
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(temporary)
+        raise NoReference(f"cannot make the expected output: {why}")
+
+
+def _has_crc(path: str, crc: str) -> bool:
+    try:
+        return crc32_of(path) == crc
+    except FileNotFoundError:
+        return False
+
+
+def _failure(command: list[str], output: str, crc: str) -> str:
+    """Empty: the command has made the output, and its bytes are those that are wanted."""
+    name = os.path.basename(command[0])
+    try:
+        ended = child.run(command)
+        made = crc32_of(output) if ended.ok else ""
+    except OSError as error:
+        return f"cannot run {name}: {error}"
+    if not ended.ok:
+        return f"{name}: {ended.failure()}"
+    return "" if made == crc else f"that of {name} has CRC-32 {made}, the table says {crc}"

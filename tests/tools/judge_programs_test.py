@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""The judge as a teaching assistant uses it: programs and files from elsewhere, tolerances, points, before and after.
+
+    python3 tests/tools/judge_programs_test.py [Class.test]
+"""
+import csv
+import io
+import json
+import os
+import pty
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+
+import judge_test
+from judge_test import CRCS, GENERATE, HW4, JUDGE, ROOT, SEQ, SHAPES, Workplace, crc_of, fixture, read, write
+from program_module import run_forked
+
+sys.path.insert(0, os.path.join(ROOT, "judge"))
+
+import bar  # noqa: E402 (the path to it is set above)
+
+setUpModule = judge_test.setUpModule
+MOVED = judge_test.CourseRule.MOVED
+
+
+def verdicts(said):
+    return [line.split()[:2] for line in said.splitlines() if line[:1].isupper() and line.split()[0] in
+            ("AC", "WA", "RE", "TLE", "NO-OUT", "SIZE", "SKIP", "JE")]
+
+
+class FilesFromElsewhere(Workplace):
+    """A folder of NAME.in and NAME.out, about which no table says anything that counts."""
+
+    def setUp(self):
+        super().setUp()
+        self.add("a1", SHAPES["a1"])  # in the table, with other values
+        self.add("mine", (2, 7, 3))
+
+    def add(self, name, shape, *options):
+        case_input, output = (os.path.join(self.cases, name + suffix) for suffix in (".in", ".out"))
+        subprocess.run([GENERATE, "--shape", ",".join(map(str, shape)), "--seed", "99", *options, case_input],
+                       check=True)
+        subprocess.run([SEQ, case_input, output], check=True, stdout=subprocess.DEVNULL)
+
+    def judge(self, *arguments, hw4=None):
+        """By a program that knows the outputs of the folder."""
+        good = f"GOOD = open({self.cases!r} + '/' + NAME + '.out', 'rb').read()"
+        program = self.program("theirs", "INPUT, OUTPUT = sys.argv[1:]\nNAME = os.path.basename(INPUT)[:-3]\n"
+                               f"def put(data): open(OUTPUT, 'wb').write(data)\n{good}\n{hw4 or 'put(GOOD)'}")
+        return self.run_judge("--expected", self.cases, "--hw4", program, *arguments)
+
+    def test_no_crc_is_asked_for(self):
+        before = {name: read(os.path.join(self.cases, name)) for name in os.listdir(self.cases)}
+        done = self.judge("a1")
+        self.assertEqual((done.returncode, verdicts(done.stdout)), (0, [["AC", "a1"]]), done.stdout + done.stderr)
+        self.assertIn("limit 5 s  bytes: equal: 24 values, 96 bytes\n", done.stdout)
+        self.assertEqual({name: read(os.path.join(self.cases, name)) for name in os.listdir(self.cases)}, before)
+
+    def test_without_the_outputs_the_table_decides(self):
+        os.remove(os.path.join(self.cases, "a1.out"))
+        done = self.run_judge("--expected", self.cases, "a1")
+        self.assertEqual((done.returncode, verdicts(done.stdout)), (2, [["JE", "a1"]]))
+        self.assertIn("with --expected DIR an output a1.out decides instead\n", done.stdout)
+
+    def test_the_tables_own_input_stays_the_tables(self):
+        shutil.copy(fixture("a1", ".in"), self.cases)  # and the output is of another
+        done = self.judge("a1")
+        self.assertIn(f"has CRC-32 {crc_of(read(os.path.join(self.cases, 'a1.out')))}, the table says "
+                      f"{CRCS['a1', 'f32']}\n", done.stdout)
+
+    def test_all_that_have_both_files_are_judged(self):
+        write(os.path.join(self.cases, "alone.in"), b"no output")
+        self.add("long", (1, 4, 2), "--heads", "2,1", "--keys", "6", "--causal")
+        done = self.judge("--atol", "5e-3", "a1", "long", "mine")
+        self.assertEqual(verdicts(done.stdout), [["AC", "a1"], ["AC", "long"], ["AC", "mine"]], done.stderr)
+        self.assertIn("AC      long  (1, 2, 1, 4, 6, 2, causal)", done.stdout)
+        self.assertIn("no limit", done.stdout.splitlines()[1])
+        self.assertEqual(verdicts(self.judge("--atol", "5e-3").stdout), [["AC", "a1"], ["AC", "mine"]])
+
+    def test_a_header_of_version_2_over_the_courses_form(self):
+        path = os.path.join(self.cases, "mine.in")
+        header = struct.pack("<16i", -2, 0, 0, 0, 2, 1, 1, 7, 7, 3, 3, *[0] * 5)
+        write(path, header + read(path)[12:])
+        self.assertEqual(verdicts(self.judge("mine").stdout), [["AC", "mine"]])
+
+    def test_tolerances(self):
+        moved = MOVED.replace("MOVE", "value * 1e-3 + 1e-3")
+        for options, verdict in ((["--atol", "5e-3"], "AC"), (["--rtol", "2e-3"], "WA"), (["--atol", "1e-4"], "WA"),
+                                 (["--atol", "1.1e-3", "--rtol", "1.1e-3"], "AC"), ([], "WA")):
+            with self.subTest(options=options):
+                self.assertEqual(verdicts(self.judge("mine", *options, hw4=moved).stdout), [[verdict, "mine"]])
+        said = self.judge("mine", "--atol", "1.1e-3", "--rtol", "1.1e-3", hw4=moved).stdout
+        self.assertRegex(said, r"atol 0\.0011, rtol 0\.0011: largest absolute difference: 0\.00\d+ at batch \d, row \d, ")
+
+    def test_files_that_are_no_case(self):
+        for data, message in ((b"\0\1\2", "mine.in: header truncated: got 3 of 12 bytes"),
+                              (struct.pack("<3i", 0, 1, 1), "mine.in: the header has a size below 1"),
+                              (struct.pack("<4i", -2, 0, 0, 0), "mine.in: header truncated: got 16 of 64 bytes"),
+                              (struct.pack("<16i", -2, 9, *[1] * 14), "mine.in: a header of version 2 with fields")):
+            with self.subTest(message):
+                write(os.path.join(self.cases, "mine.in"), data)
+                done = self.judge("mine")
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(message, done.stderr)
+                self.assertEqual(verdicts(self.judge("a1").stdout), [["AC", "a1"]])
+
+    def test_an_input_that_is_cut_is_nobodys_fault(self):
+        path = os.path.join(self.cases, "mine.in")
+        write(path, read(path)[:-4])
+        self.assertEqual(verdicts(self.judge("mine").stdout), [["JE", "mine"]])
+
+    def test_an_output_of_the_wrong_size_is_nobodys_fault(self):
+        write(os.path.join(self.cases, "mine.out"), bytes(8))
+        done = self.judge("mine", hw4="put(bytes(168))")
+        self.assertIn("the expected output mine.out has 8 bytes, need 168\n", done.stdout)
+        self.assertEqual(verdicts(done.stdout), [["JE", "mine"]])
+
+    def test_keep_does_not_write_over_them(self):
+        done = self.judge("--keep", "mine", hw4="mark('ran')")
+        self.assertEqual((done.returncode, self.marks()), (2, []))
+        self.assertEqual(done.stderr, "judge: --keep would write over the expected outputs: --dir and --expected are "
+                                      "one folder\n")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
+    def test_a_folder_that_is_somebody_elses(self):
+        os.chmod(self.cases, 0o555)
+        self.addCleanup(os.chmod, self.cases, 0o755)
+        self.assertEqual(self.judge("mine").returncode, 0)
+
+
+class ProgramsFromElsewhere(Workplace):
+    def test_are_told_input_and_output_alone(self):
+        self.expect("AC", "--contract", "f32", hw4="mark(str(len(sys.argv))); put(GOOD)", exit_code=0)
+        self.assertEqual(self.marks(), ["3"])
+
+    def test_options_that_would_not_be_heard_are_refused(self):
+        for option, value in (("--device", "cpu"), ("--kernel", "k1"), ("--threads", "2"), ("--streams", "3")):
+            with self.subTest(option):
+                done = self.run_judge(option, value, "a1", hw4="mark('ran')")
+                self.assertEqual((done.returncode, done.stdout, self.marks()), (2, "", []))
+                self.assertEqual(done.stderr, f"judge: {self.path('fake_hw4')}: is told its input and output alone; "
+                                              f"{option} only reaches the hw4 in --bin\n")
+
+    def test_the_last_of_both_streams_when_one_fails(self):
+        talk = "print('\\n'.join(f'line {n}' for n in range(9)), flush=True)\nsys.stderr.write('one\\nCUDA: bad\\n')\n"
+        said = self.expect("RE", hw4=talk + "sys.exit(1)")
+        self.assertIn("exit code 1: CUDA: bad\n" + "".join(f"        stdout: line {n}\n" for n in range(4, 9)) +
+                      "        stderr: one\n        stderr: CUDA: bad\n", said)
+        self.assertIn("        stdout: line 8\n", self.expect("NO-OUT", hw4=talk))
+        self.assertNotIn("line 8", self.expect("AC", hw4=talk + "put(GOOD)", exit_code=0))
+
+    def test_one_line_is_said_once(self):
+        said = self.expect("RE", hw4="sys.stderr.write('hw4: bad data\\n'); sys.exit(65)")
+        self.assertEqual(said.count("bad data"), 1)
+
+
+class SeveralPrograms(Workplace):
+    def judge_three(self, *arguments, names=("a1", "a2")):
+        """A good one, one that is wrong on a2, one that was not built."""
+        programs = [self.program("ada", self.judged("put(GOOD)")),
+                    self.program("bob", self.judged("mark(NAME); put(GOOD if NAME == 'a1' else bytes(len(GOOD)))")),
+                    self.path("eve")]
+        return self.run_judge(*(word for program in programs for word in ("--hw4", program)), *arguments, *names)
+
+    def test_each_case_by_all_of_them(self):
+        done = self.judge_three()
+        lines = [line.split()[:3] for line in done.stdout.splitlines() if line[:2] in ("AC", "WA", "RE")]
+        self.assertEqual(lines, [[verdict, case, self.path(program)] for verdict, case, program in (
+            ("AC", "a1", "ada"), ("AC", "a1", "bob"), ("RE", "a1", "eve"),
+            ("AC", "a2", "ada"), ("WA", "a2", "bob"), ("RE", "a2", "eve"))])
+        self.assertIn("cannot be run: No such file or directory", done.stdout)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "3 passed, 3 failed"))
+        self.assertRegex(done.stdout, rf"\n{self.path('bob')}  1 of 2 passed, \d\.\d{{3}} s\n")
+
+    def test_a_row_for_each_in_csv_and_json(self):
+        report = self.path("run.json")
+        rows = list(csv.DictReader(io.StringIO(self.judge_three("--csv", "-", "--json", report).stdout)))
+        self.assertEqual([(row["program"], row["passed"], row["failed"], row["not_passed"]) for row in rows],
+                         [(self.path("ada"), "2", "0", ""), (self.path("bob"), "1", "1", "a2:WA"),
+                          (self.path("eve"), "0", "2", "a1:RE a2:RE")])
+        document = json.loads(read(report))
+        self.assertEqual([row["not_passed"] for row in document["programs"]],
+                         [{}, {"a2": "WA"}, {"a1": "RE", "a2": "RE"}])
+        self.assertEqual([(case["program"], case["name"]) for case in document["cases"]][:2],
+                         [(self.path("ada"), "a1"), (self.path("bob"), "a1")])
+
+    def test_points_of_each(self):
+        self.write_table(*(judge_test.row(name, judge_test.crc_in_of("b1"), shape=SHAPES["b1"])
+                           for name in ("t01", "t02")))
+        self.write_expected(*(judge_test.expected_row(name, crc=CRCS["b1", "f32"]) for name in ("t01", "t02")))
+        good = self.program("good", f"open(sys.argv[2], 'wb').write(open({fixture('b1', '.out')!r}, 'rb').read())")
+        bad = self.program("bad", "sys.exit(1)")
+        done = self.run_judge("--hw4", good, "--hw4", bad, "--csv", "-")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([(row["points"], row["course_cases"]) for row in rows], [("60", "2"), ("54", "2")])
+        self.assertRegex(done.stderr, rf"\n{bad}   points: 54 of 60 if the 28 cases that were not judged pass  0 of 2 ")
+
+    def test_fail_fast_stops_the_one_that_failed(self):
+        done = self.judge_three("--fail-fast", names=("a2", "b1"))
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()
+                          if line[:2] in ("AC", "WA", "RE", "SK")], ["AC", "WA", "RE", "AC", "SKIP", "SKIP"])
+        self.assertEqual(self.marks(), ["a2"])
+
+    def test_outputs_of_several_are_not_kept(self):
+        done = self.judge_three("--keep")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "judge: --keep keeps the outputs of one program, and several are judged\n"))
+
+
+class ReferenceCache(Workplace):
+    """What tolerances compare with."""
+    NEAR = MOVED.replace("MOVE", "1e-3")
+
+    def judge_near(self, *arguments, folder=None):
+        return self.expect("AC", "--atol", "5e-3", *(["--bin", folder] if folder else []), *arguments, hw4=self.NEAR,
+                           exit_code=0)
+
+    def bin_with(self, **programs):
+        """Ones that mark that they ran and then are the real ones."""
+        real = {"hw4": HW4, "seq": SEQ}
+        bodies = {name: f"mark({name!r}) if '--list-kernels' not in sys.argv else 0\n" +
+                  (body or f"os.execv({real[name]!r}, [{real[name]!r}, *sys.argv[1:]])")
+                  for name, body in programs.items()}
+        return self.fake_bin(generate=True, compare=True, **bodies)
+
+    def test_made_once_by_hw4_and_kept(self):
+        folder = self.bin_with(hw4="", seq="")
+        self.judge_near(folder=folder)
+        self.judge_near(folder=folder)
+        self.assertEqual(self.marks(), ["hw4"])
+        name = f"a1.f32.{CRCS['a1', 'f32']}.out"
+        self.assertEqual(os.listdir(self.path("cache")), [name])
+        self.assertEqual(read(os.path.join(self.path("cache"), name)), read(fixture("a1", ".out")))
+
+    def test_one_that_was_spoilt_is_made_again(self):
+        self.judge_near()
+        path = os.path.join(self.path("cache"), f"a1.f32.{CRCS['a1', 'f32']}.out")
+        write(path, bytes(96))
+        self.judge_near()
+        self.assertEqual(read(path), read(fixture("a1", ".out")))
+
+    def test_seq_makes_what_hw4_does_not(self):
+        for wrong in ("open(sys.argv[-1], 'wb').write(bytes(96))", "sys.exit(70)"):
+            with self.subTest(wrong):
+                self.judge_near(folder=self.bin_with(hw4=wrong, seq=""))
+                self.assertEqual(self.marks(), ["hw4", "seq"])
+                for made in ("bin", "cache"):
+                    shutil.rmtree(self.path(made))
+                os.remove(self.path("mark"))
+
+    def test_nobody_is_blamed_where_none_can_be_made(self):
+        folder = self.bin_with(hw4="sys.exit(70)", seq="open(sys.argv[-1], 'wb').write(bytes(96))")
+        said = self.expect("JE", "--atol", "5e-3", "--bin", folder, hw4=self.NEAR, exit_code=2)
+        self.assertIn(f"cannot make the expected output: that of seq has CRC-32 {crc_of(bytes(96))}, the table says "
+                      f"{CRCS['a1', 'f32']}\n", said)
+        self.assertEqual(os.listdir(self.path("cache")), [])
+
+
+class BeforeAndAfter(Workplace):
+    def results(self, name, *cases):
+        document = {"cases": [{"name": case, "contract": "f32", "program": "hw4", "verdict": verdict, "best_s": seconds}
+                              for case, verdict, seconds in cases]}
+        return write(self.path(name), json.dumps(document).encode())
+
+    def compare(self, old, new):
+        done = run_forked([sys.executable, JUDGE, "--compare", old, new])
+        self.assertNotIn("Traceback", done.stderr)
+        return done
+
+    def test_case_by_case(self):
+        old = self.results("old.json", ("t01", "AC", 0.4), ("t02", "AC", 1.0), ("t03", "WA", 1.0), ("t04", "AC", 1.0))
+        new = self.results("new.json", ("t01", "AC", 0.2), ("t02", "AC", 1.01), ("t03", "AC", 2.0), ("t05", "RE", None))
+        done = self.compare(old, new)
+        self.assertEqual((done.returncode, done.stdout.splitlines()), (0, [
+            "t01  f32  AC -> AC  0.400 s  ->  0.200 s  2.00 times as fast",
+            "t02  f32  AC -> AC  1.000 s  ->  1.010 s  about the same",
+            "t03  f32  WA -> AC  1.000 s  ->  2.000 s  now passes",
+            "t04  f32  AC -> -   1.000 s  ->  -        only old",
+            "t05  f32  - -> RE   -        ->  -        only new",
+            "1.41 times as fast in the geometric mean of 2 cases that passed both times",
+            "1 now pass, 0 no longer pass"]))
+
+    def test_worse_is_a_failure(self):
+        old, new = self.results("old.json", ("t01", "AC", 1.0)), self.results("new.json", ("t01", "TLE", 2.0))
+        done = self.compare(old, new)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 now pass, 1 no longer pass"))
+
+    def test_what_the_judge_has_written(self):
+        path = self.path("run.json")
+        self.run_judge("--json", path)
+        done = self.compare(path, path)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "0 now pass, 0 no longer pass"))
+
+    def test_files_that_are_no_results(self):
+        good = self.results("good.json", ("t01", "AC", 1.0))
+        for data, message in ((b"{", "not a file that judge --json has written"), (b"[]", "not a file that"),
+                              (b'{"cases": [{"name": 3}]}', "not a file that"), (b'{"cases": []}', "no cases")):
+            with self.subTest(data):
+                done = self.compare(good, write(self.path("bad.json"), data))
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(f"bad.json: {message}", done.stderr)
+        self.assertIn("none: No such file", self.compare(good, self.path("none")).stderr)
+
+
+class BarTest(unittest.TestCase):
+    def test_by_the_weight_of_what_is_done(self):
+        estimate = bar.Estimate([1, 1, 2])
+        self.assertEqual(estimate.line("t01", 3), "[........................]   0 %  1 of 3: t01, 3 s")
+        estimate.work_done(10)
+        self.assertEqual((estimate.fraction(0), estimate.seconds_left(0)), (0.25, 30))
+        self.assertEqual(estimate.line("t02", 5),
+                         "[#########...............]  37 %  2 of 3: t02, 5 s, about 25 s left")
+        estimate.work_done(30)
+        self.assertEqual(estimate.seconds_left(0), 40)
+        self.assertLess(estimate.fraction(1000), 1)
+        self.assertEqual(estimate.seconds_left(1000), 0)
+
+    def test_minutes(self):
+        self.assertEqual((bar.duration(59.4), bar.duration(61)), ("59 s", "1 min 01 s"))
+
+
+class BarOnATerminal(Workplace):
+    def seen(self, **environment):
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+        done = subprocess.run(self.command("b1", hw4="time.sleep(0.8); put(GOOD)"), stdout=subprocess.PIPE,
+                              stderr=terminal, check=True, env={**os.environ, "TERM": "xterm", **environment})
+        self.assertIn(b"1 passed", done.stdout)
+        os.set_blocking(controller, False)
+        os.close(terminal)
+        try:
+            return os.read(controller, 1 << 16).decode()
+        except OSError:  # nothing was written
+            return ""
+
+    def test_is_drawn_while_a_case_runs_and_leaves_nothing(self):
+        seen = self.seen()
+        self.assertIn("\r\033[K[........................]   0 %  1 of 1: b1, 1 s", seen)
+        self.assertTrue(seen.endswith("\r\033[K"), repr(seen))
+
+    def test_not_where_it_cannot_be(self):
+        self.assertEqual(self.seen(TERM="dumb"), "")
+
+
+class Help(unittest.TestCase):
+    def test_has_the_whole_path_of_a_teaching_assistant(self):
+        said = run_forked([sys.executable, JUDGE, "-h"]).stdout
+        for word in ("make -C", "--csv points.csv", "srun", "sbatch --array", "--compare before.json after.json",
+                     "--dir course --expected course"):
+            self.assertIn(word, said)
+
+    def test_version(self):
+        for option in ("-V", "--version"):
+            self.assertRegex(run_forked([sys.executable, JUDGE, option]).stdout, r"\Ajudge of hw4(, commit \w{12})?\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main()
