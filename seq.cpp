@@ -111,11 +111,13 @@ void run(const Request& request) {
     hw4::refuse_overwriting(reader, request.output);
     if (!request.lse.empty()) refuse_lse(request, reader);
     const auto kept = hw4::files_of_run(reader, {request.output, request.lse});
-    hw4::OutputFile writer(request.output, interrupts, kept);
+    hw4::OutputFile writer(request.output, interrupts, kept, hw4::form_of_output(request.output, reader.problem()));
     hw4::remark_leftovers("seq", writer);
     std::optional<hw4::OutputFile> lse;
-    if (!request.lse.empty()) hw4::remark_leftovers("seq", lse.emplace(request.lse, interrupts, kept));
     const hw4::Problem& problem = reader.problem();
+    if (!request.lse.empty())
+        hw4::remark_leftovers("seq",
+                              lse.emplace(request.lse, interrupts, kept, hw4::form_of_rows(request.lse, problem)));
     const auto [names, sizes] = hw4::sizes_of(problem);
     const bool on_stdout = writer.writes_to(STDOUT_FILENO) || (lse && lse->writes_to(STDOUT_FILENO));
     FILE* const lines = on_stdout ? stderr : stdout;

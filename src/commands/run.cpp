@@ -45,12 +45,12 @@ void refuse_rows_without_lse(const CaseReader& input, const Contract& contract) 
 // A file beside the others. Opened before the work, so that a bad name shows at once.
 std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, const std::string& path,
                                         const CaseReader& input, const std::vector<FileIdentity>& kept,
-                                        InterruptGuard& interrupts) {
+                                        InterruptGuard& interrupts, const OutputForm& form = {}) {
     if (path.empty()) return nullptr;
     refuse_overwriting(input, path);
     for (const std::string& other : others)
         if (!other.empty()) refuse_same_output(other, path);
-    auto file = std::make_unique<OutputFile>(path, interrupts, kept);
+    auto file = std::make_unique<OutputFile>(path, interrupts, kept, form);
     remark_leftovers("hw4", *file);
     return file;
 }
@@ -80,12 +80,13 @@ void run_one(const Options& options) {
     refuse_overwriting(input, names.output);
     const std::vector<FileIdentity> kept =
         files_of_run(input, {names.output, options.lse, options.json, options.trace});
-    OutputFile output(names.output, interrupts, kept);
+    OutputFile output(names.output, interrupts, kept, form_of_output(names.output, input.problem()));
     remark_leftovers("hw4", output);
     const auto open = [&](const std::vector<std::string>& others, const std::string& path) {
         return open_beside(others, path, input, kept, interrupts);
     };
-    const std::unique_ptr<OutputFile> lse = open({names.output}, options.lse);
+    const std::unique_ptr<OutputFile> lse =
+        open_beside({names.output}, options.lse, input, kept, interrupts, form_of_rows(options.lse, input.problem()));
     const std::unique_ptr<OutputFile> json = open({names.output, options.lse}, options.json);
     const std::unique_ptr<OutputFile> trace = open({names.output, options.lse, options.json}, options.trace);
     bool on_stdout = output.writes_to(STDOUT_FILENO);

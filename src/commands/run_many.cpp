@@ -192,7 +192,8 @@ private:
         if (options_.causal) opened.input->set_mask(Mask::causal);
         refuse_what_the_contract_lacks(*opened.input, *options_.engine.contract);
         refuse_overwriting(*opened.input, output);
-        opened.output = std::make_unique<OutputFile>(output, interrupts_, files_.kept());
+        opened.output = std::make_unique<OutputFile>(output, interrupts_, files_.kept(),
+                                                     form_of_output(output, opened.input->problem()));
         remark_leftovers("hw4", *opened.output);
         remark_unusual(opened.input->path(), opened.input->problem());
         opened.run.input = opened.input.get();

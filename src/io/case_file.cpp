@@ -15,6 +15,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/base/standard_streams.h"
 #include "src/io/gzip_source.h"
+#include "src/io/npy.h"
 #include "src/io/open_input.h"
 #include "src/problem/words.h"
 
@@ -96,7 +97,6 @@ private:
 void refuse_other_formats(const std::string& path, const std::vector<unsigned char>& raw) {
     const std::string start(raw.begin(), raw.end());
     const std::string layout = "; need int32 B, N, d, then float32 Q, K, V of each batch";
-    if (start.compare(0, 6, "\x93NUMPY") == 0) bad_data(path, "is a NumPy .npy file" + layout);
     if (start.compare(0, 4, "PK\x03\x04") == 0) bad_data(path, "is a zip archive (.npz or .pt?)" + layout);
     const bool text = std::all_of(raw.begin(), raw.end(),
                                   [](unsigned char c) { return std::isprint(c) != 0 || std::isspace(c) != 0; });
@@ -143,18 +143,22 @@ bool is_marked_gzip(const Bytes& start) {
     return start.size() >= 2 && start[0] == 0x1f && start[1] == 0x8b && (start.size() == 2 || start[2] == 8);
 }
 
-void refuse_no_header(const std::string& path, const Bytes& start) {
+void refuse_no_header(const std::string& path, const Bytes& start, size_t needed) {
     if (start.empty()) bad_data(path, "is empty, need a 12-byte header (int32 B, N, d)");
-    const size_t needed = header_bytes(start);
     if (start.size() < needed)
         bad_data(path, "header truncated: got " + std::to_string(start.size()) + " of " + std::to_string(needed) +
-                           (needed == kShortHeaderBytes ? " bytes (int32 B, N, d)" : " bytes (16 int32, version 2)"));
+                           (needed == kShortHeaderBytes ? " bytes (int32 B, N, d)"
+                            : is_npy(start)             ? " bytes (.npy)"
+                                                        : " bytes (16 int32, version 2)"));
 }
 
 // What an option says of the operation.
 void take_asked(const std::string& path, CaseHeader& header, const Operation* asked) {
     if (asked == nullptr || header.problem.operation == asked) return;
-    if (header.bytes != kShortHeaderBytes)
+    if (header.form == HeaderForm::npy)
+        throw Error(ExitCode::usage, path + ": a .npy file has Q, K, V of each batch, --" + asked->name +
+                                         " needs one that begins with B, N, d");
+    if (header.form == HeaderForm::version_2)
         throw Error(ExitCode::usage, path + ": asks for " + header.problem.operation->name + ", --" + asked->name +
                                          " for another operation");
     header = for_operation(header, *asked);
@@ -162,7 +166,7 @@ void take_asked(const std::string& path, CaseHeader& header, const Operation* as
 
 // A file of version 1 does not say what it is for, but its size does.
 void refuse_other_operation(const std::string& path, const CaseHeader& header, StoredSize stored) {
-    if (header.bytes != kShortHeaderBytes) return;
+    if (header.form != HeaderForm::version_1) return;
     const Operation* const meant = operation_of_size(header, stored.bytes);
     if (meant == &kForward) bad_data(path, "has Q, K, V of each batch, --backward needs Q, K, V, dO");
     if (meant == &kBackward) bad_data(path, "has four matrices a batch: meant for --backward?");
@@ -173,7 +177,8 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
     const auto got = static_cast<Wide>(stored.bytes);
     const std::string needs = "header: " + describe(h) + " needs " + decimal(expected) + " bytes";
     if (stored.known && !gzip && expected != got) refuse_other_operation(path, h, stored);
-    const CaseHeader other = for_operation(swapped_header(start), *h.problem.operation);
+    const bool may_be_swapped = h.form != HeaderForm::npy;
+    const CaseHeader other = for_operation(may_be_swapped ? swapped_header(start) : CaseHeader(), *h.problem.operation);
     if (stored.known && !gzip && expected != got && other.problem.batches > 0 && file_bytes(other) == got)
         bad_data(path, "is big-endian (its size fits " + describe(other) + "); need little-endian");
     if (expected > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
@@ -207,13 +212,15 @@ CaseReader::CaseReader(const std::string& name, const Operation* asked, const Op
         source_ = std::make_unique<GzipSource>(path_, std::move(source_), start);
         start = read_up_to(*source_, kShortHeaderBytes);
     }
-    if (start.size() == kShortHeaderBytes && header_bytes(start) > kShortHeaderBytes) {
-        const Bytes rest = read_up_to(*source_, kLongHeaderBytes - kShortHeaderBytes);
+    const bool npy = !whole_case && start.size() == kShortHeaderBytes && is_npy(start);
+    const size_t header_size = npy ? npy_header_bytes(path_, start) : header_bytes(start);
+    if (start.size() == kShortHeaderBytes && header_size > kShortHeaderBytes) {
+        const Bytes rest = read_up_to(*source_, header_size - kShortHeaderBytes);
         start.insert(start.end(), rest.begin(), rest.end());
     }
-    refuse_no_header(path_, start);
-    if (!whole_case) refuse_other_formats(path_, start);
-    header_ = parse_header(path_, start, operations);
+    refuse_no_header(path_, start, header_size);
+    if (!whole_case && !npy) refuse_other_formats(path_, start);
+    header_ = npy ? parse_npy_header(path_, start) : parse_header(path_, start, operations);
     take_asked(path_, header_, asked);
     refuse_wrong_size(path_, start, header_, stored, gzip);
     size_checked_ = stored.known;

@@ -93,7 +93,7 @@ public:
         problem.queries = h_[kNq];
         problem.keys = h_[kNk];
         problem.dim = h_[kD];
-        return {problem, kLongHeaderBytes};
+        return {problem, kLongHeaderBytes, HeaderForm::version_2};
     }
 
 private:
@@ -171,7 +171,7 @@ std::string decimal(Wide value) {
 std::string describe(const CaseHeader& header) {
     const Problem& problem = header.problem;
     const auto text = [](int64_t number) { return std::to_string(number); };
-    if (header.bytes == kShortHeaderBytes)
+    if (header.form != HeaderForm::version_2)
         return "B = " + text(problem.batches) + ", N = " + text(problem.queries) + ", d = " + text(problem.dim);
     return std::string(problem.operation->name) + ", B = " + text(problem.batches) +
            ", heads = " + text(problem.heads) + ", key-value heads = " + text(problem.kv_heads) +

@@ -7,6 +7,8 @@
 // causal); element (0 float32, 1 bf16, 2 fp16); B; heads; key-value heads, which divide the heads; N_q; N_k; d; d_v,
 // equal to d; five zeros. Then for each batch every operand of the operation, in its order, as [heads][rows][d].
 //
+// Or NumPy's header (npy.h), of an array of shape (B, 3, N, d): what version 1 says.
+//
 // All numbers are little-endian.
 #pragma once
 
@@ -28,9 +30,12 @@ constexpr size_t kLongHeaderBytes = 64;  // of version 2
 // How long the header is that begins so.
 size_t header_bytes(const Bytes& start);
 
+enum class HeaderForm { version_1, version_2, npy };
+
 struct CaseHeader {
     Problem problem;
     size_t bytes = 0;
+    HeaderForm form = HeaderForm::version_1;
 };
 
 // Throws Error (bad_data): a field has a value that it cannot have or that is not known. `start` has at least

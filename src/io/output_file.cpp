@@ -219,8 +219,17 @@ std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vecto
     return files;
 }
 
-OutputFile::OutputFile(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept)
+OutputFile::OutputFile(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept,
+                       const OutputForm& form)
     : path_(shown_output(name)) {
+    open(name, interrupts, kept);
+    if (form.gzip)
+        gzip_ = std::make_unique<GzipSink>(path_, [this](const void* data, size_t size) { write_plain(data, size); });
+    write(form.head.data(), form.head.size());
+    head_bytes_ = form.head.size();
+}
+
+void OutputFile::open(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept) {
     if (name.empty()) cannot_create("''", "the output needs a name");
     if (is_standard_stream(name)) {
         open_standard_output();
@@ -287,17 +296,25 @@ void OutputFile::write_all(const void* data, size_t size, const WriteSome& write
 }
 
 void OutputFile::write(const void* data, size_t size) {
+    if (gzip_)
+        gzip_->write(data, size);
+    else
+        write_plain(data, size);
+}
+
+void OutputFile::write_plain(const void* data, size_t size) {
     write_all(data, size, [this](const void* from, size_t step, size_t) { return ::write(fd(), from, step); });
 }
 
 void OutputFile::write_at(uint64_t offset, const void* data, size_t size) {
+    offset += head_bytes_;
     write_all(data, size, [this, offset](const void* from, size_t step, size_t done) {
         return ::pwrite(fd(), from, step, static_cast<off_t>(offset + done));
     });
 }
 
 void OutputFile::reserve(uint64_t size) {
-    if (random_access()) reserve_in(fd(), 0, size);
+    if (random_access()) reserve_in(fd(), 0, head_bytes_ + size);
 }
 
 void OutputFile::reserve_in(int file, int mode, uint64_t size) const {
@@ -315,6 +332,7 @@ void OutputFile::flush(int file) const {
 }
 
 void OutputFile::finish(bool sync) {
+    if (gzip_) gzip_->finish();
     if (sync) flush(fd());
     if ((temporary_ ? temporary_->close() : direct_.close_checked()) != 0)
         throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot close"));

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@
 #include "src/base/file_identity.h"
 #include "src/base/interrupt.h"
 #include "src/io/case_file.h"
+#include "src/io/gzip_sink.h"
+#include "src/io/output_form.h"
 #include "src/io/temporary_file.h"
 
 namespace hw4 {
@@ -40,16 +43,17 @@ class OutputFile {
 public:
     // Creates the temporary file, so that a missing or unwritable directory shows before any work is done, and removes
     // what killed runs have left, but none of the files `kept`. A device or a FIFO is written directly, and so is
-    // standard output, "-", whatever it leads to, from where it stands.
-    OutputFile(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept = {});
+    // standard output, "-", whatever it leads to, from where it stands. `form`: what is put around what is written.
+    OutputFile(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept = {},
+               const OutputForm& form = {});
     // Temporary files of earlier runs for the same output that were killed; they have been removed.
     std::vector<std::string> leftovers() const;
 
     void write(const void* data, size_t size);
 
-    // Whether write_at() works: a device, a FIFO or standard output takes bytes only one after the other.
-    bool random_access() const { return temporary_.has_value(); }
-    // By any number of threads at once.
+    // Whether write_at() works: a device, a FIFO, standard output or gzip takes bytes only one after the other.
+    bool random_access() const { return temporary_.has_value() && !gzip_; }
+    // By any number of threads at once. The offset is that of what is written, without the form's head.
     void write_at(uint64_t offset, const void* data, size_t size);
     // Room for the whole output, so that a full disk shows early. Where the file system cannot promise any, or for a
     // device, nothing.
@@ -71,6 +75,8 @@ public:
     bool writes_to(int other) const;
 
 private:
+    void open(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept);
+    void write_plain(const void* data, size_t size);
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail_to_write() const;
@@ -89,6 +95,8 @@ private:
     std::string target_;                     // the file behind it (symbolic links followed)
     FileDescriptor direct_;                  // standard output, a device, a FIFO or, in the end, a mount point
     std::optional<TemporaryFile> temporary_; // or else this
+    std::unique_ptr<GzipSink> gzip_;         // null: written as it is
+    uint64_t head_bytes_ = 0;                // the form's, before offset 0
 };
 
 // Names on stderr what killed runs had left and was removed.

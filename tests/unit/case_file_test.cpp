@@ -289,7 +289,7 @@ TEST_F(CaseFile, RecognisesOtherFormats) {
     for (const bool zipped : {false, true}) {
         const auto form = [&](const std::string& bytes) { return zipped ? gzipped(bytes) : bytes; };
         EXPECT_EQ(said_about(form("\x93NUMPY" + std::string(122, '\1'))),
-                  bad(std::string("is a NumPy .npy file") + kLayout));
+                  bad("is a NumPy .npy file of version 1.1, need 1.0"));
         EXPECT_EQ(said_about(form("PK\x03\x04" + std::string(60, '\0'))),
                   bad(std::string("is a zip archive (.npz or .pt?)") + kLayout));
         EXPECT_EQ(said_about(form("1.5 2.5\t-3\r\n4 5 6\n")), bad(std::string("is a text file") + kLayout));

@@ -1,0 +1,123 @@
+#include "src/io/npy.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/numbers.h"
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kFixedBytes = 10; // magic, version, length of the words
+constexpr size_t kAlignment = 64;  // of the numbers
+constexpr size_t kMostShown = 40;  // letters of a value, in a message
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr const char* kElement = "<f4";
+
+[[noreturn]] void bad_npy(const std::string& path, const std::string& what) {
+    throw Error(ExitCode::bad_data, path + ": is a NumPy .npy file " + what);
+}
+
+// The words are a Python dictionary of three entries, in any order.
+class Words {
+public:
+    explicit Words(std::string text) : text_(std::move(text)) {}
+
+    // What stands after 'key':, up to the comma or brace that ends it. Nothing where there is no such key.
+    std::optional<std::string> value_of(const std::string& key) const {
+        const size_t name = text_.find("'" + key + "'");
+        if (name == std::string::npos) return std::nullopt;
+        const size_t colon = text_.find_first_not_of(' ', name + key.size() + 2);
+        if (colon == std::string::npos || text_[colon] != ':') return std::nullopt;
+        const size_t begin = text_.find_first_not_of(' ', colon + 1);
+        if (begin == std::string::npos) return std::nullopt;
+        const size_t end = text_[begin] == '(' ? text_.find(')', begin) + 1 : text_.find_first_of(",}", begin);
+        if (end == 0 || end == std::string::npos) return std::nullopt; // npos + 1 is 0
+        std::string value = text_.substr(begin, end - begin);
+        while (!value.empty() && value.back() == ' ') value.pop_back();
+        return value;
+    }
+
+private:
+    std::string text_;
+};
+
+// Of "(2, 3, 5, 4)"; nothing where a size is no whole number that a header could have.
+std::optional<Shape> sizes_in(const std::string& tuple) {
+    Shape shape;
+    std::string number;
+    for (const char c : tuple.substr(1)) {
+        if (c == ' ') continue;
+        if (c != ',' && c != ')') {
+            number += c;
+            continue;
+        }
+        if (number.empty() && c == ')' && !shape.empty()) break; // (2,)
+        const auto size = whole_number(number, 0, std::numeric_limits<int32_t>::max());
+        if (!size) return std::nullopt;
+        shape.push_back(*size);
+        number.clear();
+    }
+    return shape;
+}
+
+// Not all of it, which may be 64 KiB.
+std::string shown(const std::optional<std::string>& value) {
+    if (!value) return "nothing";
+    return value->size() <= kMostShown ? *value : value->substr(0, kMostShown) + "...";
+}
+
+std::string in_words(const Shape& shape) {
+    std::string words;
+    for (const int64_t size : shape) words += (words.empty() ? "(" : ", ") + std::to_string(size);
+    return words + (shape.size() == 1 ? ",)" : ")");
+}
+
+} // namespace
+
+bool is_npy(const Bytes& start) {
+    return start.size() >= kFixedBytes && std::equal(kMagic.begin(), kMagic.end(), start.begin(),
+                                                     [](char a, auto b) { return static_cast<unsigned char>(a) == b; });
+}
+
+size_t npy_header_bytes(const std::string& path, const Bytes& start) {
+    if (start[6] != 1 || start[7] != 0)
+        bad_npy(path, "of version " + std::to_string(start[6]) + "." + std::to_string(start[7]) + ", need 1.0");
+    return kFixedBytes + start[8] + size_t{256} * start[9];
+}
+
+CaseHeader parse_npy_header(const std::string& path, const Bytes& header) {
+    const Words words({header.begin() + kFixedBytes, header.end()});
+    const auto element = words.value_of("descr");
+    if (element != "'" + std::string(kElement) + "'")
+        bad_npy(path, "with elements " + shown(element) + ", need '" + std::string(kElement) + "': array.astype('" +
+                          kElement + "')");
+    const auto order = words.value_of("fortran_order");
+    if (order != "False")
+        bad_npy(path, "with fortran_order " + shown(order) + ", need False: numpy.ascontiguousarray(array)");
+    const auto tuple = words.value_of("shape");
+    const auto shape = tuple && tuple->front() == '(' ? sizes_in(*tuple) : std::nullopt;
+    if (!shape || shape->size() != 4 || (*shape)[1] != 3 || *std::min_element(shape->begin(), shape->end()) < 1)
+        bad_npy(path, "of shape " + shown(tuple) + ", need (B, 3, N, d): Q, K, V of each batch");
+    return {Problem((*shape)[0], (*shape)[2], (*shape)[3]), header.size(), HeaderForm::npy};
+}
+
+Bytes npy_header_of(const Shape& shape) {
+    std::string words =
+        "{'descr': '" + std::string(kElement) + "', 'fortran_order': False, 'shape': " + in_words(shape) + ", }";
+    const size_t whole = (kFixedBytes + words.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
+    words.append(whole - kFixedBytes - words.size() - 1, ' ');
+    words += '\n';
+    Bytes header(kMagic.begin(), kMagic.end());
+    for (const size_t byte : {size_t{1}, size_t{0}, words.size() % 256, words.size() / 256})
+        header.push_back(static_cast<unsigned char>(byte));
+    header.insert(header.end(), words.begin(), words.end());
+    return header;
+}
+
+} // namespace hw4

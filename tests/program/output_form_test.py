@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Inputs and outputs in the forms of others: NAME.gz and NAME.npy, from file to file.
+
+    python3 tests/program/output_form_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import gzip
+import json
+import resource
+import struct
+import unittest
+
+import cli_test
+from cli_test import (BAD_DATA, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, counting, crc_of, generated, hw4,
+                      limited, run, spoiled, write_zeros)
+
+setUpModule = cli_test.setUpModule
+
+
+def npy_header(shape, element="<f4", order=False, version=1):
+    words = f"{{'descr': {element!r}, 'fortran_order': {order}, 'shape': {shape}, }}"
+    words += " " * (-(len(words) + 11) % 64) + "\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H", len(words)) + words.encode()
+
+
+class FormTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.case = generated(3, 50, 8)
+
+    def computed(self, output, *options, case=None, program="hw4"):
+        done = run(program, *(("--device", "cpu") if program == "hw4" else ()), *options, case or self.case, output)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return output.read_bytes()
+
+
+class GzipOutputTest(FormTest):
+    def test_has_the_bytes_of_the_plain_one(self):
+        packed = self.computed(self.dir / "case.out.gz")
+        self.assertEqual(packed[:3], b"\x1f\x8b\x08")
+        self.assert_same_bytes(gzip.decompress(packed), by_seq(self.case))
+
+    def test_is_the_same_by_seq_and_in_a_run_of_many(self):
+        packed = self.computed(self.dir / "a.gz")
+        self.assertEqual(self.computed(self.dir / "b.gz", program="seq"), packed)
+        done = hw4(self.case, self.out, self.case, self.dir / "c.gz")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual((self.dir / "c.gz").read_bytes(), packed)
+
+    def test_large_in_many_parts(self):
+        case = generated(60, 256, 64)
+        packed = self.computed(self.dir / "a.gz", case=case)
+        self.assert_same_bytes(gzip.decompress(packed), by_seq(case))
+
+    def test_the_checksum_is_that_of_the_numbers(self):
+        report = self.dir / "run.json"
+        self.computed(self.dir / "a.gz", "--json", report)
+        self.assertEqual(json.loads(report.read_text())["output_crc32"], crc_of(by_seq(self.case)))
+
+    def test_an_old_one_survives(self):
+        out = self.dir / "a.gz"
+        bad = self.file(spoiled(3, 4, 3, 2, "V", 3, 2, float("nan")))
+        for code, options in ((BAD_DATA, {}), (IO_ERROR, limited(resource.RLIMIT_FSIZE, 100))):
+            with self.subTest(code=code):
+                out.write_bytes(OLD_OUTPUT)
+                done = hw4(self.case if options else bad, out, **options)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assert_one_message(done.stderr, None, "File too large" if options else "nan, need a finite")
+                self.assertEqual((out.read_bytes(), self.temporaries()), (OLD_OUTPUT, []))
+
+    @unittest.skipIf(cli_test.SANITIZED, "counts memory")
+    def test_memory_stays_that_of_the_ring(self):
+        case, report = self.dir / "large.in", self.dir / "run.json"
+        write_zeros(case, 40_000, 1, 256)
+        self.computed(self.dir / "a.gz", "--json", report, case=case)
+        self.assertLessEqual(json.loads(report.read_text())["host_peak_bytes"], 128 << 20)
+
+    def test_logsumexps(self):
+        self.computed(self.out, "--lse", self.dir / "a.gz")
+        self.computed(self.out, "--lse", self.dir / "a.lse")
+        self.assertEqual(gzip.decompress((self.dir / "a.gz").read_bytes()), (self.dir / "a.lse").read_bytes())
+
+
+class NpyTest(FormTest):
+    def array(self, name="case.npy", **other):
+        shape = other.pop("shape", (3, 3, 50, 8))
+        return self.file(npy_header(shape, **other) + self.case.read_bytes()[12:], name)
+
+    def test_output(self):
+        self.assert_same_bytes(self.computed(self.dir / "a.npy"), npy_header((3, 50, 8)) + by_seq(self.case))
+        self.assert_same_bytes(self.computed(self.dir / "b.npy", program="seq"), (self.dir / "a.npy").read_bytes())
+        packed = self.computed(self.dir / "c.npy.gz")
+        self.assert_same_bytes(gzip.decompress(packed), (self.dir / "a.npy").read_bytes())
+
+    def test_large_output_in_many_parts(self):
+        case = generated(60, 256, 64)
+        self.assert_same_bytes(self.computed(self.dir / "a.npy", case=case),
+                               npy_header((60, 256, 64)) + by_seq(case))
+
+    def test_input(self):
+        for program in ("hw4", "seq"):
+            self.assert_same_bytes(self.computed(self.out, case=self.array(), program=program), by_seq(self.case))
+        packed = self.file(gzip.compress(self.array().read_bytes()), "packed")
+        self.assert_same_bytes(self.computed(self.out, case=packed), by_seq(self.case))
+
+    def test_input_by_a_pipe(self):
+        with open(self.array(), "rb") as case:
+            done = hw4("-", self.out, stdin=case)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
+
+    def test_inputs_that_are_refused(self):
+        for wanted, array in ((r"of shape \(3, 4, 50, 8\), need \(B, 3, N, d\)", {"shape": (3, 4, 50, 8)}),
+                              (r"with elements '<f8', need '<f4'", {"element": "<f8"}),
+                              (r"with fortran_order True, need False", {"order": True}),
+                              (r"of version 3\.0, need 1\.0", {"version": 3})):
+            path = self.array(**array)
+            self.assert_refused(BAD_DATA, wanted, path, self.out, names=path)
+        short = self.file(self.array().read_bytes()[:-32], "short.npy")
+        self.assert_refused(BAD_DATA, r"expected 14528 bytes for B = 3, N = 50, d = 8, got 14496: ends in batch 2, V, "
+                                      r"row 49", short, self.out)
+        cut = self.file(npy_header((3, 3, 50, 8))[:60], "cut.npy")
+        self.assert_refused(BAD_DATA, r"header truncated: got 60 of 128 bytes \(\.npy\)", cut, self.out)
+
+    def test_backward_has_no_such_form(self):
+        path = self.array(shape=(3, 3, 50, 8))
+        self.assert_refused(USAGE, r"a \.npy file has Q, K, V of each batch, --backward needs one that begins with B",
+                            "--backward", path, self.out)
+        four = self.file(counting(2, 4, 3) + bytes(4 * 2 * 4 * 3), "four.in")
+        self.assert_refused(USAGE, r"dQ, dK and dV are not one array, need a name without \.npy", "--backward", four,
+                            self.dir / "a.npy")
+        self.assertFalse((self.dir / "a.npy").exists())
+
+    def test_logsumexps(self):
+        self.computed(self.out, "--lse", self.dir / "a.npy")
+        self.computed(self.out, "--lse", self.dir / "a.lse")
+        self.assert_same_bytes((self.dir / "a.npy").read_bytes(),
+                               npy_header((3, 50)) + (self.dir / "a.lse").read_bytes())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,105 @@
+#include "src/io/npy.h"
+
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+
+Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+// A header of these words, as another program might lay it out.
+Bytes header_with(const std::string& words) {
+    std::string header("\x93NUMPY\1\0", 8);
+    header += static_cast<char>(words.size() % 256);
+    header += static_cast<char>(words.size() / 256);
+    return bytes_of(header + words);
+}
+
+std::string words_of(const std::string& element, const std::string& order, const std::string& shape) {
+    return "{'descr': " + element + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
+}
+
+Failure said_of(const std::string& words) {
+    return failure_of([&] { parse_npy_header("a.npy", header_with(words)); });
+}
+
+Failure bad(const std::string& what) { return {ExitCode::bad_data, "a.npy: is a NumPy .npy file " + what}; }
+
+TEST(Npy, IsToldByItsFirstBytes) {
+    EXPECT_TRUE(is_npy(header_with("{}")));
+    EXPECT_FALSE(is_npy(bytes_of("\x93NUMPX\1")));
+    EXPECT_FALSE(is_npy(bytes_of("\x93NUMPY\1")));
+}
+
+TEST(Npy, HeaderThatNumpyWrites) {
+    const Bytes header = npy_header_of({2, 5, 4});
+    const std::string words = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 5, 4), }";
+    std::string expected("\x93NUMPY\1\0\x76\0", 10);
+    expected += words + std::string(118 - words.size() - 1, ' ') + "\n";
+    EXPECT_EQ(header, bytes_of(expected));
+    EXPECT_EQ(npy_header_bytes("a.npy", header), header.size());
+}
+
+TEST(Npy, NumbersBeginAtAMultipleOf64) {
+    int64_t size = 1;
+    for (int digits = 1; digits <= 18; ++digits, size *= 10) {
+        EXPECT_EQ(npy_header_of({size, size, size, size}).size() % 64, 0u) << size;
+        EXPECT_EQ(npy_header_of({size, size, size, size}).back(), '\n');
+    }
+}
+
+TEST(Npy, HeaderOfACase) {
+    const CaseHeader header = parse_npy_header("a.npy", npy_header_of({2, 3, 5, 4}));
+    EXPECT_EQ(header.problem.batches, 2);
+    EXPECT_EQ(header.problem.queries, 5);
+    EXPECT_EQ(header.problem.keys, 5);
+    EXPECT_EQ(header.problem.dim, 4);
+    EXPECT_EQ(header.bytes, 128u);
+    EXPECT_EQ(header.form, HeaderForm::npy);
+}
+
+TEST(Npy, WordsInAnyOrderAndLayout) {
+    const CaseHeader header =
+        parse_npy_header("a.npy", header_with("{'shape':(7,3 , 2,1,) , 'fortran_order' : False,'descr':'<f4'}"));
+    EXPECT_EQ(header.problem.batches, 7);
+    EXPECT_EQ(header.problem.queries, 2);
+    EXPECT_EQ(header.problem.dim, 1);
+}
+
+TEST(Npy, RefusesOtherArrays) {
+    const std::string shape = "(2, 3, 5, 4)";
+    EXPECT_EQ(said_of(words_of("'<f8'", "False", shape)), bad("with elements '<f8', need '<f4': array.astype('<f4')"));
+    EXPECT_EQ(said_of(words_of("'>f4'", "False", shape)), bad("with elements '>f4', need '<f4': array.astype('<f4')"));
+    EXPECT_EQ(said_of(words_of("'<f4'", "True", shape)),
+              bad("with fortran_order True, need False: numpy.ascontiguousarray(array)"));
+    for (const std::string other : {"(2, 4, 5, 4)", "(3, 5, 4)", "(2, 3, 0, 4)", "()", "(2, 3, 5, 4, 1)", "(,)", "12",
+                                    "(2, 3, 5, -4)", "(2, 3, 5, 2147483648)", "(2, 3, 5, 4x)"})
+        EXPECT_EQ(said_of(words_of("'<f4'", "False", other)),
+                  bad("of shape " + other + ", need (B, 3, N, d): Q, K, V of each batch"));
+}
+
+TEST(Npy, RefusesWordsThatAreNone) {
+    EXPECT_EQ(said_of(""), bad("with elements nothing, need '<f4': array.astype('<f4')"));
+    for (const std::string words : {"{'descr'", "{'descr':", "{'descr': ", "{'descr': '<f4", "{'descr' '<f4', }"})
+        EXPECT_EQ(said_of(words).code, ExitCode::bad_data) << words;
+    EXPECT_EQ(said_of("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5, 4"),
+              bad("of shape nothing, need (B, 3, N, d): Q, K, V of each batch"));
+}
+
+TEST(Npy, ShowsNoMoreThanTheBeginningOfALongValue) {
+    const std::string digits(60000, '1');
+    EXPECT_EQ(said_of(words_of("'<f4'", "False", "(" + digits + ")")),
+              bad("of shape (" + digits.substr(0, 39) + "..., need (B, 3, N, d): Q, K, V of each batch"));
+}
+
+TEST(Npy, RefusesOtherVersions) {
+    Bytes header = npy_header_of({1, 3, 1, 1});
+    header[6] = 2;
+    EXPECT_EQ(failure_of([&] { npy_header_bytes("a.npy", header); }), bad("of version 2.0, need 1.0"));
+}
+
+} // namespace
+} // namespace hw4

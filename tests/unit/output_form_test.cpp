@@ -1,0 +1,134 @@
+#include "src/io/output_form.h"
+
+#include <zlib.h>
+
+#include "src/io/output_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+using test::read_file;
+using test::write_file;
+
+// zlib's own reader, to the end of the file.
+std::string unpacked(const std::string& path) {
+    const gzFile file = ::gzopen(path.c_str(), "rb");
+    std::string bytes;
+    std::array<char, 4096> some{};
+    for (int got = 0; (got = ::gzread(file, some.data(), some.size())) > 0;)
+        bytes.append(some.data(), static_cast<size_t>(got));
+    EXPECT_EQ(::gzdirect(file), 0) << "not compressed";
+    EXPECT_EQ(::gzclose(file), Z_OK);
+    return bytes;
+}
+
+std::string text_of(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
+
+TEST(OutputForm, IsWhatTheNameSays) {
+    const Problem problem(2, 5, 4);
+    const Bytes head = npy_header_of({2, 5, 4});
+    for (const auto& [name, gzip, npy] : {std::tuple("a.out", false, false),
+                                          {"a.gz", true, false},
+                                          {"a.npy", false, true},
+                                          {"a.npy.gz", true, true},
+                                          {"-", false, false},
+                                          {".gz", false, false},
+                                          {"a.gz/b", false, false},
+                                          {"agz", false, false}}) {
+        const OutputForm form = form_of_output(name, problem);
+        EXPECT_EQ(form.gzip, gzip) << name;
+        EXPECT_EQ(form.head, npy ? head : Bytes()) << name;
+    }
+}
+
+TEST(OutputForm, HeadsAreASizeOfTheirOwn) {
+    Problem problem(2, 5, 4);
+    problem.heads = 6;
+    EXPECT_EQ(form_of_output("a.npy", problem).head, npy_header_of({2, 6, 5, 4}));
+    EXPECT_EQ(form_of_rows("a.npy", problem).head, npy_header_of({2, 6, 5}));
+    EXPECT_EQ(form_of_rows("a.npy", Problem(2, 5, 4)).head, npy_header_of({2, 5}));
+}
+
+TEST(OutputForm, GradientsAreNoArray) {
+    Problem problem(2, 5, 4);
+    problem.operation = &kBackward;
+    EXPECT_TRUE(form_of_output("a.gz", problem).gzip);
+    for (const std::string name : {"a.npy", "a.npy.gz"})
+        EXPECT_EQ(failure_of([&] { form_of_output(name, problem); }),
+                  (Failure{ExitCode::usage, name + ": dQ, dK and dV are not one array, need a name without .npy"}));
+}
+
+class FormedOutput : public ::testing::Test {
+protected:
+    InterruptGuard interrupts_;
+    test::TemporaryFolder folder_;
+    std::string path_ = folder_ / "a";
+};
+
+TEST_F(FormedOutput, HeadStandsBeforeWhatIsWrittenAnywhere) {
+    OutputFile file(path_, interrupts_, {}, {false, {'h', 'e', 'a', 'd'}});
+    ASSERT_TRUE(file.random_access());
+    file.reserve(6);
+    file.write_at(3, "two", 3);
+    file.write_at(0, "one", 3);
+    file.commit(false);
+    EXPECT_EQ(read_file(path_), "headonetwo");
+}
+
+TEST_F(FormedOutput, GzipIsWrittenInOrder) {
+    OutputFile file(path_, interrupts_, {}, {true, {'h', 'e', 'a', 'd'}});
+    EXPECT_FALSE(file.random_access());
+    file.write(" one", 4);
+    file.write("", 0);
+    file.write(" two", 4);
+    file.commit(true);
+    EXPECT_EQ(unpacked(path_), "head one two");
+}
+
+// Noise, which does not become smaller: many fillings of every buffer.
+TEST_F(FormedOutput, GzipDoesNotDependOnHowItWasCut) {
+    std::string noise(1500000, '\0');
+    uint32_t state = 1;
+    for (char& c : noise) c = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
+    std::string whole;
+    for (const size_t step : {noise.size(), size_t{99991}, size_t{4096}}) {
+        OutputFile file(path_, interrupts_, {}, {true, {}});
+        for (size_t at = 0; at < noise.size(); at += step)
+            file.write(noise.data() + at, std::min(step, noise.size() - at));
+        file.commit(false);
+        EXPECT_EQ(unpacked(path_), noise);
+        if (whole.empty()) whole = read_file(path_);
+        EXPECT_EQ(read_file(path_), whole) << step;
+    }
+}
+
+TEST_F(FormedOutput, GzipThatIsNotFinishedLeavesTheOldFile) {
+    write_file(path_, "old");
+    {
+        OutputFile file(path_, interrupts_, {}, {true, {}});
+        file.write("new", 3);
+    }
+    EXPECT_EQ(read_file(path_), "old");
+    EXPECT_EQ(folder_.names().size(), 1u);
+}
+
+TEST_F(FormedOutput, NpyOfACaseIsReadAsOne) {
+    const std::string numbers = test::counting_case(2, 5, 4).substr(12);
+    for (const std::string name : {"a.npy", "a.npy.gz"}) {
+        OutputFile file(folder_ / name, interrupts_, {}, {name == "a.npy.gz", npy_header_of({2, 3, 5, 4})});
+        file.write(numbers.data(), numbers.size());
+        file.commit(false);
+        CaseReader reader(folder_ / name);
+        std::vector<float> read(2 * 3 * 5 * 4);
+        reader.read_rows(0, reader.problem().input_rows(), read.data());
+        reader.expect_end();
+        EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.data()), numbers.size()), numbers);
+    }
+    EXPECT_EQ(read_file(folder_ / "a.npy"), text_of(npy_header_of({2, 3, 5, 4})) + numbers);
+}
+
+} // namespace
+} // namespace hw4
