@@ -253,6 +253,11 @@ ifneq ($(COVERAGE),)
 $(call objects,$(filter-out src/problem/domain.cpp $(CPU_KERNELS),$(HW4_HOST))): private FILE_FLAGS := -fprofile-update=atomic
 endif
 
+# What a build without them answers who asks for one.
+GPU_KERNEL_NAMES := $(shell sed -n 's/.*{\.name = "\([a-z0-9_]*\)".*/\1/p' src/gpu/kernels.cu)
+$(BUILD)/src/commands/engine_choice.cpp.o: src/gpu/kernels.cu
+$(BUILD)/src/commands/engine_choice.cpp.o: private FILE_FLAGS += -DHW4_GPU_KERNELS='"$(GPU_KERNEL_NAMES)"'
+
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)

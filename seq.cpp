@@ -3,6 +3,7 @@
 // print the bytes that this program prints.
 //
 //     seq [--time] [--contract f32|fixed] [--causal] [--backward] [--lse FILE] INPUT OUTPUT
+//     seq --help | --version
 //
 // "-" is standard input and output.
 //
@@ -26,6 +27,7 @@
 #include "src/base/refused_option.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
+#include "src/base/version.h"
 #include "src/contracts/contract.h"
 #include "src/io/case_file.h"
 #include "src/io/output_file.h"
@@ -37,6 +39,22 @@ namespace {
 constexpr const char* kUsage = "usage: seq [--time] [--contract f32|fixed] [--causal] [--backward] [--lse FILE] INPUT "
                                "OUTPUT, - for standard input "
                                "or output";
+
+constexpr const char* kHelp =
+    "\n"
+    "\n"
+    "The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d)) V, or its\n"
+    "gradients, from file to file. The files are those of hw4, whose --help describes them.\n"
+    "\n"
+    "  --contract NAME  what the bytes follow, f32 (the default) or fixed; --arith means the same\n"
+    "  --causal         under the causal mask, whatever INPUT asks for\n"
+    "  --backward       INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV\n"
+    "  --lse FILE       write the logsumexp of each row of scores too\n"
+    "  --time           print the seconds of the arithmetic alone, without reading, checking and writing\n"
+    "  -h, --help, -V, --version\n"
+    "\n"
+    "exit codes: 0 done, 64 wrong usage, 65 bad data, 66 INPUT cannot be opened, 70 internal error, 71 out of memory,\n"
+    "73 OUTPUT cannot be created, 74 reading or writing failed, 130, 143, 129 ended by SIGINT, SIGTERM, SIGHUP\n";
 
 struct Request {
     const hw4::Contract* contract = &hw4::kF32;
@@ -50,20 +68,32 @@ struct Request {
 
 [[noreturn]] void usage_error(const std::string& what) { throw hw4::Error(hw4::ExitCode::usage, what + "; " + kUsage); }
 
-// Throws Error (usage).
-Request parse(int argc, char** argv) {
+std::string version_line() {
+    std::string revisions;
+    for (const hw4::Contract* contract : hw4::contracts())
+        for (const hw4::Computed& computed : contract->computes)
+            revisions += " " + contract->revision_of(*computed.operation);
+    return "seq " + std::string(hw4::kVersion) + ", contracts" + revisions + "\n";
+}
+
+// Nothing when --help or --version has been answered. Throws Error (usage).
+std::optional<Request> parse(int argc, char** argv) {
     static constexpr option kOptions[] = {{"time", no_argument, nullptr, hw4::kLong + 't'},
                                           {"causal", no_argument, nullptr, hw4::kLong + 'm'},
                                           {"backward", no_argument, nullptr, hw4::kLong + 'b'},
                                           {"lse", required_argument, nullptr, hw4::kLong + 'l'},
                                           {"contract", required_argument, nullptr, hw4::kLong + 'c'},
                                           {"arith", required_argument, nullptr, hw4::kLong + 'c'},
+                                          {"help", no_argument, nullptr, 'h'},
+                                          {"version", no_argument, nullptr, 'V'},
                                           {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
         switch (code) {
+        case 'h': std::fputs((std::string(kUsage) + kHelp).c_str(), stdout); return std::nullopt;
+        case 'V': std::fputs(version_line().c_str(), stdout); return std::nullopt;
         case hw4::kLong + 't': request.print_time = true; break;
         case hw4::kLong + 'm': request.causal = true; break;
         case hw4::kLong + 'b': request.operation = &hw4::kBackward; break;
@@ -103,7 +133,7 @@ void refuse_lse(const Request& request, const hw4::CaseReader& input) {
 
 void run(const Request& request) {
     using Clock = std::chrono::steady_clock;
-    hw4::InterruptGuard interrupts;
+    hw4::InterruptGuard interrupts("seq");
     hw4::CaseReader reader(request.input, request.operation);
     if (request.causal) reader.set_mask(hw4::Mask::causal);
     const std::string why_not = hw4::why_not(*request.contract, reader.problem());
@@ -156,7 +186,7 @@ void run(const Request& request) {
 int main(int argc, char** argv) {
     hw4::occupy_closed_streams();
     try {
-        run(parse(argc, argv));
+        if (const std::optional<Request> request = parse(argc, argv)) run(*request);
         hw4::flush_standard_output();
     } catch (const hw4::Error& error) {
         std::fprintf(stderr, "seq: %s\n", error.what());

@@ -24,6 +24,7 @@
 #include "src/base/refused_option.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
+#include "src/base/version.h"
 #include "src/io/case_file.h"
 #include "src/io/open_input.h"
 #include "src/problem/words.h"
@@ -48,7 +49,7 @@ constexpr const char* kUsage =
     "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
     "  --rtol Y   X + Y |expected| instead of X, which is 0 where only --rtol is given\n"
     "  --backward the outputs are dQ, dK, dV, and INPUT does not ask for them itself\n"
-    "  -h, --help\n"
+    "  -h, --help, -V, --version\n"
     "\n"
     "exit codes: 0 equal (or within X), 1 different, 2 could not compare\n";
 
@@ -287,24 +288,25 @@ double parse_tolerance(const std::string& name, const std::string& text) {
 
 // Nothing when --help has been answered.
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
-    static constexpr option kOptions[] = {{"atol", required_argument, nullptr, kLong + 'a'},
-                                          {"rtol", required_argument, nullptr, kLong + 'r'},
-                                          {"backward", no_argument, nullptr, kLong + 'b'},
-                                          {"help", no_argument, nullptr, kLong + 'h'},
-                                          {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {
+        {"atol", required_argument, nullptr, kLong + 'a'}, {"rtol", required_argument, nullptr, kLong + 'r'},
+        {"backward", no_argument, nullptr, kLong + 'b'},   {"help", no_argument, nullptr, kLong + 'h'},
+        {"version", no_argument, nullptr, kLong + 'V'},    {nullptr, 0, nullptr, 0}};
     Arguments arguments;
     const auto tolerance = [&arguments]() -> Tolerance& {
         return arguments.tolerance ? *arguments.tolerance : arguments.tolerance.emplace();
     };
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
-    for (int code = 0; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    for (int code = 0; (code = getopt_long(argc, argv, "hV", kOptions, nullptr)) != -1;) {
         switch (code) {
         case kLong + 'a': tolerance().atol = parse_tolerance("--atol", optarg); break;
         case kLong + 'r': tolerance().rtol = parse_tolerance("--rtol", optarg); break;
         case kLong + 'b': arguments.operation = &kBackward; break;
         case 'h':
         case kLong + 'h': std::fputs(kUsage, stdout); return std::nullopt;
+        case 'V':
+        case kLong + 'V': std::printf("compare of hw4 %s\n", kVersion); return std::nullopt;
         default:
             throw CannotCompare("option '" + refused_option(argv) +
                                 "' is not known, or its value is missing or too much; see --help");

@@ -23,6 +23,7 @@
 #include "src/base/refused_option.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
+#include "src/base/version.h"
 #include "src/io/case_header.h"
 #include "src/io/case_values.h"
 #include "src/io/output_file.h"
@@ -49,7 +50,8 @@ constexpr const char* kUsage = "usage: generate NAME FILE\n"
                                "  --seed S        a whole number, default 1\n"
                                "  --kind KIND     distribution of the values, default uniform; --list names them.\n"
                                "                  Some take a number: normal:3, stray:1e6, sink:0.5\n"
-                               "  --list          the cases and the kinds\n";
+                               "  --list          the cases and the kinds\n"
+                               "  -h, --help, -V, --version\n";
 
 std::vector<std::string> split(const std::string& line, char separator) {
     std::vector<std::string> fields(1);
@@ -200,7 +202,7 @@ void list() {
 
 void write_case(const Request& request, const std::string& path) {
     const CaseRecipe& recipe = request.recipe;
-    InterruptGuard interrupts;
+    InterruptGuard interrupts("generate");
     OutputFile file(path, interrupts);
     remark_leftovers("generate", file);
     const Bytes header =
@@ -242,22 +244,18 @@ Request request_of(const Arguments& arguments, const std::string& name) {
 }
 
 int run(int argc, char** argv) {
-    static constexpr option kOptions[] = {{"shape", required_argument, nullptr, kLong + 's'},
-                                          {"seed", required_argument, nullptr, kLong + 'r'},
-                                          {"kind", required_argument, nullptr, kLong + 'k'},
-                                          {"heads", required_argument, nullptr, kLong + 'H'},
-                                          {"keys", required_argument, nullptr, kLong + 'K'},
-                                          {"causal", no_argument, nullptr, kLong + 'c'},
-                                          {"backward", no_argument, nullptr, kLong + 'b'},
-                                          {"long", no_argument, nullptr, kLong + '2'},
-                                          {"list", no_argument, nullptr, kLong + 'l'},
-                                          {"help", no_argument, nullptr, kLong + 'h'},
-                                          {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {
+        {"shape", required_argument, nullptr, kLong + 's'}, {"seed", required_argument, nullptr, kLong + 'r'},
+        {"kind", required_argument, nullptr, kLong + 'k'},  {"heads", required_argument, nullptr, kLong + 'H'},
+        {"keys", required_argument, nullptr, kLong + 'K'},  {"causal", no_argument, nullptr, kLong + 'c'},
+        {"backward", no_argument, nullptr, kLong + 'b'},    {"long", no_argument, nullptr, kLong + '2'},
+        {"list", no_argument, nullptr, kLong + 'l'},        {"help", no_argument, nullptr, kLong + 'h'},
+        {"version", no_argument, nullptr, kLong + 'V'},     {nullptr, 0, nullptr, 0}};
     Arguments arguments;
     arguments.recipe.seed = 1;
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet
-    for (int opt = 0; (opt = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
+    for (int opt = 0; (opt = getopt_long(argc, argv, "hV", kOptions, nullptr)) != -1;) {
         switch (opt) {
         case kLong + 's':
             arguments.shape = optarg;
@@ -287,6 +285,8 @@ int run(int argc, char** argv) {
         case kLong + 'l': list(); return 0;
         case 'h':
         case kLong + 'h': std::fputs(kUsage, stdout); return 0;
+        case 'V':
+        case kLong + 'V': std::printf("generate of hw4 %s\n", kVersion); return 0;
         default: usage_error("option '" + refused_option(argv) + "' is not known, or its value is missing or too much");
         }
     }

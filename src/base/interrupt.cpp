@@ -1,9 +1,11 @@
 #include "src/base/interrupt.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
 
+#include <string>
 #include <system_error>
 
 #include "src/base/error.h"
@@ -17,9 +19,20 @@ bool ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
+
+// In one write: other threads may be at theirs. A line of progress on a terminal gives way. Who does not read what is
+// said must not keep the process from ending.
+void say_ended(const char* program, int signal) {
+    const char* const name = signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGHUP";
+    const std::string line = (::isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "") + std::string(program) + ": ended by " +
+                             name + "; a file that was not complete is as it was\n";
+    pollfd stream{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&stream, 1, 0) != 1 || (stream.revents & POLLOUT) == 0) return;
+    if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return; // nobody is left to be told
+}
 } // namespace
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(const char* program) : program_(program) {
     // A closed pipe or a file-size limit then shows as an error of write(), which is reported like any other.
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN);
@@ -57,6 +70,7 @@ void InterruptGuard::wait_for_signal() {
     } while (signal == 0 || signal == kStopWaiting); // one that somebody else sent
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [directory, name] : places_) ::unlinkat(directory, name.c_str(), 0);
+    if (program_ != nullptr) say_ended(program_, signal);
     ::_exit(128 + signal);
 }
 

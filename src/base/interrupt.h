@@ -16,7 +16,8 @@ namespace hw4 {
 // Construct it before any other thread starts.
 class InterruptGuard {
 public:
-    InterruptGuard();
+    // With a word on standard error where `program` is to say one.
+    explicit InterruptGuard(const char* program = nullptr);
     ~InterruptGuard();
     InterruptGuard(const InterruptGuard&) = delete;
     InterruptGuard& operator=(const InterruptGuard&) = delete;
@@ -49,6 +50,7 @@ private:
     void wait_for_signal();
     void forget(std::multiset<Place>::const_iterator kept);
 
+    const char* program_;
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
     std::multiset<Place> places_;

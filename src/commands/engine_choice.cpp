@@ -1,6 +1,9 @@
 #include "src/commands/engine_choice.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,10 +19,22 @@ std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const
     return std::nullopt;
 }
 
+// A build without CUDA has no list of them, but the Makefile reads their names from src/gpu/kernels.cu.
+#ifndef HW4_GPU_KERNELS
+#define HW4_GPU_KERNELS ""
+#endif
+bool is_gpu_kernel_elsewhere(const std::string& name) {
+    std::istringstream names(HW4_GPU_KERNELS);
+    return std::find(std::istream_iterator<std::string>(names), {}, name) != std::istream_iterator<std::string>();
+}
+
 // A kernel named on the command line settles the engine.
 Device device_of_kernel(const std::string& name, Device asked, const Contract& contract) {
     const std::optional<KernelInfo> on_gpu = find_kernel(gpu::kernel_list(), name);
     const std::optional<KernelInfo> kernel = on_gpu ? on_gpu : find_kernel(cpu::kernel_list(), name);
+    if (!kernel && is_gpu_kernel_elsewhere(name))
+        throw Error(ExitCode::no_gpu,
+                    "kernel '" + name + "' is a GPU kernel, and this build has none: " + gpu::build_description());
     if (!kernel) throw Error(ExitCode::usage, "no kernel '" + name + "'; --list-kernels names them");
     refuse_other_contract(name, *kernel->under, contract);
     const Device needed = on_gpu ? Device::gpu : Device::cpu;

@@ -76,7 +76,7 @@ std::string help_text() {
         "                          tab, OUTPUT, which cannot be -. Empty lines and lines that begin with # are "
         "skipped\n"
         "  --sync                  return only when OUTPUT is safe on the disk\n"
-        "  --help, --version\n"
+        "  -h, --help, -V, --version\n"
         "\n";
     return what + options +
            "exit codes:\n"
@@ -85,7 +85,7 @@ std::string help_text() {
            "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow, d too large,\n"
            "      or a header that asks for what the contract or this program lacks\n"
            "  66  INPUT cannot be opened\n"
-           "  69  no usable GPU (with --device gpu, or a GPU kernel of this build asked for)\n"
+           "  69  no usable GPU (with --device gpu, or a GPU kernel asked for)\n"
            "  70  internal error: a CUDA call failed\n"
            "  71  out of memory, on the host or the GPU, or the GPU is another program's\n"
            "  73  OUTPUT cannot be created\n"

@@ -117,7 +117,7 @@ Options parse_options(int argc, char** argv) {
     opterr = 0; // one line of our own instead of getopt's
     optind = 0; // start over, also when a test parses twice
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
         switch (code) {
         case kContract: options.engine.contract = parse_contract(optarg); break;
         case kCausal: options.causal = true; break;
@@ -134,7 +134,9 @@ Options parse_options(int argc, char** argv) {
         case kTrace: options.trace = parse_name("trace", optarg); break;
         case kPairs: options.pairs = parse_name("pairs", optarg); break;
         case kSync: options.sync = true; break;
+        case 'h':
         case kHelp: options.action = Action::help; return options;
+        case 'V':
         case kVersionOption: options.action = Action::version; return options;
         case ':':
             if (optopt != kJson || options.action != Action::list_kernels)

@@ -72,7 +72,7 @@ void run_one(const Options& options) {
     Timeline timeline;
     EngineChoice choice(options);
     if (choice.may_be_gpu()) gpu::ask_for_few_connections();
-    InterruptGuard interrupts;
+    InterruptGuard interrupts("hw4");
     CaseReader input(names.input, options.operation);
     if (options.causal) input.set_mask(Mask::causal);
     refuse_what_the_contract_lacks(input, *options.engine.contract);

@@ -266,7 +266,7 @@ ExitCode run_many(const Options& options) {
     Timeline timeline;
     EngineChoice choice(options);
     if (choice.may_be_gpu()) gpu::ask_for_few_connections();
-    InterruptGuard interrupts;
+    InterruptGuard interrupts("hw4");
     const std::unique_ptr<PairList> pairs = list_of(options);
     FilesOfRun files;
     add_names(files, options);

@@ -28,8 +28,8 @@ public:
         if (elapsed < 1.0 || done_ <= 0 || now - last_shown_ < std::chrono::milliseconds(200)) return;
         last_shown_ = now;
         shown_ = true;
-        std::fprintf(stderr, "\r\033[K%.0f of %.0f %s, %.0f s left", done_, total_, unit_,
-                     elapsed * (total_ - done_) / done_);
+        std::fprintf(stderr, "\r\033[K%.0f %%, %.0f of %.0f %s, %.0f s left", 100 * done_ / total_, done_, total_,
+                     unit_, elapsed * (total_ - done_) / done_);
         std::fflush(stderr);
     }
 

@@ -10,6 +10,8 @@
 namespace hw4 {
 namespace {
 
+constexpr double kShortest = 0.5e-6; // what is shorter would be a row of 0.000: the engine has no such stage, mostly
+
 constexpr Stage stage_at(int index) { return static_cast<Stage>(index); }
 
 // Stages whose speed is in bytes.
@@ -44,6 +46,7 @@ std::string stage_lines(const RunFigures& figures) {
     char line[128];
     for (int i = 0; i < kStages; ++i) {
         const StageUse& use = figures.stages[stage_at(i)];
+        if (use.seconds < kShortest) continue;
         std::snprintf(line, sizeof line, "  %-9s %9.3f ms", name_of(stage_at(i)), use.seconds * 1e3);
         table += line;
         if (moves_bytes(stage_at(i)) && use.bytes > 0) {
@@ -59,7 +62,7 @@ std::string stage_lines(const RunFigures& figures) {
 
 std::string memory_line(const RunFigures& figures, size_t staging_bytes, size_t device_bytes) {
     return "  memory: " + megabytes(figures.host_peak_bytes) + " on the host, of which " + megabytes(staging_bytes) +
-           " staging buffers; " + megabytes(device_bytes) + " on the GPU\n";
+           " staging buffers" + (device_bytes > 0 ? "; " + megabytes(device_bytes) + " on the GPU" : "") + "\n";
 }
 
 // The fields of an object, a line each.
@@ -132,7 +135,7 @@ std::string time_table(const RunReport& report, const RunFigures& figures) {
     return stage_lines(figures) + memory_line(figures, report.staging_bytes, engine.device_bytes) + "  on " +
            engine.device + " (" + engine.device_name + "), contract " +
            engine.contract->revision_of(*report.problem.operation) + ", kernel " + engine.kernel + ", " +
-           std::to_string(engine.chunk_batches) + " batches at a time\n";
+           std::to_string(engine.chunk_batches) + (engine.chunk_batches == 1 ? " batch" : " batches") + " at a time\n";
 }
 
 std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures) {

@@ -806,12 +806,20 @@ class BadInputTest(CliTest):
                     if earlier_output:
                         self.out.write_bytes(OLD_OUTPUT)
                     before = self.folder()
-                    process = self.start("--threads", "1", path, self.out, stderr=subprocess.DEVNULL)
+                    process = self.start("--threads", "1", path, self.out, stderr=subprocess.PIPE, text=True)
                     wait_until(lambda: bytes_written(process) > 1 << 20 or process.poll() is not None,
                                "hw4 writes its first chunk")
                     process.send_signal(number)
-                    self.assertEqual(process.wait(PATIENCE), 128 + number)
+                    said = process.communicate(timeout=PATIENCE)[1]
+                    self.assertEqual(process.returncode, 128 + number)
+                    self.assertEqual(said.splitlines()[-1],
+                                     f"hw4: ended by {number.name}; a file that was not complete is as it was")
                     self.assertEqual(self.folder(), before)
+
+    def test_bad_30_interrupted_while_nobody_reads_what_is_said(self):
+        process, _ = self.start_and_hold(self.file(counting(1, 4, 3)))
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGTERM)
 
     def test_bad_30_killed(self):
         path = self.file(counting(1, 4, 3))
@@ -1195,15 +1203,19 @@ class ReportTest(CliTest):
         self.assertRegex(done.stdout, r"\A\(B, N, d\): \(3, 256, 64\)\nTime: \d+\.\d{3} seconds\n\Z")
         self.assertEqual(done.stderr, "")
 
-    def test_time_prints_every_stage(self):
+    def test_time_prints_every_stage_that_took_time(self):
         done = self.assert_computes(generated(3, 256, 64), "--time")
         rows = re.findall(r"^  (\w+) +\d+\.\d{3} ms(.*)$", done.stdout, re.MULTILINE)
-        self.assertEqual([name for name, _ in rows], [*STAGES, "total"])
+        names = [name for name, _ in rows]
+        self.assertEqual(names, [name for name in (*STAGES, "total") if name in names])
+        self.assertLessEqual({"read", "check", "kernel", "write", "total"}, set(names))
+        self.assertFalse({"driver", "context", "load"} & set(names))
+        self.assertNotIn(" 0.000 ms", done.stdout)
         for name, rest in rows:
             if name in ("read", "check", "copy_in", "write"):
                 self.assertRegex(rest, r"\A +\d+\.\d MB +\d+\.\d\d GB/s\Z")
         self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, "
-                                      r"of which \d+\.\d MB staging buffers; 0.0 MB on the GPU\n")
+                                      r"of which \d+\.\d MB staging buffers\n")
         self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract f32\.forward/\d+, kernel \w+, "
                                       r"3 batches at a time\n\Z")
         done = self.assert_computes(generated(3, 256, 64), "--time", contract="fixed")
@@ -1362,6 +1374,16 @@ class ReportTest(CliTest):
                             for computed in contract["computes"])
         self.assertRegex(done.stdout, rf"\Ahw4 \d+\.\d+\.\d+, contracts {computed}, "
                                       r"(CUDA \d+\.\d+ for( sm_\d+)+ compute_\d+|built without CUDA)\n\Z")
+
+    def test_help_and_version_of_each_program(self):
+        for program in ("hw4", "seq", "generate", "compare"):
+            for short, long in (("-h", "--help"), ("-V", "--version")):
+                with self.subTest(program, option=short):
+                    done = run(program, short)
+                    self.assertEqual((done.returncode, done.stderr), (OK, ""))
+                    self.assertEqual(done.stdout, run(program, long).stdout)
+                    self.assertRegex(done.stdout, rf"\Ausage: {program} " if short == "-h" else rf"\A{program} .*\d.*\n\Z")
+        self.assertIn("exit codes: 0 done, 64 wrong usage", run("seq", "-h").stdout)
 
     def test_help(self):
         done = run("hw4", "--help")
@@ -1618,7 +1640,7 @@ class UsageTest(CliTest):
     def test_options_after_the_names(self):
         done = run("hw4", self.source, "--device", "cpu", self.out, "--time")
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertIn("copy_in", done.stdout)
+        self.assertRegex(done.stdout, r"\n  kernel +\d+\.\d{3} ms\n")
         self.assert_refused(USAGE, r"'--bogus'", self.source, self.out, "--bogus")
 
     def test_unambiguous_prefix(self):
@@ -1657,6 +1679,14 @@ class UsageTest(CliTest):
     def test_bad_kernel(self):
         for device in ("auto", "cpu", "gpu"):
             self.refused(r"no kernel 'bogus'; --list-kernels", "--device", device, "--kernel", "bogus")
+
+    def test_gpu_kernel_in_a_build_without_them(self):
+        if kernels("gpu"):
+            self.skipTest("this build has them")
+        for kernel in ("plain_rows", "drawn_tiles", "wgmma_groups"):
+            for device in ("auto", "cpu", "gpu"):
+                self.assert_refused(NO_GPU, rf"kernel '{kernel}' is a GPU kernel, and this build has none: built without "
+                                            r"CUDA$", "--device", device, "--kernel", kernel, self.source, self.out)
 
     def test_kernel_of_the_other_device(self):
         for contract in contracts():

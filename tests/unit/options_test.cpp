@@ -193,7 +193,7 @@ TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
 TEST_F(CommandLine, NamesTheUnknownOption) {
     EXPECT_EQ(failure({"--fast", "in", "out"}), wrong("unknown or ambiguous option '--fast'"));
     EXPECT_EQ(failure({"in", "--fast=2", "out"}), wrong("unknown or ambiguous option '--fast=2'"));
-    EXPECT_EQ(failure({"in", "out", "-h"}), wrong("unknown or ambiguous option '-h'"));
+    EXPECT_EQ(failure({"in", "out", "-x"}), wrong("unknown or ambiguous option '-x'"));
 }
 
 TEST_F(CommandLine, NamesTheUnknownLetter) {
@@ -239,6 +239,8 @@ TEST_F(CommandLine, PairsStandInAFileOrOnTheCommandLine) {
 TEST_F(CommandLine, HelpVersionAndKernelsNeedNoNames) {
     EXPECT_EQ(parse({"--help"}).action, Action::help);
     EXPECT_EQ(parse({"--version"}).action, Action::version);
+    EXPECT_EQ(parse({"-h"}).action, Action::help);
+    EXPECT_EQ(parse({"-V"}).action, Action::version);
     EXPECT_EQ(parse({"--list-kernels"}).action, Action::list_kernels);
     EXPECT_EQ(parse({"--list-kernels", "in"}).action, Action::list_kernels);
 }

@@ -59,7 +59,7 @@ TEST(Progress, OnlyOnATerminalAndOnlyInLongRuns) {
         shown.add(1.5);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
         const std::string line = what_came(terminal.get());
-        const std::string start = "\r\033[K2 of 8 batches, ";
+        const std::string start = "\r\033[K25 %, 2 of 8 batches, ";
         ASSERT_EQ(line.rfind(start, 0), 0u) << line;
         char* end = nullptr;
         const double left = std::strtod(line.c_str() + start.size(), &end); // in whole seconds
