@@ -5,6 +5,7 @@
 #   make PTX_ARCH=75     PTX of this one, for the driver of any newer card (default: of the newest of ARCHS)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CXX=clang++     another host compiler
+#   make PREFIX=~/.local install   where to
 #   make CXXFLAGS=-g     for a debugger; added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
 #   make NVCCFLAGS=-lineinfo   for a profiler that shows the sources; the code stays the same, the files grow threefold
 
@@ -37,6 +38,8 @@ CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
 MEASURE_ARGS ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
 LEAKS ?= 0
 V ?=
 MACHINE := $(shell uname -m)
@@ -490,6 +493,35 @@ format:
 	clang-format -i $(STYLED)
 format-check:
 	clang-format --dry-run -Werror $(STYLED)
+
+# Not under the names that the build has: there is another seq and another compare on most machines.
+INSTALLED := hw4 hw4-seq hw4-compare
+BUILT_hw4 := $(BIN)/hw4
+BUILT_hw4-seq := $(BIN)/seq
+BUILT_hw4-compare := $(BIN)/judge/compare
+MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+## install: hw4, hw4-seq and hw4-compare with man pages and bash completion under PREFIX (/usr/local), in DESTDIR if given
+.PHONY: install uninstall
+install: all $(INSTALLED:%=$(BUILD)/man/%.1)
+	install -d $(call quoted,$(DESTDIR)$(PREFIX)/bin) $(call quoted,$(MAN)) $(call quoted,$(COMPLETIONS))
+	$(foreach name,$(INSTALLED),install $(BUILT_$(name)) $(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) && ):
+	install -m 644 $(INSTALLED:%=$(BUILD)/man/%.1) $(call quoted,$(MAN))
+	$(foreach name,$(INSTALLED),install -m 644 src/install/completion.bash $(call quoted,$(COMPLETIONS)/$(name)) && ):
+
+## uninstall: remove what `make install` with the same PREFIX and DESTDIR has installed
+uninstall:
+	rm -f $(foreach name,$(INSTALLED),$(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) $(call quoted,$(MAN)/$(name).1) \
+	    $(call quoted,$(COMPLETIONS)/$(name)))
+
+# From what the program itself says.
+$(BUILD)/man/hw4.1: $(BUILT_hw4)
+$(BUILD)/man/hw4-seq.1: $(BUILT_hw4-seq)
+$(BUILD)/man/hw4-compare.1: $(BUILT_hw4-compare)
+$(INSTALLED:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/version.h
+	@mkdir -p $(@D)
+	$(call say,MAN,$@)
+	$(Q)$(BUILT_$*) --help | src/install/man_page $* "$$(sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)" > $@
 
 ## clean: remove everything that was built
 .PHONY: clean

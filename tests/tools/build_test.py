@@ -232,6 +232,72 @@ class Layout(Workplace):
             self.assertIn(name, files)
 
 
+class Install(Workplace):
+    """The programs are there already: make builds none."""
+    PROGRAMS = ("hw4", "seq", "testcases/generate", "judge/compare")
+    FILES = sorted(["share/man/man1/" + name + ".1" for name in ("hw4", "hw4-seq", "hw4-compare")] +
+                   [folder + name for folder in ("bin/", "share/bash-completion/completions/")
+                    for name in ("hw4", "hw4-seq", "hw4-compare")])
+
+    def setUp(self):
+        super().setUp()
+        self.built = []
+        for name in (*self.PROGRAMS, "testcases/cases.tsv"):
+            source = os.path.join(ROOT if name.endswith("tsv") else os.environ.get("HW4_BIN") or ROOT, name)
+            target = os.path.join(self.folder, "bin", name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(source, target)
+            self.built += ["-o", target]
+
+    def installed(self, *settings):
+        done = self.make("CUDA=no", *self.built, *settings, "install")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def found_under(self, folder):
+        return sorted(os.path.relpath(os.path.join(place, name), folder)
+                      for place, _, names in os.walk(folder) for name in names)
+
+    def test_under_a_prefix_and_gone_again(self):
+        prefix = os.path.join(self.folder, "with blank")
+        self.installed(f"PREFIX={prefix}")
+        self.assertEqual(self.found_under(prefix), self.FILES)
+        done = self.run_command(os.path.join(prefix, "bin/hw4-seq"), "-V")
+        self.assertRegex(done.stdout, r"\Aseq \d")
+        self.make("CUDA=no", *self.built, f"PREFIX={prefix}", "uninstall")
+        self.assertEqual(self.found_under(prefix), [])
+
+    def test_in_a_staging_folder(self):
+        self.installed(f"DESTDIR={self.folder}/stage", "PREFIX=/usr")
+        self.assertEqual(self.found_under(f"{self.folder}/stage/usr"), self.FILES)
+
+    def test_the_man_page_says_what_help_says(self):
+        self.installed(f"PREFIX={self.folder}/prefix")
+        with open(f"{self.folder}/prefix/share/man/man1/hw4.1", encoding="utf-8") as file:
+            page = file.read()
+        self.assertEqual(re.findall(r"^\.SH (.*)$", page, re.MULTILINE),
+                         ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT CODES"])
+        words = page.replace("\\-", "-").replace("\\&", "").replace("\\e", "\\").split("\n")
+        said = self.run_command(f"{self.folder}/prefix/bin/hw4", "--help").stdout.splitlines()
+        self.assertEqual([line for line in said[3:] if line not in (*words, "options:", "exit codes:")], [])
+
+    def test_completion(self):
+        self.installed(f"PREFIX={self.folder}/prefix")
+        script = f"{self.folder}/prefix/share/bash-completion/completions/hw4"
+        program = f"{self.folder}/prefix/bin/hw4"
+
+        def completed(word, before="hw4"):
+            asking = 'source "$1"; _hw4 "$2" "$3" "$4"; echo "${COMPREPLY[@]}"'
+            done = self.run_command("bash", "-c", asking, "bash", script, program, word, before)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout.split()
+        self.assertEqual(completed("--list"), ["--list-kernels"])
+        self.assertLessEqual({"--backward", "--causal", "--contract"}, set(completed("--")))
+        self.assertEqual(completed("", "--contract"), ["f32", "fixed"])
+        self.assertIn("generic", completed("g", "--kernel"))
+        self.assertEqual(completed("c", "--device"), ["cpu"])
+        self.assertEqual(completed(f"{self.folder}/too"), [f"{self.folder}/tools"])
+
+
 class Measuring(Workplace):
     def test_only_in_the_default_folders(self):
         done = self.run_command("make", "--no-print-directory", "-n", "CUDA=no", "measure", "MEASURE_ARGS=--only cpu")
