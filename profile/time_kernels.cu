@@ -5,6 +5,7 @@
 //     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
 //                  [--scratch-mib N|all] --once B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] [--backward] --list
+//     ... [--json | --csv | --table]
 //
 // Each kernel of the contract (default f32) in the table, or the named one, or the one that hw4 chooses, on each shape:
 // launches for 0.1 s to warm up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50
@@ -19,7 +20,9 @@
 // for each shape, before and outside of the samples. Of scratch memory a launch has what its kernel needs and, up to
 // --scratch-mib in all, what makes it faster; default all of that.
 //
-// Prints a JSON object in a line of its own for each kernel, shape and kind, with the fields
+// Prints on a terminal a table, a row for each kernel, shape and kind: median and the times below which a fifth and
+// four fifths of the samples lie, with a * after the kernel that hw4 takes. --csv prints the same for a spreadsheet.
+// Elsewhere than on a terminal, or with --json, a JSON object in a line of its own, with the fields
 //
 //     kernel                  its name in the table
 //     chosen                  whether hw4 takes this kernel for the shape on this card
@@ -35,6 +38,7 @@
 //
 // What a kernel cannot take is left out, with a line on stderr that says why.
 #include <getopt.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <limits>
@@ -45,6 +49,7 @@
 #include "src/bench/command_line.h"
 #include "src/bench/launch_timer.h"
 #include "src/bench/timing_line.h"
+#include "src/bench/timing_table.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 
@@ -53,7 +58,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] "
-    "[--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] B,N,d ... | --list";
+    "[--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | --csv | --table] B,N,d ... | --list";
 
 struct Request {
     const Contract* contract = &kF32;
@@ -64,6 +69,8 @@ struct Request {
     bool once = false; // no warm-up, one sample of one launch
     bool list = false; // nothing else
     size_t most_scratch = std::numeric_limits<size_t>::max();
+    bool help = false; // likewise
+    TimingForm form = ::isatty(STDOUT_FILENO) == 1 ? TimingForm::table : TimingForm::json;
     SampleRequest samples;
     std::vector<Distribution> kinds; // of the data
     std::vector<Problem> problems;
@@ -81,6 +88,17 @@ struct Data {
     Problem problem;
     Distribution kind;
 };
+
+void print_head(TimingForm form) {
+    if (form == TimingForm::json) return;
+    std::fputs((form == TimingForm::table ? table_head() : csv_head()).c_str(), stdout);
+    std::fflush(stdout);
+}
+
+void print_row(TimingForm form, const TimedKernel& row) {
+    std::fputs((form == TimingForm::table ? table_row(row) : csv_row(row)).c_str(), stdout);
+    std::fflush(stdout);
+}
 
 void print_line(const Kernel& kernel, bool chosen, const Data& data, size_t scratch_bytes, const Timing& timing) {
     std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s, %s, %s, %s}\n", kernel.name,
@@ -109,13 +127,17 @@ Request parse_request(int argc, char** argv) {
                                           {"kind", required_argument, nullptr, 'd'},
                                           {"once", no_argument, nullptr, 'o'},
                                           {"list", no_argument, nullptr, 'n'},
+                                          {"json", no_argument, nullptr, 'j'},
+                                          {"csv", no_argument, nullptr, 's'},
+                                          {"table", no_argument, nullptr, 't'},
+                                          {"help", no_argument, nullptr, 'h'},
                                           {"runs", required_argument, nullptr, 'r'},
                                           {"launches", required_argument, nullptr, 'l'},
                                           {"scratch-mib", required_argument, nullptr, 's'},
                                           {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
-    for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
+    for (int code; (code = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
         switch (code) {
         case 'a':
             request.contract = find_contract(optarg);
@@ -129,6 +151,10 @@ Request parse_request(int argc, char** argv) {
         case 'd': request.kinds.push_back(distribution_of(optarg)); break;
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
+        case 'j': request.form = TimingForm::json; break;
+        case 's': request.form = TimingForm::csv; break;
+        case 't': request.form = TimingForm::table; break;
+        case 'h': request.help = true; return request;
         case 'r': request.samples.runs = parse_runs(optarg); break;
         case 'l': request.samples.launches = parse_launches(optarg); break;
         case 's': request.most_scratch = parse_scratch(optarg); break;
@@ -171,18 +197,26 @@ void time_case(const Request& request, const Data& data, const Device& device) {
         }
         if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu);
         const size_t scratch_bytes = scratch_for(plan.scratch_bytes, plan.most_scratch, request.most_scratch, 1);
-        print_line(kernel, kernel.name == chosen, data, scratch_bytes,
-                   time_kernel(kernel, scratch_bytes, on_gpu, forward ? &*forward : nullptr, request));
+        const Timing timing = time_kernel(kernel, scratch_bytes, on_gpu, forward ? &*forward : nullptr, request);
+        if (request.form == TimingForm::json)
+            print_line(kernel, kernel.name == chosen, data, scratch_bytes, timing);
+        else
+            print_row(request.form, {kernel.name, kernel.name == chosen, problem, data.kind, timing});
     }
 }
 
 void run(int argc, char** argv) {
     const Request request = parse_request(argc, argv);
+    if (request.help) {
+        std::printf("%s\n", kUsage);
+        return;
+    }
     if (request.list) {
         for (const Kernel& kernel : kernels_of(*request.contract, *request.operation)) std::printf("%s\n", kernel.name);
         return;
     }
     const Device device = current_device();
+    print_head(request.form);
     for (const Problem& problem : request.problems)
         for (const Distribution& kind : request.kinds) time_case(request, {problem, kind}, device);
 }
