@@ -1,4 +1,5 @@
-"""Nsight Compute as a program: where it is, whether it may count, one run of it over build/time_kernels --once.
+"""Nsight Compute as a program: where it is, whether it may count, one run of it over build/time_kernels --once or over
+any other program.
 
 Its clocks are not locked (--clock-control none), its caches are flushed before every pass, which is its default.
 """
@@ -60,9 +61,23 @@ class Ncu:
 
     def run(self, program, arguments, progress):
         """[(line of time_kernels, row of ncu)] of the launches; progress is called with each line."""
+        lines, table, said = self._run([], [program, "--once", *arguments], progress)
+        return pair(lines, table, said)
+
+    def run_any(self, command, most, functions):
+        """The rows of the first `most` launches of another program, of the functions named or of all."""
+        named = ["--kernel-name", "regex:" + "|".join(functions)] if functions else []
+        _, table, said = self._run([*named, "--launch-count", str(most)], command, lambda line: None)
+        rows = rows_of(table)
+        if not rows:
+            raise Failed(last_line(said) or "no kernel was launched" + (" of that name" if functions else ""), INTERNAL)
+        return rows
+
+    def _run(self, more, program, progress):
+        """(JSON lines of the program, ncu's table, standard error)"""
         with tempfile.TemporaryDirectory(prefix="profile-") as folder:
             log, errors = Path(folder) / "log.csv", Path(folder) / "stderr"
-            command = [self.program, *self.options, log, program, "--once", *arguments]
+            command = [self.program, *more, *self.options, log, *program]
             with open(errors, "w", encoding="utf-8") as stderr, subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True,
                     errors="replace", env={**os.environ, "LC_ALL": "C"}) as process:
@@ -70,7 +85,7 @@ class Ncu:
             table = log.read_text(errors="replace") if log.exists() else ""
             said = errors.read_text(errors="replace")
         self.check(process.returncode, table + "".join(others) + said, said)
-        return pair(lines, table, said)
+        return lines, table, said
 
     def check(self, code, text, said_by_program):
         """Raises where ncu, or the program under it, failed. Neither needs to show in the exit code."""
@@ -124,12 +139,16 @@ def read_lines(stream, progress):
     return objects, others
 
 
-def pair(lines, table, said):
-    """The n-th launch that ncu saw is that of the n-th line, if there are as many: else nobody knows."""
+def rows_of(table):
     try:
-        rows = [row for row in parse(table) if PRE_PASS not in (row.text("Kernel Name") or "")]
+        return parse(table)
     except Malformed as error:
         raise Failed(f"ncu's table: {error}", INTERNAL) from error
+
+
+def pair(lines, table, said):
+    """The n-th launch that ncu saw is that of the n-th line, if there are as many: else nobody knows."""
+    rows = [row for row in rows_of(table) if PRE_PASS not in (row.text("Kernel Name") or "")]
     if len(rows) != len(lines):
         raise Failed(f"ncu profiled {len(rows)} launches, time_kernels made {len(lines)}: no telling which is which",
                      INTERNAL)

@@ -3,6 +3,7 @@
 a fake ncu that gives it out again."""
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -370,6 +371,47 @@ class Runs(unittest.TestCase):
             self.assertEqual(done.stdout.count(f"\nt28   {kernel} "), 5, kernel)
         self.assertIn("NVIDIA H200: 132 multiprocessors at 1.979 GHz, at most 66.9 TFLOP/s", done.stdout)
         self.assertIn("  t28 shared_tiles\n", done.stderr)  # while it runs
+
+    def other(self, *arguments, exit_code=0):
+        return self.run_program(os.path.join(ROOT, "profile", "profile"), *arguments, exit_code=exit_code)
+
+    def test_another_program(self):
+        """Whatever it prints, the launches that ncu saw are told by their functions."""
+        table = sample("t28.csv").splitlines()
+        names = ["void mine<64>(float *)", "other(int)", "void ns::mine<32>(float *)"]
+        rows = [re.sub(r'^("[^"]*",){4}"[^"]*"', lambda found: found[0].rsplit('"', 2)[0] + f'"{name}"', row)
+                for name, row in zip(names, table[5:])]
+        log = "\n".join(table[:5] + rows)
+        self.program("ncu", f"import json\nif sys.argv[1:] == ['--version']:\n    sys.exit(print('Version 2025.3.1.0'))\n"
+                            f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write({log!r})\n"
+                            "open(CALLS, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\nprint('Time: 3 seconds')")
+        self.program("mine", "")
+        done = self.other("--program", self.path("mine"), "--json", self.path("out.json"), "--launches", "3", "--kernel",
+                          "mine", "other", "--", "in", "--fast", "out")
+        for kernel in ("mine", "other", "mine #2"):
+            self.assertEqual(len(re.findall(rf"^mine  {kernel}  ", done.stdout, re.MULTILINE)), 5, done.stdout)
+        self.assertNotIn("Time: 3 seconds", done.stdout)
+        with open(self.path("calls"), encoding="utf-8") as file:
+            call = json.loads(file.read())
+        self.assertEqual(call[-4:], [self.path("mine"), "in", "--fast", "out"])
+        self.assertEqual(call[:4], ["--kernel-name", "regex:mine|other", "--launch-count", "3"])
+        document = self.document()
+        self.assertTrue(document["complete"])
+        self.assertEqual([launch["kernel"] for launch in document["launches"]], ["mine", "other", "mine #2"])
+        self.assertEqual(document["launches"][0]["metrics"].keys(), set(KEYS))
+        self.assertEqual(document["ncu"]["runs"], [["in", "--fast", "out"]])
+
+    def test_another_program_that_does_not_launch(self):
+        self.ncu_saying("==PROF== Connected to process 1\n")
+        self.program("mine", "")
+        done = self.other("--program", self.path("mine"), exit_code=70)
+        self.assertEqual(done.stderr.splitlines()[-1], "profile: no kernel was launched")
+
+    def test_another_program_that_is_not_there(self):
+        done = self.other("--program", self.path("none"), exit_code=69)
+        self.assertIn("none: cannot be run", done.stderr)
+        self.assertIn("--case is for our own kernels", self.other("--program", "x", "--case", "t28", exit_code=2).stderr)
+        self.assertIn("'in': arguments go with --program", self.other("in", exit_code=2).stderr)
 
     def test_how_ncu_is_asked(self):
         self.profile()
