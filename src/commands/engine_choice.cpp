@@ -20,11 +20,13 @@ std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const
 }
 
 // A build without CUDA has no list of them, but the Makefile reads their names from src/gpu/kernels.cu.
-#ifndef HW4_GPU_KERNELS
-#define HW4_GPU_KERNELS ""
+#ifdef HW4_GPU_KERNELS
+constexpr const char* kGpuKernels = HW4_GPU_KERNELS;
+#else
+constexpr const char* kGpuKernels = "";
 #endif
 bool is_gpu_kernel_elsewhere(const std::string& name) {
-    std::istringstream names(HW4_GPU_KERNELS);
+    std::istringstream names(kGpuKernels);
     return std::find(std::istream_iterator<std::string>(names), {}, name) != std::istream_iterator<std::string>();
 }
 

@@ -26,7 +26,8 @@ void GzipSink::write(const void* data, size_t size) {
     const auto* bytes = static_cast<const unsigned char*>(data);
     for (size_t done = 0; done < size;) {
         const size_t step = std::min(size - done, kDeflateStep);
-        stream_.next_in = const_cast<unsigned char*>(bytes + done); // zlib only reads there
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads there
+        stream_.next_in = const_cast<unsigned char*>(bytes + done);
         stream_.avail_in = static_cast<uInt>(step);
         deflate_all(Z_NO_FLUSH);
         done += step;
