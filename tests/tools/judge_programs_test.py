@@ -260,9 +260,9 @@ class ReferenceCache(Workplace):
 
 
 class BeforeAndAfter(Workplace):
-    def results(self, name, *cases):
-        document = {"cases": [{"name": case, "contract": "f32", "program": "hw4", "verdict": verdict, "best_s": seconds}
-                              for case, verdict, seconds in cases]}
+    def results(self, name, *cases, programs=("hw4",)):
+        document = {"cases": [{"name": case, "contract": "f32", "program": program, "verdict": verdict, "best_s": seconds}
+                              for case, verdict, seconds in cases for program in programs]}
         return write(self.path(name), json.dumps(document).encode())
 
     def compare(self, old, new):
@@ -282,6 +282,15 @@ class BeforeAndAfter(Workplace):
             "t05  f32  - -> RE   -        ->  -        only new",
             "1.41 times as fast in the geometric mean of 2 cases that passed both times",
             "1 now pass, 0 no longer pass"]))
+
+    def test_programs_are_told_apart_where_one_file_has_several(self):
+        old = self.results("old.json", ("t01", "AC", 1.0), programs=("ada", "bob"))
+        new = self.results("new.json", ("t01", "AC", 1.0), programs=("bob",))
+        self.assertEqual(self.compare(old, new).stdout.splitlines()[:2], [
+            "ada  t01  f32  AC -> -   1.000 s  ->  -        only old",
+            "bob  t01  f32  AC -> AC  1.000 s  ->  1.000 s  about the same"])
+        self.assertEqual(self.compare(self.results("other.json", ("t01", "AC", 1.0), programs=("x",)), new).stdout
+                         .splitlines()[0], "t01  f32  AC -> AC  1.000 s  ->  1.000 s  about the same")
 
     def test_worse_is_a_failure(self):
         old, new = self.results("old.json", ("t01", "AC", 1.0)), self.results("new.json", ("t01", "TLE", 2.0))
