@@ -2,7 +2,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+
+import provenance
+
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 # Control characters, in their 8-bit form too; line and paragraph separators; what turns the direction of text; and
 # bytes of names that are no UTF-8, as Python keeps them.
@@ -14,6 +19,22 @@ def one_line(text: str) -> str:
     byte."""
     return _STEERING.sub(lambda found: "".join(map("\\x{:02x}".format, found[0].encode("utf-8", "surrogateescape"))),
                          text)
+
+
+class Version(argparse.Action):
+    """-V: the program, and the commit where the sources are a working tree of git, which is only then asked."""
+
+    def __init__(self, option_strings, dest, **more):
+        super().__init__(option_strings, dest, nargs=0, **more)
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        state = provenance.git_state(ROOT)
+        print(f"{parser.prog} of hw4" + (f", commit {state['commit'][:12]}" if state else ""))
+        parser.exit()
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-V", "--version", action=Version, help="the commit of this program")
 
 
 class ArgumentParser(argparse.ArgumentParser):

@@ -362,8 +362,12 @@ class Help(unittest.TestCase):
             self.assertIn(word, said)
 
     def test_version(self):
-        for option in ("-V", "--version"):
-            self.assertRegex(run_forked([sys.executable, JUDGE, option]).stdout, r"\Ajudge of hw4(, commit \w{12})?\n\Z")
+        for name in ("judge/judge", "testcases/update", "profile/profile", "profile/roofline"):
+            for option in ("-V", "--version"):
+                with self.subTest(name, option=option):
+                    done = run_forked([sys.executable, os.path.join(ROOT, name), option])
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertRegex(done.stdout, rf"\A{os.path.basename(name)} of hw4(, commit \w{{12}})?\n\Z")
 
 
 if __name__ == "__main__":
