@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "src/base/json.h"
+#include "src/base/json_fields.h"
 #include "src/base/version.h"
 #include "src/problem/words.h"
 
@@ -64,21 +64,6 @@ std::string memory_line(const RunFigures& figures, size_t staging_bytes, size_t 
     return "  memory: " + megabytes(figures.host_peak_bytes) + " on the host, of which " + megabytes(staging_bytes) +
            " staging buffers" + (device_bytes > 0 ? "; " + megabytes(device_bytes) + " on the GPU" : "") + "\n";
 }
-
-// The fields of an object, a line each.
-class JsonFields {
-public:
-    void add(const std::string& name, const std::string& value) {
-        text_ += (text_.empty() ? "  " : ",\n  ") + json_string(name) + ": " + value;
-    }
-    void add(const std::string& name, int64_t value) { add(name, std::to_string(value)); }
-    void add_size(const std::string& name, size_t value) { add(name, std::to_string(value)); }
-
-    std::string text() const { return "{\n" + text_ + "\n}"; }
-
-private:
-    std::string text_;
-};
 
 void add_contract(JsonFields& fields, const Problem& problem, const EngineFacts& engine) {
     fields.add("operation", json_string(problem.operation->name));
