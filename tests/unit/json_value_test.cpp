@@ -1,0 +1,53 @@
+#include "src/base/json_value.h"
+
+#include "src/base/json.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+TEST(JsonValue, HasEveryKind) {
+    const JsonValue value = parse_json(
+        R"( {"a": [1, -2.5e3, "x\"\\\n\u0041"], "b": {"c": null}, "d": true, "e": false, "f": [], "g": {}} )", "f");
+    EXPECT_EQ(value.find("a")->list.size(), 3);
+    EXPECT_EQ(value.find("a")->list[1].number, -2500);
+    EXPECT_EQ(value.find("a")->list[2].string, "x\"\\\nA");
+    EXPECT_TRUE(value.find("b")->find("c")->is(Kind::null));
+    EXPECT_TRUE(value.boolean_of("d", false));
+    EXPECT_FALSE(value.boolean_of("e", true));
+    EXPECT_TRUE(value.find("f")->list.empty());
+    EXPECT_EQ(value.find("h"), nullptr);
+}
+
+TEST(JsonValue, GivesWhatIsAskedForOrTheValueGiven) {
+    const JsonValue value = parse_json(R"({"n": 3, "s": "x", "null": null})", "f");
+    EXPECT_EQ(value.number_of("n", 7), 3);
+    EXPECT_EQ(value.number_of("s", 7), 7);
+    EXPECT_EQ(value.number_of("null", 7), 7);
+    EXPECT_EQ(value.string_of("n", "y"), "y");
+    EXPECT_EQ(value.boolean_of("none", true), true);
+}
+
+TEST(JsonValue, ReadsBackWhatTheProgramWrites) {
+    const std::string name = "a \"name\" \\ with\ttabs";
+    EXPECT_EQ(parse_json(json_string(name), "f").string, name);
+    EXPECT_EQ(parse_json(json_number(0.00144043075), "f").number, 0.00144043075);
+}
+
+TEST(JsonValue, RefusesWhatIsNone) {
+    for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "{\"a\": 1,}", "nul", "1 2", "\"open", "\"\\q\"",
+                             "\"\\u00g0\"", "\"\\u12", "-", "\"line\nbreak\"", "{1: 2}"})
+        EXPECT_EQ(test::failure_of([&] { parse_json(text, "f.json"); }).code, ExitCode::bad_data) << text;
+    EXPECT_EQ(test::failure_of([] { parse_json("[1 2]", "f.json"); }),
+              (test::Failure{ExitCode::bad_data, "f.json: no JSON: need ']' at byte 3 of 5"}));
+}
+
+TEST(JsonValue, RefusesDepthThatWouldEndTheStack) {
+    const std::string deep(100000, '[');
+    EXPECT_EQ(test::failure_of([&] { parse_json(deep, "f"); }).code, ExitCode::bad_data);
+}
+
+} // namespace
+} // namespace hw4
