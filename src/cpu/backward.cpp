@@ -302,6 +302,16 @@ void launch_forward(const Kernel& kernel, const Launch& launch, RowStatistics* s
     launch_blocks(kernel, forward);
 }
 
+// What a forward that was done before has left, to where this one's would be.
+void bring_forward(const Launch& launch, RowStatistics* statistics) {
+    const Problem& problem = launch.problem;
+    std::copy_n(launch.statistics, problem.units() * problem.queries, statistics);
+    for (int64_t batch = 0; batch < problem.batches; ++batch)
+        for (int64_t head = 0; head < problem.heads; ++head)
+            std::copy_n(launch.forward_out.of(batch, head), problem.queries * problem.dim,
+                        launch.out[0].of(batch, head));
+}
+
 } // namespace
 
 Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads) {
@@ -312,7 +322,10 @@ Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads) {
 void launch_backward(const Kernel& kernel, const Launch& launch) {
     need_packed_rows(launch);
     GradientWork work(*kernel.backward, launch);
-    launch_forward(kernel, launch, work.statistics());
+    if (launch.forward_out.at == nullptr)
+        launch_forward(kernel, launch, work.statistics());
+    else
+        bring_forward(launch, work.statistics());
     work.run();
 }
 

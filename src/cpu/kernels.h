@@ -19,7 +19,9 @@ struct Launch {
     int threads = 1;
     Matrix<const float> in[kMostInputs]; // in the operation's order
     Matrix<float> out[kMostOutputs];
-    RowStatistics* statistics = nullptr;    // of forward, [unit][query]; null: nobody asks for them
+    RowStatistics* statistics = nullptr; // of forward, [unit][query]; null: nobody asks for them
+    // Of backward: O, where forward was done before, by whoever has its statistics too. None: the launch does it.
+    Matrix<const float> forward_out;
     void* scratch = nullptr;                // aligned to 64 bytes, with what the kernel's plan says; any content
     std::function<void(int64_t rows)> done; // of output; called by the working threads
 };

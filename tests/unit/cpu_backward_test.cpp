@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 
+#include "src/cpu/by_blocks.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/cpu_subjects.h"
 
@@ -114,6 +115,33 @@ TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnRandomShapes) {
         const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
         expect_reference_bytes(backward_of(sizes, kEveryMask[i % 2]), kind, {pick(1, 5)});
     }
+}
+
+// Forward was done before, and what it has left is taken as it is: a mistake in it shows in the gradients.
+TEST_P(EachBackwardKernel, TakesAForwardThatWasDoneBefore) {
+    const Problem problem = backward_of({2, 4, 2, 70, 90, 20}, Mask::causal);
+    const AttentionCase& test = reference_case(problem, CaseKind::uniform, 11);
+    Problem forward = problem;
+    forward.operation = &kForward;
+    std::vector<float> o(forward.floats_in(forward.output_rows()));
+    std::vector<RowStatistics> statistics(static_cast<size_t>(forward.output_rows()));
+    Launch done = launch_of(forward, test.qkv.data(), o.data(), nullptr, 2);
+    for (size_t i = 0; i < kForward.inputs.size(); ++i)
+        done.in[i] = operand_at(problem, kBackward.inputs, i, test.qkv.data(), size_t{20});
+    done.statistics = statistics.data();
+    launch_blocks(GetParam(), done);
+    const auto gradients = [&] {
+        std::vector<float> out(test.expected.size(), NAN);
+        const Marked scratch(plan_of(GetParam(), problem, 2).scratch_bytes);
+        Launch launch = launch_of(problem, test.qkv.data(), out.data(), scratch.get(), 2);
+        launch.statistics = statistics.data();
+        launch.forward_out = {o.data(), done.out[0].row, done.out[0].head, done.out[0].batch};
+        GetParam().launch(GetParam(), launch);
+        return out;
+    };
+    EXPECT_TRUE(same_bytes(test.expected, gradients()));
+    o.back() += 1;
+    EXPECT_FALSE(same_bytes(test.expected, gradients()));
 }
 
 // Several groups of 1024 rows. One thread has memory for the pairs of a part of a head, seven for all of it.
