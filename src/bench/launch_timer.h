@@ -1,7 +1,6 @@
 // A kernel's launches on a case that is on the GPU, timed by CUDA events.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -95,20 +94,9 @@ public:
         return milliseconds * 1e-3 / launches;
     }
 
-    // Seconds of the fastest launch of the warm-up.
-    double warm_up() const {
-        double least = sample(1);
-        for (double busy = least; busy < kWarmUpSeconds;) {
-            const double seconds = sample(1);
-            busy += seconds;
-            least = std::min(least, seconds);
-        }
-        return least;
-    }
-
     // By the rules of sampling.h, after the warm-up.
     Timing samples(const SampleRequest& request) const {
-        const double launch_seconds = warm_up();
+        const double launch_seconds = warm_up([&](int launches) { return sample(launches); });
         Timing timing{request.launches > 0 ? request.launches : launches_for(launch_seconds), {}};
         const int runs = runs_for(launch_seconds * timing.launches, request.runs);
         for (int run = 0; run < runs; ++run) timing.seconds.push_back(sample(timing.launches));

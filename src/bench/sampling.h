@@ -25,6 +25,18 @@ struct Timing {
     std::vector<double> seconds; // every sample: seconds of one launch, in the order measured
 };
 
+// sample(k) takes a sample of k launches and returns the seconds of one. Those of the fastest, all being one by one.
+template <class Sample>
+double warm_up(const Sample& sample) {
+    double least = sample(1);
+    for (double busy = least; busy < kWarmUpSeconds;) {
+        const double seconds = sample(1);
+        busy += seconds;
+        least = std::min(least, seconds);
+    }
+    return least;
+}
+
 // Launches in a sample of a kernel that takes `launch_seconds`.
 inline int launches_for(double launch_seconds) {
     if (launch_seconds <= 0) return kMostLaunches;
