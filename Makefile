@@ -147,7 +147,9 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
-HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/run/*.cpp src/commands/*.cpp src/cpu/*.cpp) $(CPU_KERNELS)
+HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp src/cpu/*.cpp) \
+    $(CPU_KERNELS)
+NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
 TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) # what the timers of profile/ link
@@ -169,12 +171,12 @@ STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -r
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
-GPU_OBJECTS := $(call objects,$(GPU_SOURCES))
+GPU_OBJECTS := $(call objects,$(GPU_SOURCES) src/bench/gpu/absent.cpp)
 DEVICE_CODE := $(GENCODE)
 COMPILE_CU = $(NVCC) $(HW4_NVCCFLAGS)
 LINK_CU = $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
 else
-GPU_OBJECTS := $(call objects,src/gpu/absent.cpp)
+GPU_OBJECTS := $(call objects,$(NO_GPU))
 COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
 LINK_CU := $(CXX) $(HW4_LDFLAGS)
 endif
@@ -303,7 +305,7 @@ tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels t
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
 # Without the GPU engine in any build.
-$(BUILD)/unit_tests: $(call objects,$(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) src/gpu/absent.cpp) $(TEST_OBJECTS)
+$(BUILD)/unit_tests: $(call objects,$(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(NO_GPU)) $(TEST_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -550,4 +552,4 @@ help:
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
     judge/compare.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) \
-    tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) src/gpu/absent.cpp))
+    tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))

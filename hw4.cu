@@ -8,6 +8,7 @@
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
+#include "src/commands/bench.h"
 #include "src/commands/list.h"
 #include "src/commands/options.h"
 #include "src/commands/run.h"
@@ -56,7 +57,9 @@ int fail(ExitCode code, const char* message) {
 int main(int argc, char** argv) {
     hw4::occupy_closed_streams();
     try {
-        return static_cast<int>(hw4::act(hw4::parse_options(argc, argv)));
+        const bool is_bench = argc > 1 && argv[1] == std::string("bench");
+        return static_cast<int>(is_bench ? hw4::run_bench(argc - 1, argv + 1)
+                                         : hw4::act(hw4::parse_options(argc, argv)));
     } catch (const hw4::Error& error) {
         return hw4::fail(error.code(), error.what());
     } catch (const std::bad_alloc&) {

@@ -7,6 +7,7 @@ std::string help_text() {
         "usage: hw4 [options] INPUT OUTPUT [INPUT OUTPUT ...]\n"
         "       hw4 [options] --pairs FILE\n"
         "       hw4 --list-kernels [--json]\n"
+        "       hw4 bench [options]                   times and memory over sizes; hw4 bench --help\n"
         "\n"
         "Attention, O = softmax(Q K^T / sqrt(d)) V, or the gradients of sum(O * dO), from file to file, on the GPU\n"
         "or the CPU, with the bytes of the sequential program seq on both.\n"
@@ -81,6 +82,7 @@ std::string help_text() {
     return what + options +
            "exit codes:\n"
            "   0  done\n"
+           "   1  bench compare: something is slower\n"
            "  64  wrong usage, OUTPUT is the INPUT file, or two outputs are one\n"
            "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow, d too large,\n"
            "      or a header that asks for what the contract or this program lacks\n"

@@ -94,8 +94,7 @@ constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContrac
                                {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
 
-// The words that are no options. A command, if there ever is one, would be the first of them: a file of that name is
-// ./NAME.
+// The words that are no options. The first word of all may be a command (hw4.cu): a file of that name is ./NAME.
 std::vector<CaseNames> parse_cases(const std::vector<std::string>& names, const std::string& pairs) {
     const std::string got = ", got " + std::to_string(names.size()) + (names.size() == 1 ? " name" : " names");
     if (!pairs.empty() && !names.empty()) usage_error("--pairs '" + pairs + "' names all files" + got + " more");

@@ -1,0 +1,103 @@
+// What is measured: an implementation on a problem, under rules of timing. A sweep is a list of these, and a row of
+// results is about one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include "src/problem/problem.h"
+
+namespace hw4::bench {
+
+enum class Pass { forward, backward, forward_backward };
+inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::forward_backward};
+constexpr size_t kPassCount = 3;
+
+enum class Element { float32, fp16, bf16 };
+inline constexpr Element kElements[] = {Element::float32, Element::fp16, Element::bf16};
+
+enum class Timing { event, wall }; // what the device says of each sample; the host's clock around all launches
+
+constexpr const char* name_of(Pass pass) {
+    return pass == Pass::forward ? "forward" : pass == Pass::backward ? "backward" : "forward_backward";
+}
+constexpr const char* name_of(Element element) {
+    return element == Element::float32 ? "float32" : element == Element::fp16 ? "fp16" : "bf16";
+}
+constexpr const char* name_of(Timing timing) { return timing == Timing::event ? "event" : "wall"; }
+constexpr size_t bytes_of(Element element) { return element == Element::float32 ? 4 : 2; }
+
+// The operation whose operands a pass takes and gives.
+constexpr const Operation& operation_of(Pass pass) { return pass == Pass::forward ? kForward : kBackward; }
+
+// How often and by which clock.
+struct Rules {
+    static constexpr int kByTime = -1;
+
+    int warmup = kByTime;      // launches before the first sample; by time: as many as last kWarmUpSeconds (sampling.h)
+    int repeats = 30;          // samples
+    double spread_percent = 0; // fewer, once theirs is below this share of the median; 0: never
+    double limit_s = 10;       // that the samples of a pass may take, but for kLeastRuns of them
+    Timing timing = Timing::event;
+    bool cold = false; // caches are flushed before each sample
+
+    auto fields() const { return std::tie(warmup, repeats, spread_percent, limit_s, timing, cold); }
+};
+
+struct Cell {
+    std::string impl;   // "naive", a contract's name, or one of PyTorch's
+    std::string kernel; // a certain one; empty: the implementation's choice
+    Element element = Element::float32;
+    int64_t batch_size = 32;
+    int64_t seq_len = 1024;
+    int64_t num_heads = 32;
+    int64_t emb_dim = 2048; // of all heads together
+    bool causal = false;
+    bool passes[kPassCount] = {true, true, true};
+    Rules rules;
+    std::string device = "cpu"; // or "gpu"
+    int threads = 0;            // of the CPU; 0: all
+    std::string kind = "normal:1";
+    int64_t memory_limit = 0; // bytes; 0: what there is
+
+    bool wants(Pass pass) const { return passes[static_cast<size_t>(pass)]; }
+    bool heads_divide() const { return emb_dim % num_heads == 0; }
+
+    auto fields() const {
+        return std::tie(impl, kernel, element, batch_size, seq_len, num_heads, emb_dim, causal, passes[0], passes[1],
+                        passes[2], device, threads, kind, memory_limit);
+    }
+    friend bool operator==(const Cell& a, const Cell& b) {
+        return a.fields() == b.fields() && a.rules.fields() == b.rules.fields();
+    }
+};
+
+// Of the operation. The heads must divide the columns.
+inline Problem problem_of(const Cell& cell, const Operation& operation) {
+    Problem problem(cell.batch_size, cell.seq_len, cell.emb_dim / cell.num_heads);
+    problem.heads = problem.kv_heads = cell.num_heads;
+    problem.mask = cell.causal ? Mask::causal : Mask::none;
+    problem.operation = &operation;
+    return problem;
+}
+
+// As lab5.py counts them: 4 * B * N^2 * H * d, half of it under the causal mask; 2.5 times that for backward.
+inline double flops_of(const Cell& cell, Pass pass) {
+    const auto tokens = static_cast<double>(cell.seq_len);
+    const double forward = 4.0 * static_cast<double>(cell.batch_size) * tokens * tokens *
+                           static_cast<double>(cell.emb_dim / cell.num_heads * cell.num_heads) / (cell.causal ? 2 : 1);
+    return forward * (pass == Pass::forward ? 1 : pass == Pass::backward ? 2.5 : 3.5);
+}
+
+// "naive fp16 B 8 H 1 N 4096 d 64 causal": what tells a cell from the others of its sweep.
+inline std::string words_of(const Cell& cell) {
+    const auto number = [](const char* name, int64_t value) { return std::string(name) + std::to_string(value); };
+    return cell.impl + (cell.kernel.empty() ? "" : " " + cell.kernel) +
+           (cell.element == Element::float32 ? "" : std::string(" ") + name_of(cell.element)) +
+           number(" B ", cell.batch_size) + number(" H ", cell.num_heads) + number(" N ", cell.seq_len) +
+           number(" d ", cell.emb_dim / cell.num_heads) + (cell.causal ? " causal" : "") +
+           (cell.rules.warmup == Rules::kByTime ? "" : number(" warmup ", cell.rules.warmup));
+}
+
+} // namespace hw4::bench

@@ -1,0 +1,72 @@
+#include "src/bench/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "src/bench/sample_statistics.h"
+
+namespace hw4::bench {
+namespace {
+
+// Whether they measure the same thing; how often may differ.
+bool comparable(Cell a, Cell b) {
+    for (Cell* cell : {&a, &b}) {
+        const int warmup = cell->rules.warmup;
+        const bool cold = cell->rules.cold;
+        cell->rules = Rules{};
+        cell->rules.warmup = warmup;
+        cell->rules.cold = cold;
+        cell->memory_limit = 0;
+        std::fill(std::begin(cell->passes), std::end(cell->passes), true);
+    }
+    return a == b;
+}
+
+} // namespace
+
+Verdict verdict_of(const std::vector<double>& before, const std::vector<double>& after, double threshold) {
+    if (after.empty()) return Verdict::lost;
+    const double ratio = median(after) / median(before);
+    if (ratio > 1 + threshold && quantile(after, 0.2) > quantile(before, 0.8)) return Verdict::slower;
+    if (ratio < 1 - threshold && quantile(after, 0.8) < quantile(before, 0.2)) return Verdict::faster;
+    return Verdict::same;
+}
+
+std::vector<Compared> compare(const std::vector<Row>& before, const std::vector<Row>& after, double threshold) {
+    std::vector<Compared> list;
+    for (const Row& old : before) {
+        const auto found =
+            std::find_if(after.begin(), after.end(), [&](const Row& row) { return comparable(old.cell, row.cell); });
+        if (found == after.end()) continue;
+        for (const Pass pass : kPasses) {
+            const std::vector<double>& was = old.of(pass).seconds;
+            const std::vector<double>& is = found->of(pass).seconds;
+            if (was.empty() || found->of(pass).status == Status::skipped) continue;
+            list.push_back(
+                {words_of(old.cell), pass, median(was), is.empty() ? 0 : median(is), verdict_of(was, is, threshold)});
+        }
+    }
+    return list;
+}
+
+std::string comparison_text(const std::vector<Compared>& list) {
+    std::string text;
+    std::array<int, 4> counts{};
+    for (const Compared& one : list) {
+        ++counts[static_cast<size_t>(one.verdict)];
+        char numbers[96];
+        if (one.verdict == Verdict::lost)
+            std::snprintf(numbers, sizeof numbers, "%.4g ms -> none", one.before * 1e3);
+        else
+            std::snprintf(numbers, sizeof numbers, "%.4g ms -> %.4g ms, %+.1f %%", one.before * 1e3, one.after * 1e3,
+                          (one.after / one.before - 1) * 100);
+        text += std::string(name_of(one.verdict)) + "\t" + one.cell + "\t" + name_of(one.pass) + "\t" + numbers + "\n";
+    }
+    char summary[96];
+    std::snprintf(summary, sizeof summary, "%d same, %d faster, %d slower, %d lost\n", counts[0], counts[1], counts[2],
+                  counts[3]);
+    return text + summary;
+}
+
+} // namespace hw4::bench

@@ -1,0 +1,192 @@
+#include "src/bench/measure.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <new>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/base/narrow_floats.h"
+#include "src/bench/exact_rows.h"
+#include "src/bench/sample_statistics.h"
+#include "src/bench/sampling.h"
+#include "src/io/case_values.h"
+#include "src/run/output_checksum.h"
+
+namespace hw4::bench {
+namespace {
+
+using gpu::kLeastRuns;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kSeed = 1; // as `testcases/generate --seed 1`
+constexpr double kMostFloats = 0x1p40;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// As lab5.py takes them: the host's clock around all launches.
+Samples wall_samples(Workbench& workbench, Subject& subject, const Rules& rules) {
+    const int warmup = rules.warmup == Rules::kByTime ? std::max(rules.repeats / 100, 2) : rules.warmup;
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < warmup; ++i) subject.run();
+    workbench.wait();
+    const double each = warmup > 0 ? seconds_since(begin) / warmup : 0;
+    const double fitting = each > 0 ? rules.limit_s / each : rules.repeats;
+    const int launches =
+        static_cast<int>(std::clamp<double>(fitting, std::min(kLeastRuns, rules.repeats), rules.repeats));
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < launches; ++i) subject.run();
+    workbench.wait();
+    return {launches, {seconds_since(start) / launches}};
+}
+
+bool settled(const std::vector<double>& seconds, const Rules& rules, Clock::time_point start) {
+    const auto samples = static_cast<int>(seconds.size());
+    if (samples >= rules.repeats) return true;
+    if (samples < kLeastRuns) return false;
+    if (rules.spread_percent > 0 && 100 * spread(seconds) < rules.spread_percent) return true;
+    return seconds_since(start) >= rules.limit_s;
+}
+
+float rounded(float x, Element element) {
+    return element == Element::float32 ? x : element == Element::fp16 ? rounded_to_fp16(x) : rounded_to_bf16(x);
+}
+
+CaseData make_data(const Cell& cell, const Problem& problem) {
+    CaseData data{problem, std::vector<float>(problem.floats_in(problem.input_rows()))};
+    fill_in_parallel({problem, distribution_of(cell.kind), kSeed}, 0, data.values.size(), data.values.data());
+    if (cell.element != Element::float32)
+        for (float& value : data.values) value = rounded(value, cell.element);
+    return data;
+}
+
+std::string crc32_of(const std::vector<float>& output) {
+    OutputChecksum checksum;
+    checksum.add(0, output.data(), output.size() * sizeof(float));
+    return checksum.text();
+}
+
+// All passes of a cell, which share its data.
+class CellMeasurement {
+public:
+    CellMeasurement(const Cell& cell, Workbench& workbench) : cell_(cell), workbench_(workbench) {}
+
+    Measured measured(Pass pass) {
+        Measured result;
+        try {
+            measure(pass, result);
+            result.status = Status::ok;
+        } catch (const OutOfMemory& error) {
+            result.status = Status::oom;
+            result.wanted_bytes = error.wanted;
+            result.free_bytes = error.free;
+            result.reason =
+                "needs " + std::to_string(error.wanted) + " bytes more, " + std::to_string(error.free) + " are free";
+        } catch (const std::bad_alloc&) {
+            result.status = Status::oom;
+            result.reason = "out of host memory";
+        } catch (const Unsupported& error) {
+            result.status = Status::unsupported;
+            result.reason = one_line(error.reason);
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::out_of_memory) throw;
+            result.status = Status::oom;
+            result.reason = error.what();
+        }
+        if (result.as_reference == false) {
+            result.status = Status::failed;
+            result.reason = "the bytes are not those of the contract's reference";
+        }
+        return result;
+    }
+
+private:
+    void measure(Pass pass, Measured& result) {
+        const Problem problem = problem_of(cell_, operation_of(pass));
+        const size_t free = free_bytes();
+        refuse_too_large(problem, free);
+        MemoryCount memory(free);
+        const size_t before = workbench_.driver_bytes();
+        const CaseData& data = data_of(problem);
+        const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data, memory);
+        result.kernel = subject->kernel;
+        result.revision = subject->revision;
+        result.before_backward_bytes = subject->before_backward_bytes;
+        Samples samples = take_samples(workbench_, *subject, cell_.rules);
+        result.launches = samples.launches;
+        result.seconds = std::move(samples.seconds);
+        result.peak_bytes = memory.peak();
+        const size_t after = workbench_.driver_bytes();
+        result.driver_bytes = after > before ? after - before : 0;
+        const CardState state = workbench_.state_under_load(*subject);
+        result.clock_mhz = state.clock_mhz;
+        result.power_w = state.power_w;
+        const std::vector<float> output = subject->output();
+        result.output_crc32 = crc32_of(output);
+        result.error = error_of_rows(data, output);
+        const Contract* const contract = find_contract(cell_.impl);
+        if (contract != nullptr) result.as_reference = has_reference_bytes(*contract, data, output);
+    }
+
+    size_t free_bytes() {
+        const size_t free = workbench_.free_bytes();
+        const auto limit = static_cast<size_t>(cell_.memory_limit);
+        return limit > 0 ? std::min(limit, free) : free;
+    }
+
+    // Before values are made for nothing.
+    static void refuse_too_large(const Problem& problem, size_t free) {
+        const double rows = static_cast<double>(problem.units()) * static_cast<double>(problem.queries);
+        if (rows * static_cast<double>(problem.dim) * kMostInputs > kMostFloats)
+            throw Unsupported("more than 2^40 numbers");
+        const size_t least = problem.input_bytes() / 2; // of 16 bits
+        if (least > free) throw OutOfMemory(least, free);
+    }
+
+    const CaseData& data_of(const Problem& problem) {
+        std::optional<CaseData>& data = data_[problem.operation == &kForward ? 0 : 1];
+        if (!data) data = make_data(cell_, problem);
+        return *data;
+    }
+
+    const Cell& cell_;
+    Workbench& workbench_;
+    std::array<std::optional<CaseData>, 2> data_; // of forward and backward
+};
+
+} // namespace
+
+Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules) {
+    if (rules.timing == Timing::wall) return wall_samples(workbench, subject, rules);
+    const auto sample = [&](int launches) { return workbench.sample(subject, launches); };
+    Samples samples;
+    if (rules.warmup == Rules::kByTime) {
+        const double launch_seconds = gpu::warm_up(sample);
+        if (!rules.cold) samples.launches = gpu::launches_for(launch_seconds);
+    } else if (rules.warmup > 0) {
+        for (int i = 0; i < rules.warmup; ++i) subject.run();
+        workbench.wait();
+    }
+    const Clock::time_point start = Clock::now();
+    do {
+        if (rules.cold) workbench.flush_caches();
+        samples.seconds.push_back(sample(samples.launches));
+    } while (!settled(samples.seconds, rules, start));
+    return samples;
+}
+
+Row measure(const Cell& cell, Workbench& workbench) {
+    if (!cell.heads_divide())
+        return row_without(cell, Status::unsupported,
+                           "emb_dim " + std::to_string(cell.emb_dim) + " is no multiple of num_heads " +
+                               std::to_string(cell.num_heads));
+    Row row = row_without(cell, Status::skipped, "");
+    CellMeasurement measurement(cell, workbench);
+    for (const Pass pass : kPasses)
+        if (cell.wants(pass)) row.of(pass) = measurement.measured(pass);
+    return row;
+}
+
+} // namespace hw4::bench

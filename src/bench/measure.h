@@ -1,0 +1,19 @@
+// A cell is measured: every pass that is wanted, with its memory, and whether the result is right.
+#pragma once
+
+#include "src/bench/row.h"
+#include "src/bench/workbench.h"
+
+namespace hw4::bench {
+
+// Samples of a subject by the rules, after their warm-up.
+struct Samples {
+    int launches = 1; // in each
+    std::vector<double> seconds;
+};
+Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules);
+
+// What cannot run is told in the row. Throws Error only where nothing more can be measured.
+Row measure(const Cell& cell, Workbench& workbench);
+
+} // namespace hw4::bench

@@ -1,0 +1,33 @@
+// Attention with all scores in memory, in float32 and plain loops: what everybody writes first, and the baseline that
+// runs out of memory.
+#pragma once
+
+#include "src/problem/matrix.h"
+
+namespace hw4::bench {
+
+struct NaiveOperands {
+    Problem problem; // as many keys as queries in each head, and as many heads of both
+    int threads = 1;
+    Matrix<const float> q, k, v;
+    Matrix<float> o;
+    float* weights = nullptr; // P, [unit][query][key]
+    // Of backward, after forward has left `weights`:
+    Matrix<const float> d_o;
+    Matrix<float> dq, dk, dv;
+    float* gradients = nullptr; // dS, shaped as P
+};
+
+// Floats of `weights`, and of `gradients`.
+inline size_t naive_scores(const Problem& problem) {
+    return static_cast<size_t>(problem.units()) * static_cast<size_t>(problem.queries) *
+           static_cast<size_t>(problem.keys);
+}
+
+// P = softmax(Q K^T / sqrt(d)), O = P V.
+void naive_forward(const NaiveOperands& operands);
+
+// dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(P * dP)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
+void naive_backward(const NaiveOperands& operands);
+
+} // namespace hw4::bench

@@ -1,0 +1,102 @@
+// What was found out about a cell.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bench/cell.h"
+
+namespace hw4::bench {
+
+// oom: memory did not suffice. unsupported: there is no such thing here. failed: it went wrong, or the result is.
+// skipped: nobody asked for that pass.
+enum class Status { ok, oom, unsupported, failed, skipped };
+inline constexpr Status kStatuses[] = {Status::ok, Status::oom, Status::unsupported, Status::failed, Status::skipped};
+
+constexpr const char* name_of(Status status) {
+    switch (status) {
+    case Status::ok: return "ok";
+    case Status::oom: return "oom";
+    case Status::unsupported: return "unsupported";
+    case Status::failed: return "failed";
+    case Status::skipped: break;
+    }
+    return "skipped";
+}
+
+// How far sampled rows are from those computed in float64.
+struct RowError {
+    int64_t rows = 0;     // sampled; 0: none
+    double largest = 0;   // difference
+    double reference = 0; // largest magnitude among the same rows
+};
+
+// The larger of two errors; nothing is worse than a NaN.
+inline double worse(double a, double b) { return a > b || std::isnan(a) ? a : b; }
+
+// Of one pass.
+struct Measured {
+    Status status = Status::skipped;
+    std::string reason; // why it is not ok
+    std::string kernel;
+    std::string revision;             // of the contract; empty: of none
+    int launches = 0;                 // in a sample
+    std::vector<double> seconds;      // of a launch, every sample in the order measured
+    size_t peak_bytes = 0;            // inputs included
+    size_t before_backward_bytes = 0; // in use when backward begins; 0 for forward
+    size_t driver_bytes = 0;          // what the driver says was taken meanwhile; 0: it says nothing
+    size_t wanted_bytes = 0;          // of oom: by the allocation that failed
+    size_t free_bytes = 0;            // and what there was
+    RowError error;
+    std::string output_crc32;
+    std::optional<bool> as_reference; // bytes of sampled rows are the contract's; nothing: not looked at
+    double clock_mhz = 0;             // while it ran; 0: not known
+    double power_w = 0;               // likewise
+};
+
+struct Row {
+    Cell cell;
+    std::array<Measured, kPassCount> passes;
+
+    Measured& of(Pass pass) { return passes[static_cast<size_t>(pass)]; }
+    const Measured& of(Pass pass) const { return passes[static_cast<size_t>(pass)]; }
+
+    // ok where a pass ran and none failed; else that of the first pass that was to run.
+    Status status() const {
+        Status found = Status::skipped;
+        bool ran = false;
+        for (const Measured& measured : passes) {
+            if (measured.status == Status::failed) return Status::failed;
+            ran = ran || measured.status == Status::ok;
+            if (found == Status::skipped) found = measured.status;
+        }
+        return ran ? Status::ok : found;
+    }
+    std::string reason() const {
+        for (const Measured& measured : passes)
+            if (measured.status == status() && !measured.reason.empty()) return measured.reason;
+        return "";
+    }
+    size_t peak_bytes() const {
+        size_t most = 0;
+        for (const Measured& measured : passes) most = measured.peak_bytes > most ? measured.peak_bytes : most;
+        return most;
+    }
+};
+
+// The same status and reason for every pass that is wanted.
+inline Row row_without(const Cell& cell, Status status, const std::string& reason) {
+    Row row;
+    row.cell = cell;
+    for (const Pass pass : kPasses)
+        if (cell.wants(pass)) {
+            row.of(pass).status = status;
+            row.of(pass).reason = reason;
+        }
+    return row;
+}
+
+} // namespace hw4::bench

@@ -1,0 +1,153 @@
+#include "src/bench/sweep.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "src/base/error.h"
+#include "src/contracts/contract.h"
+
+namespace hw4::bench {
+namespace {
+
+constexpr std::array<const char*, 4> kTorch = {"pytorch", "flash2", "cudnn", "efficient"};
+
+[[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
+
+Grid overridden(Grid grid, const Sweep& sweep) {
+    const auto take = [](auto& axis, const auto& asked) {
+        if (asked) axis = *asked;
+    };
+    take(grid.batch_size, sweep.batch_size);
+    take(grid.seq_len, sweep.seq_len);
+    take(grid.num_heads, sweep.num_heads);
+    take(grid.emb_dim, sweep.emb_dim);
+    take(grid.causal, sweep.causal);
+    take(grid.elements, sweep.elements);
+    return grid;
+}
+
+struct Implementation {
+    std::string impl;
+    std::string kernel;
+};
+
+const KernelInfo& kernel_named(const std::string& name, const std::string& device,
+                               const std::vector<KernelInfo>& kernels) {
+    const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const auto& k) { return k.name == name; });
+    if (found == kernels.end())
+        throw Error(ExitCode::usage, "no kernel '" + name + "' on the " + device + "; --list-kernels names them");
+    return *found;
+}
+
+// The kernels asked for, by name or all of the device.
+std::vector<KernelInfo> asked_kernels(const Sweep& sweep, const std::string& device,
+                                      const std::vector<KernelInfo>& kernels) {
+    std::vector<KernelInfo> asked;
+    for (const std::string& name : sweep.kernels)
+        if (name == "all")
+            asked.insert(asked.end(), kernels.begin(), kernels.end());
+        else
+            asked.push_back(kernel_named(name, device, kernels));
+    return asked;
+}
+
+std::vector<Implementation> implementations(const Sweep& sweep, const std::string& device,
+                                            const std::vector<KernelInfo>& kernels) {
+    const std::vector<KernelInfo> asked = asked_kernels(sweep, device, kernels);
+    std::vector<std::string> impls = sweep.preset != nullptr ? sweep.preset->impls : std::vector<std::string>{"f32"};
+    if (!asked.empty()) {
+        impls.clear();
+        for (const KernelInfo& kernel : asked)
+            if (std::find(impls.begin(), impls.end(), kernel.under->name) == impls.end())
+                impls.emplace_back(kernel.under->name);
+    }
+    if (sweep.impls) impls = *sweep.impls;
+    std::vector<Implementation> list;
+    for (const std::string& impl : impls) {
+        const bool has_kernels = find_contract(impl) != nullptr && !asked.empty();
+        if (!has_kernels) list.push_back({impl, ""});
+        const size_t before = list.size();
+        for (const KernelInfo& kernel : asked)
+            if (impl == kernel.under->name) list.push_back({impl, kernel.name});
+        if (has_kernels && list.size() == before) usage_error("no --kernel is one of '" + impl + "'");
+    }
+    for (const KernelInfo& kernel : asked)
+        if (std::find(impls.begin(), impls.end(), kernel.under->name) == impls.end() &&
+            std::find(sweep.kernels.begin(), sweep.kernels.end(), "all") == sweep.kernels.end())
+            usage_error("--kernel '" + kernel.name + "' is one of '" + kernel.under->name +
+                        "', which --impl leaves out");
+    return list;
+}
+
+// The sizes of a grid, which all implementations take one after the other.
+template <class Take>
+void for_each_size(const Grid& grid, Cell cell, const Take& take) {
+    for (const bool causal : grid.causal)
+        for (const int64_t emb_dim : grid.emb_dim)
+            for (const int64_t heads : grid.num_heads)
+                for (const int64_t batches : grid.batch_size)
+                    for (const int64_t tokens : grid.seq_len)
+                        for (const Element element : grid.elements) {
+                            cell.causal = causal;
+                            cell.emb_dim = emb_dim;
+                            cell.num_heads = heads;
+                            cell.batch_size = batches;
+                            cell.seq_len = tokens;
+                            cell.element = element;
+                            take(cell);
+                        }
+}
+
+void add_new(std::vector<Cell>& cells, const Cell& cell) {
+    if (std::find(cells.begin(), cells.end(), cell) == cells.end()) cells.push_back(cell);
+}
+
+} // namespace
+
+std::vector<std::string> implementation_names() {
+    std::vector<std::string> names = {"naive", "hw4"};
+    for (const Contract* contract : contracts()) names.emplace_back(contract->name);
+    names.insert(names.end(), kTorch.begin(), kTorch.end());
+    return names;
+}
+
+bool is_torch(const std::string& impl) { return std::find(kTorch.begin(), kTorch.end(), impl) != kTorch.end(); }
+
+std::string implementation_named(std::string name) {
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::vector<std::string> names = implementation_names();
+    if (std::find(names.begin(), names.end(), name) == names.end()) return "";
+    return name == "hw4" ? contracts()[0]->name : name;
+}
+
+std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const std::vector<KernelInfo>& kernels) {
+    std::vector<Cell> cells;
+    const std::vector<Implementation> who = implementations(sweep, device, kernels);
+    static const std::vector<Grid> usual(1);
+    const std::vector<Grid>& grids = sweep.preset != nullptr ? sweep.preset->grids : usual;
+    Cell cell = sweep.common;
+    cell.device = device;
+    if (sweep.preset != nullptr) {
+        cell.rules.repeats = sweep.preset->repeats;
+        cell.rules.cold = sweep.preset->cold;
+    }
+    cell.rules.repeats = sweep.repeats.value_or(cell.rules.repeats);
+    cell.rules.cold = sweep.cold.value_or(cell.rules.cold);
+    for (const Grid& asked : grids)
+        for_each_size(overridden(asked, sweep), cell, [&](Cell sized) {
+            for (const Implementation& one : who)
+                for (const int warmup : sweep.warmups) {
+                    sized.impl = one.impl;
+                    sized.kernel = one.kernel;
+                    sized.rules.warmup = warmup;
+                    add_new(cells, sized);
+                }
+        });
+    if (std::none_of(cells.begin(), cells.end(), [](const Cell& c) { return c.heads_divide(); }))
+        usage_error("--emb_dim " + std::to_string(cells.front().emb_dim) + " is no multiple of --num_heads " +
+                    std::to_string(cells.front().num_heads));
+    return cells;
+}
+
+} // namespace hw4::bench

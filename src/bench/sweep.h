@@ -1,0 +1,58 @@
+// From what a command line asks for to the cells to measure, in the order in which they are measured.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bench/cell.h"
+#include "src/run/engine.h"
+
+namespace hw4::bench {
+
+// Every combination of these.
+struct Grid {
+    std::vector<int64_t> batch_size = {32};
+    std::vector<int64_t> seq_len = {1024};
+    std::vector<int64_t> num_heads = {32};
+    std::vector<int64_t> emb_dim = {2048};
+    std::vector<bool> causal = {false};
+    std::vector<Element> elements = {Element::float32};
+};
+
+// A sweep that somebody else has published, or the course's cases.
+struct Preset {
+    const char* name;
+    const char* idea;
+    std::vector<Grid> grids;
+    std::vector<std::string> impls;
+    int repeats;
+    bool cold;
+};
+const std::vector<Preset>& presets();
+
+// What was asked for. Where it was not: what the preset says, or lab5.py's default.
+struct Sweep {
+    const Preset* preset = nullptr;
+    std::optional<std::vector<int64_t>> batch_size, seq_len, num_heads, emb_dim;
+    std::optional<std::vector<bool>> causal;
+    std::optional<std::vector<Element>> elements;
+    std::optional<std::vector<std::string>> impls;
+    std::vector<std::string> kernels; // "all": every one of the device; none: as each implementation chooses
+    std::vector<int> warmups = {Rules::kByTime};
+    std::optional<int> repeats;
+    std::optional<bool> cold;
+    Cell common; // all else
+};
+
+// The implementations there are: naive, every contract, and PyTorch's. "hw4" is f32, whatever its case.
+std::vector<std::string> implementation_names();
+// The name as in that list; empty where there is none such.
+std::string implementation_named(std::string name);
+bool is_torch(const std::string& impl);
+
+// Each cell once. `kernels` are those of the device. Throws Error (usage): a kernel that there is not, or is of none of
+// the implementations; heads that divide no cell's emb_dim.
+std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const std::vector<KernelInfo>& kernels);
+
+} // namespace hw4::bench

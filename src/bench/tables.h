@@ -1,0 +1,26 @@
+// Rows as tables: for a terminal, for Markdown, and as CSV, a line for each pass.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/bench/row.h"
+
+namespace hw4::bench {
+
+// A line for each row, once what is to come is known: impl must not be wider than the cells' widest.
+class TerminalTable {
+public:
+    explicit TerminalTable(const std::vector<Cell>& cells);
+    std::string head() const;
+    std::string line(const Row& row) const;
+
+private:
+    std::string line(const std::vector<std::string>& fields) const;
+    std::vector<size_t> widths_;
+};
+
+std::string markdown(const std::vector<Row>& rows);
+std::string csv(const std::vector<Row>& rows);
+
+} // namespace hw4::bench

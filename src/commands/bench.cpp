@@ -1,0 +1,211 @@
+// Options -> cells -> rows, one after the other -> table and files, complete after each row.
+#include "src/commands/bench.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/interrupt.h"
+#include "src/base/standard_output.h"
+#include "src/base/standard_streams.h"
+#include "src/bench/compare.h"
+#include "src/bench/measure.h"
+#include "src/bench/row_json.h"
+#include "src/bench/sweep.h"
+#include "src/bench/tables.h"
+#include "src/bench/time_left.h"
+#include "src/commands/bench_child.h"
+#include "src/commands/bench_options.h"
+#include "src/cpu/engine.h"
+#include "src/gpu/engine.h"
+#include "src/io/output_file.h"
+
+namespace hw4 {
+namespace {
+
+using bench::Cell;
+using bench::Row;
+using bench::Status;
+using Clock = std::chrono::steady_clock;
+
+// A file that is complete after each row. What takes bytes only one after the other gets them at the end.
+class ReportFile {
+public:
+    ReportFile(std::string name, InterruptGuard& interrupts) : name_(std::move(name)), interrupts_(interrupts) {
+        if (name_.empty()) return;
+        auto opened = std::make_unique<OutputFile>(name_, interrupts_); // a bad name shows at once
+        remark_leftovers("hw4 bench", *opened);
+        if (!opened->random_access()) direct_ = std::move(opened);
+    }
+
+    bool on_standard_output() const { return direct_ && direct_->writes_to(STDOUT_FILENO); }
+
+    void update(const std::string& text, bool last) {
+        if (name_.empty() || (direct_ && !last)) return;
+        const auto file = direct_ ? std::move(direct_) : std::make_unique<OutputFile>(name_, interrupts_);
+        file->write(text.data(), text.size());
+        file->commit(false);
+    }
+
+private:
+    std::string name_;
+    InterruptGuard& interrupts_;
+    std::unique_ptr<OutputFile> direct_;
+};
+
+std::string read_text(const std::string& name) {
+    std::ifstream file(name, std::ios::binary);
+    if (!file) throw Error(ExitCode::no_input, with_errno(name + ": cannot open"));
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (file.bad()) throw Error(ExitCode::io_error, with_errno(name + ": cannot read"));
+    return text;
+}
+
+std::vector<Row> rows_to_go_on_with(const bench::Request& request) {
+    if (!request.resume || ::access(request.output.c_str(), F_OK) != 0) return {};
+    std::vector<Row> rows = bench::read_rows(read_text(request.output), request.output);
+    const auto failed = [](const Row& row) { return row.status() == Status::failed; };
+    rows.erase(std::remove_if(rows.begin(), rows.end(), failed), rows.end());
+    return rows;
+}
+
+// "gpu" or "cpu". Asking for a GPU makes its context.
+std::string device_for(const bench::Request& request) {
+    if (request.device == Device::cpu) return "cpu";
+    if (request.separate) return "gpu"; // its processes ask
+    const gpu::Unusable unusable = gpu::unusable();
+    if (unusable.reason.empty()) return "gpu";
+    if (request.device == Device::gpu) throw Error(unusable.code, "no usable GPU: " + unusable.reason);
+    if (!request.quiet) std::fprintf(stderr, "hw4 bench: using the CPU: %s\n", unusable.reason.c_str());
+    return "cpu";
+}
+
+class Bench {
+public:
+    Bench(const bench::Request& request, std::vector<std::string> argv)
+        : request_(request), old_rows_(rows_to_go_on_with(request)), device_(device_for(request)),
+          cells_(bench::cells_of(request.sweep, device_, device_ == "gpu" ? gpu::kernel_list() : cpu::kernel_list())),
+          json_(request.output, interrupts_), csv_(request.csv, interrupts_), markdown_(request.markdown, interrupts_),
+          table_(cells_), left_(cells_) {
+        frame_.argv = std::move(argv);
+        if (!request.separate)
+            workbench_ = device_ == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(request.sweep.common.threads);
+        frame_.machine = workbench_ ? workbench_->machine_json() : "null";
+        const bool taken = json_.on_standard_output() || csv_.on_standard_output() || markdown_.on_standard_output();
+        lines_ = taken ? stderr : stdout;
+    }
+
+    ExitCode run() {
+        for (const Row& row : old_rows_)
+            if (std::find(cells_.begin(), cells_.end(), row.cell) == cells_.end()) rows_.push_back(row);
+        say(table_.head());
+        for (size_t i = 0; i < cells_.size(); ++i) {
+            const Clock::time_point start = Clock::now();
+            const std::optional<Row> old = old_row(cells_[i]);
+            if (!old) announce(i);
+            rows_.push_back(old ? *old : measured(cells_[i]));
+            left_.done(cells_[i], old ? 0 : std::chrono::duration<double>(Clock::now() - start).count());
+            say(table_.line(rows_.back()));
+            write_files(i + 1 == cells_.size());
+        }
+        return code();
+    }
+
+private:
+    void say(const std::string& text) const {
+        if (request_.quiet) return;
+        std::fputs(text.c_str(), lines_);
+        std::fflush(lines_);
+    }
+
+    // What is to come: [7/20] f32 B 8 H 1 N 4096 d 64, about 40 s left
+    void announce(size_t index) const {
+        if (request_.quiet || cells_.size() == 1) return;
+        const std::string rest = left_.text();
+        std::fprintf(stderr, "[%zu/%zu] %s%s%s\n", index + 1, cells_.size(), words_of(cells_[index]).c_str(),
+                     rest.empty() ? "" : ", ", rest.c_str());
+    }
+
+    std::optional<Row> old_row(const Cell& cell) const {
+        for (const Row& row : old_rows_)
+            if (row.cell == cell) return row;
+        return std::nullopt;
+    }
+
+    Row measured(const Cell& cell) {
+        if (bench::is_torch(cell.impl))
+            return row_without(cell, Status::unsupported, "this build has no way to PyTorch");
+        return request_.separate ? bench::measure_in_child(cell) : bench::measure(cell, *workbench_);
+    }
+
+    void write_files(bool last) {
+        json_.update(bench::file_json(rows_, frame_), last);
+        csv_.update(bench::csv(rows_), last);
+        markdown_.update(bench::markdown(rows_), last);
+    }
+
+    ExitCode code() const {
+        const auto any = [&](Status status) {
+            return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) { return row.status() == status; });
+        };
+        if (any(Status::failed)) return ExitCode::internal;
+        return any(Status::ok) ? ExitCode::ok : ExitCode::no_gpu;
+    }
+
+    const bench::Request& request_;
+    InterruptGuard interrupts_;
+    std::vector<Row> old_rows_; // of --resume
+    std::string device_;
+    std::vector<Cell> cells_;
+    ReportFile json_;
+    ReportFile csv_;
+    ReportFile markdown_;
+    bench::TerminalTable table_;
+    bench::TimeLeft left_;
+    bench::Frame frame_;
+    std::unique_ptr<bench::Workbench> workbench_; // none where each cell has a process of its own
+    FILE* lines_ = nullptr;
+    std::vector<Row> rows_;
+};
+
+ExitCode run_compare(int argc, char** argv) {
+    const bench::CompareRequest request = bench::parse_compare(argc, argv);
+    const std::vector<Row> before = bench::read_rows(read_text(request.before), request.before);
+    const std::vector<Row> after = bench::read_rows(read_text(request.after), request.after);
+    const std::vector<bench::Compared> list = bench::compare(before, after, request.threshold);
+    if (list.empty())
+        throw Error(ExitCode::bad_data, request.before + " and " + request.after + " have no cell in common that ran");
+    std::fputs(bench::comparison_text(list).c_str(), stdout);
+    const auto is_loss = [](const bench::Compared& one) {
+        return one.verdict == bench::Verdict::slower || one.verdict == bench::Verdict::lost;
+    };
+    return std::any_of(list.begin(), list.end(), is_loss) ? ExitCode::slower : ExitCode::ok;
+}
+
+} // namespace
+
+ExitCode run_bench(int argc, char** argv) {
+    const std::string first = argc > 1 ? argv[1] : "";
+    ExitCode code = ExitCode::ok;
+    if (first == "compare") {
+        code = run_compare(argc - 1, argv + 1);
+    } else {
+        const bench::Request request = bench::parse_request(argc, argv);
+        if (request.help)
+            std::fputs(bench::help_text().c_str(), stdout);
+        else
+            code = Bench(request, {argv, argv + argc}).run();
+    }
+    flush_standard_output();
+    return code;
+}
+
+} // namespace hw4

@@ -1,0 +1,87 @@
+#include "src/commands/bench_options.h"
+
+namespace hw4::bench {
+
+std::string help_text() {
+    std::string impls;
+    for (const std::string& name : implementation_names())
+        if (!is_torch(name)) impls += (impls.empty() ? "" : ", ") + name;
+    std::string preset_lines;
+    for (const Preset& preset : presets()) {
+        const std::string name = preset.name;
+        preset_lines += "                            " + name +
+                        std::string(name.size() < 16 ? 16 - name.size() : 1, ' ') + preset.idea + "\n";
+    }
+    return "usage: hw4 bench [options]\n"
+           "       hw4 bench compare OLD NEW [--threshold PERCENT]\n"
+           "\n"
+           "Times attention forward, backward and both as one, over sizes and implementations, counts memory, and "
+           "looks\n"
+           "whether the result is right.\n"
+           "\n"
+           "  hw4 bench --batch_size 16 --seq_len 1k --num_heads 32 --emb_dim 2048 --causal --output r.json\n"
+           "  hw4 bench --seq_len 512,1k..16k*2 --impl naive,hw4 --csv r.csv\n"
+           "  hw4 bench --preset cs336-attention --output r.json --resume\n"
+           "  hw4 bench compare old.json new.json\n"
+           "\n"
+           "what is measured; each takes a list, 512,1k..16k*2 or 1..9+2 among numbers, and all combinations are\n"
+           "measured (lab5.py's names, with - for _ too):\n"
+           "  --batch_size N          default 32\n"
+           "  --seq_len N             tokens, default 1024\n"
+           "  --num_heads N           default 32\n"
+           "  --emb_dim N             columns of all heads together, a multiple of them, default 2048\n"
+           "  --causal[=both|no]      under the causal mask\n"
+           "  --impl NAME             whatever its case: " +
+           impls +
+           "; default hw4, which is f32.\n"
+           "                          naive has all scores in memory\n"
+           "  --dtype NAME            float32 (the default), fp16, bf16: of naive on the GPU\n"
+           "  --kernel NAME           a certain one of the device's kernels, or all of them\n"
+           "  --warmup N              launches before the first sample; default: those of 0.1 s, or with --timing "
+           "wall\n"
+           "                          a hundredth of --repeats, at least 2\n"
+           "  --preset NAME           these sizes, implementations and rules, but for what other options say:\n" +
+           preset_lines +
+           "  --passes NAME           forward, backward, forward_backward; default: all\n"
+           "  --kind KIND             of the numbers, as testcases/generate has them with --seed 1; default normal:1\n"
+           "\n"
+           "how:\n"
+           "  --device auto|gpu|cpu   default: the GPU if there is one\n"
+           "  --threads N             of the CPU, default: all processors\n"
+           "  --repeats N             samples, default 30, of as many launches as last 10 ms; of one after --warmup\n"
+           "  --spread PERCENT        fewer, from 3 on, once the spread (p80 - p20) is below that share of the median\n"
+           "  --limit SECONDS         fewer, from 3 on, once a pass has taken so long; default 10\n"
+           "  --timing event|wall     a clock for each sample, CUDA events on a GPU; or the host's around all "
+           "launches,\n"
+           "                          as lab5.py has it\n"
+           "  --cold                  flush the caches before each sample, which is one launch then\n"
+           "  --memory_limit BYTES    as if there were no more: 8G, 512M\n"
+           "  --separate              each cell in a process of its own; --device says where\n"
+           "\n"
+           "results:\n"
+           "  --output FILE.json      lab5.py's fields unchanged (time(s) is the mean, in MB are MiB), null where\n"
+           "                          nothing was measured, and one more, hw4: samples, kernel, memory, error against\n"
+           "                          float64 on sampled rows, CRC-32 of the output, whether sampled rows have the "
+           "bytes\n"
+           "                          of the contract's reference. Of several cells a list, results. - is standard\n"
+           "                          output. The file is complete after each cell\n"
+           "  --csv FILE, --markdown FILE\n"
+           "  --resume                go on with --output: cells that it has are not measured again, others stay in "
+           "it\n"
+           "  --quiet                 no table, no progress\n"
+           "\n"
+           "A cell that cannot run has a status: oom with the bytes wanted and free, unsupported or failed with the\n"
+           "reason. FLOP are lab5.py's: 4 B H N^2 d forward, half of it if causal, 2.5 times that backward. A CRC-32 "
+           "is\n"
+           "that of hw4's own output for the file that testcases/generate writes for the same numbers.\n"
+           "\n"
+           "compare: faster or slower where the medians differ by more than --threshold, default 3 percent, and the\n"
+           "samples from p20 to p80 do not overlap; lost where it ran in OLD and does not in NEW.\n"
+           "\n"
+           "exit codes: those of hw4, and\n"
+           "   1  compare: something is slower or lost\n"
+           "  69  no cell ran, or there is no usable GPU\n"
+           "  70  a cell failed\n";
+}
+
+} // namespace hw4::bench

@@ -1,0 +1,38 @@
+// The command lines of hw4 bench.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/bench/sweep.h"
+#include "src/commands/options.h"
+
+namespace hw4::bench {
+
+struct Request {
+    bool help = false;
+    Device device = Device::automatic;
+    Sweep sweep;
+    std::string output;   // JSON; a file's name, or - for standard output; empty: none
+    std::string csv;      // likewise
+    std::string markdown; // likewise
+    bool resume = false;
+    bool separate = false; // each cell in a process of its own
+    bool quiet = false;
+};
+
+// argv[0] is not looked at. Throws Error (usage).
+Request parse_request(int argc, char** argv);
+
+// The options, without the program's name, that ask for this cell alone.
+std::vector<std::string> options_for(const Cell& cell);
+
+struct CompareRequest {
+    std::string before, after; // names of files
+    double threshold = 0.03;   // share of the time
+};
+CompareRequest parse_compare(int argc, char** argv);
+
+std::string help_text();
+
+} // namespace hw4::bench

@@ -1,0 +1,160 @@
+// Cells measured on the CPU, and what is said of their results.
+#include "src/base/narrow_floats.h"
+#include "src/bench/exact_rows.h"
+#include "src/bench/measure.h"
+#include "src/cpu/kernels.h"
+#include "src/run/output_checksum.h"
+#include "tests/support/attention_case.h"
+
+namespace hw4::bench {
+namespace {
+
+Cell quick_cell(const std::string& impl, bool causal = false) {
+    Cell cell;
+    cell.impl = impl;
+    cell.batch_size = 2;
+    cell.seq_len = 70;
+    cell.num_heads = 3;
+    cell.emb_dim = 3 * 20;
+    cell.causal = causal;
+    cell.rules.warmup = 0;
+    cell.rules.repeats = 2;
+    return cell;
+}
+
+Row measured(const Cell& cell) { return measure(cell, *cpu_workbench(2)); }
+
+TEST(BenchOnCpu, EveryPassIsRight) {
+    for (const bool causal : {false, true})
+        for (const char* impl : {"naive", "f32"}) {
+            const Row row = measured(quick_cell(impl, causal));
+            for (const Pass pass : kPasses) {
+                const Measured& one = row.of(pass);
+                EXPECT_EQ(one.status, Status::ok) << impl << " " << name_of(pass) << ": " << one.reason;
+                EXPECT_EQ(one.seconds.size(), 2);
+                EXPECT_EQ(one.error.rows, pass == Pass::forward ? 32 : 96);
+                EXPECT_LT(one.error.largest, 1e-5) << impl << " " << name_of(pass);
+                EXPECT_GT(one.error.reference, 0.1);
+                EXPECT_EQ(one.as_reference.value_or(false), impl == std::string("f32"));
+            }
+            EXPECT_EQ(row.of(Pass::backward).output_crc32, row.of(Pass::forward_backward).output_crc32);
+        }
+}
+
+TEST(BenchOnCpu, TheBytesAreThoseOfTheCaseThatGenerateWrites) {
+    const Cell cell = quick_cell("fixed", true);
+    const AttentionCase test(problem_of(cell, kForward), Distribution(CaseKind::normal, 1), 1, kFixed);
+    OutputChecksum checksum;
+    checksum.add(0, test.expected.data(), test.expected.size() * sizeof(float));
+    EXPECT_EQ(measured(cell).of(Pass::forward).output_crc32, checksum.text());
+}
+
+TEST(BenchOnCpu, AContractWithoutBackwardSaysSo) {
+    const Row row = measured(quick_cell("fixed"));
+    EXPECT_EQ(row.status(), Status::ok);
+    EXPECT_EQ(row.of(Pass::backward).status, Status::unsupported);
+    EXPECT_EQ(row.of(Pass::backward).reason, "asks for backward, which the contract fixed lacks");
+}
+
+TEST(BenchOnCpu, AKernelRunsThePassesOfItsOperation) {
+    Cell cell = quick_cell("f32");
+    cell.kernel = "generic";
+    Row row = measured(cell);
+    EXPECT_EQ(row.of(Pass::forward).kernel, "generic");
+    EXPECT_EQ(row.of(Pass::backward).status, Status::unsupported);
+    cell.kernel = "backward_generic";
+    row = measured(cell);
+    EXPECT_EQ(row.of(Pass::forward).status, Status::unsupported);
+    EXPECT_EQ(row.of(Pass::forward_backward).kernel, "backward_generic");
+}
+
+TEST(BenchOnCpu, CountsWhatEachPassTakes) {
+    const Cell cell = quick_cell("naive");
+    const Row row = measured(cell);
+    const size_t matrix = 2 * 70 * 60 * sizeof(float);
+    const size_t scores = 2 * 3 * 70 * 70 * sizeof(float);
+    EXPECT_EQ(row.of(Pass::forward).peak_bytes, 4 * matrix + scores);
+    EXPECT_EQ(row.of(Pass::backward).before_backward_bytes, 5 * matrix + scores);
+    EXPECT_EQ(row.of(Pass::backward).peak_bytes, 8 * matrix + 2 * scores);
+}
+
+TEST(BenchOnCpu, WhatDoesNotFitIsARow) {
+    Cell cell = quick_cell("naive");
+    cell.memory_limit = 200000; // the scores alone are 117600
+    const Row row = measured(cell);
+    const size_t matrix = 2 * 70 * 60 * sizeof(float);
+    EXPECT_EQ(row.status(), Status::oom);
+    EXPECT_EQ(row.of(Pass::forward).wanted_bytes, 2 * 3 * 70 * 70 * sizeof(float));
+    EXPECT_EQ(row.of(Pass::forward).free_bytes, 200000 - 4 * matrix);
+    EXPECT_EQ(row.reason(), "needs 117600 bytes more, 65600 are free");
+}
+
+TEST(BenchOnCpu, AnInputThatDoesNotFitIsNotEvenMade) {
+    Cell cell = quick_cell("naive");
+    cell.batch_size = int64_t{1} << 20;
+    cell.seq_len = int64_t{1} << 20;
+    EXPECT_EQ(measured(cell).status(), Status::unsupported); // more than 2^40 numbers
+    cell.batch_size = 1 << 10;
+    EXPECT_EQ(measured(cell).status(), Status::oom);
+}
+
+TEST(BenchOnCpu, OtherRefusalsAreRowsToo) {
+    Cell cell = quick_cell("f32");
+    cell.num_heads = 7;
+    EXPECT_EQ(measured(cell).reason(), "emb_dim 60 is no multiple of num_heads 7");
+    cell = quick_cell("naive");
+    cell.element = Element::bf16;
+    EXPECT_EQ(measured(cell).reason(), "the CPU computes float32, not bf16");
+}
+
+// ---- Whether a result is right
+
+CaseData data_of(const Cell& cell, const Operation& operation) {
+    const Problem problem = problem_of(cell, operation);
+    CaseData data{problem, std::vector<float>(problem.floats_in(problem.input_rows()))};
+    fill_case_values({problem, CaseKind::uniform, 3}, 0, data.values.size(), data.values.data());
+    return data;
+}
+
+TEST(ExactRows, SeeAWrongRowAndNaN) {
+    Cell cell = quick_cell("f32");
+    cell.batch_size = 1;
+    cell.num_heads = 1;
+    cell.seq_len = 32; // every row is looked at
+    cell.emb_dim = 8;
+    for (const Operation* operation : kOperations) {
+        const CaseData data = data_of(cell, *operation);
+        std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
+        compute_by_reference(kF32, data.problem, data.values.data(), output.data());
+        EXPECT_LT(error_of_rows(data, output).largest, 1e-4);
+        EXPECT_EQ(has_reference_bytes(kF32, data, output), true);
+        for (const size_t place : {size_t{0}, output.size() / 2, output.size() - 1}) {
+            std::vector<float> wrong = output;
+            wrong[place] += 1.0f;
+            EXPECT_NEAR(error_of_rows(data, wrong).largest, 1, 1e-4) << operation->name << " " << place;
+            EXPECT_EQ(has_reference_bytes(kF32, data, wrong), false);
+            wrong[place] = NAN;
+            EXPECT_TRUE(std::isnan(error_of_rows(data, wrong).largest)) << operation->name << " " << place;
+        }
+    }
+}
+
+TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
+    Cell cell = quick_cell("f32");
+    cell.seq_len = 600;
+    cell.emb_dim = 3 * 16; // more than the reference computes whole
+    for (const bool causal : {false, true})
+        for (const Contract* contract : contracts()) {
+            cell.causal = causal;
+            const CaseData data = data_of(cell, kForward);
+            std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
+            cpu::compute_batches(cpu::choose_kernel("", data.problem, *contract), data.problem, data.values.data(),
+                                 output.data(), 2);
+            EXPECT_EQ(has_reference_bytes(*contract, data, output), true) << contract->name;
+            for (float& value : output) value = std::nextafter(value, 9.0f);
+            EXPECT_EQ(has_reference_bytes(*contract, data, output), false) << contract->name;
+        }
+}
+
+} // namespace
+} // namespace hw4::bench

@@ -1,0 +1,168 @@
+#include "src/commands/bench_options.h"
+
+#include "src/cpu/engine.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4::bench {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+using Words = std::vector<std::string>;
+
+template <class Parse>
+auto parsed(Words words, Parse parse) {
+    words.insert(words.begin(), "bench");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    return parse(static_cast<int>(words.size()), argv.data());
+}
+
+Request parse(const Words& words) { return parsed(words, parse_request); }
+
+std::vector<Cell> cells(const Words& words) { return cells_of(parse(words).sweep, "cpu", cpu::kernel_list()); }
+
+Failure failure(const Words& words) {
+    return failure_of([&] { cells(words); });
+}
+
+TEST(BenchOptions, DefaultsAreThoseOfLab5) {
+    const std::vector<Cell> list = cells({});
+    ASSERT_EQ(list.size(), 1);
+    EXPECT_EQ(words_of(list[0]), "f32 B 32 H 32 N 1024 d 64");
+    EXPECT_EQ(list[0].rules.repeats, 30);
+    EXPECT_TRUE(list[0].wants(Pass::forward) && list[0].wants(Pass::backward) && list[0].wants(Pass::forward_backward));
+}
+
+TEST(BenchOptions, UnderscoresAndDashes) {
+    const Words a = {"--batch_size", "2",   "--seq_len",      "1k", "--num_heads", "4",
+                     "--emb_dim",    "128", "--memory_limit", "8G"};
+    const Words b = {"--batch-size", "2",   "--seq-len",      "1k", "--num-heads", "4",
+                     "--emb-dim",    "128", "--memory-limit", "8G"};
+    EXPECT_EQ(cells(a), cells(b));
+    EXPECT_EQ(cells(a)[0].memory_limit, int64_t{8} << 30);
+}
+
+TEST(BenchOptions, EveryCombination) {
+    const std::vector<Cell> list = cells(
+        {"--seq_len", "128..512", "--causal=both", "--impl", "NAIVE,hw4", "--warmup", "0,1,2,5", "--batch_size", "1"});
+    ASSERT_EQ(list.size(), 3 * 2 * 2 * 4);
+    EXPECT_EQ(words_of(list[0]), "naive B 1 H 32 N 128 d 64 warmup 0");
+    EXPECT_EQ(words_of(list[4]), "f32 B 1 H 32 N 128 d 64 warmup 0");
+    EXPECT_EQ(words_of(list.back()), "f32 B 1 H 32 N 512 d 64 causal warmup 5");
+}
+
+TEST(BenchOptions, ImplementationsWhateverTheirCase) {
+    EXPECT_EQ(implementation_named("HW4"), "f32");
+    EXPECT_EQ(implementation_named("Flash2"), "flash2");
+    EXPECT_EQ(implementation_named("flash3"), "");
+    for (const Contract* contract : contracts()) EXPECT_EQ(implementation_named(contract->name), contract->name);
+}
+
+TEST(BenchOptions, KernelsAreOfTheirContract) {
+    const std::vector<Cell> list = cells({"--kernel", "generic,fixed_generic", "--batch_size", "1"});
+    ASSERT_EQ(list.size(), 2);
+    EXPECT_EQ(words_of(list[0]), "f32 generic B 1 H 32 N 1024 d 64");
+    EXPECT_EQ(words_of(list[1]), "fixed fixed_generic B 1 H 32 N 1024 d 64");
+    EXPECT_EQ(cells({"--kernel", "all"}).size(), cpu::kernel_list().size());
+    EXPECT_EQ(cells({"--kernel", "generic", "--impl", "f32,naive"}).size(), 2);
+}
+
+TEST(BenchOptions, KernelsThatThereAreNot) {
+    EXPECT_EQ(failure({"--kernel", "warp9"}),
+              (Failure{ExitCode::usage, "no kernel 'warp9' on the cpu; --list-kernels names them"}));
+    EXPECT_EQ(failure({"--kernel", "generic", "--impl", "fixed"}),
+              (Failure{ExitCode::usage, "no --kernel is one of 'fixed'; see bench --help"}));
+    EXPECT_EQ(failure({"--kernel", "generic", "--impl", "naive"}).code, ExitCode::usage);
+}
+
+TEST(BenchOptions, HeadsThatDivideNothing) {
+    EXPECT_EQ(failure({"--emb_dim", "100", "--num_heads", "3"}),
+              (Failure{ExitCode::usage, "--emb_dim 100 is no multiple of --num_heads 3; see bench --help"}));
+    EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one of them becomes a row
+}
+
+TEST(BenchOptions, PresetsAndWhatReplacesTheirAxes) {
+    EXPECT_EQ(cells({"--preset", "lab5", "--impl", "hw4"}).size(), 81);
+    EXPECT_EQ(cells({"--preset", "cs336-attention", "--impl", "hw4"}).size(), 20);
+    EXPECT_EQ(cells({"--preset", "cs336-attention"})[0].rules.repeats, 100);
+    EXPECT_EQ(cells({"--preset", "cs336-flash", "--impl", "hw4"}).size(), 80);
+    EXPECT_TRUE(cells({"--preset", "cs336-flash"})[0].rules.cold);
+    EXPECT_EQ(cells({"--preset", "fa2"}).size(), 24);
+    EXPECT_EQ(cells({"--preset", "fa2", "--batch_size", "1", "--seq_len", "256", "--causal"}).size(),
+              2); // no cell twice
+    EXPECT_EQ(cells({"--preset", "cs336-attention", "--repeats", "3"})[0].rules.repeats, 3);
+}
+
+TEST(BenchOptions, TheCourseIsThatOfTheTable) {
+    std::ifstream table("testcases/cases.tsv");
+    std::vector<std::array<int64_t, 3>> listed;
+    for (std::string line; std::getline(table, line);) {
+        std::istringstream fields(line);
+        std::string name;
+        std::array<int64_t, 3> shape{};
+        if (line[0] == 't' && fields >> name >> shape[0] >> shape[1] >> shape[2]) listed.push_back(shape);
+    }
+    std::vector<std::array<int64_t, 3>> measured;
+    for (const Cell& cell : cells({"--preset", "course", "--impl", "f32"}))
+        measured.push_back({cell.batch_size, cell.seq_len, cell.emb_dim});
+    EXPECT_EQ(measured, listed);
+    EXPECT_EQ(listed.size(), 30);
+}
+
+TEST(BenchOptions, WhatAskForACellAskForThatCell) {
+    for (const Words& words :
+         {Words{}, Words{"--impl", "naive", "--causal", "--dtype", "bf16", "--warmup", "3", "--memory_limit", "1000"},
+          Words{"--kernel", "fixed_generic", "--passes", "forward", "--threads", "3", "--kind", "uniform", "--spread",
+                "3.3%", "--limit", "0.7", "--cold"},
+          Words{"--timing", "wall", "--repeats", "77", "--batch_size", "3", "--seq_len", "7", "--num_heads", "2",
+                "--emb_dim", "10"}}) {
+        const Cell cell = cells(words).front();
+        EXPECT_EQ(cells(options_for(cell)), std::vector<Cell>{cell});
+    }
+}
+
+TEST(BenchOptions, Refused) {
+    const auto refused = [](const Words& words, const std::string& message) {
+        EXPECT_EQ(failure(words), (Failure{ExitCode::usage, message + "; see bench --help"}));
+    };
+    refused({"--batch_size", "0"}, "--batch_size '0': need whole numbers from 1 to 2147483648, such as 512,1k..16k*2");
+    refused({"--impl", "magic"},
+            "--impl 'magic': need some of naive, hw4, f32, fixed, pytorch, flash2, cudnn, efficient");
+    refused({"--output", "r.txt"}, "--output 'r.txt': need a name that ends in .json, or -");
+    refused({"--output", "-", "--csv", "-"}, "only one of --output, --csv and --markdown can be '-', standard output");
+    refused({"--resume"}, "--resume needs the --output file to go on with");
+    refused({"--resume", "--output", "-"}, "--resume needs the --output file to go on with");
+    refused({"--separate"}, "--separate needs --device gpu or cpu: to ask for a GPU would take memory of it");
+    refused({"--cold", "--timing", "wall"},
+            "--cold flushes before each sample, and --timing wall has one: take one of the two");
+    refused({"file"}, "'file': need options alone, compare or accumulate");
+    refused({"--causal=maybe"}, "--causal 'maybe': need yes, no or both, after =");
+    refused({"--passes", "sideways"}, "--passes 'sideways': need some of forward, backward, forward_backward");
+    refused({"--repeats"}, "option '--repeats' needs a value");
+    refused({"--quiet=1"}, "option '--quiet=1' takes no value");
+    refused({"--memory_limit", "8T"}, "--memory_limit '8T': need bytes, such as 8G, 512M or 1000000");
+}
+
+TEST(BenchOptions, Compare) {
+    const CompareRequest request = parsed({"a.json", "b.json", "--threshold", "5%"}, parse_compare);
+    EXPECT_EQ(request.before, "a.json");
+    EXPECT_EQ(request.after, "b.json");
+    EXPECT_DOUBLE_EQ(request.threshold, 0.05);
+    EXPECT_EQ(failure_of([] { parsed({"a.json"}, parse_compare); }),
+              (Failure{ExitCode::usage, "compare needs OLD and NEW, got 1 name; see bench --help"}));
+}
+
+TEST(BenchOptions, HelpHasEveryPresetAndImplementation) {
+    const std::string help = help_text();
+    for (const Preset& preset : presets()) EXPECT_NE(help.find(preset.name), std::string::npos) << preset.name;
+    for (const Contract* contract : contracts()) EXPECT_NE(help.find(contract->name), std::string::npos);
+    for (size_t at = 0, end = 0; at < help.size(); at = end + 1) {
+        end = help.find('\n', at);
+        EXPECT_LE(end - at, 120) << help.substr(at, end - at);
+    }
+}
+
+} // namespace
+} // namespace hw4::bench

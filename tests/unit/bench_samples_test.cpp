@@ -1,0 +1,151 @@
+// How samples are taken, and what is said of them.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/bench/measure.h"
+#include "src/bench/memory_count.h"
+#include "src/bench/sample_statistics.h"
+
+namespace hw4::bench {
+namespace {
+
+TEST(SampleStatistics, FewNumbersForMany) {
+    const std::vector<double> values = {5, 1, 3, 2, 4};
+    EXPECT_EQ(median(values), 3);
+    EXPECT_EQ(quantile(values, 0), 1);
+    EXPECT_EQ(quantile(values, 1), 5);
+    EXPECT_DOUBLE_EQ(quantile(values, 0.2), 1.8);
+    EXPECT_EQ(mean(values), 3);
+    EXPECT_DOUBLE_EQ(deviation(values), std::sqrt(2.5));
+    EXPECT_DOUBLE_EQ(spread(values), (4.2 - 1.8) / 3);
+}
+
+TEST(SampleStatistics, OneSampleHasNoSpread) {
+    EXPECT_EQ(median({7}), 7);
+    EXPECT_EQ(spread({7}), 0);
+    EXPECT_EQ(deviation({7}), 0);
+}
+
+TEST(MemoryCount, HasThePeakAndRefusesWhatIsNotThere) {
+    MemoryCount memory(100);
+    {
+        const Counted a(memory, 60);
+        Counted b(memory, 30);
+        const Counted c = std::move(b); // counted once
+        EXPECT_EQ(memory.in_use(), 90);
+        try {
+            const Counted d(memory, 11);
+            FAIL();
+        } catch (const OutOfMemory& error) {
+            EXPECT_EQ(error.wanted, 11);
+            EXPECT_EQ(error.free, 10);
+        }
+        EXPECT_EQ(memory.in_use(), 90);
+    }
+    EXPECT_EQ(memory.in_use(), 0);
+    EXPECT_EQ(memory.peak(), 90);
+}
+
+struct CountingSubject : Subject {
+    void run() override { ++runs; }
+    std::vector<float> output() override { return {}; }
+    int runs = 0;
+};
+
+// Says how long a launch took, and counts.
+class SayingWorkbench : public Workbench {
+public:
+    std::function<double(int sample)> seconds = [](int) { return 0.02; };
+    int samples = 0;
+    int flushes = 0;
+
+    std::unique_ptr<Subject> prepare(const Cell&, Pass, const CaseData&, MemoryCount&) override { return nullptr; }
+    double sample(Subject& subject, int launches) override {
+        for (int i = 0; i < launches; ++i) subject.run();
+        return seconds(samples++);
+    }
+    void wait() override {}
+    void flush_caches() override { ++flushes; }
+    size_t free_bytes() override { return 0; }
+    std::string machine_json() override { return "{}"; }
+};
+
+class TakeSamples : public ::testing::Test {
+protected:
+    Samples take() { return take_samples(workbench, subject, rules); }
+
+    SayingWorkbench workbench;
+    CountingSubject subject;
+    Rules rules;
+};
+
+TEST_F(TakeSamples, AsManyAsAskedForAfterTheWarmUp) {
+    rules.repeats = 4;
+    const Samples samples = take();
+    EXPECT_EQ(samples.seconds.size(), 4);
+    EXPECT_EQ(samples.launches, 1);      // of 20 ms
+    EXPECT_EQ(workbench.samples, 5 + 4); // 0.1 s of warm-up
+    EXPECT_EQ(workbench.flushes, 0);
+}
+
+TEST_F(TakeSamples, ShortLaunchesSeveralToASample) {
+    workbench.seconds = [](int) { return 0.004; };
+    rules.repeats = 2;
+    EXPECT_EQ(take().launches, 3);
+}
+
+TEST_F(TakeSamples, AfterACountOfWarmUpsEachLaunchIsASample) {
+    workbench.seconds = [](int) { return 1e-4; };
+    rules.warmup = 5;
+    rules.repeats = 7;
+    const Samples samples = take();
+    EXPECT_EQ(samples.launches, 1);
+    EXPECT_EQ(samples.seconds.size(), 7);
+    EXPECT_EQ(subject.runs, 5 + 7);
+}
+
+TEST_F(TakeSamples, WithoutWarmUpTheFirstLaunchIsASample) {
+    rules.warmup = 0;
+    rules.repeats = 1;
+    take();
+    EXPECT_EQ(subject.runs, 1);
+}
+
+TEST_F(TakeSamples, EndWhenTheSpreadIsSmall) {
+    workbench.seconds = [](int sample) { return sample < 3 ? 0.02 * (sample + 1) : 0.05; };
+    rules.warmup = 0;
+    rules.repeats = 100;
+    rules.spread_percent = 1;
+    const size_t taken = take().seconds.size();
+    EXPECT_GT(taken, 3);
+    EXPECT_LT(taken, 20);
+}
+
+TEST_F(TakeSamples, EndAfterTheLimitButNotBeforeThree) {
+    rules.limit_s = 0;
+    EXPECT_EQ(take().seconds.size(), 3);
+    rules.repeats = 2;
+    EXPECT_EQ(take().seconds.size(), 2);
+}
+
+TEST_F(TakeSamples, ColdOnesFlushBeforeEach) {
+    workbench.seconds = [](int) { return 1e-3; };
+    rules.cold = true;
+    rules.repeats = 6;
+    const Samples samples = take();
+    EXPECT_EQ(samples.launches, 1);
+    EXPECT_EQ(workbench.flushes, 6);
+}
+
+TEST_F(TakeSamples, OfTheWallClockOneIsTheMeanOfAll) {
+    rules.timing = Timing::wall;
+    rules.repeats = 300;
+    const Samples samples = take();
+    EXPECT_EQ(samples.seconds.size(), 1);
+    EXPECT_EQ(samples.launches, 300);
+    EXPECT_EQ(subject.runs, 3 + 300); // a hundredth to warm up
+}
+
+} // namespace
+} // namespace hw4::bench
