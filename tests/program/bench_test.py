@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""hw4 bench from the outside: files, statuses, exit codes, going on, comparing.
+
+    python3 tests/program/bench_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import csv
+import json
+import signal
+import subprocess
+import unittest
+
+import cli_test
+from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, crc_of,
+                      generated_by, hw4, run, wait_until)
+
+QUICK = ("--batch_size", "2", "--seq_len", "64", "--num_heads", "2", "--emb_dim", "32", "--warmup", "0", "--repeats",
+         "3", "--threads", "1")
+PASSES = ("forward", "backward", "forward_backward")
+SLOWER = 1
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def bench(*args, device="cpu", **more):
+    return run("hw4", "bench", *(("--device", device) if device else ()), *args, **more)
+
+
+def lab5_plot(path):
+    """What plotting code does with a file of lab5.py: (label, TFLOP/s) of each pass, and MB."""
+    with open(path, encoding="utf-8") as file:
+        result = json.load(file)
+    bars = [(name, result[name]["FLOPS(TFLOPs/s)"], result[name]["time(s)"]) for name in PASSES]
+    return bars, result["peak_memory_usage(MB)"]
+
+
+def without_times(row):
+    """A row without what differs from run to run."""
+    cell = row["hw4"]
+    return {**cell["parameters"], **{name: (cell[name]["status"], cell[name].get("output_crc32")) for name in PASSES}}
+
+
+class BenchTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.json = self.dir / "r.json"
+
+    def rows(self, path=None):
+        document = json.loads((path or self.json).read_text())
+        return document["results"] if "results" in document else [document]
+
+    def done(self, *args, code=OK, **more):
+        done = bench(*args, **more)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+
+class FilesTest(BenchTest):
+    def test_lab5s_command_and_the_code_that_plots_its_file(self):
+        self.done("--batch_size", "2", "--seq_len", "128", "--num_heads", "2", "--emb_dim", "64", "--impl", "hw4", "--causal",
+                  "--repeats", "3", "--limit", "0", "--output", self.json)
+        bars, megabytes = lab5_plot(self.json)
+        flop = 4 * 2 * 128**2 * 64 // 2
+        for (name, rate, seconds), factor in zip(bars, (1, 2.5, 3.5)):
+            self.assertAlmostEqual(rate * seconds * 1e12, flop * factor, delta=flop * 1e-6, msg=name)
+        self.assertGreater(megabytes, 7 * 2 * 128 * 64 * 4 / 2**20)
+        self.assertEqual(list(json.loads(self.json.read_text())), [*PASSES, "peak_memory_usage(MB)", "hw4"])
+
+    def test_every_format_has_every_cell(self):
+        table = self.done(*QUICK, "--impl", "naive,f32,fixed", "--causal=both", "--output", self.json, "--csv",
+                          self.dir / "r.csv", "--markdown", self.dir / "r.md")
+        self.assertEqual(len(self.rows()), 6)
+        with open(self.dir / "r.csv", newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual(len(lines), 18)
+        self.assertEqual({line["status"] for line in lines if line["impl"] == "fixed"}, {"ok", "unsupported"})
+        self.assertEqual(len((self.dir / "r.md").read_text().splitlines()), 2 + 6)
+        self.assertEqual(len(table.stdout.splitlines()), 1 + 6)
+        self.assertIn("[6/6] fixed B 2 H 2 N 64 d 16 causal", table.stderr)
+
+    def test_json_on_standard_output_is_alone_there(self):
+        done = self.done(*QUICK, "--output", "-")
+        self.assertEqual(json.loads(done.stdout)["hw4"]["status"], "ok")
+        self.assertIn("fwd ms", done.stderr)
+        self.assertEqual(self.done(*QUICK, "--output", "-", "--quiet").stderr, "")
+
+    def test_the_crc_is_that_of_hw4_on_the_same_case(self):
+        self.done(*QUICK, "--impl", "hw4", "--causal", "--output", self.json)
+        row = self.rows()[0]["hw4"]
+        for name, option in (("forward", ()), ("backward", ("--backward",))):
+            case = generated_by("--shape", "2,64,16", "--heads", "2,2", "--kind", "normal:1", "--seed", "1", "--causal",
+                                *option)
+            out = self.dir / name
+            self.assertEqual(hw4(case, out).returncode, OK)
+            self.assertEqual(row[name]["output_crc32"], crc_of(out.read_bytes()))
+            self.assertIs(row[name]["as_reference"], True)
+
+    def test_a_bad_name_shows_before_anything_is_measured(self):
+        done = self.done(*QUICK, "--output", self.dir / "none" / "r.json", code=CANNOT_CREATE)
+        self.assertEqual(done.stdout, "")
+
+    def test_wrong_usage_leaves_an_old_file_alone(self):
+        self.json.write_bytes(OLD_OUTPUT)
+        self.done("--batch_size", "x", "--output", self.json, code=USAGE)
+        self.assertEqual(self.json.read_bytes(), OLD_OUTPUT)
+
+    def test_help(self):
+        self.assertIn("--preset", self.done("--help").stdout)
+
+
+class StatusTest(BenchTest):
+    def test_out_of_memory_is_a_row(self):
+        self.done(*QUICK, "--impl", "naive,hw4", "--seq_len", "64,256", "--passes", "forward", "--memory_limit", "300000",
+                  "--output", self.json)
+        statuses = [row["hw4"]["status"] for row in self.rows()]
+        self.assertEqual(statuses, ["ok", "ok", "oom", "ok"])
+        oom = self.rows()[2]
+        self.assertEqual(oom["hw4"]["forward"]["wanted_bytes"], 2 * 2 * 256**2 * 4)
+        self.assertIsNone(oom["forward"]["time(s)"])
+
+    def test_where_no_cell_runs(self):
+        self.done(*QUICK, "--impl", "naive", "--dtype", "fp16", "--output", self.json, code=NO_GPU)
+        self.assertEqual(self.rows()[0]["hw4"]["reason"], "the CPU computes float32, not fp16")
+
+    def test_heads_that_do_not_divide_are_a_row_among_others(self):
+        self.done(*QUICK, "--num_heads", "2,3", "--output", self.json)
+        self.assertEqual([row["hw4"]["status"] for row in self.rows()], ["ok", "unsupported"])
+
+
+class ResumeTest(BenchTest):
+    def test_what_is_there_is_not_measured_again(self):
+        self.done(*QUICK, "--seq_len", "16,32", "--output", self.json)
+        before = self.rows()
+        self.done(*QUICK, "--seq_len", "32,48", "--output", self.json, "--resume")
+        after = self.rows()
+        self.assertEqual(after[:2], before)  # to the last digit; the first is of no cell that was asked for
+        self.assertEqual([row["hw4"]["parameters"]["seq_len"] for row in after], [16, 32, 48])
+
+    def test_nothing_to_go_on_with_is_a_beginning(self):
+        self.done(*QUICK, "--output", self.json, "--resume")
+        self.assertEqual(len(self.rows()), 1)
+
+    def test_a_file_that_is_no_such_file_stays(self):
+        self.json.write_text("{}")
+        done = self.done(*QUICK, "--output", self.json, "--resume", code=BAD_DATA)
+        self.assertIn("r.json: no file of hw4 bench", done.stderr)
+        self.assertEqual(self.json.read_text(), "{}")
+
+    def test_a_sweep_that_is_ended_has_left_its_rows(self):
+        command = [cli_test.PROGRAMS / "hw4", "bench", "--device", "cpu", *QUICK, "--seq_len", "16,8k", "--repeats", "1000",
+                   "--limit", "1000", "--output", self.json]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            wait_until(self.json.exists, "the first row")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGTERM)
+        self.assertEqual(len(self.rows()), 1)
+        self.assertEqual([path.name for path in self.dir.iterdir()], ["r.json"])
+
+
+class SeparateTest(BenchTest):
+    def test_processes_give_the_same_rows(self):
+        sweep = (*QUICK, "--impl", "naive,fixed", "--kind", "uniform", "--memory_limit", "200000", "--seq_len", "64,128")
+        other = self.dir / "s.json"
+        self.done(*sweep, "--output", self.json)
+        self.done(*sweep, "--output", other, "--separate")
+        self.assertEqual([without_times(row) for row in self.rows()], [without_times(row) for row in self.rows(other)])
+
+
+class CompareTest(BenchTest):
+    def timed(self, name, samples):
+        """A file of one cell whose forward took so long."""
+        if not self.json.exists():
+            self.done(*QUICK, "--passes", "forward", "--output", self.json)
+        row = json.loads(self.json.read_text())
+        row["hw4"]["forward"]["samples"] = samples
+        (self.dir / name).write_text(json.dumps(row))
+        return self.dir / name
+
+    def test_exit_codes(self):
+        old = self.timed("old.json", [1.0, 1.01, 1.02])
+        for samples, code, word in (([1.0, 1.02, 1.03], OK, "same"), ([0.5, 0.5, 0.5], OK, "faster"),
+                                    ([2.0, 2.0, 2.0], SLOWER, "slower"), ([], SLOWER, "lost")):
+            done = run("hw4", "bench", "compare", old, self.timed("new.json", samples))
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(done.stdout.split("\t")[0], word)
+
+    def test_threshold(self):
+        old, new = self.timed("old.json", [1.0, 1.0, 1.0]), self.timed("new.json", [1.1, 1.1, 1.1])
+        self.assertEqual(run("hw4", "bench", "compare", old, new).returncode, SLOWER)
+        self.assertEqual(run("hw4", "bench", "compare", old, new, "--threshold", "20%").returncode, OK)
+
+    def test_files_that_cannot_be_compared(self):
+        old = self.timed("old.json", [1.0])
+        for new, code in ((self.dir / "none.json", NO_INPUT), (cli_test.REPO / "README.md", BAD_DATA)):
+            done = run("hw4", "bench", "compare", old, new)
+            self.assertEqual(done.returncode, code)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
