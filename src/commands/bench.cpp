@@ -78,14 +78,19 @@ std::vector<Row> rows_to_go_on_with(const bench::Request& request) {
 }
 
 // "gpu" or "cpu". Asking for a GPU makes its context.
-std::string device_for(const bench::Request& request) {
-    if (request.device == Device::cpu) return "cpu";
-    if (request.separate) return "gpu"; // its processes ask
+std::string usable_device(Device asked, bool quiet) {
+    if (asked == Device::cpu) return "cpu";
     const gpu::Unusable unusable = gpu::unusable();
     if (unusable.reason.empty()) return "gpu";
-    if (request.device == Device::gpu) throw Error(unusable.code, "no usable GPU: " + unusable.reason);
-    if (!request.quiet) std::fprintf(stderr, "hw4 bench: using the CPU: %s\n", unusable.reason.c_str());
+    if (asked == Device::gpu) throw Error(unusable.code, "no usable GPU: " + unusable.reason);
+    if (!quiet) std::fprintf(stderr, "hw4 bench: using the CPU: %s\n", unusable.reason.c_str());
     return "cpu";
+}
+
+// Where each cell has a process of its own, that one asks.
+std::string device_for(const bench::Request& request) {
+    if (request.separate) return request.device == Device::gpu ? "gpu" : "cpu";
+    return usable_device(request.device, request.quiet);
 }
 
 class Bench {
@@ -190,6 +195,19 @@ ExitCode run_compare(int argc, char** argv) {
     return std::any_of(list.begin(), list.end(), is_loss) ? ExitCode::slower : ExitCode::ok;
 }
 
+ExitCode run_accumulate(int argc, char** argv) {
+    const bench::AccumulateRequest request = bench::parse_accumulate(argc, argv);
+    InterruptGuard interrupts;
+    ReportFile json(request.output, interrupts);
+    const std::string device = usable_device(request.device, false);
+    const std::vector<float> sums =
+        device == "gpu" ? bench::gpu_sums(request.addends) : bench::cpu_sums(request.addends);
+    json.update(bench::accumulation_json(request.addends, sums, device), true);
+    FILE* const lines = is_standard_stream(request.output) ? stderr : stdout;
+    std::fputs(bench::accumulation_table(request.addends, sums).c_str(), lines);
+    return ExitCode::ok;
+}
+
 } // namespace
 
 ExitCode run_bench(int argc, char** argv) {
@@ -197,6 +215,8 @@ ExitCode run_bench(int argc, char** argv) {
     ExitCode code = ExitCode::ok;
     if (first == "compare") {
         code = run_compare(argc - 1, argv + 1);
+    } else if (first == "accumulate") {
+        code = run_accumulate(argc - 1, argv + 1);
     } else {
         const bench::Request request = bench::parse_request(argc, argv);
         if (request.help)

@@ -49,6 +49,8 @@ enum Option : int {
     kQuiet,
     kHelp,
     kThreshold,
+    kCount,
+    kTerm,
 };
 
 constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatchSize},
@@ -86,6 +88,12 @@ constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatch
                                {nullptr, 0, nullptr, 0}};
 
 constexpr option kCompareOptions[] = {{"threshold", required_argument, nullptr, kThreshold}, {nullptr, 0, nullptr, 0}};
+
+constexpr option kAccumulateOptions[] = {{"count", required_argument, nullptr, kCount},
+                                         {"term", required_argument, nullptr, kTerm},
+                                         {"device", required_argument, nullptr, kDevice},
+                                         {"output", required_argument, nullptr, kOutput},
+                                         {nullptr, 0, nullptr, 0}};
 
 [[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
 
@@ -203,6 +211,12 @@ double parse_seconds(const std::string& text) {
     const auto seconds = decimal_number(text, 0, kMostSeconds);
     if (!seconds) refuse_value("limit", text, "seconds, from 0 to 1e6");
     return *seconds;
+}
+
+float parse_term(const std::string& text) {
+    const auto term = decimal_number(text, -1e4, 1e4);
+    if (!term) refuse_value("term", text, "a number from -1e4 to 1e4");
+    return static_cast<float>(*term);
 }
 
 // "8G", "512m", "1000000"
@@ -360,6 +374,25 @@ CompareRequest parse_compare(int argc, char** argv) {
                     (argc - optind == 1 ? " name" : " names"));
     request.before = argv[optind];
     request.after = argv[optind + 1];
+    return request;
+}
+
+AccumulateRequest parse_accumulate(int argc, char** argv) {
+    AccumulateRequest request;
+    opterr = 0;
+    optind = 0;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
+    for (int code = 0; (code = getopt_long(argc, argv, ":", kAccumulateOptions, nullptr)) != -1;) {
+        switch (code) {
+        case kCount: request.addends.count = parse_count("count", optarg, kMostRepeats); break;
+        case kTerm: request.addends.term = parse_term(optarg); break;
+        case kDevice: request.device = parse_device(optarg); break;
+        case kOutput: request.output = parse_json_name(optarg); break;
+        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
+        default: refuse_option(argv);
+        }
+    }
+    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
     return request;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/bench/accumulate.h"
 #include "src/bench/sweep.h"
 #include "src/commands/options.h"
 
@@ -32,6 +33,13 @@ struct CompareRequest {
     double threshold = 0.03;   // share of the time
 };
 CompareRequest parse_compare(int argc, char** argv);
+
+struct AccumulateRequest {
+    Addends addends;
+    Device device = Device::automatic;
+    std::string output; // JSON; empty: none
+};
+AccumulateRequest parse_accumulate(int argc, char** argv);
 
 std::string help_text();
 

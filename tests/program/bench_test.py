@@ -60,8 +60,8 @@ class BenchTest(CliTest):
 
 class FilesTest(BenchTest):
     def test_lab5s_command_and_the_code_that_plots_its_file(self):
-        self.done("--batch_size", "2", "--seq_len", "128", "--num_heads", "2", "--emb_dim", "64", "--impl", "hw4", "--causal",
-                  "--repeats", "3", "--limit", "0", "--output", self.json)
+        self.done("--batch_size", "2", "--seq_len", "128", "--num_heads", "2", "--emb_dim", "64", "--impl", "hw4",
+                  "--causal", "--repeats", "3", "--limit", "0", "--output", self.json)
         bars, megabytes = lab5_plot(self.json)
         flop = 4 * 2 * 128**2 * 64 // 2
         for (name, rate, seconds), factor in zip(bars, (1, 2.5, 3.5)):
@@ -113,8 +113,8 @@ class FilesTest(BenchTest):
 
 class StatusTest(BenchTest):
     def test_out_of_memory_is_a_row(self):
-        self.done(*QUICK, "--impl", "naive,hw4", "--seq_len", "64,256", "--passes", "forward", "--memory_limit", "300000",
-                  "--output", self.json)
+        self.done(*QUICK, "--impl", "naive,hw4", "--seq_len", "64,256", "--passes", "forward", "--memory_limit",
+                  "300000", "--output", self.json)
         statuses = [row["hw4"]["status"] for row in self.rows()]
         self.assertEqual(statuses, ["ok", "ok", "oom", "ok"])
         oom = self.rows()[2]
@@ -150,8 +150,8 @@ class ResumeTest(BenchTest):
         self.assertEqual(self.json.read_text(), "{}")
 
     def test_a_sweep_that_is_ended_has_left_its_rows(self):
-        command = [cli_test.PROGRAMS / "hw4", "bench", "--device", "cpu", *QUICK, "--seq_len", "16,8k", "--repeats", "1000",
-                   "--limit", "1000", "--output", self.json]
+        command = [cli_test.PROGRAMS / "hw4", "bench", "--device", "cpu", *QUICK, "--seq_len", "16,8k", "--repeats",
+                   "1000", "--limit", "1000", "--output", self.json]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             wait_until(self.json.exists, "the first row")
             process.send_signal(signal.SIGTERM)
@@ -162,7 +162,8 @@ class ResumeTest(BenchTest):
 
 class SeparateTest(BenchTest):
     def test_processes_give_the_same_rows(self):
-        sweep = (*QUICK, "--impl", "naive,fixed", "--kind", "uniform", "--memory_limit", "200000", "--seq_len", "64,128")
+        sweep = (*QUICK, "--impl", "naive,fixed", "--kind", "uniform", "--memory_limit", "200000", "--seq_len",
+                 "64,128")
         other = self.dir / "s.json"
         self.done(*sweep, "--output", self.json)
         self.done(*sweep, "--output", other, "--separate")
@@ -198,6 +199,19 @@ class CompareTest(BenchTest):
             done = run("hw4", "bench", "compare", old, new)
             self.assertEqual(done.returncode, code)
             self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+class AccumulateTest(BenchTest):
+    def test_table_and_file(self):
+        done = run("hw4", "bench", "accumulate", "--device", "cpu", "--output", self.json)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn("9.953125", done.stdout)
+        sums = json.loads(self.json.read_text())["sums"]
+        self.assertIn({"term": "fp16", "sum": "fp16", "chain": None, "result": 9.953125, "exact": 10.0021362}, sums)
+
+    def test_usage(self):
+        for words in (("--count", "0"), ("--term", "nan"), ("x",), ("--output", "r.txt")):
+            self.assertEqual(run("hw4", "bench", "accumulate", *words).returncode, USAGE)
 
 
 if __name__ == "__main__":

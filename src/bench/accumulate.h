@@ -1,0 +1,42 @@
+// How a long sum of the same small number comes out, by the types of the number and of the sum and by chains: the study
+// of accumulation in CS336, with the chains of this program's contracts beside it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/bench/cell.h"
+
+namespace hw4::bench {
+
+struct Accumulation {
+    Element term;
+    Element sum;
+    int chain; // so many terms are added up by themselves, and that sum to the whole; 0: each term to the whole
+};
+
+// Of the same type, of a narrow number into float32, and in chains.
+inline constexpr Accumulation kAccumulations[] = {
+    {Element::float32, Element::float32, 0},  {Element::fp16, Element::fp16, 0},
+    {Element::bf16, Element::bf16, 0},        {Element::fp16, Element::float32, 0},
+    {Element::bf16, Element::float32, 0},     {Element::float32, Element::float32, 32},
+    {Element::float32, Element::float32, 64}, {Element::fp16, Element::fp16, 32},
+    {Element::fp16, Element::fp16, 64},       {Element::bf16, Element::bf16, 32},
+    {Element::bf16, Element::bf16, 64},
+};
+
+struct Addends {
+    int64_t count = 1000;
+    float term = 0.01f;
+};
+
+// In the order of kAccumulations. On the CPU types of 16 bits are emulated, exactly.
+std::vector<float> cpu_sums(const Addends& addends);
+// By the card's own additions. Throws Error.
+std::vector<float> gpu_sums(const Addends& addends);
+
+// A line for each, beside count times the number as its type holds it.
+std::string accumulation_table(const Addends& addends, const std::vector<float>& sums);
+std::string accumulation_json(const Addends& addends, const std::vector<float>& sums, const std::string& device);
+
+} // namespace hw4::bench
