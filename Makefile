@@ -151,6 +151,7 @@ HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/run/*.cpp src/commands/*.cpp s
     $(CPU_KERNELS)
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)
+BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
 TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) # what the timers of profile/ link
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
@@ -165,13 +166,13 @@ F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) profile/row_tilings.cu tests/suppo
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
-    tests/fuzz/gpu_side.cu)
+    tests/fuzz/gpu_side.cu $(patsubst %,src/bench/gpu/%.cu,workbench cublas))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 ifeq ($(CUDA),yes)
-GPU_OBJECTS := $(call objects,$(GPU_SOURCES) src/bench/gpu/absent.cpp)
+GPU_OBJECTS := $(call objects,$(GPU_SOURCES) $(BENCH_GPU))
 DEVICE_CODE := $(GENCODE)
 COMPILE_CU = $(NVCC) $(HW4_NVCCFLAGS)
 LINK_CU = $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
@@ -551,5 +552,5 @@ help:
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) \
+    judge/compare.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(BENCH_GPU) \
     tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))

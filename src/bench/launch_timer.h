@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/bench/event_timer.h"
 #include "src/bench/sampling.h"
 #include "src/gpu/device/check.h"
 #include "src/gpu/device/memory.h"
@@ -79,19 +80,16 @@ public:
 
     LaunchTimer(Launcher launcher, size_t scratch_bytes, const CaseOnGpu& on_gpu, const ForwardOnGpu* forward = nullptr)
         : launcher_(launcher), scratch_(make_scratch(scratch_bytes)), launch_(on_gpu.launch(scratch_, scratch_bytes)),
-          stream_(make_stream()), start_(make_event()), stop_(make_event()) {
+          stream_(make_stream()) {
         if (forward != nullptr) launch_ = forward->given_to(launch_);
     }
 
     // Seconds of each of so many launches, back to back.
     double sample(int launches) const {
-        HW4_CUDA(cudaEventRecord(start_.get(), stream_.get()));
-        for (int i = 0; i < launches; ++i) launcher_(launch_, stream_.get());
-        HW4_CUDA(cudaEventRecord(stop_.get(), stream_.get()));
-        HW4_CUDA(cudaEventSynchronize(stop_.get()));
-        float milliseconds = 0;
-        HW4_CUDA(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
-        return milliseconds * 1e-3 / launches;
+        const auto begin = [&] {
+            for (int i = 0; i < launches; ++i) launcher_(launch_, stream_.get());
+        };
+        return timer_.seconds_of(stream_.get(), begin) / launches;
     }
 
     // By the rules of sampling.h, after the warm-up.
@@ -108,8 +106,7 @@ private:
     Scratch scratch_;
     Launch launch_;
     Stream stream_;
-    Event start_;
-    Event stop_;
+    EventTimer timer_;
 };
 
 // "device": "NVIDIA H200", "cuda": "13.0": the card, and the CUDA version of the build.

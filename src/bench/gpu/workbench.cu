@@ -1,0 +1,387 @@
+// The card as a workbench: the kernels of src/gpu by their launches, and the naive baseline by cuBLAS's products. Rows
+// are dim apart, as in a tensor: what is counted is what a tensor of that shape takes.
+#include "src/bench/workbench.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "src/base/error.h"
+#include "src/base/json_fields.h"
+#include "src/bench/event_timer.h"
+#include "src/bench/gpu/cublas.h"
+#include "src/bench/gpu/softmax.h"
+#include "src/bench/naive.h"
+#include "src/gpu/kernels.h"
+
+namespace hw4::bench {
+namespace gpu_side {
+namespace {
+
+size_t free_on_card() {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    return free_bytes;
+}
+
+size_t taken_on_card() {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    return total_bytes - free_bytes;
+}
+
+// Memory of the card that is counted.
+class Memory {
+public:
+    Memory() = default;
+    Memory(MemoryCount& count, size_t bytes) : counted_(count, bytes) {
+        try {
+            memory_ = gpu::make_scratch(bytes);
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::out_of_memory) throw;
+            static_cast<void>(cudaGetLastError()); // it is told here: the next look must not find it again
+            throw OutOfMemory(bytes, free_on_card());
+        }
+    }
+
+    void* get() const { return memory_.get(); }
+    float* floats() const { return static_cast<float*>(memory_.get()); }
+
+private:
+    Counted counted_;
+    gpu::Scratch memory_;
+};
+
+Problem forward_of(Problem problem) {
+    problem.operation = &kForward;
+    return problem;
+}
+
+// The one place where backward is told of a forward that was done before: a launch that has room for its O takes it,
+// and the statistics beside it, and does not compute them again.
+template <class Launch>
+auto bring_forward(Launch& backward, const Launch& forward, int) -> decltype(backward.forward_out, true) {
+    const Matrix<float>& o = forward.out[0];
+    backward.forward_out = {o.at, o.row, o.head, o.batch};
+    backward.statistics = forward.statistics;
+    return true;
+}
+template <class Launch>
+bool bring_forward(Launch&, const Launch&, long) {
+    return false;
+}
+
+// A contract's kernels.
+class KernelSubject : public Subject {
+public:
+    KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
+                  const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), device_(device), stream_(stream) {
+        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract);
+        kernel = chosen.name;
+        revision = contract.revision_of(*problem_.operation);
+        in_ = Memory(memory, problem_.input_bytes());
+        HW4_CUDA(cudaMemcpy(in_.get(), data.values.data(), problem_.input_bytes(), cudaMemcpyHostToDevice));
+        if (pass == Pass::forward) {
+            forward_kernel_ = &chosen;
+            out_ = Memory(memory, problem_.output_bytes());
+            forward_scratch_ = scratch_for(chosen, problem_, memory);
+            forward_ = launch(problem_, out_, forward_scratch_);
+            return;
+        }
+        backward_kernel_ = &chosen;
+        prepare_forward(contract, memory);
+        before_backward_bytes = memory.in_use();
+        out_ = Memory(memory, problem_.output_bytes());
+        backward_scratch_ = scratch_for(chosen, problem_, memory);
+        backward_ = launch(problem_, out_, backward_scratch_);
+        if (!bring_forward(backward_, forward_, 0))
+            throw Unsupported("no kernel of backward here takes a forward that was done before");
+        if (pass == Pass::backward) forward_kernel_->launch(forward_, stream_);
+    }
+
+    void run() override {
+        if (pass_ != Pass::backward) forward_kernel_->launch(forward_, stream_);
+        if (pass_ != Pass::forward) backward_kernel_->launch(backward_, stream_);
+    }
+
+    std::vector<float> output() override {
+        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
+        HW4_CUDA(cudaStreamSynchronize(stream_));
+        HW4_CUDA(cudaMemcpy(values.data(), out_.get(), problem_.output_bytes(), cudaMemcpyDeviceToHost));
+        return values;
+    }
+
+private:
+    const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract) const {
+        const std::string lacking = why_not(contract, problem);
+        if (!lacking.empty()) throw Unsupported(lacking);
+        const gpu::Kernel* const found =
+            name.empty() ? gpu::choose_kernel(problem, device_, contract) : gpu::find_kernel(name);
+        const std::vector<gpu::Kernel> all = gpu::kernels_of(contract, *problem.operation);
+        if (found == nullptr)
+            throw Unsupported(all.empty() ? "no GPU kernel of this build computes " + std::string(contract.name) + " " +
+                                                problem.operation->name
+                                          : gpu::plan_of(all.front(), problem, device_).why_not);
+        const std::string reason = gpu::plan_of(*found, problem, device_).why_not;
+        if (!reason.empty()) throw Unsupported(reason);
+        return *found;
+    }
+
+    Memory scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
+        return {memory, gpu::plan_of(of, problem, device_).scratch_bytes};
+    }
+
+    gpu::Launch launch(const Problem& problem, const Memory& out, const Memory& scratch) const {
+        const auto row = static_cast<size_t>(problem.dim);
+        return gpu::launch_of(problem, device_, in_.floats(), row, out.floats(), row, scratch.get());
+    }
+
+    // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
+    void prepare_forward(const Contract& contract, MemoryCount& memory) {
+        const Problem forward = forward_of(problem_);
+        forward_kernel_ = &kernel_for("", forward, contract);
+        o_ = Memory(memory, forward.output_bytes());
+        statistics_ = Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics));
+        forward_scratch_ = scratch_for(*forward_kernel_, forward, memory);
+        forward_ = launch(forward, o_, forward_scratch_);
+        const float* const in = in_.floats();
+        for (size_t i = 0; i < kForward.inputs.size(); ++i)
+            forward_.in[i] = operand_at(problem_, problem_.operation->inputs, i, in, static_cast<size_t>(problem_.dim));
+        forward_.statistics = static_cast<RowStatistics*>(statistics_.get());
+    }
+
+    Pass pass_;
+    Problem problem_;
+    gpu::Device device_;
+    cudaStream_t stream_;
+    Memory in_;
+    Memory out_;
+    Memory o_; // of backward
+    Memory statistics_;
+    Memory forward_scratch_;
+    Memory backward_scratch_;
+    const gpu::Kernel* forward_kernel_ = nullptr;
+    const gpu::Kernel* backward_kernel_ = nullptr;
+    gpu::Launch forward_;
+    gpu::Launch backward_;
+};
+
+// Values in the bits of their type on the card, and back.
+class Bits {
+public:
+    explicit Bits(Element element) : element_(element) {}
+
+    std::vector<char> of(const float* values, size_t count) const {
+        std::vector<char> bits(count * bytes_of(element_));
+        for (size_t i = 0; i < count; ++i) put(bits.data() + i * bytes_of(element_), values[i]);
+        return bits;
+    }
+    void widen(const std::vector<char>& bits, float* values) const {
+        for (size_t i = 0; i < bits.size() / bytes_of(element_); ++i)
+            values[i] = widened(bits.data() + i * bytes_of(element_));
+    }
+
+private:
+    void put(char* to, float value) const {
+        const __half half = __float2half_rn(value);
+        const __nv_bfloat16 bf16 = __float2bfloat16_rn(value);
+        const void* const from = element_ == Element::float32 ? static_cast<const void*>(&value)
+                                 : element_ == Element::fp16  ? static_cast<const void*>(&half)
+                                                              : static_cast<const void*>(&bf16);
+        std::memcpy(to, from, bytes_of(element_));
+    }
+    float widened(const char* from) const {
+        float value = 0;
+        __half half{};
+        __nv_bfloat16 bf16{};
+        switch (element_) {
+        case Element::float32: std::memcpy(&value, from, sizeof value); return value;
+        case Element::fp16: std::memcpy(&half, from, sizeof half); return __half2float(half);
+        case Element::bf16: std::memcpy(&bf16, from, sizeof bf16); return __bfloat162float(bf16);
+        }
+        return value;
+    }
+
+    Element element_;
+};
+
+// All scores in memory. Every operand is a tensor of its own, [batch][head][row][column], whose heads follow one
+// another through all batches, so that one call multiplies all.
+class NaiveSubject : public Subject {
+public:
+    NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, const Cublas& cublas, cudaStream_t stream,
+                 MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream) {
+        kernel = "naive";
+        for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) in_[i] = uploaded(data, i, memory);
+        o_ = Memory(memory, tensor_bytes());
+        weights_ = Memory(memory, naive_scores(problem_) * bytes_of(element_));
+        if (pass == Pass::forward) return;
+        before_backward_bytes = memory.in_use();
+        gradients_ = Memory(memory, naive_scores(problem_) * bytes_of(element_));
+        for (Memory& gradient : out_) gradient = Memory(memory, tensor_bytes());
+        if (pass == Pass::backward) forward();
+    }
+
+    void run() override {
+        if (pass_ != Pass::backward) forward();
+        if (pass_ != Pass::forward) backward();
+    }
+
+    std::vector<float> output() override {
+        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
+        HW4_CUDA(cudaStreamSynchronize(stream_));
+        for (size_t i = 0; i < problem_.operation->outputs.size(); ++i)
+            download(pass_ == Pass::forward ? o_ : out_[i], i, values);
+        return values;
+    }
+
+private:
+    // Of a batch of an operand; all have as many rows.
+    size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
+    size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
+
+    Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) const {
+        Memory tensor(memory, tensor_bytes());
+        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
+            const size_t place =
+                static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
+            const std::vector<char> bits = Bits(element_).of(data.values.data() + place, batch_values());
+            HW4_CUDA(cudaMemcpy(static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
+                                bits.data(), bits.size(), cudaMemcpyHostToDevice));
+        }
+        return tensor;
+    }
+
+    void download(const Memory& tensor, size_t operand, std::vector<float>& values) const {
+        std::vector<char> bits(batch_values() * bytes_of(element_));
+        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
+            HW4_CUDA(cudaMemcpy(bits.data(),
+                                static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
+                                bits.size(), cudaMemcpyDeviceToHost));
+            const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
+            Bits(element_).widen(bits, values.data() + place);
+        }
+    }
+
+    Scores shape() const {
+        return {element_, problem_.units() * problem_.queries, problem_.queries, problem_.keys, problem_.mask};
+    }
+    float scale() const { return 1.0f / std::sqrt(static_cast<float>(problem_.dim)); }
+
+    // X Y^T of two tensors, a score for each pair of rows.
+    void pairs(const Memory& x, const Memory& y, const Memory& to, float factor) const {
+        cublas_.multiply({problem_.queries, problem_.keys, problem_.dim, x.get(), false, y.get(), true, to.get(),
+                          factor, problem_.units()},
+                         element_, stream_);
+    }
+    // S Y, or S^T Y, of scores and a tensor.
+    void rows(const Memory& scores, bool transposed, const Memory& y, const Memory& to, float factor) const {
+        cublas_.multiply({problem_.queries, problem_.dim, problem_.keys, scores.get(), transposed, y.get(), false,
+                          to.get(), factor, problem_.units()},
+                         element_, stream_);
+    }
+
+    void forward() const {
+        pairs(in_[0], in_[1], weights_, scale());
+        launch_softmax(shape(), weights_.get(), stream_);
+        rows(weights_, false, in_[2], o_, 1);
+    }
+
+    void backward() const {
+        rows(weights_, true, in_[3], out_[2], 1); // dV = P^T dO
+        pairs(in_[3], in_[2], gradients_, 1);     // dP = dO V^T
+        launch_softmax_gradient(shape(), weights_.get(), gradients_.get(), stream_);
+        rows(gradients_, false, in_[1], out_[0], scale()); // dQ = dS K
+        rows(gradients_, true, in_[0], out_[1], scale());  // dK = dS^T Q
+    }
+
+    Pass pass_;
+    Problem problem_;
+    Element element_;
+    const Cublas& cublas_;
+    cudaStream_t stream_;
+    Memory in_[kMostInputs];
+    Memory o_;
+    Memory weights_;
+    Memory gradients_;
+    Memory out_[kMostOutputs];
+};
+
+class GpuWorkbench : public Workbench {
+public:
+    GpuWorkbench() : device_(gpu::current_device()), stream_(gpu::make_stream()) {}
+
+    std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
+        if (cell.impl == "naive") {
+            if (!cublas_) cublas_.emplace();
+            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
+        }
+        const Contract& contract = *find_contract(cell.impl);
+        if (cell.element != Element::float32)
+            throw Unsupported("the contract " + cell.impl + " takes " + contract.element + ", not " +
+                              name_of(cell.element));
+        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), memory);
+    }
+
+    double sample(Subject& subject, int launches) override {
+        const auto begin = [&] {
+            for (int i = 0; i < launches; ++i) subject.run();
+        };
+        return timer_.seconds_of(stream_.get(), begin) / launches;
+    }
+
+    void wait() override { HW4_CUDA(cudaStreamSynchronize(stream_.get())); }
+
+    void flush_caches() override {
+        if (flushed_.get() == nullptr) {
+            int card = 0;
+            int cache_bytes = 0;
+            HW4_CUDA(cudaGetDevice(&card));
+            HW4_CUDA(cudaDeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, card));
+            flushed_bytes_ = 2 * static_cast<size_t>(cache_bytes);
+            flushed_ = gpu::make_scratch(flushed_bytes_);
+        }
+        HW4_CUDA(cudaMemsetAsync(flushed_.get(), 0, flushed_bytes_, stream_.get()));
+    }
+
+    size_t free_bytes() override { return free_on_card(); }
+    size_t driver_bytes() override { return taken_on_card(); }
+
+    std::string machine_json() override {
+        int driver = 0;
+        HW4_CUDA(cudaDriverGetVersion(&driver));
+        const auto version = [](int number) {
+            return json_string(std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10));
+        };
+        JsonFields fields;
+        fields.add("device", json_string("gpu"));
+        fields.add("name", json_string(gpu::device_name()));
+        fields.add("cuda", version(CUDART_VERSION));
+        fields.add("driver", version(driver));
+        fields.add("multiprocessors", int64_t{device_.multiprocessors});
+        return fields.text();
+    }
+
+private:
+    gpu::Device device_;
+    gpu::Stream stream_;
+    gpu::EventTimer timer_;
+    std::optional<Cublas> cublas_; // once it was asked for
+    gpu::Scratch flushed_;
+    size_t flushed_bytes_ = 0;
+};
+
+} // namespace
+} // namespace gpu_side
+
+std::unique_ptr<Workbench> gpu_workbench() { return std::make_unique<gpu_side::GpuWorkbench>(); }
+
+} // namespace hw4::bench

@@ -1,0 +1,87 @@
+// Cells measured on the card, and the sums of the study of accumulation.
+#include <gtest/gtest.h>
+
+#include "src/bench/accumulate.h"
+#include "src/bench/measure.h"
+#include "tests/support/need_gpu.h"
+
+namespace hw4::bench {
+namespace {
+
+class BenchOnGpu : public ::testing::Test {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+
+    static Cell cell_of(const std::string& impl, bool causal) {
+        Cell cell;
+        cell.impl = impl;
+        cell.batch_size = 2;
+        cell.seq_len = 130;
+        cell.num_heads = 3;
+        cell.emb_dim = 3 * 64;
+        cell.causal = causal;
+        cell.device = "gpu";
+        cell.rules.warmup = 0;
+        cell.rules.repeats = 2;
+        return cell;
+    }
+};
+
+TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
+    const auto workbench = gpu_workbench();
+    for (const Contract* contract : contracts())
+        for (const bool causal : {false, true}) {
+            const Row row = measure(cell_of(contract->name, causal), *workbench);
+            EXPECT_EQ(row.of(Pass::forward).status, Status::ok) << row.reason();
+            EXPECT_EQ(row.of(Pass::forward).as_reference, true) << contract->name;
+            for (const Pass pass : kPasses) EXPECT_NE(row.of(pass).status, Status::failed) << row.of(pass).reason;
+        }
+}
+
+TEST_F(BenchOnGpu, NaiveIsRightInEveryType) {
+    const auto workbench = gpu_workbench();
+    for (const Element element : kElements)
+        for (const bool causal : {false, true}) {
+            Cell cell = cell_of("naive", causal);
+            cell.element = element;
+            const Row row = measure(cell, *workbench);
+            if (row.status() == Status::unsupported) GTEST_SKIP() << row.reason();
+            const double bound = element == Element::float32 ? 1e-5 : element == Element::fp16 ? 1e-2 : 6e-2;
+            for (const Pass pass : kPasses) {
+                const Measured& one = row.of(pass);
+                EXPECT_EQ(one.status, Status::ok) << one.reason;
+                EXPECT_LT(one.error.largest, bound) << name_of(element) << " " << name_of(pass);
+            }
+        }
+}
+
+TEST_F(BenchOnGpu, CountsBytesAndRefusesWhatIsBeyondTheLimit) {
+    const auto workbench = gpu_workbench();
+    Cell cell = cell_of("naive", false);
+    cell.element = Element::fp16;
+    const Row row = measure(cell, *workbench);
+    if (row.status() == Status::unsupported) GTEST_SKIP() << row.reason();
+    const size_t matrix = 2 * 130 * 192 * 2;
+    const size_t scores = 2 * 3 * 130 * 130 * 2;
+    EXPECT_EQ(row.of(Pass::forward).peak_bytes, 4 * matrix + scores);
+    EXPECT_EQ(row.of(Pass::backward).peak_bytes, 8 * matrix + 2 * scores);
+    cell.memory_limit = static_cast<int64_t>(4 * matrix + scores - 1);
+    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).wanted_bytes, scores);
+    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).status, Status::oom);
+}
+
+TEST_F(BenchOnGpu, ColdSamplesAndTheWallClockRunToo) {
+    const auto workbench = gpu_workbench();
+    Cell cell = cell_of("f32", false);
+    cell.passes[1] = cell.passes[2] = false;
+    cell.rules.cold = true;
+    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).seconds.size(), 2);
+    cell.rules.cold = false;
+    cell.rules.timing = Timing::wall;
+    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).seconds.size(), 1);
+}
+
+TEST_F(BenchOnGpu, SumsAreThoseOfTheEmulation) { EXPECT_EQ(gpu_sums({1000, 0.01f}), cpu_sums({1000, 0.01f})); }
+
+} // namespace
+} // namespace hw4::bench
