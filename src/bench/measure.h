@@ -1,6 +1,8 @@
 // A cell is measured: every pass that is wanted, with its memory, and whether the result is right.
 #pragma once
 
+#include <optional>
+
 #include "src/bench/row.h"
 #include "src/bench/workbench.h"
 
@@ -12,6 +14,9 @@ struct Samples {
     std::vector<double> seconds;
 };
 Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules);
+
+// The row of a cell that nobody could measure: its sizes do not fit together.
+std::optional<Row> refused(const Cell& cell);
 
 // What cannot run is told in the row. Throws Error only where nothing more can be measured.
 Row measure(const Cell& cell, Workbench& workbench);

@@ -27,6 +27,11 @@ Grid overridden(Grid grid, const Sweep& sweep) {
     return grid;
 }
 
+// Where nobody says: lab5.py's for PyTorch's forms, but for the one that is there for float32.
+Element usual_element(const std::string& impl) {
+    return is_torch(impl) && impl != "efficient" ? Element::fp16 : Element::float32;
+}
+
 struct Implementation {
     std::string impl;
     std::string kernel;
@@ -134,16 +139,19 @@ std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const 
     }
     cell.rules.repeats = sweep.repeats.value_or(cell.rules.repeats);
     cell.rules.cold = sweep.cold.value_or(cell.rules.cold);
-    for (const Grid& asked : grids)
+    for (const Grid& asked : grids) {
+        const bool one_type = !sweep.elements && asked.elements.size() == 1; // nobody has chosen
         for_each_size(overridden(asked, sweep), cell, [&](Cell sized) {
             for (const Implementation& one : who)
                 for (const int warmup : sweep.warmups) {
                     sized.impl = one.impl;
                     sized.kernel = one.kernel;
+                    if (one_type) sized.element = usual_element(one.impl);
                     sized.rules.warmup = warmup;
                     add_new(cells, sized);
                 }
         });
+    }
     if (std::none_of(cells.begin(), cells.end(), [](const Cell& c) { return c.heads_divide(); }))
         usage_error("--emb_dim " + std::to_string(cells.front().emb_dim) + " is no multiple of --num_heads " +
                     std::to_string(cells.front().num_heads));

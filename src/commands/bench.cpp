@@ -146,8 +146,8 @@ private:
     }
 
     Row measured(const Cell& cell) {
-        if (bench::is_torch(cell.impl))
-            return row_without(cell, Status::unsupported, "this build has no way to PyTorch");
+        if (const std::optional<Row> refusal = bench::refused(cell)) return *refusal;
+        if (bench::is_torch(cell.impl)) return bench::measure_by_torch(cell);
         return request_.separate ? bench::measure_in_child(cell) : bench::measure(cell, *workbench_);
     }
 

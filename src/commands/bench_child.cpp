@@ -7,7 +7,9 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -18,15 +20,17 @@
 namespace hw4::bench {
 namespace {
 
+constexpr int kNotStarted = 127; // as shells have it
+
 [[noreturn]] void fail(const char* what) {
     throw Error(ExitCode::out_of_memory, with_errno(std::string("no process for a cell: ") + what));
 }
 
 // In the child, where nothing may be allocated.
-[[noreturn]] void become(char* const* argv, int output) {
+[[noreturn]] void become(const char* program, char* const* argv, int output) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::dup2(output, STDOUT_FILENO) >= 0) ::execv("/proc/self/exe", argv);
-    ::_exit(static_cast<int>(ExitCode::internal));
+    if (::dup2(output, STDOUT_FILENO) >= 0) ::execvp(program, argv);
+    ::_exit(kNotStarted);
 }
 
 std::string all_from(int fd) {
@@ -48,12 +52,8 @@ int status_of(pid_t child) {
     return status;
 }
 
-} // namespace
-
-Row measure_in_child(const Cell& cell) {
-    std::vector<std::string> words = {"hw4", "bench"};
-    for (const std::string& option : options_for(cell)) words.push_back(option);
-    words.insert(words.end(), {"--quiet", "--output", "-"});
+// The row that a program says on its standard output.
+Row row_from(const char* program, std::vector<std::string> words, const Cell& cell) {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -63,18 +63,46 @@ Row measure_in_child(const Cell& cell) {
     FileDescriptor to(ends[1]);
     const pid_t child = ::fork();
     if (child < 0) fail("fork");
-    if (child == 0) become(argv.data(), to.get());
-    to = FileDescriptor();
+    if (child == 0) become(program, argv.data(), to.get());
+    {
+        const FileDescriptor closed = std::move(to); // so that the child's end is the last
+    }
     const std::string text = all_from(from.get());
     const int status = status_of(child);
     if (WIFSIGNALED(status))
         return row_without(cell, Status::failed, "its process was ended by signal " + std::to_string(WTERMSIG(status)));
+    if (WEXITSTATUS(status) == kNotStarted)
+        return row_without(cell, Status::unsupported, words.front() + " cannot be started");
     if (text.empty())
         return row_without(cell, Status::failed,
                            "its process ended with exit code " + std::to_string(WEXITSTATUS(status)));
     Row row = read_rows(text, "a cell's process").front();
     row.cell = cell;
     return row;
+}
+
+// The folder that this program is in.
+std::string own_folder() {
+    std::error_code error;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? "." : program.parent_path().string();
+}
+
+} // namespace
+
+Row measure_in_child(const Cell& cell) {
+    std::vector<std::string> words = {"hw4", "bench"};
+    for (const std::string& option : options_for(cell)) words.push_back(option);
+    words.insert(words.end(), {"--quiet", "--output", "-"});
+    return row_from("/proc/self/exe", std::move(words), cell);
+}
+
+Row measure_by_torch(const Cell& cell) {
+    const std::string script = own_folder() + "/report/torch_cell.py";
+    if (::access(script.c_str(), R_OK) != 0) return row_without(cell, Status::unsupported, script + " is not there");
+    std::vector<std::string> words = {"python3", script};
+    for (const std::string& option : options_for(cell)) words.push_back(option);
+    return row_from("python3", std::move(words), cell);
 }
 
 } // namespace hw4::bench

@@ -4,8 +4,7 @@ namespace hw4::bench {
 
 std::string help_text() {
     std::string impls;
-    for (const std::string& name : implementation_names())
-        if (!is_torch(name)) impls += (impls.empty() ? "" : ", ") + name;
+    for (const std::string& name : implementation_names()) impls += (impls.empty() ? "" : ", ") + name;
     std::string preset_lines;
     for (const Preset& preset : presets()) {
         const std::string name = preset.name;
@@ -32,11 +31,16 @@ std::string help_text() {
            "  --num_heads N           default 32\n"
            "  --emb_dim N             columns of all heads together, a multiple of them, default 2048\n"
            "  --causal[=both|no]      under the causal mask\n"
-           "  --impl NAME             whatever its case: " +
+           "  --impl NAME             " +
            impls +
-           "; default hw4, which is f32.\n"
-           "                          naive has all scores in memory\n"
-           "  --dtype NAME            float32 (the default), fp16, bf16: of naive on the GPU\n"
+           ", whatever their case;\n"
+           "                          default hw4, which is f32. naive has all scores in memory, on a GPU by cuBLAS,\n"
+           "                          which need not be there otherwise; pytorch (lab5.py's naive form), flash2, "
+           "cudnn\n"
+           "                          and efficient are PyTorch's, through python3 and report/torch_cell.py beside "
+           "hw4\n"
+           "  --dtype NAME            float32, fp16, bf16: fp16 is the default of pytorch, flash2 and cudnn, float32\n"
+           "                          that of all others; naive takes all three on a GPU\n"
            "  --kernel NAME           a certain one of the device's kernels, or all of them\n"
            "  --warmup N              launches before the first sample; default: those of 0.1 s, or with --timing "
            "wall\n"

@@ -126,8 +126,26 @@ class StatusTest(BenchTest):
         self.assertEqual(self.rows()[0]["hw4"]["reason"], "the CPU computes float32, not fp16")
 
     def test_heads_that_do_not_divide_are_a_row_among_others(self):
-        self.done(*QUICK, "--num_heads", "2,3", "--output", self.json)
-        self.assertEqual([row["hw4"]["status"] for row in self.rows()], ["ok", "unsupported"])
+        for more in ((), ("--separate",)):
+            self.done(*QUICK, "--num_heads", "2,3", "--output", self.json, *more)
+            self.assertEqual([row["hw4"]["status"] for row in self.rows()], ["ok", "unsupported"])
+
+
+class TorchTest(BenchTest):
+    def test_without_the_script(self):
+        self.done(*QUICK, "--impl", "Flash2", "--output", self.json, code=NO_GPU)
+        row = self.rows()[0]["hw4"]
+        self.assertEqual(row["parameters"]["dtype"], "fp16")
+        self.assertRegex(row["reason"], "report/torch_cell.py is not there$")
+
+    def test_what_the_script_says_is_the_row(self):
+        folder = cli_test.PROGRAMS / "report"
+        folder.symlink_to(cli_test.REPO / "report")
+        self.addCleanup(folder.unlink)
+        self.done(*QUICK, "--impl", "naive,pytorch", "--output", self.json)
+        naive, torch = (row["hw4"] for row in self.rows())
+        self.assertEqual((naive["status"], torch["status"]), ("ok", "unsupported"))
+        self.assertRegex(torch["backward"]["reason"], "PyTorch is (not installed|measured on a GPU)")
 
 
 class ResumeTest(BenchTest):

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""report/torch_cell.py: the rules by which it samples, which are those of src/bench/measure.cpp. No PyTorch needed.
+
+    python3 tests/tools/torch_cell_test.py [-v]
+"""
+import sys
+import unittest
+import unittest.mock
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "report"))
+
+import torch_cell  # noqa: E402 (the path to it is set above)
+
+
+class SaidSampler:
+    """Says how long a launch takes, and counts them."""
+
+    def __init__(self, seconds=0.02):
+        self.seconds, self.launches, self.samples = seconds, 0, 0
+
+    def run(self, launches):
+        self.launches += launches
+
+    def __call__(self, launches):
+        self.run(launches)
+        self.samples += 1
+        return self.seconds(self.samples) if callable(self.seconds) else self.seconds
+
+
+def arguments(*more):
+    words = ("--impl", "flash2", "--batch_size", "1", "--seq_len", "8", "--num_heads", "1", "--emb_dim", "8", *more)
+    with unittest.mock.patch.object(sys, "argv", ["torch_cell.py", *words]):
+        return torch_cell.parse_arguments()
+
+
+class Samples(unittest.TestCase):
+    def taken(self, sampler, *more):
+        self.flushes = 0
+        return torch_cell.take_samples(sampler, lambda: None, self._flush, arguments(*more))
+
+    def _flush(self):
+        self.flushes += 1
+
+    def test_after_the_warm_up_as_many_as_asked_for(self):
+        sampler = SaidSampler()
+        launches, samples = self.taken(sampler, "--repeats", "4")
+        self.assertEqual((launches, len(samples), sampler.samples), (1, 4, 5 + 4))
+
+    def test_short_launches_several_to_a_sample(self):
+        self.assertEqual(self.taken(SaidSampler(0.004), "--repeats", "2")[0], 3)
+
+    def test_after_a_count_of_warm_ups_each_launch_is_a_sample(self):
+        sampler = SaidSampler(1e-4)
+        self.assertEqual(len(self.taken(sampler, "--warmup", "5", "--repeats", "7")[1]), 7)
+        self.assertEqual(sampler.launches, 5 + 7)
+
+    def test_ends_when_the_spread_is_small_or_the_time_is_over(self):
+        settling = SaidSampler(lambda sample: 0.02 * min(sample, 3))
+        self.assertLess(len(self.taken(settling, "--warmup", "0", "--repeats", "100", "--spread", "1")[1]), 20)
+        self.assertEqual(len(self.taken(SaidSampler(), "--limit", "0")[1]), 3)
+
+    def test_cold_samples_flush(self):
+        self.assertEqual(self.taken(SaidSampler(1e-3), "--cold", "--repeats", "6")[0], 1)
+        self.assertEqual(self.flushes, 6)
+
+    def test_of_the_wall_clock_one_is_the_mean_of_all(self):
+        sampler = SaidSampler()
+        launches, samples = self.taken(sampler, "--timing", "wall", "--repeats", "300")
+        self.assertEqual((launches, len(samples), sampler.launches), (300, 1, 3 + 300))
+
+
+class Arguments(unittest.TestCase):
+    def test_options_of_a_cell_that_mean_nothing_here(self):
+        args = arguments("--causal=no", "--kind", "normal:1", "--threads", "3")
+        self.assertEqual((args.causal, args.dtype), ("no", "fp16"))
+        self.assertEqual(arguments("--causal").causal, "yes")
+
+
+if __name__ == "__main__":
+    unittest.main()
