@@ -45,6 +45,7 @@ private:
         return true;
     }
 
+    // NOLINTBEGIN(misc-no-recursion): kDeepest bounds it
     JsonValue read(int depth) {
         if (depth > kDeepest) fail("less depth");
         skip_blanks();
@@ -95,6 +96,7 @@ private:
         need(']');
         return value;
     }
+    // NOLINTEND(misc-no-recursion)
 
     double read_number() {
         double number = 0;

@@ -85,8 +85,9 @@ inline Problem problem_of(const Cell& cell, const Operation& operation) {
 // As lab5.py counts them: 4 * B * N^2 * H * d, half of it under the causal mask; 2.5 times that for backward.
 inline double flops_of(const Cell& cell, Pass pass) {
     const auto tokens = static_cast<double>(cell.seq_len);
+    const int64_t head_columns = cell.emb_dim / cell.num_heads * cell.num_heads;
     const double forward = 4.0 * static_cast<double>(cell.batch_size) * tokens * tokens *
-                           static_cast<double>(cell.emb_dim / cell.num_heads * cell.num_heads) / (cell.causal ? 2 : 1);
+                           static_cast<double>(head_columns) / (cell.causal ? 2 : 1);
     return forward * (pass == Pass::forward ? 1 : pass == Pass::backward ? 2.5 : 3.5);
 }
 

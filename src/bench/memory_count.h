@@ -44,6 +44,8 @@ class Counted {
 public:
     Counted() = default;
     Counted(MemoryCount& count, size_t bytes) : count_(&count), bytes_(bytes) { count.take(bytes); }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
     Counted(Counted&& other) noexcept
         : count_(std::exchange(other.count_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
     Counted& operator=(Counted&& other) noexcept {

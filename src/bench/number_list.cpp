@@ -59,15 +59,14 @@ std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t
     std::vector<int64_t> numbers;
     for (const std::string& word : split_at_commas(text)) {
         const auto single = sized_number(word, least, most);
-        const auto range = single ? Range{*single, *single, kUsualFactor, true} : range_of(word, least, most);
-        if (!range) return std::nullopt;
-        for (int64_t number = range->first;;) {
+        const auto found = single ? Range{*single, *single, kUsualFactor, true} : range_of(word, least, most);
+        if (!found) return std::nullopt;
+        const auto [first, last, step, multiplies] = *found;
+        for (int64_t number = first;;) {
             if (numbers.size() == kMostNumbers) return std::nullopt;
             numbers.push_back(number);
-            const bool was_last = range->multiplies ? number == 0 || number > range->last / range->step
-                                                    : number > range->last - range->step;
-            if (was_last) break;
-            number = range->multiplies ? number * range->step : number + range->step;
+            if (multiplies ? number == 0 || number > last / step : number > last - step) break;
+            number = multiplies ? number * step : number + step;
         }
     }
     return numbers;

@@ -205,7 +205,7 @@ Row read_row(const JsonValue& object, const std::string& name) {
     const JsonValue* const more = object.find("hw4");
     const JsonValue* const parameters = more == nullptr ? nullptr : more->find("parameters");
     if (parameters == nullptr)
-        throw Error(ExitCode::bad_data, name + ": no file of hw4 bench: a row has no \"hw4\" with \"parameters\"");
+        throw Error(ExitCode::bad_data, name + R"(: no file of hw4 bench: a row has no "hw4" with "parameters")");
     Row row;
     row.cell = read_cell(*parameters);
     for (const Pass pass : kPasses)

@@ -55,6 +55,7 @@ int status_of(pid_t child) {
 // The row that a program says on its standard output.
 Row row_from(const char* program, std::vector<std::string> words, const Cell& cell) {
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     int ends[2] = {-1, -1};
@@ -92,7 +93,8 @@ std::string own_folder() {
 
 Row measure_in_child(const Cell& cell) {
     std::vector<std::string> words = {"hw4", "bench"};
-    for (const std::string& option : options_for(cell)) words.push_back(option);
+    const std::vector<std::string> options = options_for(cell);
+    words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), {"--quiet", "--output", "-"});
     return row_from("/proc/self/exe", std::move(words), cell);
 }
@@ -101,7 +103,8 @@ Row measure_by_torch(const Cell& cell) {
     const std::string script = own_folder() + "/report/torch_cell.py";
     if (::access(script.c_str(), R_OK) != 0) return row_without(cell, Status::unsupported, script + " is not there");
     std::vector<std::string> words = {"python3", script};
-    for (const std::string& option : options_for(cell)) words.push_back(option);
+    const std::vector<std::string> options = options_for(cell);
+    words.insert(words.end(), options.begin(), options.end());
     return row_from("python3", std::move(words), cell);
 }
 

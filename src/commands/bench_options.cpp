@@ -152,7 +152,7 @@ template <class Value, size_t kCount>
 std::vector<Value> parse_named(const char* option, const std::string& text, const Value (&all)[kCount]) {
     std::vector<Value> values;
     for (const std::string& word : split_at_commas(text)) {
-        const auto found = std::find_if(all, all + kCount, [&](Value value) { return word == name_of(value); });
+        const Value* const found = std::find_if(all, all + kCount, [&](Value value) { return word == name_of(value); });
         if (found == all + kCount) {
             std::string names;
             for (const Value value : all) names += (names.empty() ? "" : ", ") + std::string(name_of(value));
