@@ -120,7 +120,7 @@ private:
         result.peak_bytes = memory.peak();
         const size_t after = workbench_.driver_bytes();
         result.driver_bytes = after > before ? after - before : 0;
-        const CardState state = workbench_.state_under_load(*subject);
+        const CardState state = workbench_.state_under_load(*subject, median(result.seconds));
         result.clock_mhz = state.clock_mhz;
         result.power_w = state.power_w;
         const std::vector<float> output = subject->output();

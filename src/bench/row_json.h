@@ -14,7 +14,7 @@ namespace hw4::bench {
 // What all rows of a file share.
 struct Frame {
     std::vector<std::string> argv;
-    std::string machine; // a JSON object
+    std::string machine = "null"; // a JSON object, where it is known
 };
 
 std::string file_json(const std::vector<Row>& rows, const Frame& frame);

@@ -61,8 +61,8 @@ public:
     virtual size_t free_bytes() = 0;
     // What the driver says is taken, by whomever; 0: it does not say.
     virtual size_t driver_bytes() { return 0; }
-    // While the subject runs.
-    virtual CardState state_under_load(Subject&) { return {}; }
+    // While the subject runs, which takes so long.
+    virtual CardState state_under_load(Subject&, double /*seconds*/) { return {}; }
 
     virtual std::string machine_json() = 0; // an object: what the numbers were measured on
 };

@@ -77,6 +77,15 @@ std::vector<Row> rows_to_go_on_with(const bench::Request& request) {
     return rows;
 }
 
+// Throws Error (usage) where two of them would be one file.
+const bench::Request& checked(const bench::Request& request) {
+    const std::string* const names[] = {&request.output, &request.csv, &request.markdown};
+    for (const std::string* const* a = names; a != std::end(names); ++a)
+        for (const std::string* const* b = names; b != a; ++b)
+            if (!(*a)->empty() && !(*b)->empty()) refuse_same_output(**b, **a);
+    return request;
+}
+
 // "gpu" or "cpu". Asking for a GPU makes its context.
 std::string usable_device(Device asked, bool quiet) {
     if (asked == Device::cpu) return "cpu";
@@ -96,14 +105,16 @@ std::string device_for(const bench::Request& request) {
 class Bench {
 public:
     Bench(const bench::Request& request, std::vector<std::string> argv)
-        : request_(request), old_rows_(rows_to_go_on_with(request)), device_(device_for(request)),
+        : request_(checked(request)), old_rows_(rows_to_go_on_with(request)), device_(device_for(request)),
           cells_(bench::cells_of(request.sweep, device_, device_ == "gpu" ? gpu::kernel_list() : cpu::kernel_list())),
           json_(request.output, interrupts_), csv_(request.csv, interrupts_), markdown_(request.markdown, interrupts_),
           table_(cells_), left_(cells_) {
         frame_.argv = std::move(argv);
         if (!request.separate)
             workbench_ = device_ == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(request.sweep.common.threads);
-        frame_.machine = workbench_ ? workbench_->machine_json() : "null";
+        else if (device_ == "cpu")
+            frame_.machine = bench::cpu_workbench(request.sweep.common.threads)->machine_json();
+        if (workbench_) frame_.machine = workbench_->machine_json();
         const bool taken = json_.on_standard_output() || csv_.on_standard_output() || markdown_.on_standard_output();
         lines_ = taken ? stderr : stdout;
     }

@@ -74,6 +74,8 @@ Row row_from(const char* program, std::vector<std::string> words, const Cell& ce
         return row_without(cell, Status::failed, "its process was ended by signal " + std::to_string(WTERMSIG(status)));
     if (WEXITSTATUS(status) == kNotStarted)
         return row_without(cell, Status::unsupported, words.front() + " cannot be started");
+    if (text.empty() && WEXITSTATUS(status) == static_cast<int>(ExitCode::no_gpu))
+        return row_without(cell, Status::unsupported, "its process has found no usable GPU");
     if (text.empty())
         return row_without(cell, Status::failed,
                            "its process ended with exit code " + std::to_string(WEXITSTATUS(status)));

@@ -107,6 +107,11 @@ class FilesTest(BenchTest):
         self.done("--batch_size", "x", "--output", self.json, code=USAGE)
         self.assertEqual(self.json.read_bytes(), OLD_OUTPUT)
 
+    def test_two_outputs_in_one_file(self):
+        done = self.done(*QUICK, "--output", self.json, "--csv", self.dir / "." / "r.json", code=USAGE)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertFalse(self.json.exists())
+
     def test_help(self):
         self.assertIn("--preset", self.done("--help").stdout)
 
@@ -186,6 +191,12 @@ class SeparateTest(BenchTest):
         self.done(*sweep, "--output", self.json)
         self.done(*sweep, "--output", other, "--separate")
         self.assertEqual([without_times(row) for row in self.rows()], [without_times(row) for row in self.rows(other)])
+
+
+    @unittest.skipUnless(b"built without CUDA" in (cli_test.BIN / "hw4").read_bytes(), "this build has a GPU engine")
+    def test_processes_that_find_no_gpu(self):
+        self.done(*QUICK, "--separate", "--output", self.json, device="gpu", code=NO_GPU)
+        self.assertEqual(self.rows()[0]["hw4"]["reason"], "its process has found no usable GPU")
 
 
 class CompareTest(BenchTest):

@@ -14,6 +14,7 @@
 #include "src/base/json_fields.h"
 #include "src/bench/event_timer.h"
 #include "src/bench/gpu/cublas.h"
+#include "src/bench/gpu/nvml.h"
 #include "src/bench/gpu/softmax.h"
 #include "src/bench/naive.h"
 #include "src/gpu/kernels.h"
@@ -352,6 +353,21 @@ public:
         HW4_CUDA(cudaMemsetAsync(flushed_.get(), 0, flushed_bytes_, stream_.get()));
     }
 
+    CardState state_under_load(Subject& subject, double seconds) override {
+        if (!nvml_.knows()) return {};
+        constexpr double kBusySeconds = 0.1; // power is a mean over some time
+        const int launches = static_cast<int>(std::clamp(kBusySeconds / seconds, 1.0, 1000.0));
+        const auto begin = [&] {
+            for (int i = 0; i < launches; ++i) subject.run();
+        };
+        begin();
+        wait();
+        begin();
+        const CardState state = nvml_.state(); // after so much work, and in the midst of it
+        wait();
+        return state;
+    }
+
     size_t free_bytes() override { return free_on_card(); }
     size_t driver_bytes() override { return taken_on_card(); }
 
@@ -374,6 +390,7 @@ private:
     gpu::Device device_;
     gpu::Stream stream_;
     gpu::EventTimer timer_;
+    Nvml nvml_;
     std::optional<Cublas> cublas_; // once it was asked for
     gpu::Scratch flushed_;
     size_t flushed_bytes_ = 0;
