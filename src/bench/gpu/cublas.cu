@@ -24,7 +24,9 @@ using Gemm = int (*)(void* handle, int op_a, int op_b, int m, int n, int k, cons
                      long long b_stride, const void* beta, void* c, cudaDataType c_type, int ldc, long long c_stride,
                      int batches, int compute, int algorithm);
 
-constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
+// As the loader finds it, or where the toolkit is usually installed.
+constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
+                                  "/usr/local/cuda/lib64/libcublas.so"};
 
 cudaDataType type_of(Element element) {
     return element == Element::float32 ? CUDA_R_32F : element == Element::fp16 ? CUDA_R_16F : CUDA_R_16BF;
