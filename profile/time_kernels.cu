@@ -128,7 +128,7 @@ Request parse_request(int argc, char** argv) {
                                           {"once", no_argument, nullptr, 'o'},
                                           {"list", no_argument, nullptr, 'n'},
                                           {"json", no_argument, nullptr, 'j'},
-                                          {"csv", no_argument, nullptr, 's'},
+                                          {"csv", no_argument, nullptr, 'v'},
                                           {"table", no_argument, nullptr, 't'},
                                           {"help", no_argument, nullptr, 'h'},
                                           {"runs", required_argument, nullptr, 'r'},
@@ -152,7 +152,7 @@ Request parse_request(int argc, char** argv) {
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
         case 'j': request.form = TimingForm::json; break;
-        case 's': request.form = TimingForm::csv; break;
+        case 'v': request.form = TimingForm::csv; break;
         case 't': request.form = TimingForm::table; break;
         case 'h': request.help = true; return request;
         case 'r': request.samples.runs = parse_runs(optarg); break;

@@ -18,6 +18,7 @@
 #include "src/bench/gpu/softmax.h"
 #include "src/bench/naive.h"
 #include "src/gpu/kernels.h"
+#include "src/gpu/slot_plan.h"
 
 namespace hw4::bench {
 namespace gpu_side {
@@ -64,19 +65,30 @@ Problem forward_of(Problem problem) {
     return problem;
 }
 
-// The one place where backward is told of a forward that was done before: a launch that has room for its O takes it,
-// and the statistics beside it, and does not compute them again.
-template <class Launch>
-auto bring_forward(Launch& backward, const Launch& forward, int) -> decltype(backward.forward_out, true) {
+// Backward has O and the statistics of its rows from a forward that was done before.
+void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
     const Matrix<float>& o = forward.out[0];
     backward.forward_out = {o.at, o.row, o.head, o.batch};
     backward.statistics = forward.statistics;
-    return true;
 }
-template <class Launch>
-bool bring_forward(Launch&, const Launch&, long) {
-    return false;
-}
+
+// Scratch memory of a launch: as much as hw4 would give one, or the least where there is not that much.
+struct LaunchScratch {
+    Memory memory;
+    size_t bytes = 0;
+
+    LaunchScratch() = default;
+    LaunchScratch(const gpu::Plan& plan, MemoryCount& count)
+        : bytes(gpu::scratch_for(plan.scratch_bytes, plan.most_scratch, EngineOptions().scratch_budget, 1)) {
+        try {
+            memory = Memory(count, bytes);
+        } catch (const OutOfMemory&) {
+            if (bytes == plan.scratch_bytes) throw;
+            bytes = plan.scratch_bytes;
+            memory = Memory(count, bytes);
+        }
+    }
+};
 
 // A contract's kernels.
 class KernelSubject : public Subject {
@@ -102,8 +114,7 @@ public:
         out_ = Memory(memory, problem_.output_bytes());
         backward_scratch_ = scratch_for(chosen, problem_, memory);
         backward_ = launch(problem_, out_, backward_scratch_);
-        if (!bring_forward(backward_, forward_, 0))
-            throw Unsupported("no kernel of backward here takes a forward that was done before");
+        bring_forward(backward_, forward_);
         if (pass == Pass::backward) forward_kernel_->launch(forward_, stream_);
     }
 
@@ -135,13 +146,14 @@ private:
         return *found;
     }
 
-    Memory scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
-        return {memory, gpu::plan_of(of, problem, device_).scratch_bytes};
+    LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
+        return {gpu::plan_of(of, problem, device_), memory};
     }
 
-    gpu::Launch launch(const Problem& problem, const Memory& out, const Memory& scratch) const {
+    gpu::Launch launch(const Problem& problem, const Memory& out, const LaunchScratch& scratch) const {
         const auto row = static_cast<size_t>(problem.dim);
-        return gpu::launch_of(problem, device_, in_.floats(), row, out.floats(), row, scratch.get());
+        return gpu::launch_of(problem, device_, in_.floats(), row, out.floats(), row, scratch.memory.get(),
+                              scratch.bytes);
     }
 
     // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
@@ -166,8 +178,8 @@ private:
     Memory out_;
     Memory o_; // of backward
     Memory statistics_;
-    Memory forward_scratch_;
-    Memory backward_scratch_;
+    LaunchScratch forward_scratch_;
+    LaunchScratch backward_scratch_;
     const gpu::Kernel* forward_kernel_ = nullptr;
     const gpu::Kernel* backward_kernel_ = nullptr;
     gpu::Launch forward_;
