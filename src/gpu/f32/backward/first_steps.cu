@@ -97,6 +97,10 @@ __global__ __launch_bounds__(kRowsOfBlock) void row_facts(const __grid_constant_
 
 } // namespace
 
+size_t facts_bytes(const Problem& problem) {
+    return aligned(static_cast<size_t>(problem.units() * problem.queries) * sizeof(RowFacts));
+}
+
 size_t first_steps_bytes(const Problem& problem, const Device& device) { return Parts(nullptr, problem, device).bytes; }
 
 const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream) {
