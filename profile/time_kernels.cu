@@ -13,8 +13,9 @@
 // and auto takes as many as last 10 ms. The data are of the kind named, those that `testcases/generate --kind KIND
 // --seed 1` writes, in pitched memory as in hw4; default uniform in +-3, as the test cases, and where several kinds are
 // named each shape has one after the other. With --once each kernel is launched a single time, the first, for a
-// profiler: the n-th launch is that of the n-th line. --causal: under that mask, each query sees the keys up to its
-// own. --list prints the kernels' names, a line each, and needs no GPU.
+// profiler: the n-th launch is that of the n-th line (of backward, which is several kernels, the n-th of the last).
+// --causal: under that mask, each query sees the keys up to its own. --list prints the kernels' names, a line each, and
+// needs no GPU.
 //
 // --backward: the kernels of backward, for whom O and the statistics of its rows are there: forward is computed once
 // for each shape, before and outside of the samples. Of scratch memory a launch has what its kernel needs and, up to

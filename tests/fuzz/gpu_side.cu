@@ -91,7 +91,7 @@ private:
         for (const int multiprocessors : {1, 2, 5}) {
             Device small = card_;
             small.multiprocessors = multiprocessors;
-            for (const char* name : {"drawn_tiles", "wgmma_shares"})
+            for (const char* name : {"drawn_tiles", "wgmma_shares", "kept_pairs"})
                 attempt(std::string(name) + "/" + std::to_string(multiprocessors), *find_kernel(name), small);
         }
         return attempts;

@@ -1,7 +1,6 @@
 // Every kernel of backward, byte for byte the contract's reference: whatever the shape, the values, the mask and the
 // heads, with as little scratch memory as it needs and with more, and whoever has computed forward.
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -30,7 +29,7 @@ Problem square(int64_t batches, int64_t tokens, int64_t dim, Mask mask = Mask::n
     return backward_of({batches, 1, 1, tokens, tokens, dim}, mask);
 }
 
-constexpr int64_t kDims[] = {1, 33, 64, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
+constexpr int64_t kDims[] = {1, 20, 32, 33, 64, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
 
 // The least, all that makes the launch faster, and something between them that is a multiple of nothing.
 std::vector<size_t> scratch_sizes(const Plan& plan) {
@@ -39,9 +38,11 @@ std::vector<size_t> scratch_sizes(const Plan& plan) {
             plan.most_scratch};
 }
 
-// A launch of the kernel for which forward was done before, its O in rows of another distance.
-auto with_forward_given(const Kernel& kernel) {
-    return [&kernel](Launch launch, cudaStream_t stream) {
+// A launch of the kernel for which forward was done before, its O in rows of another distance. before(launch, stream)
+// is called when O is there.
+template <class Before>
+auto with_forward_given(const Kernel& kernel, Before before) {
+    return [&kernel, before](Launch launch, cudaStream_t stream) {
         Launch forward = launch;
         forward.problem.operation = &kForward;
         const auto rows = static_cast<size_t>(forward.problem.output_rows());
@@ -59,13 +60,19 @@ auto with_forward_given(const Kernel& kernel) {
         launch.forward_out =
             operand_at(forward.problem, kForward.outputs, 0, static_cast<const float*>(out.get()), stride);
         launch.statistics = forward.statistics;
+        before(launch, stream);
         kernel.launch(launch, stream);
         HW4_CUDA(cudaStreamSynchronize(stream));
     };
 }
 
+auto with_forward_given(const Kernel& kernel) {
+    return with_forward_given(kernel, [](const Launch&, cudaStream_t) {});
+}
+
 class EachGpuBackwardKernel : public KernelTest {
 protected:
+    using KernelTest::expect_reference_bytes;
     void expect_with_any_scratch(const AttentionCase& test) {
         const Plan needs = plan(test.problem);
         if (!needs.why_not.empty()) return;
@@ -98,6 +105,7 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAroundGroups) {
         expect_reference_bytes(square(1, 1100, 128, mask));
         expect_reference_bytes(backward_of({1, 2, 1, 1100, 2100, 5}, mask));
         expect_reference_bytes(backward_of({1, 2, 1, 2100, 1100, 5}, mask));
+        expect_reference_bytes(backward_of({1, 1, 1, 2500, 300, 8}, mask)); // under the mask a slab sees no key
     }
 }
 
@@ -167,6 +175,28 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     }
 }
 
+// So small a card that these problems make a lot of work for it: long pieces of rows, totals that stay where the result
+// will be. And those with less shared memory.
+TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAsOnOtherCards) {
+    for (const size_t shared_bytes : {current_device().shared_bytes, size_t{99} << 10, size_t{163} << 10})
+        for (const Mask mask : kEveryMask)
+            for (const int64_t dim : {20, 32, 64, 100, 128}) {
+                const AttentionCase& test = reference_case(square(1, 1100, dim, mask), CaseKind::uniform, 5);
+                Device other = current_device();
+                other.multiprocessors = 1;
+                other.shared_bytes = std::min(other.shared_bytes, shared_bytes);
+                const Plan needs = plan_of(GetParam(), test.problem, other);
+                if (!needs.why_not.empty()) continue;
+                for (const size_t bytes : scratch_sizes(needs))
+                    EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes,
+                                                                 [&](Launch launch, cudaStream_t stream) {
+                                                                     launch.device = other;
+                                                                     GetParam().launch(launch, stream);
+                                                                 })))
+                        << test.name << ", " << bytes << " bytes of scratch memory, " << shared_bytes;
+            }
+}
+
 // Whoever has computed forward.
 TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
     for (const Mask mask : kEveryMask)
@@ -179,6 +209,21 @@ TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
                     EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, with_forward_given(GetParam()))))
                         << test.name << ", " << bytes << " bytes of scratch memory";
             }
+}
+
+// The O that is given is the one that D is made of.
+TEST_P(EachGpuBackwardKernel, DoesNotComputeForwardWhereItIsGiven) {
+    const AttentionCase& test = reference_case(square(1, 70, 64), CaseKind::uniform, 5);
+    const Plan needs = plan(test.problem);
+    const auto with_another = [&](const Launch& launch, cudaStream_t stream) {
+        const Kernel& kernel = GetParam();
+        with_forward_given(kernel, [](const Launch& given, cudaStream_t in) {
+            const float wrong = 7.0f;
+            HW4_CUDA(cudaMemcpyAsync(const_cast<float*>(given.forward_out.at), &wrong, sizeof wrong,
+                                     cudaMemcpyHostToDevice, in));
+        })(launch, stream);
+    };
+    EXPECT_FALSE(same_bytes(test.expected, attend(test, needs.scratch_bytes, with_another)));
 }
 
 std::vector<float> values_of(const Problem& problem) {

@@ -1,8 +1,7 @@
 // How kept_pairs cuts its work: rounds by memory, pieces of rows of tiles by blocks.
 #include <gtest/gtest.h>
 
-#include <set>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/gpu/f32/backward/pair_queue.h"
@@ -74,6 +73,12 @@ TEST(Rounds, FitTheMemoryTheyAreFor) {
                 EXPECT_TRUE(rounds.slabs == 1 || rounds.units_at_once == 1);
             }
         }
+}
+
+TEST(Rounds, OfWhatNoCardHoldsHaveASizeAllTheSame) {
+    const Problem largest = problem_of(1000, int64_t{1} << 30, int64_t{1} << 30, 128);
+    EXPECT_EQ(most_round_bytes(largest), size_t{1} << 62);
+    EXPECT_GT(least_round_bytes(largest), size_t{8} << 40);
 }
 
 TEST(Rounds, KeepSumsApartWhereBlocksAreFewOrHeadsShareKeys) {

@@ -19,9 +19,8 @@
 //            one is always ahead. For everybody else it is free. One chain over 4096 rows would have two to three times
 //            the error. Groups take a fifth of it away at 16384 rows and let the work be split there.
 //   heads    that share keys and values: dK and dV are +0 plus the totals of the heads of queries, ascending.
-//   result   dV = total + 0;  dQ, dK = fma(total, g, +0), g = 1/sqrt(d) as a float. An exact zero is +0; a negative
-//   total
-//            that g makes smaller than any float is -0.
+//   result   dV = total + 0;  dQ, dK = fma(total, g, +0), g = 1/sqrt(d) as a float. An exact zero is +0; a
+//            negative total that g makes smaller than any float is -0.
 //   mask     a pair that the mask hides does not exist. It may be carried with P and dS = +0 or -0, chosen: a hidden
 //            score may be far above the reference, where exp2_scaled() leaves the floats. A query that sees no key has
 //            no pairs and dQ = +0; a key that no query sees has dK = dV = +0.

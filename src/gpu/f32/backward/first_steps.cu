@@ -113,6 +113,7 @@ const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream) {
         forward.problem = forward_of(problem);
         forward.statistics = parts.statistics;
         forward.scratch = parts.of_forward;
+        forward.scratch_bytes = 0; // the least
         choose_kernel(forward.problem, launch.device, kF32)->launch(forward, stream);
         statistics = parts.statistics;
         out = {launch.out[0].at, launch.out[0].row, launch.out[0].head, launch.out[0].batch};

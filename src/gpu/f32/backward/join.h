@@ -5,7 +5,8 @@
 
 namespace hw4::gpu {
 
-// Where a unit's rows come in several rounds, or the heads that share keys do, what dK and dV have so far.
+// Where a unit's rows come in several rounds, what dK and dV have of it so far. What they have of the heads before
+// waits in the output.
 struct RunningTotals {
     float* dk = nullptr; // of the head of queries, [key][part_row]
     float* dv = nullptr;

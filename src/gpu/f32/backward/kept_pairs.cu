@@ -5,8 +5,10 @@
 //           products of matrices (sum_tiles.cuh). Nobody waits for anybody, nothing is added by atomics.
 // Memory    8 bytes a pair. Where there is less, units come in rounds, and one that is too large in slabs of query rows
 //           (rounds.h).
-// Order     The contract's segments and groups; where there are few blocks, groups are summed apart and joined
-// (join.cu).
+// Order     The contract's segments and groups; where there are few blocks, groups are summed apart, and join.cu adds
+//           them up.
+#include <algorithm>
+
 #include "src/gpu/f32/backward/first_steps.h"
 #include "src/gpu/f32/backward/join.h"
 #include "src/gpu/f32/backward/kernels.h"
@@ -46,13 +48,21 @@ void compute_round(const RoundArgs& args, const RunningTotals& totals, const Dev
 
 Plan plan_kept_pairs(const Problem& problem, const Device& device) {
     constexpr int64_t kFewRows = 32; // of which most of a tile would be padding
+    constexpr int64_t kMostRows = int64_t{1} << 30;
+    constexpr size_t kMuchScratch = size_t{8} << 30; // for a slab: a million keys
     Plan plan;
+    const int64_t rows = std::max(problem.queries, problem.keys);
+    if (rows > kMostRows) {
+        plan.why_not = "takes up to " + std::to_string(kMostRows) + " queries and keys of a head, this case has " +
+                       std::to_string(rows);
+        return plan;
+    }
     const auto dim = static_cast<int>(problem.dim);
     plan.shared_bytes = std::max(pair_bytes(dim, device), sum_bytes(dim));
     const size_t first_steps = first_steps_bytes(problem, device);
     plan.scratch_bytes = std::max(first_steps, bytes_before_rounds(problem) + least_round_bytes(problem));
     plan.most_scratch = std::max(first_steps, bytes_before_rounds(problem) + most_round_bytes(problem));
-    plan.pays = problem.queries > kFewRows && problem.keys > kFewRows;
+    plan.pays = problem.queries > kFewRows && problem.keys > kFewRows && plan.scratch_bytes <= kMuchScratch;
     return plan;
 }
 

@@ -2,9 +2,8 @@
 //
 // Idea      Flash attention avoids memory of N x N numbers since tensor cores outrun it. Float32 multiply-adds do not:
 //           two products of d columns a pair take longer than its 8 bytes.
-// Who       As in forward's tile kernel: 128 query rows against tiles of 64 keys, 8 x 8 pairs a thread, both products
-// as
-//           outer products from transposed shared memory.
+// Who       As in forward's tile kernel: 128 query rows (64 with little shared memory) against tiles of 64 keys, 8 x 8
+//           pairs a thread (8 x 4 where d > 64), both products as outer products from transposed shared memory.
 // Loop      over products: S of a tile from Q and K, then dP from dO and V, by the same code with other addresses; two
 //           products one after the other would be twice the code, which the multiprocessor could not fetch in time.
 //           The next product's keys or values travel meanwhile.
@@ -124,18 +123,24 @@ struct PairTiles {
     int seen_by_all; // keys, by every row of the block; none where some of its rows do not exist
 };
 
+// Blocks of rows that a unit makes: as many as sums take, which have kSumRows.
+template <class T>
+HW4_INLINE int pair_blocks(int rows) {
+    return (rows + kSumRows - 1) / kSumRows * (kSumRows / T::kRows);
+}
+
 // Rows of tiles differ in length under a mask, and the longest come first: the last query rows of all units. A row of
 // tiles has those that sums read, which take kSumRows keys or queries at a time.
 template <class T>
 __device__ __forceinline__ PairTiles pair_tiles_of(const RoundArgs& args, const PairPiece& piece) {
-    const auto blocks = static_cast<uint32_t>((args.rows + T::kRows - 1) / T::kRows);
+    const auto blocks = static_cast<uint32_t>(pair_blocks<T>(args.rows));
     const uint32_t unit = args.masked() ? piece.row % args.units : piece.row / blocks;
     const uint32_t block = args.masked() ? blocks - 1 - piece.row / args.units : piece.row % blocks;
     PairTiles tiles{};
     tiles.unit = unit;
     tiles.block_row = static_cast<int>(block) * T::kRows;
     const int seen = args.seen_by_rows(tiles.block_row / kSumRows * kSumRows, kSumRows);
-    const int needed = args.masked() ? (max(seen, 1) + kSumRows - 1) / kSumRows * kSumRows : seen;
+    const int needed = args.masked() ? (seen + kSumRows - 1) / kSumRows * kSumRows : seen;
     const int end = (min(needed, args.keys()) + T::kKeys - 1) / T::kKeys;
     tiles.first_key = static_cast<int>(piece.first_tile) * T::kKeys;
     tiles.tiles = min(static_cast<int>(piece.end_tile), end) - static_cast<int>(piece.first_tile);

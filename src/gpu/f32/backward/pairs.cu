@@ -1,5 +1,7 @@
 #include "src/gpu/f32/backward/pairs.h"
 
+#include <algorithm>
+
 #include "src/gpu/f32/backward/pair_tiles.cuh"
 
 namespace hw4::gpu {
@@ -13,9 +15,10 @@ template <bool kWhole>
 using PairTiling64 = Tiling<64, kWhole, 1, 4, 2>;
 template <bool kWhole>
 using PairTiling128 = Tiling<128, kWhole, 2, 8, 1>;
-// Half the rows, for little shared memory.
+// Half the rows, for cards with too little shared memory for the others: one block, too, and with 99 KB none of d =
+// 128.
 template <bool kWhole>
-using SmallPairTiling64 = Tiling<64, kWhole, 2, 4, 3>;
+using SmallPairTiling64 = Tiling<64, kWhole, 2, 4, 1>;
 template <bool kWhole>
 using SmallPairTiling128 = Tiling<128, kWhole, 2, 4, 1>;
 
@@ -51,7 +54,7 @@ void launch_pairs(RoundArgs args, const Device& device, cudaStream_t stream) {
     with_pair_tiling(forward.dim, device, [&](auto tiling) {
         using T = decltype(tiling);
         constexpr size_t kBytes = sizeof(PairMemory<T>);
-        const int64_t rows = int64_t{args.units} * ((args.rows + T::kRows - 1) / T::kRows);
+        const int64_t rows = int64_t{args.units} * pair_blocks<T>(args.rows);
         const int64_t tiles = (forward.keys + T::kKeys - 1) / T::kKeys;
         const int64_t blocks = int64_t{T::kBlocks} * device.multiprocessors;
         args.queue = pair_queue(rows, tiles, forward.seen_share(), blocks);

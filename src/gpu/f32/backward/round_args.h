@@ -23,7 +23,7 @@ struct RoundArgs {
     int first_row; // a multiple of kGroupRows
     int rows;      // queries of each unit
     // P of the round's units, each in tiles of 128 rows and 64 keys, [unit][block of rows][tile of keys][kPairTile]; dS
-    // so many floats further on. In a tile pairs stand as the lanes of a warp have them (pair_place). Rows up to the
+    // so many floats further on. In a tile pairs stand as the lanes of a warp have them (kPairLine). Rows up to the
     // next multiple of 64, and keys likewise, have zeros where there is no pair; of keys that a query does not see only
     // those are there that sums read.
     float* p;

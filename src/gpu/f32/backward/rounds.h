@@ -45,10 +45,13 @@ struct Rounds {
     bool apart;        // groups of the sums each for itself, to be joined afterwards
 };
 
-// The least memory, and the most that is of use, in bytes.
+// In bytes; of what no card could hold, that it could not.
 inline size_t round_bytes(const RoundSizes& sizes, const Rounds& rounds) {
+    constexpr int64_t kMost = int64_t{1} << 60;
+    const int64_t unit = sizes.of_unit(rounds.slab_rows);
+    if (unit > kMost / rounds.units_at_once) return static_cast<size_t>(kMost) * sizeof(float);
     const int64_t totals = rounds.slabs > 1 ? 2 * sizes.key_totals() : 0;
-    return static_cast<size_t>(rounds.units_at_once * sizes.of_unit(rounds.slab_rows) + totals) * sizeof(float);
+    return static_cast<size_t>(rounds.units_at_once * unit + totals) * sizeof(float);
 }
 
 inline int64_t least_slab(const Problem& problem) { return std::min<int64_t>(problem.queries, kGroupRows); }
@@ -90,12 +93,14 @@ inline Rounds rounds_for(const Problem& problem, const Device& device, size_t by
     return rounds;
 }
 
+// What a launch needs.
 inline size_t least_round_bytes(const Problem& problem) {
     const RoundSizes sizes(problem);
     const int64_t slab = least_slab(problem);
     return round_bytes(sizes, {1, slab, parts_of(problem.queries, slab), true});
 }
 
+// Beyond which more is of no use.
 inline size_t most_round_bytes(const Problem& problem) {
     const RoundSizes sizes(problem);
     return round_bytes(sizes, {problem.units(), problem.queries, 1, true});

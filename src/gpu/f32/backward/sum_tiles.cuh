@@ -1,12 +1,10 @@
 // Sums: dV, dK and dQ of a round from its pairs, three products of matrices.
 //
-// Idea      dV_j = sum_i P dO_i and dK_j = sum_i dS q_i take pairs as they lie, a query after the other; dQ_i = sum_j
-// dS
-//           k_j takes them along their rows, four keys at a time. Nothing else is to be done: the plainest and fastest
+// Idea      dV_j = sum_i P dO_i and dK_j = sum_i dS q_i take pairs as they lie, a query after the other, and dQ_i =
+//           sum_j dS k_j along their rows, four keys at a time. Nothing else is to be done: the plainest and fastest
 //           loops of the whole.
-// Who       A block has 128 rows of the result and 64 columns (32 where d is at most that), a thread 8 x 8 (or 8 x 4)
-// of
-//           them. Two stages of shared memory: a segment of 64 summed rows is multiplied while the next one travels.
+// Who       A block has 128 rows of the result and 64 columns (32 where d is at most that), a thread 8 x 8 of them (or
+//           8 x 4). Two stages of shared memory: a segment of 64 summed rows is multiplied while the next one travels.
 // Order     A stage is a segment, one chain in registers from +0, then added to the group's sums, in registers too. A
 //           group's sums go to memory: added to the totals, which stand where the result will, or, where sums are
 //           apart, each for itself, so that there are more blocks; join.cu adds those up.
