@@ -75,6 +75,13 @@ TEST(Rounds, FitTheMemoryTheyAreFor) {
         }
 }
 
+TEST(Rounds, HaveNoRoomForPartsThatTheyNeverHave) {
+    EXPECT_EQ(most_round_bytes(problem_of(3, 128, 128, 128)), size_t{3} * 2 * 128 * 128 * sizeof(float));
+    Problem shared = problem_of(3, 128, 128, 128);
+    shared.heads = 2;
+    EXPECT_GT(most_round_bytes(shared), size_t{6} * 2 * 128 * 128 * sizeof(float));
+}
+
 TEST(Rounds, OfWhatNoCardHoldsHaveASizeAllTheSame) {
     const Problem largest = problem_of(1000, int64_t{1} << 30, int64_t{1} << 30, 128);
     EXPECT_EQ(most_round_bytes(largest), size_t{1} << 62);

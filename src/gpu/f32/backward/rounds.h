@@ -23,11 +23,13 @@ struct RoundSizes {
     int64_t part_row;   // of a row of sums
     int64_t keys;       // of a unit
     int64_t key_groups; // likewise
+    bool in_parts;      // sums may have to be apart
 
     explicit RoundSizes(const Problem& problem)
         : key_tiles(parts_of(problem.keys, kPaddedKeys)),
           part_row(whole_parts(problem.dim, problem.dim <= 32 ? 32 : 64)), keys(problem.keys),
-          key_groups(parts_of(problem.keys, kGroupRows)) {}
+          key_groups(parts_of(problem.keys, kGroupRows)),
+          in_parts(problem.heads != problem.kv_heads || std::max(problem.queries, problem.keys) > kGroupRows) {}
 
     int64_t pairs(int64_t rows) const { // P, and as much for dS
         return whole_parts(rows, kPaddedRows) * key_tiles * kPaddedKeys;
@@ -35,7 +37,9 @@ struct RoundSizes {
     int64_t query_parts(int64_t rows) const { return key_groups * rows * part_row; }
     int64_t key_parts(int64_t rows) const { return parts_of(rows, kGroupRows) * keys * part_row; } // of dK, and of dV
     int64_t key_totals() const { return keys * part_row; }
-    int64_t of_unit(int64_t rows) const { return 2 * pairs(rows) + query_parts(rows) + 2 * key_parts(rows); }
+    int64_t of_unit(int64_t rows) const {
+        return 2 * pairs(rows) + (in_parts ? query_parts(rows) + 2 * key_parts(rows) : 0);
+    }
 };
 
 struct Rounds {
@@ -59,8 +63,8 @@ inline int64_t least_slab(const Problem& problem) { return std::min<int64_t>(pro
 // Of sums as many blocks as come at once, or better several times as many, or the last ones leave most of the card
 // idle. Cut at their groups there are more of them, which cost memory and a kernel that joins them.
 inline bool needs_sums_apart(const Problem& problem, const Rounds& rounds, const Device& device) {
+    if (!RoundSizes(problem).in_parts) return false;
     if (rounds.slabs > 1 || problem.heads != problem.kv_heads) return true;
-    if (problem.queries <= kGroupRows && problem.keys <= kGroupRows) return false;
     constexpr int64_t kRows = 128;
     constexpr double kFewTurns = 4;
     const int64_t columns = problem.dim <= 32 ? 1 : parts_of(problem.dim, 64);
