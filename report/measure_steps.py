@@ -47,6 +47,8 @@ STEPS = (
          ("report/bench_values",)),
     Step("causal", "the chosen kernels under the causal mask and without it, beside PyTorch", ("time-kernels",),
          ("report/bench_causal",)),
+    Step("backward", "the backward kernels, beside PyTorch's and gradients in float64", ("time-kernels", "all"),
+         ("report/bench_backward",)),
     Step("sequential", "seq on some batches of every case", ("all",), ("report/bench_seq",), needs_gpu=False),
     Step("cpu", "the CPU engine, beside seq and PyTorch", ("all",), ("report/bench_cpu",), needs_gpu=False),
     Step("files", "hw4 from file to file, beside two plain programs", ("all", "references", "start-up"),

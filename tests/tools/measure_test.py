@@ -145,11 +145,11 @@ class WholeRuns(Workplace):
         done = self.measure()
         self.assertEqual(NAMES, ["kernels", "kernels_fixed", "lengths", "tilings", "steps", "profile_ladder",
                                  "profile_cases", "profile_fixed", "accuracy", "distributions", "values", "causal",
-                                 "sequential", "cpu", "files"])
+                                 "backward", "sequential", "cpu", "files"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
-            self.assertIn(f"measure: step {number} of 15, {name}: ", done.stderr)
+            self.assertIn(f"measure: step {number} of 16, {name}: ", done.stderr)
             self.assertRegex(done.stdout, rf"(?m)^{name} is done$")  # the programs' own output
             self.assertRegex(done.stdout, rf"(?m)^{name} +measured in \d+ s$")
 
@@ -223,7 +223,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 4 of 15, tilings: tilings.json is there, of this commit; --again measures it again\n",
+        self.assertIn("measure: step 4 of 16, tilings: tilings.json is there, of this commit; --again measures it again\n",
                       done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
