@@ -153,6 +153,7 @@ class Measured:
         self.distributions = self.documents["distributions.json"]
         self.values = self.documents["values.json"]
         self.causal = self.documents["causal.json"]
+        self.backward = self.documents["backward.json"]
         self.cpu = self.documents["cpu.json"]
         self.sequential = self.documents["sequential.json"]
         self.profile = self.documents["profile_ladder.json"]

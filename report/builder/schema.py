@@ -131,6 +131,14 @@ DOCUMENTS = {
     "causal.json": {
         **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole,
         "cases": some({**SHAPE, "hw4": BY_MASK, "hw4_fixed": BY_MASK, "torch": {"seconds": SAMPLES}})},
+    "backward.json": {
+        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole,
+        "ladder": some({**SHAPE, "kernel": text, "scratch_bytes": whole, "seconds": SAMPLES}),
+        "bars": some({"mask": text, "hw4": {**SHAPE, "kernel": text, "seconds": SAMPLES},
+                      "torch": {"seconds": SAMPLES}}),
+        "memory": some({**SHAPE, "budget_mib": text, "scratch_bytes": whole, "seconds": SAMPLES}),
+        "cpu": {"shape": some(whole), "threads": whole, "kernel": text, "hw4": SAMPLES, "sdpa": SAMPLES,
+                "naive": SAMPLES}},
     "cpu.json": {
         **COMMON,
         "cases": some({"case": text, "flop": positive, "kernel": text, "threads": whole,

@@ -11,6 +11,8 @@ CONSTANTS = {
     "score_columns": ("src/contracts/f32/forward.h", r"kScoreColumns = (\d+);"),
     "key_tile": ("src/contracts/f32/forward.h", r"kKeyTile = (\d+);"),
     "fixed_tile_keys": ("src/contracts/fixed/forward.h", r"kTileKeys = (\d+);"),
+    "gradient_segment": ("src/contracts/f32/backward.h", r"kSegmentRows = (\d+);"),
+    "gradient_group": ("src/contracts/f32/backward.h", r"kGroupRows = (\d+);"),
     "rows_per_thread": ("src/gpu/f32/forward/register_tile.cuh", r"kRowsPerThread = (\d+);"),
     "lanes_across": ("src/gpu/f32/forward/register_tile.cuh", r"kAcross = (\d+);"),
     "lanes_down": ("src/gpu/f32/forward/register_tile.cuh", r"kDown = (\d+);"),
@@ -21,6 +23,7 @@ CONSTANTS = {
     "writers": ("src/run/staging_plan.h", r"int writers = (\d+);"),
     "piece_mib": ("src/run/staging_plan.h", r"piece_bytes = size_t\{(\d+)\} << 20;"),
     "ring_mib": ("src/run/staging_plan.h", r"ring_bytes = size_t\{(\d+)\} << 20;"),
+    "scratch_gib": ("src/run/engine.h", r"scratch_budget = size_t\{(\d+)\} << 30;"),
     "streams": ("src/run/engine.h", r"int streams = (\d+);"),
 }
 

@@ -9,6 +9,7 @@ from file_bars import SMALL_CASES, evaluate, evaluate_total
 from . import sources
 from .facts.profiles import shared_pipe_pct, waiting
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
+from .measured_backward import MASKS, Backward
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
@@ -194,6 +195,17 @@ def causal(data):
                      "TFLOP/s", "PyTorch, causal, ms", "TFLOP/s"), rows, "l" + "r" * 8)
 
 
+def backward(data):
+    """The chosen kernel beside PyTorch, without a mask and causal."""
+    rows = []
+    for name, by_mask in Backward(data).shapes.items():
+        cells = [cell for mask in MASKS for rung in (by_mask[mask].hw4, by_mask[mask].torch)
+                 for cell in (ms(rung.seconds.mid), f"{rung.tflops.mid:.1f}")]
+        rows.append((name.replace(",", ", "), *cells))
+    return markdown(("B, N, d", "hw4, ms", "TFLOP/s", "PyTorch, ms", "TFLOP/s", "causal: hw4, ms", "TFLOP/s",
+                     "PyTorch, ms", "TFLOP/s"), rows, "l" + "r" * 8)
+
+
 def no_help(data):
     """What was tried and did not help, from the kernels' cards."""
     rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.rungs if (words := sources.no_help(kernel))]
@@ -304,5 +316,5 @@ def files_short(data):
 
 
 TABLES = {function.__name__: function for function in (machine, measurements, kernels, results, ladder, fixed_kernels,
-                                                       fixed_ideas, accuracy, distributions, causal, no_help,
-                                                       profile, profile_reasons, files, files_short, start_up)}
+                                                       fixed_ideas, accuracy, distributions, causal, backward,
+                                                       no_help, profile, profile_reasons, files, files_short, start_up)}

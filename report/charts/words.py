@@ -4,6 +4,7 @@ from __future__ import annotations
 from builder.template import significant
 
 FLOP = "4·B·N²·d FLOP"
+BACKWARD_FLOP = "10·B·N²·d FLOP"
 
 
 def gpu(data):

@@ -350,6 +350,26 @@ class Facts(Folder):
         with self.assertRaisesRegex(Failed, "causal.json: cases: no 512,1024,64"):
             tables.causal(self.measured())
 
+    def test_backward(self):
+        found = facts.all_facts(self.measured())["backward"]
+        self.assertAlmostEqual(found["ladder"]["kept_pairs"]["tflops"], 40.0, 3)
+        self.assertAlmostEqual(found["ladder"]["kept_pairs"]["speed_up"], 8.0, 3)
+        self.assertEqual(found["ladder"]["kept_pairs"]["scratch_mb"], 2 ** 29 * 1e-6)
+        shape = found["shapes"]["4x32768x32"]
+        self.assertAlmostEqual(shape["none"]["speed_up"], 2.5, 3)
+        self.assertAlmostEqual(shape["causal"]["hw4"]["tflops"], 45 * 0.9, 3)  # of half the work
+        self.assertAlmostEqual(shape["pairs_tb_per_second"], 20 * 45 / 320, 3)
+        self.assertEqual(found["speed_up"]["none"]["least"]["case"], "4×16384×64")
+        self.assertAlmostEqual(found["causal_over_full"]["most"]["value"], 0.9, 4)
+        self.assertAlmostEqual(found["memory"]["64"]["of_all_pct"], 60.0, 3)
+        self.assertEqual(found["memory"]["all"]["taken_mib"], 2200)
+        self.assertAlmostEqual(found["cpu"]["over_torch"], 2.0)  # the faster of the two
+        rows = tables.backward(self.measured()).splitlines()
+        self.assertEqual(rows[2], "| 4, 16384, 64 | 15.3 | 45.0 | 19.1 | 36.0 | 8.48 | 40.5 | 10.6 | 32.4 |")
+        self.change("backward.json", lambda d: d["bars"].pop())
+        with self.assertRaisesRegex(Failed, "backward.json: bars: no 4,32768,32 with the mask causal"):
+            tables.backward(self.measured())
+
     def test_what_is_said_of_fixed(self):
         self.assertEqual(claims.fixed_below_naive(self.measured()), "all 7 cases")
         self.assertEqual(claims.fixed_over_f32(self.measured()), "from 3.16 times (4×16384×128) to 4.04 times (t28)")

@@ -17,6 +17,8 @@ has no unit. The ends of a list of numbers are least and most, each with case an
     fixed.roof.tflops                    distributions.normal.d64.hw4_fixed.largest_of_row
     values.d64.stray_60.hw4.over_first   values.hw4_fixed.over_first.most.case   (over normal values of deviation 1)
     causal.4x16384x64.hw4.ms  .tflops  .full_ms  .gain  .speed_up          causal.hw4_fixed.gain.least.case
+    backward.shapes.4x16384x64.causal.hw4.tflops  .speed_up                backward.ladder.kept_pairs.speed_up
+    backward.memory.256.tflops           backward.cpu.over_torch
     seq.t28.kernel_speed_up  .files_speed_up  .seconds                     seq.kernel.least.case
     code.rows  code.keys  code.threads   sizes in the sources
 
@@ -25,7 +27,7 @@ has no unit. The ends of a list of numbers are least and most, each with case an
 from __future__ import annotations
 
 from .. import sources
-from . import causal, fixed, kernels, machine, profiles, runs, values
+from . import backward, causal, fixed, kernels, machine, profiles, runs, values
 
 
 def all_facts(data) -> dict:
@@ -35,7 +37,8 @@ def all_facts(data) -> dict:
             "profile_of_cases": profiles.profile_of_cases(data), "files": runs.files(data),
             "pipeline": runs.pipeline(data), "steps": runs.steps(data), "seq": runs.sequential(data),
             "cpu": runs.cpu(data), "fixed": fixed.fixed(data), "distributions": fixed.distributions(data),
-            "values": values.values(data), "causal": causal.causal(data), "code": sources.constants()}
+            "values": values.values(data), "causal": causal.causal(data), "backward": backward.backward(data),
+            "code": sources.constants()}
 
 
 def listed(facts, prefix=""):

@@ -1,0 +1,89 @@
+"""The views of backward.json that facts, tables and charts share."""
+from __future__ import annotations
+
+import dataclasses
+
+from .errors import Failed
+from .measured import Rung
+from .spread import Spread
+
+MASKS = ("none", "causal")
+
+
+def flop(batches, tokens, dim, mask="none"):
+    """Five products, of the pairs that the mask leaves."""
+    return 10 * batches * tokens * tokens * dim / (2 if mask == "causal" else 1)
+
+
+def _flop_of(line, mask="none"):
+    return flop(line["batches"], line["tokens"], line["dim"], mask)
+
+
+@dataclasses.dataclass(frozen=True)
+class Beside:
+    """A shape under a mask: the chosen kernel's time beside PyTorch's, backward alone."""
+    name: str
+    mask: str
+    hw4: Rung
+    torch: Rung
+
+    @property
+    def speed_up(self) -> float:
+        return self.torch.seconds.mid / self.hw4.seconds.mid
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    asked_mib: str  # or all
+    taken_mib: float
+    rate: Spread  # TFLOP/s
+
+
+class Backward:
+    def __init__(self, data):
+        self.document = data.backward
+
+    @property
+    def ladder(self) -> list[Rung]:
+        return [Rung(line["kernel"], Spread.of(line["seconds"]), _flop_of(line)) for line in self.document["ladder"]]
+
+    @property
+    def ladder_shape(self) -> dict:
+        return self.document["ladder"][0]
+
+    @property
+    def beside_torch(self) -> list[Beside]:
+        found = []
+        for record in self.document["bars"]:
+            line, mask = record["hw4"], record["mask"]
+            work = _flop_of(line, mask)
+            found.append(Beside(f"{line['batches']},{line['tokens']},{line['dim']}", mask,
+                                Rung(line["kernel"], Spread.of(line["seconds"]), work),
+                                Rung("PyTorch", Spread.of(record["torch"]["seconds"]), work)))
+        return found
+
+    @property
+    def shapes(self) -> dict[str, dict[str, Beside]]:
+        """By name and mask, each under both."""
+        found = {}
+        for case in self.beside_torch:
+            found.setdefault(case.name, {})[case.mask] = case
+        for name, by_mask in found.items():
+            for mask in MASKS:
+                if mask not in by_mask:
+                    raise Failed(f"backward.json: bars: no {name} with the mask {mask}")
+        return found
+
+    @property
+    def budgets(self) -> list[Budget]:
+        return [Budget(line["budget_mib"], line["scratch_bytes"] / 2 ** 20,
+                       Spread.of(line["seconds"]).under(_flop_of(line) * 1e-12)) for line in self.document["memory"]]
+
+    @property
+    def memory_shape(self) -> dict:
+        return self.document["memory"][0]
+
+    @property
+    def cpu(self) -> dict[str, Spread]:
+        """Forward and backward, by who."""
+        return {who: Spread.of(self.document["cpu"][who]) for who in ("hw4", "sdpa", "naive")}
