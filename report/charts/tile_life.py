@@ -81,9 +81,9 @@ def draw(data):
     grid(ax, 4.05, 0.62, 0.12, side, 1, of_thread, 0.4)
     lines(ax, 4.11, 0.46, ["l"], ha="center", weight="bold")
     lines(ax, 4.11, 0.29, ["a sum a row"], ha="center", color=style.GREY, fontsize=7.5)
-    box(ax, 4.66, 0.96, 0.12, 0.12, tint(P, 0.3))
-    lines(ax, 4.72, 0.46, ["m"], ha="center", weight="bold")
-    lines(ax, 4.72, 0.29, ["largest |s|"], ha="center", color=style.GREY, fontsize=7.5)
+    box(ax, 4.90, 0.96, 0.12, 0.12, tint(P, 0.3))
+    lines(ax, 4.96, 0.46, ["m"], ha="center", weight="bold")
+    lines(ax, 4.96, 0.29, ["largest |s|"], ha="center", color=style.GREY, fontsize=7.5)
 
     arrow(ax, (1.82, 2.60), (2.35, 1.45), Q)
     arrow(ax, (3.57, 2.60), (2.75, 1.45), K)
