@@ -96,12 +96,10 @@ def shade(grid, records):
         work = parts(record)[1]
         for row, seconds in enumerate([record["stages"][f"{stage}_seconds"] for stage, _ in STAGES] + [work]):
             share = min(1.0, seconds / work) if work and row < len(STAGES) else 0.0
-            level = 1 - 0.75 * share
-            grid.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=(level, level * 0.5 + 0.5, 1.0)
-                                     if share else "white", edgecolor="white", linewidth=1.0))
+            grid.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=style.shade(share), edgecolor="white",
+                                     linewidth=1.0))
             grid.text(column, row, cell(seconds), ha="center", va="center_baseline", fontsize=6.5,
-                      weight="bold" if row == len(STAGES) else "normal",
-                      color="white" if share > 0.75 else style.INK)
+                      weight="bold" if row == len(STAGES) else "normal")
 
 
 def group_edges(records):

@@ -41,6 +41,11 @@ def ink(colour):
     return {ORANGE: "#8a5f00", SKY: "#1f6f9f", YELLOW: "#6f6a00", PURPLE: "#8f3f6b"}.get(colour, colour)
 
 
+def shade(share):
+    """From white at 0 to a blue at 1, light enough for text in INK: a contrast of more than 5 to 1."""
+    return (1 - 0.75 * share, 1 - 0.375 * share, 1.0)
+
+
 def figure(height):
     from matplotlib.figure import Figure
     return Figure(figsize=(WIDTH, height), dpi=72)
