@@ -65,9 +65,9 @@ def draw(data):
             style.whiskers(ax, place[case], points[case], horizontal=False, color=colour)
             ax.plot([place[case]], [points[case].mid], marker=marker, color=colour, linestyle="", zorder=5,
                     markerfacecolor="white" if dims[case] == 32 else colour)
-        if name == "CPU engine":  # a few marks: named over the first
-            ax.text(place[order[0]] - 0.3, points[order[0]].mid * 1.6, name, fontsize=style.TEXT, color=colour,
-                    weight="bold")
+        if name == "CPU engine":  # a few marks: named beside the first
+            ax.text(place[order[0]] - 0.6, points[order[0]].mid, name, ha="right", va="center_baseline",
+                    fontsize=style.TEXT, color=colour, weight="bold")
             continue
         best = max(points, key=lambda case: points[case].mid)
         ax.text(place[best], points[best].mid * 1.5, significant(points[best].mid, 3), ha="center",

@@ -98,14 +98,13 @@ def powers(low, high, base=10):
 
 
 def power_labels(places):
-    """10⁻², 1, 10, 10³ and so on."""
+    """0.1, 1, 10 and so on where all of them are short, else 10⁰, 10¹ and so on: one notation an axis."""
     import math
     raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    labels = []
-    for place in places:
-        exponent = round(math.log10(place))
-        labels.append({0: "1", 1: "10", 2: "100"}.get(exponent, "10" + str(exponent).translate(raised)))
-    return labels
+    exponents = [round(math.log10(place)) for place in places]
+    if all(-2 <= exponent <= 4 for exponent in exponents):
+        return [f"{10.0 ** exponent:g}" for exponent in exponents]
+    return ["10" + str(exponent).translate(raised) for exponent in exponents]
 
 
 def steps(most, about=6):

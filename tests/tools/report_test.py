@@ -187,6 +187,10 @@ class Spreads(unittest.TestCase):
         self.assertEqual([round(place, 6) for place in places], [4.1, 5.1, 1.0, 6.1])
         self.assertEqual(style.apart([0.1, 0.2], 1.0, low=0.0), [0.0, 1.0])
 
+    def test_the_powers_of_an_axis_are_in_one_notation(self):
+        self.assertEqual(style.power_labels([0.1, 1, 10, 100, 1e3]), ["0.1", "1", "10", "100", "1000"])
+        self.assertEqual(style.power_labels([0.1, 1, 10, 1e5]), ["10⁻¹", "10⁰", "10¹", "10⁵"])
+
 
 class Folder(unittest.TestCase):
     """A copy of the data, a template, its blocks and a README."""
