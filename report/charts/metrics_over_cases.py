@@ -24,13 +24,15 @@ def caption(data):
     return (f"Profiler metrics over cases of growing N at d = {', '.join(map(str, dims))} for {names}, "
             f"{words.gpu(data)}, Nsight Compute {data.profile_of_cases['ncu']['version']}; one launch of each, so no "
             f"spread. Shared throughput counts wavefronts of 128 bytes, global throughput bytes between the L1 cache "
-            f"and the multiprocessor. On t02 to t10 there are too few rows "
-            f"for a queue: hw4 takes woven_tiles' code there, on blocks of half the size.")
+            f"and the multiprocessor. A grey line parts the small cases from the larger ones, among which N begins "
+            f"anew. On t02 to t10 there are too few rows for a queue: hw4 takes woven_tiles' code there, on blocks of "
+            f"half the size.")
 
 
 def draw(data):
     fig = style.figure(5.3)
     cases, kernels = data.profiled_cases, data.profiled_kernels
+    runs = growing(cases)
     for index, (key, title, factor, unit, most) in enumerate(PANELS):
         left = 0.65 + 2.85 * (index % 3)
         ax = style.axes(fig, left, 2.95 if index < 3 else 0.6, 2.3, 1.65)
@@ -46,8 +48,11 @@ def draw(data):
         ax.grid(axis="y")
         ax.set_title(f"{title}, {unit}", loc="left", fontsize=style.TEXT)
         for kernel, look in zip(kernels, LOOKS):
-            points = [(place, value) for place, value in enumerate(values[kernel]) if value is not None]
-            ax.plot([place for place, _ in points], [value for _, value in points], clip_on=False, zorder=3, **look)
+            for run in runs:
+                known_here = [place for place in run if values[kernel][place] is not None]
+                ax.plot(known_here, [values[kernel][place] for place in known_here], clip_on=False, zorder=3, **look)
+        for run in runs[1:]:
+            ax.axvline(run[0] - 0.5, color=style.PALE, linewidth=0.8, zorder=1)
         for place, (_, _, tokens) in enumerate(cases):
             ax.text(place, -0.135, words.short(tokens), fontsize=6, ha="center", va="top",
                     transform=ax.get_xaxis_transform(), color=style.GREY)
@@ -62,3 +67,13 @@ def draw(data):
         everywhere.text(x + 0.45, 5.1, kernel, va="center_baseline", fontsize=style.TEXT)
         x += 0.85 + 0.076 * len(kernel)
     return fig
+
+
+def growing(cases):
+    """The places of the cases, in runs in each of which N grows."""
+    runs = []
+    for place, (_, _, tokens) in enumerate(cases):
+        if not runs or tokens <= cases[place - 1][2]:
+            runs.append([])
+        runs[-1].append(place)
+    return runs
