@@ -20,9 +20,6 @@ EFFICIENT = {"color": RED, "marker": "s", "linestyle": "--"}
 NAIVE = {"color": ORANGE, "marker": "^", "linestyle": ":"}
 SEQ = {"color": GREY, "marker": "D", "linestyle": "-."}
 
-# For bars of several parts: dark and light in turn, hatches where greys come close.
-PARTS = ((BLUE, ""), (ORANGE, "//"), (GREEN, "||"), (PURPLE, "\\\\"), (SKY, ""), (RED, "xx"), (YELLOW, ".."), (PALE, ""))
-
 RC = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": TEXT,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": GREY, "xtick.color": INK, "ytick.color": INK,

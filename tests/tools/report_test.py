@@ -456,6 +456,11 @@ class Facts(Folder):
         self.change("profile_ladder.json", lambda d: d["launches"][0]["metrics"].update(dram_bytes=1e12))
         self.assertIn("8 of 9 kernels", module.caption(self.measured()))
 
+    def test_shares_need_something_that_is_waited_for(self):
+        self.change("profile_ladder.json", lambda d: d["launches"][0].update(stalls={"wait": None, "selected": 1.0}))
+        with self.assertRaisesRegex(Failed, "^profile_ladder.json: plain_rows on t28: stalls: none above 0$"):
+            figures.module_of("stalls").parts(self.measured().launch("plain_rows"))
+
     def test_what_comes_from_the_sources(self):
         code = sources.constants()
         self.assertEqual((code["rows"], code["keys"], code["threads"], code["ring_buffers"]), (128, 64, 128, 16))
