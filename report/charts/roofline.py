@@ -19,11 +19,14 @@ def caption(data):
     corner_of_fixed = INTEGER_ROOF * 1e12 / device["peak_dram_bytes_per_second"]
     found = points(data)
     right = sum(dram > (corner_of_fixed if kernel in data.fixed_rungs else corner) for kernel, *_, dram in found)
+    busiest, share, l2_peak = l2_roof(data)
     samples = words.counts([rung.seconds for rung in [*data.ladder("t28"), *data.fixed_ladder("t28")]])
     return (f"Roofline, t28 on {words.gpu(data)}: rate ({words.FLOP} over the median time of {samples} samples) over "
             f"the work for each byte. Filled marks: bytes between L2 and the multiprocessors; open marks: bytes "
-            f"between DRAM and L2, by the profiler. The slanted roof is DRAM's "
-            f"{significant(device['peak_dram_bytes_per_second'] * 1e-12, 3)} TB/s, the flat one the float32 units' "
+            f"between DRAM and L2, by the profiler. The slanted roof over the open marks is DRAM's "
+            f"{significant(device['peak_dram_bytes_per_second'] * 1e-12, 3)} TB/s, the dashed one over the filled "
+            f"marks L2's {significant(l2_peak, 3)} TB/s: the bytes a second of {busiest} over the {share:.0f} % of "
+            f"L2's peak that they are to the profiler. The flat roof is the float32 units' "
             f"{significant(device['peak_flop_per_second'] * 1e-12, 3)} TFLOP/s; the dotted one is cuBLAS's SGEMM. The "
             f"upper flat roof, {significant(INTEGER_ROOF, 3)} TFLOP/s, is that of bytes on the tensor cores, six "
             f"products of bytes for each of floats, for the kernels of the contract `fixed` (section 5). The open "
@@ -39,10 +42,22 @@ def points(data):
              rung.flop / metric(launch, "dram_bytes", file)) for rung, launch, file in pairs]
 
 
+def l2_roof(data):
+    """(the kernel of fixed that asks most of L2, the percentage of L2's peak, that peak in TB/s). The card does not
+    tell the peak, but the profiler the share of it."""
+    file = "profile_fixed.json"
+    share, kernel = max((metric(data.fixed_launch(kernel), "l2_throughput_pct", file), kernel)
+                        for kernel in data.fixed_rungs)
+    launch = data.fixed_launch(kernel)
+    rate = metric(launch, "l2_bytes", file) / metric(launch, "duration_seconds", file)
+    return kernel, share, rate * 1e-12 / (share / 100)
+
+
 def draw(data):
     device = data.profile["device"]
     peak, memory = device["peak_flop_per_second"] * 1e-12, device["peak_dram_bytes_per_second"] * 1e-12
     sgemm = data.kernels["sgemm"]["tflops"]
+    *_, l2_peak = l2_roof(data)
     found = points(data)
     fig = style.figure(HEIGHT)
     ax = style.axes(fig, 0.75, 0.6, 6.75, HEIGHT - 1.15)
@@ -61,12 +76,17 @@ def draw(data):
     ax.plot([left, corner, right], [memory * left, peak, peak], color=style.INK, linewidth=1.6)
     ax.plot([corner, INTEGER_ROOF / memory, right], [peak, INTEGER_ROOF, INTEGER_ROOF], color=style.FIXED["color"],
             linewidth=1.6)
+    dashed = {"linewidth": 1.4, "linestyle": (0, (4, 2))}
+    ax.plot([left, peak / l2_peak, corner], [l2_peak * left, peak, peak], color=style.INK, **dashed)
+    ax.plot([peak / l2_peak, INTEGER_ROOF / l2_peak, INTEGER_ROOF / memory], [peak, INTEGER_ROOF, INTEGER_ROOF],
+            color=style.FIXED["color"], **dashed)
     ax.plot([corner, right], [sgemm, sgemm], color=style.GREEN, linewidth=1.2, linestyle=":")
     ax.text(right * 0.97, peak / 1.04, f"float32 peak {significant(peak, 3)} TFLOP/s", ha="right", va="top",
             fontsize=style.SMALL)
     ax.text(right * 0.97, INTEGER_ROOF * 1.07, f"bytes on tensor cores, six for one: {significant(INTEGER_ROOF, 3)} "
             "TFLOP/s", ha="right", fontsize=style.SMALL)
     ax.text(left * 1.75, memory * left * 1.2, f"DRAM {significant(memory, 3)} TB/s", fontsize=style.SMALL)
+    ax.text(left * 3.4, l2_peak * left * 3.7, f"L2 {significant(l2_peak, 3)} TB/s", ha="right", fontsize=style.SMALL)
     ax.text(corner * 1.25, sgemm * 1.06, f"cuBLAS SGEMM {significant(sgemm, 3)} TFLOP/s", fontsize=style.SMALL)
     fixed = data.fixed_rungs
     for kernel, rate, l2, dram in found:

@@ -456,6 +456,11 @@ class Facts(Folder):
         self.change("profile_ladder.json", lambda d: d["launches"][0]["metrics"].update(dram_bytes=1e12))
         self.assertIn("8 of 9 kernels", module.caption(self.measured()))
 
+    def test_the_roof_of_l2_is_that_of_the_launch_that_asks_most_of_it(self):
+        self.change("profile_fixed.json", lambda d: d["launches"][2]["metrics"].update(l2_throughput_pct=5.0))
+        kernel, share, peak = figures.module_of("roofline").l2_roof(self.measured())
+        self.assertEqual((kernel, share, round(peak, 6)), ("wgmma_groups", 5.0, 8.0))  # 4 GB in 10 ms
+
     def test_shares_need_something_that_is_waited_for(self):
         self.change("profile_ladder.json", lambda d: d["launches"][0].update(stalls={"wait": None, "selected": 1.0}))
         with self.assertRaisesRegex(Failed, "^profile_ladder.json: plain_rows on t28: stalls: none above 0$"):
