@@ -9,9 +9,9 @@ from . import style, words
 
 ALT = "wall time of hw4 with one and four streams, flat and 2-D copies, beside a bare context and a plain program"
 
-ROWS = (("context", "a bare CUDA context", style.PALE, ""), ("hw4", "hw4: 4 streams, 2-D copies", style.BLUE, ""),
-        ("1 stream", "hw4, 1 stream", style.SKY, ""), ("linear copies", "hw4, flat copies", style.SKY, "//"),
-        ("plain", "plain: read, copy, write", style.ORANGE, ""))
+ROWS = (("context", "a bare CUDA context", style.PALE), ("hw4", "hw4: 4 streams, 2-D copies", style.BLUE),
+        ("1 stream", "hw4, 1 stream", style.SKY), ("linear copies", "hw4, flat copies", style.SKY),
+        ("plain", "plain: read, copy, write", style.ORANGE))
 
 
 def caption(data):
@@ -32,32 +32,31 @@ def cases(data):
 
 def draw(data):
     found = cases(data)
-    fig = style.figure(0.85 + 1.5 * len(found))
-    height = fig.get_size_inches()[1]
+    pitch = 1.42
+    height = 0.8 + pitch * len(found)
+    fig = style.figure(height)
+    scale = style.steps(max(max(samples) for record in found for samples in record["seconds"].values()) * 1e3, 7)
     for index, record in enumerate(found):
-        bottom = 0.55 + 1.5 * (len(found) - 1 - index)
-        ax = style.axes(fig, 2.25, bottom, 6.3, 1.1)
+        ax = style.axes(fig, 2.25, 0.55 + pitch * (len(found) - 1 - index), 6.3, 1.1)
         rows = [row for row in ROWS if row[0] in record["seconds"]]
         places = style.rows_down(ax, [label for _, label, *_ in rows])
-        scale = style.steps(max(max(samples) for samples in record["seconds"].values()) * 1e3, 7)
         ax.set_xlim(0, scale[-1] * 1.04)
-        style.ticks(ax.xaxis, scale)
         ax.grid(axis="x")
         stages = record["stages"]
         ax.set_title(f"{record['name']}: {stages['read_bytes'] * 1e-6:.0f} MB in, "
                      f"{stages['write_bytes'] * 1e-6:.0f} MB out", loc="left", fontsize=style.TEXT, weight="bold",
                      pad=3)
-        for place, (name, _, colour, hatch) in zip(places, rows):
+        for place, (name, _, colour) in zip(places, rows):
             samples = [sample * 1e3 for sample in record["seconds"][name]]
             spread = Spread.of(samples)
-            ax.barh([place], [spread.mid], height=0.66, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.4,
-                    zorder=2)
+            ax.barh([place], [spread.mid], height=0.66, color=colour, edgecolor=style.INK, linewidth=0.4, zorder=2)
             style.whiskers(ax, place, spread)
             ax.plot(samples, [place] * len(samples), marker=".", markersize=3, color=style.INK, linestyle="", zorder=5)
             ax.text(scale[-1] * 0.006, place, significant(spread.mid, 3), va="center_baseline", fontsize=style.SMALL,
-                    color="white" if colour == style.BLUE else style.INK,
-                    bbox=None if not hatch else {"facecolor": colour, "edgecolor": "none", "pad": 0.5})
-        if index == len(found) - 1:
+                    color="white" if colour == style.BLUE else style.INK)
+        last = index == len(found) - 1
+        style.ticks(ax.xaxis, scale, None if last else [""] * len(scale))
+        if last:
             ax.set_xlabel("ms of the whole command")
     style.write(fig, 0.15, height - 0.2, "Streams and copies", fontsize=10.5, weight="bold", va="center")
     return fig
