@@ -22,7 +22,7 @@ constexpr size_t kFlushedBytes = size_t{256} << 20; // more than any last cache
 class Floats {
 public:
     Floats() = default;
-    Floats(MemoryCount& memory, size_t count) : counted_(memory, count * sizeof(float)) {
+    Floats(MemoryCount& memory, size_t count, const char* purpose) : counted_(memory, count * sizeof(float), purpose) {
         if (count > 0) memory_ = cpu::allocate_aligned(count);
     }
     float* get() const { return memory_.get(); }
@@ -34,7 +34,7 @@ private:
 
 // A copy of the case's operands.
 Floats operands_of(const CaseData& data, MemoryCount& memory) {
-    Floats in(memory, data.values.size());
+    Floats in(memory, data.values.size(), purpose::kInputs);
     std::copy(data.values.begin(), data.values.end(), in.get());
     return in;
 }
@@ -55,7 +55,7 @@ public:
         revision = contract.revision_of(*problem_.operation);
         if (pass == Pass::forward) {
             forward_kernel_ = &kernel_for(cell.kernel, problem_, contract);
-            out_ = Floats(memory, output_floats(problem_));
+            out_ = Floats(memory, output_floats(problem_), purpose::kO);
             forward_scratch_ = scratch_for(*forward_kernel_, problem_, threads, memory);
             forward_ = cpu::launch_of(problem_, in_.get(), out_.get(), forward_scratch_.get(), threads);
             kernel = forward_kernel_->name;
@@ -64,7 +64,7 @@ public:
         backward_kernel_ = &kernel_for(cell.kernel, problem_, contract);
         prepare_forward(contract, threads, memory);
         before_backward_bytes = memory.in_use();
-        out_ = Floats(memory, output_floats(problem_));
+        out_ = Floats(memory, output_floats(problem_), purpose::kGradients);
         backward_scratch_ = scratch_for(*backward_kernel_, problem_, threads, memory);
         backward_ = cpu::launch_of(problem_, in_.get(), out_.get(), backward_scratch_.get(), threads);
         backward_.statistics = forward_.statistics;
@@ -93,16 +93,18 @@ private:
     }
 
     static Floats scratch_for(const cpu::Kernel& kernel, const Problem& problem, int threads, MemoryCount& memory) {
-        return {memory, cpu::plan_of(kernel, problem, threads).scratch_bytes / sizeof(float)};
+        return {memory, cpu::plan_of(kernel, problem, threads).scratch_bytes / sizeof(float),
+                problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
     }
 
     // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
     void prepare_forward(const Contract& contract, int threads, MemoryCount& memory) {
         const Problem forward = forward_of(problem_);
         forward_kernel_ = &kernel_for("", forward, contract);
-        o_ = Floats(memory, output_floats(forward));
+        o_ = Floats(memory, output_floats(forward), purpose::kO);
         constexpr size_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float);
-        statistics_ = Floats(memory, static_cast<size_t>(forward.output_rows()) * kStatisticsFloats);
+        statistics_ =
+            Floats(memory, static_cast<size_t>(forward.output_rows()) * kStatisticsFloats, purpose::kRowStatistics);
         forward_scratch_ = scratch_for(*forward_kernel_, forward, threads, memory);
         forward_ = cpu::launch_of(forward, in_.get(), o_.get(), forward_scratch_.get(), threads);
         const auto row = static_cast<size_t>(problem_.dim);
@@ -131,8 +133,8 @@ private:
 class NaiveSubject : public Subject {
 public:
     NaiveSubject(Pass pass, const CaseData& data, int threads, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), in_(operands_of(data, memory)), o_(memory, o_floats()),
-          weights_(memory, naive_scores(problem_)) {
+        : pass_(pass), problem_(data.problem), in_(operands_of(data, memory)), o_(memory, o_floats(), purpose::kO),
+          weights_(memory, naive_scores(problem_), purpose::kScores) {
         kernel = "naive";
         operands_.problem = problem_;
         operands_.threads = threads;
@@ -143,8 +145,8 @@ public:
         operands_.o = operand_at(forward_of(problem_), kForward.outputs, 0, o_.get(), row());
         if (pass == Pass::forward) return;
         before_backward_bytes = memory.in_use();
-        gradients_ = Floats(memory, naive_scores(problem_));
-        out_ = Floats(memory, output_floats(problem_));
+        gradients_ = Floats(memory, naive_scores(problem_), purpose::kScoreGradients);
+        out_ = Floats(memory, output_floats(problem_), purpose::kGradients);
         operands_.d_o = input(3);
         operands_.gradients = gradients_.get();
         Matrix<float>* const gradients[] = {&operands_.dq, &operands_.dk, &operands_.dv};

@@ -6,6 +6,8 @@
 #include <exception>
 #include <utility>
 
+#include "src/bench/memory_log.h"
+
 namespace hw4::bench {
 
 // Caught where a pass is measured: it becomes a row, not an error.
@@ -19,22 +21,40 @@ struct OutOfMemory : std::exception {
 
 class MemoryCount {
 public:
-    explicit MemoryCount(size_t most) : most_(most) {}
+    // `log`: where it is written down, too.
+    explicit MemoryCount(size_t most, MemoryLog* log = nullptr) : most_(most), log_(log) {}
 
     size_t in_use() const { return in_use_; }
     size_t peak() const { return peak_; }
     size_t free() const { return most_ - in_use_; }
 
-    // Throws OutOfMemory.
-    void take(size_t bytes) {
-        if (bytes > free()) throw OutOfMemory(bytes, free());
+    // Throws OutOfMemory where there is less.
+    void need(size_t bytes, const char* purpose) {
+        if (bytes <= free()) return;
+        if (log_ != nullptr) log_->refused({0, bytes, purpose}, free());
+        throw OutOfMemory(bytes, free());
+    }
+    // Likewise.
+    Allocation take(size_t bytes, const char* purpose) {
+        need(bytes, purpose);
+        const Allocation allocation{next_, bytes, purpose};
+        if (log_ != nullptr && bytes > 0) log_->taken(allocation);
+        next_ += (bytes + kPlace - 1) / kPlace * kPlace;
         in_use_ += bytes;
         peak_ = std::max(peak_, in_use_);
+        return allocation;
     }
-    void give_back(size_t bytes) { in_use_ -= bytes; }
+    void give_back(const Allocation& allocation) noexcept {
+        if (log_ != nullptr && allocation.bytes > 0) log_->given_back(allocation);
+        in_use_ -= allocation.bytes;
+    }
 
 private:
+    static constexpr uint64_t kPlace = 512; // bytes that addresses are multiples of, as PyTorch's are
+
     size_t most_;
+    MemoryLog* log_;
+    uint64_t next_ = kPlace; // address
     size_t in_use_ = 0;
     size_t peak_ = 0;
 };
@@ -43,25 +63,24 @@ private:
 class Counted {
 public:
     Counted() = default;
-    Counted(MemoryCount& count, size_t bytes) : count_(&count), bytes_(bytes) { count.take(bytes); }
+    Counted(MemoryCount& count, size_t bytes, const char* purpose)
+        : count_(&count), allocation_(count.take(bytes, purpose)) {}
     Counted(const Counted&) = delete;
     Counted& operator=(const Counted&) = delete;
     Counted(Counted&& other) noexcept
-        : count_(std::exchange(other.count_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+        : count_(std::exchange(other.count_, nullptr)), allocation_(std::exchange(other.allocation_, {})) {}
     Counted& operator=(Counted&& other) noexcept {
         std::swap(count_, other.count_);
-        std::swap(bytes_, other.bytes_);
+        std::swap(allocation_, other.allocation_);
         return *this;
     }
     ~Counted() {
-        if (count_ != nullptr) count_->give_back(bytes_);
+        if (count_ != nullptr) count_->give_back(allocation_);
     }
-
-    size_t bytes() const { return bytes_; }
 
 private:
     MemoryCount* count_ = nullptr;
-    size_t bytes_ = 0;
+    Allocation allocation_;
 };
 
 } // namespace hw4::bench

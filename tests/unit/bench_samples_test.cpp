@@ -30,12 +30,12 @@ TEST(SampleStatistics, OneSampleHasNoSpread) {
 TEST(MemoryCount, HasThePeakAndRefusesWhatIsNotThere) {
     MemoryCount memory(100);
     {
-        const Counted a(memory, 60);
-        Counted b(memory, 30);
+        const Counted a(memory, 60, "it");
+        Counted b(memory, 30, "it");
         const Counted c = std::move(b); // counted once
         EXPECT_EQ(memory.in_use(), 90);
         try {
-            const Counted d(memory, 11);
+            const Counted d(memory, 11, "it");
             FAIL();
         } catch (const OutOfMemory& error) {
             EXPECT_EQ(error.wanted, 11);
@@ -45,6 +45,31 @@ TEST(MemoryCount, HasThePeakAndRefusesWhatIsNotThere) {
     }
     EXPECT_EQ(memory.in_use(), 0);
     EXPECT_EQ(memory.peak(), 90);
+}
+
+TEST(MemoryCount, WritesDownWhatWasTakenRefusedAndGivenBack) {
+    using Kind = MemoryEvent::Kind;
+    MemoryLog log;
+    MemoryCount memory(2000, &log);
+    {
+        const Counted a(memory, 600, "a");
+        const Counted nothing(memory, 0, "nothing");
+        const Counted b(memory, 30, "b");
+        EXPECT_THROW(memory.take(1371, "c"), OutOfMemory);
+    }
+    std::vector<std::pair<Kind, std::string>> seen;
+    for (const MemoryEvent& event : log.events()) seen.emplace_back(event.kind, event.allocation.purpose);
+    const std::vector<std::pair<Kind, std::string>> expected = {
+        {Kind::taken, "a"}, {Kind::taken, "b"}, {Kind::refused, "c"}, {Kind::given_back, "b"}, {Kind::given_back, "a"}};
+    ASSERT_EQ(seen, expected);
+    const MemoryEvent& refusal = log.events()[2];
+    EXPECT_EQ(refusal.allocation.bytes, 1371);
+    EXPECT_EQ(refusal.free_bytes, 1370);
+    const Allocation& a = log.events()[0].allocation;
+    const Allocation& b = log.events()[1].allocation;
+    EXPECT_GE(b.address, a.address + a.bytes);
+    EXPECT_EQ(log.events()[3].allocation.address, b.address);
+    for (size_t i = 1; i < log.events().size(); ++i) EXPECT_GE(log.events()[i].seconds, log.events()[i - 1].seconds);
 }
 
 struct CountingSubject : Subject {

@@ -42,7 +42,7 @@ size_t taken_on_card() {
 class Memory {
 public:
     Memory() = default;
-    Memory(MemoryCount& count, size_t bytes) : counted_(count, bytes) {
+    Memory(MemoryCount& count, size_t bytes, const char* purpose) : counted_(count, bytes, purpose) {
         try {
             memory_ = gpu::make_scratch(bytes);
         } catch (const Error& error) {
@@ -78,14 +78,14 @@ struct LaunchScratch {
     size_t bytes = 0;
 
     LaunchScratch() = default;
-    LaunchScratch(const gpu::Plan& plan, MemoryCount& count)
+    LaunchScratch(const gpu::Plan& plan, MemoryCount& count, const char* purpose)
         : bytes(gpu::scratch_for(plan.scratch_bytes, plan.most_scratch, EngineOptions().scratch_budget, 1)) {
         try {
-            memory = Memory(count, bytes);
+            memory = Memory(count, bytes, purpose);
         } catch (const OutOfMemory&) {
             if (bytes == plan.scratch_bytes) throw;
             bytes = plan.scratch_bytes;
-            memory = Memory(count, bytes);
+            memory = Memory(count, bytes, purpose);
         }
     }
 };
@@ -99,11 +99,11 @@ public:
         const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract);
         kernel = chosen.name;
         revision = contract.revision_of(*problem_.operation);
-        in_ = Memory(memory, problem_.input_bytes());
+        in_ = Memory(memory, problem_.input_bytes(), purpose::kInputs);
         HW4_CUDA(cudaMemcpy(in_.get(), data.values.data(), problem_.input_bytes(), cudaMemcpyHostToDevice));
         if (pass == Pass::forward) {
             forward_kernel_ = &chosen;
-            out_ = Memory(memory, problem_.output_bytes());
+            out_ = Memory(memory, problem_.output_bytes(), purpose::kO);
             forward_scratch_ = scratch_for(chosen, problem_, memory);
             forward_ = launch(problem_, out_, forward_scratch_);
             return;
@@ -111,7 +111,7 @@ public:
         backward_kernel_ = &chosen;
         prepare_forward(contract, memory);
         before_backward_bytes = memory.in_use();
-        out_ = Memory(memory, problem_.output_bytes());
+        out_ = Memory(memory, problem_.output_bytes(), purpose::kGradients);
         backward_scratch_ = scratch_for(chosen, problem_, memory);
         backward_ = launch(problem_, out_, backward_scratch_);
         bring_forward(backward_, forward_);
@@ -147,7 +147,8 @@ private:
     }
 
     LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
-        return {gpu::plan_of(of, problem, device_), memory};
+        return {gpu::plan_of(of, problem, device_), memory,
+                problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
     }
 
     gpu::Launch launch(const Problem& problem, const Memory& out, const LaunchScratch& scratch) const {
@@ -160,8 +161,9 @@ private:
     void prepare_forward(const Contract& contract, MemoryCount& memory) {
         const Problem forward = forward_of(problem_);
         forward_kernel_ = &kernel_for("", forward, contract);
-        o_ = Memory(memory, forward.output_bytes());
-        statistics_ = Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics));
+        o_ = Memory(memory, forward.output_bytes(), purpose::kO);
+        statistics_ =
+            Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
         forward_scratch_ = scratch_for(*forward_kernel_, forward, memory);
         forward_ = launch(forward, o_, forward_scratch_);
         const float* const in = in_.floats();
@@ -234,12 +236,13 @@ public:
         : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream) {
         kernel = "naive";
         for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) in_[i] = uploaded(data, i, memory);
-        o_ = Memory(memory, tensor_bytes());
-        weights_ = Memory(memory, naive_scores(problem_) * bytes_of(element_));
+        o_ = Memory(memory, tensor_bytes(), purpose::kO);
+        weights_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScores);
         if (pass == Pass::forward) return;
         before_backward_bytes = memory.in_use();
-        gradients_ = Memory(memory, naive_scores(problem_) * bytes_of(element_));
-        for (Memory& gradient : out_) gradient = Memory(memory, tensor_bytes());
+        gradients_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScoreGradients);
+        for (size_t i = 0; i < kBackward.outputs.size(); ++i)
+            out_[i] = Memory(memory, tensor_bytes(), kBackward.outputs[i].name);
         if (pass == Pass::backward) forward();
     }
 
@@ -262,7 +265,7 @@ private:
     size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
 
     Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) const {
-        Memory tensor(memory, tensor_bytes());
+        Memory tensor(memory, tensor_bytes(), problem_.operation->inputs[operand].name);
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place =
                 static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
