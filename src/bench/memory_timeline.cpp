@@ -1,0 +1,118 @@
+#include "src/bench/memory_timeline.h"
+
+#include <iterator>
+
+#include "src/base/json.h"
+#include "src/base/pickle.h"
+
+namespace hw4::bench {
+namespace {
+
+using Kind = MemoryEvent::Kind;
+
+// An entry of "device_traces".
+struct SnapshotEntry {
+    const char* action;
+    const MemoryTrack* track;
+    const MemoryEvent* event;
+    double start; // of the track, in seconds
+};
+
+// memory_viz takes no block outside of a segment, and draws one as still waiting unless it was asked to be freed.
+std::vector<const char*> actions_of(Kind kind) {
+    switch (kind) {
+    case Kind::taken: return {"segment_alloc", "alloc"};
+    case Kind::given_back: return {"free_requested", "free_completed", "segment_free"};
+    case Kind::refused: break;
+    }
+    return {"oom"};
+}
+
+std::vector<SnapshotEntry> entries_of(const std::vector<MemoryTrack>& tracks) {
+    std::vector<SnapshotEntry> entries;
+    double start = 0;
+    for (const MemoryTrack& track : tracks) {
+        for (const MemoryEvent& event : track.events)
+            for (const char* const action : actions_of(event.kind)) entries.push_back({action, &track, &event, start});
+        if (!track.events.empty()) start += track.events.back().seconds;
+    }
+    return entries;
+}
+
+// The innermost first.
+void add_frames(Pickle& pickle, const SnapshotEntry& entry) {
+    const std::string names[] = {entry.event->allocation.purpose, name_of(entry.track->pass),
+                                 words_of(entry.track->cell)};
+    pickle.add("frames");
+    pickle.add_list(std::size(names), [&](size_t i) {
+        pickle.add_dict([&] {
+            pickle.add("filename", "hw4 bench");
+            pickle.add("line", uint64_t{0});
+            pickle.add("name", names[i]);
+        });
+    });
+}
+
+void add_entry(Pickle& pickle, const SnapshotEntry& entry) {
+    const MemoryEvent& event = *entry.event;
+    pickle.add_dict([&] {
+        pickle.add("action", entry.action);
+        if (event.kind == Kind::refused)
+            pickle.add("device_free", uint64_t{event.free_bytes});
+        else
+            pickle.add("addr", event.allocation.address);
+        pickle.add("size", uint64_t{event.allocation.bytes});
+        pickle.add("stream", uint64_t{0});
+        pickle.add("time_us", static_cast<uint64_t>((entry.start + event.seconds) * 1e6));
+        add_frames(pickle, entry);
+    });
+}
+
+// `head`: its kind, and what only that kind has.
+std::string trace_event(const char* head, const MemoryTrack& track, double seconds, const std::string& arguments) {
+    return ",\n{" + std::string(head) + R"(, "pid": 1, "name": )" +
+           json_string(words_of(track.cell) + " " + name_of(track.pass)) + R"(, "ts": )" + json_number(seconds * 1e6) +
+           R"(, "args": {)" + arguments + "}}";
+}
+
+std::string counter(const MemoryTrack& track, double seconds, size_t bytes) {
+    return trace_event(R"("ph": "C")", track, seconds, R"("bytes": )" + std::to_string(bytes));
+}
+
+std::string refusal(const MemoryTrack& track, const MemoryEvent& event) {
+    return trace_event(R"("ph": "i", "s": "p", "tid": 1)", track, event.seconds,
+                       R"("wanted_bytes": )" + std::to_string(event.allocation.bytes) + R"(, "free_bytes": )" +
+                           std::to_string(event.free_bytes));
+}
+
+} // namespace
+
+std::string memory_pickle(const std::vector<MemoryTrack>& tracks) {
+    const std::vector<SnapshotEntry> entries = entries_of(tracks);
+    Pickle pickle;
+    pickle.add_dict([&] {
+        pickle.add("segments"); // what is left at the end: nothing
+        pickle.add_list(0, [](size_t) {});
+        pickle.add("device_traces");
+        pickle.add_list(
+            1, [&](size_t) { pickle.add_list(entries.size(), [&](size_t i) { add_entry(pickle, entries[i]); }); });
+    });
+    return pickle.text();
+}
+
+std::string memory_counters(const std::vector<MemoryTrack>& tracks) {
+    std::string text = R"({"displayTimeUnit": "ms", "traceEvents": [
+{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "memory"}})";
+    for (const MemoryTrack& track : tracks) {
+        size_t in_use = 0;
+        text += counter(track, 0, in_use);
+        for (const MemoryEvent& event : track.events) {
+            if (event.kind == Kind::taken) in_use += event.allocation.bytes;
+            if (event.kind == Kind::given_back) in_use -= event.allocation.bytes;
+            text += event.kind == Kind::refused ? refusal(track, event) : counter(track, event.seconds, in_use);
+        }
+    }
+    return text + "\n]}\n";
+}
+
+} // namespace hw4::bench

@@ -1,0 +1,26 @@
+// Memory over time, of one run of each pass of each cell, for the programs that draw it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/bench/cell.h"
+#include "src/bench/memory_log.h"
+
+namespace hw4::bench {
+
+struct MemoryTrack {
+    Cell cell;
+    Pass pass;
+    std::vector<MemoryEvent> events;
+};
+
+// A snapshot as torch.cuda.memory._snapshot() gives it, for https://pytorch.org/memory_viz: the tracks one after the
+// other, so that one picture has them all. Each allocation is in a segment of its own, and its stack is what it is for,
+// the pass and the cell.
+std::string memory_pickle(const std::vector<MemoryTrack>& tracks);
+
+// A trace of counters, for https://ui.perfetto.dev: every track begins at 0, so that they stand side by side.
+std::string memory_counters(const std::vector<MemoryTrack>& tracks);
+
+} // namespace hw4::bench
