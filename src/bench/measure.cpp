@@ -74,9 +74,27 @@ public:
     CellMeasurement(const Cell& cell, Workbench& workbench) : cell_(cell), workbench_(workbench) {}
 
     Measured measured(Pass pass) {
+        Measured result = outcome_of([&](Measured& unfinished) { measure(pass, unfinished); });
+        if (result.as_reference == false) {
+            result.status = Status::failed;
+            result.reason = "the bytes are not those of the contract's reference";
+        }
+        return result;
+    }
+
+    // What one run takes, until it is refused more, and gives back.
+    MemoryTrack memory_of(Pass pass) {
+        MemoryLog log;
+        outcome_of([&](Measured&) { run_once(pass, log); }); // which the row has already
+        return {cell_, pass, log.events()};
+    }
+
+private:
+    template <class Work>
+    static Measured outcome_of(const Work& work) {
         Measured result;
         try {
-            measure(pass, result);
+            work(result);
             result.status = Status::ok;
         } catch (const OutOfMemory& error) {
             result.status = Status::oom;
@@ -95,19 +113,13 @@ public:
             result.status = Status::oom;
             result.reason = error.what();
         }
-        if (result.as_reference == false) {
-            result.status = Status::failed;
-            result.reason = "the bytes are not those of the contract's reference";
-        }
         return result;
     }
 
-private:
     void measure(Pass pass, Measured& result) {
         const Problem problem = problem_of(cell_, operation_of(pass));
-        const size_t free = free_bytes();
-        refuse_too_large(problem, free);
-        MemoryCount memory(free);
+        MemoryCount memory(free_bytes());
+        refuse_too_large(problem, memory);
         const size_t before = workbench_.driver_bytes();
         const CaseData& data = data_of(problem);
         const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data, memory);
@@ -130,6 +142,15 @@ private:
         if (contract != nullptr) result.as_reference = has_reference_bytes(*contract, data, output);
     }
 
+    void run_once(Pass pass, MemoryLog& log) {
+        const Problem problem = problem_of(cell_, operation_of(pass));
+        MemoryCount memory(free_bytes(), &log);
+        refuse_too_large(problem, memory);
+        const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data_of(problem), memory);
+        subject->run();
+        workbench_.wait();
+    }
+
     size_t free_bytes() {
         const size_t free = workbench_.free_bytes();
         const auto limit = static_cast<size_t>(cell_.memory_limit);
@@ -137,12 +158,11 @@ private:
     }
 
     // Before values are made for nothing.
-    static void refuse_too_large(const Problem& problem, size_t free) {
+    static void refuse_too_large(const Problem& problem, MemoryCount& memory) {
         const double rows = static_cast<double>(problem.units()) * static_cast<double>(problem.queries);
         if (rows * static_cast<double>(problem.dim) * kMostInputs > kMostFloats)
             throw Unsupported("more than 2^40 numbers");
-        const size_t least = problem.input_bytes() / 2; // of 16 bits
-        if (least > free) throw OutOfMemory(least, free);
+        memory.need(problem.input_bytes() / 2, purpose::kInputs); // of 16 bits
     }
 
     const CaseData& data_of(const Problem& problem) {
@@ -184,12 +204,16 @@ std::optional<Row> refused(const Cell& cell) {
                            std::to_string(cell.num_heads));
 }
 
-Row measure(const Cell& cell, Workbench& workbench) {
+Row measure(const Cell& cell, Workbench& workbench, std::vector<MemoryTrack>* memory) {
     if (const std::optional<Row> refusal = refused(cell)) return *refusal;
     Row row = row_without(cell, Status::skipped, "");
     CellMeasurement measurement(cell, workbench);
-    for (const Pass pass : kPasses)
-        if (cell.wants(pass)) row.of(pass) = measurement.measured(pass);
+    for (const Pass pass : kPasses) {
+        if (!cell.wants(pass)) continue;
+        row.of(pass) = measurement.measured(pass);
+        if (memory != nullptr && row.of(pass).status != Status::unsupported)
+            memory->push_back(measurement.memory_of(pass));
+    }
     return row;
 }
 

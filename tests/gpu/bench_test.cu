@@ -3,6 +3,7 @@
 
 #include "src/bench/accumulate.h"
 #include "src/bench/measure.h"
+#include "tests/support/memory_peak.h"
 #include "tests/support/need_gpu.h"
 
 namespace hw4::bench {
@@ -68,6 +69,17 @@ TEST_F(BenchOnGpu, CountsBytesAndRefusesWhatIsBeyondTheLimit) {
     cell.memory_limit = static_cast<int64_t>(4 * matrix + scores - 1);
     EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).wanted_bytes, scores);
     EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).status, Status::oom);
+}
+
+TEST_F(BenchOnGpu, OneRunTakesWhatTheRowSays) {
+    const auto workbench = gpu_workbench();
+    for (const char* impl : {"naive", "f32"}) {
+        std::vector<MemoryTrack> tracks;
+        const Row row = measure(cell_of(impl, false), *workbench, &tracks);
+        for (const MemoryTrack& track : tracks)
+            EXPECT_EQ(test::peak_of(track), row.of(track.pass).peak_bytes) << impl << " " << name_of(track.pass);
+        if (row.status() != Status::unsupported) EXPECT_EQ(tracks.size(), kPassCount);
+    }
 }
 
 TEST_F(BenchOnGpu, ColdSamplesAndTheWallClockRunToo) {

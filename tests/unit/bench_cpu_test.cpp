@@ -5,6 +5,7 @@
 #include "src/cpu/kernels.h"
 #include "src/run/output_checksum.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/memory_peak.h"
 
 namespace hw4::bench {
 namespace {
@@ -76,6 +77,40 @@ TEST(BenchOnCpu, CountsWhatEachPassTakes) {
     EXPECT_EQ(row.of(Pass::forward).peak_bytes, 4 * matrix + scores);
     EXPECT_EQ(row.of(Pass::backward).before_backward_bytes, 5 * matrix + scores);
     EXPECT_EQ(row.of(Pass::backward).peak_bytes, 8 * matrix + 2 * scores);
+}
+
+TEST(BenchOnCpu, OneRunTakesWhatTheRowSays) {
+    for (const char* impl : {"naive", "f32"}) {
+        std::vector<MemoryTrack> tracks;
+        const Row row = measure(quick_cell(impl), *cpu_workbench(2), &tracks);
+        ASSERT_EQ(tracks.size(), kPassCount);
+        for (const MemoryTrack& track : tracks) EXPECT_EQ(test::peak_of(track), row.of(track.pass).peak_bytes) << impl;
+    }
+}
+
+TEST(BenchOnCpu, APassThatThereIsNotTakesNothing) {
+    std::vector<MemoryTrack> tracks;
+    measure(quick_cell("fixed"), *cpu_workbench(2), &tracks);
+    ASSERT_EQ(tracks.size(), 1);
+    EXPECT_EQ(tracks[0].pass, Pass::forward);
+}
+
+TEST(BenchOnCpu, WhatIsRefusedIsInTheTrack) {
+    Cell cell = quick_cell("naive");
+    for (const int64_t limit : {200000, 1000}) { // too little for the scores, for half of the inputs
+        cell.memory_limit = limit;
+        std::vector<MemoryTrack> tracks;
+        const Row row = measure(cell, *cpu_workbench(2), &tracks);
+        ASSERT_EQ(tracks.size(), kPassCount);
+        for (const MemoryTrack& track : tracks) {
+            const auto refusal = std::find_if(track.events.begin(), track.events.end(), [](const MemoryEvent& event) {
+                return event.kind == MemoryEvent::Kind::refused;
+            });
+            ASSERT_NE(refusal, track.events.end());
+            EXPECT_EQ(refusal->allocation.bytes, row.of(track.pass).wanted_bytes);
+            EXPECT_LE(test::peak_of(track), static_cast<size_t>(limit));
+        }
+    }
 }
 
 TEST(BenchOnCpu, WhatDoesNotFitIsARow) {
