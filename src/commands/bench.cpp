@@ -18,6 +18,7 @@
 #include "src/base/standard_streams.h"
 #include "src/bench/compare.h"
 #include "src/bench/measure.h"
+#include "src/bench/memory_timeline.h"
 #include "src/bench/row_json.h"
 #include "src/bench/sweep.h"
 #include "src/bench/tables.h"
@@ -79,7 +80,7 @@ std::vector<Row> rows_to_go_on_with(const bench::Request& request) {
 
 // Throws Error (usage) where two of them would be one file.
 const bench::Request& checked(const bench::Request& request) {
-    const std::string* const names[] = {&request.output, &request.csv, &request.markdown};
+    const std::string* const names[] = {&request.output, &request.csv, &request.markdown, &request.memory};
     for (const std::string* const* a = names; a != std::end(names); ++a)
         for (const std::string* const* b = names; b != a; ++b)
             if (!(*a)->empty() && !(*b)->empty()) refuse_same_output(**b, **a);
@@ -108,14 +109,15 @@ public:
         : request_(checked(request)), old_rows_(rows_to_go_on_with(request)), device_(device_for(request)),
           cells_(bench::cells_of(request.sweep, device_, device_ == "gpu" ? gpu::kernel_list() : cpu::kernel_list())),
           json_(request.output, interrupts_), csv_(request.csv, interrupts_), markdown_(request.markdown, interrupts_),
-          table_(cells_), left_(cells_) {
+          memory_(request.memory, interrupts_), table_(cells_), left_(cells_) {
         frame_.argv = std::move(argv);
         if (!request.separate)
             workbench_ = device_ == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(request.sweep.common.threads);
         else if (device_ == "cpu")
             frame_.machine = bench::cpu_workbench(request.sweep.common.threads)->machine_json();
         if (workbench_) frame_.machine = workbench_->machine_json();
-        const bool taken = json_.on_standard_output() || csv_.on_standard_output() || markdown_.on_standard_output();
+        const bool taken = json_.on_standard_output() || csv_.on_standard_output() || markdown_.on_standard_output() ||
+                           memory_.on_standard_output();
         lines_ = taken ? stderr : stdout;
     }
 
@@ -159,13 +161,16 @@ private:
     Row measured(const Cell& cell) {
         if (const std::optional<Row> refusal = bench::refused(cell)) return *refusal;
         if (bench::is_torch(cell.impl)) return bench::measure_by_torch(cell);
-        return request_.separate ? bench::measure_in_child(cell) : bench::measure(cell, *workbench_);
+        return request_.separate ? bench::measure_in_child(cell)
+                                 : bench::measure(cell, *workbench_, request_.memory.empty() ? nullptr : &tracks_);
     }
 
     void write_files(bool last) {
         json_.update(bench::file_json(rows_, frame_), last);
         csv_.update(bench::csv(rows_), last);
         markdown_.update(bench::markdown(rows_), last);
+        memory_.update(request_.memory_as_trace ? bench::memory_counters(tracks_) : bench::memory_pickle(tracks_),
+                       last);
     }
 
     ExitCode code() const {
@@ -184,12 +189,14 @@ private:
     ReportFile json_;
     ReportFile csv_;
     ReportFile markdown_;
+    ReportFile memory_;
     bench::TerminalTable table_;
     bench::TimeLeft left_;
     bench::Frame frame_;
     std::unique_ptr<bench::Workbench> workbench_; // none where each cell has a process of its own
     FILE* lines_ = nullptr;
     std::vector<Row> rows_;
+    std::vector<bench::MemoryTrack> tracks_; // of --memory
 };
 
 ExitCode run_compare(int argc, char** argv) {

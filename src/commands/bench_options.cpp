@@ -44,6 +44,7 @@ enum Option : int {
     kMemoryLimit,
     kCsv,
     kMarkdown,
+    kMemory,
     kResume,
     kSeparate,
     kQuiet,
@@ -81,6 +82,7 @@ constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatch
                                {"memory-limit", required_argument, nullptr, kMemoryLimit},
                                {"csv", required_argument, nullptr, kCsv},
                                {"markdown", required_argument, nullptr, kMarkdown},
+                               {"memory", required_argument, nullptr, kMemory},
                                {"resume", no_argument, nullptr, kResume},
                                {"separate", no_argument, nullptr, kSeparate},
                                {"quiet", no_argument, nullptr, kQuiet},
@@ -229,13 +231,22 @@ int64_t parse_bytes(const std::string& text) {
     return *bytes * unit;
 }
 
+bool ends_in(const std::string& name, const std::string& ending) {
+    return name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
+}
+
 // As lab5.py refuses it.
 std::string parse_json_name(const std::string& name) {
-    const std::string ending = ".json";
-    const bool fits =
-        name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
-    if (!fits && !is_standard_stream(name)) refuse_value("output", name, "a name that ends in .json, or -");
+    if (!ends_in(name, ".json") && !is_standard_stream(name))
+        refuse_value("output", name, "a name that ends in .json, or -");
     return name;
+}
+
+void take_memory(const std::string& name, Request& request) {
+    request.memory = name;
+    request.memory_as_trace = ends_in(name, ".json");
+    if (!request.memory_as_trace && !ends_in(name, ".pickle"))
+        refuse_value("memory", name, "a name that ends in .pickle or .json");
 }
 
 [[noreturn]] void refuse_option(char** argv) {
@@ -280,6 +291,8 @@ void refuse_contradictions(const Request& request) {
         usage_error("only one of --output, --csv and --markdown can be '-', standard output");
     if (request.resume && (request.output.empty() || is_standard_stream(request.output)))
         usage_error("--resume needs the --output file to go on with");
+    if (!request.memory.empty() && (request.separate || request.resume))
+        usage_error("--memory is of the cells that this process measures: not with --separate or --resume");
     if (request.separate && request.device == Device::automatic)
         usage_error("--separate needs --device gpu or cpu: to ask for a GPU would take memory of it");
     if (request.sweep.cold && request.sweep.common.rules.timing == Timing::wall)
@@ -299,6 +312,7 @@ Request parse_request(int argc, char** argv) {
         case kOutput: request.output = parse_json_name(optarg); break;
         case kCsv: request.csv = parse_name("csv", optarg); break;
         case kMarkdown: request.markdown = parse_name("markdown", optarg); break;
+        case kMemory: take_memory(optarg, request); break;
         case kDevice: request.device = parse_device(optarg); break;
         case kResume: request.resume = true; break;
         case kSeparate: request.separate = true; break;

@@ -14,9 +14,11 @@ struct Request {
     bool help = false;
     Device device = Device::automatic;
     Sweep sweep;
-    std::string output;   // JSON; a file's name, or - for standard output; empty: none
-    std::string csv;      // likewise
-    std::string markdown; // likewise
+    std::string output;           // JSON; a file's name, or - for standard output; empty: none
+    std::string csv;              // likewise
+    std::string markdown;         // likewise
+    std::string memory;           // memory over time; a file's name; empty: none
+    bool memory_as_trace = false; // of counters, not a pickle
     bool resume = false;
     bool separate = false; // each cell in a process of its own
     bool quiet = false;

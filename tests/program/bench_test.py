@@ -7,6 +7,7 @@ HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import csv
 import json
+import pickle
 import signal
 import subprocess
 import unittest
@@ -114,6 +115,92 @@ class FilesTest(BenchTest):
 
     def test_help(self):
         self.assertIn("--preset", self.done("--help").stdout)
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """Numbers, text, lists and dictionaries alone."""
+
+    def find_class(self, module_name, global_name):
+        raise pickle.UnpicklingError(f"{module_name}.{global_name}")
+
+
+class MemoryTest(BenchTest):
+    SWEEP = (*QUICK, "--impl", "naive,f32,fixed")
+
+    def peaks(self):
+        """Of each pass that ran, by the names of the cell's implementation and of the pass."""
+        return {(row["hw4"]["parameters"]["impl"], name): row["hw4"][name]["peak_bytes"]
+                for row in self.rows() for name in PASSES if row["hw4"][name]["status"] == "ok"}
+
+    def entries(self, *more):
+        path = self.dir / "m.pickle"
+        self.done(*self.SWEEP, *more, "--output", self.json, "--memory", path)
+        with path.open("rb") as file:
+            snapshot = PlainUnpickler(file).load()
+            self.assertEqual(file.read(), b"")
+        self.assertEqual(snapshot["segments"], [])
+        (entries,) = snapshot["device_traces"]
+        return entries
+
+    @staticmethod
+    def track(entry):
+        _, of_pass, of_cell = (frame["name"] for frame in entry["frames"])
+        return of_cell.split()[0], of_pass
+
+    def test_a_snapshot_has_the_peaks_of_the_rows_and_ends_with_nothing(self):
+        blocks, segments, peaks = {}, {}, {}
+        for entry in self.entries():
+            place, size, action = entry["addr"], entry["size"], entry["action"]
+            if action == "segment_alloc":
+                self.assertNotIn(place, segments)
+                segments[place] = size
+            elif action == "alloc":
+                self.assertEqual(segments[place], size)
+                blocks[place] = size
+                track = self.track(entry)
+                peaks[track] = max(peaks.get(track, 0), sum(blocks.values()))
+            elif action == "free_completed":
+                self.assertEqual(blocks.pop(place), size)
+            elif action == "segment_free":
+                self.assertEqual(segments.pop(place), size)
+            else:
+                self.assertEqual(action, "free_requested")
+        self.assertEqual((blocks, segments), ({}, {}))
+        self.assertEqual(len(peaks), 3 + 3 + 1)
+        self.assertEqual(peaks, self.peaks())
+
+    def test_what_the_page_asks_of_an_entry(self):
+        times = []
+        for entry in self.entries("--memory_limit", "100000"):
+            place = "device_free" if entry["action"] == "oom" else "addr"
+            self.assertEqual(set(entry), {"action", place, "size", "stream", "time_us", "frames"})
+            for frame in entry["frames"]:
+                self.assertEqual({name: type(value) for name, value in frame.items()},
+                                 {"filename": str, "line": int, "name": str})
+            times.append(entry["time_us"])
+        self.assertEqual(times, sorted(times))
+
+    def test_what_is_refused(self):
+        refused = [entry for entry in self.entries("--memory_limit", "100000") if entry["action"] == "oom"]
+        row = self.rows()[0]["hw4"]["forward"]
+        self.assertEqual((refused[0]["size"], refused[0]["device_free"]), (row["wanted_bytes"], row["free_bytes"]))
+        self.assertEqual(refused[0]["frames"][0]["name"], "scores")
+
+    def test_counters_have_a_track_for_each_pass(self):
+        path = self.dir / "m.json"
+        self.done(*self.SWEEP, "--output", self.json, "--memory", path)
+        tracks = {}
+        for event in json.loads(path.read_text())["traceEvents"]:
+            if event["ph"] == "C":
+                tracks.setdefault((event["name"].split()[0], event["name"].split()[-1]), []).append(event)
+        self.assertEqual({track: max(event["args"]["bytes"] for event in events) for track, events in tracks.items()},
+                         self.peaks())
+        for events in tracks.values():
+            self.assertEqual([events[0]["ts"], events[0]["args"]["bytes"], events[-1]["args"]["bytes"]], [0, 0, 0])
+
+    def test_one_file_for_two(self):
+        self.done(*QUICK, "--output", self.json, "--memory", self.json, code=USAGE)
+        self.assertFalse(self.json.exists())
 
 
 class StatusTest(BenchTest):

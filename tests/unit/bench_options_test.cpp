@@ -142,7 +142,19 @@ TEST(BenchOptions, Refused) {
     refused({"--passes", "sideways"}, "--passes 'sideways': need some of forward, backward, forward_backward");
     refused({"--repeats"}, "option '--repeats' needs a value");
     refused({"--quiet=1"}, "option '--quiet=1' takes no value");
+    refused({"--memory", "8G"}, "--memory '8G': need a name that ends in .pickle or .json");
+    for (const Words& more : {Words{"--separate", "--device", "cpu"}, Words{"--resume", "--output", "r.json"}}) {
+        Words words = {"--memory", "m.pickle"};
+        words.insert(words.end(), more.begin(), more.end());
+        refused(words, "--memory is of the cells that this process measures: not with --separate or --resume");
+    }
     refused({"--memory_limit", "8T"}, "--memory_limit '8T': need bytes, such as 8G, 512M or 1000000");
+}
+
+TEST(BenchOptions, MemoryByTheNamesEnd) {
+    EXPECT_FALSE(parse({"--memory", "m.pickle"}).memory_as_trace);
+    EXPECT_TRUE(parse({"--memory", "m.json"}).memory_as_trace);
+    EXPECT_EQ(parse({"--memory", "m.json"}).memory, "m.json");
 }
 
 TEST(BenchOptions, Compare) {
