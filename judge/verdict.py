@@ -282,6 +282,8 @@ class CaseJudge:
             raise CannotRun(f"cannot be run: {error.strerror}") from error
 
     def _run_once(self, number: int) -> Sample:
+        if os.path.isdir(self.output) and not os.path.islink(self.output):
+            shutil.rmtree(self.output)  # a program from elsewhere may make anything of the name
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.output)
         ended = self._run_hw4(number)

@@ -1,7 +1,7 @@
 #include "src/base/json_value.h"
 
 #include <charconv>
-#include <cstring>
+#include <string_view>
 
 #include "src/base/error.h"
 
@@ -28,7 +28,7 @@ private:
     }
 
     void skip_blanks() {
-        while (at_ < text_.size() && std::strchr(" \t\r\n", text_[at_]) != nullptr) ++at_;
+        while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
     }
     bool take(char wanted) {
         skip_blanks();

@@ -65,9 +65,12 @@ private:
 std::string read_text(const std::string& name) {
     std::ifstream file(name, std::ios::binary);
     if (!file) throw Error(ExitCode::no_input, with_errno(name + ": cannot open"));
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (file.bad()) throw Error(ExitCode::io_error, with_errno(name + ": cannot read"));
-    return text;
+    try {
+        std::string text{std::istreambuf_iterator<char>(file), {}};
+        if (!file.bad()) return text;
+    } catch (const std::ios_base::failure&) { // a folder
+    }
+    throw Error(ExitCode::io_error, with_errno(name + ": cannot read"));
 }
 
 std::vector<Row> rows_to_go_on_with(const bench::Request& request) {
@@ -132,7 +135,7 @@ public:
             rows_.push_back(old ? *old : measured(cells_[i]));
             left_.done(cells_[i], old ? 0 : std::chrono::duration<double>(Clock::now() - start).count());
             say(table_.line(rows_.back()));
-            write_files(i + 1 == cells_.size());
+            write_files(i + 1);
         }
         return code();
     }
@@ -165,24 +168,30 @@ private:
                                  : bench::measure(cell, *workbench_, request_.memory.empty() ? nullptr : &tracks_);
     }
 
-    void write_files(bool last) {
-        json_.update(bench::file_json(rows_, frame_), last);
-        csv_.update(bench::csv(rows_), last);
-        markdown_.update(bench::markdown(rows_), last);
+    // After so many cells. Rows of --resume that were not reached yet stay in the files.
+    void write_files(size_t done) {
+        const bool last = done == cells_.size();
+        std::vector<Row> rows = rows_;
+        for (size_t i = done; i < cells_.size(); ++i)
+            if (const std::optional<Row> old = old_row(cells_[i])) rows.push_back(*old);
+        json_.update(bench::file_json(rows, frame_), last);
+        csv_.update(bench::csv(rows), last);
+        markdown_.update(bench::markdown(rows), last);
         memory_.update(request_.memory_as_trace ? bench::memory_counters(tracks_) : bench::memory_pickle(tracks_),
                        last);
     }
 
     ExitCode code() const {
+        const auto asked = rows_.end() - static_cast<std::ptrdiff_t>(cells_.size()); // before them others of --resume
         const auto any = [&](Status status) {
-            return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) { return row.status() == status; });
+            return std::any_of(asked, rows_.end(), [&](const Row& row) { return row.status() == status; });
         };
         if (any(Status::failed)) return ExitCode::internal;
         return any(Status::ok) ? ExitCode::ok : ExitCode::no_gpu;
     }
 
     const bench::Request& request_;
-    InterruptGuard interrupts_;
+    InterruptGuard interrupts_{"hw4 bench"};
     std::vector<Row> old_rows_; // of --resume
     std::string device_;
     std::vector<Cell> cells_;

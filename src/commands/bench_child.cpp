@@ -26,9 +26,15 @@ constexpr int kNotStarted = 127; // as shells have it
     throw Error(ExitCode::out_of_memory, with_errno(std::string("no process for a cell: ") + what));
 }
 
-// In the child, where nothing may be allocated.
-[[noreturn]] void become(const char* program, char* const* argv, int output) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+// In the child, where nothing may be allocated. Signals are as this program found them: it blocks those that end it,
+// which would keep the child from hearing of its end.
+[[noreturn]] void become(const char* program, char* const* argv, int output, pid_t parent) {
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::signal(SIGPIPE, SIG_DFL);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(kNotStarted); // it has ended before that
     if (::dup2(output, STDOUT_FILENO) >= 0) ::execvp(program, argv);
     ::_exit(kNotStarted);
 }
@@ -62,9 +68,10 @@ Row row_from(const char* program, std::vector<std::string> words, const Cell& ce
     if (::pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
     const FileDescriptor from(ends[0]);
     FileDescriptor to(ends[1]);
+    const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child < 0) fail("fork");
-    if (child == 0) become(program, argv.data(), to.get());
+    if (child == 0) become(program, argv.data(), to.get(), parent);
     {
         const FileDescriptor closed = std::move(to); // so that the child's end is the last
     }
@@ -79,9 +86,15 @@ Row row_from(const char* program, std::vector<std::string> words, const Cell& ce
     if (text.empty())
         return row_without(cell, Status::failed,
                            "its process ended with exit code " + std::to_string(WEXITSTATUS(status)));
-    Row row = read_rows(text, "a cell's process").front();
-    row.cell = cell;
-    return row;
+    try {
+        const std::vector<Row> rows = read_rows(text, "its process");
+        if (rows.size() != 1) return row_without(cell, Status::failed, "its process gave no row");
+        Row row = rows.front();
+        row.cell = cell;
+        return row;
+    } catch (const Error& error) {
+        return row_without(cell, Status::failed, error.what());
+    }
 }
 
 // The folder that this program is in.

@@ -101,7 +101,7 @@ CaseHeader parse_npy_header(const std::string& path, const Bytes& header) {
     if (order != "False")
         bad_npy(path, "with fortran_order " + shown(order) + ", need False: numpy.ascontiguousarray(array)");
     const auto tuple = words.value_of("shape");
-    const auto shape = tuple && tuple->front() == '(' ? sizes_in(*tuple) : std::nullopt;
+    const auto shape = tuple && !tuple->empty() && tuple->front() == '(' ? sizes_in(*tuple) : std::nullopt;
     if (!shape || shape->size() != 4 || (*shape)[1] != 3 || *std::min_element(shape->begin(), shape->end()) < 1)
         bad_npy(path, "of shape " + shown(tuple) + ", need (B, 3, N, d): Q, K, V of each batch");
     return {Problem((*shape)[0], (*shape)[2], (*shape)[3]), header.size(), HeaderForm::npy};

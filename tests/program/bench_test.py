@@ -13,7 +13,7 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, crc_of,
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, crc_of,
                       generated_by, hw4, run, wait_until)
 
 QUICK = ("--batch_size", "2", "--seq_len", "64", "--num_heads", "2", "--emb_dim", "32", "--warmup", "0", "--repeats",
@@ -270,6 +270,21 @@ class ResumeTest(BenchTest):
         self.assertEqual([path.name for path in self.dir.iterdir()], ["r.json"])
 
 
+    def test_going_on_that_is_ended_keeps_what_was_not_reached(self):
+        long = (*QUICK, "--repeats", "1000", "--limit", "1000", "--output", self.json)
+        self.done(*long, "--seq_len", "16,32")
+        command = [cli_test.PROGRAMS / "hw4", "bench", "--device", "cpu", *long, "--seq_len", "24,8k,16,32", "--resume"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            wait_until(lambda: len(self.rows()) == 3, "the first row")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGTERM)
+        self.assertEqual([row["hw4"]["parameters"]["seq_len"] for row in self.rows()], [24, 16, 32])
+
+    def test_a_folder_is_no_file(self):
+        done = bench("compare", self.dir, self.dir, device=None)
+        self.assertEqual((done.returncode, done.stderr.count("cannot read")), (IO_ERROR, 1), done.stderr)
+
+
 class SeparateTest(BenchTest):
     def test_processes_give_the_same_rows(self):
         sweep = (*QUICK, "--impl", "naive,fixed", "--kind", "uniform", "--memory_limit", "200000", "--seq_len",
@@ -278,7 +293,6 @@ class SeparateTest(BenchTest):
         self.done(*sweep, "--output", self.json)
         self.done(*sweep, "--output", other, "--separate")
         self.assertEqual([without_times(row) for row in self.rows()], [without_times(row) for row in self.rows(other)])
-
 
     @unittest.skipUnless(b"built without CUDA" in (cli_test.BIN / "hw4").read_bytes(), "this build has a GPU engine")
     def test_processes_that_find_no_gpu(self):

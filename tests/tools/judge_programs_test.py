@@ -152,6 +152,11 @@ class ProgramsFromElsewhere(Workplace):
         self.assertIn("        stdout: line 8\n", self.expect("NO-OUT", hw4=talk))
         self.assertNotIn("line 8", self.expect("AC", hw4=talk + "put(GOOD)", exit_code=0))
 
+    def test_a_folder_in_the_output_s_place_is_no_output_and_goes(self):
+        done = self.run_judge("a1", "a2", hw4="os.mkdir(sys.argv[2])")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stdout.count("NO-OUT"), 2)
+
     def test_one_line_is_said_once(self):
         said = self.expect("RE", hw4="sys.stderr.write('hw4: bad data\\n'); sys.exit(65)")
         self.assertEqual(said.count("bad data"), 1)
