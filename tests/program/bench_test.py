@@ -13,8 +13,8 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, crc_of,
-                      generated_by, hw4, run, wait_until)
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest,
+                      crc_of, generated_by, hw4, run, wait_until)
 
 QUICK = ("--batch_size", "2", "--seq_len", "64", "--num_heads", "2", "--emb_dim", "32", "--warmup", "0", "--repeats",
          "3", "--threads", "1")
