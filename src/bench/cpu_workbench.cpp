@@ -41,11 +41,6 @@ Floats operands_of(const CaseData& data, MemoryCount& memory) {
 
 size_t output_floats(const Problem& problem) { return problem.floats_in(problem.output_rows()); }
 
-Problem forward_of(Problem problem) {
-    problem.operation = &kForward;
-    return problem;
-}
-
 // A contract's kernels.
 class KernelSubject : public Subject {
 public:
@@ -99,7 +94,7 @@ private:
 
     // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
     void prepare_forward(const Contract& contract, int threads, MemoryCount& memory) {
-        const Problem forward = forward_of(problem_);
+        const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = &kernel_for("", forward, contract);
         o_ = Floats(memory, output_floats(forward), purpose::kO);
         constexpr size_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float);
@@ -142,7 +137,7 @@ public:
         operands_.k = input(1);
         operands_.v = input(2);
         operands_.weights = weights_.get();
-        operands_.o = operand_at(forward_of(problem_), kForward.outputs, 0, o_.get(), row());
+        operands_.o = operand_at(problem_.of_operation(kForward), kForward.outputs, 0, o_.get(), row());
         if (pass == Pass::forward) return;
         before_backward_bytes = memory.in_use();
         gradients_ = Floats(memory, naive_scores(problem_), purpose::kScoreGradients);
@@ -167,7 +162,7 @@ public:
 
 private:
     size_t row() const { return static_cast<size_t>(problem_.dim); }
-    size_t o_floats() const { return output_floats(forward_of(problem_)); }
+    size_t o_floats() const { return output_floats(problem_.of_operation(kForward)); }
     Matrix<const float> input(size_t index) const {
         const float* const in = in_.get();
         return operand_at(problem_, problem_.operation->inputs, index, in, row());

@@ -42,7 +42,7 @@ struct CaseOnGpu {
 class ForwardOnGpu {
 public:
     explicit ForwardOnGpu(const CaseOnGpu& on_gpu)
-        : problem_(forward_of(on_gpu.problem)), rows_(static_cast<size_t>(problem_.output_rows())),
+        : problem_(on_gpu.problem.of_operation(kForward)), rows_(static_cast<size_t>(problem_.output_rows())),
           out_(rows_, static_cast<size_t>(problem_.dim)), statistics_(make_scratch(rows_ * sizeof(RowStatistics))) {
         const Kernel& kernel = *choose_kernel(problem_, on_gpu.device, kF32);
         const size_t scratch_bytes = plan_of(kernel, problem_, on_gpu.device).scratch_bytes;
@@ -63,11 +63,6 @@ public:
     }
 
 private:
-    static Problem forward_of(Problem problem) {
-        problem.operation = &kForward;
-        return problem;
-    }
-
     Problem problem_;
     size_t rows_;
     PitchedMatrix out_;

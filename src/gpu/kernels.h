@@ -43,7 +43,8 @@ struct Kernel {
     void (*launch)(const Launch& launch, cudaStream_t stream);
 };
 
-// In ladder order, one contract after the other: each row one idea after the one above, the fastest last.
+// In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest
+// last.
 const std::vector<Kernel>& kernels();
 
 // Those of an operation under a contract.

@@ -31,6 +31,13 @@ struct Problem {
         return part;
     }
 
+    // Another operation on the same sizes.
+    Problem of_operation(const Operation& other) const {
+        Problem problem = *this;
+        problem.operation = &other;
+        return problem;
+    }
+
     // A Problem is only made after the products below were checked to fit (case_header.cpp).
     int64_t units() const { return batches * heads; }
     int64_t heads_of(const Operand& operand) const { return operand.rows == Rows::of_queries ? heads : kv_heads; }

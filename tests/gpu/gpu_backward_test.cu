@@ -4,26 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/backward_problem.h"
 #include "tests/support/each_kernel.h"
 #include "tests/support/mixed_rows.h"
 #include "tests/support/scattered.h"
 
 namespace hw4::gpu {
 namespace {
-
-struct Sizes {
-    int64_t batches, heads, kv_heads, queries, keys, dim;
-};
-
-Problem backward_of(const Sizes& sizes, Mask mask = Mask::none) {
-    Problem problem(sizes.batches, sizes.queries, sizes.dim);
-    problem.heads = sizes.heads;
-    problem.kv_heads = sizes.kv_heads;
-    problem.keys = sizes.keys;
-    problem.mask = mask;
-    problem.operation = &kBackward;
-    return problem;
-}
 
 Problem square(int64_t batches, int64_t tokens, int64_t dim, Mask mask = Mask::none) {
     return backward_of({batches, 1, 1, tokens, tokens, dim}, mask);
@@ -123,8 +110,9 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhereOneLengthIsLonger) {
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOfHeadsThatShareKeys) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : kDims)
-            for (const Sizes& sizes : {Sizes{2, 4, 2, 70, 200, dim}, Sizes{2, 3, 1, 200, 70, dim},
-                                       Sizes{3, 3, 3, 1, 130, dim}, Sizes{2, 8, 2, 70, 1, dim}})
+            for (const BackwardSizes& sizes :
+                 {BackwardSizes{2, 4, 2, 70, 200, dim}, BackwardSizes{2, 3, 1, 200, 70, dim},
+                  BackwardSizes{3, 3, 3, 1, 130, dim}, BackwardSizes{2, 8, 2, 70, 1, dim}})
                 expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread);
 }
 
@@ -281,8 +269,8 @@ TEST_P(EachGpuBackwardKernel, GivesTheSameBytesAgain) {
 TEST_P(EachGpuBackwardKernel, SanitizerShapes) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : {32, 64, 128, 37, 200})
-            for (const Sizes& sizes :
-                 {Sizes{1, 1, 1, 66, 66, dim}, Sizes{1, 2, 1, 33, 70, dim}, Sizes{1, 2, 1, 70, 5, dim}})
+            for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 66, 66, dim}, BackwardSizes{1, 2, 1, 33, 70, dim},
+                                               BackwardSizes{1, 2, 1, 70, 5, dim}})
                 expect_reference_bytes(backward_of(sizes, mask));
     expect_reference_bytes(square(1, 1030, 2), CaseKind::brink);
 }

@@ -11,24 +11,11 @@
 
 #include "src/cpu/by_blocks.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/backward_problem.h"
 #include "tests/support/cpu_subjects.h"
 
 namespace hw4::cpu {
 namespace {
-
-struct Sizes {
-    int64_t batches, heads, kv_heads, queries, keys, dim;
-};
-
-Problem backward_of(const Sizes& sizes, Mask mask = Mask::none) {
-    Problem problem(sizes.batches, sizes.queries, sizes.dim);
-    problem.heads = sizes.heads;
-    problem.kv_heads = sizes.kv_heads;
-    problem.keys = sizes.keys;
-    problem.mask = mask;
-    problem.operation = &kBackward;
-    return problem;
-}
 
 // Memory from a cache line on, full of NaN, with marks behind its end.
 class Marked {
@@ -78,11 +65,13 @@ protected:
 // One row, whole segments, tiles and panels of every width, one less and one more; odd d and whole ones.
 TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnCorners) {
     for (const Mask mask : kEveryMask)
-        for (const Sizes& sizes :
-             {Sizes{1, 1, 1, 1, 1, 1}, Sizes{5, 1, 1, 1, 1, 64}, Sizes{2, 1, 1, 2, 2, 3}, Sizes{1, 1, 1, 48, 48, 8},
-              Sizes{1, 1, 1, 63, 63, 32}, Sizes{1, 1, 1, 64, 64, 33}, Sizes{1, 1, 1, 65, 65, 40},
-              Sizes{1, 1, 1, 97, 97, 100}, Sizes{1, 1, 1, 129, 129, 64}, Sizes{1, 1, 1, 191, 191, 16},
-              Sizes{1, 1, 1, 192, 192, 7}, Sizes{2, 1, 1, 193, 193, 9}, Sizes{1, 1, 1, 400, 400, 12}})
+        for (const BackwardSizes& sizes :
+             {BackwardSizes{1, 1, 1, 1, 1, 1}, BackwardSizes{5, 1, 1, 1, 1, 64}, BackwardSizes{2, 1, 1, 2, 2, 3},
+              BackwardSizes{1, 1, 1, 48, 48, 8}, BackwardSizes{1, 1, 1, 63, 63, 32}, BackwardSizes{1, 1, 1, 64, 64, 33},
+              BackwardSizes{1, 1, 1, 65, 65, 40}, BackwardSizes{1, 1, 1, 97, 97, 100},
+              BackwardSizes{1, 1, 1, 129, 129, 64}, BackwardSizes{1, 1, 1, 191, 191, 16},
+              BackwardSizes{1, 1, 1, 192, 192, 7}, BackwardSizes{2, 1, 1, 193, 193, 9},
+              BackwardSizes{1, 1, 1, 400, 400, 12}})
             expect_reference_bytes(backward_of(sizes, mask), CaseKind::uniform, {1, 2, 7});
 }
 
@@ -99,8 +88,9 @@ TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
 // Heads that share keys, and either length the longer: rows that see no key.
 TEST_P(EachBackwardKernel, TakesHeadsAndTwoLengths) {
     for (const Mask mask : kEveryMask)
-        for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200, 20}, Sizes{3, 6, 1, 200, 70, 5}, Sizes{2, 3, 3, 1, 130, 20},
-                                   Sizes{2, 8, 4, 33, 1, 20}, Sizes{1, 2, 1, 300, 70, 8}, Sizes{20, 2, 1, 5, 65, 4}})
+        for (const BackwardSizes& sizes : {BackwardSizes{1, 4, 2, 70, 200, 20}, BackwardSizes{3, 6, 1, 200, 70, 5},
+                                           BackwardSizes{2, 3, 3, 1, 130, 20}, BackwardSizes{2, 8, 4, 33, 1, 20},
+                                           BackwardSizes{1, 2, 1, 300, 70, 8}, BackwardSizes{20, 2, 1, 5, 65, 4}})
             expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread, {1, 2, 7});
 }
 
@@ -111,7 +101,7 @@ TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnRandomShapes) {
         const int64_t kv_heads = pick(1, 2);
         const int64_t queries = pick(1, 300);
         const int64_t keys = i % 3 == 0 ? queries : pick(1, 300);
-        const Sizes sizes{pick(1, 2), kv_heads * pick(1, 3), kv_heads, queries, keys, pick(1, 80)};
+        const BackwardSizes sizes{pick(1, 2), kv_heads * pick(1, 3), kv_heads, queries, keys, pick(1, 80)};
         const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
         expect_reference_bytes(backward_of(sizes, kEveryMask[i % 2]), kind, {pick(1, 5)});
     }
@@ -177,7 +167,8 @@ TEST_P(EachBackwardKernel, TakesMemoryForWhatThereIs) {
 
 // Also a launch of fewer batches than were planned for.
 TEST_P(EachBackwardKernel, NeedsNoMoreForFewerBatches) {
-    for (const Sizes& sizes : {Sizes{40, 2, 1, 600, 600, 4}, Sizes{40, 1, 1, 9, 9, 300}, Sizes{7, 1, 1, 3000, 3000, 8}})
+    for (const BackwardSizes& sizes : {BackwardSizes{40, 2, 1, 600, 600, 4}, BackwardSizes{40, 1, 1, 9, 9, 300},
+                                       BackwardSizes{7, 1, 1, 3000, 3000, 8}})
         for (const int threads : {1, 2, 7, 64}) {
             const Problem problem = backward_of(sizes);
             size_t before = 0;

@@ -60,11 +60,6 @@ private:
     gpu::Scratch memory_;
 };
 
-Problem forward_of(Problem problem) {
-    problem.operation = &kForward;
-    return problem;
-}
-
 // Backward has O and the statistics of its rows from a forward that was done before.
 void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
     const Matrix<float>& o = forward.out[0];
@@ -72,7 +67,7 @@ void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
     backward.statistics = forward.statistics;
 }
 
-// Scratch memory of a launch: as much as hw4 would give one, or the least where there is not that much.
+// Scratch memory of a launch: up to what hw4 gives all streams of a run, or the least where there is not that much.
 struct LaunchScratch {
     Memory memory;
     size_t bytes = 0;
@@ -159,7 +154,7 @@ private:
 
     // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
     void prepare_forward(const Contract& contract, MemoryCount& memory) {
-        const Problem forward = forward_of(problem_);
+        const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = &kernel_for("", forward, contract);
         o_ = Memory(memory, forward.output_bytes(), purpose::kO);
         statistics_ =

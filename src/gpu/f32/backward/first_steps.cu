@@ -14,17 +14,12 @@ constexpr size_t kPartAlignment = 256;
 
 size_t aligned(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 
-Problem forward_of(const Problem& problem) {
-    Problem forward = problem;
-    forward.operation = &kForward;
-    return forward;
-}
-
 // Enough for any of forward's kernels: which one is chosen may be another one for a part of the batches.
 size_t forward_scratch_bytes(const Problem& problem, const Device& device) {
     size_t most = 0;
+    const Problem forward = problem.of_operation(kForward);
     for (const Kernel& kernel : kernels_of(kF32)) {
-        const Plan plan = plan_of(kernel, forward_of(problem), device);
+        const Plan plan = plan_of(kernel, forward, device);
         if (plan.why_not.empty()) most = std::max(most, plan.scratch_bytes);
     }
     return most;
@@ -110,7 +105,7 @@ const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream) {
     Matrix<const float> out = launch.forward_out;
     if (out.at == nullptr) {
         Launch forward = launch;
-        forward.problem = forward_of(problem);
+        forward.problem = problem.of_operation(kForward);
         forward.statistics = parts.statistics;
         forward.scratch = parts.of_forward;
         forward.scratch_bytes = 0; // the least

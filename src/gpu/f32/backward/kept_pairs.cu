@@ -19,6 +19,7 @@ namespace hw4::gpu {
 namespace {
 
 constexpr size_t kCounterBytes = 256;
+static_assert(kPaddedRows == kSumRows && kPaddedRows * kPaddedKeys == kPairTile);
 
 // Rounds take the place of what the first steps no longer need.
 size_t bytes_before_rounds(const Problem& problem) { return facts_bytes(problem) + kCounterBytes; }

@@ -15,18 +15,11 @@ template <bool kWhole>
 using PairTiling64 = Tiling<64, kWhole, 1, 4, 2>;
 template <bool kWhole>
 using PairTiling128 = Tiling<128, kWhole, 2, 8, 1>;
-// Half the rows, for cards with too little shared memory for the others: one block, too, and with 99 KB none of d =
-// 128.
+// Half the rows and one block, for cards with too little shared memory for the others. Where d > 64, 99 KB do not do.
 template <bool kWhole>
 using SmallPairTiling64 = Tiling<64, kWhole, 2, 4, 1>;
 template <bool kWhole>
 using SmallPairTiling128 = Tiling<128, kWhole, 2, 4, 1>;
-
-template <template <bool> class TilingOf, class Visit>
-void with_columns(int dim, Visit visit) {
-    if (dim == TilingOf<true>::kDim) return visit(TilingOf<true>());
-    return visit(TilingOf<false>());
-}
 
 template <template <bool> class TilingOf, template <bool> class SmallTilingOf, class Visit>
 void with_either(int dim, const Device& device, Visit visit) {

@@ -11,7 +11,7 @@
 
 namespace hw4::gpu {
 
-constexpr int64_t kPaddedRows = 128; // pairs come in blocks of so many query rows
+constexpr int64_t kPaddedRows = 128; // pairs come in blocks of so many query rows, and so do sums
 constexpr int64_t kPaddedKeys = 64;  // and tiles of so many keys
 
 inline int64_t parts_of(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
@@ -65,15 +65,14 @@ inline int64_t least_slab(const Problem& problem) { return std::min<int64_t>(pro
 inline bool needs_sums_apart(const Problem& problem, const Rounds& rounds, const Device& device) {
     if (!RoundSizes(problem).in_parts) return false;
     if (rounds.slabs > 1 || problem.heads != problem.kv_heads) return true;
-    constexpr int64_t kRows = 128;
-    constexpr double kFewTurns = 4;
+    constexpr double kFewTurns = 2;
     const int64_t columns = problem.dim <= 32 ? 1 : parts_of(problem.dim, 64);
-    const int64_t blocks =
-        rounds.units_at_once * columns * (2 * parts_of(problem.keys, kRows) + parts_of(problem.queries, kRows));
+    const int64_t blocks = rounds.units_at_once * columns *
+                           (2 * parts_of(problem.keys, kPaddedRows) + parts_of(problem.queries, kPaddedRows));
     const double share = visible_pairs(problem.mask, problem.queries, problem.keys) /
                          (static_cast<double>(problem.queries) * static_cast<double>(problem.keys));
     const int64_t fitting = int64_t{problem.dim <= 32 ? 3 : 2} * device.multiprocessors;
-    return static_cast<double>(blocks) * share < kFewTurns * static_cast<double>(fitting) / 2;
+    return static_cast<double>(blocks) * share < kFewTurns * static_cast<double>(fitting);
 }
 
 inline Rounds rounds_for(const Problem& problem, const Device& device, size_t bytes) {

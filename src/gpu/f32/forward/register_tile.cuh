@@ -52,6 +52,13 @@ struct Tiling {
     static constexpr int kKStride = kKeys + 4;
 };
 
+// Calls visit() with the tiling of that head size: of all its columns, or of some.
+template <template <bool> class TilingOf, class Visit>
+void with_columns(int dim, Visit visit) {
+    if (dim == TilingOf<true>::kDim) return visit(TilingOf<true>());
+    return visit(TilingOf<false>());
+}
+
 // Where a thread's tiles lie.
 struct Position {
     int warp;

@@ -25,25 +25,19 @@ RowBlocks row_blocks(const ForwardArgs& args) {
     return {blocks_of<T>(args), T::kBlocks, args.sight.more != 0, args.seen_share()};
 }
 
-// Calls visit(T()) with the tiling T for the problem; its matrices are not looked at.
-template <template <bool> class TilingOf, class Visit>
-void with_columns(const ForwardArgs& args, Visit visit) {
-    if (args.dim == TilingOf<true>::kDim) return visit(TilingOf<true>());
-    return visit(TilingOf<false>());
-}
-
 template <template <bool> class TilingOf, template <bool> class SmallTilingOf, class Choices, class Visit>
 void with_either(const ForwardArgs& args, const Device& device, Visit visit) {
     using Large = TilingOf<true>;
     if (takes_small_tiling(row_blocks<Large>(args), row_blocks<SmallTilingOf<true>>(args), sizeof(TileMemory<Large>),
                            Choices::template Work<Large>::kDrawn, device))
-        return with_columns<SmallTilingOf>(args, visit);
-    return with_columns<TilingOf>(args, visit);
+        return with_columns<SmallTilingOf>(args.dim, visit);
+    return with_columns<TilingOf>(args.dim, visit);
 }
 
+// Calls visit(T()) with the tiling T for the problem; its matrices are not looked at.
 template <class Choices, class Visit>
 void with_tiling(const ForwardArgs& args, const Device& device, Visit visit) {
-    if (args.dim <= 32) return with_columns<Tiling32>(args, visit);
+    if (args.dim <= 32) return with_columns<Tiling32>(args.dim, visit);
     if (args.dim <= 64) return with_either<Tiling64, SmallTiling64, Choices>(args, device, visit);
     return with_either<Tiling128, SmallTiling128, Choices>(args, device, visit);
 }
