@@ -20,9 +20,8 @@ namespace hw4::gpu {
 namespace {
 
 std::string case_bytes(const AttentionCase& test) {
-    return hw4::test::header_bytes(static_cast<int32_t>(test.problem.batches),
-                                   static_cast<int32_t>(test.problem.queries), static_cast<int32_t>(test.problem.dim)) +
-           hw4::test::bytes_of(test.qkv.data(), test.qkv.size());
+    const Bytes header = header_of(test.problem);
+    return hw4::test::bytes_of(header.data(), header.size()) + hw4::test::bytes_of(test.qkv.data(), test.qkv.size());
 }
 
 // The case from file to file; returns the output's bytes.
@@ -30,7 +29,7 @@ std::string run_file(const hw4::test::TemporaryFolder& folder, const AttentionCa
                      EngineFacts& report) {
     hw4::test::write_file(folder / "a.in", case_bytes(test));
     InterruptGuard interrupts;
-    CaseReader input(folder / "a.in", test.problem.operation);
+    CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
     Timeline timeline;
     report = run_pipeline(input, output, options, {}, make_engine, &timeline).engine;
@@ -236,8 +235,7 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    void* taken = nullptr;
-    HW4_CUDA(cudaMalloc(&taken, free_bytes - (size_t{32} << 20)));
+    const Scratch taken = make_scratch(free_bytes - (size_t{32} << 20)); // given back however this ends: others follow
     EXPECT_TRUE(run_file(folder, test, {}, report) == expected_bytes(test));
     EXPECT_LT(report.chunk_batches * report.streams, usual_batches * 4);
     Problem pairs{1, 5000, 8}; // whose P and dS, for whom they are kept, take 42 MB
@@ -246,7 +244,6 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
     const AttentionCase backward(pairs, CaseKind::uniform, 9);
     EXPECT_TRUE(run_file(folder, backward, {}, report) == expected_bytes(backward));
     EXPECT_LT(report.device_bytes, size_t{32} << 20);
-    HW4_CUDA(cudaFree(taken));
 }
 
 TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
