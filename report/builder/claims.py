@@ -4,7 +4,8 @@ from __future__ import annotations
 import file_bars
 import gpu_bars
 
-from .facts import fixed, kernels, runs
+from .facts import backward, fixed, kernels, runs
+from .measured_backward import Backward
 
 
 def count_of(some, every, what):
@@ -63,6 +64,12 @@ def fixed_over_f32(data):
             f"{ends['most']['value']:.2f} times ({in_words(ends['most']['case'])})")
 
 
+def gradients_not_above_efficient(data):
+    """'99 of 114 gradients'"""
+    found = backward.errors(Backward(data))
+    return count_of(found["not_above"], found["gradients"], "gradients")
+
+
 def bars_met(verdicts):
     """'all 20 are met', '18 of 20 are met (not t12, total)'. `verdicts`: whether each is, by name."""
     missed = [in_words(name) for name, met in verdicts.items() if not met]
@@ -118,5 +125,6 @@ def synthetic(data):
 
 CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_up_over_torch, speed_up_over_seq,
                                                        below_naive, not_above_efficient, fixed_below_naive,
-                                                       fixed_not_above_efficient, fixed_over_f32, kernel_bars,
-                                                       fixed_bars, file_bars_met, measured_at, synthetic)}
+                                                       fixed_not_above_efficient, fixed_over_f32,
+                                                       gradients_not_above_efficient, kernel_bars, fixed_bars,
+                                                       file_bars_met, measured_at, synthetic)}

@@ -13,7 +13,7 @@ REPORT = Path(__file__).resolve().parent.parent
 NAMES = ("ladder", "blocking", "tile_life", "data_flow", "pipeline", "breakdown", "streams_and_copies", "steps",
          "bank_conflicts", "stalls", "roofline", "metrics_over_cases", "tilings", "tflops_over_length",
          "speedup_over_seq", "error_over_length", "cpu", "values", "prefixes", "causal", "backward",
-         "digits", "fixed_ladder")
+         "backward_errors", "digits", "fixed_ladder")
 
 
 def module_of(name):

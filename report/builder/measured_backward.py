@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import statistics
 
 from .errors import Failed
 from .measured import Rung
 from .spread import Spread
 
+GRADIENTS = ("dQ", "dK", "dV")
 MASKS = ("none", "causal")
 
 
@@ -37,6 +40,23 @@ class Budget:
     asked_mib: str  # or all
     taken_mib: float
     rate: Spread  # TFLOP/s
+
+
+@dataclasses.dataclass(frozen=True)
+class Errors:
+    """The largest errors against float64, by gradient."""
+    hw4: dict[str, float]
+    efficient: dict[str, float]
+
+    def not_above(self, gradient) -> bool:
+        """NaN is above everything."""
+        ours, theirs = self.hw4[gradient], self.efficient[gradient]
+        return not math.isnan(ours) and not ours > theirs
+
+    def ratio(self, gradient) -> float | None:
+        """Ours to PyTorch's, where that says something."""
+        ours, theirs = self.hw4[gradient], self.efficient[gradient]
+        return ours / theirs if math.isfinite(ours) and math.isfinite(theirs) and theirs > 0 else None
 
 
 class Backward:
@@ -87,3 +107,22 @@ class Backward:
     def cpu(self) -> dict[str, Spread]:
         """Forward and backward, by who."""
         return {who: Spread.of(self.document["cpu"][who]) for who in ("hw4", "sdpa", "naive")}
+
+    @property
+    def compared(self) -> dict[str, Errors]:
+        """By case, of those that PyTorch's efficient form takes."""
+        return {record["case"]: Errors(record["hw4"], record["efficient"]) for record in self.document["errors"]
+                if record["efficient"] is not None}
+
+    @property
+    def lengths(self) -> dict[int, Errors]:
+        return {record["tokens"]: Errors(record["hw4"], record["efficient"])
+                for record in sorted(self.document["lengths"], key=lambda record: record["tokens"])}
+
+    def ratios(self, gradient) -> dict[str, float]:
+        """Of the cases that have one."""
+        found = {case: errors.ratio(gradient) for case, errors in self.compared.items()}
+        return {case: ratio for case, ratio in found.items() if ratio is not None}
+
+    def median_ratio(self, gradient) -> float:
+        return statistics.median(self.ratios(gradient).values())

@@ -1,8 +1,8 @@
 """What the builder expects of each file in report/data, checked when it is read: what comes after can rely on it.
 
-A schema is a type (number, positive, whole, text, flag); a list [schema] of any length; a dict of fields that must be
-there, more may be; some(schema), a list that is not empty; each(schema), an object with any fields; maybe(schema), or
-null; exactly(value).
+A schema is a type (number, positive, error, whole, text, flag); a list [schema] of any length; a dict of fields that
+must be there, more may be; some(schema), a list that is not empty; each(schema), an object with any fields;
+maybe(schema), or null; exactly(value).
 """
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def number(value):
 
 def positive(value):
     return "" if not number(value) and value > 0 else "a number above 0"
+
+
+def error(value):
+    """The largest of a result: NaN or infinite where the result is."""
+    return "" if isinstance(value, float) else number(value)
 
 
 def whole(value):
@@ -72,6 +77,7 @@ TIMED_SHAPE = {**SHAPE, "name": text, "hw4": {"kernel": text, "seconds": SAMPLES
                "torch": each({"seconds": [positive]}), "torch_best": text}
 BY_MASK = {mask: {"kernel": text, "seconds": SAMPLES} for mask in ("none", "causal")}
 LADDER = some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})
+GRADIENT_ERRORS = {gradient: error for gradient in ("dQ", "dK", "dV")}
 ERRORS = {"largest": number, "largest_of_row": number, "rms": number}
 SGEMM = {"size": whole, "tflops": positive, "begin": {"tflops": number}, "end": {"tflops": number}}
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
@@ -138,7 +144,9 @@ DOCUMENTS = {
                       "torch": {"seconds": SAMPLES}}),
         "memory": some({**SHAPE, "budget_mib": text, "scratch_bytes": whole, "seconds": SAMPLES}),
         "cpu": {"shape": some(whole), "threads": whole, "kernel": text, "hw4": SAMPLES, "sdpa": SAMPLES,
-                "naive": SAMPLES}},
+                "naive": SAMPLES},
+        "errors": some({"case": text, "hw4": GRADIENT_ERRORS, "efficient": maybe(GRADIENT_ERRORS)}),
+        "lengths": some({"tokens": whole, "hw4": GRADIENT_ERRORS, "efficient": GRADIENT_ERRORS})},
     "cpu.json": {
         **COMMON,
         "cases": some({"case": text, "flop": positive, "kernel": text, "threads": whole,

@@ -9,7 +9,7 @@ from file_bars import SMALL_CASES, evaluate, evaluate_total
 from . import sources
 from .facts.profiles import shared_pipe_pct, waiting
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
-from .measured_backward import MASKS, Backward
+from .measured_backward import GRADIENTS, MASKS, Backward
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
@@ -206,6 +206,18 @@ def backward(data):
                      "PyTorch, ms", "TFLOP/s"), rows, "l" + "r" * 8)
 
 
+def gradient_errors(data):
+    """Over the g cases: on how many our largest error is not above PyTorch's, and how it compares."""
+    found, rows = Backward(data), []
+    for gradient in GRADIENTS:
+        ratios = found.ratios(gradient)
+        best, worst = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
+        rows.append((gradient, f"{sum(case.not_above(gradient) for case in found.compared.values())} of "
+                               f"{len(found.compared)}", f"{found.median_ratio(gradient):.2f}",
+                     f"{ratios[best]:.2f} ({best})", f"{ratios[worst]:.2f} ({worst})"))
+    return markdown(("gradient", "not above PyTorch's", "ours to PyTorch's: median", "least", "most"), rows, "lrrrr")
+
+
 def no_help(data):
     """What was tried and did not help, from the kernels' cards."""
     rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.rungs if (words := sources.no_help(kernel))]
@@ -317,4 +329,5 @@ def files_short(data):
 
 TABLES = {function.__name__: function for function in (machine, measurements, kernels, results, ladder, fixed_kernels,
                                                        fixed_ideas, accuracy, distributions, causal, backward,
-                                                       no_help, profile, profile_reasons, files, files_short, start_up)}
+                                                       gradient_errors, no_help, profile, profile_reasons, files,
+                                                       files_short, start_up)}

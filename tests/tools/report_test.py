@@ -374,6 +374,20 @@ class Facts(Folder):
         with self.assertRaisesRegex(Failed, "backward.json: bars: no 4,32768,32 with the mask causal"):
             tables.backward(self.measured())
 
+    def test_errors_of_gradients(self):
+        found = facts.all_facts(self.measured())["backward"]
+        self.assertEqual((found["errors"]["cases"], found["errors"]["compared"]), (4, 3))
+        # One of ours is above; PyTorch's NaN and infinity are above everything, and no ratios.
+        self.assertEqual(claims.gradients_not_above_efficient(self.measured()), "8 of 9 gradients")
+        self.assertEqual(found["errors"]["dK"]["not_above"], 2)
+        self.assertEqual(tables.gradient_errors(self.measured()).splitlines()[2:],
+                         ["| dQ | 3 of 3 | 0.62 | 0.50 (g01) | 0.75 (g02) |",
+                          "| dK | 2 of 3 | 2.00 | 2.00 (g01) | 2.00 (g01) |",
+                          "| dV | 3 of 3 | 0.50 | 0.50 (g01) | 0.50 (g01) |"])
+        self.assertAlmostEqual(found["lengths"]["dV"]["ratio"]["most"]["value"], 2 / 3)
+        self.change("backward.json", lambda d: d["errors"][0]["hw4"].update(dQ=float("nan")))  # ours counts as above
+        self.assertEqual(claims.gradients_not_above_efficient(self.measured()), "7 of 9 gradients")
+
     def test_what_is_said_of_fixed(self):
         self.assertEqual(claims.fixed_below_naive(self.measured()), "all 7 cases")
         self.assertEqual(claims.fixed_over_f32(self.measured()), "from 3.16 times (4×16384×128) to 4.04 times (t28)")

@@ -18,7 +18,7 @@ has no unit. The ends of a list of numbers are least and most, each with case an
     values.d64.stray_60.hw4.over_first   values.hw4_fixed.over_first.most.case   (over normal values of deviation 1)
     causal.4x16384x64.hw4.ms  .tflops  .full_ms  .gain  .speed_up          causal.hw4_fixed.gain.least.case
     backward.shapes.4x16384x64.causal.hw4.tflops  .speed_up                backward.ladder.kept_pairs.speed_up
-    backward.memory.256.tflops           backward.cpu.over_torch
+    backward.memory.256.tflops           backward.errors.dQ.not_above      backward.lengths.n4096.hw4.dK
     seq.t28.kernel_speed_up  .files_speed_up  .seconds                     seq.kernel.least.case
     code.rows  code.keys  code.threads   sizes in the sources
 

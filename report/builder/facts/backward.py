@@ -1,14 +1,15 @@
 """The backward pass."""
 from __future__ import annotations
 
-from ..measured_backward import MASKS, Backward
+from ..measured_backward import GRADIENTS, MASKS, Backward
 from .common import extremes, name_of, timing
 
 
 def backward(data):
     found = Backward(data)
     return {"runs": data.backward["runs"], "torch": data.backward["torch"]["torch"].partition("+")[0],
-            "ladder": ladder(found), **beside_torch(found), "memory": memory(found), "cpu": cpu(found)}
+            "ladder": ladder(found), **beside_torch(found), "memory": memory(found), "cpu": cpu(found),
+            "errors": errors(found), "lengths": lengths(found)}
 
 
 PAIR_BYTES = 20  # P and dS, written once; read for dV, and for dK and dQ
@@ -57,3 +58,24 @@ def cpu(found):
     return {**dict(zip(("batches", "tokens", "dim"), told["shape"])), "threads": told["threads"],
             "kernel": told["kernel"], **{who: timing(spread) for who, spread in spreads.items()},
             "over_sdpa": over["sdpa"], "over_naive": over["naive"], "over_torch": min(over.values())}
+
+
+def errors(found):
+    """Of the cases' gradients that PyTorch gives too."""
+    compared = found.compared
+    tree = {"cases": len(found.document["errors"]), "compared": len(compared), "gradients": 3 * len(compared)}
+    for gradient in GRADIENTS:
+        tree[gradient] = {"not_above": sum(case.not_above(gradient) for case in compared.values()),
+                          "ratio": extremes(found.ratios(gradient))}
+    tree["not_above"] = sum(tree[gradient]["not_above"] for gradient in GRADIENTS)
+    return tree
+
+
+def lengths(found):
+    tree = {}
+    for tokens, case in found.lengths.items():
+        tree[f"n{tokens}"] = {"hw4": dict(case.hw4), "efficient": dict(case.efficient)}
+    for gradient in GRADIENTS:
+        tree[gradient] = {"ratio": extremes({str(tokens): case.ratio(gradient)
+                                             for tokens, case in found.lengths.items()})}
+    return tree
