@@ -79,6 +79,7 @@ class Settings:
     expected_dir: str | None
     tolerance: Tolerance | None  # None: the bytes decide
     limit_factor: float | None  # None: no limit
+    limit_of_unknown: float | None  # of cases that have none in the table
     runs: int
     keep: bool
 
@@ -107,8 +108,9 @@ class Settings:
         return "bytes" if self.tolerance is None else self.tolerance.rule
 
     def limit_of(self, case: Case) -> float | None:
-        has_limit = self.limit_factor is not None and case.limit_s < math.inf
-        return case.limit_s * self.limit_factor if has_limit else None
+        if case.limit_s == math.inf:
+            return self.limit_of_unknown
+        return None if self.limit_factor is None else case.limit_s * self.limit_factor
 
 
 @dataclasses.dataclass

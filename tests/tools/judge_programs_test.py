@@ -80,6 +80,20 @@ class FilesFromElsewhere(Workplace):
         self.assertIn("no limit", done.stdout.splitlines()[1])
         self.assertEqual(verdicts(self.judge("--atol", "5e-3").stdout), [["AC", "a1"], ["AC", "mine"]])
 
+    def test_the_limit_of_what_the_table_does_not_know(self):
+        done = self.judge("--limit", "7.5", "--limit-factor", "2", "a1", "mine")
+        self.assertEqual([line.split("  limit ")[1][:6] for line in done.stdout.splitlines()[:2]], ["10 s  ", "7.5 s "])
+        late = self.judge("--limit", "0.01", "mine", hw4="time.sleep(60)")
+        self.assertEqual((late.returncode, verdicts(late.stdout)), (1, [["TLE", "mine"]]))
+
+    def test_a_limit_that_nothing_would_have(self):
+        for arguments, message in ((["a1"], "--limit is for cases that the table does not know, and it knows all of "
+                                            "these; --limit-factor is for theirs"),
+                                   (["--no-limit", "mine"], "--limit and --no-limit cannot both be")):
+            with self.subTest(arguments):
+                done = self.judge("--limit", "3", *arguments, hw4="mark('ran')")
+                self.assertEqual((done.returncode, done.stderr, self.marks()), (2, f"judge: {message}\n", []))
+
     def test_a_header_of_version_2_over_the_courses_form(self):
         path = os.path.join(self.cases, "mine.in")
         header = struct.pack("<16i", -2, 0, 0, 0, 2, 1, 1, 7, 7, 3, 3, *[0] * 5)
