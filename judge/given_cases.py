@@ -33,6 +33,8 @@ def _sizes(path: str, header: bytes) -> dict:
             raise TableError(f"{path}: a header of version 2 with fields that are not known here")
         return {"operation": list(PRODUCTS)[operation], "mask": MASKS[mask], "batches": batches, "heads": heads,
                 "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim}
+    if not header:
+        raise TableError(f"{path}: is empty, need a header of {SHORT_HEADER_BYTES} bytes")
     if len(header) < SHORT_HEADER_BYTES:
         raise TableError(f"{path}: header truncated: got {len(header)} of {SHORT_HEADER_BYTES} bytes")
     batches, tokens, dim = struct.unpack_from("<3i", header)

@@ -240,9 +240,10 @@ class CaseJudge:
         if given is None or not os.path.exists(self.input):
             return None
         try:
-            headers = os.path.getsize(self.input) - self.case.data_bytes
-            if headers not in (SHORT_HEADER_BYTES, LONG_HEADER_BYTES):
-                return None
+            size, headers = os.path.getsize(self.input), (SHORT_HEADER_BYTES, LONG_HEADER_BYTES)
+            if size - self.case.data_bytes not in headers:
+                needed = " or ".join(str(header + self.case.data_bytes) for header in headers)
+                raise CaseError(f"{self.input} has {size} bytes, {self.case.shape} needs {needed}")
             is_the_tables = self.case.crc32_in != UNKNOWN_CRC and crc32_of(self.input) == self.case.crc32_in
         except OSError as error:
             raise CaseError(f"cannot read the input: {error}") from error

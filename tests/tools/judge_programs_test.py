@@ -110,7 +110,8 @@ class FilesFromElsewhere(Workplace):
         self.assertRegex(said, r"atol 0\.0011, rtol 0\.0011: largest absolute difference: 0\.00\d+ at batch \d, row \d, ")
 
     def test_files_that_are_no_case(self):
-        for data, message in ((b"\0\1\2", "mine.in: header truncated: got 3 of 12 bytes"),
+        for data, message in ((b"", "mine.in: is empty, need a header of 12 bytes\n"),
+                              (b"\0\1\2", "mine.in: header truncated: got 3 of 12 bytes"),
                               (struct.pack("<3i", 0, 1, 1), "mine.in: the header has a size below 1"),
                               (struct.pack("<4i", -2, 0, 0, 0), "mine.in: header truncated: got 16 of 64 bytes"),
                               (struct.pack("<16i", -2, 9, *[1] * 14), "mine.in: a header of version 2 with fields")):
@@ -122,9 +123,14 @@ class FilesFromElsewhere(Workplace):
                 self.assertEqual(verdicts(self.judge("a1").stdout), [["AC", "a1"]])
 
     def test_an_input_that_is_cut_is_nobodys_fault(self):
-        path = os.path.join(self.cases, "mine.in")
-        write(path, read(path)[:-4])
-        self.assertEqual(verdicts(self.judge("mine").stdout), [["JE", "mine"]])
+        for name, said in (("mine", "mine.in has 512 bytes, (2, 7, 3) needs 516 or 568\n"),
+                           ("a1", "a1.in has 296 bytes, (2, 3, 4) needs 300 or 352\n")):
+            with self.subTest(name):
+                path = os.path.join(self.cases, name + ".in")
+                write(path, read(path)[:-4])
+                done = self.judge(name, hw4="mark('ran')")
+                self.assertEqual((verdicts(done.stdout), self.marks()), ([["JE", name]], []))
+                self.assertIn(said, done.stdout)
 
     def test_an_output_of_the_wrong_size_is_nobodys_fault(self):
         write(os.path.join(self.cases, "mine.out"), bytes(8))
