@@ -4,9 +4,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import select
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 
@@ -15,6 +15,8 @@ TERM_GRACE_S = 1.0  # between SIGTERM, which lets a program remove its temporary
 LINE_LENGTH = 300
 LAST_LINES = 5  # of each stream
 LAST_BYTES = 4096
+READ_STEP = 1 << 16
+READS_AT_ONCE = 32  # more than a pipe holds
 
 _live: set[int] = set()  # process groups whose leader is not reaped, so whose number cannot be another's
 _live_lock = threading.Lock()
@@ -132,49 +134,105 @@ def shown_line(line: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line.strip())[:LINE_LENGTH]
 
 
-def _last_lines(stream) -> list[str]:
-    """Without seeking: the program may still be writing, at a position it shares with us."""
-    file = stream.fileno()
-    start = max(0, os.fstat(file).st_size - LAST_BYTES)
-    lines = os.pread(file, LAST_BYTES, start).decode("utf-8", "replace").splitlines()
-    return [shown_line(line) for line in lines if line.strip()][-LAST_LINES:]
+class _Tail:
+    """The end of what comes from a pipe, however much that is."""
+
+    def __init__(self, file):
+        self._file = file
+        self._kept = b""
+        self.ended = False
+        os.set_blocking(file.fileno(), False)
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def take(self) -> None:
+        """What is there, but not for ever: who writes on and on is read again when the others have been."""
+        for _ in range(READS_AT_ONCE):
+            try:
+                block = os.read(self.fileno(), READ_STEP)
+            except BlockingIOError:
+                return
+            if not block:
+                self.ended = True
+                return
+            self._kept = (self._kept + block)[-LAST_BYTES:]
+
+    def lines(self) -> list[str]:
+        lines = self._kept.decode("utf-8", "replace").splitlines()
+        return [shown_line(line) for line in lines if line.strip()][-LAST_LINES:]
+
+    def last_line(self) -> str:
+        return "".join(self.lines()[-1:])
 
 
-def _last_line(errors) -> str:
-    return "".join(_last_lines(errors)[-1:])
+class _End:
+    """Of a process: readable once it has ended, and the time when it did. A pipe's end would not tell: whoever
+    inherited the pipe can keep it open."""
+
+    def __init__(self, pid: int):
+        self.at = 0.0
+        reader, writer = os.pipe()
+        self._reader = open(reader, "rb", buffering=0)
+        self._waiter = threading.Thread(target=self._wait, args=(pid, writer), daemon=True)
+        self._waiter.start()
+
+    def _wait(self, pid: int, writer: int) -> None:
+        wait_for(pid)
+        self.at = time.monotonic()
+        os.close(writer)
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def close(self) -> None:
+        """Before the process is reaped: its number must stay its own while it is waited for."""
+        self._waiter.join()
+        self._reader.close()
+
+
+def _take_until_end(tails: list[_Tail], end: _End, deadline: float | None) -> bool:
+    """Whether the process has ended, and not the time."""
+    while True:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        ready = select.select([*(tail for tail in tails if not tail.ended), end], [], [], left)[0]
+        for tail in tails:
+            if tail in ready:
+                tail.take()
+        if end in ready or not ready:
+            return bool(ready)
+        if deadline is not None and time.monotonic() >= deadline:
+            return False
 
 
 def run(command: list[str], limit_s: float | None = None, keep_streams: bool = False) -> Ended:
     """Runs the command to its end, or to a little over the limit. Its standard output is dropped, unless the last of it
     is to be kept."""
-    # Files and not pipes: whoever inherited a pipe could keep it open after the program has ended.
-    with tempfile.TemporaryFile() as errors, contextlib.ExitStack() as kept:
-        out = kept.enter_context(tempfile.TemporaryFile()) if keep_streams else None
-        began = time.monotonic()
-        child = start(command, stdin=subprocess.DEVNULL, stdout=out or subprocess.DEVNULL, stderr=errors)
-        said_at_limit: list[str] = []
-
-        def end_at_limit():
-            if not has_ended(child.pid):
-                said_at_limit.append(_last_line(errors))
-                stop_group(child.pid)
-
-        limiter = threading.Timer(limit_s + KILL_GRACE_S, end_at_limit) if limit_s is not None else None
+    began = time.monotonic()
+    child = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if keep_streams else subprocess.DEVNULL,
+                  stderr=subprocess.PIPE)
+    with contextlib.ExitStack() as at_end:
+        for stream in filter(None, (child.stdout, child.stderr)):
+            at_end.callback(stream.close)
+        at_end.callback(reap, child)
         try:
-            if limiter:
-                limiter.start()
-            wait_for(child.pid)
-            wall_s = time.monotonic() - began
+            errors = _Tail(child.stderr)
+            named = [("stdout", _Tail(child.stdout)), ("stderr", errors)] if keep_streams else [("stderr", errors)]
+            tails = [tail for _, tail in named]
+            end = _End(child.pid)
+            at_end.callback(end.close)
+            deadline = None if limit_s is None else began + limit_s + KILL_GRACE_S
+            at_limit = not _take_until_end(tails, end, deadline) and not has_ended(child.pid)
+            said_at_limit = errors.last_line()
+            if at_limit:
+                stop_group(child.pid)
         except BaseException:
             stop_group(child.pid)
             raise
-        finally:
-            if limiter and limiter.is_alive():
-                limiter.cancel()
-                limiter.join()
-            status = reap(child)
-        streams = (("stdout", out), ("stderr", errors)) if out else ()
-        return Ended.with_status(status, wall_s=wall_s, at_limit=bool(said_at_limit),
-                                 last_error_line=[*said_at_limit, _last_line(errors)][0],
-                                 last_lines=[f"{name}: {line}" for name, stream in streams
-                                             for line in _last_lines(stream)])
+        end.close()
+        for tail in tails:  # its last words
+            tail.take()
+    return Ended.with_status(child.returncode, wall_s=end.at - began, at_limit=at_limit,
+                             last_error_line=said_at_limit if at_limit else errors.last_line(),
+                             last_lines=[f"{name}: {line}" for name, tail in named for line in tail.lines()]
+                             if keep_streams else [])

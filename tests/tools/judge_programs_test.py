@@ -172,6 +172,19 @@ class ProgramsFromElsewhere(Workplace):
         self.assertIn("        stdout: line 8\n", self.expect("NO-OUT", hw4=talk))
         self.assertNotIn("line 8", self.expect("AC", hw4=talk + "put(GOOD)", exit_code=0))
 
+    def test_however_much_it_says_only_the_end_is_kept(self):
+        talk = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"  # of files, not pipes
+        talk += "for stream in (1, 2):\n    for _ in range(64): os.write(stream, b'x' * (1 << 16))\n"
+        said = self.expect("RE", hw4=talk + "os.write(1, b'\\nlast\\n'); os.write(2, b'\\nend\\n'); sys.exit(3)")
+        self.assertIn("exit code 3: end\n", said)
+        self.assertIn("        stdout: last\n", said)
+        self.assertLess(len(said), 2000)
+
+    def test_who_talks_without_end_is_ended_at_the_limit(self):
+        self.write_table(judge_test.row("a1", judge_test.crc_in_of("a1"), limit="0.1"))
+        said = self.expect("TLE", hw4="while True: os.write(1, b'y\\n' * 999); os.write(2, b'n\\n' * 999)")
+        self.assertIn("        stdout: y\n", said)
+
     def test_a_folder_in_the_output_s_place_is_no_output_and_goes(self):
         done = self.run_judge("a1", "a2", hw4="os.mkdir(sys.argv[2])")
         self.assertEqual(done.returncode, 1, done.stderr)
