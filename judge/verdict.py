@@ -113,6 +113,15 @@ class Settings:
         return None if self.limit_factor is None else case.limit_s * self.limit_factor
 
 
+def _written_state(path: str) -> tuple[int, int, int] | None:
+    """Changes when the file is written to, or another takes its place; None: there is none."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 @dataclasses.dataclass
 class Sample:
     """One run of hw4."""
@@ -208,8 +217,22 @@ class CaseJudge:
 
     def _prepare_input(self) -> None:
         self._given = self._given_for_other_input()
-        if self._given:
-            return
+        if not self._given:
+            self._have_the_tables_input()
+        if self.settings.is_from_elsewhere and not self.settings.keep:
+            self._take_copy()
+
+    def _take_copy(self) -> None:
+        """Of an input that is somebody's: what a program from elsewhere does to it is done to the copy."""
+        copy = os.path.join(self.folder, self.case.name + ".in")
+        try:
+            if not os.path.exists(copy):
+                shutil.copy2(self.input, copy)
+        except OSError as error:
+            raise CaseError(f"cannot copy the input: {error}") from error
+        self.input = copy
+
+    def _have_the_tables_input(self) -> None:
         self._require_expectation()
         if self.case.crc32_in == UNKNOWN_CRC:
             raise CaseError(f"the table has no crc32_in; testcases/update {self.case.name} makes it")
@@ -289,9 +312,15 @@ class CaseJudge:
             shutil.rmtree(self.output)  # a program from elsewhere may make anything of the name
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.output)
+        before = _written_state(self.input)
         ended = self._run_hw4(number)
         sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
-        if ended.at_limit:
+        after = _written_state(self.input)
+        if after != before:
+            sample.verdict = "INPUT"
+            sample.detail = f"the program has {'removed' if after is None else 'written to'} its input file"
+            self._give_up_input()
+        elif ended.at_limit:
             sample.verdict = "TLE"
             sample.detail = ended.with_last_line(f"killed after {ended.wall_s:.3f} s")
         elif self.limit_s is not None and ended.wall_s > self.limit_s:
@@ -302,6 +331,12 @@ class CaseJudge:
         elif not ended.ok:
             sample.verdict, sample.detail = "RE", ended.failure()
         return sample
+
+    def _give_up_input(self) -> None:
+        """The next program gets one as it was. With --keep it is left as it is, for whoever is to look at it."""
+        if not self.settings.keep and os.path.dirname(self.input) == self.folder:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.input)
 
     def _decide(self, sample: Sample) -> None:
         if sample.verdict == PASSED:
@@ -377,8 +412,9 @@ class CaseJudge:
         name = self.case.name
         made = name + ".in"
         output, expected = (self.settings.file_name(self.case, suffix) for suffix in (".out", ".expected"))
-        kept = os.path.dirname(self.input) == self.settings.cases_dir
-        case_input = self.input if kept else made
+        there = os.path.join(self.settings.cases_dir, made)
+        kept = os.path.exists(there)
+        case_input = there if kept else made
         commands = [] if kept else [self._generate_command(made)]
         commands += [self.settings.hw4_command(case_input, output), self.settings.seq_command(case_input, expected),
                      [self.settings.compare, case_input, expected, output]]

@@ -28,7 +28,7 @@ MOVED = judge_test.CourseRule.MOVED
 
 def verdicts(said):
     return [line.split()[:2] for line in said.splitlines() if line[:1].isupper() and line.split()[0] in
-            ("AC", "WA", "RE", "TLE", "NO-OUT", "SIZE", "SKIP", "JE")]
+            ("AC", "WA", "RE", "TLE", "NO-OUT", "SIZE", "SKIP", "JE", "INPUT")]
 
 
 class FilesFromElsewhere(Workplace):
@@ -138,6 +138,13 @@ class FilesFromElsewhere(Workplace):
         self.assertIn("the expected output mine.out has 8 bytes, need 168\n", done.stdout)
         self.assertEqual(verdicts(done.stdout), [["JE", "mine"]])
 
+    def test_programs_get_a_copy(self):
+        before = read(os.path.join(self.cases, "mine.in"))
+        done = self.judge("mine", hw4="put(GOOD); open(INPUT, 'r+b').write(b'x')")
+        self.assertEqual((done.returncode, verdicts(done.stdout)), (1, [["INPUT", "mine"]]))
+        self.assertIn("  the program has written to its input file\n", done.stdout)
+        self.assertEqual(read(os.path.join(self.cases, "mine.in")), before)
+
     def test_keep_does_not_write_over_them(self):
         done = self.judge("--keep", "mine", hw4="mark('ran')")
         self.assertEqual((done.returncode, self.marks()), (2, []))
@@ -171,6 +178,13 @@ class ProgramsFromElsewhere(Workplace):
                       "        stderr: one\n        stderr: CUDA: bad\n", said)
         self.assertIn("        stdout: line 8\n", self.expect("NO-OUT", hw4=talk))
         self.assertNotIn("line 8", self.expect("AC", hw4=talk + "put(GOOD)", exit_code=0))
+
+    def test_their_input_is_not_theirs(self):
+        for change, said in (("open(INPUT, 'ab').write(b'x')", "written to"), ("os.remove(INPUT)", "removed"),
+                             ("os.replace(OUTPUT, INPUT)", "written to")):
+            with self.subTest(change):
+                self.assertIn(f"  the program has {said} its input file\n",
+                              self.expect("INPUT", hw4=f"put(GOOD); {change}"))
 
     def test_however_much_it_says_only_the_end_is_kept(self):
         talk = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"  # of files, not pipes
@@ -235,6 +249,19 @@ class SeveralPrograms(Workplace):
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         self.assertEqual([(row["points"], row["course_cases"]) for row in rows], [("60", "2"), ("54", "2")])
         self.assertRegex(done.stderr, rf"\n{bad}   points: 54 of 60 if the 28 cases that were not judged pass  0 of 2 ")
+
+    def test_each_gets_the_input_as_it_was(self):
+        check = "assert open(INPUT, 'rb').read() == good('.in')\n"
+        spoil = self.program("spoil", self.judged(check + "put(GOOD); open(INPUT, 'wb').write(b'x')"))
+        remove = self.program("remove", self.judged(check + "put(GOOD); os.remove(INPUT)"))
+        good = self.program("good", self.judged(check + "put(GOOD)"))
+        programs = [word for program in (spoil, remove, good) for word in ("--hw4", program)]
+        for made in (True, False):
+            with self.subTest(made=made):
+                if not made:
+                    shutil.copy(fixture("a1", ".in"), self.cases)
+                self.assertEqual(verdicts(self.run_judge(*programs, "a1").stdout),
+                                 [["INPUT", "a1"], ["INPUT", "a1"], ["AC", "a1"]])
 
     def test_fail_fast_stops_the_one_that_failed(self):
         done = self.judge_three("--fail-fast", names=("a2", "b1"))
