@@ -30,6 +30,11 @@ def can_write(path: str) -> bool:
     return not os.path.isdir(path) and os.access(place, os.W_OK)
 
 
+def can_be_replaced(path: str) -> bool:
+    """Again and again: neither standard output nor a pipe takes back what it was given."""
+    return path != STANDARD_OUTPUT and (os.path.isfile(path) or not os.path.exists(path))
+
+
 def write_whole(path: str, text: str) -> None:
     if path != STANDARD_OUTPUT:
         replace_file(path, text)

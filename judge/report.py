@@ -187,12 +187,12 @@ def _case_document(result: Result) -> dict:
             "explanation": result.explanation, "samples": [dataclasses.asdict(sample) for sample in result.samples]}
 
 
-def json_text(results: list[Result], argv: list[str], surroundings: dict) -> str:
+def json_text(results: list[Result], argv: list[str], surroundings: dict, complete: bool) -> str:
     passed, failed, not_run = counts(results)
     programs = [_program_row(*item) for item in by_program(results).items()]
     points = programs[0]["points"] if len(programs) == 1 else None
     summary = {"passed": passed, "failed": failed, "skipped": not_run, "points": points}
-    document = {"argv": argv, **surroundings, "summary": summary, "programs": programs,
+    document = {"argv": argv, **surroundings, "complete": complete, "summary": summary, "programs": programs,
                 "cases": list(map(_case_document, results))}
     return json.dumps(document, indent=2) + "\n"
 

@@ -1046,6 +1046,7 @@ class Reports(Workplace):
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
         self.assertIn("--fail-fast", document["argv"])
+        self.assertTrue(document["complete"])
         self.assertEqual(document["machine"]["processors"], os.cpu_count())
         self.assertEqual(document["summary"], {"passed": 1, "failed": 1, "skipped": 1, "points": None})
         first, second, third = document["cases"]
@@ -1060,6 +1061,21 @@ class Reports(Workplace):
         wrong = crc_of(read(fixture("a2", ".out"))[::-1])
         self.assertEqual([(sample["verdict"], sample["crc32_out"]) for sample in second["samples"]], [("WA", wrong)])
         self.assertEqual((third["verdict"], third["samples"], third["best_s"]), ("SKIP", [], None))
+
+    def test_what_was_judged_is_there_whatever_ends_the_judge(self):
+        files = [self.path(name) for name in ("run.json", "run.csv", "run.xml")]
+        hw4 = "mark(NAME); put(GOOD); time.sleep(60 if NAME == 'a2' else 0)"
+        command = self.command("--json", files[0], "--csv", files[1], "--junit", files[2], hw4=hw4)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              preexec_fn=obey_signals) as running:
+            wait_until(lambda: "a2" in self.marks())
+            running.send_signal(signal.SIGINT)
+        self.assertEqual(running.returncode, 130)
+        document = json.loads(read(files[0]))
+        self.assertEqual((document["complete"], [case["name"] for case in document["cases"]]), (False, ["a1"]))
+        self.assertIn(b",1,0,0,", read(files[1]))
+        self.assertEqual(ElementTree.fromstring(read(files[2])).get("tests"), "1")
+        self.assertIn("a1  f32  AC -> AC", self.run_judge("--compare", files[0], files[0]).stdout)
 
     def test_json_names_the_commit(self):
         path = self.path("run.json")
