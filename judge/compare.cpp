@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -25,14 +26,20 @@
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
+#include "src/io/byte_source.h"
 #include "src/io/case_file.h"
+#include "src/io/gzip_source.h"
+#include "src/io/npy.h"
 #include "src/io/open_input.h"
+#include "src/io/output_form.h"
 #include "src/problem/words.h"
 
 namespace hw4 {
 namespace {
 
 constexpr size_t kBlockValues = size_t{1} << 18; // 1 MiB: stays in the cache between read() and memcmp()
+
+constexpr size_t kFirstNpyBytes = 10; // say how long a .npy header is
 
 constexpr int kEqual = 0;
 constexpr int kDifferent = 1;
@@ -43,7 +50,8 @@ constexpr const char* kUsage =
     "\n"
     "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide. What\n"
     "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
-    "and column count from 0. One of the three may be -, standard input; all may be pipes.\n"
+    "and column count from 0. One of the three may be -, standard input; all may be pipes. Outputs named .gz, .npy\n"
+    "or .npy.gz are read as hw4 writes them.\n"
     "\n"
     "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
     "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
@@ -75,15 +83,42 @@ struct Arguments {
     std::string got;
 };
 
-// Of a regular file the size is known; a pipe's shows as it is read.
+// An open file, from where it stands.
+class FileBytes : public ByteSource {
+public:
+    FileBytes(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+    size_t read(void* to, size_t size) override {
+        auto* bytes = static_cast<unsigned char*>(to);
+        size_t done = 0;
+        while (done < size) {
+            const ssize_t got = ::read(fd_.get(), bytes + done, size - done);
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) throw CannotCompare(path_ + ": " + with_errno("cannot read"));
+            if (got == 0) break;
+            done += static_cast<size_t>(got);
+        }
+        return done;
+    }
+
+    void give_up() override {}                      // nobody does
+    bool changed() const override { return false; } // nobody asks
+
+private:
+    std::string path_;
+    FileDescriptor fd_;
+};
+
+// In the form that its name says. Of a plain file the size is known; that of a pipe or of gzip shows as it is read.
 class OutputStream {
 public:
-    explicit OutputStream(const std::string& name) : OutputStream(shown_input(name), open_input(name)) {}
+    OutputStream(const std::string& name, const Problem& problem)
+        : OutputStream(shown_input(name), open_input(name), form_of_output(name, problem)) {}
 
     // Before anything is read: false where it has another size.
     bool may_have(uint64_t bytes) const { return !size_ || *size_ == bytes; }
 
-    // Whether it has just so many. A pipe is read up to there, and one byte more.
+    // Whether it has just so many. Where that is not known, it is read up to there, and one byte more.
     bool has(uint64_t bytes) {
         if (size_) return *size_ == bytes;
         std::array<unsigned char, 4096> rest{};
@@ -97,34 +132,43 @@ public:
         return std::to_string(size_.value_or(taken_));
     }
 
-    // All the values, or false: a pipe has ended.
+    // All the values, or false: it has ended.
     bool read(float* to, size_t count) { return take(to, count * sizeof(float)) == count * sizeof(float); }
 
 private:
-    OutputStream(std::string path, OpenFile file) : path_(std::move(path)), fd_(std::move(file.fd)) {
-        if (S_ISREG(file.status.st_mode)) size_ = stored_bytes(file);
+    OutputStream(std::string path, OpenFile file, const OutputForm& form) : path_(std::move(path)) {
+        if (S_ISREG(file.status.st_mode) && !form.gzip) size_ = stored_bytes(file);
+        source_ = std::make_unique<FileBytes>(path_, std::move(file.fd));
+        if (form.gzip) source_ = std::make_unique<GzipSource>(path_, std::move(source_), Bytes());
+        if (!form.head.empty()) pass_npy_header(form.head);
+    }
+
+    // numpy.save() of some versions leaves more room in it than hw4 does.
+    void pass_npy_header(const Bytes& like) {
+        Bytes header(kFirstNpyBytes);
+        header.resize(source_->read(header.data(), header.size()));
+        if (!is_npy(header)) throw CannotCompare(path_ + ": is no NumPy .npy file");
+        header.resize(npy_header_bytes(path_, header));
+        const size_t rest = header.size() - kFirstNpyBytes;
+        if (source_->read(header.data() + kFirstNpyBytes, rest) < rest)
+            throw CannotCompare(path_ + ": ends in the header of a NumPy .npy file");
+        require_npy_like(path_, header, like);
+        if (size_) *size_ -= header.size();
     }
 
     size_t take(void* to, size_t size) {
-        auto* bytes = static_cast<unsigned char*>(to);
-        size_t done = 0;
-        while (done < size && !ended_) {
-            const ssize_t got = ::read(fd_.get(), bytes + done, size - done);
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) throw CannotCompare(path_ + ": " + with_errno("cannot read"));
-            if (got == 0 && size_) throw CannotCompare(path_ + ": became shorter while it was read");
-            ended_ = got == 0;
-            done += static_cast<size_t>(got);
-        }
-        taken_ += done;
-        return done;
+        const size_t got = source_->read(to, size);
+        ended_ = got < size;
+        if (ended_ && size_) throw CannotCompare(path_ + ": became shorter while it was read");
+        taken_ += got;
+        return got;
     }
 
     std::string path_;
-    FileDescriptor fd_;
-    std::optional<uint64_t> size_;
+    std::unique_ptr<ByteSource> source_;
+    std::optional<uint64_t> size_; // of the numbers
     uint64_t taken_ = 0;
-    bool ended_ = false; // a pipe
+    bool ended_ = false;
 };
 
 struct Difference {
@@ -264,8 +308,8 @@ bool sizes_match(const Problem& problem, OutputStream& expected, OutputStream& g
 
 int compare(const Arguments& arguments) {
     const Problem problem = CaseReader(arguments.input, arguments.operation).problem();
-    OutputStream expected(arguments.expected);
-    OutputStream got(arguments.got);
+    OutputStream expected(arguments.expected, problem);
+    OutputStream got(arguments.got, problem);
     const size_t total = problem.output_bytes() / sizeof(float);
     std::optional<Findings> findings;
     if (expected.may_have(problem.output_bytes()) && got.may_have(problem.output_bytes()))

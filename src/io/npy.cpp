@@ -78,6 +78,26 @@ std::string in_words(const Shape& shape) {
     return words + (shape.size() == 1 ? ",)" : ")");
 }
 
+struct ShapeInHeader {
+    std::optional<std::string> words;
+    std::optional<Shape> sizes; // nothing where the words are no shape
+};
+
+// Of an array whose numbers can be read as they are. Throws Error (bad_data): of another.
+ShapeInHeader shape_in(const std::string& path, const Bytes& header) {
+    const Words words({header.begin() + kFixedBytes, header.end()});
+    const auto element = words.value_of("descr");
+    if (element != "'" + std::string(kElement) + "'")
+        bad_npy(path, "with elements " + shown(element) + ", need '" + std::string(kElement) + "': array.astype('" +
+                          kElement + "')");
+    const auto order = words.value_of("fortran_order");
+    if (order != "False")
+        bad_npy(path, "with fortran_order " + shown(order) + ", need False: numpy.ascontiguousarray(array)");
+    const auto tuple = words.value_of("shape");
+    const bool is_tuple = tuple && !tuple->empty() && tuple->front() == '(';
+    return {tuple, is_tuple ? sizes_in(*tuple) : std::nullopt};
+}
+
 } // namespace
 
 bool is_npy(const Bytes& start) {
@@ -92,19 +112,16 @@ size_t npy_header_bytes(const std::string& path, const Bytes& start) {
 }
 
 CaseHeader parse_npy_header(const std::string& path, const Bytes& header) {
-    const Words words({header.begin() + kFixedBytes, header.end()});
-    const auto element = words.value_of("descr");
-    if (element != "'" + std::string(kElement) + "'")
-        bad_npy(path, "with elements " + shown(element) + ", need '" + std::string(kElement) + "': array.astype('" +
-                          kElement + "')");
-    const auto order = words.value_of("fortran_order");
-    if (order != "False")
-        bad_npy(path, "with fortran_order " + shown(order) + ", need False: numpy.ascontiguousarray(array)");
-    const auto tuple = words.value_of("shape");
-    const auto shape = tuple && !tuple->empty() && tuple->front() == '(' ? sizes_in(*tuple) : std::nullopt;
+    const auto [tuple, shape] = shape_in(path, header);
     if (!shape || shape->size() != 4 || (*shape)[1] != 3 || *std::min_element(shape->begin(), shape->end()) < 1)
         bad_npy(path, "of shape " + shown(tuple) + ", need (B, 3, N, d): Q, K, V of each batch");
     return {Problem((*shape)[0], (*shape)[2], (*shape)[3]), header.size(), HeaderForm::npy};
+}
+
+void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like) {
+    const auto [tuple, shape] = shape_in(path, header);
+    const auto [needed, sizes] = shape_in(path, like);
+    if (!shape || shape != sizes) bad_npy(path, "of shape " + shown(tuple) + ", need " + shown(needed));
 }
 
 Bytes npy_header_of(const Shape& shape) {

@@ -21,6 +21,9 @@ size_t npy_header_bytes(const std::string& path, const Bytes& start);
 // Of a case: an array of shape (B, 3, N, d), Q, K and V of each batch. Throws Error (bad_data): it is another array.
 CaseHeader parse_npy_header(const std::string& path, const Bytes& header);
 
+// Of an output that should be as one under the header `like`. Throws Error (bad_data): it is another array.
+void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like);
+
 // As numpy.save() writes it.
 Bytes npy_header_of(const Shape& shape);
 

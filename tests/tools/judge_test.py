@@ -1318,6 +1318,42 @@ class Compare(Workplace):
     def test_gzip_input(self):
         self.assertEqual(self.compare(self.floats(), self.floats(), pack_input=gzip.compress)[0], 0)
 
+    @staticmethod
+    def npy(values, shape="(2, 3, 4)", room=70):
+        """As numpy.save() writes it, with as much room as it likes."""
+        words = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(room) + "\n"
+        return b"\x93NUMPY\1\0" + struct.pack("<H", len(words)) + words.encode() + values
+
+    def compare_named(self, name, content):
+        case_input = write(self.path("in"), self.case_of(self.SHAPE))
+        expected = write(self.path("expected"), self.floats())
+        return self.run_compare(case_input, expected, write(self.path(name), content))
+
+    def test_outputs_in_the_form_that_their_name_says(self):
+        good, wrong = self.floats(), self.floats(v18=2.0)
+        for name, packed in (("o.gz", gzip.compress), ("o.npy", self.npy), ("o.npy.gz", lambda values: gzip.compress(
+                self.npy(values))), ("p.npy", lambda values: self.npy(values, room=500))):
+            with self.subTest(name):
+                self.assertEqual(self.compare_named(name, packed(good)), (0, "equal: 24 values, 96 bytes\n", ""))
+                code, out, _ = self.compare_named(name, packed(wrong))
+                self.assertEqual(code, 1)
+                self.assertIn("first: batch 1, row 1, column 2: expected 1 (0x3f800000), got 2", out)
+                self.assertIn("got has 92, and", self.compare_named(name, packed(good[:-4]))[1])
+                self.assertRegex(self.compare_named(name, packed(good + b"more"))[1], "got has (100|more than 96), and")
+
+    def test_outputs_that_are_not_in_that_form(self):
+        for name, content, message in (
+                ("o.gz", self.floats(), "o.gz: gzip stream corrupt at byte 2 of the file: incorrect header check"),
+                ("o.gz", gzip.compress(self.floats())[:-9], "o.gz: gzip stream corrupt at byte"),
+                ("o.npy", self.floats(), "o.npy: is no NumPy .npy file"),
+                ("o.npy", self.npy(b"")[:30], "o.npy: ends in the header of a NumPy .npy file"),
+                ("o.npy", self.npy(self.floats(), "(2, 4, 3)"), "o.npy: is a NumPy .npy file of shape (2, 4, 3), need "
+                                                                "(2, 3, 4)\n")):
+            with self.subTest(message):
+                code, out, errors = self.compare_named(name, content)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(message, errors)
+
     def compare_stream(self, place, content, *options, redirected=False):
         """With "-" in this place of INPUT, EXPECTED and GOT: a pipe, or a file that stands behind its first byte."""
         files = [write(self.path("in"), self.case_of(self.SHAPE)), write(self.path("expected"), self.floats()),

@@ -81,6 +81,18 @@ TEST(Npy, RefusesOtherArrays) {
                   bad("of shape " + other + ", need (B, 3, N, d): Q, K, V of each batch"));
 }
 
+TEST(Npy, OutputsOfAnotherShape) {
+    const auto said = [](const std::string& shape) {
+        return failure_of([&] {
+            require_npy_like("a.npy", header_with(words_of("'<f4'", "False", shape)), npy_header_of({2, 5, 4}));
+        });
+    };
+    EXPECT_NO_THROW(
+        require_npy_like("a.npy", header_with(words_of("'<f4'", "False", "(2,5,4)")), npy_header_of({2, 5, 4})));
+    for (const std::string other : {"(2, 5, 5)", "(2, 5)", "(2, 5, 4, 1)", "(40,)", "12"})
+        EXPECT_EQ(said(other), bad("of shape " + other + ", need (2, 5, 4)"));
+}
+
 TEST(Npy, RefusesWordsThatAreNone) {
     EXPECT_EQ(said_of(""), bad("with elements nothing, need '<f4': array.astype('<f4')"));
     for (const std::string words : {"{'descr'", "{'descr':", "{'descr': ", "{'descr': '<f4", "{'descr' '<f4', }"})
