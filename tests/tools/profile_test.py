@@ -19,6 +19,7 @@ import metrics  # noqa: E402
 import ncu_csv  # noqa: E402
 import profile_table  # noqa: E402
 import roofline_points  # noqa: E402
+from function_name import function_name  # noqa: E402
 from program_module import run_forked  # noqa: E402
 
 # As the report knows them.
@@ -112,6 +113,30 @@ class Parser(unittest.TestCase):
         for text in ('"ID","m"\n', '"ID","m"\n"0","5"\n', '"ID","m"\n"","ns"\n"0","5","6"\n', '"ID","m"\n"",""\n"0"\n'):
             with self.assertRaises(ncu_csv.Malformed, msg=text):
                 ncu_csv.parse(text)
+
+
+class FunctionNames(unittest.TestCase):
+    """As ncu shows them."""
+
+    def test_the_last_name_before_template_and_arguments(self):
+        for signature, name in (
+                ("flash(const float *, int)", "flash"),
+                ("void ns::flash<64>(float *)", "flash"),
+                ("void f<(int)3, float>(const float *, int)", "f"),
+                ("void pick<(bool)(3 < 4), float>(float *)", "pick"),
+                ("(anonymous namespace)::rows(float *, int)", "rows"),
+                ("void hw4::<unnamed>::tiles<hw4::<unnamed>::Tiling<128, 64>, (bool)1>(hw4::ForwardArgs)", "tiles"),
+                ("std::enable_if<(bool)1, void>::type ns::scale<int>(T1 *)", "scale"),
+                ("void f<&ns::g>(void (*)(int))", "f"),
+                ("void run<main::{lambda(int)#1}>(main::{lambda(int)#1}, int)", "run"),
+                ("void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl<at::native::"
+                 "BinaryFunctor<float, float, float>>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>"
+                 "(int, T3)", "elementwise_kernel"),
+                ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)", "Kernel2"),
+                ("k(float *) [clone .part.0]", "k"),
+                ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"), ("", "?"), ("(", "(")):
+            with self.subTest(signature):
+                self.assertEqual(function_name(signature), name)
 
 
 class Metrics(unittest.TestCase):
