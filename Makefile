@@ -66,7 +66,7 @@ INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)),$(if $(COVERAGE),--cover
 OPTIMISE := $(if $(INSTRUMENT),-O1 -g $(INSTRUMENT),-O3 $(HARDEN))
 HW4_CXXFLAGS := -std=c++17 -I. $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
-LDLIBS := -lz -lpthread
+LDLIBS := -lz -lpthread -ldl
 FILE_FLAGS :=
 DEVICE_CODE :=
 NOTE_INCLUDES = -MMD -MP
@@ -148,12 +148,12 @@ X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp src/cpu/*.cpp) \
-    $(CPU_KERNELS)
+    $(CPU_KERNELS) src/gpu/kernel_file.cpp
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
-TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) # what the timers of profile/ link
+TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) src/gpu/kernel_file.cpp # what the timers of profile/ link
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 UNIT_SUPPORT := tests/support/main.cpp tests/support/every_float.cpp
 FUZZ_TARGETS := case_reader command_line kernels
@@ -162,7 +162,8 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) profile/row_tilings.cu tests/support/large_tiles.cu
+F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) profile/row_tilings.cu profile/my_kernel.cu \
+    tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
@@ -190,7 +191,7 @@ PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these has a make of its own, and two of them at once would compile the same files.
-NESTED := run test judge time-kernels time-tilings start-up bench-files bench-gpu profile gpu-check soak soak-faults \
+NESTED := run test judge time-kernels my-kernel time-tilings start-up bench-files bench-gpu profile gpu-check soak soak-faults \
     soak-sizes soak-load sanitize tsan coverage fuzz
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
 .NOTPARALLEL:
@@ -235,6 +236,8 @@ UNIT_TEST_FLAGS := -O1 $(CXXFLAGS) $(EXACT)
 GTEST_HEADER := $(BUILD)/tests/gtest_header.h
 $(call objects,$(UNIT_TESTS)): $(GTEST_HEADER).gch
 $(call objects,$(UNIT_TESTS)): private FILE_FLAGS := $(UNIT_TEST_FLAGS) -include $(GTEST_HEADER)
+# Kernel files are compiled by the test, as somebody would his own.
+$(BUILD)/tests/unit/kernel_file_test.cpp.o: private FILE_FLAGS += -DHW4_HOST_COMPILER='"$(CXX)"'
 $(GTEST_HEADER).gch: Makefile $(BUILD)/cpp-command
 	@mkdir -p $(@D)
 	@echo '#include <gtest/gtest.h>' > $(GTEST_HEADER)
@@ -252,6 +255,7 @@ $(call objects,$(HOST_CU)): private NOTE_INCLUDES = -Xcompiler -MMD,-MP,-MF,$(@:
 $(call objects,$(GPU_TESTS)): private HOST_LEVEL := -O1
 $(call objects,$(filter $(HOST_CU),$(GPU_TESTS))): $(GTEST_HEADER).gch
 $(call objects,$(filter $(HOST_CU),$(GPU_TESTS))): private DEVICE_CODE += -Xcompiler -include,$(GTEST_HEADER)
+$(BUILD)/tests/gpu/kernel_file_test.cu.o: private NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
 endif
 
 ifneq ($(COVERAGE),)
@@ -322,7 +326,7 @@ $(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJ
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) tests/support/large_tiles.cu profile/row_tilings.cu) \
-    $(GPU_OBJECTS) $(TEST_OBJECTS)
+    $(GPU_OBJECTS) $(TEST_OBJECTS) | $(BUILD)/my_kernel.so
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -333,6 +337,16 @@ time-kernels: | need-cuda
 $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
+
+# As somebody would build a kernel of his own, but with every rounding as the contract has it.
+## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file
+.PHONY: my-kernel
+my-kernel: | need-cuda
+	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/my_kernel.so
+$(BUILD)/my_kernel.so: profile/my_kernel.cu src/gpu/hw4_kernel.h src/contracts/f32/forward.h Makefile $(BUILD)/cu-command
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(COMPILE_CU) $(GENCODE_F32) -Xcompiler -fPIC -shared $< -o $@
 
 ## time-tilings: build build/time_tilings, which times one of the kernels with blocks of other sizes
 .PHONY: time-tilings

@@ -9,6 +9,7 @@
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/commands/bench.h"
+#include "src/commands/engine_choice.h"
 #include "src/commands/list.h"
 #include "src/commands/options.h"
 #include "src/commands/run.h"
@@ -28,13 +29,14 @@ std::string version_line() {
     return "hw4 " + std::string(kVersion) + ", contracts" + revisions + ", " + gpu::build_description() + "\n";
 }
 
-ExitCode act(const Options& options) {
+ExitCode act(Options options) {
     ExitCode code = ExitCode::ok;
     switch (options.action) {
     case Action::help: print(help_text()); break;
     case Action::version: print(version_line()); break;
     case Action::list_kernels: print(options.list_as_json ? list_json(inventory()) : list_text(inventory())); break;
     case Action::run:
+        load_kernel_file(options);
         if (options.many())
             code = run_many(options);
         else

@@ -1,7 +1,9 @@
 // A kernel's launches on a case that is on the GPU, timed by CUDA events.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/bench/event_timer.h"
@@ -71,11 +73,11 @@ private:
 
 class LaunchTimer {
 public:
-    using Launcher = void (*)(const Launch& launch, cudaStream_t stream);
+    using Launcher = std::function<void(const Launch& launch, cudaStream_t stream)>;
 
     LaunchTimer(Launcher launcher, size_t scratch_bytes, const CaseOnGpu& on_gpu, const ForwardOnGpu* forward = nullptr)
-        : launcher_(launcher), scratch_(make_scratch(scratch_bytes)), launch_(on_gpu.launch(scratch_, scratch_bytes)),
-          stream_(make_stream()) {
+        : launcher_(std::move(launcher)), scratch_(make_scratch(scratch_bytes)),
+          launch_(on_gpu.launch(scratch_, scratch_bytes)), stream_(make_stream()) {
         if (forward != nullptr) launch_ = forward->given_to(launch_);
     }
 

@@ -9,6 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/cpu/engine.h"
+#include "src/gpu/kernel_file.h"
 
 namespace hw4 {
 namespace {
@@ -46,12 +47,24 @@ Device device_of_kernel(const std::string& name, Device asked, const Contract& c
     return needed;
 }
 
+Device chosen_device(const Options& options) {
+    if (options.engine.kernel_file != nullptr) return Device::gpu;
+    if (options.engine.kernel.empty()) return options.device;
+    return device_of_kernel(options.engine.kernel, options.device, *options.engine.contract);
+}
+
 } // namespace
 
-EngineChoice::EngineChoice(const Options& options)
-    : device_(options.engine.kernel.empty()
-                  ? options.device
-                  : device_of_kernel(options.engine.kernel, options.device, *options.engine.contract)) {}
+void load_kernel_file(Options& options) {
+    if (options.kernel_file.empty()) return;
+    if (gpu::kernel_list().empty())
+        throw Error(ExitCode::no_gpu, "--kernel-file '" + options.kernel_file +
+                                          "' needs a GPU build, and this one is not: " + gpu::build_description());
+    options.engine.kernel_file = &gpu::load_kernel_file(options.kernel_file);
+    refuse_other_contract(options.engine.kernel_file->name, kF32, *options.engine.contract);
+}
+
+EngineChoice::EngineChoice(const Options& options) : device_(chosen_device(options)) {}
 
 EngineMaker EngineChoice::operator()(const EngineRequest& request) {
     if (takes_gpu(request)) return {"gpu", gpu::make_engine};
@@ -70,13 +83,18 @@ bool EngineChoice::takes_gpu(const EngineRequest& request) {
         return gpu::unsupported_reason(request.problem, name, *request.options.contract);
     };
     const std::string& asked = request.options.kernel;
-    const std::string no_kernel = unusable.reason.empty() ? no_kernel_named(asked) : "";
+    const Hw4Kernel* const file = request.options.kernel_file;
+    std::string no_kernel;
+    if (unusable.reason.empty())
+        no_kernel = file != nullptr ? gpu::unsupported_reason(request.problem, *file) : no_kernel_named(asked);
     if (unusable.reason.empty() && no_kernel.empty()) return true;
     if (device_ == Device::gpu && !unusable.reason.empty())
         throw Error(unusable.code, "no usable GPU: " + unusable.reason);
     if (device_ == Device::gpu) {
-        const bool another = !asked.empty() && no_kernel_named("").empty();
-        const char* way_out = another ? "; without --kernel another is taken" : "; --device cpu can";
+        const bool another = (!asked.empty() || file != nullptr) && no_kernel_named("").empty();
+        const char* way_out = !another          ? "; --device cpu can"
+                              : file == nullptr ? "; without --kernel another is taken"
+                                                : "; without --kernel-file another is taken";
         throw Error(ExitCode::bad_data, request.input + ": " + no_kernel + way_out);
     }
     remark_cpu(request, no_kernel);

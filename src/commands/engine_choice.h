@@ -9,6 +9,9 @@
 
 namespace hw4 {
 
+// Where options name a kernel file, brings it in. Throws Error (no_gpu) in a build without the GPU engine.
+void load_kernel_file(Options& options);
+
 class EngineChoice {
 public:
     // Throws Error (usage) for a kernel that there is not, or that is not what else was asked for.

@@ -58,6 +58,7 @@ enum Option : int {
     kDevice = kLong,
     kContract,
     kKernel,
+    kKernelFile,
     kListKernels,
     kStreams,
     kCopies,
@@ -81,6 +82,7 @@ constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContrac
                                {"lse", required_argument, nullptr, kLse},
                                {"device", required_argument, nullptr, kDevice},
                                {"kernel", required_argument, nullptr, kKernel},
+                               {"kernel-file", required_argument, nullptr, kKernelFile},
                                {"list-kernels", no_argument, nullptr, kListKernels},
                                {"streams", required_argument, nullptr, kStreams},
                                {"copies", required_argument, nullptr, kCopies},
@@ -104,6 +106,15 @@ std::vector<CaseNames> parse_cases(const std::vector<std::string>& names, const 
     return cases;
 }
 
+// A kernel file has one kernel, for the GPU, that gives O.
+void refuse_what_kernel_files_lack(const Options& options) {
+    const std::string file = "--kernel-file '" + options.kernel_file + "'";
+    if (options.kernel_file.empty()) return;
+    if (!options.engine.kernel.empty()) usage_error(file + " and --kernel: take one of the two");
+    if (options.device == Device::cpu) usage_error(file + " is for the GPU, but --device asks for the CPU");
+    if (!options.lse.empty()) usage_error(file + " gives no logsumexp for --lse");
+}
+
 [[noreturn]] void refuse_option(char** argv) {
     const std::string option = "option '" + refused_option(argv) + "'";
     usage_error(optopt >= kLong ? option + " takes no value" : "unknown or ambiguous " + option);
@@ -124,6 +135,7 @@ Options parse_options(int argc, char** argv) {
         case kLse: options.lse = parse_name("lse", optarg); break;
         case kDevice: options.device = parse_device(optarg); break;
         case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
+        case kKernelFile: options.kernel_file = parse_name("kernel-file", optarg); break;
         case kListKernels: options.action = Action::list_kernels; break;
         case kStreams: options.engine.streams = parse_count("streams", optarg, 16); break;
         case kCopies: options.engine.copies = parse_copies(optarg); break;
@@ -151,6 +163,7 @@ Options parse_options(int argc, char** argv) {
     if (options.operation != nullptr && options.engine.contract->find(*options.operation) == nullptr)
         usage_error("--" + std::string(options.operation->name) + ": the contract " + options.engine.contract->name +
                     " lacks it");
+    refuse_what_kernel_files_lack(options);
     options.cases = parse_cases({argv + optind, argv + argc}, options.pairs);
     if (options.many() && !options.lse.empty()) usage_error("--lse '" + options.lse + "' is the file of one case");
     std::vector<std::string> outputs = {options.lse, options.json, options.trace};

@@ -20,12 +20,13 @@ struct Options {
     Action action = Action::run;
     Device device = Device::automatic;
     EngineOptions engine;
+    std::string kernel_file;              // file name; empty: none
     bool causal = false;                  // whatever the headers say
     const Operation* operation = nullptr; // asked for; null: what the headers say
     bool time = false;
     bool sync = false;
     bool list_as_json = false;
-    std::string lse;              // file name; empty: none
+    std::string lse;              // likewise
     std::string json;             // likewise
     std::string trace;            // likewise
     std::string pairs;            // likewise, of cases; - for standard input

@@ -9,6 +9,7 @@ constexpr const char* kAbsent = "hw4 was built without CUDA";
 std::vector<KernelInfo> kernel_list() { return {}; }
 Unusable unusable(const Pen&) { return {kAbsent, ExitCode::no_gpu}; }
 std::string unsupported_reason(const Problem&, const std::string&, const Contract&) { return kAbsent; }
+std::string unsupported_reason(const Problem&, const Hw4Kernel&) { return kAbsent; }
 std::string build_description() { return "built without CUDA"; }
 std::unique_ptr<Engine> make_engine(const EngineRequest&) { throw Error(ExitCode::no_gpu, kAbsent); }
 

@@ -14,6 +14,7 @@
 #include "src/gpu/device/load_code.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/device/stream_work.h"
+#include "src/gpu/kernel_of_file.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 #include "src/gpu/slots.h"
@@ -38,13 +39,17 @@ std::string unsupported_reason_on(const Device& device, const Problem& problem, 
 }
 
 // The kernel of a run whose largest launch is `launch`.
-const Kernel& kernel_for(const EngineRequest& request, const Problem& launch, const Device& device) {
+Kernel kernel_for(const EngineRequest& request, const Problem& launch, const Device& device) {
     const std::string& name = request.options.kernel;
     const Contract& contract = *request.options.contract;
-    const std::string unsupported = unsupported_reason_on(device, launch, name, contract);
+    const Hw4Kernel* const file = request.options.kernel_file;
+    const std::string unsupported = file != nullptr ? plan_of(kernel_of_file(*file), launch, device).why_not
+                                                    : unsupported_reason_on(device, launch, name, contract);
     if (!unsupported.empty()) throw Error(ExitCode::bad_data, request.input + ": " + unsupported);
-    const Kernel& kernel = name.empty() ? *choose_kernel(launch, device, contract) : *find_kernel(name);
-    refuse_other_contract(name, *kernel.under, contract);
+    Kernel kernel = file != nullptr ? kernel_of_file(*file)
+                    : name.empty()  ? *choose_kernel(launch, device, contract)
+                                    : *find_kernel(name);
+    refuse_other_contract(kernel.name, *kernel.under, contract);
     return kernel;
 }
 
@@ -58,8 +63,8 @@ struct CasePlan {
           layout(problem, request.options.copies, plan.batches, request.options.statistics),
           queries_at_once(plan_queries(problem, request.options, plan.batches)),
           streams(spare || queries_at_once < problem.queries ? request.options.streams : plan.slots),
-          launch(launch_problem(problem, plan.batches, queries_at_once)), kernel(&kernel_for(request, launch, device)) {
-        const Plan needs = plan_of(*kernel, launch, device);
+          launch(launch_problem(problem, plan.batches, queries_at_once)), kernel(kernel_for(request, launch, device)) {
+        const Plan needs = plan_of(kernel, launch, device);
         least_scratch = needs.scratch_bytes;
         scratch_bytes = scratch_for(least_scratch, needs.most_scratch, scratch_budget, streams);
     }
@@ -75,7 +80,7 @@ struct CasePlan {
     int64_t queries_at_once; // of a batch
     int streams;             // one for each slot; as many as asked for with spare ones, or where batches are split
     Problem launch;          // the largest
-    const Kernel* kernel;
+    Kernel kernel;
     size_t least_scratch; // of a launch
     size_t scratch_bytes; // that a launch has
 };
@@ -261,8 +266,8 @@ public:
         EngineFacts facts;
         facts.device = "gpu";
         facts.device_name = device_name_;
-        facts.kernel = plan_->kernel->name;
-        facts.contract = plan_->kernel->under;
+        facts.kernel = plan_->kernel.name;
+        facts.contract = plan_->kernel.under;
         facts.streams = static_cast<int>(streams_.size());
         facts.copies = name_of(request_.options.copies);
         facts.chunk_batches = chunk_batches();
@@ -356,7 +361,7 @@ private:
         launch.statistics = layout.statistics(slot);
         launch.first_query = work.slice * plan_->queries_at_once;
         launch.end_query = launch.first_query + plan_->queries_at_once;
-        plan_->kernel->launch(launch, in);
+        plan_->kernel.launch(launch, in);
     }
 
     EngineRequest request_; // with the case that is computed
@@ -405,6 +410,10 @@ Unusable unusable(const Pen& pen) {
 
 std::string unsupported_reason(const Problem& problem, const std::string& name, const Contract& contract) {
     return unsupported_reason_on(current_device(), problem.of_batches(1), name, contract); // which is what must fit
+}
+
+std::string unsupported_reason(const Problem& problem, const Hw4Kernel& file) {
+    return plan_of(kernel_of_file(file), problem.of_batches(1), current_device()).why_not;
 }
 
 std::unique_ptr<Engine> make_engine(const EngineRequest& request) { return std::make_unique<GpuEngine>(request); }

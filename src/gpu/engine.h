@@ -27,6 +27,9 @@ Unusable unusable(const Pen& pen = {});
 // when it can.
 std::string unsupported_reason(const Problem& problem, const std::string& name, const Contract& contract);
 
+// The same of a kernel in a file of its own. Throws Error (usage) where its name is that of another.
+std::string unsupported_reason(const Problem& problem, const Hw4Kernel& file);
+
 // "CUDA 13.0 for sm_80 sm_90", "built without CUDA".
 std::string build_description();
 

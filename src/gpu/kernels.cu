@@ -28,7 +28,7 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     if (device.arch > needs.last_arch)
         return "is for compute capability " + capability(needs.last_arch) + " and no later one, this card has " +
                capability(device.arch);
-    if (device.code_arch < needs.arch)
+    if (!needs.has_own_code && device.code_arch < needs.arch)
         return "needs code for compute capability " + capability(needs.arch) +
                ", what this build runs on this card is for " + capability(device.code_arch) +
                "; make ARCHS=" + std::to_string(device.arch) + " makes one with it";

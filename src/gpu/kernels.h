@@ -2,6 +2,7 @@
 // its file and one row in kernels.cu.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct Needs {
     int last_arch = std::numeric_limits<int>::max(); // instructions that later cards do not have
     int64_t most_dim = kMostColumns;
     List<Mask> masks = kNoMask;
+    bool has_own_code = false; // that this build knows nothing of
 };
 
 // What it needs for a problem on a card.
@@ -39,8 +41,8 @@ struct Kernel {
     const Operation* does;
     const Contract* under;
     Needs needs;
-    Plan (*plan)(const Problem& problem, const Device& device); // for a problem that has what the kernel needs
-    void (*launch)(const Launch& launch, cudaStream_t stream);
+    std::function<Plan(const Problem& problem, const Device& device)> plan; // of a problem that has what it needs
+    std::function<void(const Launch& launch, cudaStream_t stream)> launch;
 };
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest

@@ -11,6 +11,8 @@
 #include "src/run/copies.h"
 #include "src/run/timeline.h"
 
+struct Hw4Kernel; // src/gpu/hw4_kernel.h
+
 namespace hw4 {
 
 struct KernelInfo {
@@ -26,7 +28,8 @@ void refuse_other_contract(const std::string& kernel, const Contract& of_kernel,
 
 struct EngineOptions {
     const Contract* contract = &kF32;
-    std::string kernel; // empty: the engine chooses
+    std::string kernel;                     // empty: the engine chooses
+    const Hw4Kernel* kernel_file = nullptr; // of a file of its own, for the GPU; null: none
     int streams = 4;
     Copies copies = Copies::two_d;
     int threads = 0;                         // 0: as many as the machine offers

@@ -81,10 +81,11 @@ Words names_of(const Options& options) {
 
 bool same(const Options& a, const Options& b) {
     return a.action == b.action && a.device == b.device && a.engine.contract == b.engine.contract &&
-           a.engine.kernel == b.engine.kernel && a.engine.streams == b.engine.streams &&
-           a.engine.copies == b.engine.copies && a.engine.threads == b.engine.threads && a.causal == b.causal &&
-           a.operation == b.operation && a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json &&
-           a.trace == b.trace && a.pairs == b.pairs && names_of(a) == names_of(b);
+           a.engine.kernel == b.engine.kernel && a.kernel_file == b.kernel_file &&
+           a.engine.streams == b.engine.streams && a.engine.copies == b.engine.copies &&
+           a.engine.threads == b.engine.threads && a.causal == b.causal && a.operation == b.operation &&
+           a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json && a.trace == b.trace &&
+           a.pairs == b.pairs && names_of(a) == names_of(b);
 }
 
 bool same(const Parsed& a, const Parsed& b) {
@@ -99,6 +100,7 @@ Words written_out(const Options& options) {
         "--contract", options.engine.contract->name,          "--device", kDevices[static_cast<int>(options.device)],
         "--streams",  std::to_string(options.engine.streams), "--copies", name_of(options.engine.copies)};
     if (!options.engine.kernel.empty()) words.push_back("--kernel=" + options.engine.kernel);
+    if (!options.kernel_file.empty()) words.push_back("--kernel-file=" + options.kernel_file);
     if (!options.lse.empty()) words.push_back("--lse=" + options.lse);
     if (!options.json.empty()) words.push_back("--json=" + options.json);
     if (!options.trace.empty()) words.push_back("--trace=" + options.trace);

@@ -1688,6 +1688,11 @@ class UsageTest(CliTest):
                 self.assert_refused(NO_GPU, rf"kernel '{kernel}' is a GPU kernel, and this build has none: built without "
                                             r"CUDA$", "--device", device, "--kernel", kernel, self.source, self.out)
 
+    def test_kernel_file(self):
+        code, said = ((NO_INPUT, r"none\.so: cannot open: No such file or directory$") if kernels("gpu") else
+                      (NO_GPU, r"--kernel-file 'none\.so' needs a GPU build, and this one is not: built without CUDA$"))
+        self.assert_refused(code, said, "--kernel-file", "none.so", self.source, self.out, device=None)
+
     def test_kernel_of_the_other_device(self):
         for contract in contracts():
             for kernel in kernels("cpu", contract):

@@ -40,6 +40,8 @@ TEST_F(CommandLine, Defaults) {
     EXPECT_EQ(options.device, Device::automatic);
     EXPECT_EQ(options.engine.contract, &kF32);
     EXPECT_EQ(options.engine.kernel, "");
+    EXPECT_EQ(options.engine.kernel_file, nullptr);
+    EXPECT_EQ(options.kernel_file, "");
     EXPECT_EQ(options.engine.streams, 4);
     EXPECT_EQ(options.engine.copies, Copies::two_d);
     EXPECT_EQ(options.engine.threads, 0);
@@ -148,8 +150,21 @@ TEST_F(CommandLine, Counts) {
 }
 
 TEST_F(CommandLine, AnEmptyNameIsNotNone) {
-    for (const std::string option : {"--kernel", "--lse", "--json", "--trace", "--pairs"})
+    for (const std::string option : {"--kernel", "--kernel-file", "--lse", "--json", "--trace", "--pairs"})
         EXPECT_EQ(failure({option, "", "in", "out"}), wrong(option + " '': need a name"));
+}
+
+TEST_F(CommandLine, AKernelFileHasOneKernelForTheGpu) {
+    EXPECT_EQ(parse({"--kernel-file", "mine.so", "in", "out"}).kernel_file, "mine.so");
+    const auto refused = [](const Words& more) {
+        Words words = {"--kernel-file", "mine.so", "in", "out"};
+        words.insert(words.end(), more.begin(), more.end());
+        return failure(words);
+    };
+    EXPECT_EQ(refused({"--kernel", "neon"}), wrong("--kernel-file 'mine.so' and --kernel: take one of the two"));
+    EXPECT_EQ(refused({"--device", "cpu"}),
+              wrong("--kernel-file 'mine.so' is for the GPU, but --device asks for the CPU"));
+    EXPECT_EQ(refused({"--lse", "rows"}), wrong("--kernel-file 'mine.so' gives no logsumexp for --lse"));
 }
 
 TEST_F(CommandLine, LogsumexpsAreOfOneCase) {
@@ -255,8 +270,8 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
     const std::string help = help_text();
     for (const char* option :
-         {"--contract", "--arith", "--device", "--kernel", "--list-kernels", "--streams", "--copies", "--threads",
-          "--time", "--json", "--trace", "--pairs", "--sync", "--help", "--version"})
+         {"--contract", "--arith", "--device", "--kernel", "--kernel-file", "--list-kernels", "--streams", "--copies",
+          "--threads", "--time", "--json", "--trace", "--pairs", "--sync", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,

@@ -1,0 +1,85 @@
+#include "src/gpu/kernel_of_file.h"
+
+#include <algorithm>
+
+#include "src/gpu/device/check.h"
+
+namespace hw4::gpu {
+namespace {
+
+template <class InOrOut, class T>
+InOrOut matrix_of(const Matrix<T>& matrix) {
+    return {matrix.at, static_cast<int64_t>(matrix.row), static_cast<int64_t>(matrix.head),
+            static_cast<int64_t>(matrix.batch)};
+}
+
+// A launch of some query rows is to the file one of as many.
+template <class T>
+Matrix<T> from_query(Matrix<T> matrix, int64_t query) {
+    if (matrix.at != nullptr) matrix.at += static_cast<size_t>(query) * matrix.row;
+    return matrix;
+}
+
+Hw4Launch launch_for_file(const Launch& launch) {
+    const Problem& problem = launch.problem;
+    const Sight sight = sight_of(problem.mask, problem.queries, problem.keys);
+    Hw4Launch given{};
+    given.batches = problem.batches;
+    given.queries = launch.queries();
+    given.keys = problem.keys;
+    given.dim = problem.dim;
+    given.heads = problem.heads;
+    given.kv_heads = problem.kv_heads;
+    given.first_seen = sight.first + launch.first_query * sight.more;
+    given.more_seen = sight.more;
+    given.q = matrix_of<Hw4Input>(from_query(launch.in[0], launch.first_query));
+    given.k = matrix_of<Hw4Input>(launch.in[1]);
+    given.v = matrix_of<Hw4Input>(launch.in[2]);
+    given.out = matrix_of<Hw4Output>(from_query(launch.out[0], launch.first_query));
+    given.scratch = launch.scratch;
+    given.capability = launch.device.arch;
+    given.shared_bytes = static_cast<int32_t>(launch.device.shared_bytes);
+    return given;
+}
+
+Plan plan_file(const Hw4Kernel& file, const Problem& problem, const Device& device) {
+    Plan plan;
+    if (problem.heads > 1 && (file.knows & HW4_KNOWS_HEADS) == 0)
+        plan.why_not = "takes one head, this case has " + std::to_string(problem.heads);
+    if (!plan.why_not.empty() || file.scratch_bytes == nullptr) return plan;
+    Launch sizes;
+    sizes.problem = problem;
+    sizes.device = device;
+    const Hw4Launch given = launch_for_file(sizes);
+    plan.scratch_bytes = file.scratch_bytes(&given);
+    return plan;
+}
+
+void launch_file(const Hw4Kernel& file, const Launch& launch, cudaStream_t stream) {
+    Hw4Launch given = launch_for_file(launch);
+    given.stream = stream;
+    const auto status = static_cast<cudaError_t>(file.launch(&given));
+    check(HW4_CUDA_STATUS(status), ("launch of " + std::string(file.name)).c_str(), __FILE__, __LINE__);
+}
+
+} // namespace
+
+Kernel kernel_of_file(const Hw4Kernel& file) {
+    if (find_kernel(file.name) != nullptr)
+        throw Error(ExitCode::usage, "the kernel file's kernel is named '" + std::string(file.name) +
+                                         "', as one of --list-kernels; need a name of its own");
+    Needs needs;
+    needs.arch = file.least_capability;
+    needs.has_own_code = true;
+    needs.most_dim = std::min<int64_t>(file.most_dim, kMostColumns);
+    if ((file.knows & HW4_KNOWS_CAUSAL) != 0) needs.masks = kEveryMask;
+    return {file.name,
+            file.idea == nullptr ? "" : file.idea,
+            &kForward,
+            &kF32,
+            needs,
+            [&file](const Problem& problem, const Device& device) { return plan_file(file, problem, device); },
+            [&file](const Launch& launch, cudaStream_t stream) { launch_file(file, launch, stream); }};
+}
+
+} // namespace hw4::gpu

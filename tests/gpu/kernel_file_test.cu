@@ -1,0 +1,149 @@
+// A kernel in a file of its own (profile/my_kernel.cu) beside those of the table.
+#include "src/gpu/kernel_file.h"
+
+#include <gtest/gtest.h>
+
+#include "src/gpu/kernel_of_file.h"
+#include "src/run/pipeline.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/gpu_attend.h"
+#include "tests/support/need_gpu.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4::gpu {
+namespace {
+
+const Device kH200{90, 232448, 132};
+
+// The example, which needs no GPU to be loaded and asked; a copy, for tests that have it say something else.
+Hw4Kernel example() { return load_kernel_file(HW4_MY_KERNEL); }
+
+std::string why_not(const Hw4Kernel& file, const Problem& problem, const Device& device = kH200) {
+    return plan_of(kernel_of_file(file), problem, device).why_not;
+}
+
+Problem with_heads() {
+    Problem problem(1, 8, 32);
+    problem.heads = problem.kv_heads = 2;
+    return problem;
+}
+
+Problem under_mask() {
+    Problem problem(1, 8, 32);
+    problem.mask = Mask::causal;
+    return problem;
+}
+
+TEST(KernelOfFile, TakesWhatItSays) {
+    Hw4Kernel file = example();
+    EXPECT_EQ(why_not(file, {1, 8, 64}), "");
+    EXPECT_EQ(why_not(file, {1, 8, 65}), "kernel my_kernel takes d up to 64, this case has 65");
+    EXPECT_EQ(why_not(file, {1, 8, 64}, {61, 49152, 20}),
+              "kernel my_kernel needs compute capability 7.5, this card has 6.1");
+    EXPECT_EQ(why_not(file, with_heads()), "kernel my_kernel takes one head, this case has 2");
+    EXPECT_EQ(why_not(file, under_mask()), "kernel my_kernel lacks the mask causal");
+    file.knows = HW4_KNOWS_HEADS | HW4_KNOWS_CAUSAL;
+    EXPECT_EQ(why_not(file, with_heads()), "");
+    EXPECT_EQ(why_not(file, under_mask()), "");
+    file.most_dim = 1000;
+    EXPECT_EQ(why_not(file, {1, 8, 257}), "kernel my_kernel takes d up to 256, this case has 257");
+}
+
+// What this build has code for says nothing of the file's.
+TEST(KernelOfFile, HasCodeOfItsOwn) {
+    Hw4Kernel file = example();
+    file.least_capability = 90;
+    EXPECT_EQ(why_not(file, {1, 8, 64}, {90, 232448, 132, 80}), "");
+}
+
+TEST(KernelOfFile, HasANameOfItsOwn) {
+    Hw4Kernel file = example();
+    file.name = "drawn_tiles";
+    EXPECT_EQ(test::failure_of([&] { (void)kernel_of_file(file); }),
+              (test::Failure{ExitCode::usage, "the kernel file's kernel is named 'drawn_tiles', as one of "
+                                              "--list-kernels; need a name of its own"}));
+}
+
+TEST(KernelOfFile, IsAskedForItsScratchMemory) {
+    Hw4Kernel file = example();
+    file.scratch_bytes = [](const Hw4Launch* sizes) -> size_t {
+        return sizes->batches * 1000 + sizes->queries * 100 + sizes->keys * 10 + sizes->dim;
+    };
+    EXPECT_EQ(plan_of(kernel_of_file(file), {2, 3, 4}, kH200).scratch_bytes, 2334u);
+}
+
+// Of a launch of some queries it sees as many.
+TEST(KernelOfFile, IsTold) {
+    Hw4Kernel file = example();
+    file.launch = [](const Hw4Launch* given) -> int {
+        EXPECT_EQ(given->batches, 2);
+        EXPECT_EQ(given->queries, 40);
+        EXPECT_EQ(given->keys, 200);
+        EXPECT_EQ(given->first_seen, 1 + 128);
+        EXPECT_EQ(given->more_seen, 1);
+        EXPECT_EQ(given->q.at, reinterpret_cast<const float*>(4096) + 128 * 64);
+        EXPECT_EQ(given->k.at, reinterpret_cast<const float*>(4096) + 200 * 64);
+        EXPECT_EQ(given->out.at, reinterpret_cast<float*>(8192) + 128 * 64);
+        EXPECT_EQ(given->k.row, 64);
+        EXPECT_EQ(given->k.batch, 3 * 200 * 64);
+        EXPECT_EQ(given->out.batch, 200 * 64);
+        EXPECT_EQ(given->capability, 90);
+        return 0;
+    };
+    Problem problem(2, 200, 60);
+    problem.mask = Mask::causal;
+    Launch launch = launch_of(problem, kH200, reinterpret_cast<const float*>(4096), 64, reinterpret_cast<float*>(8192),
+                              64, nullptr);
+    launch.first_query = 128;
+    launch.end_query = 168;
+    kernel_of_file(file).launch(launch, nullptr);
+}
+
+TEST(KernelOfFile, ALaunchThatFailsIsNamed) {
+    Hw4Kernel file = example();
+    file.launch = [](const Hw4Launch*) -> int { return cudaErrorInvalidConfiguration; };
+    const test::Failure failure = test::failure_of([&] {
+        kernel_of_file(file).launch(launch_of({1, 1, 1}, kH200, nullptr, 1, nullptr, 1, nullptr), nullptr);
+    });
+    EXPECT_EQ(failure.code, ExitCode::internal);
+    EXPECT_NE(failure.message.find("cudaErrorInvalidConfiguration"), std::string::npos) << failure.message;
+    EXPECT_NE(failure.message.find("launch of my_kernel"), std::string::npos) << failure.message;
+}
+
+TEST(KernelOfFile, GivesTheReferenceBytes) {
+    HW4_SKIP_WITHOUT_GPU();
+    const Hw4Kernel file = example();
+    const Kernel kernel = kernel_of_file(file);
+    for (const Problem& problem : {Problem{1, 1, 1}, Problem{3, 133, 37}, Problem{2, 200, 64}})
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+            const AttentionCase test(problem, kind, 7);
+            const std::vector<float> got = attend_poisoned(problem, test.qkv, 0, kernel.launch);
+            EXPECT_TRUE(same_bytes(test.expected, got)) << test.name;
+        }
+}
+
+// A batch in slices, several of them in turn, from file to file.
+TEST(KernelOfFile, GivesTheReferenceBytesFromFileToFile) {
+    HW4_SKIP_WITHOUT_GPU();
+    const Hw4Kernel file = example();
+    const test::TemporaryFolder folder;
+    const AttentionCase test({3, 520, 48}, CaseKind::uniform, 7);
+    const Bytes header = header_of(test.problem);
+    test::write_file(folder / "a.in",
+                     test::bytes_of(header.data(), header.size()) + test::bytes_of(test.qkv.data(), test.qkv.size()));
+    EngineOptions options;
+    options.kernel_file = &file;
+    options.chunk_batches = 1;
+    options.queries_at_once = 128;
+    InterruptGuard interrupts;
+    CaseReader input(folder / "a.in");
+    OutputFile output(folder / "a.out", interrupts);
+    const EngineFacts facts = run_pipeline(input, output, options, {}, make_engine, nullptr).engine;
+    output.commit(false);
+    EXPECT_EQ(facts.kernel, "my_kernel");
+    EXPECT_EQ(facts.queries_at_once, 128);
+    EXPECT_TRUE(test::read_file(folder / "a.out") == test::bytes_of(test.expected.data(), test.expected.size()));
+}
+
+} // namespace
+} // namespace hw4::gpu

@@ -1,0 +1,111 @@
+#include "src/gpu/kernel_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "src/commands/engine_choice.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+
+// A kernel file of C, which is what hw4_kernel.h is; nothing of it is launched here.
+class KernelFile : public testing::Test {
+protected:
+    // The struct's fields, in their order, and what else the file has.
+    std::string compiled(const std::string& fields, const std::string& before = "") {
+        return library("#include \"src/gpu/hw4_kernel.h\"\n" + before +
+                       "\nstatic int launch(const Hw4Launch* a) { return a->dim > 0; }\n"
+                       "const Hw4Kernel hw4_kernel = {" +
+                       fields + "};\nint (*const used)(const Hw4Launch*) = launch;\n");
+    }
+
+    // Under a name of its own each: a name that was loaded is not loaded again.
+    std::string library(const std::string& text) {
+        const std::string source = folder_ / "kernel.c";
+        const std::string path = folder_ / ("kernel" + std::to_string(++made_) + ".so");
+        test::write_file(source, text);
+        const std::string command =
+            std::string(HW4_HOST_COMPILER) + " -x c -I. -w -shared -fPIC '" + source + "' -o '" + path + "'";
+        EXPECT_EQ(std::system(command.c_str()), 0) << command; // NOLINT(cert-env33-c,concurrency-mt-unsafe)
+        return path;
+    }
+
+    // What is said of the file, whose name it begins with.
+    static std::string said(const std::string& path) {
+        const Failure failure = failure_of([&] { (void)gpu::load_kernel_file(path); });
+        const std::string end = "; src/gpu/hw4_kernel.h says what a kernel file is";
+        EXPECT_EQ(failure.code, ExitCode::bad_data) << path;
+        EXPECT_EQ(failure.message.substr(0, path.size() + 2), path + ": ");
+        const size_t length = failure.message.size();
+        EXPECT_TRUE(length > end.size() && failure.message.substr(length - end.size()) == end) << failure.message;
+        return failure.message.substr(path.size() + 2, length - end.size() - path.size() - 2);
+    }
+
+    test::TemporaryFolder folder_;
+    int made_ = 0;
+};
+
+TEST_F(KernelFile, SaysWhatItTakes) {
+    const Hw4Kernel& kernel = gpu::load_kernel_file(
+        compiled("HW4_KERNEL_ABI, sizeof(Hw4Kernel), \"mine_2\", \"an idea\", 96, 80, HW4_KNOWS_CAUSAL, 0, launch"));
+    EXPECT_STREQ(kernel.name, "mine_2");
+    EXPECT_STREQ(kernel.idea, "an idea");
+    EXPECT_EQ(kernel.most_dim, 96);
+    EXPECT_EQ(kernel.least_capability, 80);
+    EXPECT_EQ(kernel.knows, HW4_KNOWS_CAUSAL);
+    Hw4Launch launch{};
+    launch.dim = 1;
+    EXPECT_EQ(kernel.launch(&launch), 1);
+}
+
+TEST_F(KernelFile, IsFoundWhereItsNameSays) {
+    for (const std::string path : {"no.so", "libc.so.6"}) // and no library of the system's
+        EXPECT_EQ(failure_of([&] { (void)gpu::load_kernel_file(path); }),
+                  (Failure{ExitCode::no_input, path + ": cannot open: No such file or directory"}));
+}
+
+TEST_F(KernelFile, IsALibrary) {
+    const std::string path = folder_ / "text.so";
+    test::write_file(path, "no library");
+    EXPECT_EQ(said(path), "cannot be loaded: " + path + ": file too short");
+}
+
+TEST_F(KernelFile, HasTheSymbol) { EXPECT_EQ(said(library("int another_symbol = 1;\n")), "has no symbol hw4_kernel"); }
+
+TEST_F(KernelFile, IsOfThisVersion) {
+    EXPECT_EQ(said(compiled("HW4_KERNEL_ABI + 1, sizeof(Hw4Kernel), \"mine\", \"\", 64, 75, 0, 0, launch")),
+              "is of version 2 of kernel files, this hw4 takes version 1");
+}
+
+TEST_F(KernelFile, HasAllFields) {
+    EXPECT_EQ(said(compiled("HW4_KERNEL_ABI, 8, \"mine\", \"\", 64, 75, 0, 0, launch")),
+              "has a struct of 8 bytes, need " + std::to_string(sizeof(Hw4Kernel)));
+}
+
+TEST_F(KernelFile, HasFieldsThatMakeSense) {
+    const std::string head = "HW4_KERNEL_ABI, sizeof(Hw4Kernel), ";
+    EXPECT_EQ(said(compiled(head + "\"a kernel\", \"\", 64, 75, 0, 0, launch")),
+              "names its kernel 'a kernel', need 1 to 31 letters, digits and '_'");
+    EXPECT_EQ(said(compiled(head + "\"mine\", \"\", 0, 75, 0, 0, launch")), "takes d up to 0, need at least 1");
+    EXPECT_EQ(said(compiled(head + "\"mine\", \"\", 64, 75, 4, 0, launch")), "knows what this hw4 does not, flags 4");
+    EXPECT_EQ(said(compiled(head + "\"mine\", \"\", 64, 75, 0, 0, 0")), "has no launch");
+}
+
+TEST(KernelFileOption, NeedsAGpuBuild) {
+    Options options;
+    load_kernel_file(options);
+    options.kernel_file = "none.so";
+    EXPECT_EQ(
+        failure_of([&] { load_kernel_file(options); }),
+        (Failure{ExitCode::no_gpu, "--kernel-file 'none.so' needs a GPU build, and this one is not: built without "
+                                   "CUDA"}));
+}
+
+} // namespace
+} // namespace hw4
