@@ -5,7 +5,7 @@
 //     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
 //                  [--scratch-mib N|all] --once B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] [--backward] --list
-//     ... [--json | --csv | --table]
+//     ... [--kernel-file FILE] [--json | --csv | --table]
 //
 // Each kernel of the contract (default f32) in the table, or the named one, or the one that hw4 chooses, on each shape:
 // launches for 0.1 s to warm up, then N samples (default 20; fewer, at least 3, where a sample takes longer than 50
@@ -16,6 +16,9 @@
 // profiler: the n-th launch is that of the n-th line (of backward, which is several kernels, the n-th of the last).
 // --causal: under that mask, each query sees the keys up to its own. --list prints the kernels' names, a line each, and
 // needs no GPU.
+//
+// --kernel-file: one more kernel of f32's table, its last, in a shared library (src/gpu/hw4_kernel.h). hw4 chooses it
+// for no shape.
 //
 // --backward: the kernels of backward, for whom O and the statistics of its rows are there: forward is computed once
 // for each shape, before and outside of the samples. Of scratch memory a launch has what its kernel needs and, up to
@@ -51,6 +54,8 @@
 #include "src/bench/launch_timer.h"
 #include "src/bench/timing_line.h"
 #include "src/bench/timing_table.h"
+#include "src/gpu/kernel_file.h"
+#include "src/gpu/kernel_of_file.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 
@@ -59,12 +64,15 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] "
-    "[--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | --csv | --table] B,N,d ... | --list";
+    "[--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | --csv | --table] "
+    "B,N,d ... | --list";
 
 struct Request {
     const Contract* contract = &kF32;
     const Operation* operation = &kForward;
     std::string kernel; // empty: every one of both
+    std::string kernel_file;
+    std::vector<Kernel> table; // of both, and of the file
     bool chosen = false;
     Mask mask = Mask::none;
     bool once = false; // no warm-up, one sample of one launch
@@ -109,8 +117,20 @@ void print_line(const Kernel& kernel, bool chosen, const Data& data, size_t scra
     std::fflush(stdout);
 }
 
-void require_kernel(const std::string& name, const Contract& contract, const Operation& operation) {
-    const Kernel* const kernel = find_kernel(name);
+std::vector<Kernel> table_of(const Request& request) {
+    std::vector<Kernel> table = kernels_of(*request.contract, *request.operation);
+    if (request.kernel_file.empty()) return table;
+    const Kernel kernel = kernel_of_file(load_kernel_file(request.kernel_file));
+    if (kernel.under != request.contract || kernel.does != request.operation)
+        usage_error("--kernel-file: has a kernel of " + std::string(kernel.under->name) + " " + kernel.does->name);
+    table.push_back(kernel);
+    return table;
+}
+
+void require_kernel(const std::string& name, const std::vector<Kernel>& table, const Contract& contract,
+                    const Operation& operation) {
+    const Kernel* const in_table = find_kernel(name, table);
+    const Kernel* const kernel = in_table != nullptr ? in_table : find_kernel(name);
     if (kernel == nullptr) usage_error("no kernel '" + name + "'");
     if (kernel->under != &contract)
         usage_error("kernel '" + name + "' computes " + kernel->under->name + ", not " + contract.name);
@@ -123,6 +143,7 @@ Request parse_request(int argc, char** argv) {
                                           {"arith", required_argument, nullptr, 'a'},
                                           {"backward", no_argument, nullptr, 'b'},
                                           {"kernel", required_argument, nullptr, 'k'},
+                                          {"kernel-file", required_argument, nullptr, 'f'},
                                           {"chosen", no_argument, nullptr, 'c'},
                                           {"causal", no_argument, nullptr, 'm'},
                                           {"kind", required_argument, nullptr, 'd'},
@@ -147,6 +168,7 @@ Request parse_request(int argc, char** argv) {
             break;
         case 'b': request.operation = &kBackward; break;
         case 'k': request.kernel = optarg; break;
+        case 'f': request.kernel_file = optarg; break;
         case 'c': request.chosen = true; break;
         case 'm': request.mask = Mask::causal; break;
         case 'd': request.kinds.push_back(distribution_of(optarg)); break;
@@ -162,9 +184,10 @@ Request parse_request(int argc, char** argv) {
         default: usage_error(kUsage);
         }
     }
+    request.table = table_of(request);
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
-    if (!request.kernel.empty()) require_kernel(request.kernel, *request.contract, *request.operation);
+    if (!request.kernel.empty()) require_kernel(request.kernel, request.table, *request.contract, *request.operation);
     if (optind == argc) usage_error("need at least one shape B,N,d");
     for (int i = optind; i < argc; ++i) {
         request.problems.push_back(parse_shape(argv[i]));
@@ -179,7 +202,7 @@ void time_case(const Request& request, const Data& data, const Device& device) {
     const Problem& problem = data.problem;
     const Kernel* const best = choose_kernel(problem, device, *request.contract);
     const std::string chosen = best == nullptr ? "" : best->name;
-    const std::vector<Kernel> list = kernels_of(*request.contract, *request.operation);
+    const std::vector<Kernel>& list = request.table;
     if (list.empty())
         usage_error("no kernel computes " + std::string(request.contract->name) + " " + request.operation->name);
     if (request.chosen && chosen.empty()) {
@@ -213,7 +236,7 @@ void run(int argc, char** argv) {
         return;
     }
     if (request.list) {
-        for (const Kernel& kernel : kernels_of(*request.contract, *request.operation)) std::printf("%s\n", kernel.name);
+        for (const Kernel& kernel : request.table) std::printf("%s\n", kernel.name);
         return;
     }
     const Device device = current_device();

@@ -27,9 +27,9 @@ def need_time_kernels(program, who):
         raise Failed(f"{program} is not there; make time-kernels builds it", NO_GPU)
 
 
-def kernel_names(program, contract):
+def kernel_names(program, contract, *more):
     """The kernels of the program's table under a contract, in ladder order. Which contracts there are it knows."""
-    command = [program, "--contract", contract, "--list"]
+    command = [program, "--contract", contract, *more, "--list"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines()

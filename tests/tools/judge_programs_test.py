@@ -164,7 +164,8 @@ class ProgramsFromElsewhere(Workplace):
         self.assertEqual(self.marks(), ["3"])
 
     def test_options_that_would_not_be_heard_are_refused(self):
-        for option, value in (("--device", "cpu"), ("--kernel", "k1"), ("--threads", "2"), ("--streams", "3")):
+        for option, value in (("--device", "cpu"), ("--kernel", "k1"), ("--kernel-file", "k2"), ("--threads", "2"),
+                              ("--streams", "3")):
             with self.subTest(option):
                 done = self.run_judge(option, value, "a1", hw4="mark('ran')")
                 self.assertEqual((done.returncode, done.stdout, self.marks()), (2, "", []))

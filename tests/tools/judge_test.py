@@ -696,7 +696,7 @@ class Files(Workplace):
 class Running(Workplace):
     def test_options_reach_hw4_and_only_those_given(self):
         tell = "put(GOOD); mark(' '.join(sys.argv[1:-2]))"
-        given = ["--device", "cpu", "--kernel", "k1", "--threads", "2", "--streams", "3"]
+        given = ["--device", "cpu", "--kernel", "k1", "--kernel-file", "k2", "--threads", "2", "--streams", "3"]
         self.expect("AC", *given, hw4=tell, exit_code=0, ours=True)
         self.expect("AC", hw4=tell, exit_code=0, ours=True)
         self.assertEqual(self.marks(), [" ".join(given), ""])

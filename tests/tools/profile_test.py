@@ -479,6 +479,16 @@ class Runs(unittest.TestCase):
                          [("t28", "shared_tiles", False), ("t28", "drawn_tiles", True),
                           ("t08", "shared_tiles", False), ("t08", "drawn_tiles", True)])
 
+    def test_a_kernel_in_a_file_of_its_own(self):
+        self.program("time_kernels", "print('\\n'.join([*KERNELS, *['mine'] * ('mine.so' in sys.argv)]))")
+        file = ["--kernel-file", "mine.so"]
+        self.profile(*file, "--kernel", "shared_tiles", "drawn_tiles")
+        self.assertEqual(self.calls(), [[*file, "--kernel", "shared_tiles", "4,16384,64"],
+                                        [*file, "--kernel", "drawn_tiles", "4,16384,64"]])
+        self.assertIn("no kernel 'mine'", self.refusal("--kernel", "mine", exit_code=2))
+        self.assertEqual(self.refusal(*file, "--kernel", "mine", exit_code=70), "profile: no kernel was launched")
+        self.assertIn("--kernel-file is for our own kernels", self.other("--program", "x", *file, exit_code=2).stderr)
+
     def test_each_kernel_once(self):
         self.profile("--kernel", "drawn_tiles", "chosen", "drawn_tiles", "--json", self.path("out.json"))
         self.assertEqual(len(self.calls()), 2)
