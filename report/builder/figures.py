@@ -11,7 +11,7 @@ REPORT = Path(__file__).resolve().parent.parent
 
 # In the order of the report; each the name of a module in report/charts.
 NAMES = ("ladder", "blocking", "tile_life", "data_flow", "pipeline", "breakdown", "streams_and_copies", "steps",
-         "bank_conflicts", "stalls", "roofline", "metrics_over_cases", "tilings", "tflops_over_length",
+         "bank_conflicts", "stalls", "roofline", "metrics_over_cases", "tilings", "cases", "tflops_over_length",
          "speedup_over_seq", "error_over_length", "cpu", "values", "prefixes", "causal", "backward",
          "backward_errors", "digits", "fixed_ladder")
 

@@ -110,6 +110,10 @@ def flop(batches, tokens, dim):
     return 4 * batches * tokens * tokens * dim
 
 
+def _on_shape(lines, shape):
+    return [line for line in lines if all(line[size] == shape[size] for size in ("batches", "tokens", "dim"))]
+
+
 def is_course_case(name):
     return re.fullmatch(r"t\d\d", name) is not None
 
@@ -176,17 +180,21 @@ class Measured:
     # ---- Kernels
 
     @staticmethod
-    def _timed(file, record):
+    def _timed(file, record, ladder=()):
+        """A kernel that the ladder has too is timed twice in a run; its time is the median of all of that, wherever it
+        stands."""
         torch = {name: Spread.of(timing["seconds"]) for name, timing in record["torch"].items() if timing["seconds"]}
         best = record["torch_best"]
         if best not in torch:
             raise Failed(f"{file}: {record['name']}: torch.{best}: no samples")
-        return Timed(record["name"], record["batches"], record["tokens"], record["dim"], record["hw4"]["kernel"],
-                     Spread.of(record["hw4"]["seconds"]), torch, best)
+        kernel = record["hw4"]["kernel"]
+        again = [second for line in _on_shape(ladder, record) if line["kernel"] == kernel for second in line["seconds"]]
+        return Timed(record["name"], record["batches"], record["tokens"], record["dim"], kernel,
+                     Spread.of([*record["hw4"]["seconds"], *again]), torch, best)
 
     @property
     def shapes(self) -> list[Timed]:
-        return [self._timed("kernels.json", record) for record in self.kernels["shapes"]]
+        return [self._timed("kernels.json", record, self.kernels["ladder"]) for record in self.kernels["shapes"]]
 
     @property
     def cases(self) -> list[Timed]:
@@ -202,11 +210,11 @@ class Measured:
 
     @staticmethod
     def _ladder(case, lines, file) -> list[Rung]:
-        found = [line for line in lines
-                 if (line["batches"], line["tokens"], line["dim"]) == (case.batches, case.tokens, case.dim)]
+        found = _on_shape(lines, dataclasses.asdict(case))
         if not found:
             raise Failed(f"{file}: ladder: nothing on {case.name}")
-        return [Rung(line["kernel"], Spread.of(line["seconds"]), case.flop) for line in found]
+        return [Rung(line["kernel"], case.hw4 if line["kernel"] == case.kernel else Spread.of(line["seconds"]), case.flop)
+                for line in found]
 
     def ladder(self, name) -> list[Rung]:
         return self._ladder(self.case(name), self.kernels["ladder"], "kernels.json")
@@ -231,11 +239,17 @@ class Measured:
 
     @property
     def fixed_shapes(self) -> list[Timed]:
-        return [self._timed("kernels_fixed.json", record) for record in self.kernels_fixed["fixed"]["shapes"]]
+        fixed = self.kernels_fixed["fixed"]
+        return [self._timed("kernels_fixed.json", record, fixed["ladder"]) for record in fixed["shapes"]]
 
     def fixed_case(self, name) -> Timed:
         return _only((case for case in self.fixed_shapes if case.name == name),
                      f"kernels_fixed.json: shapes: no {name}")
+
+    @property
+    def fixed_course_cases(self) -> list[Timed]:
+        """Those of the course's on which fixed was measured, in their order."""
+        return sorted((shape for shape in self.fixed_shapes if is_course_case(shape.name)), key=lambda shape: shape.name)
 
     def f32_beside(self, name) -> Spread:
         """The time of the chosen kernel of f32 in the same run."""
@@ -287,6 +301,12 @@ class Measured:
             if case.batches * case.tokens == rows:
                 found.setdefault(case.dim, []).append(case)
         return {dim: sorted(cases, key=lambda case: case.tokens) for dim, cases in sorted(found.items())}
+
+    @property
+    def fixed_over_length(self) -> dict[int, dict[int, Spread]]:
+        """TFLOP/s of fixed without a mask, by head size and length."""
+        return {dim: {case.tokens: case.full["hw4_fixed"].under(flop(case.batches, case.tokens, case.dim) * 1e-12)
+                      for case in cases} for dim, cases in self.masked_lengths.items()}
 
     def masked_case(self, name) -> Masked:
         return _only((case for case in self.masked if case.name == name), f"causal.json: cases: no {name}")

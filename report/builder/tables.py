@@ -84,20 +84,6 @@ def measurements(data):
 # ---- Kernels
 
 
-def _shape_row(data, shape):
-    name = shape.name if shape.name.startswith("t") else ""
-    rate, torch_rate = shape.tflops(shape.hw4).mid, shape.tflops(shape.torch_best).mid
-    return (name, shape.text, ms(shape.hw4.mid), f"{rate:.1f}", ms(shape.torch_best.mid), f"{torch_rate:.1f}",
-            f"{shape.speed_up:.2f}", f"{100 * rate / data.kernels['sgemm']['tflops']:.0f} %")
-
-
-KERNEL_HEADER = ("case", "B, N, d", "hw4, ms", "TFLOP/s", "PyTorch, ms", "TFLOP/s", "speed-up", "of SGEMM")
-
-
-def kernels(data):
-    return markdown(KERNEL_HEADER, [_shape_row(data, shape) for shape in data.shapes], "llrrrrrr")
-
-
 def _time_and_rate(shape, seconds):
     return (ms(seconds.mid), f"{shape.tflops(seconds).mid:.1f}") if seconds else (NOT_KNOWN, NOT_KNOWN)
 
@@ -138,11 +124,11 @@ def fixed_kernels(data):
     for shape in data.fixed_shapes:
         name = shape.name if shape.name.startswith("t") else ""
         rates = {rung.kernel: rung.tflops.mid for rung in data.fixed_ladder(shape.name)}
-        rates[data.fixed_rungs[-1]] = shape.tflops(shape.hw4).mid  # the chosen one, as measured beside PyTorch
+        ratios = (data.f32_beside(shape.name).mid / shape.hw4.mid, shape.speed_up)  # in the same run
         rows.append((name, shape.text, *(known(rates.get(kernel), ".0f") for kernel in data.fixed_rungs),
-                     known(shape.tflops(data.f32_beside(shape.name)).mid), known(shape.tflops(shape.torch_best).mid)))
+                     *map("{:.2f}".format, ratios)))
     titles = [f"`{kernel}`" for kernel in data.fixed_rungs]
-    return markdown(("case", "B, N, d", *titles, "f32", "PyTorch"), rows, "ll" + "r" * (len(titles) + 2))
+    return markdown(("case", "B, N, d", *titles, "over `f32`", "over PyTorch"), rows, "ll" + "r" * (len(titles) + 2))
 
 
 def fixed_ideas(data):
@@ -158,14 +144,6 @@ def fixed_ideas(data):
 
 
 ERROR_COLUMNS = {"hw4": "f32", "hw4_fixed": "fixed", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
-
-
-def accuracy(data):
-    rows = [(case["name"], f"{case['tokens']}", f"{case['dim']}",
-             *(f"{case['largest_errors'][who]:.1e}" for who in ERROR_COLUMNS))
-            for case in data.accuracy["cases"]]
-    titles = ("hw4", "hw4, fixed", "PyTorch efficient", "PyTorch naive")
-    return markdown(("case", "N", "d", *titles), rows, "lrrrrrr")
 
 
 def error(value):
@@ -265,25 +243,6 @@ def profile_reasons(data):
 # ---- From file to file
 
 
-def files(data):
-    rows = []
-    totals = dict.fromkeys(("context", "plain", "hw4"), 0.0)
-    for record in data.file_cases:
-        spreads = {name: Spread.of(record["seconds"][name]) for name in totals}
-        for name, spread in spreads.items():
-            totals[name] += spread.mid
-        stages = record["stages"]
-        hw4 = spreads["hw4"]
-        rows.append((record["name"], f"{stages['read_bytes'] * 1e-6:.0f}, {stages['write_bytes'] * 1e-6:.0f}",
-                     f"{spreads['context'].mid * 1e3:.0f}", f"{spreads['plain'].mid * 1e3:.0f}",
-                     f"{hw4.mid * 1e3:.0f}", f"{hw4.low * 1e3:.0f} to {hw4.high * 1e3:.0f}",
-                     f"{hw4.mid / spreads['context'].mid:.2f}", f"{hw4.mid / spreads['plain'].mid:.2f}"))
-    rows.append((f"all {len(rows)}", "", *(f"{totals[name] * 1e3:.0f}" for name in totals), "",
-                 f"{totals['hw4'] / totals['context']:.2f}", f"{totals['hw4'] / totals['plain']:.2f}"))
-    return markdown(("case", "in, out, MB", "context, ms", "plain, ms", "hw4, ms", "p20 to p80", "of context",
-                     "of plain"), rows, "llrrrrrr")
-
-
 FILE_CASES = ("t12", "t22", "t28", "t30")  # that have a bar of their own
 
 
@@ -292,12 +251,10 @@ def _megabytes(stages):
 
 
 def _bar_row(name, size, record):
-    """hw4 beside the references, by the best run of each, as its bar judges it."""
-    times = record["best_seconds"]
+    """hw4 over a reference, by the best run of each, as its bar judges it."""
     by = record["bar"].split()[-1]
     verdict = {True: "", False: ": missed", None: ": not judged"}[record["met"]]
-    return (name, size, *(f"{times[who] * 1e3:.0f} ms" for who in ("context", "plain", "hw4")),
-            f"{record['ratio']:.2f} × {by}", f"≤ {record['bar'].split()[1]}{verdict}")
+    return name, size, f"{record['ratio']:.2f} × {by}", f"≤ {record['bar'].split()[1]}{verdict}"
 
 
 START_UP = {"driver": "driver (`cudaGetDeviceCount`)", "context": "context",
@@ -324,10 +281,9 @@ def files_short(data):
                      _megabytes(stages[worst["name"]]), worst)]
     rows += [_bar_row(name, _megabytes(stages[name]), judged[name]) for name in FILE_CASES if name in judged]
     rows.append(_bar_row(f"all {len(judged)}", "", evaluate_total(list(judged.values()))))
-    return markdown(("case", "input, output", "bare context", "plain program", "hw4", "", "wanted"), rows, "llrrrrl")
+    return markdown(("case", "input, output", "hw4's best run", "wanted"), rows, "llrl")
 
 
-TABLES = {function.__name__: function for function in (machine, measurements, kernels, results, ladder, fixed_kernels,
-                                                       fixed_ideas, accuracy, distributions, causal, backward,
-                                                       gradient_errors, no_help, profile, profile_reasons, files,
-                                                       files_short, start_up)}
+TABLES = {function.__name__: function for function in (machine, measurements, results, ladder, fixed_kernels,
+                                                       fixed_ideas, distributions, causal, backward, gradient_errors,
+                                                       no_help, profile, profile_reasons, files_short, start_up)}

@@ -15,16 +15,16 @@ def caption(data):
     spreads = [rung.seconds for name in CASES for rung in data.fixed_ladder(name)]
     return (f"Every kernel of the contract `fixed` on three shapes, {words.gpu(data)}: {words.FLOP} over the time, "
             f"each launch with the pre-pass that turns K and V into digits. "
-            f"{words.median_of(spreads).capitalize()}. Lines: the fastest kernel of `f32` and PyTorch's "
-            f"memory-efficient attention in the same run, and the roof: {significant(INTEGER_ROOF, 3)} TFLOP/s, bytes "
+            f"{words.median_of(spreads).capitalize()}. Lines, without their numbers: the fastest kernel of `f32` and "
+            f"PyTorch's memory-efficient attention in the same run; and the roof: {significant(INTEGER_ROOF, 3)} TFLOP/s, bytes "
             f"on the tensor cores at their full rate, six products of bytes for each of floats.")
 
 
 def lines(data, case):
-    """(name, TFLOP/s, look)"""
+    """(name, TFLOP/s, look). The numbers of f32 and PyTorch are those of their own runs, elsewhere."""
     return [("PyTorch", case.tflops(case.torch_best).mid, style.EFFICIENT),
             ("f32", case.tflops(data.f32_beside(case.name)).mid, style.HW4),
-            ("roof", INTEGER_ROOF, {"color": style.BLACK, "linestyle": "-"})]
+            (f"roof {significant(INTEGER_ROOF, 3)}", INTEGER_ROOF, {"color": style.BLACK, "linestyle": "-"})]
 
 
 def draw(data):
@@ -65,5 +65,5 @@ def references(ax, found, rows):
         ax.plot([rate, rate], [rows - 0.4, top - 0.2], color=look["color"], linestyle=look["linestyle"], linewidth=1.3,
                 clip_on=False, zorder=3)
         right = rate > INTEGER_ROOF / 2
-        ax.text(rate + (-3 if right else 3), top, f"{name} {significant(rate, 3)}", ha="right" if right else "left",
+        ax.text(rate + (-3 if right else 3), top, name, ha="right" if right else "left",
                 va="center_baseline", fontsize=style.SMALL, clip_on=False)

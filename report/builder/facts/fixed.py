@@ -46,7 +46,7 @@ def fixed(data):
         "over_f32": extremes({shape.name: data.f32_beside(shape.name).mid / shape.hw4.mid for shape in shapes}),
         "speed_up": extremes({shape.name: shape.speed_up for shape in shapes}),
         "tflops": extremes({shape.name: shape.tflops(shape.hw4).mid for shape in shapes}),
-        "rungs": len(data.fixed_rungs), "runs": data.kernels_fixed["runs"],
+        "count": len(shapes), "rungs": len(data.fixed_rungs), "runs": data.kernels_fixed["runs"],
         "sgemm_tflops": data.kernels_fixed["sgemm"]["tflops"],
         # What the products of a tile take of the tensor cores at d = 64: the scores and as much again for the outputs.
         "tensor_cycles_per_tile": 2 * BYTE_PRODUCTS * TILE_SCORES * 64 / BYTES_PER_CYCLE,
