@@ -109,9 +109,11 @@ private:
             result.status = Status::unsupported;
             result.reason = one_line(error.reason);
         } catch (const Error& error) {
-            if (error.code() != ExitCode::out_of_memory) throw;
-            result.status = Status::oom;
+            result.status = error.code() == ExitCode::out_of_memory ? Status::oom : Status::failed;
             result.reason = error.what();
+        } catch (const std::exception& error) {
+            result.status = Status::failed;
+            result.reason = one_line(error.what());
         }
         return result;
     }

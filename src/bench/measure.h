@@ -19,8 +19,8 @@ Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules)
 // The row of a cell that nobody could measure: its sizes do not fit together.
 std::optional<Row> refused(const Cell& cell);
 
-// What cannot run is told in the row. Throws Error only where nothing more can be measured. `memory`: gets a track for
-// each pass that there is here, of one more run that is not timed.
+// What cannot run, or fails, is told in the row: the cells after it may do better. `memory`: gets a track for each pass
+// that there is here, of one more run that is not timed.
 Row measure(const Cell& cell, Workbench& workbench, std::vector<MemoryTrack>* memory = nullptr);
 
 } // namespace hw4::bench

@@ -163,9 +163,13 @@ private:
 
     Row measured(const Cell& cell) {
         if (const std::optional<Row> refusal = bench::refused(cell)) return *refusal;
-        if (bench::is_torch(cell.impl)) return bench::measure_by_torch(cell);
-        return request_.separate ? bench::measure_in_child(cell)
-                                 : bench::measure(cell, *workbench_, request_.memory.empty() ? nullptr : &tracks_);
+        try {
+            if (bench::is_torch(cell.impl)) return bench::measure_by_torch(cell);
+            return request_.separate ? bench::measure_in_child(cell)
+                                     : bench::measure(cell, *workbench_, request_.memory.empty() ? nullptr : &tracks_);
+        } catch (const Error& error) { // no process for it
+            return bench::row_without(cell, Status::failed, error.what());
+        }
     }
 
     // After so many cells. Rows of --resume that were not reached yet stay in the files.

@@ -93,7 +93,7 @@ std::string help_text() {
            "exit codes: those of hw4, and\n"
            "   1  compare: something is slower or lost\n"
            "  69  no cell ran, or there is no usable GPU\n"
-           "  70  a cell failed\n";
+           "  70  a cell failed; all others were measured\n";
 }
 
 } // namespace hw4::bench

@@ -1,4 +1,7 @@
 // Cells measured on the CPU, and what is said of their results.
+#include <functional>
+
+#include "src/base/error.h"
 #include "src/base/narrow_floats.h"
 #include "src/bench/exact_rows.h"
 #include "src/bench/measure.h"
@@ -55,6 +58,44 @@ TEST(BenchOnCpu, AContractWithoutBackwardSaysSo) {
     EXPECT_EQ(row.status(), Status::ok);
     EXPECT_EQ(row.of(Pass::backward).status, Status::unsupported);
     EXPECT_EQ(row.of(Pass::backward).reason, "asks for backward, which the contract fixed lacks");
+}
+
+// Fails as it is told to where backward is to be prepared.
+class FailingWorkbench : public Workbench {
+public:
+    explicit FailingWorkbench(std::function<void()> fail) : fail_(std::move(fail)) {}
+
+    std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
+        if (pass == Pass::backward) fail_();
+        return cpu_->prepare(cell, pass, data, memory);
+    }
+    double sample(Subject& subject, int launches) override { return cpu_->sample(subject, launches); }
+    void wait() override { cpu_->wait(); }
+    void flush_caches() override { cpu_->flush_caches(); }
+    size_t free_bytes() override { return cpu_->free_bytes(); }
+    std::string machine_json() override { return cpu_->machine_json(); }
+
+private:
+    std::unique_ptr<Workbench> cpu_ = cpu_workbench(1);
+    std::function<void()> fail_;
+};
+
+TEST(BenchOnCpu, APassThatFailsIsToldAndThoseAfterItAreMeasured) {
+    const std::function<void()> failures[] = {[] { throw Error(ExitCode::internal, "broken"); },
+                                              [] { throw std::runtime_error("broken"); }};
+    for (const auto& failure : failures) {
+        FailingWorkbench workbench(failure);
+        const Row row = measure(quick_cell("f32"), workbench);
+        EXPECT_EQ(row.status(), Status::failed);
+        EXPECT_EQ(row.reason(), "broken");
+        EXPECT_EQ(row.of(Pass::forward).status, Status::ok);
+        EXPECT_EQ(row.of(Pass::forward_backward).status, Status::ok);
+    }
+}
+
+TEST(BenchOnCpu, AFailureForWantOfMemoryIsNone) {
+    FailingWorkbench workbench([] { throw Error(ExitCode::out_of_memory, "no room"); });
+    EXPECT_EQ(measure(quick_cell("f32"), workbench).of(Pass::backward).status, Status::oom);
 }
 
 TEST(BenchOnCpu, AKernelRunsThePassesOfItsOperation) {
