@@ -39,7 +39,10 @@ def parse_arguments():
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--memory_limit", type=int, default=0, help="bytes")
     parser.add_argument("--device", default="gpu", choices=("gpu", "cpu"))
-    return parser.parse_known_args()[0]  # --kind and --threads mean nothing to it
+    args = parser.parse_known_args()[0]  # --kind and --threads mean nothing to it
+    if args.cold and args.timing == "wall":
+        parser.error("--cold flushes before each sample, and --timing wall has one")
+    return args
 
 
 def spread(samples):
@@ -55,16 +58,37 @@ def spread(samples):
     return (quantile(0.8) - quantile(0.2)) / statistics.median(ordered)
 
 
+def launches_within_limit(each, args):
+    """Of launches of so many seconds, as src/bench/measure.cpp has it."""
+    fitting = int(args.limit / each) if each > 0 else args.repeats
+    return max(min(LEAST_RUNS, args.repeats), min(fitting, args.repeats))
+
+
+def wall_samples(run, wait, args, clock):
+    """As take_samples(), by lab5.py's clock, which is around all launches."""
+    def timed(launches):
+        start = clock()
+        run(launches)
+        wait()
+        return clock() - start
+
+    warmup = max(args.repeats // 100, 2) if args.warmup is None else args.warmup
+    if warmup > 0:
+        timed(warmup - 1)
+        launches = launches_within_limit(timed(1), args)
+        return launches, [timed(launches) / launches]
+    first = min(LEAST_RUNS, args.repeats)
+    seconds = timed(first)
+    launches = launches_within_limit(seconds / first, args)
+    if launches > first:
+        seconds += timed(launches - first)
+    return launches, [seconds / launches]
+
+
 def take_samples(sample, wait, flush, args, clock=time.monotonic):
     """(launches, seconds of a launch in each sample). sample(k) runs k launches and returns the seconds of one."""
     if args.timing == "wall":
-        for _ in range(max(args.repeats // 100, 2) if args.warmup is None else args.warmup):
-            sample(1)
-        wait()
-        start = clock()
-        sample.run(args.repeats)
-        wait()
-        return args.repeats, [(clock() - start) / args.repeats]
+        return wall_samples(sample.run, wait, args, clock)
     launches = 1
     if args.warmup is None:
         busy = least = sample(1)

@@ -26,19 +26,33 @@ constexpr double kMostFloats = 0x1p40;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// As lab5.py takes them: the host's clock around all launches.
-Samples wall_samples(Workbench& workbench, Subject& subject, const Rules& rules) {
-    const int warmup = rules.warmup == Rules::kByTime ? std::max(rules.repeats / 100, 2) : rules.warmup;
-    const Clock::time_point begin = Clock::now();
-    for (int i = 0; i < warmup; ++i) subject.run();
-    workbench.wait();
-    const double each = warmup > 0 ? seconds_since(begin) / warmup : 0;
+// Launches of so many seconds each that the limit allows.
+int launches_within_limit(double each, const Rules& rules) {
     const double fitting = each > 0 ? rules.limit_s / each : rules.repeats;
-    const int launches =
-        static_cast<int>(std::clamp<double>(fitting, std::min(kLeastRuns, rules.repeats), rules.repeats));
-    const Clock::time_point start = Clock::now();
-    for (int i = 0; i < launches; ++i) subject.run();
-    workbench.wait();
+    return static_cast<int>(std::clamp<double>(fitting, std::min(kLeastRuns, rules.repeats), rules.repeats));
+}
+
+// As lab5.py takes them: the host's clock around all launches. How many the limit allows is known from the last launch
+// of the warm-up; without one, from the first launches that count.
+Samples wall_samples(Workbench& workbench, Subject& subject, const Rules& rules) {
+    const auto run = [&](int launches) {
+        for (int i = 0; i < launches; ++i) subject.run();
+        workbench.wait();
+    };
+    const int warmup = rules.warmup == Rules::kByTime ? std::max(rules.repeats / 100, 2) : rules.warmup;
+    if (warmup > 1) run(warmup - 1);
+    Clock::time_point start = Clock::now();
+    if (warmup > 0) {
+        run(1);
+        const int launches = launches_within_limit(seconds_since(start), rules);
+        start = Clock::now();
+        run(launches);
+        return {launches, {seconds_since(start) / launches}};
+    }
+    const int first = std::min(kLeastRuns, rules.repeats);
+    run(first);
+    const int launches = launches_within_limit(seconds_since(start) / first, rules);
+    if (launches > first) run(launches - first);
     return {launches, {seconds_since(start) / launches}};
 }
 

@@ -295,8 +295,13 @@ void refuse_contradictions(const Request& request) {
         usage_error("--memory is of the cells that this process measures: not with --separate or --resume");
     if (request.separate && request.device == Device::automatic)
         usage_error("--separate needs --device gpu or cpu: to ask for a GPU would take memory of it");
-    if (request.sweep.cold && request.sweep.common.rules.timing == Timing::wall)
-        usage_error("--cold flushes before each sample, and --timing wall has one: take one of the two");
+    if (request.sweep.common.rules.timing == Timing::wall) {
+        if (request.sweep.cold)
+            usage_error("--cold flushes before each sample, and --timing wall has one: take one of the two");
+        if (request.sweep.preset != nullptr && request.sweep.preset->cold)
+            usage_error("--preset " + std::string(request.sweep.preset->name) +
+                        " is --cold, which flushes before each sample, and --timing wall has one");
+    }
 }
 
 } // namespace

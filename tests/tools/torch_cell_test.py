@@ -3,6 +3,8 @@
 
     python3 tests/tools/torch_cell_test.py [-v]
 """
+import contextlib
+import io
 import sys
 import unittest
 import unittest.mock
@@ -70,12 +72,27 @@ class Samples(unittest.TestCase):
         launches, samples = self.taken(sampler, "--timing", "wall", "--repeats", "300")
         self.assertEqual((launches, len(samples), sampler.launches), (300, 1, 3 + 300))
 
+    def test_of_the_wall_clock_are_fewer_within_the_limit(self):
+        for warmup, limit, expected in (("0", "1", 3), ("1", "5", 5), ("2", "5", 5), ("0", "5", 5), ("0", "100", 30)):
+            sampler = SaidSampler()
+            launches, samples = torch_cell.take_samples(
+                sampler, lambda: None, self._flush,
+                arguments("--timing", "wall", "--repeats", "30", "--warmup", warmup, "--limit", limit),
+                clock=lambda said=sampler: float(said.launches))  # a second each
+            self.assertEqual((launches, samples), (expected, [1.0]), (warmup, limit))
+            self.assertEqual(sampler.launches, int(warmup) + expected)
+
 
 class Arguments(unittest.TestCase):
     def test_options_of_a_cell_that_mean_nothing_here(self):
         args = arguments("--causal=no", "--kind", "normal:1", "--threads", "3")
         self.assertEqual((args.causal, args.dtype), ("no", "fp16"))
         self.assertEqual(arguments("--causal").causal, "yes")
+
+    def test_caches_are_not_flushed_between_the_launches_of_one_sample(self):
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+            arguments("--cold", "--timing", "wall")
+        self.assertIn("--cold flushes before each sample, and --timing wall has one", said.getvalue())
 
 
 if __name__ == "__main__":

@@ -137,6 +137,8 @@ TEST(BenchOptions, Refused) {
     refused({"--separate"}, "--separate needs --device gpu or cpu: to ask for a GPU would take memory of it");
     refused({"--cold", "--timing", "wall"},
             "--cold flushes before each sample, and --timing wall has one: take one of the two");
+    refused({"--preset", "cs336-flash", "--timing", "wall"},
+            "--preset cs336-flash is --cold, which flushes before each sample, and --timing wall has one");
     refused({"file"}, "'file': need options alone, compare or accumulate");
     refused({"--causal=maybe"}, "--causal 'maybe': need yes, no or both, after =");
     refused({"--passes", "sideways"}, "--passes 'sideways': need some of forward, backward, forward_backward");

@@ -1,6 +1,7 @@
 // How samples are taken, and what is said of them.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 
 #include "src/bench/measure.h"
@@ -73,9 +74,15 @@ TEST(MemoryCount, WritesDownWhatWasTakenRefusedAndGivenBack) {
 }
 
 struct CountingSubject : Subject {
-    void run() override { ++runs; }
+    void run() override {
+        ++runs;
+        const auto start = std::chrono::steady_clock::now();
+        while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < least_seconds) {
+        }
+    }
     std::vector<float> output() override { return {}; }
     int runs = 0;
+    double least_seconds = 0;
 };
 
 // Says how long a launch took, and counts.
@@ -170,6 +177,27 @@ TEST_F(TakeSamples, OfTheWallClockOneIsTheMeanOfAll) {
     EXPECT_EQ(samples.seconds.size(), 1);
     EXPECT_EQ(samples.launches, 300);
     EXPECT_EQ(subject.runs, 3 + 300); // a hundredth to warm up
+}
+
+TEST_F(TakeSamples, OfTheWallClockAreFewerAfterTheLimitButNotBelowThree) {
+    subject.least_seconds = 1e-6; // so that no launch takes no time at all
+    rules.timing = Timing::wall;
+    rules.limit_s = 0;
+    for (const int warmup : {Rules::kByTime, 0, 1, 2}) {
+        rules.warmup = warmup;
+        EXPECT_EQ(take().launches, 3) << warmup;
+    }
+    rules.repeats = 2;
+    rules.warmup = 0;
+    EXPECT_EQ(take().launches, 2);
+}
+
+TEST_F(TakeSamples, OfTheWallClockWithoutWarmUpAreAsManyAsAskedFor) {
+    rules.timing = Timing::wall;
+    rules.warmup = 0;
+    rules.repeats = 7;
+    EXPECT_EQ(take().launches, 7);
+    EXPECT_EQ(subject.runs, 7);
 }
 
 } // namespace
