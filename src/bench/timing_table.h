@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "src/bench/sample_statistics.h"
 #include "src/bench/sampling.h"
 #include "src/io/case_values.h"
 #include "src/problem/problem.h"
@@ -25,13 +25,6 @@ struct TimedKernel {
     Timing timing;
 };
 
-// Of the samples, one at least, in order: the one below which that share of them lies.
-inline double quantile(std::vector<double> samples, double share) {
-    std::sort(samples.begin(), samples.end());
-    const auto last = static_cast<double>(samples.size() - 1);
-    return samples[static_cast<size_t>(std::lround(share * last))];
-}
-
 inline std::string table_head() {
     return "kernel              B,N,d              kind       median ms    p20 ms    p80 ms  TFLOP/s  samples\n";
 }
@@ -44,10 +37,10 @@ inline std::string table_row(const TimedKernel& row) {
     const Problem& problem = row.problem;
     const std::string shape = std::to_string(problem.batches) + "," + std::to_string(problem.queries) + "," +
                               std::to_string(problem.dim) + (problem.mask == Mask::causal ? " causal" : "");
-    const double median = quantile(row.timing.seconds, 0.5);
+    const double median = bench::median(row.timing.seconds);
     char numbers[96];
     std::snprintf(numbers, sizeof numbers, " %9.4f %9.4f %9.4f %8.2f %8zu", median * 1e3,
-                  quantile(row.timing.seconds, 0.2) * 1e3, quantile(row.timing.seconds, 0.8) * 1e3,
+                  bench::quantile(row.timing.seconds, 0.2) * 1e3, bench::quantile(row.timing.seconds, 0.8) * 1e3,
                   problem.flops() / median * 1e-12, row.timing.seconds.size());
     const auto padded = [](std::string text, size_t width) {
         text.resize(std::max(text.size(), width), ' ');
@@ -59,11 +52,11 @@ inline std::string table_row(const TimedKernel& row) {
 
 inline std::string csv_row(const TimedKernel& row) {
     const Problem& problem = row.problem;
-    const double median = quantile(row.timing.seconds, 0.5);
+    const double median = bench::median(row.timing.seconds);
     char numbers[128];
     std::snprintf(numbers, sizeof numbers, "%d,%zu,%.9g,%.9g,%.9g,%.6g\n", static_cast<int>(row.timing.launches),
-                  row.timing.seconds.size(), median, quantile(row.timing.seconds, 0.2),
-                  quantile(row.timing.seconds, 0.8), problem.flops() / median * 1e-12);
+                  row.timing.seconds.size(), median, bench::quantile(row.timing.seconds, 0.2),
+                  bench::quantile(row.timing.seconds, 0.8), problem.flops() / median * 1e-12);
     return row.kernel + "," + (row.chosen ? "true" : "false") + "," + std::to_string(problem.batches) + "," +
            std::to_string(problem.queries) + "," + std::to_string(problem.dim) + "," + name_of(problem.mask) + "," +
            spelling_of(row.kind) + "," + numbers;
