@@ -22,14 +22,15 @@ constexpr size_t kFlushedBytes = size_t{256} << 20; // more than any last cache
 class Floats {
 public:
     Floats() = default;
-    Floats(MemoryCount& memory, size_t count, const char* purpose) : counted_(memory, count * sizeof(float), purpose) {
-        if (count > 0) memory_ = cpu::allocate_aligned(count);
-    }
+    Floats(MemoryCount& memory, size_t count, const char* purpose)
+        : counted_(memory, count * sizeof(float), purpose, [&] {
+              if (count > 0) memory_ = cpu::allocate_aligned(count);
+          }) {}
     float* get() const { return memory_.get(); }
 
 private:
+    cpu::AlignedFloats memory_; // before what counts it
     Counted counted_;
-    cpu::AlignedFloats memory_;
 };
 
 // A copy of the case's operands.

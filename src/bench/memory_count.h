@@ -30,11 +30,14 @@ public:
 
     // Throws OutOfMemory where there is less.
     void need(size_t bytes, const char* purpose) {
-        if (bytes <= free()) return;
-        if (log_ != nullptr) log_->refused({0, bytes, purpose}, free());
-        throw OutOfMemory(bytes, free());
+        if (bytes > free()) refuse(bytes, free(), purpose);
     }
-    // Likewise.
+    // Also where there should have been enough, and the system had only so much.
+    [[noreturn]] void refuse(size_t bytes, size_t free_bytes, const char* purpose) {
+        if (log_ != nullptr) log_->refused({0, bytes, purpose}, free_bytes);
+        throw OutOfMemory(bytes, free_bytes);
+    }
+    // As need(). Of what is there already: what was refused is in no peak.
     Allocation take(size_t bytes, const char* purpose) {
         need(bytes, purpose);
         const Allocation allocation{next_, bytes, purpose};
@@ -63,8 +66,13 @@ private:
 class Counted {
 public:
     Counted() = default;
-    Counted(MemoryCount& count, size_t bytes, const char* purpose)
-        : count_(&count), allocation_(count.take(bytes, purpose)) {}
+    // Once `allocate` has them, which is not asked for more than there is.
+    template <class Allocate>
+    Counted(MemoryCount& count, size_t bytes, const char* purpose, const Allocate& allocate) : count_(&count) {
+        count.need(bytes, purpose);
+        allocate();
+        allocation_ = count.take(bytes, purpose);
+    }
     Counted(const Counted&) = delete;
     Counted& operator=(const Counted&) = delete;
     Counted(Counted&& other) noexcept

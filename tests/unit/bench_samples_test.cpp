@@ -28,15 +28,20 @@ TEST(SampleStatistics, OneSampleHasNoSpread) {
     EXPECT_EQ(deviation({7}), 0);
 }
 
+// Of memory that there is.
+Counted counted(MemoryCount& memory, size_t bytes, const char* purpose) {
+    return {memory, bytes, purpose, [] {}};
+}
+
 TEST(MemoryCount, HasThePeakAndRefusesWhatIsNotThere) {
     MemoryCount memory(100);
     {
-        const Counted a(memory, 60, "it");
-        Counted b(memory, 30, "it");
+        const Counted a = counted(memory, 60, "it");
+        Counted b = counted(memory, 30, "it");
         const Counted c = std::move(b); // counted once
         EXPECT_EQ(memory.in_use(), 90);
         try {
-            const Counted d(memory, 11, "it");
+            const Counted d(memory, 11, "it", [] { ADD_FAILURE() << "asked for more than there is"; });
             FAIL();
         } catch (const OutOfMemory& error) {
             EXPECT_EQ(error.wanted, 11);
@@ -48,14 +53,26 @@ TEST(MemoryCount, HasThePeakAndRefusesWhatIsNotThere) {
     EXPECT_EQ(memory.peak(), 90);
 }
 
+TEST(MemoryCount, WhatTheSystemRefusesIsInNoPeak) {
+    MemoryLog log;
+    MemoryCount memory(100, &log);
+    const auto refuse = [&] { memory.refuse(90, 5, "it"); };
+    EXPECT_THROW(Counted(memory, 90, "it", refuse), OutOfMemory);
+    const Counted less = counted(memory, 20, "it");
+    EXPECT_EQ(memory.peak(), 20);
+    ASSERT_EQ(log.events().size(), 2);
+    EXPECT_EQ(log.events()[0].kind, MemoryEvent::Kind::refused);
+    EXPECT_EQ(log.events()[0].free_bytes, 5);
+}
+
 TEST(MemoryCount, WritesDownWhatWasTakenRefusedAndGivenBack) {
     using Kind = MemoryEvent::Kind;
     MemoryLog log;
     MemoryCount memory(2000, &log);
     {
-        const Counted a(memory, 600, "a");
-        const Counted nothing(memory, 0, "nothing");
-        const Counted b(memory, 30, "b");
+        const Counted a = counted(memory, 600, "a");
+        const Counted nothing = counted(memory, 0, "nothing");
+        const Counted b = counted(memory, 30, "b");
         EXPECT_THROW(memory.take(1371, "c"), OutOfMemory);
     }
     std::vector<std::pair<Kind, std::string>> seen;

@@ -42,22 +42,23 @@ size_t taken_on_card() {
 class Memory {
 public:
     Memory() = default;
-    Memory(MemoryCount& count, size_t bytes, const char* purpose) : counted_(count, bytes, purpose) {
-        try {
-            memory_ = gpu::make_scratch(bytes);
-        } catch (const Error& error) {
-            if (error.code() != ExitCode::out_of_memory) throw;
-            static_cast<void>(cudaGetLastError()); // it is told here: the next look must not find it again
-            throw OutOfMemory(bytes, free_on_card());
-        }
-    }
+    Memory(MemoryCount& count, size_t bytes, const char* purpose)
+        : counted_(count, bytes, purpose, [&] {
+              try {
+                  memory_ = gpu::make_scratch(bytes);
+              } catch (const Error& error) {
+                  if (error.code() != ExitCode::out_of_memory) throw;
+                  static_cast<void>(cudaGetLastError()); // it is told here: the next look must not find it again
+                  count.refuse(bytes, free_on_card(), purpose);
+              }
+          }) {}
 
     void* get() const { return memory_.get(); }
     float* floats() const { return static_cast<float*>(memory_.get()); }
 
 private:
+    gpu::Scratch memory_; // before what counts it
     Counted counted_;
-    gpu::Scratch memory_;
 };
 
 // Backward has O and the statistics of its rows from a forward that was done before.
