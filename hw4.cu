@@ -7,27 +7,17 @@
 #include "src/base/error.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
-#include "src/base/version.h"
 #include "src/commands/bench.h"
 #include "src/commands/engine_choice.h"
 #include "src/commands/list.h"
 #include "src/commands/options.h"
 #include "src/commands/run.h"
-#include "src/gpu/engine.h"
+#include "src/commands/version_line.h"
 
 namespace hw4 {
 namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
-// "hw4 0.2.0, contracts f32.forward/1 fixed.forward/2, CUDA 13.0 for sm_90"
-std::string version_line() {
-    std::string revisions;
-    for (const Contract* contract : contracts())
-        for (const Computed& computed : contract->computes)
-            revisions += " " + contract->revision_of(*computed.operation);
-    return "hw4 " + std::string(kVersion) + ", contracts" + revisions + ", " + gpu::build_description() + "\n";
-}
 
 ExitCode act(Options options) {
     ExitCode code = ExitCode::ok;

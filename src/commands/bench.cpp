@@ -25,6 +25,7 @@
 #include "src/bench/time_left.h"
 #include "src/commands/bench_child.h"
 #include "src/commands/bench_options.h"
+#include "src/commands/version_line.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
 #include "src/io/output_file.h"
@@ -212,8 +213,7 @@ private:
     std::vector<bench::MemoryTrack> tracks_; // of --memory
 };
 
-ExitCode run_compare(int argc, char** argv) {
-    const bench::CompareRequest request = bench::parse_compare(argc, argv);
+ExitCode run_compare(const bench::CompareRequest& request) {
     const std::vector<Row> before = bench::read_rows(read_text(request.before), request.before);
     const std::vector<Row> after = bench::read_rows(read_text(request.after), request.after);
     const std::vector<bench::Compared> list = bench::compare(before, after, request.threshold);
@@ -226,8 +226,7 @@ ExitCode run_compare(int argc, char** argv) {
     return std::any_of(list.begin(), list.end(), is_loss) ? ExitCode::slower : ExitCode::ok;
 }
 
-ExitCode run_accumulate(int argc, char** argv) {
-    const bench::AccumulateRequest request = bench::parse_accumulate(argc, argv);
+ExitCode run_accumulate(const bench::AccumulateRequest& request) {
     InterruptGuard interrupts;
     ReportFile json(request.output, interrupts);
     const std::string device = usable_device(request.device, false);
@@ -239,22 +238,27 @@ ExitCode run_accumulate(int argc, char** argv) {
     return ExitCode::ok;
 }
 
+// What a request asks for: a word on the program, or `run`.
+template <class Request, class Run>
+ExitCode act(const Request& request, const Run& run) {
+    if (request.action == Action::run) return run(request);
+    std::fputs(request.action == Action::help ? bench::help_text().c_str() : version_line().c_str(), stdout);
+    return ExitCode::ok;
+}
+
+ExitCode command(int argc, char** argv) {
+    const std::string first = argc > 1 ? argv[1] : "";
+    if (first == "compare") return act(bench::parse_compare(argc - 1, argv + 1), run_compare);
+    if (first == "accumulate") return act(bench::parse_accumulate(argc - 1, argv + 1), run_accumulate);
+    return act(bench::parse_request(argc, argv), [&](const bench::Request& request) {
+        return Bench(request, {argv, argv + argc}).run();
+    });
+}
+
 } // namespace
 
 ExitCode run_bench(int argc, char** argv) {
-    const std::string first = argc > 1 ? argv[1] : "";
-    ExitCode code = ExitCode::ok;
-    if (first == "compare") {
-        code = run_compare(argc - 1, argv + 1);
-    } else if (first == "accumulate") {
-        code = run_accumulate(argc - 1, argv + 1);
-    } else {
-        const bench::Request request = bench::parse_request(argc, argv);
-        if (request.help)
-            std::fputs(bench::help_text().c_str(), stdout);
-        else
-            code = Bench(request, {argv, argv + argc}).run();
-    }
+    const ExitCode code = command(argc, argv);
     flush_standard_output();
     return code;
 }

@@ -77,6 +77,7 @@ std::string help_text() {
            "  --resume                go on with --output: cells that it has are not measured again, others stay in "
            "it\n"
            "  --quiet                 no table, no progress\n"
+           "  -h, --help, -V, --version\n"
            "\n"
            "A cell that cannot run has a status: oom with the bytes wanted and free, unsupported or failed with the\n"
            "reason. FLOP are lab5.py's: 4 B H N^2 d forward, half of it if causal, 2.5 times that backward. A CRC-32 "

@@ -49,6 +49,7 @@ enum Option : int {
     kSeparate,
     kQuiet,
     kHelp,
+    kVersionOption,
     kThreshold,
     kCount,
     kTerm,
@@ -87,14 +88,20 @@ constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatch
                                {"separate", no_argument, nullptr, kSeparate},
                                {"quiet", no_argument, nullptr, kQuiet},
                                {"help", no_argument, nullptr, kHelp},
+                               {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
 
-constexpr option kCompareOptions[] = {{"threshold", required_argument, nullptr, kThreshold}, {nullptr, 0, nullptr, 0}};
+constexpr option kCompareOptions[] = {{"threshold", required_argument, nullptr, kThreshold},
+                                      {"help", no_argument, nullptr, kHelp},
+                                      {"version", no_argument, nullptr, kVersionOption},
+                                      {nullptr, 0, nullptr, 0}};
 
 constexpr option kAccumulateOptions[] = {{"count", required_argument, nullptr, kCount},
                                          {"term", required_argument, nullptr, kTerm},
                                          {"device", required_argument, nullptr, kDevice},
                                          {"output", required_argument, nullptr, kOutput},
+                                         {"help", no_argument, nullptr, kHelp},
+                                         {"version", no_argument, nullptr, kVersionOption},
                                          {nullptr, 0, nullptr, 0}};
 
 [[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
@@ -311,7 +318,7 @@ Request parse_request(int argc, char** argv) {
     opterr = 0; // one line of our own instead of getopt's
     optind = 0; // start over, also when a test parses twice
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":", kOptions, nullptr)) != -1;) {
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
         if (take_for_sweep(code, optarg, request.sweep)) continue;
         switch (code) {
         case kOutput: request.output = parse_json_name(optarg); break;
@@ -322,7 +329,10 @@ Request parse_request(int argc, char** argv) {
         case kResume: request.resume = true; break;
         case kSeparate: request.separate = true; break;
         case kQuiet: request.quiet = true; break;
-        case kHelp: request.help = true; return request;
+        case 'h':
+        case kHelp: request.action = Action::help; return request;
+        case 'V':
+        case kVersionOption: request.action = Action::version; return request;
         case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
         default: refuse_option(argv);
         }
@@ -380,13 +390,16 @@ CompareRequest parse_compare(int argc, char** argv) {
     opterr = 0;
     optind = 0;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":", kCompareOptions, nullptr)) != -1;) {
-        if (code == kThreshold)
-            request.threshold = parse_percent("threshold", optarg) / 100;
-        else if (code == ':')
-            usage_error("option '" + refused_option(argv) + "' needs a value");
-        else
-            refuse_option(argv);
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kCompareOptions, nullptr)) != -1;) {
+        switch (code) {
+        case kThreshold: request.threshold = parse_percent("threshold", optarg) / 100; break;
+        case 'h':
+        case kHelp: request.action = Action::help; return request;
+        case 'V':
+        case kVersionOption: request.action = Action::version; return request;
+        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
+        default: refuse_option(argv);
+        }
     }
     if (argc - optind != 2)
         usage_error("compare needs OLD and NEW, got " + std::to_string(argc - optind) +
@@ -401,12 +414,16 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
     opterr = 0;
     optind = 0;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":", kAccumulateOptions, nullptr)) != -1;) {
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kAccumulateOptions, nullptr)) != -1;) {
         switch (code) {
         case kCount: request.addends.count = parse_count("count", optarg, kMostRepeats); break;
         case kTerm: request.addends.term = parse_term(optarg); break;
         case kDevice: request.device = parse_device(optarg); break;
         case kOutput: request.output = parse_json_name(optarg); break;
+        case 'h':
+        case kHelp: request.action = Action::help; return request;
+        case 'V':
+        case kVersionOption: request.action = Action::version; return request;
         case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
         default: refuse_option(argv);
         }

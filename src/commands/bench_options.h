@@ -11,7 +11,7 @@
 namespace hw4::bench {
 
 struct Request {
-    bool help = false;
+    Action action = Action::run;
     Device device = Device::automatic;
     Sweep sweep;
     std::string output;           // JSON; a file's name, or - for standard output; empty: none
@@ -31,12 +31,14 @@ Request parse_request(int argc, char** argv);
 std::vector<std::string> options_for(const Cell& cell);
 
 struct CompareRequest {
+    Action action = Action::run;
     std::string before, after; // names of files
     double threshold = 0.03;   // share of the time
 };
 CompareRequest parse_compare(int argc, char** argv);
 
 struct AccumulateRequest {
+    Action action = Action::run;
     Addends addends;
     Device device = Device::automatic;
     std::string output; // JSON; empty: none

@@ -113,8 +113,13 @@ class FilesTest(BenchTest):
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assertFalse(self.json.exists())
 
-    def test_help(self):
-        self.assertIn("--preset", self.done("--help").stdout)
+    def test_help_and_version(self):
+        version = run("hw4", "--version").stdout
+        for command in ((), ("compare",), ("accumulate",)):
+            for option in ("-h", "--help"):
+                self.assertIn("--preset", self.done(*command, option, device=None).stdout)
+            for option in ("-V", "--version"):
+                self.assertEqual(self.done(*command, option, device=None).stdout, version)
 
 
 class PlainUnpickler(pickle.Unpickler):
