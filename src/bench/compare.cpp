@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "src/base/error.h"
 #include "src/bench/sample_statistics.h"
 
 namespace hw4::bench {
@@ -23,6 +24,10 @@ bool comparable(Cell a, Cell b) {
     return a == b;
 }
 
+std::vector<Row>::const_iterator match_of(const Row& row, const std::vector<Row>& rows) {
+    return std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return comparable(row.cell, other.cell); });
+}
+
 } // namespace
 
 Verdict verdict_of(const std::vector<double>& before, const std::vector<double>& after, double threshold) {
@@ -36,8 +41,7 @@ Verdict verdict_of(const std::vector<double>& before, const std::vector<double>&
 std::vector<Compared> compare(const std::vector<Row>& before, const std::vector<Row>& after, double threshold) {
     std::vector<Compared> list;
     for (const Row& old : before) {
-        const auto found =
-            std::find_if(after.begin(), after.end(), [&](const Row& row) { return comparable(old.cell, row.cell); });
+        const auto found = match_of(old, after);
         if (found == after.end()) continue;
         for (const Pass pass : kPasses) {
             const std::vector<double>& was = old.of(pass).seconds;
@@ -67,6 +71,22 @@ std::string comparison_text(const std::vector<Compared>& list) {
     std::snprintf(summary, sizeof summary, "%d same, %d faster, %d slower, %d lost\n", counts[0], counts[1], counts[2],
                   counts[3]);
     return text + summary;
+}
+
+std::vector<std::string> cells_without_match(const std::vector<Row>& rows, const std::vector<Row>& others) {
+    std::vector<std::string> cells;
+    for (const Row& row : rows)
+        if (match_of(row, others) == others.end()) cells.push_back(words_of(row.cell));
+    return cells;
+}
+
+std::string alone_text(const std::vector<std::string>& cells, const std::string& file) {
+    constexpr size_t kNamed = 3;
+    if (cells.empty()) return "";
+    std::string text = std::to_string(cells.size()) + (cells.size() == 1 ? " cell is in " : " cells are in ") +
+                       one_line(file) + " alone: ";
+    for (size_t i = 0; i < std::min(cells.size(), kNamed); ++i) text += (i == 0 ? "" : ", ") + cells[i];
+    return text + (cells.size() > kNamed ? ", ...\n" : "\n");
 }
 
 } // namespace hw4::bench

@@ -30,11 +30,16 @@ struct Compared {
 // hundred do not overlap.
 Verdict verdict_of(const std::vector<double>& before, const std::vector<double>& after, double threshold);
 
-// Of every pass that ran before, on the same cell in both files, whatever the counts of samples are. What is in one
-// file alone is not compared.
+// Of every pass that ran before, on the same cell in both files, whatever the counts of samples are.
 std::vector<Compared> compare(const std::vector<Row>& before, const std::vector<Row>& after, double threshold);
+
+// The cells, in words, that the other file does not have.
+std::vector<std::string> cells_without_match(const std::vector<Row>& rows, const std::vector<Row>& others);
 
 // A line for each and one with the counts.
 std::string comparison_text(const std::vector<Compared>& list);
+
+// "2 cells are in old.json alone: naive B 8 H 1 N 64 d 64, ...", the first few by their words; nothing where none is.
+std::string alone_text(const std::vector<std::string>& cells, const std::string& file);
 
 } // namespace hw4::bench

@@ -219,7 +219,10 @@ ExitCode run_compare(const bench::CompareRequest& request) {
     const std::vector<bench::Compared> list = bench::compare(before, after, request.threshold);
     if (list.empty())
         throw Error(ExitCode::bad_data, request.before + " and " + request.after + " have no cell in common that ran");
-    std::fputs(bench::comparison_text(list).c_str(), stdout);
+    const std::string text = bench::comparison_text(list) +
+                             bench::alone_text(bench::cells_without_match(before, after), request.before) +
+                             bench::alone_text(bench::cells_without_match(after, before), request.after);
+    std::fputs(text.c_str(), stdout);
     const auto is_loss = [](const bench::Compared& one) {
         return one.verdict == bench::Verdict::slower || one.verdict == bench::Verdict::lost;
     };

@@ -86,7 +86,7 @@ std::string help_text() {
            "\n"
            "compare: faster or slower where the medians differ by more than --threshold, default 3 percent, and the\n"
            "samples from p20 to p80 do not overlap; lost where a cell of both files ran in OLD and did not in NEW.\n"
-           "What is in one file alone is not compared.\n"
+           "Cells in one file alone are not compared; their number is said, and the first few.\n"
            "\n"
            "accumulate: N times X, default 1000 and 0.01, added up in float32, fp16 and bf16, of narrow numbers in\n"
            "float32, and in chains of 32 and 64, as the contracts of hw4 add; beside the exact sums.\n"

@@ -328,6 +328,15 @@ class CompareTest(BenchTest):
         self.assertEqual(run("hw4", "bench", "compare", old, new).returncode, SLOWER)
         self.assertEqual(run("hw4", "bench", "compare", old, new, "--threshold", "20%").returncode, OK)
 
+    def test_what_is_in_one_file_alone(self):
+        old, new = self.dir / "old.json", self.dir / "new.json"
+        self.done(*QUICK, "--seq_len", "8,16", "--output", old)
+        self.done(*QUICK, "--seq_len", "16,24", "--output", new)
+        done = run("hw4", "bench", "compare", "--threshold", "1000", old, new)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn(f"1 cell is in {old} alone: f32 B 2 H 2 N 8 d 16 warmup 0\n", done.stdout)
+        self.assertIn(f"1 cell is in {new} alone: f32 B 2 H 2 N 24 d 16 warmup 0\n", done.stdout)
+
     def test_files_that_cannot_be_compared(self):
         old = self.timed("old.json", [1.0])
         for new, code in ((self.dir / "none.json", NO_INPUT), (cli_test.REPO / "README.md", BAD_DATA)):

@@ -157,6 +157,22 @@ TEST(BenchCompare, ComparesWhatRanInBoth) {
     EXPECT_TRUE(compare({before}, {after}, 0.03).empty());
 }
 
+TEST(BenchCompare, SaysWhatIsInOneFileAlone) {
+    std::vector<Row> many;
+    for (int64_t tokens = 1; tokens <= 4; ++tokens) {
+        many.push_back(some_row());
+        many.back().cell.seq_len = tokens;
+    }
+    const std::vector<Row> one = {many[2]};
+    EXPECT_TRUE(cells_without_match(one, many).empty());
+    EXPECT_EQ(alone_text({}, "f.json"), "");
+    const std::vector<std::string> alone = cells_without_match(many, one);
+    EXPECT_EQ(alone_text(alone, "f.json"), "3 cells are in f.json alone: f32 B 2 H 4 N 1 d 32, f32 B 2 H 4 N 2 d 32, "
+                                           "f32 B 2 H 4 N 4 d 32\n");
+    EXPECT_EQ(alone_text({"a"}, "f"), "1 cell is in f alone: a\n");
+    EXPECT_EQ(alone_text({"a", "b", "c", "d"}, "f"), "4 cells are in f alone: a, b, c, ...\n");
+}
+
 TEST(BenchTimeLeft, ByTheWorkThatIsLeft) {
     Cell large = small_cell();
     large.seq_len = 16384;
