@@ -28,6 +28,11 @@ constexpr const char* name_of(Element element) {
 constexpr const char* name_of(Timing timing) { return timing == Timing::event ? "event" : "wall"; }
 constexpr size_t bytes_of(Element element) { return element == Element::float32 ? 4 : 2; }
 
+// What may be asked for, and what a file may say was.
+constexpr int64_t kMostSize = int64_t{1} << 31;
+constexpr int kMostRepeats = 1000000;
+constexpr int kMostThreads = 1024;
+
 // The operation whose operands a pass takes and gives.
 constexpr const Operation& operation_of(Pass pass) { return pass == Pass::forward ? kForward : kBackward; }
 

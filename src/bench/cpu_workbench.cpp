@@ -189,12 +189,18 @@ size_t available_bytes() {
     return std::numeric_limits<size_t>::max();
 }
 
-// "Neoverse-N1", "AMD EPYC 9654": as the system names it; empty where it does not.
+// "AMD EPYC 9654": as the system names it; on ARM by numbers, "implementer 0x41 part 0xd0c"; empty where it does not.
 std::string processor_name() {
     std::ifstream information("/proc/cpuinfo");
+    std::string implementer;
     for (std::string line; std::getline(information, line);) {
         const size_t colon = line.find(": ");
-        if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+        if (colon == std::string::npos) continue;
+        const auto names = [&](const char* field) { return line.rfind(field, 0) == 0; };
+        const std::string value = line.substr(colon + 2);
+        if (names("model name")) return value;
+        if (names("CPU implementer")) implementer = value;
+        if (names("CPU part")) return "implementer " + implementer + " part " + value;
     }
     return "";
 }

@@ -1,12 +1,15 @@
 #include "src/bench/row_json.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "src/base/error.h"
 #include "src/base/json_fields.h"
 #include "src/base/json_value.h"
 #include "src/base/version.h"
 #include "src/bench/sample_statistics.h"
+#include "src/contracts/contract.h"
 
 namespace hw4::bench {
 namespace {
@@ -135,82 +138,206 @@ std::string row_json(const Row& row, const Frame* frame) {
 
 // ---- And back
 
-template <class Names, class Value>
-Value named(const Names& names, const std::string& name, Value otherwise) {
-    for (const Value value : names)
-        if (name == name_of(value)) return value;
-    return otherwise;
+// As it would be written, in a line.
+std::string text_of(const JsonValue& value) {
+    switch (value.kind) {
+    case JsonValue::Kind::null: return "null";
+    case JsonValue::Kind::boolean: return value.boolean ? "true" : "false";
+    case JsonValue::Kind::number: return json_number(value.number);
+    case JsonValue::Kind::string: return json_string(value.string);
+    case JsonValue::Kind::list: return "a list";
+    case JsonValue::Kind::object: break;
+    }
+    return "an object";
 }
 
-int64_t whole(const JsonValue& object, const char* name, int64_t otherwise) {
-    return static_cast<int64_t>(object.number_of(name, static_cast<double>(otherwise)));
-}
+// The fields of an object that has to have them.
+class Fields {
+public:
+    Fields(const JsonValue& object, std::string where) : object_(object), where_(std::move(where)) {}
 
-size_t size_in(const JsonValue& object, const char* name) { return static_cast<size_t>(object.number_of(name, 0)); }
+    [[noreturn]] void refuse(const char* name, const std::string& need) const {
+        const JsonValue* const field = object_.find(name);
+        throw Error(ExitCode::bad_data, where_ + ": " + json_string(name) +
+                                            (field == nullptr ? " is missing" : " is " + text_of(*field)) + ", need " +
+                                            need);
+    }
 
-Cell read_cell(const JsonValue& object) {
+    const JsonValue* find(const char* name) const { return object_.find(name); }
+    // Nothing: it is not there, or null.
+    const JsonValue* known(const char* name) const {
+        const JsonValue* const field = object_.find(name);
+        return field == nullptr || field->is(JsonValue::Kind::null) ? nullptr : field;
+    }
+
+    const JsonValue& of_kind(const char* name, JsonValue::Kind kind, const char* need) const {
+        const JsonValue* const field = object_.find(name);
+        if (field == nullptr || !field->is(kind)) refuse(name, need);
+        return *field;
+    }
+    std::string string(const char* name) const { return of_kind(name, JsonValue::Kind::string, "a string").string; }
+    bool boolean(const char* name) const { return of_kind(name, JsonValue::Kind::boolean, "true or false").boolean; }
+    const std::vector<JsonValue>& list(const char* name) const {
+        return of_kind(name, JsonValue::Kind::list, "a list").list;
+    }
+    double number(const char* name, double least) const {
+        const double number = of_kind(name, JsonValue::Kind::number, "a number").number;
+        if (number < least) refuse(name, "a number from " + json_number(least) + " on");
+        return number;
+    }
+    int64_t whole(const char* name, int64_t least, int64_t most) const {
+        const std::string need = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+        const double number = of_kind(name, JsonValue::Kind::number, need.c_str()).number;
+        if (number != std::floor(number) || number < static_cast<double>(least) || number > static_cast<double>(most))
+            refuse(name, need);
+        return static_cast<int64_t>(number);
+    }
+    template <class Value, size_t kCount>
+    Value named(const char* name, const Value (&values)[kCount]) const {
+        const JsonValue* const field = object_.find(name);
+        std::string names;
+        for (const Value value : values) {
+            if (field != nullptr && field->string == name_of(value)) return value;
+            names += (names.empty() ? "" : ", ") + std::string(name_of(value));
+        }
+        refuse(name, "one of " + names);
+    }
+
+    // Where it is known; else 0, or nothing.
+    size_t size_if_known(const char* name) const {
+        return known(name) == nullptr ? 0 : static_cast<size_t>(whole(name, 0, kMostBytes));
+    }
+    double number_if_known(const char* name) const { return known(name) == nullptr ? 0 : number(name, 0); }
+    std::string string_if_known(const char* name) const { return known(name) == nullptr ? "" : string(name); }
+
+    static constexpr int64_t kMostBytes = int64_t{1} << 62;
+
+private:
+    const JsonValue& object_;
+    std::string where_;
+};
+
+Cell read_cell(const Fields& fields) {
+    constexpr Timing kTimings[] = {Timing::event, Timing::wall};
     Cell cell;
-    cell.impl = object.string_of("impl", "");
-    cell.kernel = object.string_of("kernel", "");
-    cell.element = named(kElements, object.string_of("dtype", ""), Element::float32);
-    cell.batch_size = whole(object, "batch_size", 0);
-    cell.seq_len = whole(object, "seq_len", 0);
-    cell.num_heads = whole(object, "num_heads", 0);
-    cell.emb_dim = whole(object, "emb_dim", 0);
-    cell.causal = object.boolean_of("causal", false);
+    cell.impl = fields.string("impl");
+    cell.kernel = fields.string_if_known("kernel");
+    cell.element = fields.named("dtype", kElements);
+    cell.batch_size = fields.whole("batch_size", 1, kMostSize);
+    cell.seq_len = fields.whole("seq_len", 1, kMostSize);
+    cell.num_heads = fields.whole("num_heads", 1, kMostSize);
+    cell.emb_dim = fields.whole("emb_dim", 1, kMostSize);
+    cell.causal = fields.boolean("causal");
     for (bool& wanted : cell.passes) wanted = false;
-    if (const JsonValue* const passes = object.find("passes"))
-        for (const JsonValue& pass : passes->list)
-            cell.passes[static_cast<size_t>(named(kPasses, pass.string, Pass::forward))] = true;
-    cell.kind = object.string_of("kind", "");
-    cell.device = object.string_of("device", "");
-    cell.threads = static_cast<int>(whole(object, "threads", 0));
-    cell.rules.warmup = static_cast<int>(whole(object, "warmup", Rules::kByTime));
-    cell.rules.repeats = static_cast<int>(whole(object, "repeats", 0));
-    cell.rules.spread_percent = object.number_of("spread_percent", 0);
-    cell.rules.limit_s = object.number_of("limit_s", 0);
-    cell.rules.timing = object.string_of("timing", "") == name_of(Timing::wall) ? Timing::wall : Timing::event;
-    cell.rules.cold = object.boolean_of("cold", false);
-    cell.memory_limit = whole(object, "memory_limit", 0);
+    for (const JsonValue& name : fields.list("passes")) {
+        const Pass* const pass = std::find_if(std::begin(kPasses), std::end(kPasses),
+                                              [&](Pass known) { return name.string == name_of(known); });
+        if (pass == std::end(kPasses)) fields.refuse("passes", "names of passes");
+        cell.passes[static_cast<size_t>(*pass)] = true;
+    }
+    cell.kind = fields.string("kind");
+    cell.device = fields.string("device");
+    cell.threads = static_cast<int>(fields.whole("threads", 0, kMostThreads));
+    if (fields.known("warmup") != nullptr)
+        cell.rules.warmup = static_cast<int>(fields.whole("warmup", 0, kMostRepeats));
+    cell.rules.repeats = static_cast<int>(fields.whole("repeats", 1, kMostRepeats));
+    cell.rules.spread_percent = fields.number("spread_percent", 0);
+    cell.rules.limit_s = fields.number("limit_s", 0);
+    cell.rules.timing = fields.named("timing", kTimings);
+    cell.rules.cold = fields.boolean("cold");
+    cell.memory_limit = fields.whole("memory_limit", 0, Fields::kMostBytes);
     return cell;
 }
 
-Measured read_measured(const JsonValue& object) {
+std::vector<double> read_samples(const Fields& fields) {
+    std::vector<double> seconds;
+    if (fields.known("samples") == nullptr) return seconds;
+    for (const JsonValue& sample : fields.list("samples")) {
+        if (!sample.is(JsonValue::Kind::number) || sample.number < 0) fields.refuse("samples", "seconds alone");
+        seconds.push_back(sample.number);
+    }
+    return seconds;
+}
+
+Measured read_measured(const JsonValue& object, const std::string& where) {
+    const Fields fields(object, where);
     Measured measured;
-    measured.status = named(kStatuses, object.string_of("status", ""), Status::skipped);
-    measured.reason = object.string_of("reason", "");
-    measured.wanted_bytes = size_in(object, "wanted_bytes");
-    measured.free_bytes = size_in(object, "free_bytes");
-    measured.kernel = object.string_of("kernel", "");
-    measured.revision = object.string_of("revision", "");
-    measured.launches = static_cast<int>(whole(object, "launches", 0));
-    if (const JsonValue* const samples = object.find("samples"))
-        for (const JsonValue& sample : samples->list) measured.seconds.push_back(sample.number);
-    measured.peak_bytes = size_in(object, "peak_bytes");
-    measured.driver_bytes = size_in(object, "driver_bytes");
-    measured.before_backward_bytes = size_in(object, "before_backward_bytes");
-    if (const JsonValue* const error = object.find("error"))
-        measured.error = {whole(*error, "rows", 0), error->number_of("largest", std::nan("")),
-                          error->number_of("largest_value", std::nan(""))};
-    measured.output_crc32 = object.string_of("output_crc32", "");
-    const JsonValue* const as_reference = object.find("as_reference");
-    if (as_reference != nullptr && as_reference->is(JsonValue::Kind::boolean))
-        measured.as_reference = as_reference->boolean;
-    measured.clock_mhz = object.number_of("clock_mhz", 0);
-    measured.power_w = object.number_of("power_w", 0);
+    measured.status = fields.named("status", kStatuses);
+    measured.reason = fields.string_if_known("reason");
+    measured.wanted_bytes = fields.size_if_known("wanted_bytes");
+    measured.free_bytes = fields.size_if_known("free_bytes");
+    measured.kernel = fields.string_if_known("kernel");
+    measured.revision = fields.string_if_known("revision");
+    if (fields.known("launches") != nullptr)
+        measured.launches = static_cast<int>(fields.whole("launches", 1, kMostRepeats));
+    measured.seconds = read_samples(fields);
+    measured.peak_bytes = fields.size_if_known("peak_bytes");
+    measured.driver_bytes = fields.size_if_known("driver_bytes");
+    measured.before_backward_bytes = fields.size_if_known("before_backward_bytes");
+    if (const JsonValue* const object_of_error = fields.known("error")) {
+        const Fields error(*object_of_error, where + ": error");
+        measured.error = {error.whole("rows", 0, kMostSize), object_of_error->number_of("largest", std::nan("")),
+                          object_of_error->number_of("largest_value", std::nan(""))};
+    }
+    measured.output_crc32 = fields.string_if_known("output_crc32");
+    if (fields.known("as_reference") != nullptr) measured.as_reference = fields.boolean("as_reference");
+    measured.clock_mhz = fields.number_if_known("clock_mhz");
+    measured.power_w = fields.number_if_known("power_w");
     return measured;
 }
 
-Row read_row(const JsonValue& object, const std::string& name) {
+const JsonValue& known_of(const JsonValue& object, const std::string& name) {
     const JsonValue* const more = object.find("hw4");
-    const JsonValue* const parameters = more == nullptr ? nullptr : more->find("parameters");
-    if (parameters == nullptr)
+    if (more == nullptr || more->find("parameters") == nullptr)
         throw Error(ExitCode::bad_data, name + R"(: no file of hw4 bench: a row has no "hw4" with "parameters")");
+    return *more;
+}
+
+Row read_row(const JsonValue& object, const std::string& name, const std::string& where) {
+    const JsonValue& more = known_of(object, name);
     Row row;
-    row.cell = read_cell(*parameters);
+    row.cell = read_cell(Fields(*more.find("parameters"), where));
+    const Fields passes(more, where);
+    const std::string pass_of_row = where + ": ";
     for (const Pass pass : kPasses)
-        if (const JsonValue* const measured = more->find(name_of(pass))) row.of(pass) = read_measured(*measured);
+        row.of(pass) = read_measured(passes.of_kind(name_of(pass), JsonValue::Kind::object, "what was measured"),
+                                     pass_of_row + name_of(pass));
     return row;
+}
+
+using Machine = std::vector<std::pair<std::string, std::string>>;
+
+Machine read_machine(const JsonValue& object) {
+    Machine machine;
+    for (const auto& [name, value] : object.object) machine.emplace_back(name, text_of(value));
+    return machine;
+}
+
+std::string value_in(const Machine& machine, const std::string& name) {
+    for (const auto& [field, value] : machine)
+        if (field == name) return value;
+    return "none";
+}
+
+std::string other_value(const std::string& name, const std::string& was, const std::string& is) {
+    return "where " + name + " was " + was + ", here it is " + is;
+}
+
+std::string other_revision(const std::string& was, const std::string& is) {
+    return "under " + was + ", now it is " + is;
+}
+
+// The first field that differs, and how.
+std::string difference(const Machine& was, const Machine& is) {
+    if (was.empty() != is.empty()) return "on a machine that is not known to be this one";
+    for (const Machine* one : {&was, &is})
+        for (const auto& field : *one) {
+            const std::string& name = field.first;
+            const std::string before = value_in(was, name);
+            const std::string now = value_in(is, name);
+            if (before != now) return other_value(name, before, now);
+        }
+    return "";
 }
 
 } // namespace
@@ -225,13 +352,48 @@ std::string file_json(const std::vector<Row>& rows, const Frame& frame) {
     return fields.text() + "\n";
 }
 
-std::vector<Row> read_rows(const std::string& text, const std::string& name) {
-    const JsonValue file = parse_json(text, name);
-    const JsonValue* const results = file.find("results");
-    if (results == nullptr) return {read_row(file, name)};
-    std::vector<Row> rows;
-    for (const JsonValue& row : results->list) rows.push_back(read_row(row, name));
-    return rows;
+RowFile read_file(const std::string& text, const std::string& name) {
+    const JsonValue document = parse_json(text, name);
+    const JsonValue* const results = document.find("results");
+    const JsonValue& frame = results == nullptr ? known_of(document, name) : document;
+    const Fields fields(frame, name);
+    fields.whole("version", kFormat, kFormat);
+    RowFile file;
+    file.hw4_version = fields.string("hw4_version");
+    if (const JsonValue* const machine = fields.known("machine")) file.machine = read_machine(*machine);
+    if (results == nullptr) {
+        file.rows.push_back(read_row(document, name, name));
+        return file;
+    }
+    const std::string row_of_file = name + ": row ";
+    for (const JsonValue& row : fields.list("results"))
+        file.rows.push_back(read_row(row, name, row_of_file + std::to_string(file.rows.size() + 1)));
+    return file;
+}
+
+Row read_answer(const std::string& text, const std::string& name, const Cell& cell) {
+    const JsonValue document = parse_json(text, name);
+    const JsonValue& more = known_of(document, name);
+    Row row = row_without(cell, Status::skipped, "");
+    const std::string pass_of_row = name + ": ";
+    for (const Pass pass : kPasses)
+        if (const JsonValue* const measured = more.find(name_of(pass)))
+            row.of(pass) = read_measured(*measured, pass_of_row + name_of(pass));
+    return row;
+}
+
+std::string why_not_taken(const Row& row, const RowFile& file, const Frame& frame) {
+    if (file.hw4_version != kVersion) return "by hw4 " + file.hw4_version + ", this is " + kVersion;
+    std::string elsewhere = difference(file.machine, read_machine(parse_json(frame.machine, "machine")));
+    if (!elsewhere.empty()) return elsewhere;
+    const Contract* const contract = find_contract(row.cell.impl);
+    for (const Pass pass : kPasses) {
+        const std::string& revision = row.of(pass).revision;
+        if (revision.empty() || contract == nullptr) continue;
+        const std::string now = contract->revision_of(operation_of(pass));
+        if (revision != now) return other_revision(revision, now);
+    }
+    return "";
 }
 
 } // namespace hw4::bench

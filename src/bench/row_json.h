@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/bench/row.h"
@@ -19,7 +20,21 @@ struct Frame {
 
 std::string file_json(const std::vector<Row>& rows, const Frame& frame);
 
-// The rows of such a file. Throws Error (bad_data) that begins with `name`.
-std::vector<Row> read_rows(const std::string& text, const std::string& name);
+// Such a file that is read back.
+struct RowFile {
+    std::vector<Row> rows;
+    std::string hw4_version;
+    std::vector<std::pair<std::string, std::string>> machine; // fields and their values in JSON; none: not known
+};
+
+// Every parameter has to be there and be one that could be asked for. Throws Error (bad_data) that begins with `name`
+// and names the row.
+RowFile read_file(const std::string& text, const std::string& name);
+
+// The row of a cell that another process has measured: what it says of the passes. Throws likewise.
+Row read_answer(const std::string& text, const std::string& name, const Cell& cell);
+
+// Why a row of that file is not what this program would measure, under this frame; empty where it is.
+std::string why_not_taken(const Row& row, const RowFile& file, const Frame& frame);
 
 } // namespace hw4::bench

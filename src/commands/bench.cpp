@@ -74,11 +74,24 @@ std::string read_text(const std::string& name) {
     throw Error(ExitCode::io_error, with_errno(name + ": cannot read"));
 }
 
-std::vector<Row> rows_to_go_on_with(const bench::Request& request) {
+bench::RowFile file_to_go_on_with(const bench::Request& request) {
     if (!request.resume || ::access(request.output.c_str(), F_OK) != 0) return {};
-    std::vector<Row> rows = bench::read_rows(read_text(request.output), request.output);
-    const auto failed = [](const Row& row) { return row.status() == Status::failed; };
-    rows.erase(std::remove_if(rows.begin(), rows.end(), failed), rows.end());
+    return bench::read_file(read_text(request.output), request.output);
+}
+
+// Rows that need not be measured again. A line says what is not among them, but for what failed.
+std::vector<Row> rows_taken(const bench::RowFile& file, const bench::Frame& frame, const std::string& name) {
+    std::vector<Row> rows;
+    std::string why; // the first of the others is not taken
+    size_t others = 0;
+    for (const Row& row : file.rows) {
+        const std::string reason = why_not_taken(row, file, frame);
+        if (!reason.empty() && others++ == 0) why = reason;
+        if (reason.empty() && row.status() != Status::failed) rows.push_back(row);
+    }
+    if (others > 0)
+        std::fprintf(stderr, "hw4 bench: %s: %zu of %zu rows are not taken: measured %s\n", one_line(name).c_str(),
+                     others, file.rows.size(), one_line(why).c_str());
     return rows;
 }
 
@@ -107,19 +120,25 @@ std::string device_for(const bench::Request& request) {
     return usable_device(request.device, request.quiet);
 }
 
+std::unique_ptr<bench::Workbench> workbench_on(const std::string& device, const bench::Request& request) {
+    return device == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(request.sweep.common.threads);
+}
+
 class Bench {
 public:
     Bench(const bench::Request& request, std::vector<std::string> argv)
-        : request_(checked(request)), old_rows_(rows_to_go_on_with(request)), device_(device_for(request)),
+        : request_(checked(request)), old_file_(file_to_go_on_with(request)), device_(device_for(request)),
           cells_(bench::cells_of(request.sweep, device_, device_ == "gpu" ? gpu::kernel_list() : cpu::kernel_list())),
           json_(request.output, interrupts_), csv_(request.csv, interrupts_), markdown_(request.markdown, interrupts_),
           memory_(request.memory, interrupts_), table_(cells_), left_(cells_) {
         frame_.argv = std::move(argv);
-        if (!request.separate)
-            workbench_ = device_ == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(request.sweep.common.threads);
-        else if (device_ == "cpu")
-            frame_.machine = bench::cpu_workbench(request.sweep.common.threads)->machine_json();
-        if (workbench_) frame_.machine = workbench_->machine_json();
+        if (request.separate && device_ == "gpu") {
+            frame_.machine = bench::machine_of_child();
+        } else {
+            workbench_ = workbench_on(device_, request);
+            frame_.machine = workbench_->machine_json();
+        }
+        old_rows_ = rows_taken(old_file_, frame_, request.output);
         const bool taken = json_.on_standard_output() || csv_.on_standard_output() || markdown_.on_standard_output() ||
                            memory_.on_standard_output();
         lines_ = taken ? stderr : stdout;
@@ -197,7 +216,8 @@ private:
 
     const bench::Request& request_;
     InterruptGuard interrupts_{"hw4 bench"};
-    std::vector<Row> old_rows_; // of --resume
+    bench::RowFile old_file_;   // of --resume
+    std::vector<Row> old_rows_; // those of it that stay
     std::string device_;
     std::vector<Cell> cells_;
     ReportFile json_;
@@ -207,15 +227,15 @@ private:
     bench::TerminalTable table_;
     bench::TimeLeft left_;
     bench::Frame frame_;
-    std::unique_ptr<bench::Workbench> workbench_; // none where each cell has a process of its own
+    std::unique_ptr<bench::Workbench> workbench_; // none where only processes of their own may take a GPU
     FILE* lines_ = nullptr;
     std::vector<Row> rows_;
     std::vector<bench::MemoryTrack> tracks_; // of --memory
 };
 
 ExitCode run_compare(const bench::CompareRequest& request) {
-    const std::vector<Row> before = bench::read_rows(read_text(request.before), request.before);
-    const std::vector<Row> after = bench::read_rows(read_text(request.after), request.after);
+    const std::vector<Row> before = bench::read_file(read_text(request.before), request.before).rows;
+    const std::vector<Row> after = bench::read_file(read_text(request.after), request.after).rows;
     const std::vector<bench::Compared> list = bench::compare(before, after, request.threshold);
     if (list.empty())
         throw Error(ExitCode::bad_data, request.before + " and " + request.after + " have no cell in common that ran");
@@ -241,6 +261,12 @@ ExitCode run_accumulate(const bench::AccumulateRequest& request) {
     return ExitCode::ok;
 }
 
+ExitCode say_machine(const bench::Request& request) {
+    const std::string device = usable_device(request.device, request.quiet);
+    std::fputs((workbench_on(device, request)->machine_json() + "\n").c_str(), stdout);
+    return ExitCode::ok;
+}
+
 // What a request asks for: a word on the program, or `run`.
 template <class Request, class Run>
 ExitCode act(const Request& request, const Run& run) {
@@ -254,7 +280,7 @@ ExitCode command(int argc, char** argv) {
     if (first == "compare") return act(bench::parse_compare(argc - 1, argv + 1), run_compare);
     if (first == "accumulate") return act(bench::parse_accumulate(argc - 1, argv + 1), run_accumulate);
     return act(bench::parse_request(argc, argv), [&](const bench::Request& request) {
-        return Bench(request, {argv, argv + argc}).run();
+        return request.machine ? say_machine(request) : Bench(request, {argv, argv + argc}).run();
     });
 }
 

@@ -21,6 +21,7 @@ namespace hw4::bench {
 namespace {
 
 constexpr int kNotStarted = 127; // as shells have it
+constexpr const char* kThisProgram = "/proc/self/exe";
 
 [[noreturn]] void fail(const char* what) {
     throw Error(ExitCode::out_of_memory, with_errno(std::string("no process for a cell: ") + what));
@@ -58,8 +59,14 @@ int status_of(pid_t child) {
     return status;
 }
 
-// The row that a program says on its standard output.
-Row row_from(const char* program, std::vector<std::string> words, const Cell& cell) {
+struct Ended {
+    std::string text; // on its standard output
+    int status = 0;   // as waitpid() gives it
+
+    bool exited_with(int code) const { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
+};
+
+Ended run_program(const char* program, std::vector<std::string> words) {
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
@@ -75,23 +82,27 @@ Row row_from(const char* program, std::vector<std::string> words, const Cell& ce
     {
         const FileDescriptor closed = std::move(to); // so that the child's end is the last
     }
-    const std::string text = all_from(from.get());
-    const int status = status_of(child);
-    if (WIFSIGNALED(status))
-        return row_without(cell, Status::failed, "its process was ended by signal " + std::to_string(WTERMSIG(status)));
-    if (WEXITSTATUS(status) == kNotStarted)
-        return row_without(cell, Status::unsupported, words.front() + " cannot be started");
-    if (text.empty() && WEXITSTATUS(status) == static_cast<int>(ExitCode::no_gpu))
-        return row_without(cell, Status::unsupported, "its process has found no usable GPU");
-    if (text.empty())
+    Ended ended;
+    ended.text = all_from(from.get());
+    ended.status = status_of(child);
+    return ended;
+}
+
+// The row that a program says on its standard output.
+Row row_from(const char* program, const std::vector<std::string>& words, const Cell& cell) {
+    const Ended ended = run_program(program, words);
+    if (WIFSIGNALED(ended.status))
         return row_without(cell, Status::failed,
-                           "its process ended with exit code " + std::to_string(WEXITSTATUS(status)));
+                           "its process was ended by signal " + std::to_string(WTERMSIG(ended.status)));
+    if (ended.exited_with(kNotStarted))
+        return row_without(cell, Status::unsupported, words.front() + " cannot be started");
+    if (ended.text.empty() && ended.exited_with(static_cast<int>(ExitCode::no_gpu)))
+        return row_without(cell, Status::unsupported, "its process has found no usable GPU");
+    if (ended.text.empty())
+        return row_without(cell, Status::failed,
+                           "its process ended with exit code " + std::to_string(WEXITSTATUS(ended.status)));
     try {
-        const std::vector<Row> rows = read_rows(text, "its process");
-        if (rows.size() != 1) return row_without(cell, Status::failed, "its process gave no row");
-        Row row = rows.front();
-        row.cell = cell;
-        return row;
+        return read_answer(ended.text, "its process", cell);
     } catch (const Error& error) {
         return row_without(cell, Status::failed, error.what());
     }
@@ -111,7 +122,12 @@ Row measure_in_child(const Cell& cell) {
     const std::vector<std::string> options = options_for(cell);
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), {"--quiet", "--output", "-"});
-    return row_from("/proc/self/exe", std::move(words), cell);
+    return row_from(kThisProgram, words, cell);
+}
+
+std::string machine_of_child() {
+    const Ended ended = run_program(kThisProgram, {"hw4", "bench", "--machine", "--device", "gpu"});
+    return ended.exited_with(static_cast<int>(ExitCode::ok)) ? ended.text : "null";
 }
 
 Row measure_by_torch(const Cell& cell) {
@@ -120,7 +136,7 @@ Row measure_by_torch(const Cell& cell) {
     std::vector<std::string> words = {"python3", script};
     const std::vector<std::string> options = options_for(cell);
     words.insert(words.end(), options.begin(), options.end());
-    return row_from("python3", std::move(words), cell);
+    return row_from("python3", words, cell);
 }
 
 } // namespace hw4::bench

@@ -9,6 +9,10 @@ namespace hw4::bench {
 // By this program once more. Throws Error where no process can be started.
 Row measure_in_child(const Cell& cell);
 
+// The GPU that such a process would measure on, as a file's frame has it; "null" where it finds none. Its line on
+// standard error says why. Throws likewise.
+std::string machine_of_child();
+
 // By PyTorch: report/torch_cell.py beside this program, in python3. Where one of them is missing, the row says so.
 Row measure_by_torch(const Cell& cell);
 

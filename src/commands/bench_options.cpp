@@ -16,8 +16,6 @@
 namespace hw4::bench {
 namespace {
 
-constexpr int64_t kMostSize = int64_t{1} << 31;
-constexpr int kMostRepeats = 1000000;
 constexpr double kMostSeconds = 1e6;
 
 enum Option : int {
@@ -48,6 +46,7 @@ enum Option : int {
     kResume,
     kSeparate,
     kQuiet,
+    kMachine,
     kHelp,
     kVersionOption,
     kThreshold,
@@ -87,6 +86,7 @@ constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatch
                                {"resume", no_argument, nullptr, kResume},
                                {"separate", no_argument, nullptr, kSeparate},
                                {"quiet", no_argument, nullptr, kQuiet},
+                               {"machine", no_argument, nullptr, kMachine},
                                {"help", no_argument, nullptr, kHelp},
                                {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
@@ -281,7 +281,7 @@ bool take_for_sweep(int code, const char* value, Sweep& sweep) {
     case kDtype: sweep.elements = parse_named("dtype", value, kElements); return true;
     case kPassesOption: set_passes(sweep.common, parse_named("passes", value, kPasses)); return true;
     case kKind: sweep.common.kind = spelling_of(distribution_of(value)); return true;
-    case kThreads: sweep.common.threads = parse_count("threads", value, 1024); return true;
+    case kThreads: sweep.common.threads = parse_count("threads", value, kMostThreads); return true;
     case kWarmup: sweep.warmups = parse_warmups(value); return true;
     case kSpread: sweep.common.rules.spread_percent = parse_percent("spread", value); return true;
     case kLimit: sweep.common.rules.limit_s = parse_seconds(value); return true;
@@ -329,6 +329,7 @@ Request parse_request(int argc, char** argv) {
         case kResume: request.resume = true; break;
         case kSeparate: request.separate = true; break;
         case kQuiet: request.quiet = true; break;
+        case kMachine: request.machine = true; break;
         case 'h':
         case kHelp: request.action = Action::help; return request;
         case 'V':

@@ -22,6 +22,7 @@ struct Request {
     bool resume = false;
     bool separate = false; // each cell in a process of its own
     bool quiet = false;
+    bool machine = false; // say what would be measured on, and measure nothing
 };
 
 // argv[0] is not looked at. Throws Error (usage).

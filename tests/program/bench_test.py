@@ -254,6 +254,29 @@ class ResumeTest(BenchTest):
         self.assertEqual(after[:2], before)  # to the last digit; the first is of no cell that was asked for
         self.assertEqual([row["hw4"]["parameters"]["seq_len"] for row in after], [16, 32, 48])
 
+    def test_rows_from_elsewhere_are_measured_again(self):
+        self.done(*QUICK, "--seq_len", "16,32", "--output", self.json)
+        document = json.loads(self.json.read_text())
+        document["machine"]["name"] = "abacus"
+        for row in document["results"]:
+            row["hw4"]["forward"]["samples"] = [100.0]
+        self.json.write_text(json.dumps(document))
+        done = self.done(*QUICK, "--seq_len", "16", "--output", self.json, "--resume", "--quiet")
+        self.assertRegex(done.stderr, r'^hw4 bench: \S+r.json: 2 of 2 rows are not taken: measured where name was '
+                                      r'"abacus", here it is ".*"\n$')
+        (row,) = self.rows()
+        self.assertLess(row["forward"]["time(s)"], 100)
+
+    def test_rows_that_nobody_could_ask_for(self):
+        self.done(*QUICK, "--output", self.json)
+        document = json.loads(self.json.read_text())
+        document["hw4"]["parameters"]["num_heads"] = 0
+        self.json.write_text(json.dumps(document))
+        for command in ((*QUICK, "--device", "cpu", "--output", self.json, "--resume"),
+                        ("compare", self.json, self.json)):
+            done = self.done(*command, device=None, code=BAD_DATA)
+            self.assertRegex(done.stderr, r'^hw4: \S+r.json: "num_heads" is 0, need a whole number from 1 to \d+\n$')
+
     def test_nothing_to_go_on_with_is_a_beginning(self):
         self.done(*QUICK, "--output", self.json, "--resume")
         self.assertEqual(len(self.rows()), 1)
@@ -298,6 +321,17 @@ class SeparateTest(BenchTest):
         self.done(*sweep, "--output", self.json)
         self.done(*sweep, "--output", other, "--separate")
         self.assertEqual([without_times(row) for row in self.rows()], [without_times(row) for row in self.rows(other)])
+
+    def test_processes_go_on_with_each_other(self):
+        self.done(*QUICK, "--output", self.json)
+        before = self.rows()[0]["hw4"]["forward"]["samples"]
+        done = self.done(*QUICK, "--output", self.json, "--separate", "--resume", "--quiet")
+        self.assertEqual((self.rows()[0]["hw4"]["forward"]["samples"], done.stderr), (before, ""))
+
+    def test_the_machine_is_that_of_the_files(self):
+        self.done(*QUICK, "--output", self.json)
+        machine = json.loads(self.done("--machine", "--threads", "1").stdout)
+        self.assertEqual(machine, json.loads(self.json.read_text())["hw4"]["machine"])
 
     @unittest.skipUnless(b"built without CUDA" in (cli_test.BIN / "hw4").read_bytes(), "this build has a GPU engine")
     def test_processes_that_find_no_gpu(self):

@@ -1,6 +1,7 @@
 // Rows of hw4 bench: as files and back, as tables, and two files compared.
 #include <cmath>
 
+#include "src/base/version.h"
 #include "src/bench/compare.h"
 #include "src/bench/row_json.h"
 #include "src/bench/tables.h"
@@ -84,7 +85,7 @@ TEST(BenchRow, AFileReadBackIsTheSameFile) {
     second.of(Pass::forward).error.largest = std::nan("");
     for (const std::vector<Row>& rows : {std::vector<Row>{some_row()}, {some_row(), second}}) {
         const std::string text = file_json(rows, some_frame());
-        const std::vector<Row> back = read_rows(text, "f");
+        const std::vector<Row> back = read_file(text, "f").rows;
         EXPECT_EQ(file_json(back, some_frame()), text);
         ASSERT_EQ(back.size(), rows.size());
         for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(back[i].cell, rows[i].cell);
@@ -104,8 +105,69 @@ TEST(BenchRow, OneCellsFileBeginsAsLab5s) {
 
 TEST(BenchRow, OtherFilesAreRefused) {
     EXPECT_EQ(
-        test::failure_of([] { read_rows("{\"forward\": {}}", "f.json"); }),
+        test::failure_of([] { read_file("{\"forward\": {}}", "f.json"); }),
         (test::Failure{ExitCode::bad_data, "f.json: no file of hw4 bench: a row has no \"hw4\" with \"parameters\""}));
+}
+
+// The failure of a file of two rows in whose second a text is replaced.
+test::Failure failure_with(const std::string& text, const std::string& instead) {
+    std::string file = file_json({some_row(), some_row()}, some_frame());
+    const size_t at = file.rfind(text);
+    EXPECT_NE(at, std::string::npos) << text;
+    file.replace(at, text.size(), instead);
+    return test::failure_of([&] { read_file(file, "f"); });
+}
+
+TEST(BenchRow, WhatCannotHaveBeenAskedForIsRefused) {
+    const auto refused = [](const std::string& text, const std::string& instead, const std::string& message) {
+        EXPECT_EQ(failure_with(text, instead), (test::Failure{ExitCode::bad_data, "f: row 2: " + message}));
+    };
+    const std::string sizes = ", need a whole number from 1 to 2147483648";
+    refused("\"num_heads\": 4", "\"num_heads\": 0", "\"num_heads\" is 0" + sizes);
+    refused("\"seq_len\": 128", "\"seq_len\": -1", "\"seq_len\" is -1" + sizes);
+    refused("\"seq_len\": 128", "\"seq_len\": 1.5", "\"seq_len\" is 1.5" + sizes);
+    refused("\"seq_len\": 128", "\"seq_len\": \"x\"", "\"seq_len\" is \"x\"" + sizes);
+    refused("\"emb_dim\": 128", "\"emb\": 128", "\"emb_dim\" is missing" + sizes);
+    refused("\"float32\"", "\"int8\"", "\"dtype\" is \"int8\", need one of float32, fp16, bf16");
+    refused("\"forward_backward\"]", "\"sideways\"]", "\"passes\" is a list, need names of passes");
+    refused("\"causal\": false", "\"causal\": 0", "\"causal\" is 0, need true or false");
+    refused("\"ok\",\n        \"reason\": null,\n        \"kernel\"", "\"fine\",\n        \"kernel\"",
+            "forward: \"status\" is \"fine\", need one of ok, oom, unsupported, failed, skipped");
+    refused("[0.001, ", "[-0.001, ", "forward: \"samples\" is a list, need seconds alone");
+    refused("\"wanted_bytes\": 7", "\"wanted_bytes\": -7",
+            "backward: \"wanted_bytes\" is -7, need a whole number from 0 to 4611686018427387904");
+}
+
+TEST(BenchRow, AFileOfAnotherFormatIsRefused) {
+    std::string file = file_json({some_row(), some_row()}, some_frame());
+    file.replace(file.find("\"version\": 1"), 12, "\"version\": 2");
+    EXPECT_EQ(test::failure_of([&] { read_file(file, "f"); }),
+              (test::Failure{ExitCode::bad_data, "f: \"version\" is 2, need a whole number from 1 to 1"}));
+}
+
+TEST(BenchRow, AnAnswerIsOfTheCellThatWasAskedFor) {
+    const Row row = read_answer(R"({"hw4": {"parameters": {}, "forward": {"status": "oom", "reason": "much"}}})", "it",
+                                small_cell());
+    EXPECT_EQ(row.cell, small_cell());
+    EXPECT_EQ(row.of(Pass::forward).status, Status::oom);
+    EXPECT_EQ(row.of(Pass::backward).status, Status::skipped);
+}
+
+TEST(BenchRow, IsTakenOnlyFromTheSameMachineVersionAndRevision) {
+    const Frame frame = {{}, R"({"device": "gpu", "name": "A"})"};
+    RowFile file = read_file(file_json({some_row()}, frame), "f");
+    const auto why = [&] { return why_not_taken(file.rows.front(), file, frame); };
+    EXPECT_EQ(why(), "");
+    file.rows.front().of(Pass::forward).revision = "f32.forward/0";
+    EXPECT_EQ(why(), "under f32.forward/0, now it is f32.forward/1");
+    file.machine[1].second = "\"B\"";
+    EXPECT_EQ(why(), "where name was \"B\", here it is \"A\"");
+    file.machine.pop_back();
+    EXPECT_EQ(why(), "where name was none, here it is \"A\"");
+    file.machine = {};
+    EXPECT_EQ(why(), "on a machine that is not known to be this one");
+    file.hw4_version = "0.0.1";
+    EXPECT_EQ(why(), std::string("by hw4 0.0.1, this is ") + kVersion);
 }
 
 TEST(BenchTables, EveryPassIsALineOfCsv) {
