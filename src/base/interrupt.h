@@ -46,6 +46,13 @@ public:
         return true;
     }
 
+    // Runs `work`, which may throw. No signal is acted on meanwhile.
+    template <class Work>
+    void undisturbed(const Work& work) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        work();
+    }
+
 private:
     void wait_for_signal();
     void forget(std::multiset<Place>::const_iterator kept);

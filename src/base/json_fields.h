@@ -8,6 +8,12 @@
 
 namespace hw4 {
 
+// An object of several lines, moved to the right but for its first. Line breaks in strings are none in JSON.
+inline std::string indented(std::string value) {
+    for (size_t at = 0; (at = value.find('\n', at)) != std::string::npos; at += 3) value.insert(at + 1, "  ");
+    return value;
+}
+
 class JsonFields {
 public:
     void add(const std::string& name, const std::string& value) {
@@ -15,11 +21,7 @@ public:
     }
     void add(const std::string& name, int64_t value) { add(name, std::to_string(value)); }
     void add_size(const std::string& name, size_t value) { add(name, std::to_string(value)); }
-    // An object of several lines, which move to the right. Line breaks in strings are none in JSON.
-    void add_nested(const std::string& name, std::string value) {
-        for (size_t at = 0; (at = value.find('\n', at)) != std::string::npos; at += 3) value.insert(at + 1, "  ");
-        add(name, value);
-    }
+    void add_nested(const std::string& name, const std::string& value) { add(name, indented(value)); }
 
     std::string text() const { return text_.empty() ? "{}" : "{\n" + text_ + "\n}"; }
 

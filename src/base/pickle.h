@@ -28,10 +28,15 @@ public:
         add_items();
         text_ += 'u'; // SETITEMS
     }
-    // `add_item(i)` adds the value at i. In parts, since unpicklers in JavaScript hand each one over as arguments.
+    // `add_item(i)` adds the value at i.
     template <class AddItem>
     void add_list(size_t count, const AddItem& add_item) {
         text_ += ']'; // EMPTY_LIST
+        add_to_list(count, add_item);
+    }
+    // More for a list that is there. In parts, since unpicklers in JavaScript hand each one over as arguments.
+    template <class AddItem>
+    void add_to_list(size_t count, const AddItem& add_item) {
         for (size_t i = 0; i < count; ++i) {
             if (i % kMostAtOnce == 0) text_ += '('; // MARK
             add_item(i);
@@ -45,6 +50,7 @@ public:
         add(value);
     }
 
+    const std::string& opcodes() const { return text_; }          // to be put into another
     std::string text() const { return "\x80\x02" + text_ + '.'; } // PROTO 2 ... STOP
 
 private:

@@ -1,5 +1,6 @@
 #include "src/bench/memory_timeline.h"
 
+#include <cstring>
 #include <iterator>
 
 #include "src/base/json.h"
@@ -9,6 +10,9 @@ namespace hw4::bench {
 namespace {
 
 using Kind = MemoryEvent::Kind;
+
+// Of a snapshot: after the one list of "device_traces" that of devices, the dictionary and the pickle end.
+constexpr const char* kSnapshotEnd = "eu.";
 
 // An entry of "device_traces".
 struct SnapshotEntry {
@@ -28,14 +32,10 @@ std::vector<const char*> actions_of(Kind kind) {
     return {"oom"};
 }
 
-std::vector<SnapshotEntry> entries_of(const std::vector<MemoryTrack>& tracks) {
+std::vector<SnapshotEntry> entries_of(const MemoryTrack& track, double start) {
     std::vector<SnapshotEntry> entries;
-    double start = 0;
-    for (const MemoryTrack& track : tracks) {
-        for (const MemoryEvent& event : track.events)
-            for (const char* const action : actions_of(event.kind)) entries.push_back({action, &track, &event, start});
-        if (!track.events.empty()) start += track.events.back().seconds;
-    }
+    for (const MemoryEvent& event : track.events)
+        for (const char* const action : actions_of(event.kind)) entries.push_back({action, &track, &event, start});
     return entries;
 }
 
@@ -85,34 +85,53 @@ std::string refusal(const MemoryTrack& track, const MemoryEvent& event) {
                            std::to_string(event.free_bytes));
 }
 
-} // namespace
-
-std::string memory_pickle(const std::vector<MemoryTrack>& tracks) {
-    const std::vector<SnapshotEntry> entries = entries_of(tracks);
+// Without an entry.
+std::string snapshot() {
     Pickle pickle;
     pickle.add_dict([&] {
         pickle.add("segments"); // what is left at the end: nothing
         pickle.add_list(0, [](size_t) {});
         pickle.add("device_traces");
-        pickle.add_list(
-            1, [&](size_t) { pickle.add_list(entries.size(), [&](size_t i) { add_entry(pickle, entries[i]); }); });
+        pickle.add_list(1, [&](size_t) { pickle.add_list(0, [](size_t) {}); });
     });
     return pickle.text();
 }
 
-std::string memory_counters(const std::vector<MemoryTrack>& tracks) {
-    std::string text = R"({"displayTimeUnit": "ms", "traceEvents": [
-{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "memory"}})";
-    for (const MemoryTrack& track : tracks) {
-        size_t in_use = 0;
-        text += counter(track, 0, in_use);
-        for (const MemoryEvent& event : track.events) {
-            if (event.kind == Kind::taken) in_use += event.allocation.bytes;
-            if (event.kind == Kind::given_back) in_use -= event.allocation.bytes;
-            text += event.kind == Kind::refused ? refusal(track, event) : counter(track, event.seconds, in_use);
-        }
-    }
-    return text + "\n]}\n";
+std::string snapshot_part(const MemoryTrack& track, double start) {
+    const std::vector<SnapshotEntry> entries = entries_of(track, start);
+    Pickle pickle;
+    pickle.add_to_list(entries.size(), [&](size_t i) { add_entry(pickle, entries[i]); });
+    return pickle.opcodes();
 }
+
+std::string counters(const MemoryTrack& track) {
+    size_t in_use = 0;
+    std::string text = counter(track, 0, in_use);
+    for (const MemoryEvent& event : track.events) {
+        if (event.kind == Kind::taken) in_use += event.allocation.bytes;
+        if (event.kind == Kind::given_back) in_use -= event.allocation.bytes;
+        text += event.kind == Kind::refused ? refusal(track, event) : counter(track, event.seconds, in_use);
+    }
+    return text;
+}
+
+} // namespace
+
+std::string MemoryPicture::start() const {
+    if (form_ == Form::counters)
+        return R"({"displayTimeUnit": "ms", "traceEvents": [
+{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "memory"}})";
+    const std::string empty = snapshot();
+    return empty.substr(0, empty.size() - std::strlen(kSnapshotEnd));
+}
+
+std::string MemoryPicture::next(const MemoryTrack& track) {
+    if (form_ == Form::counters) return counters(track);
+    const double begin = seconds_;
+    if (!track.events.empty()) seconds_ += track.events.back().seconds;
+    return snapshot_part(track, begin);
+}
+
+std::string MemoryPicture::end() const { return form_ == Form::counters ? "\n]}\n" : kSnapshotEnd; }
 
 } // namespace hw4::bench

@@ -342,15 +342,17 @@ std::string difference(const Machine& was, const Machine& is) {
 
 } // namespace
 
-std::string file_json(const std::vector<Row>& rows, const Frame& frame) {
-    if (rows.size() == 1) return row_json(rows.front(), &frame) + "\n";
+std::string cell_json(const Row& row, const Frame& frame) { return row_json(row, &frame) + "\n"; }
+
+std::string list_start(const Frame& frame) {
     JsonFields fields;
     add_frame(fields, frame);
-    std::string list;
-    for (const Row& row : rows) list += (list.empty() ? "" : ",\n") + row_json(row, nullptr);
-    fields.add_nested("results", "[" + list + "]");
-    return fields.text() + "\n";
+    fields.add("results", "[]");
+    const std::string text = fields.text();
+    return text.substr(0, text.rfind(']'));
 }
+
+std::string list_item(const Row& row, bool first) { return (first ? "" : ",\n  ") + indented(row_json(row, nullptr)); }
 
 RowFile read_file(const std::string& text, const std::string& name) {
     const JsonValue document = parse_json(text, name);

@@ -18,7 +18,13 @@ struct Frame {
     std::string machine = "null"; // a JSON object, where it is known
 };
 
-std::string file_json(const std::vector<Row>& rows, const Frame& frame);
+// The file of a single cell.
+std::string cell_json(const Row& row, const Frame& frame);
+
+// That of several: its start, every row as an item, its end.
+std::string list_start(const Frame& frame);
+std::string list_item(const Row& row, bool first);
+inline constexpr const char* kListEnd = "]\n}\n";
 
 // Such a file that is read back.
 struct RowFile {

@@ -156,23 +156,26 @@ std::string TerminalTable::head() const { return line(column_names()); }
 
 std::string TerminalTable::line(const Row& row) const { return line(fields_of(row)); }
 
-std::string markdown(const std::vector<Row>& rows) {
+std::string markdown_head() {
     std::string rule = "|";
     for (size_t i = 0; i < column_names().size(); ++i) rule += is_text(i) ? "---|" : "--:|";
-    std::string text = markdown_line(column_names()) + rule + "\n";
-    for (const Row& row : rows) text += markdown_line(fields_of(row));
-    return text;
+    return markdown_line(column_names()) + rule + "\n";
 }
 
-std::string csv(const std::vector<Row>& rows) {
-    std::string text = csv_line({"impl",        "asked_kernel", "dtype",   "batch_size",  "seq_len", "num_heads",
-                                 "emb_dim",     "causal",       "warmup",  "device",      "pass",    "status",
-                                 "reason",      "kernel",       "samples", "median_s",    "mean_s",  "spread",
-                                 "tflop_per_s", "peak_bytes",   "error",   "output_crc32"});
-    for (const Row& row : rows)
-        for (const Pass pass : kPasses)
-            if (row.cell.wants(pass)) text += csv_line(csv_fields(row, pass));
-    return text;
+std::string markdown_of(const Row& row) { return markdown_line(fields_of(row)); }
+
+std::string csv_head() {
+    return csv_line({"impl",        "asked_kernel", "dtype",   "batch_size",  "seq_len", "num_heads",
+                     "emb_dim",     "causal",       "warmup",  "device",      "pass",    "status",
+                     "reason",      "kernel",       "samples", "median_s",    "mean_s",  "spread",
+                     "tflop_per_s", "peak_bytes",   "error",   "output_crc32"});
+}
+
+std::string csv_of(const Row& row) {
+    std::string lines;
+    for (const Pass pass : kPasses)
+        if (row.cell.wants(pass)) lines += csv_line(csv_fields(row, pass));
+    return lines;
 }
 
 } // namespace hw4::bench

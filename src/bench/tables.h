@@ -20,7 +20,10 @@ private:
     std::vector<size_t> widths_;
 };
 
-std::string markdown(const std::vector<Row>& rows);
-std::string csv(const std::vector<Row>& rows);
+// Files that grow by what each row adds.
+std::string markdown_head();
+std::string markdown_of(const Row& row);
+std::string csv_head();
+std::string csv_of(const Row& row);
 
 } // namespace hw4::bench

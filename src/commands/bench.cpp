@@ -28,6 +28,7 @@
 #include "src/commands/version_line.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
+#include "src/io/growing_file.h"
 #include "src/io/output_file.h"
 
 namespace hw4 {
@@ -38,30 +39,7 @@ using bench::Row;
 using bench::Status;
 using Clock = std::chrono::steady_clock;
 
-// A file that is complete after each row. What takes bytes only one after the other gets them at the end.
-class ReportFile {
-public:
-    ReportFile(std::string name, InterruptGuard& interrupts) : name_(std::move(name)), interrupts_(interrupts) {
-        if (name_.empty()) return;
-        auto opened = std::make_unique<OutputFile>(name_, interrupts_); // a bad name shows at once
-        remark_leftovers("hw4 bench", *opened);
-        if (!opened->random_access()) direct_ = std::move(opened);
-    }
-
-    bool on_standard_output() const { return direct_ && direct_->writes_to(STDOUT_FILENO); }
-
-    void update(const std::string& text, bool last) {
-        if (name_.empty() || (direct_ && !last)) return;
-        const auto file = direct_ ? std::move(direct_) : std::make_unique<OutputFile>(name_, interrupts_);
-        file->write(text.data(), text.size());
-        file->commit(false);
-    }
-
-private:
-    std::string name_;
-    InterruptGuard& interrupts_;
-    std::unique_ptr<OutputFile> direct_;
-};
+constexpr const char* kName = "hw4 bench"; // in remarks
 
 std::string read_text(const std::string& name) {
     std::ifstream file(name, std::ios::binary);
@@ -90,7 +68,7 @@ std::vector<Row> rows_taken(const bench::RowFile& file, const bench::Frame& fram
         if (reason.empty() && row.status() != Status::failed) rows.push_back(row);
     }
     if (others > 0)
-        std::fprintf(stderr, "hw4 bench: %s: %zu of %zu rows are not taken: measured %s\n", one_line(name).c_str(),
+        std::fprintf(stderr, "%s: %s: %zu of %zu rows are not taken: measured %s\n", kName, one_line(name).c_str(),
                      others, file.rows.size(), one_line(why).c_str());
     return rows;
 }
@@ -129,8 +107,9 @@ public:
     Bench(const bench::Request& request, std::vector<std::string> argv)
         : request_(checked(request)), old_file_(file_to_go_on_with(request)), device_(device_for(request)),
           cells_(bench::cells_of(request.sweep, device_, device_ == "gpu" ? gpu::kernel_list() : cpu::kernel_list())),
-          json_(request.output, interrupts_), csv_(request.csv, interrupts_), markdown_(request.markdown, interrupts_),
-          memory_(request.memory, interrupts_), table_(cells_), left_(cells_) {
+          json_(request.output, kName, interrupts_), csv_(request.csv, kName, interrupts_),
+          markdown_(request.markdown, kName, interrupts_), memory_(request.memory, kName, interrupts_),
+          picture_(request.memory_form), table_(cells_), left_(cells_) {
         frame_.argv = std::move(argv);
         if (request.separate && device_ == "gpu") {
             frame_.machine = bench::machine_of_child();
@@ -145,18 +124,20 @@ public:
     }
 
     ExitCode run() {
-        for (const Row& row : old_rows_)
-            if (std::find(cells_.begin(), cells_.end(), row.cell) == cells_.end()) rows_.push_back(row);
+        rows_ = old_rows_;
         say(table_.head());
         for (size_t i = 0; i < cells_.size(); ++i) {
             const Clock::time_point start = Clock::now();
             const std::optional<Row> old = old_row(cells_[i]);
             if (!old) announce(i);
-            rows_.push_back(old ? *old : measured(cells_[i]));
+            const Row row = old ? *old : measured(cells_[i]);
+            statuses_.push_back(row.status());
             left_.done(cells_[i], old ? 0 : std::chrono::duration<double>(Clock::now() - start).count());
-            say(table_.line(rows_.back()));
-            write_files(i + 1);
+            say(table_.line(row));
+            if (!old) write(row);
         }
+        if (!begun_) begin_files();
+        for (GrowingFile* file : {&json_, &csv_, &markdown_, &memory_}) file->finish();
         return code();
     }
 
@@ -192,45 +173,68 @@ private:
         }
     }
 
-    // After so many cells. Rows of --resume that were not reached yet stay in the files.
-    void write_files(size_t done) {
-        const bool last = done == cells_.size();
-        std::vector<Row> rows = rows_;
-        for (size_t i = done; i < cells_.size(); ++i)
-            if (const std::optional<Row> old = old_row(cells_[i])) rows.push_back(*old);
-        json_.update(bench::file_json(rows, frame_), last);
-        csv_.update(bench::csv(rows), last);
-        markdown_.update(bench::markdown(rows), last);
-        memory_.update(request_.memory_as_trace ? bench::memory_counters(tracks_) : bench::memory_pickle(tracks_),
-                       last);
+    // A row more, after which every file is complete.
+    void write(const Row& row) {
+        rows_.push_back(row);
+        if (!begun_) {
+            begin_files();
+        } else {
+            json_.add(bench::list_item(row, false));
+            csv_.add(bench::csv_of(row));
+            markdown_.add(bench::markdown_of(row));
+        }
+        std::string tracks;
+        for (const bench::MemoryTrack& track : tracks_) tracks += picture_.next(track);
+        memory_.add(tracks);
+        tracks_.clear();
+    }
+
+    // With the rows there are: those of --resume come before what is measured, whatever the order of the cells.
+    void begin_files() {
+        begun_ = true;
+        const bool alone = cells_.size() == 1 && rows_.size() == 1;
+        std::string json = alone ? bench::cell_json(rows_.front(), frame_) : bench::list_start(frame_);
+        std::string csv = bench::csv_head();
+        std::string markdown = bench::markdown_head();
+        for (size_t i = 0; i < rows_.size(); ++i) {
+            if (!alone) json += bench::list_item(rows_[i], i == 0);
+            csv += bench::csv_of(rows_[i]);
+            markdown += bench::markdown_of(rows_[i]);
+        }
+        json_.begin(json, alone ? "" : bench::kListEnd);
+        csv_.begin(csv, "");
+        markdown_.begin(markdown, "");
+        memory_.begin(picture_.start(), picture_.end());
     }
 
     ExitCode code() const {
-        const auto asked = rows_.end() - static_cast<std::ptrdiff_t>(cells_.size()); // before them others of --resume
         const auto any = [&](Status status) {
-            return std::any_of(asked, rows_.end(), [&](const Row& row) { return row.status() == status; });
+            return std::find(statuses_.begin(), statuses_.end(), status) != statuses_.end();
         };
         if (any(Status::failed)) return ExitCode::internal;
         return any(Status::ok) ? ExitCode::ok : ExitCode::no_gpu;
     }
 
     const bench::Request& request_;
-    InterruptGuard interrupts_{"hw4 bench"};
+    InterruptGuard interrupts_{kName};
     bench::RowFile old_file_;   // of --resume
     std::vector<Row> old_rows_; // those of it that stay
     std::string device_;
     std::vector<Cell> cells_;
-    ReportFile json_;
-    ReportFile csv_;
-    ReportFile markdown_;
-    ReportFile memory_;
+    GrowingFile json_;
+    GrowingFile csv_;
+    GrowingFile markdown_;
+    GrowingFile memory_;
+    bench::MemoryPicture picture_;
     bench::TerminalTable table_;
     bench::TimeLeft left_;
     bench::Frame frame_;
     std::unique_ptr<bench::Workbench> workbench_; // none where only processes of their own may take a GPU
     FILE* lines_ = nullptr;
-    std::vector<Row> rows_;
-    std::vector<bench::MemoryTrack> tracks_; // of --memory
+    std::vector<Row> rows_;                  // of the files
+    std::vector<Status> statuses_;           // of the cells
+    std::vector<bench::MemoryTrack> tracks_; // of --memory, of the last cell
+    bool begun_ = false;                     // the files
 };
 
 ExitCode run_compare(const bench::CompareRequest& request) {
@@ -251,11 +255,12 @@ ExitCode run_compare(const bench::CompareRequest& request) {
 
 ExitCode run_accumulate(const bench::AccumulateRequest& request) {
     InterruptGuard interrupts;
-    ReportFile json(request.output, interrupts);
+    GrowingFile json(request.output, kName, interrupts);
     const std::string device = usable_device(request.device, false);
     const std::vector<float> sums =
         device == "gpu" ? bench::gpu_sums(request.addends) : bench::cpu_sums(request.addends);
-    json.update(bench::accumulation_json(request.addends, sums, device), true);
+    json.begin(bench::accumulation_json(request.addends, sums, device), "");
+    json.finish();
     FILE* const lines = is_standard_stream(request.output) ? stderr : stdout;
     std::fputs(bench::accumulation_table(request.addends, sums).c_str(), lines);
     return ExitCode::ok;

@@ -251,9 +251,9 @@ std::string parse_json_name(const std::string& name) {
 
 void take_memory(const std::string& name, Request& request) {
     request.memory = name;
-    request.memory_as_trace = ends_in(name, ".json");
-    if (!request.memory_as_trace && !ends_in(name, ".pickle"))
-        refuse_value("memory", name, "a name that ends in .pickle or .json");
+    const bool counters = ends_in(name, ".json");
+    request.memory_form = counters ? MemoryPicture::Form::counters : MemoryPicture::Form::pickle;
+    if (!counters && !ends_in(name, ".pickle")) refuse_value("memory", name, "a name that ends in .pickle or .json");
 }
 
 [[noreturn]] void refuse_option(char** argv) {

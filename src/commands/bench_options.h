@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/bench/accumulate.h"
+#include "src/bench/memory_timeline.h"
 #include "src/bench/sweep.h"
 #include "src/commands/options.h"
 
@@ -14,11 +15,11 @@ struct Request {
     Action action = Action::run;
     Device device = Device::automatic;
     Sweep sweep;
-    std::string output;           // JSON; a file's name, or - for standard output; empty: none
-    std::string csv;              // likewise
-    std::string markdown;         // likewise
-    std::string memory;           // memory over time; a file's name; empty: none
-    bool memory_as_trace = false; // of counters, not a pickle
+    std::string output;   // JSON; a file's name, or - for standard output; empty: none
+    std::string csv;      // likewise
+    std::string markdown; // likewise
+    std::string memory;   // memory over time; a file's name; empty: none
+    MemoryPicture::Form memory_form = MemoryPicture::Form::pickle;
     bool resume = false;
     bool separate = false; // each cell in a process of its own
     bool quiet = false;

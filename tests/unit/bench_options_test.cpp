@@ -154,8 +154,8 @@ TEST(BenchOptions, Refused) {
 }
 
 TEST(BenchOptions, MemoryByTheNamesEnd) {
-    EXPECT_FALSE(parse({"--memory", "m.pickle"}).memory_as_trace);
-    EXPECT_TRUE(parse({"--memory", "m.json"}).memory_as_trace);
+    EXPECT_EQ(parse({"--memory", "m.pickle"}).memory_form, MemoryPicture::Form::pickle);
+    EXPECT_EQ(parse({"--memory", "m.json"}).memory_form, MemoryPicture::Form::counters);
     EXPECT_EQ(parse({"--memory", "m.json"}).memory, "m.json");
 }
 

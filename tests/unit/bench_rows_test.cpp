@@ -49,6 +49,14 @@ Row some_row() {
     return row;
 }
 
+// Of one cell, or of several.
+std::string file_json(const std::vector<Row>& rows, const Frame& frame) {
+    if (rows.size() == 1) return cell_json(rows.front(), frame);
+    std::string text = list_start(frame);
+    for (const Row& row : rows) text += list_item(row, &row == &rows.front());
+    return text + kListEnd;
+}
+
 Frame some_frame() { return {{"bench", "--x"}, "{}"}; }
 
 TEST(BenchRow, StatusIsOkWhereAPassRanAndNoneFailed) {
@@ -171,14 +179,15 @@ TEST(BenchRow, IsTakenOnlyFromTheSameMachineVersionAndRevision) {
 }
 
 TEST(BenchTables, EveryPassIsALineOfCsv) {
-    const std::string text = csv({some_row()});
+    const std::string text = csv_head() + csv_of(some_row());
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
     EXPECT_NE(text.find("f32,,float32,2,128,4,128,0,,cpu,forward,ok,,neon,3,0.002,0.002,"), std::string::npos) << text;
     EXPECT_NE(text.find("unsupported,\"says \"\"no\"\", twice\",,"), std::string::npos) << text;
 }
 
 TEST(BenchTables, MarkdownHasAsManyColumnsInEachLine) {
-    std::istringstream lines(markdown({some_row(), row_without(small_cell("naive"), Status::oom, "why")}));
+    std::istringstream lines(markdown_head() + markdown_of(some_row()) +
+                             markdown_of(row_without(small_cell("naive"), Status::oom, "why")));
     size_t count = 0;
     for (std::string line; std::getline(lines, line); ++count)
         EXPECT_EQ(std::count(line.begin(), line.end(), '|'), 17) << line;

@@ -50,6 +50,13 @@ MemoryTrack refused_track(const char* impl, size_t bytes) {
     return track;
 }
 
+std::string memory_counters(const std::vector<MemoryTrack>& tracks) {
+    MemoryPicture picture(MemoryPicture::Form::counters);
+    std::string text = picture.start();
+    for (const MemoryTrack& track : tracks) text += picture.next(track);
+    return text + picture.end();
+}
+
 TEST(MemoryCounters, EachTrackBeginsAtZeroUnderItsOwnName) {
     const JsonValue trace =
         parse_json(memory_counters({refused_track("naive", 100), refused_track("f32", 40)}), "trace");
