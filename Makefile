@@ -516,29 +516,38 @@ INSTALLED := hw4 hw4-seq hw4-compare
 BUILT_hw4 := $(BIN)/hw4
 BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
+PAGES := $(INSTALLED) hw4-bench
+# What hw4 bench runs in python3, found from where hw4 itself is.
+HELPERS := torch_cell.py sampling_rules.py
+LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/hw4
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ## install: hw4, hw4-seq and hw4-compare with man pages and bash completion under PREFIX (/usr/local), in DESTDIR if given
 .PHONY: install uninstall
-install: all $(INSTALLED:%=$(BUILD)/man/%.1)
-	install -d $(call quoted,$(DESTDIR)$(PREFIX)/bin) $(call quoted,$(MAN)) $(call quoted,$(COMPLETIONS))
+install: all $(PAGES:%=$(BUILD)/man/%.1)
+	install -d $(call quoted,$(DESTDIR)$(PREFIX)/bin) $(call quoted,$(LIBEXEC)) $(call quoted,$(MAN)) \
+	    $(call quoted,$(COMPLETIONS))
 	$(foreach name,$(INSTALLED),install $(BUILT_$(name)) $(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) && ):
-	install -m 644 $(INSTALLED:%=$(BUILD)/man/%.1) $(call quoted,$(MAN))
+	install -m 644 $(HELPERS:%=report/%) $(call quoted,$(LIBEXEC))
+	install -m 644 $(PAGES:%=$(BUILD)/man/%.1) $(call quoted,$(MAN))
 	$(foreach name,$(INSTALLED),install -m 644 src/install/completion.bash $(call quoted,$(COMPLETIONS)/$(name)) && ):
 
 ## uninstall: remove what `make install` with the same PREFIX and DESTDIR has installed
 uninstall:
-	rm -f $(foreach name,$(INSTALLED),$(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) $(call quoted,$(MAN)/$(name).1) \
-	    $(call quoted,$(COMPLETIONS)/$(name)))
+	rm -f $(foreach name,$(INSTALLED),$(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) \
+	    $(call quoted,$(COMPLETIONS)/$(name))) $(foreach name,$(PAGES),$(call quoted,$(MAN)/$(name).1))
+	rm -rf $(call quoted,$(LIBEXEC))
 
 # From what the program itself says.
-$(BUILD)/man/hw4.1: $(BUILT_hw4)
+SAY_HELP_hw4-bench := $(BUILT_hw4) bench --help
+$(foreach name,$(INSTALLED),$(eval SAY_HELP_$(name) := $(BUILT_$(name)) --help))
+$(BUILD)/man/hw4.1 $(BUILD)/man/hw4-bench.1: $(BUILT_hw4)
 $(BUILD)/man/hw4-seq.1: $(BUILT_hw4-seq)
 $(BUILD)/man/hw4-compare.1: $(BUILT_hw4-compare)
-$(INSTALLED:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/version.h
+$(PAGES:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/version.h
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
-	$(Q)$(BUILT_$*) --help | src/install/man_page $* "$$(sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)" > $@
+	$(Q)$(SAY_HELP_$*) | src/install/man_page $* "$$(sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)" > $@
 
 ## clean: remove everything that was built
 .PHONY: clean

@@ -15,7 +15,7 @@ import math
 import statistics
 import time
 
-from torch_timing import LEAST_RUNS, WARM_UP_SECONDS, launches_for
+from sampling_rules import LEAST_RUNS, WARM_UP_SECONDS, launches_for
 
 PASSES = ("forward", "backward", "forward_backward")
 SAMPLED_ROWS = 32

@@ -8,13 +8,7 @@ import statistics
 import time
 
 from bench_document import say
-
-# The rules of src/bench/sampling.h.
-WARM_UP_SECONDS = 0.1
-SAMPLE_SECONDS = 0.01
-MOST_LAUNCHES = 1000
-SLOW_SAMPLE = 0.05
-LEAST_RUNS = 3
+from sampling_rules import WARM_UP_SECONDS, launches_for, runs_for
 
 SGEMM_SIZE = 8192
 SGEMM_FLOP = 2 * SGEMM_SIZE ** 3
@@ -23,18 +17,6 @@ BUSY_SECONDS = 1.0  # of products before somebody looks at the clocks
 
 class Missing(Exception):
     """Why PyTorch cannot be measured."""
-
-
-def launches_for(launch_seconds: float) -> int:
-    if launch_seconds <= 0:
-        return MOST_LAUNCHES
-    return min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_SECONDS / launch_seconds)))
-
-
-def runs_for(sample_seconds: float, runs: int) -> int:
-    if sample_seconds <= SLOW_SAMPLE:
-        return runs
-    return min(runs, max(LEAST_RUNS, int(runs * SLOW_SAMPLE / sample_seconds)))
 
 
 def naive_attention(q, k, v):

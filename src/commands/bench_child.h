@@ -13,7 +13,8 @@ Row measure_in_child(const Cell& cell);
 // standard error says why. Throws likewise.
 std::string machine_of_child();
 
-// By PyTorch: report/torch_cell.py beside this program, in python3. Where one of them is missing, the row says so.
+// By PyTorch, in python3: report/torch_cell.py beside this program, or ../libexec/hw4/torch_cell.py where it is
+// installed. Where one of them is missing, the row says so.
 Row measure_by_torch(const Cell& cell);
 
 } // namespace hw4::bench

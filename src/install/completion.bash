@@ -5,6 +5,50 @@ _hw4_words() {
     COMPREPLY=("${words[@]}")
 }
 
+_hw4_files() {
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
+# _hw4_options WORD PROGRAM [bench]
+_hw4_options() {
+    local word=$1
+    shift
+    _hw4_words "$("$@" --help 2>/dev/null | grep -oE -- '(^|[[ ])--[a-z][a-z_-]*' | tr -d '[ ' | sort -u)" "$word"
+}
+
+# Of hw4 bench: the names in what its --help says of an option, and in the lines below.
+_hw4_names() {
+    "$1" bench --help 2>/dev/null | awk -v option="$2" '
+        $1 == option { here = 1; $1 = $2 = "" }
+        here && /^  -/ { exit }
+        here' | tr ',;.' '\n\n\n'
+}
+
+_hw4_bench() {
+    local program=$1 word=$2 before=$3
+    case $before in
+    --impl) _hw4_words "$(_hw4_names "$program" --impl | sed '/whatever/,$d')" "$word" ;;
+    --preset) _hw4_words "$(_hw4_names "$program" --preset | awk '/^   /{print $1}')" "$word" ;;
+    --dtype) _hw4_words "float32 fp16 bf16" "$word" ;;
+    --passes) _hw4_words "forward backward forward_backward" "$word" ;;
+    --timing) _hw4_words "event wall" "$word" ;;
+    bench)
+        if [[ $word == -* ]]; then
+            _hw4_options "$word" "$program" bench
+        else
+            _hw4_words "compare accumulate" "$word"
+        fi
+        ;;
+    *)
+        if [[ $word == -* ]]; then
+            _hw4_options "$word" "$program" bench
+        else
+            _hw4_files "$word"
+        fi
+        ;;
+    esac
+}
+
 _hw4() {
     local program=$1 word=$2 before=$3
     case $before in
@@ -17,11 +61,13 @@ _hw4() {
         _hw4_words "$("$program" --list-kernels 2>/dev/null | awk '{print $2}')" "$word"
         ;;
     *)
-        if [[ $word == -* ]]; then
-            _hw4_words "$("$program" --help 2>/dev/null | grep -oE -- '(^|[[ ])--[a-z][a-z-]*' | tr -d '[ ' | sort -u)" \
-                "$word"
+        if [[ ${COMP_WORDS[1]-} == bench && ${COMP_CWORD-0} -gt 1 ]]; then
+            _hw4_bench "$program" "$word" "$before"
+        elif [[ $word == -* ]]; then
+            _hw4_options "$word" "$program"
         else
-            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            _hw4_files "$word"
+            if [[ ${COMP_CWORD-0} == 1 && $program == *hw4 && bench == "$word"* ]]; then COMPREPLY+=(bench); fi
         fi
         ;;
     esac

@@ -233,7 +233,7 @@ class TorchTest(BenchTest):
         self.done(*QUICK, "--impl", "Flash2", "--output", self.json, code=NO_GPU)
         row = self.rows()[0]["hw4"]
         self.assertEqual(row["parameters"]["dtype"], "fp16")
-        self.assertRegex(row["reason"], "report/torch_cell.py is not there$")
+        self.assertRegex(row["reason"], r"^neither \S+report/torch_cell.py nor \S+libexec/hw4/torch_cell.py is there$")
 
     def test_what_the_script_says_is_the_row(self):
         folder = cli_test.PROGRAMS / "report"

@@ -14,6 +14,7 @@ sys.path[:0] = [os.path.join(ROOT, "report"), os.path.join(ROOT, "judge")]
 
 import gpu_bars  # noqa: E402 (the path to them is set above)
 import provenance  # noqa: E402
+import sampling_rules  # noqa: E402
 import torch_timing  # noqa: E402
 from case_table import TableError, read_cases  # noqa: E402
 from fake_torch import SGEMM_50, fake_torch  # noqa: E402
@@ -132,12 +133,12 @@ class Sampling(unittest.TestCase):
     """The rules of src/bench/sampling.h, with the numbers of tests/unit/sampling_test.cpp."""
 
     def test_launches(self):
-        self.assertEqual([torch_timing.launches_for(seconds) for seconds in (0.039e-3, 0.004, 1e-9, 0.0, 0.01, 0.85)],
+        self.assertEqual([sampling_rules.launches_for(seconds) for seconds in (0.039e-3, 0.004, 1e-9, 0.0, 0.01, 0.85)],
                          [257, 3, 1000, 1000, 1, 1])
 
     def test_runs(self):
         asked = ((0.007, 20), (0.05, 20), (0.1, 20), (0.85, 20), (0.85, 2), (0.85, 200))
-        self.assertEqual([torch_timing.runs_for(*pair) for pair in asked], [20, 20, 10, 3, 2, 11])
+        self.assertEqual([sampling_rules.runs_for(*pair) for pair in asked], [20, 20, 10, 3, 2, 11])
 
 
 class Runs(unittest.TestCase):

@@ -235,7 +235,8 @@ class Layout(Workplace):
 class Install(Workplace):
     """The programs are there already: make builds none."""
     PROGRAMS = ("hw4", "seq", "testcases/generate", "judge/compare")
-    FILES = sorted(["share/man/man1/" + name + ".1" for name in ("hw4", "hw4-seq", "hw4-compare")] +
+    FILES = sorted(["share/man/man1/" + name + ".1" for name in ("hw4", "hw4-bench", "hw4-seq", "hw4-compare")] +
+                   ["libexec/hw4/torch_cell.py", "libexec/hw4/sampling_rules.py"] +
                    [folder + name for folder in ("bin/", "share/bash-completion/completions/")
                     for name in ("hw4", "hw4-seq", "hw4-compare")])
 
@@ -281,14 +282,31 @@ class Install(Workplace):
         after_usage = said[said.index(""):]
         self.assertEqual([line for line in after_usage if line not in (*words, "options:", "exit codes:")], [])
 
+    def test_bench_finds_pytorchs_helper_and_leaves_nothing_beside_it(self):
+        prefix = os.path.join(self.folder, "prefix")
+        self.installed(f"PREFIX={prefix}")
+        done = self.run_command(f"{prefix}/bin/hw4", "bench", "--device", "cpu", "--impl", "flash2", "--output", "-")
+        self.assertRegex(done.stdout, r'"reason": "PyTorch is (not installed|measured on a GPU)')
+        self.assertEqual(self.found_under(prefix), self.FILES)
+
+    def test_the_man_page_of_bench(self):
+        self.installed(f"PREFIX={self.folder}/prefix")
+        with open(f"{self.folder}/prefix/share/man/man1/hw4-bench.1", encoding="utf-8") as file:
+            page = file.read().replace("\\-", "-")
+        self.assertIn("hw4-bench - attention timed over sizes", page)
+        for option in ("--preset NAME", "--resume", "compare OLD NEW"):
+            self.assertIn(option, page)
+
     def test_completion(self):
         self.installed(f"PREFIX={self.folder}/prefix")
         script = f"{self.folder}/prefix/share/bash-completion/completions/hw4"
         program = f"{self.folder}/prefix/bin/hw4"
 
-        def completed(word, before="hw4"):
-            asking = 'source "$1"; _hw4 "$2" "$3" "$4"; echo "${COMPREPLY[@]}"'
-            done = self.run_command("bash", "-c", asking, "bash", script, program, word, before)
+        def completed(word, before="hw4", words=()):
+            asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                      '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
+            words = words or ("hw4", before, word)
+            done = self.run_command("bash", "-c", asking, "bash", script, program, word, before, *words)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             return done.stdout.split()
         self.assertEqual(completed("--list"), ["--list-kernels"])
@@ -297,6 +315,17 @@ class Install(Workplace):
         self.assertIn("generic", completed("g", "--kernel"))
         self.assertEqual(completed("c", "--device"), ["cpu"])
         self.assertEqual(completed(f"{self.folder}/too"), [f"{self.folder}/tools"])
+
+        def of_bench(word, before="bench"):
+            return completed(word, before, ("hw4", "bench", *((before,) if before != "bench" else ()), word))
+        self.assertEqual(completed("ben", words=("hw4", "ben")), ["bench"])
+        self.assertEqual(of_bench(""), ["compare", "accumulate"])
+        self.assertLessEqual({"--batch_size", "--memory_limit", "--resume", "--threshold"}, set(of_bench("--")))
+        self.assertNotIn("--copies", of_bench("--"))
+        self.assertEqual(of_bench("", "--impl"),
+                         ["naive", "hw4", "f32", "fixed", "pytorch", "flash2", "cudnn", "efficient"])
+        self.assertEqual(of_bench("", "--preset"), ["lab5", "cs336-attention", "cs336-flash", "fa2", "course"])
+        self.assertEqual(of_bench("c", "--device"), ["cpu"])
 
 
 class Measuring(Workplace):
