@@ -3,16 +3,20 @@
     python3 report/torch_cell.py --impl flash2 --dtype fp16 --batch_size 16 --seq_len 1024 --num_heads 32 --emb_dim 2048
 
 Takes the options that ask `hw4 bench` for a single cell, and prints a row as hw4 writes it: statuses, samples and
-memory under "hw4". What PyTorch cannot do here is a status too, and no failure of this program. Clock, warm-up and
-number of launches follow src/bench/sampling.h, with --timing wall lab5.py. pytorch is lab5.py's naive form, the others
-are scaled_dot_product_attention by one backend.
+memory under "hw4". With --serve alone: of many cells, each a list of options on a line of standard input. What PyTorch
+cannot do here is a status too, and no failure of this program. Clock, warm-up and number of launches follow
+src/bench/sampling.h, with --timing wall lab5.py. pytorch is lab5.py's naive form, the others are
+scaled_dot_product_attention by one backend.
 """
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
+import os
 import statistics
+import sys
 import time
 
 from sampling_rules import LEAST_RUNS, WARM_UP_SECONDS, launches_for
@@ -23,7 +27,7 @@ MASKED = -10000.0  # lab5.py adds it to the scores that the mask hides
 SEED = 1
 
 
-def parse_arguments():
+def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--impl", required=True, choices=("pytorch", "flash2", "cudnn", "efficient"))
     parser.add_argument("--dtype", default="fp16", choices=("float32", "fp16", "bf16"))
@@ -39,7 +43,7 @@ def parse_arguments():
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--memory_limit", type=int, default=0, help="bytes")
     parser.add_argument("--device", default="gpu", choices=("gpu", "cpu"))
-    args = parser.parse_known_args()[0]  # --kind and --threads mean nothing to it
+    args = parser.parse_known_args(words)[0]  # --kind and --threads mean nothing to it
     if args.cold and args.timing == "wall":
         parser.error("--cold flushes before each sample, and --timing wall has one")
     return args
@@ -164,6 +168,8 @@ class TorchCell:
     def measured(self, name):
         """The row's entry of a pass; a refusal is one too."""
         torch = self._torch
+        gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()  # of a cell before this one: they would count as this one's memory
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         try:
@@ -172,7 +178,8 @@ class TorchCell:
             return {"status": "oom", "reason": str(error).splitlines()[0], "wanted_bytes": 0,
                     "free_bytes": torch.cuda.mem_get_info()[0]}
         except RuntimeError as error:
-            return {"status": "unsupported", "reason": str(error).strip().splitlines()[0]}
+            broken = "CUDA error" in str(error)  # and not a refusal
+            return {"status": "failed" if broken else "unsupported", "reason": str(error).strip().splitlines()[0]}
 
     def _measure(self, name):
         torch, args = self._torch, self._args
@@ -236,15 +243,31 @@ def row_of(args):
         reason = f"PyTorch is not installed: {error}"
     if reason is not None:
         return {name: {"status": "unsupported", "reason": reason} for name in wanted}
-    if args.memory_limit:
-        torch.cuda.set_per_process_memory_fraction(min(1, args.memory_limit / torch.cuda.mem_get_info()[1]))
+    total = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction(min(1, (args.memory_limit or total) / total))
     cell = TorchCell(torch, args)
-    return {name: cell.measured(name) for name in wanted}
+    measured = {name: cell.measured(name) for name in wanted}
+    torch.cuda.empty_cache()  # hw4's own cells are measured by another process
+    return measured
+
+
+def row_text(args):
+    return json.dumps({"hw4": {"parameters": {}, **row_of(args)}})
+
+
+def serve():
+    """A row for each line of standard input, which is a list of options."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no row
+    for line in sys.stdin:
+        print(row_text(parse_arguments(json.loads(line))), file=answers, flush=True)
 
 
 def main():
-    args = parse_arguments()
-    print(json.dumps({"hw4": {"parameters": {}, **row_of(args)}}))
+    if sys.argv[1:] == ["--serve"]:
+        serve()
+    else:
+        print(row_text(parse_arguments()))
 
 
 if __name__ == "__main__":

@@ -165,12 +165,18 @@ private:
     Row measured(const Cell& cell) {
         if (const std::optional<Row> refusal = bench::refused(cell)) return *refusal;
         try {
-            if (bench::is_torch(cell.impl)) return bench::measure_by_torch(cell);
+            if (bench::is_torch(cell.impl)) return measured_by_torch(cell);
             return request_.separate ? bench::measure_in_child(cell)
                                      : bench::measure(cell, *workbench_, request_.memory.empty() ? nullptr : &tracks_);
         } catch (const Error& error) { // no process for it
             return bench::row_without(cell, Status::failed, error.what());
         }
+    }
+
+    Row measured_by_torch(const Cell& cell) {
+        Row row = torch_.measure(cell);
+        if (request_.separate) torch_.end();
+        return row;
     }
 
     // A row more, after which every file is complete.
@@ -230,6 +236,7 @@ private:
     bench::TimeLeft left_;
     bench::Frame frame_;
     std::unique_ptr<bench::Workbench> workbench_; // none where only processes of their own may take a GPU
+    bench::TorchHelper torch_;
     FILE* lines_ = nullptr;
     std::vector<Row> rows_;                  // of the files
     std::vector<Status> statuses_;           // of the cells

@@ -5,6 +5,8 @@
 """
 import contextlib
 import io
+import json
+import subprocess
 import sys
 import unittest
 import unittest.mock
@@ -81,6 +83,18 @@ class Samples(unittest.TestCase):
                 clock=lambda said=sampler: float(said.launches))  # a second each
             self.assertEqual((launches, samples), (expected, [1.0]), (warmup, limit))
             self.assertEqual(sampler.launches, int(warmup) + expected)
+
+
+class Serving(unittest.TestCase):
+    def test_a_row_for_each_line(self):
+        words = ["--impl", "flash2", "--batch_size", "1", "--seq_len", "8", "--num_heads", "1", "--emb_dim", "8",
+                 "--device", "cpu", "--passes"]
+        lines = "".join(json.dumps([*words, passes]) + "\n" for passes in ("forward", "backward"))
+        done = subprocess.run([sys.executable, "-B", REPO / "report/torch_cell.py", "--serve"], input=lines,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [json.loads(line)["hw4"] for line in done.stdout.splitlines()]
+        self.assertEqual([sorted(row) for row in rows], [["forward", "parameters"], ["backward", "parameters"]])
 
 
 class Arguments(unittest.TestCase):
