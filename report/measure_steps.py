@@ -6,6 +6,10 @@ LENGTHS = [128 << doubling for doubling in range(9)]
 LENGTH_SHAPES = [f"{max(2, TOKENS // length)},{length},{dim}" for dim in (32, 64, 128) for length in LENGTHS]
 # d = 64, N from 128 to 16384
 PROFILED_CASES = ("t02", "t04", "t06", "t08", "t10", "t18", "t20", "t26", "t28")
+# Presets of hw4 bench
+SWEEPS = {"lab5": "lab5.py's sizes with 32 heads", "cs336-attention": "CS336's table of attention within 8 GiB",
+          "cs336-flash": "CS336's table of its kernel", "fa2": "FlashAttention-2's sizes",
+          "course": "the course's cases"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,4 +57,8 @@ STEPS = (
     Step("cpu", "the CPU engine, beside seq and PyTorch", ("all",), ("report/bench_cpu",), needs_gpu=False),
     Step("files", "hw4 from file to file, beside two plain programs", ("all", "references", "start-up"),
          ("report/bench_files",), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
+    *(Step(f"bench_{preset.replace('-', '_')}", f"hw4 bench: {what}, by every implementation", ("all",),
+           ("report/bench_sweep", preset)) for preset, what in SWEEPS.items()),
+    Step("bench_accumulate", "hw4 bench: sums in low precision and in chains, on the GPU and the CPU", ("all",),
+         ("report/bench_sweep", "accumulate")),
 )

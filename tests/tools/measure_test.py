@@ -145,11 +145,12 @@ class WholeRuns(Workplace):
         done = self.measure()
         self.assertEqual(NAMES, ["kernels", "kernels_fixed", "lengths", "tilings", "steps", "profile_ladder",
                                  "profile_cases", "profile_fixed", "accuracy", "distributions", "values", "causal",
-                                 "backward", "sequential", "cpu", "files"])
+                                 "backward", "sequential", "cpu", "files", "bench_lab5", "bench_cs336_attention",
+                                 "bench_cs336_flash", "bench_fa2", "bench_course", "bench_accumulate"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
-            self.assertIn(f"measure: step {number} of 16, {name}: ", done.stderr)
+            self.assertIn(f"measure: step {number} of 22, {name}: ", done.stderr)
             self.assertRegex(done.stdout, rf"(?m)^{name} is done$")  # the programs' own output
             self.assertRegex(done.stdout, rf"(?m)^{name} +measured in \d+ s$")
 
@@ -167,6 +168,8 @@ class WholeRuns(Workplace):
                           "--kernel", "padded_tiles", "register_rows", "chosen", *json_of["profile_cases"]])
         self.assertEqual(calls["files"], ["report/bench_files", "--trace-folder", f"{self.data}/files.partial",
                                           *json_of["files"]])
+        self.assertEqual(calls["bench_cs336_flash"],
+                         ["report/bench_sweep", "cs336-flash", *json_of["bench_cs336_flash"]])
 
     def test_shapes_of_equal_size(self):
         self.measure("--only", "lengths")
@@ -223,7 +226,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 4 of 16, tilings: tilings.json is there, of this commit; --again measures it again\n",
+        self.assertIn("measure: step 4 of 22, tilings: tilings.json is there, of this commit; --again measures it again\n",
                       done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
@@ -328,7 +331,8 @@ class Failures(Workplace):
     def test_what_make_cannot_build_is_not_measured(self):
         self.write(self.dir / "broken-time-kernels", "")
         done = self.measure(exit_code=1)
-        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "sequential", "cpu", "files"])
+        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "sequential", "cpu", "files",
+                                      *(name for name in NAMES if name.startswith("bench_"))])
         self.assertEqual(self.made().count("time-kernels"), 1)
         self.assertRegex(done.stdout, r"(?m)^lengths +MISSING: make time-kernels failed$")
 

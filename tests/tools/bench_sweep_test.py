@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""report/bench_sweep, by the hw4 that was built, on the CPU.
+
+    python3 tests/tools/bench_sweep_test.py [-v]
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("HW4_BIN") or ROOT)
+SMALL = ("--batch_size", "1", "--seq_len", "8,16", "--num_heads", "2", "--emb_dim", "8", "--warmup", "0", "--repeats",
+         "2", "--threads", "1")
+
+
+class BenchSweep(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="bench_sweep_test-")
+        self.addCleanup(folder.cleanup)
+        self.dir = Path(folder.name)
+        self.json = self.dir / "out.json"
+
+    def run_sweep(self, *words, more=(), code=0, binaries=BIN):
+        command = [sys.executable, ROOT / "report/bench_sweep", *words, "--device", "cpu", "--bin", binaries, "--json",
+                   self.json, *more]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def document(self):
+        return json.loads(self.json.read_text())
+
+    def test_every_preset_has_a_row_for_every_implementation(self):
+        for preset in ("lab5", "cs336-attention", "fa2", "course"):
+            self.run_sweep(preset, more=SMALL)
+            document = self.document()
+            self.assertIs(document["complete"], True)
+            self.assertEqual({row["impl"] for row in document["rows"]},
+                             {"naive", "f32", "fixed", "pytorch", "flash2", "cudnn", "efficient"})
+            self.assertEqual({row["seq_len"] for row in document["rows"]}, {8, 16})
+            self.assertEqual((document["settings"]["num_heads"], document["settings"]["device"]), (2, "cpu"))
+            self.assertEqual(document["settings"].get("memory_limit"), 8 << 30 if preset == "cs336-attention" else 0)
+            self.assertIsNone(document["torch"])
+
+    def test_a_row_has_what_was_measured_and_nothing_twice(self):
+        self.run_sweep("course", more=SMALL)
+        row = next(row for row in self.document()["rows"] if row["impl"] == "f32")
+        self.assertEqual(len(row["forward"]["samples"]), 2)
+        self.assertLessEqual({"status", "kernel", "peak_bytes", "flop", "error", "output_crc32"}, set(row["forward"]))
+        self.assertFalse({"median", "reason", "power_w"} & set(row["forward"]))
+        self.assertNotIn("device", row)
+
+    def test_sums(self):
+        self.run_sweep("accumulate")
+        self.assertLessEqual({"float32", "fp16", "bf16"}, {one["sum"] for one in self.document()["cpu"]["sums"]})
+
+    def test_a_sweep_that_fails_is_not_complete(self):
+        done = self.run_sweep("course", more=("--batch_size", "x"), code=70)
+        self.assertRegex(done.stderr, r"(?m)^bench_sweep: hw4 bench .* ended with 64$")
+        self.assertIs(self.document()["complete"], False)
+
+    def test_without_hw4(self):
+        self.run_sweep("course", code=69, binaries=self.dir)
+
+
+if __name__ == "__main__":
+    unittest.main()
