@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import os
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -53,6 +54,17 @@ def hw4_report(path):
     path.unlink()
     told["input"] = Path(told["input"]).name
     return told
+
+
+def hw4_bench(hw4, *words):
+    """What `hw4 bench` writes; its table and its progress are to be seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.json"
+        command = [str(hw4), "bench", *map(str, words), "--output", str(path)]
+        code = subprocess.run(command, stdin=subprocess.DEVNULL).returncode
+        if code != 0:
+            raise RunFailed(f"hw4 {' '.join(command[1:-2])} ended with {code}", code)
+        return json.loads(path.read_text())
 
 
 # ---- Contracts

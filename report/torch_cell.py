@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 
-from sampling_rules import LEAST_RUNS, WARM_UP_SECONDS, launches_for
+from sampling_rules import LEAST_RUNS, EventSampler, launches_for, warm_up
 
 PASSES = ("forward", "backward", "forward_backward")
 SAMPLED_ROWS = 32
@@ -95,10 +95,7 @@ def take_samples(sample, wait, flush, args, clock=time.monotonic):
         return wall_samples(sample.run, wait, args, clock)
     launches = 1
     if args.warmup is None:
-        busy = least = sample(1)
-        while busy < WARM_UP_SECONDS:
-            seconds = sample(1)
-            busy, least = busy + seconds, min(least, seconds)
+        least = warm_up(sample)
         launches = 1 if args.cold else launches_for(least)
     else:
         for _ in range(args.warmup):
@@ -114,25 +111,6 @@ def take_samples(sample, wait, flush, args, clock=time.monotonic):
         if len(samples) >= LEAST_RUNS and (settled or clock() - start >= args.limit):
             break
     return launches, samples
-
-
-class Sampler:
-    """Seconds of launches of a step, between two CUDA events."""
-
-    def __init__(self, torch, step):
-        self._torch, self._step = torch, step
-
-    def run(self, launches):
-        for _ in range(launches):
-            self._step()
-
-    def __call__(self, launches):
-        start, stop = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        self.run(launches)
-        stop.record()
-        stop.synchronize()
-        return start.elapsed_time(stop) * 1e-3 / launches
 
 
 class TorchCell:
@@ -205,7 +183,8 @@ class TorchCell:
                 back(out if name == "backward" else self._attention(q, k, v))
         flushed = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.int8, device="cuda") \
             if args.cold else None
-        launches, samples = take_samples(Sampler(torch, step), torch.cuda.synchronize, lambda: flushed.zero_(), args)
+        launches, samples = take_samples(EventSampler(torch, step), torch.cuda.synchronize, lambda: flushed.zero_(),
+                                         args)
         measured = {"status": "ok", "reason": None, "kernel": f"PyTorch {torch.__version__} {args.impl}",
                     "launches": launches, "samples": samples, "peak_bytes": torch.cuda.max_memory_allocated(),
                     "before_backward_bytes": before_backward}

@@ -8,7 +8,7 @@ import statistics
 import time
 
 from bench_document import say
-from sampling_rules import WARM_UP_SECONDS, launches_for, runs_for
+from sampling_rules import EventSampler, launches_for, runs_for, warm_up
 
 SGEMM_SIZE = 8192
 SGEMM_FLOP = 2 * SGEMM_SIZE ** 3
@@ -129,37 +129,18 @@ class TorchTiming:
         return lambda: torch.matmul(a, b, out=c)
 
     def _measure(self, call, why_no_graph=None) -> dict:
-        launch_seconds = self._warm_up(call)
+        launch_seconds = warm_up(EventSampler(self._torch, call))
         launches = launches_for(launch_seconds)
         graph, why = None, why_no_graph or "one launch in a sample"
         if launches > 1 and why_no_graph is None:
             graph, why = self._captured(call, launches)
         step, steps = (call, launches) if graph is None else (graph.replay, 1)
-        self._sample(step, steps)  # the first replay uploads the graph
+        sample = EventSampler(self._torch, step)
+        sample(steps)  # the first replay uploads the graph
         runs = runs_for(launch_seconds * launches, self._runs)
-        seconds = [self._sample(step, steps) / launches for _ in range(runs)]
+        seconds = [sample(steps) * steps / launches for _ in range(runs)]
         return {"seconds": seconds, "median_seconds": statistics.median(seconds), "launches": launches,
                 "graph": graph is not None, "why_no_graph": why}
-
-    def _sample(self, step, steps: int) -> float:
-        """Seconds of so many steps, back to back."""
-        start, stop = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(steps):
-            step()
-        stop.record()
-        stop.synchronize()
-        return start.elapsed_time(stop) * 1e-3
-
-    def _warm_up(self, call) -> float:
-        """Seconds of the fastest call."""
-        least = self._sample(call, 1)
-        busy = least
-        while busy < WARM_UP_SECONDS:
-            seconds = self._sample(call, 1)
-            busy += seconds
-            least = min(least, seconds)
-        return least
 
     def _captured(self, call, launches: int):
         """The calls as one CUDA graph, so that Python's own time is not counted, and why there is none."""

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """report/bench_backward without a GPU: whole runs with a fake time_kernels and a fake PyTorch."""
 import json
+import os
 import sys
+import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +35,14 @@ for kernel, seconds in (("plain", 0.08), ("kept", 0.01)):
                           "scratch_bytes": scratch << 20, "seconds": [2 * seconds, seconds, seconds / 2]}))
 """
 TIMED = ("ladder", "bars", "memory")
+
+
+class OnTheCpu(unittest.TestCase):
+    def test_hw4_bench_says_how_long_forward_and_backward_took(self):
+        args = types.SimpleNamespace(bin=Path(os.environ.get("HW4_BIN") or ROOT), threads=1, cpu_runs=3)
+        with unittest.mock.patch.object(BENCH, "CPU", (2, 16, 8)):
+            record = BENCH.hw4_on_cpu(args)
+        self.assertEqual((sorted(record), len(record["hw4"])), (["hw4", "kernel"], 3))
 
 
 class Runs(BenchWorkplace):
