@@ -38,7 +38,7 @@ public:
 private:
     // Small cells take their time too: warm-up, data, checks.
     static double weight(const Cell& cell) {
-        constexpr double kOfAnyCell = 1e10;
+        constexpr double kOfAnyCell = 1e12;
         double flops = kOfAnyCell;
         for (const Pass pass : kPasses)
             if (cell.wants(pass)) flops += flops_of(cell, pass);

@@ -255,5 +255,14 @@ TEST(BenchTimeLeft, ByTheWorkThatIsLeft) {
     EXPECT_EQ(left.text(), "about 7 s left");
 }
 
+// What a small one takes is not its arithmetic.
+TEST(BenchTimeLeft, OfLargeCellsAfterASmallOne) {
+    Cell large = small_cell();
+    large.seq_len = 16384;
+    TimeLeft left({small_cell(), large});
+    left.done(small_cell(), 3);
+    EXPECT_EQ(left.text(), "about 9 s left");
+}
+
 } // namespace
 } // namespace hw4::bench
