@@ -28,6 +28,11 @@ std::vector<Row>::const_iterator match_of(const Row& row, const std::vector<Row>
     return std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return comparable(row.cell, other.cell); });
 }
 
+// What a pass took whose result is right: how fast it was wrong says nothing.
+std::vector<double> seconds_of(const Measured& measured) {
+    return measured.status == Status::failed ? std::vector<double>{} : measured.seconds;
+}
+
 } // namespace
 
 Verdict verdict_of(const std::vector<double>& before, const std::vector<double>& after, double threshold) {
@@ -44,8 +49,8 @@ std::vector<Compared> compare(const std::vector<Row>& before, const std::vector<
         const auto found = match_of(old, after);
         if (found == after.end()) continue;
         for (const Pass pass : kPasses) {
-            const std::vector<double>& was = old.of(pass).seconds;
-            const std::vector<double>& is = found->of(pass).seconds;
+            const std::vector<double> was = seconds_of(old.of(pass));
+            const std::vector<double> is = seconds_of(found->of(pass));
             if (was.empty() || found->of(pass).status == Status::skipped) continue;
             list.push_back(
                 {words_of(old.cell), pass, median(was), is.empty() ? 0 : median(is), verdict_of(was, is, threshold)});

@@ -8,7 +8,7 @@
 
 namespace hw4::bench {
 
-// lost: it ran before and does not now.
+// lost: it ran before and does not now, or its result is wrong now.
 enum class Verdict { same, faster, slower, lost };
 
 constexpr const char* name_of(Verdict verdict) {

@@ -228,6 +228,15 @@ TEST(BenchCompare, ComparesWhatRanInBoth) {
     EXPECT_TRUE(compare({before}, {after}, 0.03).empty());
 }
 
+TEST(BenchCompare, AWrongResultIsNotFaster) {
+    const Row right = some_row();
+    Row wrong = right;
+    wrong.of(Pass::forward) = ran({0.0001, 0.0001, 0.0001});
+    wrong.of(Pass::forward).status = Status::failed;
+    EXPECT_EQ(compare({right}, {wrong}, 0.03).at(0).verdict, Verdict::lost);
+    EXPECT_TRUE(compare({wrong}, {right}, 0.03).empty()); // nor is what is right now slower than it
+}
+
 TEST(BenchCompare, SaysWhatIsInOneFileAlone) {
     std::vector<Row> many;
     for (int64_t tokens = 1; tokens <= 4; ++tokens) {
