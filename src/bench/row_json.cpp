@@ -253,7 +253,8 @@ std::vector<double> read_samples(const Fields& fields) {
     std::vector<double> seconds;
     if (fields.known("samples") == nullptr) return seconds;
     for (const JsonValue& sample : fields.list("samples")) {
-        if (!sample.is(JsonValue::Kind::number) || sample.number < 0) fields.refuse("samples", "seconds alone");
+        if (!sample.is(JsonValue::Kind::number) || !(sample.number > 0)) // by which rates are divided
+            fields.refuse("samples", "seconds above 0 alone");
         seconds.push_back(sample.number);
     }
     return seconds;
@@ -271,6 +272,7 @@ Measured read_measured(const JsonValue& object, const std::string& where) {
     if (fields.known("launches") != nullptr)
         measured.launches = static_cast<int>(fields.whole("launches", 1, kMostRepeats));
     measured.seconds = read_samples(fields);
+    if (measured.status == Status::ok && measured.seconds.empty()) fields.refuse("samples", "some of a pass that ran");
     measured.peak_bytes = fields.size_if_known("peak_bytes");
     measured.driver_bytes = fields.size_if_known("driver_bytes");
     measured.before_backward_bytes = fields.size_if_known("before_backward_bytes");

@@ -384,11 +384,11 @@ class SeparateTest(BenchTest):
 
 class CompareTest(BenchTest):
     def timed(self, name, samples):
-        """A file of one cell whose forward took so long."""
+        """A file of one cell whose forward took so long; without samples it did not run."""
         if not self.json.exists():
             self.done(*QUICK, "--passes", "forward", "--output", self.json)
         row = json.loads(self.json.read_text())
-        row["hw4"]["forward"]["samples"] = samples
+        row["hw4"]["forward"].update(samples=samples, status="ok" if samples else "oom")
         (self.dir / name).write_text(json.dumps(row))
         return self.dir / name
 

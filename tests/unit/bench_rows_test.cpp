@@ -141,7 +141,9 @@ TEST(BenchRow, WhatCannotHaveBeenAskedForIsRefused) {
     refused("\"causal\": false", "\"causal\": 0", "\"causal\" is 0, need true or false");
     refused("\"ok\",\n        \"reason\": null,\n        \"kernel\"", "\"fine\",\n        \"kernel\"",
             "forward: \"status\" is \"fine\", need one of ok, oom, unsupported, failed, skipped");
-    refused("[0.001, ", "[-0.001, ", "forward: \"samples\" is a list, need seconds alone");
+    for (const char* const seconds : {"[-0.001, ", "[0, ", "[null, "})
+        refused("[0.001, ", seconds, "forward: \"samples\" is a list, need seconds above 0 alone");
+    refused("\"samples\"", "\"sample\"", "forward: \"samples\" is missing, need some of a pass that ran");
     refused("\"wanted_bytes\": 7", "\"wanted_bytes\": -7",
             "backward: \"wanted_bytes\" is -7, need a whole number from 0 to 4611686018427387904");
 }
