@@ -236,7 +236,7 @@ public:
         JsonFields fields;
         fields.add("device", json_string("cpu"));
         fields.add("name", json_string(processor_name()));
-        fields.add("threads", int64_t{threads_});
+        fields.add("processors", int64_t{available_processors()}); // threads are of the cell
         return fields.text();
     }
 

@@ -310,6 +310,11 @@ class ResumeTest(BenchTest):
         (row,) = self.rows()
         self.assertLess(row["forward"]["time(s)"], 100)
 
+    def test_rows_of_other_threads_are_of_this_machine(self):
+        self.done(*QUICK, "--output", self.json)
+        done = self.done(*QUICK, "--threads", "2", "--output", self.json, "--resume", "--quiet")
+        self.assertEqual(([row["hw4"]["parameters"]["threads"] for row in self.rows()], done.stderr), ([1, 2], ""))
+
     def test_rows_that_nobody_could_ask_for(self):
         self.done(*QUICK, "--output", self.json)
         document = json.loads(self.json.read_text())
