@@ -57,7 +57,7 @@ bench::RowFile file_to_go_on_with(const bench::Request& request) {
     return bench::read_file(read_text(request.output), request.output);
 }
 
-// Rows that need not be measured again. A line says what is not among them, but for what failed.
+// Rows that stay. A line says that others do not.
 std::vector<Row> rows_taken(const bench::RowFile& file, const bench::Frame& frame, const std::string& name) {
     std::vector<Row> rows;
     std::string why; // the first of the others is not taken
@@ -65,7 +65,7 @@ std::vector<Row> rows_taken(const bench::RowFile& file, const bench::Frame& fram
     for (const Row& row : file.rows) {
         const std::string reason = why_not_taken(row, file, frame);
         if (!reason.empty() && others++ == 0) why = reason;
-        if (reason.empty() && row.status() != Status::failed) rows.push_back(row);
+        if (reason.empty()) rows.push_back(row);
     }
     if (others > 0)
         std::fprintf(stderr, "%s: %s: %zu of %zu rows are not taken: measured %s\n", kName, one_line(name).c_str(),
@@ -118,6 +118,10 @@ public:
             frame_.machine = workbench_->machine_json();
         }
         old_rows_ = rows_taken(old_file_, frame_, request.output);
+        const auto is_to_be_tried_again = [&](const Row& row) {
+            return row.status() == Status::failed && std::find(cells_.begin(), cells_.end(), row.cell) != cells_.end();
+        };
+        old_rows_.erase(std::remove_if(old_rows_.begin(), old_rows_.end(), is_to_be_tried_again), old_rows_.end());
         const bool taken = json_.on_standard_output() || csv_.on_standard_output() || markdown_.on_standard_output() ||
                            memory_.on_standard_output();
         lines_ = taken ? stderr : stdout;

@@ -310,6 +310,16 @@ class ResumeTest(BenchTest):
         (row,) = self.rows()
         self.assertLess(row["forward"]["time(s)"], 100)
 
+    def test_what_failed_is_tried_again_where_it_is_asked_for(self):
+        self.done(*QUICK, "--seq_len", "16,24,32", "--output", self.json)
+        document = json.loads(self.json.read_text())
+        for row in document["results"][:2]:
+            row["hw4"]["forward"].update(status="failed", reason="broken")
+        self.json.write_text(json.dumps(document))
+        self.done(*QUICK, "--seq_len", "24,32", "--output", self.json, "--resume")
+        self.assertEqual([(row["hw4"]["parameters"]["seq_len"], row["hw4"]["status"]) for row in self.rows()],
+                         [(16, "failed"), (32, "ok"), (24, "ok")])
+
     def test_rows_of_other_threads_are_of_this_machine(self):
         self.done(*QUICK, "--output", self.json)
         done = self.done(*QUICK, "--threads", "2", "--output", self.json, "--resume", "--quiet")
