@@ -216,6 +216,7 @@ class CaseJudge:
         return result
 
     def _prepare_input(self) -> None:
+        os.makedirs(self.folder, exist_ok=True)  # a program from elsewhere before this one may have removed it
         self._given = self._given_for_other_input()
         if not self._given:
             self._have_the_tables_input()

@@ -255,14 +255,16 @@ class SeveralPrograms(Workplace):
         check = "assert open(INPUT, 'rb').read() == good('.in')\n"
         spoil = self.program("spoil", self.judged(check + "put(GOOD); open(INPUT, 'wb').write(b'x')"))
         remove = self.program("remove", self.judged(check + "put(GOOD); os.remove(INPUT)"))
+        remove_all = self.program("remove_all", self.judged(check + "import shutil\n"
+                                                            "shutil.rmtree(os.path.dirname(INPUT))"))
         good = self.program("good", self.judged(check + "put(GOOD)"))
-        programs = [word for program in (spoil, remove, good) for word in ("--hw4", program)]
+        programs = [word for program in (spoil, remove, remove_all, good) for word in ("--hw4", program)]
         for made in (True, False):
             with self.subTest(made=made):
                 if not made:
                     shutil.copy(fixture("a1", ".in"), self.cases)
                 self.assertEqual(verdicts(self.run_judge(*programs, "a1").stdout),
-                                 [["INPUT", "a1"], ["INPUT", "a1"], ["AC", "a1"]])
+                                 [["INPUT", "a1"], ["INPUT", "a1"], ["INPUT", "a1"], ["AC", "a1"]])
 
     def test_fail_fast_stops_the_one_that_failed(self):
         done = self.judge_three("--fail-fast", names=("a2", "b1"))
