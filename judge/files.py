@@ -36,10 +36,11 @@ def can_be_replaced(path: str) -> bool:
 
 
 def write_whole(path: str, text: str) -> None:
-    if path != STANDARD_OUTPUT:
-        replace_file(path, text)
-        return
+    """Raises OSError, which names the file: Python's own does not where a write fails."""
     try:
+        if path != STANDARD_OUTPUT:
+            replace_file(path, text)
+            return
         # Not by sys.stdout, which would try again at the program's end what was not taken.
         with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False) as stream:
             stream.write(text)

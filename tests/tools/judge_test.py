@@ -1131,6 +1131,10 @@ class Reports(Workplace):
         self.assertEqual((done.returncode, done.stderr), (2, "judge: standard output: cannot be written\n"))
         self.assertEqual(self.marks(), [])
 
+    def test_a_device_that_takes_nothing(self):
+        done = self.run_judge("--json", "/dev/full", "a1")
+        self.assertEqual((done.returncode, done.stderr), (2, "judge: /dev/full: No space left on device\n"))
+
     def test_json_has_the_mode_of_the_old_file_or_that_of_the_umask(self):
         path = self.path("run.json")
         for umask, old, wanted in ((0o077, None, 0o600), (0o022, None, 0o644), (0o022, 0o600, 0o600),
