@@ -55,95 +55,27 @@
 // 2^-26, whose P is 0; the order in which maxima are taken.
 #pragma once
 
-#include "src/contracts/f32/forward.h"
+#include "src/contracts/fixed/numbers.h"
 
 namespace hw4::fixed {
 
 constexpr int kTileKeys = 64;
-constexpr int kMostColumns = 256;        // |x| stays below 2^30 up to here
-constexpr int kDigits = 3;               // of every number
-constexpr int32_t kLargest = 0x7f7f7f;   // largest balanced number of three digits
+constexpr int kDigits = 3; // of every number
+constexpr int32_t kLargest = Numbers<kDigits>::kLargest;
 constexpr float kKappa = 0x1.fep-2f;     // 255/512
 constexpr double kOne = 0x1p25 * kKappa; // what a weight of 1 counts in l
-constexpr float kReferenceSlack = 30.0f; // R stays while no M exceeds it by more
 constexpr int kDeepest = -26;            // P of weights below 2^-26 is 0
 constexpr int kMostBits = 23;            // of a score's fraction
 constexpr int kPowerBias = 152;          // the exponent field of 2^25
-constexpr int kLanes = 4;                // in which the weights of a row are added up
 
 // ---- Numbers and digits
 
 // The exponent e for a group whose largest magnitude this is: -106 to 149. Denormals are integers at 149.
-HW4_INLINE int exponent_for(float largest) { return 149 - static_cast<int>((bits_of(largest) + 0x10101u) >> 23); }
-
-// 2^e as a product of two floats, which multiplied one after the other lose nothing but what rounds to 0 anyway.
-struct Factors {
-    float first;
-    float second;
-};
-
-HW4_INLINE float power(int exponent) { return float_of(static_cast<uint32_t>(127 + exponent) << 23); }
-
-HW4_INLINE Factors factors(int e) {
-    const int half = e >> 1;
-    return {power(half), power(e - half)};
-}
-
-// What K and V are multiplied by, and what Q is, and the result, to make up for it.
-constexpr float kWiden = 1.3125f;         // 21/16
-constexpr float kNarrow = 0x1.861862p-1f; // 16/21
-
-// Of a tile of K or V whose largest magnitude this is. Beyond all floats the exponent is the least in either way.
-HW4_INLINE int tile_exponent(float largest) { return exponent_for(largest * kWiden); }
-
-// kWiden * 2^e, kNarrow * 2^e.
-HW4_INLINE Factors tile_factors(int e) { return {kWiden * factors(e).first, factors(e).second}; }
-HW4_INLINE Factors result_factors(int e) { return {kNarrow * factors(e).first, factors(e).second}; }
-
-HW4_INLINE int32_t nearest(float x) {
-#if defined(__CUDA_ARCH__)
-    return __float2int_rn(x);
-#else
-    return static_cast<int32_t>(std::nearbyint(x));
-#endif
-}
-
-HW4_INLINE int32_t quantised(float x, Factors scale) { return nearest(x * scale.first * scale.second); }
-
-constexpr float kLargestFloat = 0x1.fffffep127f;
-
-// An infinite number becomes the largest that is not.
-HW4_INLINE float within_floats(float x) { return larger(-larger(-x, -kLargestFloat), -kLargestFloat); }
-
-// What Q is multiplied by, of a problem's c.
-HW4_INLINE float query_factor(float c) { return c * kNarrow; }
-
-// q times that; where it is beyond all floats, which only d = 1 can do, the largest.
-HW4_INLINE float scaled_query(float q, float factor) { return within_floats(q * factor); }
-
-// Whether, for every number n of a row whose largest |n * c| this is, with its exponent, one multiplication gives
-// quantised(scaled_query(n, c), factors(exponent)) too: nearest(n * factor_at_once(c, exponent)). Rounding n * c * 2^e
-// once is the same as rounding n * c, but where n * c is beyond all floats, and the exponent the least, or where it is
-// denormal: times 2^120 that is below 2^-6, and 0 in either way. Where every n * c is rounded to 0 the exponent does
-// not matter.
-constexpr int kMostAtOnce = 120;
-HW4_INLINE bool scales_at_once(float largest, int exponent) {
-    return largest == 0 || (exponent > exponent_for(kLargestFloat) && exponent <= kMostAtOnce);
-}
-HW4_INLINE float factor_at_once(float c, int exponent) {
-    return c * power(exponent < kMostAtOnce ? exponent : kMostAtOnce);
-}
-
-// The bytes of this are the digits plus 128: 0 the lowest.
-HW4_INLINE uint32_t biased_digits(int32_t n) { return static_cast<uint32_t>(n) + 0x808080u; }
-
-// The bytes of this are the digits, as two's complement.
-HW4_INLINE uint32_t digit_bytes(int32_t n) { return biased_digits(n) ^ 0x808080u; }
-
-HW4_INLINE int digit(uint32_t bytes, int place) { return static_cast<int8_t>(bytes >> (8 * place)); }
-
-// Those of a weight have no sign.
-HW4_INLINE int weight_digit(int32_t weight, int place) { return weight >> (8 * place) & 255; }
+HW4_INLINE int exponent_for(float largest) { return Numbers<kDigits>::exponent_for(largest); }
+HW4_INLINE int tile_exponent(float largest) { return exponent_of_tile<kDigits>(largest); }
+HW4_INLINE bool scales_at_once(float largest, int exponent) { return scaled_at_once<kDigits>(largest, exponent); }
+HW4_INLINE uint32_t biased_digits(int32_t n) { return Numbers<kDigits>::biased_digits(n); }
+HW4_INLINE uint32_t digit_bytes(int32_t n) { return Numbers<kDigits>::digit_bytes(n); }
 
 // The three sums of products of digits as one number, in units of 2^24; below 2^30 for up to 256 terms of numbers, and
 // for 64 of a weight and a number.
@@ -157,8 +89,6 @@ struct Unit {
     int bits;
     int whole;
 };
-
-HW4_INLINE int clamped(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
 
 HW4_INLINE Unit unit_of(int q_exponent, int k_exponent) {
     const int f = q_exponent + k_exponent - 24;
@@ -241,11 +171,6 @@ HW4_INLINE int32_t weight_of(int32_t x, TileTop top, Unit unit) {
 
 // ---- Running sums
 
-// Which of a row's l a key of a tile counts for.
-HW4_INLINE int lane_of(int key) { return key / 2 % kLanes; }
-
-HW4_INLINE float sum_of_lanes(const float (&l)[kLanes]) { return (l[0] + l[1]) + (l[2] + l[3]); }
-
 // 2^k for an integer-valued k up to 100; 0 below 2^-126.
 HW4_INLINE float weight_of_tile(float k) {
     return float_of((bits_of(larger(k, -127.0f) + kRoundToInt) << 23) + (127u << 23));
@@ -255,9 +180,5 @@ HW4_INLINE float weight_of_tile(float k) {
 HW4_INLINE float weight_of_tile(int k) { return float_of(static_cast<uint32_t>((k > -127 ? k : -127) + 127) << 23); }
 
 HW4_INLINE bool raises(float M, float row_reference) { return M > row_reference + kReferenceSlack; }
-
-HW4_INLINE float fixed_result(float o, float h, float inverse, Factors scale) {
-    return fused(h, 0.5f, o) * inverse * scale.first * scale.second;
-}
 
 } // namespace hw4::fixed
