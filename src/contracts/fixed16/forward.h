@@ -8,12 +8,13 @@
 //            12 in the tile of the largest keys.
 //   score    x = combined(L0, L1), in units of 2^-F, F = eq + ek - 16: L0 = sum q1*k1, L1 = sum (q1*k0 + q0*k1). The
 //            product of lowest weight is left out. Where F is above 12, x is cut to units of 2^-12, rounding down.
-//   2^x      for x = n + i/4096 is 2^n * table[i], i from 0 to 4095: floats within an ulp of 2^(i/4096), those that the
-//            GPUs' own instruction gives (exp2_table.inc). Scores have no more fraction bits than that.
-//   weight   m = x_largest * 2^-F, of the tile's largest score. P_j = 2^(16 - 2^-8 + (x_j - x_largest)*2^-F), rounded
-//   to
-//            nearest even, an integer up to 65359; where the exponent is below 0, 1 above -1, else 0. Its digits are
-//            its bytes, without a sign. 16 - 2^-8 is a multiple of 2^-F for F from 8 on, and leaves room above P.
+//   2^x      for x = n + i/4096 is 2^n * table[i], i from 0 to 4095: the float nearest to 2^(i/4096) or the next one to
+//            it, whichever the GPUs' own instruction gives (exp2_table.inc), at most 1.31 * 2^-23 off. Scores have no
+//            more fraction bits than that.
+//   weight   m = x_largest * 2^-F, of the tile's largest score. P_j = 2^(16 - 2^-8 + (x_j - x_largest)*2^-F),
+//            rounded to nearest even, an integer up to 65359; where the exponent is below 0, 1 above -1, else 0. Its
+//            digits are its bytes, without a sign. 16 - 2^-8 is a multiple of 2^-12, as scores are, and leaves room
+//            above P.
 //   sums     y = combined(L0, L1) of P's and V's digits likewise, and S_i as in "fixed". With w = 2^-96 * 2^max(m - R +
 //            96, 0) and u = w * 2^(ev_least - ev): l_i = fma(S_i, w, l_i),  o = fma(y, u, o),  h = h + u. R is the
 //            row's reference: the first tile's m, raised to a tile's m that exceeds it by more than 30; l_i, o and h
@@ -21,10 +22,11 @@
 //            Powers 2^(ev_least - ev) below 2^-126 count as 0.
 //   result   l = (l_0 + l_1) + (l_2 + l_3),  O = fma(h, 1/2, o) * (1/l) * 16/21 * 2^(16 - ev_least), the last two
 //            factors as two floats one after the other.
-//   mask     as in "fixed": what a row gives is, to the bit, the attention of the keys that it sees where those end
-//   with
-//            a tile, none of the others is so large that it changes the row's e, and no later V is so large that powers
-//            of two sink below 2^-126.
+//   mask     as in "fixed", and the least e of K is that of all tiles too, whoever sees them: what a row gives is, to
+//            the bit, the attention of the keys that it sees where those end with a tile, none of the others is so
+//            large that it changes the row's e, and no later V is so large that powers of two sink below 2^-126.
+//
+// How far from exact arithmetic a row may be: report/error_of_fixed16.md.
 //
 // Defined for what "fixed" is defined for. What may be done otherwise, because no bit depends on it: the order of
 // integer sums; more columns or keys of zero digits and weights; the order in which maxima are taken.
