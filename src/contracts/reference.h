@@ -8,5 +8,6 @@ namespace hw4 {
 void f32_forward(const UnitOperands& unit);
 void f32_backward(const UnitOperands& unit);
 void fixed_forward(const UnitOperands& unit);
+void fixed16_forward(const UnitOperands& unit);
 
 } // namespace hw4

@@ -1,0 +1,287 @@
+// The functions of the contract "fixed16", one by one. Its results against float64: fixed_accuracy_test.cpp.
+#include "src/contracts/fixed16/forward.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "src/contracts/fixed/rules.h"
+#include "src/contracts/reference.h"
+
+namespace hw4::fixed16 {
+namespace {
+
+constexpr float kLargestFloat = std::numeric_limits<float>::max();
+constexpr int32_t kLargest = Numbers::kLargest;
+
+double scaled(float x, int exponent) { return std::ldexp(double{x}, exponent); }
+
+// ---- Numbers and digits
+
+TEST(Fixed16Exponent, IsTheLargestThatKeepsTheGroupWithinTwoDigits) {
+    for (uint32_t exponent = 1; exponent < 255; ++exponent)
+        for (const uint32_t mantissa : {0u, 1u, 0x400000u, 0x7efefeu, 0x7efeffu, 0x7eff00u, 0x7eff01u, 0x7fffffu}) {
+            const float largest = float_of(exponent << 23 | mantissa);
+            const int e = Numbers::exponent_for(largest);
+            EXPECT_LE(fixed::quantised(largest, factors(e)), kLargest) << largest;
+            EXPECT_GT(std::nearbyint(scaled(largest, e + 1)), kLargest) << largest;
+            EXPECT_EQ(fixed::quantised(-largest, factors(e)), -fixed::quantised(largest, factors(e))) << largest;
+        }
+}
+
+TEST(Fixed16Exponent, HasTheStatedRange) {
+    EXPECT_EQ(Numbers::exponent_for(0.0f), 141);
+    EXPECT_EQ(Numbers::exponent_for(float_of(1)), 141);
+    EXPECT_EQ(Numbers::exponent_for(kLargestFloat), -114);
+    EXPECT_EQ(tile_exponent(kLargestFloat), -114);
+    EXPECT_EQ(fixed::quantised(float_of(1), factors(141)), 0); // 2^-8 of a unit
+    for (const float largest : {kLargestFloat, 3.0f, 1.0f, 0x1p-100f, 0x1p-126f, 0x1p-140f}) {
+        const int e = tile_exponent(largest);
+        EXPECT_LE(fixed::quantised(largest, fixed::tile_factors(e)), kLargest) << largest;
+        EXPECT_TRUE(fixed::quantised(largest, fixed::tile_factors(e)) > kLargest / 2 || e >= 140) << largest;
+    }
+}
+
+// In the tile of the largest keys no score has more than 12 bits of fraction.
+TEST(Fixed16Exponent, OfARowLeavesNoMoreThanTwelveBitsWhereKIsLargest) {
+    for (int k_exponent = -114; k_exponent <= 141; ++k_exponent)
+        for (int magnitude = -149; magnitude < 128; ++magnitude) {
+            const float largest = std::ldexp(1.0f, magnitude);
+            const int e = row_exponent(largest, k_exponent);
+            ASSERT_EQ(e, std::min(Numbers::exponent_for(largest), 28 - k_exponent));
+            ASSERT_EQ(unit_of(e, k_exponent).cut, 0) << magnitude << ", " << k_exponent;
+        }
+}
+
+TEST(Fixed16Digits, MakeUpEveryNumber) {
+    for (int32_t n = -kLargest; n <= kLargest; ++n) {
+        const uint32_t bytes = Numbers::digit_bytes(n);
+        ASSERT_EQ(fixed::digit(bytes, 1) * 256 + fixed::digit(bytes, 0), n);
+        ASSERT_EQ(bytes >> 16, 0u) << n; // nothing is left over
+    }
+}
+
+// The largest sums are those of digits that are all at one of their ends. A kernel may keep L0 * 2^8 + L1.
+TEST(Fixed16Digits, NoSumOverflows) {
+    int64_t largest = 0;
+    const auto take = [&](int64_t count, int64_t a1, int64_t a0, int64_t b1, int64_t b0) {
+        const int64_t l0 = count * a1 * b1;
+        const int64_t l1 = count * (a1 * b0 + a0 * b1);
+        EXPECT_LT(std::abs(l0 * 256 + l1), int64_t{1} << 31);
+        const int32_t both = combined(static_cast<int32_t>(l0), static_cast<int32_t>(l1));
+        EXPECT_EQ(both, (l0 * 256 + l1) >> 8);
+        largest = std::max<int64_t>(largest, std::abs(both));
+    };
+    for (const int64_t b1 : {-127, 127})
+        for (const int64_t b0 : {-128, 127}) {
+            for (const int64_t a1 : {-127, 127})
+                for (const int64_t a0 : {-128, 127}) take(kMostColumns, a1, a0, b1, b0);
+            for (const int64_t p0 : {0, 255}) take(kTileKeys, 255, p0, b1, b0);
+        }
+    EXPECT_GT(largest, int64_t{1} << 21);
+    EXPECT_LT(largest, int64_t{1} << 22); // a difference is exact as a float
+}
+
+// ---- Powers of 2
+
+TEST(Fixed16Table, HasTheNearestFloatOrTheNextToIt) {
+    int off[3] = {}; // by how many ulps, from one below
+    for (int i = 0; i < kTableSize; ++i) {
+        const double exact = std::exp2(static_cast<double>(i) / kTableSize);
+        const float entry = exp2_at(i, kExp2Table.fraction[i]);
+        ASSERT_LT(std::fabs(double{entry} - exact), 1.31 * 0x1p-23) << i;
+        const auto ulps = static_cast<int>(bits_of(entry) - bits_of(static_cast<float>(exact)));
+        ASSERT_TRUE(ulps >= -1 && ulps <= 1) << i;
+        ++off[ulps + 1];
+    }
+    EXPECT_EQ(off[0], 1);
+    EXPECT_EQ(off[1], 2301);
+    EXPECT_EQ(off[2], 1794);
+}
+
+TEST(Fixed16Table, Rises) {
+    EXPECT_EQ(kExp2Table.fraction[0], 0u);
+    for (int i = 1; i < kTableSize; ++i) ASSERT_GT(kExp2Table.fraction[i], kExp2Table.fraction[i - 1]) << i;
+    EXPECT_LT(kExp2Table.fraction[kTableSize - 1], 0x800000u);
+}
+
+// Every engine takes the table from the contract: this stays when it moves.
+TEST(Fixed16Table, HasTheseBitsForever) {
+    uint64_t hash = 14695981039346656037u; // FNV-1a
+    for (const uint32_t fraction : kExp2Table.fraction)
+        for (int byte = 0; byte < 4; ++byte) hash = (hash ^ (fraction >> 8 * byte & 255)) * 1099511628211u;
+    EXPECT_EQ(hash, 15170585349756374549u);
+}
+
+// ---- Weights
+
+TEST(Fixed16Unit, IsWhatAScoreCounts) {
+    for (int f = -127; f <= 12 + 31; ++f) {
+        const Unit unit = unit_of(f / 2 + 8, f - f / 2 + 8);
+        EXPECT_EQ(unit.cut, std::max(f - 12, 0)) << f;
+        EXPECT_EQ(double{unit.value}, std::ldexp(1.0, -std::min(f, 12))) << f;
+    }
+    EXPECT_EQ(unit_of(141, 141).cut, 31);           // of a score below 2^22 nothing is left but its sign
+    EXPECT_EQ(unit_of(-114, -114).value, 0x1p127f); // larger than the domain has
+}
+
+int32_t weight(int32_t x, int32_t largest, Unit unit) { return Fixed16Rules::weight_of(x, largest, unit); }
+
+// Of an exponent in units of 2^-12, by the table.
+int32_t weight_by_statement(double exponent) {
+    if (exponent <= -1) return 0;
+    if (exponent < 0) return 1;
+    const double whole = std::floor(exponent);
+    const auto i = static_cast<size_t>((exponent - whole) * kTableSize);
+    const float entry = float_of(0x3f800000u + kExp2Table.fraction[i]);
+    return static_cast<int32_t>(std::nearbyint(std::ldexp(double{entry}, static_cast<int>(whole))));
+}
+
+// F from 12 down to where a difference of one is beyond all weights; scores whose last bits count for all of them.
+TEST(Fixed16Weight, IsThePowerOfTwoOfTheTable) {
+    for (int f = 12; f >= -127; --f) {
+        const Unit unit = unit_of(8, f + 8);
+        for (const int32_t largest : {0, 1, 12345, (1 << 22) - 1, -(1 << 20), -(1 << 22) + 200000}) {
+            const int32_t step = f > 4 ? 1 + (1 << (f - 4)) / 7 : 1;
+            for (int32_t below = 0; below <= 180000; below += f > 0 || below < 40 ? step : 30011) {
+                const double exponent = 16 - 0x1p-8 - std::ldexp(static_cast<double>(below), -f);
+                const int32_t p = weight(largest - below, largest, unit);
+                ASSERT_EQ(p, weight_by_statement(exponent)) << below << " below, F = " << f;
+            }
+        }
+    }
+}
+
+// What 16 - 2^-12 in its place would not keep: below 2^16 whatever F is.
+TEST(Fixed16Weight, OfTheLargestScoreIs65359) {
+    for (int f = -127; f <= 12; ++f) EXPECT_EQ(weight(7, 7, unit_of(8, f + 8)), 65359) << f;
+    EXPECT_NEAR(65359, std::exp2(double{kTop}), 0.5);
+    EXPECT_EQ(kOne, std::exp2(double{kTop}));
+}
+
+TEST(Fixed16Weight, IsOneAboveHalfAndNothingBelow) {
+    const Unit unit = unit_of(14, 14);         // F = 12
+    const int32_t zero = 16 * kTableSize - 16; // so many units below the largest the exponent is 0
+    EXPECT_EQ(weight(-zero, 0, unit), 1);
+    EXPECT_EQ(weight(-zero - 1, 0, unit), 1);
+    EXPECT_EQ(weight(-zero - kTableSize + 1, 0, unit), 1);
+    EXPECT_EQ(weight(-zero - kTableSize, 0, unit), 0); // a half, to even
+    EXPECT_EQ(weight(-zero - kTableSize - 1, 0, unit), 0);
+    EXPECT_EQ(weight(-(1 << 22), (1 << 22) - 1, unit), 0);
+    EXPECT_EQ(weight(-(1 << 22), (1 << 22) - 1, unit_of(-100, -11)), 0); // minus infinity on the way
+}
+
+TEST(Fixed16Weight, HasTheseBitsForever) {
+    const std::pair<int32_t, int32_t> scores[] = {{0, 65359},     {-1, 65348},    {-12, 65226},   {-345, 61652},
+                                                  {-4096, 32679}, {-6789, 20718}, {-23456, 1234}, {-45678, 29},
+                                                  {-65536, 1},    {-69000, 1},    {-69616, 0}};
+    for (const auto& [x, p] : scores) EXPECT_EQ(weight(x, 0, unit_of(14, 14)), p) << x;
+}
+
+// ---- Running sums
+
+TEST(Fixed16Sums, WeighATileByItsLead) {
+    const auto weight_of = [](float lead) { return Fixed16Rules::rescale(lead); };
+    EXPECT_EQ(weight_of(0.0f), 1.0f);
+    EXPECT_EQ(weight_of(30.0f), 0x1p30f);
+    EXPECT_EQ(weight_of(-95.0f), 0x1p-95f);
+    EXPECT_EQ(weight_of(-0.5f), std::ldexp(float_of(0x3f800000u + kExp2Table.fraction[2048]), -1));
+    EXPECT_EQ(weight_of(0x1p-12f), float_of(0x3f800000u + kExp2Table.fraction[1]));
+    for (const float lead : {-96.0f, -97.5f, -5000.0f, -1e30f, -HUGE_VALF}) EXPECT_EQ(weight_of(lead), 0x1p-96f);
+}
+
+TEST(Fixed16Sums, OfValuesCountTheirExponentToo) {
+    const TileWeights weights = Fixed16Rules::tile_weights(0, -3.0f, -20);
+    EXPECT_EQ(weights.sums, 0x1p-3f);
+    EXPECT_EQ(weights.values, 0x1p-23f);
+    EXPECT_EQ(value_weight(0), 1.0f);
+    EXPECT_EQ(value_weight(-126), 0x1p-126f);
+    EXPECT_EQ(value_weight(-127), 0.0f);
+    EXPECT_EQ(value_weight(-255), 0.0f);
+}
+
+TEST(Fixed16Reference, IsRaisedByMoreThanThirty) {
+    for (const float reference : {0.0f, -40.25f, 1e6f}) {
+        EXPECT_FALSE(raises(reference, reference));
+        EXPECT_FALSE(raises(reference + 30, reference));
+        EXPECT_TRUE(raises(reference + 30.0625f, reference));
+    }
+    EXPECT_TRUE(raises(-kLargestFloat, -HUGE_VALF));
+    EXPECT_FALSE(raises(-HUGE_VALF, 0.0f));
+}
+
+// ---- The reference, where every number can be had by hand
+
+struct OneRow {
+    float out[2];
+    RowStatistics statistics;
+};
+
+// d = 2; keys (k, 0) and values (v, 1), and as many zeros before them as make whole tiles.
+OneRow attend(float q, std::vector<float> k, std::vector<float> v) {
+    std::vector<float> keys;
+    std::vector<float> values;
+    for (size_t i = 0; i < k.size(); ++i) {
+        keys.insert(keys.end(), {k[i], 0.0f});
+        values.insert(values.end(), {v[i], 1.0f});
+    }
+    const float query[] = {q, 0.0f};
+    OneRow row{};
+    UnitOperands unit{1, static_cast<int64_t>(k.size()), 2, {query, keys.data(), values.data()}, {row.out}};
+    unit.statistics = &row.statistics;
+    fixed16_forward(unit);
+    return row;
+}
+
+TEST(Fixed16Reference, GivesTheMeanOfEqualScores) {
+    const OneRow row = attend(0.0f, std::vector<float>(200, 3.0f), std::vector<float>(200, 0.5f));
+    EXPECT_NEAR(row.out[0], 0.5f, 2e-5f);
+    EXPECT_NEAR(row.out[1], 1.0f, 4e-5f);
+    EXPECT_EQ(row.statistics.M, 0.0f);
+    EXPECT_EQ(row.statistics.origin, 0.0f);
+    EXPECT_EQ(row.statistics.l, 200 * 65359.0f);
+}
+
+// Two tiles, the second 40 above the first; then 20 above, where the reference stays.
+TEST(Fixed16Reference, IsTheFirstTilesUnlessOneIsFarAbove) {
+    std::vector<float> k(256, 0.0f);
+    std::vector<float> v(256, -1.0f);
+    std::fill(k.begin() + 128, k.end(), 1.0f);
+    std::fill(v.begin() + 128, v.end(), 1.0f);
+    const float c = scale_for(2).c;
+    const OneRow far = attend(40 / c, k, v);
+    EXPECT_NEAR(far.statistics.M, 40.0f, 0.01f);
+    EXPECT_NEAR(far.statistics.l, 128 * 65359.0f, 4.0f);
+    EXPECT_NEAR(far.out[0], 1.0f, 1e-4f);
+    const OneRow near = attend(20 / c, k, v);
+    EXPECT_EQ(near.statistics.M, 0.0f);
+    EXPECT_NEAR(near.statistics.l / (128 * 65359.0f * 0x1p20f), 1.0f, 0.01f);
+    EXPECT_NEAR(near.out[0], 1.0f, 1e-4f);
+}
+
+// The first of two tiles is far below: it counts as 2^-96 times what it would, which is nothing.
+TEST(Fixed16Reference, ForgetsWhatIsFarBelow) {
+    std::vector<float> k(256, -1.0f);
+    std::vector<float> v(256, 100.0f);
+    std::fill(k.begin() + 128, k.end(), 1.0f);
+    std::fill(v.begin() + 128, v.end(), 1.0f);
+    for (const float q : {1e3f, 1e9f, 1e30f}) {
+        EXPECT_NEAR(attend(q, k, v).out[0], 1.0f, 1e-2f) << q; // values are in units of 100 / 2^14
+        std::reverse(k.begin(), k.end());
+        std::reverse(v.begin(), v.end());
+    }
+}
+
+TEST(Fixed16Reference, GivesTheOnlyValue) {
+    for (const float v : {0.0f, 1.0f, -3e30f, 0x1p-120f}) {
+        const OneRow row = attend(2.5f, {-1.25f}, {v});
+        EXPECT_NEAR(row.out[0], v, std::max(double{std::fabs(v)}, 1.0) * 4e-4) << v;
+    }
+}
+
+} // namespace
+} // namespace hw4::fixed16
