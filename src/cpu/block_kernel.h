@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "src/contracts/f32/forward.h"
-#include "src/contracts/fixed/forward.h"
 #include "src/contracts/row_statistics.h"
 
 namespace hw4::cpu {
@@ -31,15 +30,13 @@ struct RowBlock {
     HW4_INLINE int64_t sees(int64_t row) const { return first_sees + row < keys ? first_sees + row : keys; }
 };
 
-constexpr int64_t kPreparedKeys = fixed::kTileKeys; // a tile of K and V, the least piece that is prepared
-
-// Some tiles of the keys of one head.
+// Some tiles of the keys of one head, of BlockKernel::prepared_keys each.
 struct KeyTiles {
     const float* k; // [keys][dim], all of them
     const float* v; // likewise
     int64_t keys;
     int64_t dim;
-    int64_t first; // tile; its first key is kPreparedKeys * first
+    int64_t first; // tile; its first key is prepared_keys * first
     int64_t end;   // the tile after the last
 };
 
@@ -50,27 +47,36 @@ struct BlockKernel {
     // `workspace` is aligned to 64 bytes and holds workspace_floats() for the block; its content does not matter.
     void (*attend)(const RowBlock& block, float* workspace) = nullptr;
 
-    // For kernels that want K and V of a head in another form, made once; null for the others.
+    // For kernels that want K and V of a head in another form, made once; 0 and null for the others.
+    int64_t prepared_keys = 0; // a tile of K and V, the least piece that is prepared
     size_t (*prepared_bytes)(int64_t keys, int64_t dim) = nullptr;
     // Makes that form of some tiles in `prepared`, which is aligned to 64 bytes, holds prepared_bytes(keys, dim) and
     // starts with any content. Called for every tile once, by several threads at the same time, in any order, and
     // returned from for all of them before attend() sees the keys. Like attend(), it must not throw.
     void (*prepare)(const KeyTiles& tiles, void* prepared) = nullptr;
+
+    int64_t tiles_of(int64_t keys) const { return prepared_keys == 0 ? 0 : (keys + prepared_keys - 1) / prepared_keys; }
 };
 
-// One a file of f32/ and fixed/.
+// One a file of f32/, and two of fixed/.
 const BlockKernel& f32_generic_blocks();
 const BlockKernel& fixed_generic_blocks();
+const BlockKernel& fixed16_generic_blocks();
 #if defined(__aarch64__)
 const BlockKernel& f32_neon_blocks();
 const BlockKernel& fixed_sdot_blocks();
 const BlockKernel& fixed_smmla_blocks();
+const BlockKernel& fixed16_sdot_blocks();
+const BlockKernel& fixed16_smmla_blocks();
 #elif defined(__x86_64__)
 const BlockKernel& f32_avx2_blocks();
 const BlockKernel& f32_avx512_blocks();
 const BlockKernel& fixed_avx2_blocks();
 const BlockKernel& fixed_avx_vnni_blocks();
 const BlockKernel& fixed_avx512_blocks();
+const BlockKernel& fixed16_avx2_blocks();
+const BlockKernel& fixed16_avx_vnni_blocks();
+const BlockKernel& fixed16_avx512_blocks();
 #endif
 
 } // namespace hw4::cpu

@@ -31,7 +31,7 @@ public:
     HeadWork(const BlockKernel& kernel, const Launch& launch)
         : kernel_(kernel), launch_(launch), problem_(launch.problem), scale_(scale_for(problem_.dim)),
           heads_(problem_.batches * problem_.kv_heads), group_(problem_.heads / problem_.kv_heads),
-          prepared_stride_(prepared_stride(kernel, problem_)), tiles_(parts(problem_.keys, kPreparedKeys)),
+          prepared_stride_(prepared_stride(kernel, problem_)), tiles_(kernel.tiles_of(problem_.keys)),
           row_blocks_(parts(problem_.queries, kernel.block_rows)), blocks_(group_ * row_blocks_),
           blind_(blind_queries(problem_.mask, problem_.queries, problem_.keys)), tiles_left_(heads_ * tiles_) {}
 

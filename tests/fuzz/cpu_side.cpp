@@ -71,7 +71,7 @@ private:
         if (kernel.prepare == nullptr) return nullptr;
         const size_t bytes = kernel.prepared_bytes(problem.keys, problem.dim);
         void* prepared = poisoned(prepared_, (bytes + sizeof(float) - 1) / sizeof(float));
-        for (int64_t end = (problem.keys + cpu::kPreparedKeys - 1) / cpu::kPreparedKeys; end > 0;) {
+        for (int64_t end = kernel.tiles_of(problem.keys); end > 0;) {
             const int64_t first = end - random.within(1, end);
             kernel.prepare({k, v, problem.keys, problem.dim, first, end}, prepared);
             end = first;

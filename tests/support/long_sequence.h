@@ -57,8 +57,7 @@ private:
     Memory prepared_by(const cpu::BlockKernel& kernel) const {
         if (kernel.prepare == nullptr) return {nullptr, std::free};
         Memory prepared = allocate(kernel.prepared_bytes(problem.queries, problem.dim));
-        kernel.prepare({k(), v(), problem.queries, problem.dim, 0, problem.queries / cpu::kPreparedKeys},
-                       prepared.get());
+        kernel.prepare({k(), v(), problem.queries, problem.dim, 0, kernel.tiles_of(problem.queries)}, prepared.get());
         return prepared;
     }
 

@@ -235,8 +235,7 @@ TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
     const BlockKernel& kernel = *GetParam().blocks;
     const auto prepared = lines_of(kernel.prepare == nullptr ? 0 : kernel.prepared_bytes(test.problem.queries, dim));
     if (kernel.prepare != nullptr)
-        kernel.prepare({k, v, test.problem.queries, dim, 0, (test.problem.queries + kPreparedKeys - 1) / kPreparedKeys},
-                       prepared.get());
+        kernel.prepare({k, v, test.problem.queries, dim, 0, kernel.tiles_of(test.problem.queries)}, prepared.get());
     size_t before = 0;
     for (const int64_t rows : {1, 5, 30}) {
         const size_t floats = kernel.workspace_floats(rows, dim);

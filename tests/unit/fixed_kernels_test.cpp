@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "src/contracts/fixed/forward.h"
 #include "src/contracts/reference.h"
 #include "src/cpu/kernels.h"
 #include "tests/support/attention_case.h"
@@ -51,7 +52,7 @@ Values attend(const BlockKernel& kernel, const Case& test, int poison = 0xff) {
     const Memory prepared = memory_of(kernel.prepared_bytes(test.tokens, test.dim), poison);
     const int64_t most_rows = std::min(kernel.block_rows, test.tokens);
     const Memory workspace = memory_of(kernel.workspace_floats(most_rows, test.dim) * sizeof(float), poison);
-    const int64_t tiles = (test.tokens + kPreparedKeys - 1) / kPreparedKeys;
+    const int64_t tiles = kernel.tiles_of(test.tokens);
     const int64_t half = tiles / 2;
     kernel.prepare({test.k.data(), test.v.data(), test.tokens, test.dim, half, tiles}, prepared.get());
     kernel.prepare({test.k.data(), test.v.data(), test.tokens, test.dim, 0, half}, prepared.get());

@@ -1,4 +1,4 @@
-// Attention of the contract "fixed" for a block of query rows, over a small set of vector operations.
+// Attention of the contracts "fixed" and "fixed16" for a block of query rows, over a small set of vector operations.
 //
 // The vector axis of everything in floats is the ROWS: a lane carries one query row through its tiles, and no
 // horizontal operation exists. Both products of digits have one form, an outer-product panel
@@ -10,14 +10,14 @@
 //
 // An instruction takes kDepth consecutive places of the depth at once. So both operands are packed in steps of kDepth:
 // a as [step][digit][row][kDepth], b as [block of kColumns][step][digit][column][kDepth], the highest digit first. What
-// comes in is words, a number's digits + 128 in three bytes, n + 0x808080, and for weights P, whose digits are its
+// comes in is words, a number's digits + 128 in bytes, n + 0x808080 or 0x8080, and for weights P, whose digits are its
 // bytes. A machine may take a's digits with other offsets: kQueryOffset and kWeightOffset are what its a has added to
-// the true digits. What that adds to the sums depends on b alone, so each block of b begins with the sums to start
-// from, [3][kColumns], which undo it.
+// the true digits, highest first. What that adds to the sums depends on b alone, so each block of b begins with the
+// sums to start from, [kDigits][kColumns], which undo it.
 //
 // A machine V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes, kRowVectors,
-// kColumns, kDepth, kLaneBytes (of one digit of kDepth places), the two offsets, transpose4, pack_a, pack_weights,
-// pack_b and Sums, the accumulators of a panel.
+// kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4, gathered (of a
+// table, by lane), pack_a, pack_weights, pack_b and Sums, the accumulators of a panel.
 #pragma once
 
 #include <cstring>
@@ -25,24 +25,26 @@
 #include <type_traits>
 
 #include "src/cpu/block_kernel.h"
+#include "src/cpu/fixed/weights_simd.h"
 
 namespace hw4::cpu {
 
 constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block: they share each tile while it is in the nearest cache
-constexpr int32_t kZeroWord = 0x808080;
-constexpr int kLeastWeightBits = 5; // weights below 2^-2^5 count as that: P is 0
-static_assert(-(1 << kLeastWeightBits) < fixed::kDeepest);
 
 // Compilers load nothing across this. Where they may, they load all operands of a panel's step as early as they can,
 // run out of registers and keep sums in memory.
 HW4_INLINE void keep_order() { asm volatile("" ::: "memory"); }
 
-template <class V>
+template <class Rules, class V>
 struct FixedAttention {
     using F = typename V::F;
     using I = typename V::I;
-    static constexpr int kTileKeys = fixed::kTileKeys;
-    static constexpr int kDigits = fixed::kDigits;
+    using Weights = VectorWeights<Rules, V>;
+    using Weighing = typename Weights::Weighing;
+    static constexpr int kTileKeys = Rules::kTileKeys;
+    static constexpr int kDigits = Rules::kDigits;
+    static_assert(kDigits == V::kDigits);
+    static constexpr auto kZeroWord = static_cast<int32_t>(Rules::Numbers::kBias);
     static constexpr int kMostColumns = static_cast<int>(fixed::kMostColumns);
     static constexpr int kWidth = V::kWidth;
     static constexpr int kColumns = V::kColumns;
@@ -144,18 +146,21 @@ struct FixedAttention {
 
     // ---- Packing b
 
+    // By digit, highest first.
     struct DigitSums {
-        I high, middle, low;
+        I of[kDigits];
 
-        HW4_INLINE DigitSums() : high(0), middle(0), low(0) {}
+        HW4_INLINE DigitSums() {
+            for (I& sum : of) sum = I(0);
+        }
         HW4_INLINE void add(I word) {
-            high = high + word.template shifted_right<16>() - I(128);
-            middle = middle + (word.template shifted_right<8>() & I(255)) - I(128);
-            low = low + (word & I(255)) - I(128);
+            of[0] = of[0] + word.template shifted_right<8 * (kDigits - 1)>() - I(128);
+            if constexpr (kDigits == 3) of[1] = of[1] + (word.template shifted_right<8>() & I(255)) - I(128);
+            of[kDigits - 1] = of[kDigits - 1] + (word & I(255)) - I(128);
         }
     };
 
-    static constexpr bool has_offset(const int (&offset)[kDigits]) {
+    static constexpr bool has_offset(const int (&offset)[3]) {
         return offset[0] != 0 || offset[1] != 0 || offset[2] != 0;
     }
 
@@ -175,21 +180,14 @@ struct FixedAttention {
                             packed + digit * digit_bytes + static_cast<size_t>(block) * piece, piece);
     }
 
-    static HW4_INLINE void store_start(const DigitSums& sums, const int (&offset)[kDigits], uint8_t* to,
-                                       size_t block_bytes, int64_t blocks) {
+    static HW4_INLINE void store_start(const DigitSums& sums, const int (&offset)[3], uint8_t* to, size_t block_bytes,
+                                       int64_t blocks) {
         alignas(64) int32_t digit[kDigits][kWidth];
-        sums.high.store(digit[0]);
-        sums.middle.store(digit[1]);
-        sums.low.store(digit[2]);
+        for (int i = 0; i < kDigits; ++i) sums.of[i].store(digit[i]);
         for (int64_t lane = 0; lane < least(blocks * kColumns, kWidth); ++lane) {
-            const int32_t high = digit[0][lane];
-            const int32_t middle = digit[1][lane];
-            const int32_t low = digit[2][lane];
-            const int32_t start[kDigits] = {
-                -(offset[0] * high),
-                -(offset[0] * middle + offset[1] * high),
-                -(offset[0] * low + offset[1] * middle + offset[2] * high),
-            };
+            int32_t start[kDigits] = {};
+            for (int i = 0; i < kDigits; ++i)
+                for (int other = 0; i + other < kDigits; ++other) start[i + other] -= offset[i] * digit[other][lane];
             uint8_t* block = to + static_cast<size_t>(lane / kColumns) * block_bytes;
             for (int64_t i = 0; i < kDigits; ++i)
                 std::memcpy(block + sizeof(int32_t) * static_cast<size_t>(i * kColumns + lane % kColumns), &start[i],
@@ -255,8 +253,8 @@ struct FixedAttention {
             const int64_t keys = least(kTileKeys, tiles.keys - tile * kTileKeys);
             const float* const k = tiles.k + tile * kTileKeys * tiles.dim;
             const float* const v = tiles.v + tile * kTileKeys * tiles.dim;
-            const TileHead head = {fixed::tile_exponent(largest_of(k, keys * tiles.dim)),
-                                   fixed::tile_exponent(largest_of(v, keys * tiles.dim))};
+            const TileHead head = {fixed::exponent_of_tile<kDigits>(largest_of(k, keys * tiles.dim)),
+                                   fixed::exponent_of_tile<kDigits>(largest_of(v, keys * tiles.dim))};
             std::memcpy(to, &head, sizeof head);
             prepare_keys(k, keys, tiles.dim, head.k_exponent, layout, to + kLine);
             prepare_values(v, keys, tiles.dim, head.v_exponent, layout, to + layout.v);
@@ -319,8 +317,8 @@ struct FixedAttention {
     static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
     // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
-    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float factor, uint8_t* to,
-                            float* o) {
+    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float factor, int least_k_exponent,
+                            uint8_t* to, float* o) {
         const int64_t padded = rounded_up(dim, kWordPad);
         Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         float scaled[kMostColumns];
@@ -330,7 +328,7 @@ struct FixedAttention {
                 if (first + row < rows) {
                     const float* const from = q + (first + row) * dim;
                     for (int64_t t = 0; t < dim; ++t) scaled[t] = fixed::scaled_query(from[t], factor);
-                    exponent = fixed::exponent_for(largest_of(scaled, dim));
+                    exponent = Rules::row_exponent(largest_of(scaled, dim), least_k_exponent);
                     to_words(scaled, dim, padded, fixed::factors(exponent), words.rows[row]);
                 } else {
                     zero_words(words.rows[row], padded);
@@ -362,13 +360,6 @@ struct FixedAttention {
         sums.finish(end);
     }
 
-    // The weights of one tile and a vector of rows. A weight's bits as of a float (fixed::weight_of_power) are its
-    // score shifted left, plus `at`, whether scores have a fraction or not: modulo 2^32 whatever is beyond drops out,
-    // and the floor keeps the exponent itself within a float's.
-    struct Weighing {
-        I cut, floor, left, at;
-    };
-
     // What the weights of a vector of rows add up to.
     struct LaneSums {
         I of[fixed::kLanes];
@@ -397,8 +388,7 @@ struct FixedAttention {
         for (int i = 0; i < kDepth; ++i) {
             I score = I::load(x + int64_t{i} * kRows);
             if (kCut) score = score.shifted_right(by.cut);
-            const I bits = larger(score, by.floor).shifted_left(by.left) + by.at;
-            w[i] = seen(i, nearest(fixed::weight_value(with_fraction_of(bits), with_exponent_of(bits))));
+            w[i] = seen(i, Weights::weight_of(score, by));
             if (counts(i)) sums.add(first + i, w[i]);
         }
         V::pack_weights(w, p, kRows * V::kLaneBytes);
@@ -422,42 +412,22 @@ struct FixedAttention {
         return sums;
     }
 
-    static HW4_INLINE F power(I exponent) { return (exponent + I(127)).template shifted_left<23>().as_float(); }
-    static HW4_INLINE F power_of_two(F k) { return power(nearest(larger(k, F(-127.0f)))); }
-    static HW4_INLINE I clamped(I x, int32_t from, int32_t to) { return smaller(larger(x, I(from)), I(to)); }
-
     // What a tile's weights are measured against, for all rows of a group.
     struct References {
         alignas(64) float M[kRows];
-        alignas(64) float part[kRows]; // 2^(quarters/4)
+        alignas(64) float part[kRows];
         Weighing by[kRowVectors];
         bool cuts; // whether a row's scores are cut
     };
 
-    // fixed::Unit and what follows from it, a lane for each row.
     static HW4_INLINE References references_for(const Group& group, const I (&largest)[kRowVectors], int k_exponent) {
         References all; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         all.cuts = false;
         for (int r = 0; r < kRowVectors; ++r) {
-            const I f = I::load(group.q_exponent + r * kWidth) + I(k_exponent - 24);
-            const I bits = clamped(f, 0, fixed::kMostBits);
-            const I apart = clamped(I(0) - f, 0, kLeastWeightBits); // a difference of 1 counts 2^this, or too much
-            Weighing& by = all.by[r];
-            by.cut = clamped(f - I(fixed::kMostBits), 0, 31);
-            by.left = I(fixed::kMostBits) - bits + apart;
-            const I x = largest[r].shifted_right(by.cut);
-            const I whole = x.shifted_right(bits);
-            const I fraction = x - whole.shifted_left(bits);
-            const I quarters = fraction.template shifted_left<2>().shifted_right(bits) + I(1);
-            alignas(64) int32_t each[kWidth];
-            quarters.store(each);
-            for (int lane = 0; lane < kWidth; ++lane) all.part[r * kWidth + lane] = fixed::quarter_power(each[lane]);
-            (to_float(whole) * power(clamped(I(0) - f, 0, 127))).store(all.M + r * kWidth);
-            by.at = (I(fixed::kPowerBias) - whole.shifted_left(apart)).template shifted_left<fixed::kMostBits>() -
-                    quarters.template shifted_left<fixed::kMostBits - 2>();
-            const I deepest = whole - I(1 << kLeastWeightBits).shifted_right(apart);
-            by.floor = deepest.shifted_left(bits); // no x is below -2^30
-            all.cuts = all.cuts || any_positive(by.cut);
+            const int at = r * kWidth;
+            all.by[r] = Weights::weighing_for(I::load(group.q_exponent + at), k_exponent, largest[r], all.M + at,
+                                              all.part + at);
+            all.cuts = all.cuts || any_positive(all.by[r].cut);
         }
         return all;
     }
@@ -465,8 +435,8 @@ struct FixedAttention {
     // Rows whose reference a tile's M exceeds by too much get that M.
     static void raise_references(Group& group, const float* M, float* o, int64_t dim) {
         for (int row = 0; row < kRows; ++row) {
-            if (!fixed::raises(M[row], group.reference[row])) continue;
-            const float alpha = hw4::power_of_two(group.reference[row] - M[row]);
+            if (!Rules::raises(M[row], group.reference[row])) continue;
+            const float alpha = Rules::rescale(group.reference[row] - M[row]);
             for (auto& l : group.l) l[row] *= alpha;
             group.h[row] *= alpha;
             for (int64_t x = 0; x < dim; ++x) o[x * kRows + row] *= alpha;
@@ -503,7 +473,10 @@ struct FixedAttention {
 
     // A tile of which a row sees nothing is so low that nothing of it counts, and is no reference.
     static void hide_tile(const Tile& tile, References& references) {
-        for (int64_t row = 0; row < kRows && tile.seen + row <= 0; ++row) references.M[row] = -HUGE_VALF;
+        for (int64_t row = 0; row < kRows && tile.seen + row <= 0; ++row) {
+            references.M[row] = -HUGE_VALF;
+            references.part[row] = 0.0f;
+        }
     }
 
     // One group of rows against a tile.
@@ -537,20 +510,20 @@ struct FixedAttention {
 
         bool raised = false;
         for (int r = 0; r < kRowVectors; ++r)
-            raised = raised || any_above(F::load(references.M + r * kWidth),
-                                         F::load(group.reference + r * kWidth) + F(fixed::kReferenceSlack));
+            raised = raised ||
+                     Weights::any_raised(F::load(references.M + r * kWidth), F::load(group.reference + r * kWidth));
         if (raised) raise_references(group, references.M, o, tile.first ? 0 : dim);
 
         F o_weight[kRowVectors];
         for (int r = 0; r < kRowVectors; ++r) {
             const int at = r * kWidth;
             const F lead = F::load(references.M + at) - F::load(group.reference + at);
-            const F part = F::load(references.part + at);
-            o_weight[r] = part * power_of_two(lead + F(static_cast<float>(least_v_exponent - tile.head.v_exponent)));
+            const VectorTileWeights<F> weights =
+                Weights::tile_weights(F::load(references.part + at), lead, least_v_exponent - tile.head.v_exponent);
+            o_weight[r] = weights.values;
             (F::load(group.h + at) + o_weight[r]).store(group.h + at);
-            const F l_weight = part * power_of_two(lead);
             for (int i = 0; i < fixed::kLanes; ++i)
-                fused(to_float(sums[r].of[i]), l_weight, F::load(group.l[i] + at)).store(group.l[i] + at);
+                fused(to_float(sums[r].of[i]), weights.sums, F::load(group.l[i] + at)).store(group.l[i] + at);
         }
 
         b = tile.v;
@@ -593,10 +566,11 @@ struct FixedAttention {
         const TileLayout layout(block.dim);
         const auto* const prepared = static_cast<const uint8_t*>(block.prepared);
         const int64_t tile_count = tiles_of(block.keys);
-        int least_v_exponent = INT32_MAX;
-        for (int64_t tile = 0; tile < tile_count; ++tile) {
-            const int exponent = head_of(prepared + static_cast<size_t>(tile) * layout.bytes).v_exponent;
-            least_v_exponent = exponent < least_v_exponent ? exponent : least_v_exponent;
+        TileHead lowest = head_of(prepared); // the least exponents of all tiles
+        for (int64_t tile = 1; tile < tile_count; ++tile) {
+            const TileHead head = head_of(prepared + static_cast<size_t>(tile) * layout.bytes);
+            if (head.k_exponent < lowest.k_exponent) lowest.k_exponent = head.k_exponent;
+            if (head.v_exponent < lowest.v_exponent) lowest.v_exponent = head.v_exponent;
         }
 
         const int64_t groups = groups_of(block.rows);
@@ -604,7 +578,7 @@ struct FixedAttention {
         const auto o_of = [&](int64_t g) { return w.o + g * padded_rows(block.dim); };
         for (int64_t g = 0; g < groups; ++g)
             start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim,
-                        fixed::query_factor(block.scale.c), q_of(g), o_of(g));
+                        fixed::query_factor(block.scale.c), lowest.k_exponent, q_of(g), o_of(g));
         for (int64_t t = 0; t < tiles_of(block.sees(block.rows - 1)); ++t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const int64_t first_key = t * kTileKeys;
@@ -614,10 +588,10 @@ struct FixedAttention {
             for (int64_t g = 0; g < groups; ++g) {
                 if (first_key >= block.sees(least((g + 1) * kRows, block.rows) - 1)) continue; // all of its rows end
                 tile.seen = block.sees(g * kRows) - first_key;
-                attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, least_v_exponent);
+                attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, lowest.v_exponent);
             }
         }
-        const fixed::Factors result_scale = fixed::result_factors(24 - least_v_exponent);
+        const fixed::Factors result_scale = fixed::result_factors(Rules::kUnitBits - lowest.v_exponent);
         for (int64_t g = 0; g < groups; ++g) {
             const int64_t rows = least(kRows, block.rows - g * kRows);
             store_rows(w.groups[g], o_of(g), rows, block.dim, result_scale, block.out + g * kRows * block.dim);
@@ -630,6 +604,7 @@ struct FixedAttention {
                 .block_rows = kBlockRows,
                 .workspace_floats = workspace_floats,
                 .attend = attend,
+                .prepared_keys = kTileKeys,
                 .prepared_bytes = prepared_bytes,
                 .prepare = prepare};
     }

@@ -80,6 +80,11 @@ struct AvxMachine {
     static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
         transpose4_words(from, from_stride, to, to_stride);
     }
+    // A table's numbers at the lanes.
+    static HW4_INLINE AvxInts gathered(const uint32_t* table, AvxInts at) {
+        return _mm256_i32gather_epi32(reinterpret_cast<const int*>(table), at.x, sizeof(int32_t));
+    }
+
     // Sums have the element type of the instructions: of __m256i, whose elements have 64 bits, g++ makes copies.
     using Words = int32_t __attribute__((vector_size(32)));
 

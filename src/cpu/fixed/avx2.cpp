@@ -9,13 +9,18 @@
 // 2^8 * 2*127*128 + 2*127*128 + 128*128, or for 64 keys, where P's digits go up to 255, so all modulo 2^32 and L0 give
 // combined() exactly: four products instead of six. Instead of the digits a step has the highest digit, the two higher
 // ones together, and the lowest.
+//
+// Of two digits the whole number fits 16 bits, and two products do: L0*2^8 + L1 = sum of q1*(k1*2^8 + k0) + q0*k1,
+// which stays within 32 bits for 256 columns, each at most 127 * 0x7f7f + 128*127, or for 128 keys, where it is 255 *
+// 0x7f7f + 255*127. A step has both digits of a, and of b the number and its higher digit.
 #include "src/cpu/fixed/attention_simd.h"
 #include "src/cpu/fixed/avx.h"
 
 namespace hw4::cpu {
 namespace {
 
-struct Avx2 : AvxMachine {
+struct ThreeDigits : AvxMachine {
+    static constexpr int kDigits = 3;
     static constexpr int kDepth = 2;
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {-128, 0, -128};
@@ -88,12 +93,76 @@ struct Avx2 : AvxMachine {
     };
 };
 
+struct TwoDigits : AvxMachine {
+    static constexpr int kDigits = 2;
+    static constexpr int kDepth = 2;
+    static constexpr int kQueryOffset[3] = {0, 0, 0};
+    static constexpr int kWeightOffset[3] = {0, 0, 0};
+
+    // The two words of a lane as pairs of 16 bits.
+    static HW4_INLINE __m256i pairs(const AvxInts* w) {
+        constexpr int kOdd = 0xaa;
+        return _mm256_blend_epi16(w[0].x, _mm256_slli_epi32(w[1].x, 16), kOdd);
+    }
+    static HW4_INLINE __m256i higher(__m256i both) { return _mm256_srli_epi16(both, 8); }
+    static HW4_INLINE __m256i lower(__m256i both) { return _mm256_and_si256(both, _mm256_set1_epi16(255)); }
+    static HW4_INLINE __m256i less(__m256i x, int16_t offset) { return _mm256_sub_epi16(x, _mm256_set1_epi16(offset)); }
+
+    static HW4_INLINE void pack_a(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        const __m256i both = pairs(w);
+        store(to, less(higher(both), 128));
+        store(to + digit_bytes, less(lower(both), 128));
+    }
+    static HW4_INLINE void pack_weights(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        const __m256i both = pairs(w);
+        store(to, higher(both));
+        store(to + digit_bytes, lower(both));
+    }
+    static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
+        const __m256i both = pairs(w);
+        store(to, less(both, static_cast<int16_t>(0x8080)));
+        store(to + digit_bytes, less(higher(both), 128));
+    }
+
+    struct Sums {
+        Words both[kColumns];
+
+        // Both offsets are none.
+        HW4_INLINE void start(const uint8_t*) {
+#pragma GCC unroll 4
+            for (Words& sum : both) sum = Words(_mm256_setzero_si256());
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            const __m256i high = load(a);
+            const __m256i low = load(a + 32);
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) {
+                const __m256i products =
+                    _mm256_add_epi32(_mm256_madd_epi16(high, column(b, 0, x)), _mm256_madd_epi16(low, column(b, 1, x)));
+                both[x] = Words(_mm256_add_epi32(__m256i(both[x]), products));
+            }
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+#pragma GCC unroll 4
+            for (int x = 0; x < kColumns; ++x) end(x, 0, AvxInts(_mm256_srai_epi32(__m256i(both[x]), 8)));
+        }
+    };
+};
+
 bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 } // namespace
 
 const BlockKernel& fixed_avx2_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Avx2>::blocks(supported);
+    static constexpr BlockKernel blocks = FixedAttention<FixedRules, ThreeDigits>::blocks(supported);
+    return blocks;
+}
+
+const BlockKernel& fixed16_avx2_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, TwoDigits>::blocks(supported);
     return blocks;
 }
 

@@ -1,5 +1,5 @@
 // 512-bit dot products of four bytes (AVX512-VNNI: Cascade Lake and later, Zen 4). 3 x 8 accumulators, 2 + 1 operands:
-// 27 of 32 registers. This file alone is built with -mavx512f -mavx512vnni.
+// 27 of 32 registers, fewer with two digits. This file alone is built with -mavx512f -mavx512vnni.
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
 // words have, and weights as they are.
@@ -66,7 +66,9 @@ HW4_INLINE Floats with_exponent_of(Ints bits) {
     return _mm512_castsi512_ps(_mm512_andnot_si512(_mm512_set1_epi32(0x7fffff), bits.x));
 }
 
+template <int kDigitCount>
 struct Avx512Vnni {
+    static constexpr int kDigits = kDigitCount;
     using F = Floats;
     using I = Ints;
     static constexpr int kWidth = 16;
@@ -82,35 +84,40 @@ struct Avx512Vnni {
         transpose4_words(from, from_stride, to, to_stride);
     }
 
+    // A table's numbers at the lanes.
+    static HW4_INLINE Ints gathered(const uint32_t* table, Ints at) {
+        return _mm512_i32gather_epi32(at.x, table, sizeof(int32_t));
+    }
+
     // Bits of a where the mask has ones, of b elsewhere.
     static HW4_INLINE __m512i select(__m512i mask, __m512i a, __m512i b) {
         return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
     }
 
     // Bytes of four words a lane, by digit, highest first.
-    static HW4_INLINE void bytes_of_four(const Ints* w, __m512i (&digit)[3]) {
+    static HW4_INLINE void bytes_of_four(const Ints* w, __m512i (&digit)[kDigits]) {
         const __m512i bytes = _mm512_set1_epi32(0x00ff00ff);
         const __m512i halves = _mm512_set1_epi32(0xffff);
         const auto even = [&](int i) { return select(bytes, w[i].x, _mm512_slli_epi32(w[i + 1].x, 8)); };
         const auto odd = [&](int i) { return select(bytes, _mm512_srli_epi32(w[i].x, 8), w[i + 1].x); };
         const __m512i even01 = even(0);
         const __m512i even23 = even(2);
-        digit[0] = select(halves, _mm512_srli_epi32(even01, 16), even23);
-        digit[1] = select(halves, odd(0), _mm512_slli_epi32(odd(2), 16));
-        digit[2] = select(halves, even01, _mm512_slli_epi32(even23, 16));
+        if constexpr (kDigits == 3) digit[0] = select(halves, _mm512_srli_epi32(even01, 16), even23);
+        digit[kDigits - 2] = select(halves, odd(0), _mm512_slli_epi32(odd(2), 16));
+        digit[kDigits - 1] = select(halves, even01, _mm512_slli_epi32(even23, 16));
     }
 
     static HW4_INLINE void pack_a(const Ints* w, uint8_t* to, size_t digit_bytes) {
-        __m512i digit[3];
+        __m512i digit[kDigits];
         bytes_of_four(w, digit);
-        for (size_t i = 0; i < 3; ++i) _mm512_store_si512(to + i * digit_bytes, digit[i]);
+        for (size_t i = 0; i < kDigits; ++i) _mm512_store_si512(to + i * digit_bytes, digit[i]);
     }
     static HW4_INLINE void pack_weights(const Ints* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
     static HW4_INLINE void pack_b(const Ints* w, uint8_t* to, size_t digit_bytes) {
-        __m512i digit[3];
+        __m512i digit[kDigits];
         bytes_of_four(w, digit);
         const __m512i sign = _mm512_set1_epi32(static_cast<int32_t>(0x80808080u));
-        for (size_t i = 0; i < 3; ++i) _mm512_store_si512(to + i * digit_bytes, _mm512_xor_si512(digit[i], sign));
+        for (size_t i = 0; i < kDigits; ++i) _mm512_store_si512(to + i * digit_bytes, _mm512_xor_si512(digit[i], sign));
     }
 
     // All lanes the four bytes of a column.
@@ -118,27 +125,26 @@ struct Avx512Vnni {
         return _mm512_set1_epi32(four_bytes(b + int64_t{kLaneBytes} * (digit * kColumns + x)));
     }
 
-    static HW4_INLINE __m512i combined(__m512i l0, __m512i l1, __m512i l2) {
-        return _mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(l0, 8), l1), _mm512_srai_epi32(l2, 8));
-    }
-
     // Sums have the element type of the instructions: of __m512i, whose elements have 64 bits, g++ makes copies.
     using Words = int32_t __attribute__((vector_size(64)));
 
+    // Of the sums of a column and a vector of rows.
+    static HW4_INLINE __m512i combined(const Words (&l)[kDigits][kColumns][kRowVectors], int x, int r) {
+        const __m512i low = _mm512_srai_epi32(__m512i(l[kDigits - 1][x][r]), 8);
+        if constexpr (kDigits == 2) return _mm512_add_epi32(__m512i(l[0][x][r]), low);
+        return _mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(__m512i(l[0][x][r]), 8), __m512i(l[1][x][r])), low);
+    }
+
     struct Sums {
-        Words l0[kColumns][kRowVectors];
-        Words l1[kColumns][kRowVectors];
-        Words l2[kColumns][kRowVectors];
+        Words l[kDigits][kColumns][kRowVectors];
 
         HW4_INLINE void start(const uint8_t* from) {
+#pragma GCC unroll 3
+            for (int i = 0; i < kDigits; ++i)
 #pragma GCC unroll 4
-            for (int x = 0; x < kColumns; ++x)
+                for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r) {
-                    l0[x][r] = Words(column(from, 0, x));
-                    l1[x][r] = Words(column(from, 1, x));
-                    l2[x][r] = Words(column(from, 2, x));
-                }
+                    for (int r = 0; r < kRowVectors; ++r) l[i][x][r] = Words(column(from, i, x));
         }
 
         // Not loaded any earlier than here: there are registers for one digit of a at a time.
@@ -147,31 +153,24 @@ struct Avx512Vnni {
 #pragma GCC unroll 2
             for (int64_t r = 0; r < kRowVectors; ++r) a[r] = _mm512_load_si512(from + 64 * r);
         }
-        static HW4_INLINE void add(Words (&l)[kRowVectors], const __m512i (&a)[kRowVectors], __m512i b) {
+        static HW4_INLINE void add(Words (&sums)[kRowVectors], const __m512i (&a)[kRowVectors], __m512i b) {
 #pragma GCC unroll 2
-            for (int r = 0; r < kRowVectors; ++r) l[r] = Words(_mm512_dpbusd_epi32(__m512i(l[r]), a[r], b));
+            for (int r = 0; r < kRowVectors; ++r) sums[r] = Words(_mm512_dpbusd_epi32(__m512i(sums[r]), a[r], b));
         }
 
         // Digit by digit, so that sums that depend on each other are far apart.
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             constexpr int64_t digit_bytes = int64_t{64} * kRowVectors;
             __m512i digit[kRowVectors];
-            next_digit(digit, a + 2 * digit_bytes);
+#pragma GCC unroll 3
+            for (int i = kDigits - 1; i >= 0; --i) {
+                next_digit(digit, a + i * digit_bytes);
 #pragma GCC unroll 4
-            for (int x = 0; x < kColumns; ++x) add(l2[x], digit, column(b, 0, x));
-            next_digit(digit, a + digit_bytes);
-#pragma GCC unroll 4
-            for (int x = 0; x < kColumns; ++x) {
-                add(l1[x], digit, column(b, 0, x));
-                add(l2[x], digit, column(b, 1, x));
-            }
-            next_digit(digit, a);
-#pragma GCC unroll 4
-            for (int x = 0; x < kColumns; ++x) {
-                keep_order();
-                add(l0[x], digit, column(b, 0, x));
-                add(l1[x], digit, column(b, 1, x));
-                add(l2[x], digit, column(b, 2, x));
+                for (int x = 0; x < kColumns; ++x) {
+                    if (i == 0) keep_order();
+#pragma GCC unroll 3
+                    for (int j = 0; i + j < kDigits; ++j) add(l[i + j][x], digit, column(b, j, x));
+                }
             }
         }
 
@@ -180,8 +179,7 @@ struct Avx512Vnni {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r)
-                    end(x, r, Ints(combined(__m512i(l0[x][r]), __m512i(l1[x][r]), __m512i(l2[x][r]))));
+                for (int r = 0; r < kRowVectors; ++r) end(x, r, Ints(combined(l, x, r)));
         }
     };
 };
@@ -191,7 +189,12 @@ bool supported() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_sup
 } // namespace
 
 const BlockKernel& fixed_avx512_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Avx512Vnni>::blocks(supported);
+    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Avx512Vnni<3>>::blocks(supported);
+    return blocks;
+}
+
+const BlockKernel& fixed16_avx512_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Avx512Vnni<2>>::blocks(supported);
     return blocks;
 }
 

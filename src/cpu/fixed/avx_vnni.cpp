@@ -1,5 +1,5 @@
 // 256-bit dot products of four bytes (AVX-VNNI: Alder Lake and later). 3 x 4 accumulators, 2 + 1 operands: 15 of 16
-// registers. This file alone is built with -mavxvnni.
+// registers, fewer with two digits. This file alone is built with -mavxvnni.
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
 // words have, and weights as they are. It wraps; the one that saturates would do as well, since no sum of at most 256
@@ -12,13 +12,15 @@
 namespace hw4::cpu {
 namespace {
 
+template <int kDigitCount>
 struct AvxVnni : AvxMachine {
+    static constexpr int kDigits = kDigitCount;
     static constexpr int kDepth = 4;
     static constexpr int kQueryOffset[3] = {128, 128, 128};
     static constexpr int kWeightOffset[3] = {0, 0, 0};
 
     // Bytes of four words a lane, by digit, highest first.
-    static HW4_INLINE void bytes_of_four(const AvxInts* w, __m256i (&digit)[3]) {
+    static HW4_INLINE void bytes_of_four(const AvxInts* w, __m256i (&digit)[kDigits]) {
         constexpr int kOdd = 0xaa;
         const __m256i mask = _mm256_set1_epi16(255);
         const auto even = [&](__m256i a, __m256i b) {
@@ -31,45 +33,45 @@ struct AvxVnni : AvxMachine {
         const __m256i even23 = even(w[2].x, w[3].x);
         const __m256i odd01 = odd(w[0].x, w[1].x);
         const __m256i odd23 = odd(w[2].x, w[3].x);
-        digit[0] = _mm256_blend_epi16(_mm256_srli_epi32(even01, 16), even23, kOdd);
-        digit[1] = _mm256_blend_epi16(odd01, _mm256_slli_epi32(odd23, 16), kOdd);
-        digit[2] = _mm256_blend_epi16(even01, _mm256_slli_epi32(even23, 16), kOdd);
+        if constexpr (kDigits == 3) digit[0] = _mm256_blend_epi16(_mm256_srli_epi32(even01, 16), even23, kOdd);
+        digit[kDigits - 2] = _mm256_blend_epi16(odd01, _mm256_slli_epi32(odd23, 16), kOdd);
+        digit[kDigits - 1] = _mm256_blend_epi16(even01, _mm256_slli_epi32(even23, 16), kOdd);
     }
 
     static HW4_INLINE void pack_a(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
-        __m256i digit[3];
+        __m256i digit[kDigits];
         bytes_of_four(w, digit);
-        for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, digit[i]);
+        for (size_t i = 0; i < kDigits; ++i) store(to + i * digit_bytes, digit[i]);
     }
     static HW4_INLINE void pack_weights(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
         pack_a(w, to, digit_bytes);
     }
     static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
-        __m256i digit[3];
+        __m256i digit[kDigits];
         bytes_of_four(w, digit);
-        for (size_t i = 0; i < 3; ++i) store(to + i * digit_bytes, _mm256_xor_si256(digit[i], _mm256_set1_epi8(-128)));
+        for (size_t i = 0; i < kDigits; ++i)
+            store(to + i * digit_bytes, _mm256_xor_si256(digit[i], _mm256_set1_epi8(-128)));
     }
 
-    static HW4_INLINE __m256i combined(__m256i l0, __m256i l1, __m256i l2) {
-        return _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(l0, 8), l1), _mm256_srai_epi32(l2, 8));
+    // Of the sums of a column.
+    static HW4_INLINE __m256i combined(const Words (&l)[kDigits][kColumns], int x) {
+        const __m256i low = _mm256_srai_epi32(__m256i(l[kDigits - 1][x]), 8);
+        if constexpr (kDigits == 2) return _mm256_add_epi32(__m256i(l[0][x]), low);
+        return _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(__m256i(l[0][x]), 8), __m256i(l[1][x])), low);
     }
 
     struct Sums {
-        Words l0[kColumns];
-        Words l1[kColumns];
-        Words l2[kColumns];
+        Words l[kDigits][kColumns];
 
         HW4_INLINE void start(const uint8_t* from) {
+#pragma GCC unroll 3
+            for (int i = 0; i < kDigits; ++i)
 #pragma GCC unroll 4
-            for (int x = 0; x < kColumns; ++x) {
-                l0[x] = Words(column(from, 0, x));
-                l1[x] = Words(column(from, 1, x));
-                l2[x] = Words(column(from, 2, x));
-            }
+                for (int x = 0; x < kColumns; ++x) l[i][x] = Words(column(from, i, x));
         }
 
-        static HW4_INLINE void add(Words& l, __m256i a, __m256i b) {
-            l = Words(_mm256_dpbusd_avx_epi32(__m256i(l), a, b));
+        static HW4_INLINE void add(Words& sum, __m256i a, __m256i b) {
+            sum = Words(_mm256_dpbusd_avx_epi32(__m256i(sum), a, b));
         }
 
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
@@ -78,22 +80,21 @@ struct AvxVnni : AvxMachine {
             for (int x = 0; x < kColumns; ++x) {
                 keep_order();
                 const __m256i b_high = column(b, 0, x);
-                add(l0[x], high, b_high);
-                add(l2[x], load(a + 64), b_high);
-                const __m256i middle = load(a + 32);
-                add(l1[x], middle, b_high);
-                const __m256i b_middle = column(b, 1, x);
-                add(l2[x], middle, b_middle);
-                add(l1[x], high, b_middle);
-                add(l2[x], high, column(b, 2, x));
+                add(l[0][x], high, b_high);
+                if constexpr (kDigits == 3) add(l[2][x], load(a + 64), b_high);
+                const __m256i next = load(a + 32);
+                add(l[1][x], next, b_high);
+                const __m256i b_next = column(b, 1, x);
+                if constexpr (kDigits == 3) add(l[2][x], next, b_next);
+                add(l[1][x], high, b_next);
+                if constexpr (kDigits == 3) add(l[2][x], high, column(b, 2, x));
             }
         }
 
         template <class End>
         HW4_INLINE void finish(End end) const {
 #pragma GCC unroll 4
-            for (int x = 0; x < kColumns; ++x)
-                end(x, 0, AvxInts(combined(__m256i(l0[x]), __m256i(l1[x]), __m256i(l2[x]))));
+            for (int x = 0; x < kColumns; ++x) end(x, 0, AvxInts(combined(l, x)));
         }
     };
 };
@@ -111,7 +112,12 @@ bool supported() {
 } // namespace
 
 const BlockKernel& fixed_avx_vnni_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<AvxVnni>::blocks(supported);
+    static constexpr BlockKernel blocks = FixedAttention<FixedRules, AvxVnni<3>>::blocks(supported);
+    return blocks;
+}
+
+const BlockKernel& fixed16_avx_vnni_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, AvxVnni<2>>::blocks(supported);
     return blocks;
 }
 

@@ -99,8 +99,20 @@ struct NeonMachine {
         put(3, vget_high_s32(low.val[1]), vget_high_s32(high.val[1]));
     }
 
+    // A table's numbers at the lanes.
+    static HW4_INLINE NeonInts gathered(const uint32_t* table, NeonInts at) {
+        const auto two = vreinterpretq_u64_s32(at.x);
+        const uint64_t first = vgetq_lane_u64(two, 0);
+        const uint64_t second = vgetq_lane_u64(two, 1);
+        const auto one = [&](uint64_t i) { return vdup_n_f32(float_of(table[i])); };
+        const float32x2_t low = vzip1_f32(one(static_cast<uint32_t>(first)), one(first >> 32));
+        const float32x2_t high = vzip1_f32(one(static_cast<uint32_t>(second)), one(second >> 32));
+        return vreinterpretq_s32_f32(vcombine_f32(low, high));
+    }
+
     // Signed digits of four words a lane, by digit: four bytes a lane, highest digit first.
-    static HW4_INLINE void digits_of_four(const NeonInts* w, int8x16_t (&digit)[3]) {
+    template <int kDigits>
+    static HW4_INLINE void digits_of_four(const NeonInts* w, int8x16_t (&digit)[kDigits]) {
         const auto bytes = [&](int i) { return vreinterpretq_s8_s32(w[i].x); };
         const auto even = [](int8x16_t a, int8x16_t b) { return vreinterpretq_s16_s8(vtrn1q_s8(a, b)); };
         const auto odd = [](int8x16_t a, int8x16_t b) { return vreinterpretq_s16_s8(vtrn2q_s8(a, b)); };
@@ -109,13 +121,18 @@ struct NeonMachine {
         const int16x8_t even23 = even(bytes(2), bytes(3));
         const int16x8_t odd01 = odd(bytes(0), bytes(1));
         const int16x8_t odd23 = odd(bytes(2), bytes(3));
-        digit[0] = veorq_s8(vreinterpretq_s8_s16(vtrn2q_s16(even01, even23)), sign);
-        digit[1] = veorq_s8(vreinterpretq_s8_s16(vtrn1q_s16(odd01, odd23)), sign);
-        digit[2] = veorq_s8(vreinterpretq_s8_s16(vtrn1q_s16(even01, even23)), sign);
+        if constexpr (kDigits == 3) digit[0] = veorq_s8(vreinterpretq_s8_s16(vtrn2q_s16(even01, even23)), sign);
+        digit[kDigits - 2] = veorq_s8(vreinterpretq_s8_s16(vtrn1q_s16(odd01, odd23)), sign);
+        digit[kDigits - 1] = veorq_s8(vreinterpretq_s8_s16(vtrn1q_s16(even01, even23)), sign);
     }
 
-    static HW4_INLINE int32x4_t combined(int32x4_t l0, int32x4_t l1, int32x4_t l2) {
-        return vaddq_s32(vsraq_n_s32(l1, l2, 8), vshlq_n_s32(l0, 8));
+    // Of the sums of a column and some rows, l[digit][column][rows].
+    template <int kDigits, int kLeft, int kRight>
+    static HW4_INLINE int32x4_t combined(const int32x4_t (&l)[kDigits][kLeft][kRight], int x, int r) {
+        if constexpr (kDigits == 2)
+            return vsraq_n_s32(l[0][x][r], l[1][x][r], 8);
+        else
+            return vaddq_s32(vsraq_n_s32(l[1][x][r], l[2][x][r], 8), vshlq_n_s32(l[0][x][r], 8));
     }
 };
 

@@ -1,5 +1,5 @@
-// ARM's dot products of four bytes. 3 x 8 accumulators, 2 + 3 operands: 29 of 32 registers. This file alone is built
-// with +dotprod.
+// ARM's dot products of four bytes. 3 x 8 accumulators, 2 + 3 operands: 29 of 32 registers, fewer with two digits. This
+// file alone is built with +dotprod.
 #include <sys/auxv.h>
 
 #include "src/cpu/fixed/attention_simd.h"
@@ -8,14 +8,16 @@
 namespace hw4::cpu {
 namespace {
 
+template <int kDigitCount>
 struct Sdot : NeonMachine {
+    static constexpr int kDigits = kDigitCount;
     static constexpr int kDepth = 4;
     static constexpr int kLaneBytes = 4;
 
     static HW4_INLINE void pack_a(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
-        int8x16_t digit[3];
+        int8x16_t digit[kDigits];
         digits_of_four(w, digit);
-        for (size_t i = 0; i < 3; ++i) vst1q_u8(to + i * digit_bytes, vreinterpretq_u8_s8(digit[i]));
+        for (size_t i = 0; i < kDigits; ++i) vst1q_u8(to + i * digit_bytes, vreinterpretq_u8_s8(digit[i]));
     }
     static HW4_INLINE void pack_b(const NeonInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
     static HW4_INLINE void pack_weights(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
@@ -23,20 +25,16 @@ struct Sdot : NeonMachine {
     }
 
     struct Sums {
-        int32x4_t l0[kColumns][kRowVectors];
-        int32x4_t l1[kColumns][kRowVectors];
-        int32x4_t l2[kColumns][kRowVectors];
+        int32x4_t l[kDigits][kColumns][kRowVectors];
 
         HW4_INLINE void start(const uint8_t* from) {
             const auto* const sums = reinterpret_cast<const int32_t*>(from);
+#pragma GCC unroll 3
+            for (int64_t i = 0; i < kDigits; ++i)
 #pragma GCC unroll 4
-            for (int x = 0; x < kColumns; ++x)
+                for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r) {
-                    l0[x][r] = vld1q_dup_s32(sums + x);
-                    l1[x][r] = vld1q_dup_s32(sums + kColumns + x);
-                    l2[x][r] = vld1q_dup_s32(sums + int64_t{2} * kColumns + x);
-                }
+                    for (int r = 0; r < kRowVectors; ++r) l[i][x][r] = vld1q_dup_s32(sums + i * kColumns + x);
         }
 
         template <int kLane>
@@ -63,21 +61,18 @@ struct Sdot : NeonMachine {
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             const auto* const from = reinterpret_cast<const int8_t*>(a);
             const auto* const to = reinterpret_cast<const int8_t*>(b);
-            const int8x16_t b_high = vld1q_s8(to);
-            const int8x16_t b_middle = vld1q_s8(to + 16);
-            const int8x16_t b_low = vld1q_s8(to + 32);
+            int8x16_t b_digit[kDigits];
+#pragma GCC unroll 3
+            for (int64_t i = 0; i < kDigits; ++i) b_digit[i] = vld1q_s8(to + 16 * i);
             // Digit by digit, so that sums that depend on each other are far apart.
             constexpr int64_t digit_bytes = int64_t{16} * kRowVectors;
             int8x16_t digit[kRowVectors];
-            next_digit(digit, from + 2 * digit_bytes);
-            add_columns(l2, digit, b_high);
-            next_digit(digit, from + digit_bytes);
-            add_columns(l1, digit, b_high);
-            add_columns(l2, digit, b_middle);
-            next_digit(digit, from);
-            add_columns(l0, digit, b_high);
-            add_columns(l1, digit, b_middle);
-            add_columns(l2, digit, b_low);
+#pragma GCC unroll 3
+            for (int64_t i = kDigits - 1; i >= 0; --i) {
+                next_digit(digit, from + i * digit_bytes);
+#pragma GCC unroll 3
+                for (int64_t j = 0; i + j < kDigits; ++j) add_columns(l[i + j], digit, b_digit[j]);
+            }
         }
 
         template <class End>
@@ -85,7 +80,7 @@ struct Sdot : NeonMachine {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r) end(x, r, NeonInts(combined(l0[x][r], l1[x][r], l2[x][r])));
+                for (int r = 0; r < kRowVectors; ++r) end(x, r, NeonInts(combined(l, x, r)));
         }
     };
 };
@@ -95,7 +90,12 @@ bool supported() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 } // namespace
 
 const BlockKernel& fixed_sdot_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Sdot>::blocks(supported);
+    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Sdot<3>>::blocks(supported);
+    return blocks;
+}
+
+const BlockKernel& fixed16_sdot_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Sdot<2>>::blocks(supported);
     return blocks;
 }
 

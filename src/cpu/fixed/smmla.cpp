@@ -1,5 +1,5 @@
-// ARM's products of 2 x 8 with 8 x 2 bytes. 3 x 8 accumulators, 6 + 2 operands: all 32 registers. This file alone is
-// built with +i8mm.
+// ARM's products of 2 x 8 with 8 x 2 bytes. 3 x 8 accumulators, 6 + 2 operands: all 32 registers, fewer with two
+// digits. This file alone is built with +i8mm.
 #include <sys/auxv.h>
 
 #include "src/cpu/fixed/attention_simd.h"
@@ -8,16 +8,18 @@
 namespace hw4::cpu {
 namespace {
 
+template <int kDigitCount>
 struct Smmla : NeonMachine {
+    static constexpr int kDigits = kDigitCount;
     static constexpr int kDepth = 8;
     static constexpr int kLaneBytes = 8;
 
     static HW4_INLINE void pack_a(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
-        int8x16_t first[3];
-        int8x16_t second[3];
+        int8x16_t first[kDigits];
+        int8x16_t second[kDigits];
         digits_of_four(w, first);
         digits_of_four(w + 4, second);
-        for (size_t i = 0; i < 3; ++i) {
+        for (size_t i = 0; i < kDigits; ++i) {
             const int32x4_t f = vreinterpretq_s32_s8(first[i]);
             const int32x4_t s = vreinterpretq_s32_s8(second[i]);
             vst1q_u8(to + i * digit_bytes, vreinterpretq_u8_s32(vzip1q_s32(f, s)));
@@ -34,9 +36,7 @@ struct Smmla : NeonMachine {
 
     // An accumulator has (row 0, column 0), (row 0, column 1), (row 1, column 0), (row 1, column 1) of a pair of each.
     struct Sums {
-        int32x4_t l0[kColumnPairs][kRowPairs];
-        int32x4_t l1[kColumnPairs][kRowPairs];
-        int32x4_t l2[kColumnPairs][kRowPairs];
+        int32x4_t l[kDigits][kColumnPairs][kRowPairs];
 
         static HW4_INLINE int32x4_t pair_twice(const uint8_t* from) {
             const int32x2_t pair = vreinterpret_s32_u8(vld1_u8(from));
@@ -45,14 +45,12 @@ struct Smmla : NeonMachine {
 
         HW4_INLINE void start(const uint8_t* from) {
             constexpr int64_t digit_bytes = int64_t{kColumns} * 4;
+#pragma GCC unroll 3
+            for (int64_t i = 0; i < kDigits; ++i)
 #pragma GCC unroll 2
-            for (int64_t x = 0; x < kColumnPairs; ++x)
+                for (int64_t x = 0; x < kColumnPairs; ++x)
 #pragma GCC unroll 4
-                for (int r = 0; r < kRowPairs; ++r) {
-                    l0[x][r] = pair_twice(from + 8 * x);
-                    l1[x][r] = pair_twice(from + digit_bytes + 8 * x);
-                    l2[x][r] = pair_twice(from + 2 * digit_bytes + 8 * x);
-                }
+                    for (int r = 0; r < kRowPairs; ++r) l[i][x][r] = pair_twice(from + i * digit_bytes + 8 * x);
         }
 
         // Not loaded any earlier than here: there are registers for two operands of a at a time.
@@ -64,41 +62,23 @@ struct Smmla : NeonMachine {
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             const auto* const from = reinterpret_cast<const int8_t*>(a);
             const auto* const to = reinterpret_cast<const int8_t*>(b);
-            int8x16_t high[kColumnPairs];
-            int8x16_t middle[kColumnPairs];
-            int8x16_t low[kColumnPairs];
+            int8x16_t b_digit[kDigits][kColumnPairs];
+#pragma GCC unroll 3
+            for (int64_t i = 0; i < kDigits; ++i)
 #pragma GCC unroll 2
-            for (int64_t x = 0; x < kColumnPairs; ++x) {
-                high[x] = vld1q_s8(to + 16 * x);
-                middle[x] = vld1q_s8(to + 16 * (kColumnPairs + x));
-                low[x] = vld1q_s8(to + 16 * (2 * kColumnPairs + x));
-            }
-            // Digit by digit, so that sums that depend on each other are far apart.
+                for (int64_t x = 0; x < kColumnPairs; ++x) b_digit[i][x] = vld1q_s8(to + 16 * (i * kColumnPairs + x));
+                    // Digit by digit, so that sums that depend on each other are far apart.
+#pragma GCC unroll 3
+            for (int64_t i = kDigits - 1; i >= 0; --i)
 #pragma GCC unroll 4
-            for (int64_t r = 0; r < kRowPairs; ++r) {
-                const int8x16_t a_low = next_operand(from + 16 * (2 * kRowPairs + r));
+                for (int64_t r = 0; r < kRowPairs; ++r) {
+                    const int8x16_t digit = next_operand(from + 16 * (i * kRowPairs + r));
 #pragma GCC unroll 2
-                for (int x = 0; x < kColumnPairs; ++x) l2[x][r] = vmmlaq_s32(l2[x][r], a_low, high[x]);
-            }
-#pragma GCC unroll 4
-            for (int64_t r = 0; r < kRowPairs; ++r) {
-                const int8x16_t a_middle = next_operand(from + 16 * (kRowPairs + r));
-#pragma GCC unroll 2
-                for (int x = 0; x < kColumnPairs; ++x) {
-                    l1[x][r] = vmmlaq_s32(l1[x][r], a_middle, high[x]);
-                    l2[x][r] = vmmlaq_s32(l2[x][r], a_middle, middle[x]);
+                    for (int x = 0; x < kColumnPairs; ++x)
+#pragma GCC unroll 3
+                        for (int64_t j = 0; i + j < kDigits; ++j)
+                            l[i + j][x][r] = vmmlaq_s32(l[i + j][x][r], digit, b_digit[j][x]);
                 }
-            }
-#pragma GCC unroll 4
-            for (int64_t r = 0; r < kRowPairs; ++r) {
-                const int8x16_t a_high = next_operand(from + 16 * r);
-#pragma GCC unroll 2
-                for (int x = 0; x < kColumnPairs; ++x) {
-                    l0[x][r] = vmmlaq_s32(l0[x][r], a_high, high[x]);
-                    l1[x][r] = vmmlaq_s32(l1[x][r], a_high, middle[x]);
-                    l2[x][r] = vmmlaq_s32(l2[x][r], a_high, low[x]);
-                }
-            }
         }
 
         template <class End>
@@ -108,8 +88,8 @@ struct Smmla : NeonMachine {
 #pragma GCC unroll 2
                 for (int r = 0; r < kRowVectors; ++r) {
                     const int i = 2 * r;
-                    const int32x4_t first = combined(l0[x][i], l1[x][i], l2[x][i]);
-                    const int32x4_t second = combined(l0[x][i + 1], l1[x][i + 1], l2[x][i + 1]);
+                    const int32x4_t first = combined(l, x, i);
+                    const int32x4_t second = combined(l, x, i + 1);
                     end(2 * x, r, NeonInts(vuzp1q_s32(first, second)));
                     end(2 * x + 1, r, NeonInts(vuzp2q_s32(first, second)));
                 }
@@ -122,7 +102,12 @@ bool supported() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
 } // namespace
 
 const BlockKernel& fixed_smmla_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Smmla>::blocks(supported);
+    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Smmla<3>>::blocks(supported);
+    return blocks;
+}
+
+const BlockKernel& fixed16_smmla_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Smmla<2>>::blocks(supported);
     return blocks;
 }
 
