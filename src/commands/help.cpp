@@ -52,9 +52,10 @@ std::string help_text() {
         contract_names() + "; default " + contracts()[0]->name + "; --arith means the same\n" + contract_lines +
         "  --causal                under the causal mask whatever INPUT asks for: query i sees the keys 0 to\n"
         "                          i + N_k - N_q, and no others exist for it; where there is none its row of O is 0.\n"
-        "                          fixed scales whole tiles of 64 keys: what follows in a row's last one shows there\n"
+        "                          fixed scales whole tiles of 64 keys, fixed16 of 128: what follows in a row's last\n"
+        "                          one shows there\n"
         "  --backward              INPUT that begins with B, N, d has Q, K, V, dO for each batch, and OUTPUT gets dQ,\n"
-        "                          dK, dV; INPUT with the other header must ask for that itself. Not under fixed\n"
+        "                          dK, dV; INPUT with the other header must ask for that itself. Under f32 only\n"
         "  --lse FILE              of one case: write the logsumexp of each row of scores too, ln(sum(exp(q K^T /\n"
         "                          sqrt(d)))), as float32 for each batch, head and query; -inf for a query that sees\n"
         "                          no key. FILE is written as OUTPUT is. Both are complete before either gets its\n"

@@ -56,6 +56,7 @@ struct Contract {
 
 extern const Contract kF32;
 extern const Contract kFixed;
+extern const Contract kFixed16;
 
 using Contracts = List<const Contract*>;
 Contracts contracts();
@@ -63,7 +64,7 @@ Contracts contracts();
 // Null when there is none of that name.
 const Contract* find_contract(const std::string& name, const Contracts& list = contracts());
 
-// "f32 or fixed"
+// "f32, fixed or fixed16"
 std::string contract_names(const Contracts& list = contracts());
 
 // Why the contract cannot compute that, for a line that begins with the file's name; empty when it can.

@@ -4,6 +4,7 @@
 #include "src/contracts/f32/backward.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
+#include "src/contracts/fixed16/forward.h"
 #include "src/contracts/reference.h"
 
 namespace hw4 {
@@ -18,8 +19,11 @@ constexpr Computed kF32Computes[] = {
 constexpr Computed kFixedComputes[] = {
     {.operation = &kForward, .revision = 2, .masks = kEveryMask, .reference = fixed_forward, .one = fixed::kOne},
 };
+constexpr Computed kFixed16Computes[] = {
+    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = fixed16_forward, .one = fixed16::kOne},
+};
 
-constexpr const Contract* kContracts[] = {&kF32, &kFixed};
+constexpr const Contract* kContracts[] = {&kF32, &kFixed, &kFixed16};
 
 } // namespace
 
@@ -41,6 +45,16 @@ constexpr Contract kFixed = {
     .most_columns = fixed::kMostColumns,
     .domain = kNoOverflow,
     .computes = kFixedComputes,
+};
+
+constexpr Contract kFixed16 = {
+    .name = "fixed16",
+    .idea = "as fixed with two digits: half the products, less accurate",
+    .compared = Compared::bytes,
+    .element = "float32",
+    .most_columns = fixed16::kMostColumns,
+    .domain = kNoOverflow,
+    .computes = kFixed16Computes,
 };
 
 Contracts contracts() { return kContracts; }

@@ -1,6 +1,6 @@
 // A row's logsumexp, the natural logarithm of the sum of exp(score / sqrt(d)) over the keys that the row sees, from its
 // statistics: ln2 * (M + c * origin + log2(l)). Taken on the host, whoever computed the row, so that its bytes follow
-// from those of the statistics. It is a part of both contracts: another logarithm is another revision of forward.
+// from those of the statistics. It is a part of every contract: another logarithm is another revision of forward.
 //
 // In doubles, by additions, multiplications and divisions alone: those are rounded alike everywhere, and of numbers
 // that cancel, or of which one is huge, nothing is lost that a float could hold; c * origin is exact. The float is

@@ -1,7 +1,7 @@
 // What forward knows of a query row when it is done with it, exactly: its weights were 2^(c * (s - origin) - M), where
 // s is a score and c the scale, and they added up to l, in the contract's unit. From these three numbers follow the
-// row's logsumexp (logsumexp.h) and the weights themselves, once more. Under `fixed` scores have their scale already,
-// origin is 0 and M is the contract's R.
+// row's logsumexp (logsumexp.h) and the weights themselves, once more. Under `fixed` and `fixed16` scores have their
+// scale already, origin is 0 and M is the contract's R.
 #pragma once
 
 namespace hw4 {

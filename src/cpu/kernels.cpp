@@ -56,6 +56,15 @@ const std::vector<Kernel>& kernels() {
         by_blocks("fixed_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed, fixed_avx_vnni_blocks()),
         by_blocks("fixed_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed, fixed_avx512_blocks()),
 #endif
+        by_blocks("fixed16_generic", "two digits in plain C++, any processor", kFixed16, fixed16_generic_blocks()),
+#if defined(__aarch64__)
+        by_blocks("fixed16_sdot", "4 rows a vector, ARM dot products", kFixed16, fixed16_sdot_blocks()),
+        by_blocks("fixed16_smmla", "4 rows a vector, ARM matrix products of bytes", kFixed16, fixed16_smmla_blocks()),
+#elif defined(__x86_64__)
+        by_blocks("fixed16_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixed16, fixed16_avx2_blocks()),
+        by_blocks("fixed16_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed16, fixed16_avx_vnni_blocks()),
+        by_blocks("fixed16_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed16, fixed16_avx512_blocks()),
+#endif
     };
     return table;
 }

@@ -3,6 +3,7 @@
 
 #include "src/bench/accumulate.h"
 #include "src/bench/measure.h"
+#include "src/gpu/kernels.h"
 #include "tests/support/memory_peak.h"
 #include "tests/support/need_gpu.h"
 
@@ -32,6 +33,7 @@ TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
     const auto workbench = gpu_workbench();
     for (const Contract* contract : contracts())
         for (const bool causal : {false, true}) {
+            if (gpu::kernels_of(*contract).empty()) continue;
             const Row row = measure(cell_of(contract->name, causal), *workbench);
             EXPECT_EQ(row.of(Pass::forward).status, Status::ok) << row.reason();
             EXPECT_EQ(row.of(Pass::forward).as_reference, true) << contract->name;

@@ -1,4 +1,4 @@
-// Every kernel of forward, of both contracts, on problems that are not the course's: several heads, of which some share
+// Every kernel of forward, of every contract, on problems that are not the course's: several heads, of which some share
 // one of K and V, and other numbers of keys than of queries. Byte for byte the contract's reference, head by head.
 #include <gtest/gtest.h>
 

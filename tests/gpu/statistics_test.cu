@@ -1,4 +1,4 @@
-// Every kernel of forward, of both contracts, asked for the statistics of its rows: bit for bit the reference's, beside
+// Every kernel of forward, of every contract, asked for the statistics of its rows: bit for bit the reference's, beside
 // its output.
 #include <gtest/gtest.h>
 

@@ -153,6 +153,11 @@ def contracts():
     return [contract["name"] for contract in listed()["contracts"]]
 
 
+def accuracy(contract):
+    """What small numbers come to within."""
+    return 1e-3 if contract == "fixed16" else 1e-5
+
+
 def revisions():
     """Of each contract's forward."""
     return {contract["name"]: next(computed["revision"] for computed in contract["computes"]
@@ -1657,8 +1662,8 @@ class UsageTest(CliTest):
 
     def test_bad_contract(self):
         for name in ("f64", "", "F32", "fixed "):
-            self.refused(rf"--contract '{name}': need f32 or fixed", "--contract", name)
-        self.refused(r"--contract 'f64': need f32 or fixed", "--arith", "f64")
+            self.refused(rf"--contract '{name}': need f32, fixed or fixed16", "--contract", name)
+        self.refused(r"--contract 'f64': need f32, fixed or fixed16", "--arith", "f64")
 
     def test_the_old_name_of_the_option(self):
         for contract in contracts():
@@ -1722,14 +1727,15 @@ class BytesTest(CliTest):
                             self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
 
     def test_fixed_on_odd_shapes(self):
-        shapes = [(1, N, d) for N in (1, 63, 64, 65) for d in (1, 33, 256)]
+        shapes = [(1, N, d) for N in (1, 63, 64, 65, 128, 129) for d in (1, 33, 256)]
         for shape in [*shapes, (14000, 3, 1), (14000, 8, 4), (3, 200, 20)]:
-            with self.subTest(shape=shape):
-                self.assert_computes(generated(*shape), contract="fixed")
+            for contract in ("fixed", "fixed16"):
+                with self.subTest(shape=shape, contract=contract):
+                    self.assert_computes(generated(*shape), contract=contract)
 
     def test_the_contracts_differ(self):
         path = generated(2, 130, 64)
-        self.assertNotEqual(by_seq(path, "f32"), by_seq(path, "fixed"))
+        self.assertEqual(len({by_seq(path, contract) for contract in contracts()}), len(contracts()))
         self.assert_computes(path, contract="f32")
         self.assert_computes(path)
 
@@ -1746,8 +1752,8 @@ class BytesTest(CliTest):
         B, N, d = 2, 37, 5
         data = generated(B, N, d).read_bytes()
         numbers = array.array("f", data[12:])
-        outputs = [array.array("f", by_seq(generated(B, N, d), contract)) for contract in contracts()]
-        self.assertEqual([len(got) for got in outputs], [B * N * d] * len(outputs))
+        outputs = {contract: array.array("f", by_seq(generated(B, N, d), contract)) for contract in contracts()}
+        self.assertEqual({len(got) for got in outputs.values()}, {B * N * d})
         for b in range(B):
             q, k, v = ([numbers[((3 * b + m) * N + i) * d:][:d] for i in range(N)] for m in range(3))
             for i in range(N):
@@ -1755,8 +1761,8 @@ class BytesTest(CliTest):
                 weights = [math.exp(s - max(scores)) for s in scores]
                 for x in range(d):
                     want = sum(w * row[x] for w, row in zip(weights, v)) / sum(weights)
-                    for got in outputs:
-                        self.assertLess(abs(got[(b * N + i) * d + x] - want), 1e-5)
+                    for contract, got in outputs.items():
+                        self.assertLess(abs(got[(b * N + i) * d + x] - want), accuracy(contract))
 
 
 class SeqTest(CliTest):
@@ -1825,7 +1831,7 @@ class SeqTest(CliTest):
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "f32"))
         done = run("seq", "--contract", "f64", path, self.out)
         self.assertEqual(done.returncode, USAGE)
-        self.assert_one_message(done.stderr, None, r"--contract 'f64': need f32 or fixed; usage: seq ", program="seq")
+        self.assert_one_message(done.stderr, None, r"--contract 'f64': need f32, fixed or fixed16; usage: seq ", program="seq")
 
     def test_fixed_takes_up_to_256_columns(self):
         path = generated(1, 3, 257)

@@ -71,7 +71,7 @@ class DifferentialTest(unittest.TestCase):
         self.assert_no_kernel_is_left_out(self.gpu_run(), "gpu")
 
     def test_a_difference_is_noticed_and_can_be_had_again(self):
-        for kernel in ("generic", "fixed_generic", "backward_generic"):
+        for kernel in ("generic", "fixed_generic", "fixed16_generic", "backward_generic"):
             spoil = ("--device", "cpu", "--spoil", kernel)
             done = differential(*spoil, "--seconds", "60", "--seed", "2")  # ends after some differences
             self.assertEqual(done.returncode, DIFFERENT, done.stdout + done.stderr)
@@ -88,7 +88,7 @@ class DifferentialTest(unittest.TestCase):
             self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
             self.assertIn(f"\n{shape} (", done.stdout)
             under = "".join(f", of the output under {contract} {crc}"
-                            for contract, crc in zip(("f32", "fixed"), outputs))
+                            for contract, crc in zip(("f32", "fixed", "fixed16"), outputs))
             self.assertIn(f"\n  CRC-32 of the input {values}{under}\n", done.stdout)
 
     def test_cases_at_the_borders_are_within_the_domain_at_any_length(self):
@@ -103,18 +103,21 @@ class DifferentialTest(unittest.TestCase):
             self.assertRegex(done.stderr, r"\Adifferential: .*; usage: .*\n\Z")
 
 
-# Case, shape, CRC-32 of the input and of the output under f32 and, of forward, under fixed, written down on aarch64.
+# Case, shape, CRC-32 of the input and of the output under f32 and, of forward, under fixed and fixed16, written down on
+# aarch64.
 PINNED = (
-    (3, "(B, N, d) (5, 2, 129)", "3aaec105", "a378b7af", "53a152d3"),
-    (4, "(B, N, d) (1, 125, 2)", "0979a8eb", "5f8b31a1", "6afdc71c"),
-    (5, "(B, heads, key-value heads, N_q, N_k, d) (1, 1, 1, 2, 143, 128)", "d96c3325", "f84bc272", "6ebd7756"),
-    (8, "(B, N, d) (1, 1, 13)", "7f22c1c0", "b52c50e3", "d36a9893"),
-    (10, "(B, N, d) (2, 32, 15)", "62cdfb97", "a0172549", "678a8119"),
-    (11, "(B, heads, key-value heads, N_q, N_k, d) (1, 2, 1, 128, 256, 10)", "5ce066cf", "b6865ab8", "97d726ab"),
-    (14, "(B, N, d) (4, 68, 128)", "5afd0f4d", "f3b5ad5b", "be99b833"),
-    (16, "(B, N, d) (2, 192, 43)", "9f47b539", "84447a85", "6bb5cd4b"),
-    (25, "(B, N, d) (1, 575, 12)", "fd4997bd", "bde782ff", "f108655d"),
-    (105, "(B, N, d) (2, 223, 33)", "4d5f99ec", "1b13c018", "e610e2e6"),
+    (3, "(B, N, d) (5, 2, 129)", "3aaec105", "a378b7af", "53a152d3", "121aa68d"),
+    (4, "(B, N, d) (1, 125, 2)", "0979a8eb", "5f8b31a1", "6afdc71c", "65aa88d7"),
+    (5, "(B, heads, key-value heads, N_q, N_k, d) (1, 1, 1, 2, 143, 128)",
+     "d96c3325", "f84bc272", "6ebd7756", "13585549"),
+    (8, "(B, N, d) (1, 1, 13)", "7f22c1c0", "b52c50e3", "d36a9893", "8f1ee45e"),
+    (10, "(B, N, d) (2, 32, 15)", "62cdfb97", "a0172549", "678a8119", "f5a2d4ec"),
+    (11, "(B, heads, key-value heads, N_q, N_k, d) (1, 2, 1, 128, 256, 10)",
+     "5ce066cf", "b6865ab8", "97d726ab", "12e410f5"),
+    (14, "(B, N, d) (4, 68, 128)", "5afd0f4d", "f3b5ad5b", "be99b833", "c53d9f10"),
+    (16, "(B, N, d) (2, 192, 43)", "9f47b539", "84447a85", "6bb5cd4b", "433fe7cc"),
+    (25, "(B, N, d) (1, 575, 12)", "fd4997bd", "bde782ff", "f108655d", "d43e31be"),
+    (105, "(B, N, d) (2, 223, 33)", "4d5f99ec", "1b13c018", "e610e2e6", "db8c96f1"),
     (4101, "(B, heads, key-value heads, N_q, N_k, d, operation) (1, 1, 1, 89, 8, 128, backward)",
      "f38c4d37", "708dd434"),
     (4107, "(B, heads, key-value heads, N_q, N_k, d, operation) (1, 37, 1, 1, 37, 64, backward)",

@@ -106,7 +106,9 @@ class ValuesTest(LseTest):
                         seen = keys[:max(i + 1 + N_k - N_q, 0)]
                         scores = [sum(x * y for x, y in zip(q, key)) / math.sqrt(d) for key in seen]
                         want = math.log(sum(map(math.exp, scores))) if seen else -math.inf
-                        self.assertTrue(math.isclose(next(got), want, rel_tol=1e-6, abs_tol=2e-6), (batch, head, i))
+                        self.assertTrue(math.isclose(next(got), want, rel_tol=1e-6,
+                                                     abs_tol=1e-3 if contract == "fixed16" else 2e-6),
+                                        (batch, head, i))
             self.assertEqual(list(got), [])
 
     def test_the_output_is_the_same_without_it(self):

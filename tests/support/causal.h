@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "src/contracts/fixed/forward.h"
 #include "src/problem/matrix.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/digit_tiles.h"
 #include "tests/support/subject.h"
 
 namespace hw4 {
@@ -54,14 +54,17 @@ struct CausalCase {
     }
 
     // Under fixed the scale of a tile of K or V is that of all its keys. The first has the largest number now, and
-    // every row that sees some of the tile would have the scale from those alone.
-    CausalCase& with_the_largest_first() {
+    // every row that sees some of the tile would have the scale from those alone. So it is with K as a whole under
+    // fixed16, for the scale of a row.
+    CausalCase& with_the_largest_first(const Contract& contract) {
         const int64_t dim = problem.dim;
+        const int64_t tile = tile_keys_of(contract);
         for (const size_t operand : {1, 2})
             for (int64_t unit = 0; unit < problem.batches * problem.kv_heads; ++unit) {
                 float* const rows = in(operand).of(unit / problem.kv_heads, unit % problem.kv_heads);
-                for (int64_t key = 0; key < problem.keys; key += fixed::kTileKeys) {
-                    const int64_t end = std::min(key + fixed::kTileKeys, problem.keys);
+                for (int64_t key = 0; key < problem.keys; key += tile) {
+                    const bool of_all = key == 0 && &contract == &kFixed16;
+                    const int64_t end = of_all ? problem.keys : std::min(key + tile, problem.keys);
                     for (const float* x = rows + key * dim; x != rows + end * dim; ++x)
                         rows[key * dim] = std::max(rows[key * dim], std::fabs(*x));
                 }
@@ -102,7 +105,7 @@ protected:
 
     static CausalCase made(const Problem& problem, const Distribution& values) {
         CausalCase test(problem, values);
-        if (!in_floats()) test.with_the_largest_first();
+        if (!in_floats()) test.with_the_largest_first(*GetParam().contract);
         return test;
     }
 
@@ -189,38 +192,43 @@ TEST_P(Causal, ARowAloneIsThatRowInABatchOf64) {
     }
 }
 
-class FixedCausal : public Causal {};
+class FixedCausal : public Causal {
+protected:
+    static int64_t tile() { return tile_keys_of(*GetParam().contract); }
+};
 
 // On values as they are: the scale of a tile is that of all its keys, so prefixes agree where they end with a tile.
 TEST_P(FixedCausal, PrefixesThatEndWithATileAreThoseOfTheWhole) {
-    constexpr int64_t kTokens = 7 * fixed::kTileKeys + 20;
-    CausalCase whole(causal_problem(kTokens, kTokens, 8), CaseKind::uniform);
+    const int64_t tokens = 7 * tile() + 20;
+    CausalCase whole(causal_problem(tokens, tokens, 8), CaseKind::uniform);
     const std::vector<float> together = attend(whole);
-    for (int64_t end = fixed::kTileKeys; end <= kTokens; end += fixed::kTileKeys) {
+    for (int64_t end = tile(); end <= tokens; end += tile()) {
         expect_rows(whole, together, 0, end);
         expect_rows(whole, together, end - 1, end);
-        expect_rows(whole, together, end - fixed::kTileKeys, end);
+        expect_rows(whole, together, end - tile(), end);
     }
-    expect_rows(whole, together, kTokens - 20, kTokens);
+    expect_rows(whole, together, tokens - 20, tokens);
 }
 
 // So the rule is no stricter than it has to be: here the last key of a tile is 100 times the others.
 TEST_P(FixedCausal, APrefixThatEndsWithinATileMayDiffer) {
-    constexpr int64_t kEnd = fixed::kTileKeys + 10;
-    CausalCase whole(causal_problem(2 * fixed::kTileKeys, 2 * fixed::kTileKeys, 8), {CaseKind::sink, 1});
+    const int64_t rows = tile() + 10;
+    CausalCase whole(causal_problem(2 * tile(), 2 * tile(), 8), {CaseKind::sink, 1});
     const std::vector<float> together = attend(whole);
-    const std::vector<float> before(together.begin(), together.begin() + kEnd * 8);
-    EXPECT_FALSE(same_bytes(before, attend(whole.rows_between(0, kEnd))));
+    const std::vector<float> before(together.begin(), together.begin() + rows * 8);
+    EXPECT_FALSE(same_bytes(before, attend(whole.rows_between(0, rows))));
 }
 
 // Scores so small that they are cut, where no score is low enough to have no weight, and columns of V that are zero, so
 // that half a unit for a tile too many shows.
 TEST_P(FixedCausal, ATileOfWhichARowSeesNothingIsNotCounted) {
-    CausalCase test(causal_problem(75, 78, 12), CaseKind::uniform);
-    for (int64_t i = 0; i < 75 * 12; ++i) test.in(0).at[i] *= 1e-20f;
-    for (int64_t i = 0; i < 78 * 12; ++i)
+    const int64_t queries = tile() + 11;
+    const int64_t keys = tile() + 14;
+    CausalCase test(causal_problem(queries, keys, 12), CaseKind::uniform);
+    for (int64_t i = 0; i < queries * 12; ++i) test.in(0).at[i] *= 1e-20f;
+    for (int64_t i = 0; i < keys * 12; ++i)
         if (i % 12 > 0) test.in(2).at[i] = 0.0f;
-    expect_definition(test.with_the_largest_first());
+    expect_definition(test.with_the_largest_first(*GetParam().contract));
 }
 
 // Its numbers are the largest of the tile, and its score is so low that it has no weight where it is seen: a row that
@@ -248,7 +256,8 @@ TEST_P(FixedCausal, AHiddenKeyCountsForTheScaleOfItsTile) {
         const std::vector<float> keys = with_the_last(k);
         const std::vector<float> values = with_the_last(v);
         std::vector<float> wanted(kDim, NAN);
-        kFixed.find(kForward)->reference({1, i + 2, kDim, {q + i * kDim, keys.data(), values.data()}, {wanted.data()}});
+        GetParam().contract->find(kForward)->reference(
+            {1, i + 2, kDim, {q + i * kDim, keys.data(), values.data()}, {wanted.data()}});
         const std::vector<float> row(out.begin() + i * kDim, out.begin() + (i + 1) * kDim);
         EXPECT_TRUE(same_bytes(wanted, row)) << i;
     }

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/contracts/fixed/forward.h"
+#include "src/contracts/fixed/numbers.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/digit_tiles.h"
 #include "tests/support/subject.h"
 #include "tests/support/temporary_folder.h"
 
@@ -79,7 +80,7 @@ protected:
 
     static bool in_floats() { return GetParam().contract == &kF32; }
 
-    // A power of two is exact under both contracts. A sign is not under fixed: the digits of -n are not those of n with
+    // A power of two is exact under every contract. A sign is not in digits: the digits of -n are not those of n with
     // other signs where one of them is -128.
     static std::vector<float> exact_factors(std::vector<float> factors) {
         if (!in_floats())
@@ -106,14 +107,15 @@ protected:
 // ---- What softmax and a mean are
 
 // What fixed may be off by where all weights are the same, and so exact: it rounds each value to a unit of which the
-// largest of its tile has 2^22 or more, every tile's sum to another, and the sums over tiles.
-inline double fixed_rounding_of_values(double largest, int64_t tokens) {
-    return largest * (4 + static_cast<double>(tokens) / 64) * 0x1p-22;
+// largest of its tile has 2^22 or more (fixed16 2^14), every tile's sum to another, and the sums over tiles.
+inline double fixed_rounding_of_values(const Contract& contract, double largest, int64_t tokens) {
+    return largest * (4 + static_cast<double>(tokens) / 64) * digit_unit_of(contract);
 }
 
-// And for any weights: 1.5 such units for each of the 64 keys and one more, the largest weight being at least half.
-inline double fixed_rounding(double largest, int64_t tokens) {
-    return largest * 200 * 0x1p-22 + fixed_rounding_of_values(largest, tokens);
+// And for any weights: 1.5 such units for each of the 64 keys, or 1.3 for each of 128, and one more, the largest weight
+// being at least half.
+inline double fixed_rounding(const Contract& contract, double largest, int64_t tokens) {
+    return largest * 200 * digit_unit_of(contract) + fixed_rounding_of_values(contract, largest, tokens);
 }
 
 inline double largest_magnitude(const float* x, size_t count) {
@@ -145,7 +147,8 @@ TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
             const double count = static_cast<double>(n);
             const double rounding =
                 in_floats() ? size / count * (67 + count / 64) * 0x1p-24
-                            : fixed_rounding_of_values(largest_magnitude(test.matrix(b, kV), n * d), problem.queries);
+                            : fixed_rounding_of_values(*GetParam().contract,
+                                                       largest_magnitude(test.matrix(b, kV), n * d), problem.queries);
             ASSERT_NEAR(out[i], sum / count, rounding) << place(test) << ", " << i;
         }
         // Nor does it matter which of the two is zero.
@@ -166,7 +169,8 @@ TEST_P(Properties, TheMeanOfWholeNumbersIsExactWhereNIsAPowerOfTwo) {
             int64_t sum = 0;
             for (size_t j = 0; j < test.tokens(); ++j) sum += static_cast<int64_t>(v[j * test.dim()]);
             const double mean = static_cast<double>(sum) / static_cast<double>(problem.queries);
-            const double rounding = in_floats() ? 0.0 : fixed_rounding_of_values(300.0, problem.queries);
+            const double rounding =
+                in_floats() ? 0.0 : fixed_rounding_of_values(*GetParam().contract, 300.0, problem.queries);
             ASSERT_NEAR(out[i], static_cast<float>(mean), rounding) << place(test) << ", " << i;
         }
     }
@@ -184,7 +188,8 @@ TEST_P(Properties, AConstantColumnOfVComesOutWithinAnUlp) {
         for (size_t i = 0; i < out.size(); ++i) {
             const float c = constant(i % test.dim());
             if (!in_floats()) {
-                ASSERT_NEAR(out[i], c, fixed_rounding_of_values(largest, problem.queries)) << place(test) << ", " << i;
+                ASSERT_NEAR(out[i], c, fixed_rounding_of_values(*GetParam().contract, largest, problem.queries))
+                    << place(test) << ", " << i;
                 continue;
             }
             ASSERT_GE(out[i], std::nextafter(c, -HUGE_VALF)) << place(test) << ", " << i;
@@ -202,7 +207,7 @@ TEST_P(Properties, AConstantColumnOfVComesOutWithinTheRoundingOfTheSums) {
             test.each(kV, [&](float& x, size_t, size_t column) { x = constant(column); });
             const std::vector<float> out = attend(test);
             const double roundings = 64 + 6 + 3 + 3.0 * static_cast<double>(problem.queries) / 64;
-            const double of_fixed = fixed_rounding(double{constant(0)}, problem.queries);
+            const double of_fixed = fixed_rounding(*GetParam().contract, double{constant(0)}, problem.queries);
             for (size_t i = 0; i < out.size(); ++i) {
                 const float c = constant(i % test.dim());
                 ASSERT_NEAR(out[i], c, in_floats() ? c * roundings * 0x1p-24 : of_fixed) << place(test) << ", " << i;
@@ -323,9 +328,9 @@ TEST_P(FixedProperties, APermutationOfTheKeysOfALaneOfATileChangesNothing) {
         for (const Problem& problem : problems()) {
             Matrices test(problem, kind);
             Matrices permuted = test;
-            constexpr size_t kTile = fixed::kTileKeys;
-            for (size_t first = 0; first < test.tokens(); first += kTile) {
-                const std::vector<size_t> order = shuffled_within_lanes(std::min(kTile, test.tokens() - first));
+            const auto tile = static_cast<size_t>(tile_keys_of(*GetParam().contract));
+            for (size_t first = 0; first < test.tokens(); first += tile) {
+                const std::vector<size_t> order = shuffled_within_lanes(std::min(tile, test.tokens() - first));
                 for (size_t b = 0; b < test.batches(); ++b)
                     for (const size_t which : {kK, kV})
                         for (size_t i = 0; i < order.size(); ++i)

@@ -87,15 +87,17 @@ class Accuracy(Workplace):
         self.assertIn("BEYOND 0.5", self.said)
 
     def test_all_contracts(self):
-        errors = [{"hw4": 1e-6, "hw4_fixed": 2e-6, "naive": 3e-6}, {"hw4": 1e-6, "hw4_fixed": 1e-6, "naive": 1e-6},
-                  {"hw4": 1e-6, "hw4_fixed": math.nan, "naive": 1e-6}]
+        errors = [{"hw4": 1e-6, "hw4_fixed": 2e-6, "hw4_fixed16": 4e-6, "naive": 3e-6},
+                  {"hw4": 1e-6, "hw4_fixed": 1e-6, "hw4_fixed16": 1e-6, "naive": 1e-6},
+                  {"hw4": 1e-6, "hw4_fixed": math.nan, "hw4_fixed16": 1e-6, "naive": 1e-6}]
+        ours = ["hw4", "hw4_fixed", "hw4_fixed16"]
         self.assertEqual(self.measure(errors, limit=1e-5, contract="all"), ["e05"])
-        self.assertEqual(self.compared[1][2], {"hw4": 4 * 3 * 31 * 32, "hw4_fixed": 4 * 3 * 31 * 32})
-        self.assertNotEqual(*self.outputs)  # each contract has bytes of its own
+        self.assertEqual(self.compared[1][2], dict.fromkeys(ours, 4 * 3 * 31 * 32))
+        self.assertEqual(len(set(self.outputs)), 3)  # each contract has bytes of its own
         self.assertEqual(self.document()["cases"][0]["largest_errors"], errors[0])
-        self.assertRegex(self.said, r"^case +hw4 +hw4_fixed +naive ")
-        self.assertIn("\ne03      1.00e-06    1.00e-06    1.00e-06\n", self.said)
-        self.assertEqual(list(self.document()["revisions"]), ["hw4", "hw4_fixed"])
+        self.assertRegex(self.said, r"^case +hw4 +hw4_fixed +hw4_fixed16 +naive ")
+        self.assertIn("\ne03      1.00e-06    1.00e-06    1.00e-06    1.00e-06\n", self.said)
+        self.assertEqual(list(self.document()["revisions"]), ours)
         self.assertEqual(self.measure(errors, contract="fixed"), [])
         self.assertEqual(list(self.compared[0][2]), ["hw4_fixed"])
         self.assertEqual(list(self.document()["revisions"]), ["hw4_fixed"])
@@ -109,7 +111,7 @@ class Accuracy(Workplace):
         (self.dir / "hw4").chmod(0o755)
         with self.assertRaisesRegex(Failed, "hw4: it broke"):
             self.measure([], binaries=self.dir)
-        with self.assertRaisesRegex(Failed, "--contract 'f64': need f32, fixed or all") as refused:
+        with self.assertRaisesRegex(Failed, "--contract 'f64': need f32, fixed, fixed16 or all") as refused:
             self.measure([], contract="f64")
         self.assertEqual(refused.exception.code, 2)
         self.assertEqual(self.compared, [])
@@ -124,6 +126,7 @@ class Distributions(Workplace):
 
     ERRORS = {"hw4": {"largest": 1e-6, "largest_of_row": 2e-6, "rms": 3e-7},
               "hw4_fixed": {"largest": 4e-6, "largest_of_row": 5e-6, "rms": 6e-7},
+              "hw4_fixed16": {"largest": 4e-4, "largest_of_row": 5e-4, "rms": 6e-5},
               "naive": {"largest": 7e-6, "largest_of_row": math.nan, "rms": 8e-7}}
 
     def measure(self):
@@ -143,7 +146,7 @@ class Distributions(Workplace):
         self.assertEqual(self.measure(), [("uniform", small), ("powers", small), ("uniform", large), ("powers", large)])
         document = self.document()
         self.assertTrue(document["complete"])
-        self.assertEqual(list(document["revisions"]), ["hw4", "hw4_fixed"])
+        self.assertEqual(list(document["revisions"]), ["hw4", "hw4_fixed", "hw4_fixed16"])
         cases = document["cases"]
         self.assertEqual([(case["distribution"], case["dim"]) for case in cases],
                          [("uniform", 64), ("powers", 64), ("uniform", 128), ("powers", 128)])
@@ -200,7 +203,7 @@ class DistributionsByTorch(Workplace):
         with contextlib.redirect_stdout(io.StringIO()):
             self.module.measure_all(args, "cpu", ["naive"], Document(self.dir / "out.json"))
         for case in self.document()["cases"]:
-            self.assertEqual(list(case["errors"]), ["hw4", "hw4_fixed", "naive"])
+            self.assertEqual(list(case["errors"]), ["hw4", "hw4_fixed", "hw4_fixed16", "naive"])
             for figures in case["errors"].values():
                 self.assertLess(figures["largest_of_row"], 1e-5)
                 self.assertLessEqual(figures["rms"], figures["largest"])

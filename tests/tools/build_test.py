@@ -311,7 +311,7 @@ class Install(Workplace):
             return done.stdout.split()
         self.assertEqual(completed("--list"), ["--list-kernels"])
         self.assertLessEqual({"--backward", "--causal", "--contract"}, set(completed("--")))
-        self.assertEqual(completed("", "--contract"), ["f32", "fixed"])
+        self.assertEqual(completed("", "--contract"), ["f32", "fixed", "fixed16"])
         self.assertIn("generic", completed("g", "--kernel"))
         self.assertEqual(completed("c", "--device"), ["cpu"])
         self.assertEqual(completed(f"{self.folder}/too"), [f"{self.folder}/tools"])

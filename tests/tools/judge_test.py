@@ -42,7 +42,7 @@ EXPECTED_HEADER = "case\toperation\tcontract\tmask\trevision\texpected"
 SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
 PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
 
-FIXTURES = None  # NAME.in, NAME.out and NAME.fixed.out of every case in SHAPES
+FIXTURES = None  # NAME.in, NAME.out, NAME.fixed.out and NAME.fixed16.out of every case in SHAPES
 ROWS = {}  # their rows of the table of cases
 CRCS = {}  # those of their outputs, by name and contract
 REVISIONS = {}  # of the contracts that hw4 lists, by name, the default first
@@ -60,7 +60,7 @@ def setUpModule():
         case_input = fixture(name, ".in")
         subprocess.run([GENERATE, "--shape", f"{batches},{tokens},{dim}", "--seed", "7", case_input], check=True)
         ROWS[name] = row(name, crc_in=crc_of(read(case_input)))
-        for contract, suffix in (("f32", ".out"), ("fixed", ".fixed.out")):
+        for contract, suffix in (("f32", ".out"), ("fixed", ".fixed.out"), ("fixed16", ".fixed16.out")):
             output = fixture(name, suffix)
             subprocess.run([SEQ, "--contract", contract, case_input, output], check=True, stdout=subprocess.DEVNULL)
             CRCS[name, contract] = crc_of(read(output))
@@ -417,9 +417,9 @@ class JudgeErrors(Workplace):
 
 
 class Contracts(Workplace):
-    # A program that computes under both, and one that has never heard of the option.
+    # A program that computes under all, and one that has never heard of the option.
     OBEDIENT = ("CONTRACT = sys.argv[sys.argv.index('--contract') + 1]\nmark(CONTRACT)\n"
-                "SUFFIX = '.out' if CONTRACT == 'f32' else '.fixed.out'\n"
+                "SUFFIX = '.out' if CONTRACT == 'f32' else f'.{CONTRACT}.out'\n"
                 "put(good(SUFFIX))")
     IGNORANT = "mark(' '.join(sys.argv[1:-2]))\nput(GOOD)"
 
@@ -431,7 +431,7 @@ class Contracts(Workplace):
     def test_the_option_by_its_old_name(self):
         self.expect("AC", "--arith", "fixed", hw4=self.OBEDIENT, ours=True, exit_code=0)
         self.assertEqual(self.run_judge("--arith", "both", "a*", hw4=self.OBEDIENT, ours=True).returncode, 0)
-        self.assertEqual(self.marks(), ["fixed", *["f32", "fixed"] * 2])
+        self.assertEqual(self.marks(), ["fixed", *[*REVISIONS] * 2])
 
     def test_fixed_is_decided_by_its_own_row(self):
         said = self.expect("AC", "--contract", "fixed", hw4=self.OBEDIENT, ours=True, exit_code=0)
@@ -442,10 +442,10 @@ class Contracts(Workplace):
 
     def test_all_judges_each_case_under_each(self):
         done = self.run_judge("--contract", "all", "a*", hw4=self.OBEDIENT, ours=True)
-        self.assertEqual([line.split()[:3] for line in done.stdout.splitlines()[:4]],
-                         [["AC", name, contract] for name in ("a1", "a2") for contract in ("f32", "fixed")])
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "4 passed, 0 failed"))
-        self.assertEqual(self.marks(), ["f32", "fixed"] * 2)
+        self.assertEqual([line.split()[:3] for line in done.stdout.splitlines()[:6]],
+                         [["AC", name, contract] for name in ("a1", "a2") for contract in REVISIONS])
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"))
+        self.assertEqual(self.marks(), [*REVISIONS] * 2)
 
     def test_all_in_the_reports(self):
         files = self.path("run.json"), self.path("run.xml")
@@ -453,15 +453,15 @@ class Contracts(Workplace):
         with open(files[0], encoding="utf-8") as file:
             cases = json.load(file)["cases"]
         self.assertEqual([(case["contract"], case["revision"], case["crc32_out_expected"]) for case in cases],
-                         [(contract, REVISIONS[contract], CRCS["a1", contract]) for contract in ("f32", "fixed")])
+                         [(contract, REVISIONS[contract], CRCS["a1", contract]) for contract in REVISIONS])
         tests = ElementTree.parse(files[1]).getroot().iter("testcase")
         self.assertEqual([(test.get("classname"), test.get("name")) for test in tests],
-                         [("hw4", "a1"), ("hw4.fixed", "a1")])
+                         [("hw4", "a1"), ("hw4.fixed", "a1"), ("hw4.fixed16", "a1")])
 
     def test_all_keep_their_outputs_apart(self):
         self.run_judge("--contract", "all", "--keep", "a1", hw4=self.OBEDIENT, ours=True)
-        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.fixed.out", "a1.in", "a1.out"])
-        for name in ("a1.fixed.out", "a1.out"):
+        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.fixed.out", "a1.fixed16.out", "a1.in", "a1.out"])
+        for name in ("a1.fixed.out", "a1.fixed16.out", "a1.out"):
             self.assertEqual(read(os.path.join(self.cases, name)), read(os.path.join(FIXTURES, name)))
 
     def test_given_expected_outputs_are_the_contracts_own(self):
@@ -476,7 +476,7 @@ class Contracts(Workplace):
         done = self.run_judge("--contract", "all", hw4="mark('f32'); put(GOOD)")
         self.assertRegex(done.stdout, r"\AAC +a1 +f32 .*\nJE +a1 +fixed .*expected.tsv has no forward of a1 under "
                                       r"fixed; testcases/update a1 makes it\n")
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 2 failed"))
         self.assertEqual(self.marks(), ["f32"])
 
     def test_a_case_that_a_contract_does_not_take(self):
@@ -490,15 +490,16 @@ class Contracts(Workplace):
             with self.subTest(name):
                 done = self.run_judge("--contract", name)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertEqual(done.stderr, f"judge: --contract '{name}': need f32, fixed or all\n")
+                self.assertEqual(done.stderr, f"judge: --contract '{name}': need f32, fixed, fixed16 or all\n")
 
     def test_fail_fast_ends_between_the_contracts(self):
         done = self.run_judge("--contract", "all", "--fail-fast", "a1", hw4="put(GOOD[::-1])")
-        self.assertEqual([line.split()[0] for line in done.stdout.splitlines() if line[:1] in "WS"], ["WA", "SKIP"])
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines() if line[:1] in "WS"],
+                         ["WA", "SKIP", "SKIP"])
 
     def test_real_hw4_passes_under_all(self):
         done = self.run_judge("--hw4", HW4, "--device", "cpu", "--contract", "all")
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"), done.stdout)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "9 passed, 0 failed"), done.stdout)
 
 
 class ListedContracts(Workplace):
@@ -572,8 +573,8 @@ class ListedContracts(Workplace):
         folder = self.fake_bin(generate=True, compare=True, seq=True)
         done = self.run_judge("--bin", folder, "--contract", "all", "a1")
         self.assertEqual([line.split()[:3] for line in done.stdout.splitlines() if line[0] in "AW"],
-                         [["AC", "a1", "f32"], ["WA", "a1", "fixed"]])
-        self.assertIn("need f32, fixed or all", self.run_judge("--bin", folder, "--contract", "f64").stderr)
+                         [["AC", "a1", "f32"], ["WA", "a1", "fixed"], ["WA", "a1", "fixed16"]])
+        self.assertIn("need f32, fixed, fixed16 or all", self.run_judge("--bin", folder, "--contract", "f64").stderr)
         self.write_expected()
         self.assertIn("expected.tsv: no rows, so no contract is known", self.run_judge("--bin", folder).stderr)
 
@@ -1482,7 +1483,7 @@ class Update(Workplace):
         self.assertEqual(self.run_update("a*", "--jobs", "2").returncode, 0)
         after = "".join(parts).format(a1=ROWS["a1"], a2=ROWS["a2"], b1=self.unknown("b1"))
         self.assertEqual(self.table_text(), after)
-        new = "\n".join([expected_row("a1", "fixed"), expected_row("a2"), expected_row("a2", "fixed")])
+        new = "\n".join(row for row in expected_rows()[1:] if row.startswith("a"))
         self.assertEqual(self.expected_text(), f"# first\n{EXPECTED_HEADER}\tremark\n\n{expected_row('a1')}\tkept\r\n"
                                                f"{new}\n# between\n{of_b1}\tkept")
         for table in (self.table, self.expected):
@@ -1498,7 +1499,8 @@ class Update(Workplace):
     def test_check_writes_nothing(self):
         self.assertEqual(self.run_update("--check").returncode, 0)
         made = f"{REVISIONS['f32']} {CRCS['a2', 'f32']} made"
-        of_a1 = [expected_row("a1"), expected_row("a1", "fixed"), expected_row("a2", "fixed")]
+        others = [*(expected_row("a1", name) for name in REVISIONS), expected_row("a2", "fixed"),
+                  expected_row("a2", "fixed16")]
         for case, expected, message in (
                 (row("a2", "00000000"), [expected_row("a2")],
                  f"crc32_in is 00000000 in the table, {crc_in_of('a2')} made"),
@@ -1507,7 +1509,7 @@ class Update(Workplace):
                 (ROWS["a2"], [expected_row("a2", revision="f32.forward/0")],
                  f"f32.forward/0 {CRCS['a2', 'f32']} in the table, {made}")):
             self.write_table(ROWS["a1"], case)
-            self.write_expected(*of_a1, *expected)
+            self.write_expected(*others, *expected)
             before = self.table_text(), self.expected_text()
             done = self.run_update("--check")
             self.assertEqual(done.returncode, 1)
@@ -1521,7 +1523,7 @@ class Update(Workplace):
         self.assertEqual(self.run_update("a1").returncode, 0)
         self.assertEqual(self.run_update("--contract", "fixed", "a2").returncode, 0)
         self.assertEqual(self.expected_text().splitlines()[2:],
-                         [expected_row("a1"), expected_row("a1", "fixed"), expected_row("a2", "fixed")])
+                         [*(expected_row("a1", name) for name in REVISIONS), expected_row("a2", "fixed")])
         self.assertEqual(self.run_update("--check", "a1").returncode, 0)
         self.assertEqual(self.run_update("--check", "--arith", "fixed").returncode, 0)
         self.assertEqual(self.run_update("--check").returncode, 1)
@@ -1546,12 +1548,12 @@ class Update(Workplace):
         self.assertEqual(done.returncode, 2)
         self.assertIn("update: a1: generate: exit code 64: generate: unknown kind 'nonsense'", done.stderr)
         self.assertTrue(self.table_text().endswith(ROWS["a2"] + "\n"))
-        self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a2"), expected_row("a2", "fixed")])
+        self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a2", name) for name in REVISIONS])
 
     def test_usage(self):
         for arguments, message in ((["zz"], "no case 'zz'"), (["--jobs", "0"], "need a whole number from 1"),
                                    (["--table", self.path("none")], "none: cannot read the table"),
-                                   (["--contract", "f64"], "--contract 'f64': need f32, fixed or all")):
+                                   (["--contract", "f64"], "--contract 'f64': need f32, fixed, fixed16 or all")):
             done = self.run_update(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn(message, done.stderr)
@@ -1631,7 +1633,7 @@ class LongForms(Workplace):
 
     def test_real_hw4_passes_under_all(self):
         said = self.judge_them("--device", "cpu", "--contract", "all")
-        self.assertEqual(said.splitlines()[-1], "14 passed, 0 failed")  # fixed has no backward
+        self.assertEqual(said.splitlines()[-1], "20 passed, 0 failed")  # only f32 has backward
 
     def test_what_a_contract_lacks_is_no_case_under_it(self):
         self.assertEqual(self.judge_them("--device", "cpu", "--contract", "fixed", "b6", "g1").splitlines()[-1],
@@ -1641,7 +1643,7 @@ class LongForms(Workplace):
 
     def test_rows_of_what_is_expected_name_operation_and_mask(self):
         rows = [tuple(line.split("\t")[1:4:2]) for line in self.expected_text().splitlines()[2:]]
-        self.assertEqual(rows, [("forward", "none")] * 2 + [("forward", "causal")] * 6 + [("forward", "none")] * 4 +
+        self.assertEqual(rows, [("forward", "none")] * 3 + [("forward", "causal")] * 9 + [("forward", "none")] * 6 +
                          [("backward", "none"), ("backward", "causal")])
 
     def test_wrong_answers_are_explained(self):

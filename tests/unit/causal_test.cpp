@@ -9,6 +9,8 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Cpu, Causal, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(CpuFixed, Causal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedCausal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed16, Causal, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed16, FixedCausal, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
 
 } // namespace
 } // namespace hw4

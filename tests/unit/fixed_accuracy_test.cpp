@@ -1,4 +1,5 @@
-// The reference of the contract "fixed" against float64: within the bound that report/error_of_fixed.md derives.
+// The references of the contracts "fixed" and "fixed16" against float64: within the bounds that
+// report/error_of_fixed.md and error_of_fixed16.md derive.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "src/contracts/fixed/forward.h"
+#include "src/contracts/fixed/rules.h"
 #include "tests/support/attention_case.h"
 
 namespace hw4::fixed {
@@ -19,14 +20,36 @@ struct ExactRow {
     double tolerance = 0;
 };
 
+// What the steps of a contract may lose; the reports have the reasons.
+struct Losses {
+    const Contract* contract;
+    int tile_keys;
+    int32_t largest;     // integer
+    double score_column; // units of a score for each column, beside one
+    double score_unit;   // that unit for numbers up to 1
+    double least_unit;   // and what it is at least
+    double cut;          // of scores
+    double weight;       // relative
+    double values;       // of a tile's largest value, beside the tile's largest weight
+    double sums;         // of the largest value, likewise, by the sum of weights
+    double ordinary;     // the largest error of ordinary data
+    double constant;     // relative, of equal values
+};
+
+const Losses kLosses[] = {
+    {&kFixed, kTileKeys, kLargest, 1.25, 0x1.13p-20, 0, 0x1p-23, 4e-7, 0x1p-14, 0x1p-17, 6e-6, 0x1p-20},
+    {&kFixed16, fixed16::kTileKeys, fixed16::Numbers::kLargest, 0.76, 0x1.08p-12, 0x1p-12, 0x1p-12, 6e-7, 0x1.52p-7,
+     0x1p-10, 2e-3, 0x1p-14},
+};
+
 float largest_in(const float* x, int64_t count) {
     float largest = 0;
     for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
     return largest;
 }
 
-// The tolerance is the bound of report/error_of_fixed.md, which has the reasons, by key and by tile.
-ExactRow exact_row(const float* q, const float* k, const float* v, int64_t n, int64_t d) {
+// The tolerance is the bound of the report, by key and by tile.
+ExactRow exact_row(const Losses& losses, const float* q, const float* k, const float* v, int64_t n, int64_t d) {
     const auto magnitude_in = [](const float* x, int64_t count) { return std::max(largest_in(x, count), 0x1p-127f); };
     const double c = std::log2(std::exp(1.0)) / std::sqrt(static_cast<double>(d));
     const double q_magnitude = double{magnitude_in(q, d)} * std::min(c, 2.0);
@@ -43,27 +66,29 @@ ExactRow exact_row(const float* q, const float* k, const float* v, int64_t n, in
     double sum = 0;         // of weights
     double off_weights = 0; // each times its own relative error
     double off_values = 0;
-    for (int64_t tile = 0; tile < n; tile += kTileKeys) {
-        const int64_t keys = std::min<int64_t>(kTileKeys, n - tile);
+    for (int64_t tile = 0; tile < n; tile += losses.tile_keys) {
+        const int64_t keys = std::min<int64_t>(losses.tile_keys, n - tile);
         const double unit =
-            std::exp2(-19.9) * std::max(q_magnitude, 0x1p-126) * double{magnitude_in(k + tile * d, keys * d)};
+            std::max(losses.score_unit * std::max(q_magnitude, 0x1p-126) * double{magnitude_in(k + tile * d, keys * d)},
+                     losses.least_unit);
         double most = 0; // of the tile's weights
         for (int64_t j = tile; j < tile + keys; ++j) {
             const double score = exponents[static_cast<size_t>(j)];
-            const double s = (1.25 * static_cast<double>(d) + 1) * unit + 0x1p-23 + std::fabs(score) * 0x1p-22;
+            const double s =
+                (losses.score_column * static_cast<double>(d) + 1) * unit + losses.cut + std::fabs(score) * 0x1p-22;
             const double p = std::exp2(score - top);
             sum += p;
-            off_weights += p * std::min(std::exp2(s) - 1 + 4e-7, 1.0);
+            off_weights += p * std::min(std::exp2(s) - 1 + losses.weight, 1.0);
             most = std::max(most, p);
             for (int64_t x = 0; x < d; ++x) row.o[static_cast<size_t>(x)] += p * double{v[j * d + x]};
         }
-        off_values += most * (0x1p-14 * double{magnitude_in(v + tile * d, keys * d)} + 0x1p-17 * v_magnitude);
+        off_values += most * (losses.values * double{magnitude_in(v + tile * d, keys * d)} + losses.sums * v_magnitude);
     }
     for (double& x : row.o) x /= sum;
 
     const double e = off_weights / sum;
     const double by_weights = e < 0.5 ? 2 * e / (1 - e) : 2.0;
-    const int64_t tiles = (n + kTileKeys - 1) / kTileKeys;
+    const int64_t tiles = (n + losses.tile_keys - 1) / losses.tile_keys;
     row.tolerance = v_magnitude * (by_weights + static_cast<double>(tiles + 4) * 0x1p-22) + off_values / sum + 0x1p-147;
     return row;
 }
@@ -73,14 +98,14 @@ struct Errors {
     double of_tolerance = 0; // the same, over what is allowed
 };
 
-Errors errors_of(const AttentionCase& test, int64_t row_step) {
+Errors errors_of(const Losses& losses, const AttentionCase& test, int64_t row_step) {
     Errors errors;
     const int64_t n = test.problem.queries;
     const int64_t d = test.problem.dim;
     for (int64_t b = 0; b < test.problem.batches; ++b)
         for (int64_t row = 0; row < n; row += row_step) {
             const float* q = test.qkv.data() + static_cast<size_t>(b) * test.problem.batch_input_floats();
-            const ExactRow exact = exact_row(q + row * d, q + n * d, q + 2 * n * d, n, d);
+            const ExactRow exact = exact_row(losses, q + row * d, q + n * d, q + 2 * n * d, n, d);
             const float* out = test.expected.data() + (b * n + row) * d;
             for (int64_t x = 0; x < d; ++x) {
                 const double error = std::fabs(double{out[x]} - exact.o[static_cast<size_t>(x)]);
@@ -92,17 +117,25 @@ Errors errors_of(const AttentionCase& test, int64_t row_step) {
     return errors;
 }
 
-TEST(FixedAccuracy, IsWithinTheToleranceForEveryKindOfData) {
+class FixedAccuracy : public testing::TestWithParam<Losses> {
+protected:
+    static const Contract& contract() { return *GetParam().contract; }
+    static Errors errors_of(const AttentionCase& test, int64_t row_step) {
+        return fixed::errors_of(GetParam(), test, row_step);
+    }
+};
+
+TEST_P(FixedAccuracy, IsWithinTheToleranceForEveryKindOfData) {
     for (const Problem& problem : {Problem{1, 1, 1}, Problem{2, 63, 7}, Problem{1, 64, 33}, Problem{2, 65, 64},
                                    Problem{1, 300, 128}, Problem{1, 200, 256}, Problem{1, 1000, 5}})
         for (const CaseKind kind : kAllKinds) {
-            const AttentionCase test(problem, kind, 17, kFixed);
+            const AttentionCase test(problem, kind, 17, contract());
             EXPECT_LE(errors_of(test, problem.queries > 100 ? 7 : 1).of_tolerance, 1.0) << test.name;
         }
 }
 
 // Heavy tails, one huge number among small ones, magnitudes from 2^-20 to 2^20.
-TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
+TEST_P(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
     std::mt19937 random(29);
     std::student_t_distribution<float> heavy(2.0f);
     std::normal_distribution<float> normal;
@@ -113,7 +146,7 @@ TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
         };
     };
     const auto expect = [](const char* what, const auto& fill) {
-        const AttentionCase test = AttentionCase::filled({1, 150, 48}, what, fill, kFixed);
+        const AttentionCase test = AttentionCase::filled({1, 150, 48}, what, fill, contract());
         EXPECT_LE(errors_of(test, 3).of_tolerance, 1.0) << test.name;
     };
     expect("Student's t", fill_each([&](size_t) { return heavy(random); }));
@@ -125,23 +158,24 @@ TEST(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
            fill_each([&](size_t) { return std::ldexp(normal(random) < 0 ? -1.0f : 1.0f, exponent(random)); }));
 }
 
-// Of ordinary data the roundings mostly cancel: values within 3, and as close to them as f32's are.
-TEST(FixedAccuracy, IsAsGoodAsFloatsForOrdinaryData) {
+// Of ordinary data the roundings mostly cancel: values within 3, and under fixed as close to them as f32's are.
+TEST_P(FixedAccuracy, IsGoodForOrdinaryData) {
     for (const Problem& problem : {Problem{1, 4096, 64}, Problem{2, 512, 32}, Problem{2, 300, 128}}) {
-        const AttentionCase test(problem, CaseKind::uniform, 3, kFixed);
+        const AttentionCase test(problem, CaseKind::uniform, 3, contract());
         const Errors errors = errors_of(test, problem.queries / 64);
-        EXPECT_LT(errors.largest, 6e-6) << test.name;
+        EXPECT_LT(errors.largest, GetParam().ordinary) << test.name;
         EXPECT_GT(errors.largest, 0) << "the oracle must not be the same arithmetic";
     }
 }
 
 // Every digit of Q, K and V at its end, in as many columns as there may be. The sanitizers see an overflow here.
-TEST(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
+TEST_P(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
     const float factor = query_factor(scale_for(kMostColumns).c);
-    const float q = static_cast<float>(kLargest) / factor;
-    ASSERT_EQ(quantised(q * factor, factors(exponent_for(q * factor))), kLargest);
-    const float most = static_cast<float>(kLargest) / kWiden;
-    ASSERT_EQ(quantised(most, tile_factors(tile_exponent(most))), kLargest);
+    const auto largest = static_cast<float>(GetParam().largest);
+    const float q = largest / factor;
+    ASSERT_EQ(quantised(q * factor, factors(0)), GetParam().largest);
+    const float most = largest / kWiden;
+    ASSERT_EQ(quantised(most, tile_factors(0)), GetParam().largest);
     for (const float sign : {1.0f, -1.0f})
         for (const float scale : {1.0f, 0x1p-30f, 0x1p-60f}) { // scores are whole, have fractions, are cut
             const auto fill = [&](float* qkv, int64_t) {
@@ -150,31 +184,35 @@ TEST(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
                 std::fill(qkv + matrix, qkv + 2 * matrix, sign * scale * most);
                 std::fill(qkv + 2 * matrix, qkv + 3 * matrix, most);
             };
-            const AttentionCase test = AttentionCase::filled({1, 70, kMostColumns}, "largest", fill, kFixed);
-            for (const float x : test.expected) ASSERT_NEAR(x, most, 0x1p-20f * most);
+            const AttentionCase test = AttentionCase::filled({1, 70, kMostColumns}, "largest", fill, contract());
+            for (const float x : test.expected) ASSERT_NEAR(x, most, GetParam().constant * double{most});
         }
 }
 
 // A huge key costs its own tile alone: where others win, results are as good as ever.
-TEST(FixedAccuracy, OfOtherTilesDoesNotSufferFromAHugeNumber) {
+TEST_P(FixedAccuracy, OfOtherTilesDoesNotSufferFromAHugeNumber) {
     std::mt19937 random(31);
     std::normal_distribution<float> normal;
-    constexpr int64_t kTokens = 192;
+    const int64_t tile = GetParam().tile_keys;
+    const int64_t tokens = 3 * tile;
     constexpr int64_t kColumns = 32;
     const auto fill = [&](float* qkv, int64_t) {
-        const int64_t matrix = kTokens * kColumns;
+        const int64_t matrix = tokens * kColumns;
         for (int64_t i = 0; i < 3 * matrix; ++i) qkv[i] = normal(random);
-        for (int64_t row = 0; row < kTokens; ++row) qkv[row * kColumns] = 3.0f;
+        for (int64_t row = 0; row < tokens; ++row) qkv[row * kColumns] = 3.0f;
         float* const k = qkv + matrix;
-        for (int64_t key = 0; key < kTileKeys; ++key) k[key * kColumns] = -100.0f; // the first tile's weights are tiny
+        for (int64_t key = 0; key < tile; ++key) k[key * kColumns] = -100.0f; // the first tile's weights are tiny
         k[5 * kColumns + 1] = 1e4f;
-        for (int64_t row = 0; row < kTokens; ++row) qkv[row * kColumns + 1] = 0.0f; // nor does it win itself
+        for (int64_t row = 0; row < tokens; ++row) qkv[row * kColumns + 1] = 0.0f; // nor does it win itself
     };
-    const AttentionCase test = AttentionCase::filled({1, kTokens, kColumns}, "a huge key elsewhere", fill, kFixed);
+    const AttentionCase test = AttentionCase::filled({1, tokens, kColumns}, "a huge key elsewhere", fill, contract());
     const Errors errors = errors_of(test, 1);
     EXPECT_LE(errors.of_tolerance, 1.0);
-    EXPECT_LT(errors.largest, 1e-5);
+    EXPECT_LT(errors.largest, 2 * GetParam().ordinary);
 }
+
+INSTANTIATE_TEST_SUITE_P(Contracts, FixedAccuracy, testing::ValuesIn(kLosses),
+                         [](const auto& instance) { return std::string(instance.param.contract->name); });
 
 } // namespace
 } // namespace hw4::fixed

@@ -186,6 +186,7 @@ TEST(Rows, OfEveryContractHaveNamesAndReferencesOfTheirOwn) {
     }
     EXPECT_EQ(kF32.revision_of(kForward), "f32.forward/1");
     EXPECT_EQ(kFixed.revision_of(kForward), "fixed.forward/2");
+    EXPECT_EQ(kFixed16.revision_of(kForward), "fixed16.forward/1");
 }
 
 TEST(Rows, OfEveryOperationFitALaunch) {

@@ -108,7 +108,8 @@ TEST_F(CommandLine, Contracts) {
         for (const Contract* contract : contracts())
             EXPECT_EQ(parse({option, contract->name, "in", "out"}).engine.contract, contract);
         for (const std::string name : {"", "F32", "float", "fixed "})
-            EXPECT_EQ(failure({option, name, "in", "out"}), wrong("--contract '" + name + "': need f32 or fixed"));
+            EXPECT_EQ(failure({option, name, "in", "out"}),
+                      wrong("--contract '" + name + "': need f32, fixed or fixed16"));
     }
 }
 

@@ -10,6 +10,8 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Cpu, Properties, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(CpuFixed, Properties, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedProperties, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed16, Properties, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed16, FixedProperties, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
 
 std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <vector>
 
-#include "src/contracts/fixed/forward.h"
 #include "src/problem/matrix.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/digit_tiles.h"
 
 namespace hw4 {
 namespace {
@@ -54,10 +54,14 @@ Exact exact_row(const AttentionCase& test, int64_t query) {
         for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
         return double{most};
     };
-    // Of f32: a score's chains and c. Of fixed: what its header says. Then the weights and their sums.
-    const double of_digits = (1.25 * static_cast<double>(dim) + 1) * 0x1p-19 * largest(q, dim) *
-                                 largest(k, problem.keys * dim) / static_cast<double>(root) +
-                             0x1p-22;
+    // Of f32: a score's chains and c. Of fixed: what its header says, of fixed16 a coarser unit for the score, and for
+    // its weights. Then the weights and their sums.
+    const double unit = digit_unit_of(*test.contract);
+    const double of_digits =
+        (1.25 * static_cast<double>(dim) + 1) *
+            std::max(8 * unit * largest(q, dim) * largest(k, problem.keys * dim) / static_cast<double>(root),
+                     test.contract == &kFixed16 ? 0x1p-12 : 0) +
+        (test.contract == &kFixed16 ? 0x1p-10 : 0x1p-22);
     const double of_score = test.contract == &kF32 ? 0 : of_digits;
     return {top + std::log(sum), of_score + 0x1p-20 * products + 1e-6};
 }
@@ -130,7 +134,7 @@ TEST(WhyNoStatistics, IsThatTheOperationHasNone) {
     EXPECT_EQ(why_no_statistics(kF32, problem), because);
 }
 
-INSTANTIATE_TEST_SUITE_P(Contracts, StatisticsOf, testing::Values(&kF32, &kFixed),
+INSTANTIATE_TEST_SUITE_P(Contracts, StatisticsOf, testing::ValuesIn(contracts().begin(), contracts().end()),
                          [](const auto& instance) { return std::string(instance.param->name); });
 
 } // namespace
