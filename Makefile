@@ -243,7 +243,7 @@ $(GTEST_HEADER).gch: Makefile $(BUILD)/cpp-command
 	@echo '#include <gtest/gtest.h>' > $(GTEST_HEADER)
 	$(call say,CXX,gtest/gtest.h)
 	$(Q)$(COMPILE_CPP) $(UNIT_TEST_FLAGS) -x c++-header $(GTEST_HEADER) -o $@
-$(patsubst %,$(BUILD)/src/gpu/fixed/forward/%.cu.o,wgmma_groups wgmma_shares wgmma_masked): private DEVICE_CODE := $(GENCODE_WGMMA)
+$(call objects,$(wildcard src/gpu/*/forward/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)

@@ -3,6 +3,7 @@
 #include "src/gpu/f32/backward/kernels.h"
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/fixed/forward/kernels.h"
+#include "src/gpu/fixed16/forward/kernels.h"
 #include "src/problem/words.h"
 
 namespace hw4::gpu {
@@ -189,6 +190,27 @@ const std::vector<Kernel>& kernels() {
          .needs = kHopperMasked,
          .plan = plan_wgmma_shares,
          .launch = launch_wgmma_shares},
+        {.name = "table_pairs",
+         .idea = "two digits: three products instead of six; powers of 2 from a table",
+         .does = &kForward,
+         .under = &kFixed16,
+         .needs = {.arch = 80, .masks = kEveryMask},
+         .plan = plan_mma_pairs,
+         .launch = launch_table_pairs},
+        {.name = "mma_pairs",
+         .idea = "powers of 2 by the card's own instruction, which gives that table",
+         .does = &kForward,
+         .under = &kFixed16,
+         .needs = {.arch = 80, .masks = kEveryMask},
+         .plan = plan_mma_pairs,
+         .launch = launch_mma_pairs},
+        {.name = "wgmma_pairs",
+         .idea = "Hopper's asynchronous products, 128 keys and both digits at once, in equal shares",
+         .does = &kForward,
+         .under = &kFixed16,
+         .needs = kHopperMasked,
+         .plan = plan_wgmma_pairs,
+         .launch = launch_wgmma_pairs},
     };
     return table;
 }

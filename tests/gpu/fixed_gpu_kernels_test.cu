@@ -1,4 +1,4 @@
-// Every GPU kernel of the contract fixed against its sequential reference, byte for byte.
+// Every GPU kernel of the contracts fixed and fixed16 against its sequential reference, byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,12 +6,15 @@
 #include <cstdio>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "src/contracts/fixed/forward.h"
+#include "src/contracts/fixed16/forward.h"
 #include "src/gpu/fixed/forward/job_rows.h"
+#include "src/gpu/fixed16/forward/card_powers.h"
 #include "src/gpu/kernels.h"
 #include "tests/support/attend.h"
 #include "tests/support/attention_case.h"
@@ -25,9 +28,13 @@ class EachFixedGpuKernel : public testing::TestWithParam<Kernel> {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
+    static const Contract& contract() { return *GetParam().under; }
+    static bool has_two_digits() { return GetParam().under == &kFixed16; }
+    static size_t tile_keys() { return has_two_digits() ? fixed16::kTileKeys : fixed::kTileKeys; }
+
     // A kernel may be for one kind of card, or for head sizes up to some only: then the case is left out.
     void expect_reference_bytes(const Problem& problem, const Distribution& values, uint64_t seed) {
-        if (takes(problem)) expect_reference_bytes(reference_case(problem, values, seed, kFixed));
+        if (takes(problem)) expect_reference_bytes(reference_case(problem, values, seed, contract()));
     }
 
     void expect_reference_bytes(const AttentionCase& test) {
@@ -62,7 +69,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
 }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnMixedRows) {
-    for (const AttentionCase& test : mixed_rows_cases(kFixed)) expect_reference_bytes(test);
+    for (const AttentionCase& test : mixed_rows_cases(contract())) expect_reference_bytes(test);
 }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
@@ -73,7 +80,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
 // One tile, two, many; whole and ragged; more tiles than stages.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
     for (const int64_t dim : {32, 64, 128})
-        for (const int64_t tokens : {1, 63, 64, 65, 127, 128, 192, 256, 300, 320, 513, 1024})
+        for (const int64_t tokens : {1, 63, 64, 65, 127, 128, 129, 192, 256, 257, 300, 320, 513, 897, 1024})
             for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
                 expect_reference_bytes({1, tokens, dim}, kind, 5);
 }
@@ -119,9 +126,9 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequencesUnderTheMas
 
 // Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine, or far
 // from others: kernels have code for each.
-AttentionCase all_kinds_of_batches(const Problem& problem) {
+AttentionCase all_kinds_of_batches(const Problem& problem, const Contract& contract, size_t tile_keys) {
     const auto row = static_cast<size_t>(problem.dim);
-    const size_t tile = row * fixed::kTileKeys;
+    const size_t tile = row * tile_keys;
     const auto numbers = static_cast<size_t>(problem.batch_output_floats());
     const size_t whole = numbers / tile * tile;
     const auto scale = [](float* first, size_t count, float factor) {
@@ -150,22 +157,25 @@ AttentionCase all_kinds_of_batches(const Problem& problem) {
         default: scale(q, numbers, 1e4f); // scores without fractions
         }
     };
-    return AttentionCase::filled(problem, "all kinds of batches", fill, kFixed);
+    return AttentionCase::filled(problem, "all kinds of batches", fill, contract);
 }
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
     const int64_t multiprocessors = current_device().multiprocessors;
-    static const AttentionCase tests[] = {// once for all kernels
-                                          all_kinds_of_batches(joint_shape(multiprocessors / 2 + 1, 700, 32, 4)),
-                                          all_kinds_of_batches(joint_shape(multiprocessors / 2 + 1, 520, 64, 3)),
-                                          all_kinds_of_batches({multiprocessors / 2 + 1, 330, 128})};
-    for (const AttentionCase& test : tests) expect_reference_bytes(test);
+    static std::map<const Contract*, std::vector<AttentionCase>> tests; // once for all kernels of a contract
+    std::vector<AttentionCase>& of_contract = tests[&contract()];
+    if (of_contract.empty())
+        for (const Problem& problem :
+             {joint_shape(multiprocessors / 2 + 1, 700, 32, 4), joint_shape(multiprocessors / 2 + 1, 520, 64, 3),
+              Problem{multiprocessors / 2 + 1, 330, 128}})
+            of_contract.push_back(all_kinds_of_batches(problem, contract(), tile_keys()));
+    for (const AttentionCase& test : of_contract) expect_reference_bytes(test);
 }
 
 // A part of each batch's queries after the other, as hw4 takes them of sequences that are larger than a slot.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
     for (const Problem& problem : {Problem{current_device().multiprocessors / 4, 2048, 8}, Problem{8, 1216, 128}}) {
-        const AttentionCase& test = reference_case(problem, CaseKind::uniform, 9, kFixed);
+        const AttentionCase& test = reference_case(problem, CaseKind::uniform, 9, contract());
         const Plan plan = plan_of(GetParam(), test.problem, current_device());
         if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
         const auto in_parts = [&](Launch launch, cudaStream_t stream) {
@@ -209,7 +219,7 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
                     qkv[2 * numbers + i] = static_cast<float>(i % 11) - 5.0f;
                 }
             };
-            expect_reference_bytes(AttentionCase::filled(problem, "largest numbers", fill, kFixed));
+            expect_reference_bytes(AttentionCase::filled(problem, "largest numbers", fill, contract()));
         }
 }
 
@@ -222,11 +232,12 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestDigits) {
             const auto numbers = static_cast<size_t>(problem.batch_output_floats());
             for (size_t i = 0; i < 3 * numbers; ++i) {
                 const size_t kind = i * i / 7 % 5;
-                const float n = kind < 3 ? 0x7f7f7fp-21f : 0x7e7f80p-21f;
+                const float n = has_two_digits() ? (kind < 3 ? 0x7f7fp-13f : 0x7e80p-13f)
+                                                 : (kind < 3 ? 0x7f7f7fp-21f : 0x7e7f80p-21f);
                 qkv[i] = (kind % 2 == 0 ? n : -n) / (i < numbers ? factor : fixed::kWiden);
             }
         };
-        expect_reference_bytes(AttentionCase::filled(problem, "largest digits", fill, kFixed));
+        expect_reference_bytes(AttentionCase::filled(problem, "largest digits", fill, contract()));
     }
 }
 
@@ -242,7 +253,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
                 for (size_t i = 0; i < numbers; ++i) qkv[i] *= factor;
             };
             const std::string name = "queries times " + std::to_string(factor);
-            expect_reference_bytes(AttentionCase::filled(problem, name, fill, kFixed));
+            expect_reference_bytes(AttentionCase::filled(problem, name, fill, contract()));
         }
 }
 
@@ -266,16 +277,16 @@ TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
                 }
             };
             const std::string name = mixed ? "magnitudes beside each other" : "one magnitude for each group";
-            expect_reference_bytes(AttentionCase::filled(problem, name, fill, kFixed));
+            expect_reference_bytes(AttentionCase::filled(problem, name, fill, contract()));
         }
 }
 
 // One launch after the other in the same memory, each with other numbers, and nothing in between.
 TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
     for (const int64_t dim : {32, 64, 128}) {
-        const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, kFixed},
-                                       {{90, 130, dim}, CaseKind::spread, 2, kFixed},
-                                       {{3, 700, dim}, CaseKind::uniform, 3, kFixed}};
+        const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, contract()},
+                                       {{90, 130, dim}, CaseKind::spread, 2, contract()},
+                                       {{3, 700, dim}, CaseKind::uniform, 3, contract()}};
         const std::string refusal = plan_of(GetParam(), tests[0].problem, current_device()).why_not;
         if (!refusal.empty()) GTEST_SKIP() << refusal;
         size_t scratch_bytes = 0;
@@ -336,6 +347,14 @@ TEST_P(EachFixedGpuKernel, SanitizerJoint32) { expect_reference_bytes(joint32(),
 
 INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed)),
                          [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Fixed16, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed16)),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+// The kernels that take the card's own instruction have been compared with the table in what they do only if so.
+TEST(CardPowers, FollowTheTable) {
+    HW4_SKIP_WITHOUT_GPU();
+    if (!card_follows_table()) GTEST_SKIP() << "this card's instruction for powers of 2 gives others";
+}
 
 } // namespace
 } // namespace hw4::gpu

@@ -76,6 +76,9 @@ TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_EQ(chosen({4, 16384, 64}, kT4), "register_rows");       // too old
     EXPECT_EQ(chosen({4, 16384, 64}, kH200, kFixed), "wgmma_shares");
     EXPECT_EQ(chosen({4, 16384, 200}, kH200, kFixed), "mma_groups");
+    EXPECT_EQ(chosen({4, 16384, 128}, kH200, kFixed16), "wgmma_pairs");
+    EXPECT_EQ(chosen({4, 16384, 200}, kH200, kFixed16), "mma_pairs");
+    EXPECT_EQ(chosen({4, 16384, 64}, kRtx3090, kFixed16), "mma_pairs");
 }
 
 // Three rows of tiles for two blocks: 396 of 128 rows for the 264 blocks of an H200 at d = 64.
@@ -286,13 +289,14 @@ TEST(Scratch, IsAskedForOnlyWhereWorkIsDrawn) {
 }
 
 TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
-    for (const Kernel& kernel : kernels_of(kFixed))
-        for (const int64_t dim : {32, 64, 128})
-            for (const int64_t tokens : {100, 1100})
-                for (int64_t batches = 1; batches < 500; ++batches)
-                    ASSERT_LE(scratch_bytes(kernel.name, {batches, tokens, dim}),
-                              scratch_bytes(kernel.name, {batches + 1, tokens, dim}))
-                        << kernel.name;
+    for (const Contract* contract : {&kFixed, &kFixed16})
+        for (const Kernel& kernel : kernels_of(*contract))
+            for (const int64_t dim : {32, 64, 128})
+                for (const int64_t tokens : {100, 1100})
+                    for (int64_t batches = 1; batches < 500; ++batches)
+                        ASSERT_LE(scratch_bytes(kernel.name, {batches, tokens, dim}),
+                                  scratch_bytes(kernel.name, {batches + 1, tokens, dim}))
+                            << kernel.name;
     // Little more than what the digits take.
     const size_t digits = scratch_bytes("wgmma_groups", {4, 16384, 64});
     EXPECT_GT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits);

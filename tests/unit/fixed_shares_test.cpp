@@ -29,8 +29,9 @@ struct Division {
     std::vector<int64_t> load; // of each block
     int64_t most_blocks;
 
-    Division(int64_t units, const JobTiles& tiles, int64_t most) : most_blocks(most) {
-        const Shares shares = Shares::of(units, tiles, most);
+    template <class Tiles>
+    Division(int64_t units, const Tiles& tiles, int64_t most) : most_blocks(most) {
+        const auto shares = SharesOf<Tiles>::of(units, tiles, most);
         EXPECT_LE(shares.blocks.number(), most);
         for (uint32_t block = 0; block < shares.blocks.number(); ++block) {
             const Share share = shares.share(block);
@@ -67,24 +68,35 @@ protected:
                     const JobTiles each = equal_jobs(tiles);
                     check(jobs, each, Division(jobs, each, blocks));
                 }
+        for_each_rising<1>(check);
+        for_each_rising<2>(check);
+    }
+
+private:
+    // Jobs that need more and more, counted in so many pieces of a tile.
+    template <int kPieces, class Check>
+    static void for_each_rising(const Check& check) {
         for (const int64_t blocks : {1, 3, 132})
             for (const int64_t units : {1, 5, 40})
                 for (const uint32_t jobs : {1u, 2u, 86u})
                     for (const int first : {-7, 0, 2, 50})
                         for (const int more : {1, 3})
                             for (const int short_of : {0, 1}) { // the last job may lack rows
-                                const int last = std::max(1, first + static_cast<int>(jobs - 1) * more - short_of);
+                                const int last = std::max(
+                                    1, (first + static_cast<int>(jobs - 1) * more - short_of + kPieces - 1) / kPieces);
                                 SCOPED_TRACE(std::to_string(units) + " units of " + std::to_string(jobs) + " jobs of " +
-                                             std::to_string(first) + ", " + std::to_string(more) + " more each, for " +
-                                             std::to_string(blocks) + " blocks");
-                                const JobTiles rising{Divisor(jobs), static_cast<unsigned>(last), first, more};
+                                             std::to_string(first) + ", " + std::to_string(more) + " more each, " +
+                                             std::to_string(kPieces) + " a tile, for " + std::to_string(blocks) +
+                                             " blocks");
+                                const JobTilesIn<kPieces> rising{Divisor(jobs), static_cast<unsigned>(last), first,
+                                                                 more};
                                 check(units * jobs, rising, Division(units, rising, blocks));
                             }
     }
 };
 
 TEST_F(EachDivision, HasEveryTileOnce) {
-    for_each([](int64_t jobs, const JobTiles& tiles, const Division& division) {
+    for_each([](int64_t jobs, const auto& tiles, const Division& division) {
         ASSERT_EQ(division.of_job.size(), static_cast<size_t>(jobs));
         EXPECT_EQ(division.of_job.begin()->first, 0);
         EXPECT_EQ(division.of_job.rbegin()->first, jobs - 1);
@@ -101,7 +113,7 @@ TEST_F(EachDivision, HasEveryTileOnce) {
 }
 
 TEST_F(EachDivision, IsEvenWhereThereAreMoreJobsThanBlocks) {
-    for_each([](int64_t jobs, const JobTiles&, const Division& division) {
+    for_each([](int64_t jobs, const auto&, const Division& division) {
         if (division.load.size() == static_cast<size_t>(jobs)) return;
         const auto ends = std::minmax_element(division.load.begin(), division.load.end());
         EXPECT_LE(*ends.second - *ends.first, 1);
@@ -110,7 +122,7 @@ TEST_F(EachDivision, IsEvenWhereThereAreMoreJobsThanBlocks) {
 
 // No division takes less than the longest job, or than an even share of all.
 TEST_F(EachDivision, TakesLittleLongerThanTheLongestJobOrAnEvenShare) {
-    for_each([](int64_t, const JobTiles& tiles, const Division& division) {
+    for_each([](int64_t, const auto& tiles, const Division& division) {
         const int64_t most = *std::max_element(division.load.begin(), division.load.end());
         const int64_t all = std::accumulate(division.load.begin(), division.load.end(), int64_t{0});
         const auto of_all = [&](int64_t tiles_of, int64_t blocks) { return (tiles_of + blocks - 1) / blocks; };
@@ -139,7 +151,7 @@ TEST(JobTiles, AddUp) {
 
 // The kernel relies on it: who goes on with a job looks for it at the next block, which has begun with it.
 TEST_F(EachDivision, HandsAJobOnOnceAtMostFromTheNextBlockAndInTime) {
-    for_each([](int64_t, const JobTiles&, const Division& division) {
+    for_each([](int64_t, const auto&, const Division& division) {
         for (const auto& job : division.of_job) {
             ASSERT_LE(job.second.size(), 2u);
             if (job.second.size() == 1) continue;

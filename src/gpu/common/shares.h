@@ -26,19 +26,22 @@
 
 namespace hw4::gpu {
 
-// How many tiles the jobs of a unit have: all as many or, under a mask, each more than the one before.
-struct JobTiles {
+// How many tiles the jobs of a unit have: all as many or, under a mask, each more than the one before, counted in the
+// kPieces pieces of a tile.
+template <int kPieces>
+struct JobTilesIn {
+    static_assert(kPieces == 1 || kPieces == 2);
     Divisor jobs;  // of a unit
-    unsigned last; // of the last job, the most
-    int first;     // job i of the others has first + i * more, or 1 where that is less
+    unsigned last; // tiles of the last job, the most
+    int first;     // job i of the others needs first + i * more pieces, or 1 where that is less
     int more;
 
     HW4_INLINE unsigned of(uint32_t job) const {
         if (more == 0) return last;
         const uint32_t index = jobs.remainder(job);
         if (index + 1 == jobs.number()) return last;
-        const int tiles = first + static_cast<int>(index) * more;
-        return tiles > 1 ? static_cast<unsigned>(tiles) : 1;
+        const int needed = first + static_cast<int>(index) * more;
+        return needed > 1 ? static_cast<unsigned>((needed + kPieces - 1) / kPieces) : 1;
     }
 
     // Of a unit's jobs before that one.
@@ -47,11 +50,22 @@ struct JobTiles {
         const int64_t n = index;
         const int64_t below = first < 1 ? (int64_t{1} - first + more - 1) / more : 0; // so many would have less than 1
         const int64_t ones = below < n ? below : n;
-        return ones + (n - ones) * first + (n * (n - 1) - ones * (ones - 1)) / 2 * more;
+        const int64_t needed = (n - ones) * first + (n * (n - 1) - ones * (ones - 1)) / 2 * more;
+        if constexpr (kPieces == 1) return ones + needed;
+        return ones + (needed + odd_between(ones, n)) / 2;
     }
 
     HW4_INLINE int64_t of_unit() const { return before(jobs.number() - 1) + last; }
+
+private:
+    // Of jobs [from, to), those that need an odd number of pieces, and so half a tile.
+    HW4_INLINE int64_t odd_between(int64_t from, int64_t to) const {
+        const bool begins_odd = ((first + from * more) & 1) != 0;
+        if (more % 2 == 0) return begins_odd ? to - from : 0;
+        return (to - from + (begins_odd ? 1 : 0)) / 2;
+    }
 };
+using JobTiles = JobTilesIn<1>;
 
 // Some tiles of a job, [first, end), that one block does.
 struct JobPart {
@@ -70,7 +84,8 @@ struct Share {
     unsigned cut;       // tiles of that one that are another block's
     unsigned after;     // tiles of the last one there that are the next block's
 
-    HW4_INLINE JobPart part(uint32_t i, const JobTiles& tiles) const {
+    template <class Tiles>
+    HW4_INLINE JobPart part(uint32_t i, const Tiles& tiles) const {
         // In each round, of as many jobs as there are blocks, a block has the one after that of the round before.
         if (i > 0 && i <= whole) return {(i - 1) * blocks.number() + blocks.remainder(block + i), 0, tiles.last};
         const uint32_t job = first_job + (i == 0 ? 0 : i - whole);
@@ -79,15 +94,16 @@ struct Share {
     }
 };
 
-struct Shares {
-    JobTiles tiles;
+template <class Tiles>
+struct SharesOf {
+    Tiles tiles;
     Divisor blocks; // no more than there are jobs, of which there are fewer than 2^32
     uint32_t whole; // jobs of each block before the line
     int64_t least;  // tiles of the line in every share; 0: a job for each block
     int64_t more;   // so many shares have one more
 
     // For at most so many blocks.
-    static Shares of(int64_t units, const JobTiles& tiles, int64_t most_blocks) {
+    static SharesOf of(int64_t units, const Tiles& tiles, int64_t most_blocks) {
         const int64_t jobs = units * tiles.jobs.number();
         if (most_blocks >= jobs) return {tiles, Divisor(static_cast<uint32_t>(jobs)), 0, 0, 0};
         const bool equal = tiles.more == 0;
@@ -137,5 +153,6 @@ private:
         return {unit * tiles.jobs.number() + job, static_cast<unsigned>(rest - tiles.before(job))};
     }
 };
+using Shares = SharesOf<JobTiles>;
 
 } // namespace hw4::gpu

@@ -1,13 +1,13 @@
 // Numbers to digits, and four numbers' digits to a word for each place.
 #pragma once
 
-#include "src/contracts/fixed/forward.h"
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/fixed/forward/layout.h"
 
 namespace hw4::gpu::fixed_point {
 
 // The bytes of four words by place: word 2 has the bytes 2 of all four.
+template <int kDigits>
 struct Planes {
     uint32_t word[kDigits];
 
@@ -19,32 +19,40 @@ struct Planes {
     }
 };
 
-__device__ __forceinline__ Planes planes_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+template <int kDigits>
+__device__ __forceinline__ Planes<kDigits> planes_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     const uint32_t low_ab = __byte_perm(a, b, 0x5140); // a0 b0 a1 b1
     const uint32_t low_cd = __byte_perm(c, d, 0x5140);
-    const uint32_t high_ab = __byte_perm(a, b, 0x0062); // a2 b2
-    const uint32_t high_cd = __byte_perm(c, d, 0x0062);
-    return {{__byte_perm(low_ab, low_cd, 0x5410), __byte_perm(low_ab, low_cd, 0x7632),
-             __byte_perm(high_ab, high_cd, 0x5410)}};
+    Planes<kDigits> planes;
+    planes.word[0] = __byte_perm(low_ab, low_cd, 0x5410);
+    planes.word[1] = __byte_perm(low_ab, low_cd, 0x7632);
+    if constexpr (kDigits == 3) {
+        const uint32_t high_ab = __byte_perm(a, b, 0x0062); // a2 b2
+        const uint32_t high_cd = __byte_perm(c, d, 0x0062);
+        planes.word[2] = __byte_perm(high_ab, high_cd, 0x5410);
+    }
+    return planes;
 }
 
+template <int kDigits>
 __device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
-    return fixed::biased_digits(fixed::quantised(x, scale));
+    return fixed::Numbers<kDigits>::biased_digits(fixed::quantised(x, scale));
 }
 
 // The digits of four numbers by place; the bias of all four goes at once.
-__device__ __forceinline__ Planes planes_of_biased(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    Planes planes = planes_of(a, b, c, d);
+template <int kDigits>
+__device__ __forceinline__ Planes<kDigits> planes_of_biased(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    Planes<kDigits> planes = planes_of<kDigits>(a, b, c, d);
 #pragma unroll
     for (uint32_t& word : planes.word) word ^= 0x80808080u;
     return planes;
 }
 
 // Of four numbers, which quantised() makes integers.
-template <class Quantise>
-__device__ __forceinline__ Planes planes_of(float4 x, const Quantise& quantised) {
-    return planes_of_biased(fixed::biased_digits(quantised(x.x)), fixed::biased_digits(quantised(x.y)),
-                            fixed::biased_digits(quantised(x.z)), fixed::biased_digits(quantised(x.w)));
+template <int kDigits, class Quantise>
+__device__ __forceinline__ Planes<kDigits> planes_of(float4 x, const Quantise& quantised) {
+    const auto biased = [&](float n) { return fixed::Numbers<kDigits>::biased_digits(quantised(n)); };
+    return planes_of_biased<kDigits>(biased(x.x), biased(x.y), biased(x.z), biased(x.w));
 }
 
 // Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,

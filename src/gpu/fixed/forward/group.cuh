@@ -1,5 +1,5 @@
-// What a group of 128 threads does with its 64 query rows, whichever instructions take the products: tile after tile of
-// weights, running sums, output.
+// What a group of 128 threads does with its 64 query rows under fixed, whichever instructions take the products: tile
+// after tile of weights, running sums, output.
 //
 // A map. Numbers are integers of three digits, bytes, times a power of two (the contract); of the nine products of
 // digits the tensor cores take the six that count, by three levels, and integers add up in any order.
@@ -16,7 +16,7 @@
 //     3  scores end: levels to one integer x each                        Levels
 //     4  the largest x of a row; weights, whose digits are then in       tile_weights.cuh: begin(), form_half()
 //        the registers that the next products take them from
-//     5  references, sums of weights                                     running_sums.cuh: add_weights()
+//     5  references, sums of weights                                     row_reference.cuh: add_weights()
 //     6  digits of weights times digits of V, part by part of the        Products
 //        columns; each part's levels to one integer y, added to o        running_sums.cuh: add_value()
 //
@@ -29,14 +29,36 @@
 #pragma once
 
 #include "src/gpu/fixed/forward/queries.cuh"
-#include "src/gpu/fixed/forward/running_sums.cuh"
+#include "src/gpu/fixed/forward/row_reference.cuh"
 
 namespace hw4::gpu::fixed_point {
+
+// What is known of a group's rows and all tiles of their keys before the first one.
+struct Outlook {
+    Spread spread;  // of the scores of a row in any tile, or a wider one: any gives the same bytes
+    bool steady;    // is_steady(), of all 64 rows, whether they exist or not
+    int k_exponent; // of all tiles, where steady
+};
+
+// Whether all is steady is only found out where kMaySteady: it takes some time, which short sequences do not give back.
+template <bool kMaySteady, int kDim>
+__device__ __forceinline__ Outlook outlook_of(const Queries<ThreeDigits, kDim>& queries, const HeadFacts& facts) {
+    float square = 0;
+#pragma unroll
+    for (float of_warp : queries.longest_square) square = fmaxf(square, of_warp);
+    const Spread spread = spread_of(uniform(2.0f * length_bound(square) * facts.longest_key));
+    if constexpr (kMaySteady) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        const int finest = warp_max(max(queries.exponent[lane], queries.exponent[lane + 32]));
+        return {spread, is_steady(facts, finest), facts.k.largest()};
+    }
+    return {spread, false, 0};
+}
 
 // Sums of products of digits, by level.
 template <int kN>
 struct Levels {
-    int32_t l[kDigits * kN];
+    int32_t l[fixed::kDigits * kN];
 
     __device__ __forceinline__ int32_t combined(int i) const { return fixed::combined(l[2 * kN + i], l[kN + i], l[i]); }
 };
@@ -71,16 +93,19 @@ struct Group {
     static constexpr int kParts = Products::Layout::kParts;
     static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
 
+    using Running = RunningSums<RowReference, kParts, kSums>;
+
     Products products;
     PackedScales scales;
     RowPair pair;
-    Running<kParts, kSums> running;
+    Running running;
 
-    __device__ explicit Group(const Products& p) : products(p) {}
+    struct Told {}; // nothing
+    __device__ explicit Group(const Products& p, Told = {}) : products(p) {}
 
     // Before the first tile of some rows.
     template <int kDim>
-    __device__ void begin(const Queries<kDim>& queries) {
+    __device__ void begin(const Queries<ThreeDigits, kDim>& queries) {
         take_scales(queries);
         running.clear();
     }
@@ -92,16 +117,18 @@ struct Group {
 
     // Tiles [first, end) of the rows' keys.
     template <int kDim>
-    __device__ __forceinline__ void attend(const Queries<kDim>& queries, const ForwardArgs& args,
+    __device__ __forceinline__ void attend(const Queries<ThreeDigits, kDim>& queries, const ForwardArgs& args,
                                            const GroupRows& where, unsigned first, unsigned end,
-                                           const Outlook& outlook) {
-        const unsigned whole_tiles = kMasked ? where.whole_tiles(args) : static_cast<unsigned>(args.keys / kTileKeys);
+                                           const HeadFacts& facts) {
+        const Outlook outlook = outlook_of<Products::kMaySteady>(queries, facts);
+        const unsigned whole_tiles =
+            kMasked ? where.whole_tiles<ThreeDigits>(args) : static_cast<unsigned>(args.keys / fixed::kTileKeys);
         const unsigned whole = uniform(max(first, min(whole_tiles, end)));
         unsigned tile = uniform(first);
         const auto sight = [&]() -> TileSight {
             const int more = Products::seen_more(args);
             const int64_t all = kMasked ? args.sight.first + (where.first + row_in_group(0)) * more : args.keys;
-            return {static_cast<int>(min(int64_t{kTileKeys}, all - int64_t{tile} * kTileKeys)) -
+            return {static_cast<int>(min(int64_t{fixed::kTileKeys}, all - int64_t{tile} * fixed::kTileKeys)) -
                         static_cast<int>(threadIdx.x) % 4 * 2,
                     more};
         };
@@ -128,7 +155,8 @@ struct Group {
     }
 
     template <int kDim>
-    __device__ void store(const Queries<kDim>& queries, const ForwardArgs& args, const GroupRows& where) const {
+    __device__ void store(const Queries<ThreeDigits, kDim>& queries, const ForwardArgs& args,
+                          const GroupRows& where) const {
         const fixed::Factors scale = fixed::result_factors(24 - queries.least_value);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
@@ -143,7 +171,7 @@ struct Group {
 
 private:
     template <int kDim>
-    __device__ void take_scales(const Queries<kDim>& queries) {
+    __device__ void take_scales(const Queries<ThreeDigits, kDim>& queries) {
         scales = PackedScales(queries.exponent[row_in_group(0)], queries.exponent[row_in_group(1)]);
     }
 
@@ -186,7 +214,7 @@ private:
         form_half(x, 1, pair, weights, planes.half[1]);
 
         float weight[kRowsEach];
-        running.add_weights(weights, pair, v_lead, weight);
+        add_weights(running, weights, pair, v_lead, weight);
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             Levels<kSums> y;

@@ -10,8 +10,8 @@ namespace hw4::gpu::fixed_point {
 // The exponents of a head's tiles, of K or of V. Blocks put it together tile by tile, each with two maxima: both
 // numbers are raised from 0, where there is no tile yet.
 struct ExponentRange {
-    static constexpr int kLeast = -106; // of all exponents (the contract's)
-    static constexpr int kMost = 149;
+    static constexpr int kLeast = -114; // of all exponents, of two digits; of three -106
+    static constexpr int kMost = 149;   // of three digits; of two 141
 
     uint32_t above; // how far above kLeast - 1 the largest is
     uint32_t below; // how far below kMost + 1 the smallest is

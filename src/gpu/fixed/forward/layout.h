@@ -1,23 +1,20 @@
 // How the digits of K and V lie in global memory: as the kernels want them in shared memory, so that a tile arrives
 // there in one piece.
 //
-// A tile of 64 keys is three planes of bytes, the low, middle and high digits of K, [64 keys][kDim], then for each
-// part of V's columns (kColumns: as many as there are registers for the sums of) the same three planes of V transposed,
-// [columns][64 keys], and what the numbers were scaled by. Rows are cut into pieces of 16 bytes whose order within 128
-// bytes is the swizzle that the tensor cores expect. V's keys are permuted within groups of 16, so that the registers
-// in which a thread finds the scores of some keys are those in which it must deliver these keys' weights.
+// A tile of 64 keys, or of 128 where numbers have two digits, is a plane of bytes for each digit of K, the lowest
+// first, [keys][kDim], then for each part of V's columns (kColumns: as many as there are registers for the sums of) the
+// same planes of V transposed, [columns][keys], and what the numbers were scaled by. Rows are cut into pieces of 16
+// bytes whose order within 128 bytes is the swizzle that the tensor cores expect. V's keys are permuted within groups
+// of 16, so that the registers in which a thread finds the scores of some keys are those in which it must deliver these
+// keys' weights.
 #pragma once
 
 #include <cstdint>
 
-#include "src/contracts/fixed/forward.h"
-#include "src/gpu/fixed/forward/head_facts.h"
+#include "src/gpu/fixed/forward/rules.h"
 #include "src/problem/problem.h"
 
 namespace hw4::gpu::fixed_point {
-
-using fixed::kDigits;
-using fixed::kTileKeys;
 
 // What a tile's numbers were scaled by. The rest is zero: it is copied too.
 struct alignas(16) TileScales {
@@ -39,9 +36,11 @@ __host__ __device__ constexpr int swizzled(int row, int at) {
 
 constexpr int kScalesStride = 128; // what the scales take in global memory, so that tiles start at whole lines
 
-template <int kDim>
+template <class Rules, int kDim>
 struct TileLayout {
     static_assert(kDim == 32 || kDim == 64 || kDim == 128 || kDim == 256);
+    static constexpr int kDigits = Rules::kDigits;
+    static constexpr int kTileKeys = Rules::kTileKeys;
     static constexpr int kPlane = kTileKeys * kDim;                      // of K
     static constexpr int kColumns = kDim == 64 || kDim == 128 ? 64 : 32; // of V in a part
     static constexpr int kParts = kDim / kColumns;
@@ -50,13 +49,17 @@ struct TileLayout {
     static constexpr int kValues = kDigits * kPlane; // where V begins
     static constexpr int kScales = kValues + kParts * kPart;
     static constexpr int kBytes = kScales + static_cast<int>(sizeof(TileScales));
+    static constexpr bool kScalesApart = kDigits == 2; // in shared memory, where no room is left for a line of theirs
     static constexpr int kStride = kScales + kScalesStride; // from tile to tile in global memory
 };
 
 // The columns that kernels work with: those beyond d hold zeros.
 constexpr int padded_columns(int64_t dim) { return dim <= 32 ? 32 : dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
 
-__host__ __device__ constexpr int64_t tiles_of(int64_t keys) { return (keys + kTileKeys - 1) / kTileKeys; }
+template <class Rules>
+__host__ __device__ constexpr int64_t tiles_of(int64_t keys) {
+    return (keys + Rules::kTileKeys - 1) / Rules::kTileKeys;
+}
 
 // What the pre-pass leaves for the kernel that follows it, in scratch memory.
 struct Prepared {
@@ -67,30 +70,35 @@ struct Prepared {
 
 constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
+template <class Rules>
 constexpr int64_t tile_bytes(int64_t dim) {
-    return int64_t{2} * kDigits * kTileKeys * padded_columns(dim) + kScalesStride;
+    return int64_t{2} * Rules::kDigits * Rules::kTileKeys * padded_columns(dim) + kScalesStride;
 }
-static_assert(tile_bytes(32) == TileLayout<32>::kStride && tile_bytes(64) == TileLayout<64>::kStride);
-static_assert(tile_bytes(128) == TileLayout<128>::kStride && tile_bytes(256) == TileLayout<256>::kStride);
+static_assert(tile_bytes<ThreeDigits>(32) == TileLayout<ThreeDigits, 32>::kStride);
+static_assert(tile_bytes<ThreeDigits>(256) == TileLayout<ThreeDigits, 256>::kStride);
+static_assert(tile_bytes<TwoDigits>(64) == TileLayout<TwoDigits, 64>::kStride);
 
 // In bytes from the beginning.
 struct PreparedOffsets {
     int64_t heads;
     int64_t end;
 
+    template <class Rules>
     static PreparedOffsets of(int64_t heads, int64_t keys, int64_t dim) {
-        const int64_t tiles = rounded_up(heads * tiles_of(keys) * tile_bytes(dim));
+        const int64_t tiles = rounded_up(heads * tiles_of<Rules>(keys) * tile_bytes<Rules>(dim));
         return {tiles, tiles + rounded_up(heads * int64_t{sizeof(HeadFacts)})};
     }
 };
 
-inline size_t prepared_bytes(const Problem& problem) {
+template <class Rules>
+size_t prepared_bytes(const Problem& problem) {
     const int64_t heads = problem.batches * problem.kv_heads;
-    return static_cast<size_t>(PreparedOffsets::of(heads, problem.keys, problem.dim).end);
+    return static_cast<size_t>(PreparedOffsets::of<Rules>(heads, problem.keys, problem.dim).end);
 }
 
-inline Prepared prepared_at(void* scratch, int64_t heads, int64_t keys, int64_t dim) {
-    const PreparedOffsets offsets = PreparedOffsets::of(heads, keys, dim);
+template <class Rules>
+Prepared prepared_at(void* scratch, int64_t heads, int64_t keys, int64_t dim) {
+    const PreparedOffsets offsets = PreparedOffsets::of<Rules>(heads, keys, dim);
     auto* const at = static_cast<unsigned char*>(scratch);
     return {at, reinterpret_cast<HeadFacts*>(at + offsets.heads), at + offsets.end};
 }

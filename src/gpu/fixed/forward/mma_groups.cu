@@ -23,24 +23,16 @@ using namespace fixed_point;
 
 template <int kDim>
 void launch_for(const ForwardArgs& args, cudaStream_t stream) {
-    launch_mma<kDim>(args, launch_prepare(args, Facts::needed, 0, stream), stream);
-}
-
-size_t shared_bytes_for(int64_t dim) {
-    switch (padded_columns(dim)) {
-    case 32: return sizeof(MmaMemory<MmaVariant<32>>);
-    case 64: return sizeof(MmaMemory<MmaVariant<64>>);
-    case 128: return sizeof(MmaMemory<MmaVariant<128>>);
-    default: return sizeof(MmaMemory<MmaVariant<256>>);
-    }
+    using T = MmaVariant<ThreeDigits, kDim>;
+    launch_mma<T, Group<MmaProducts<T>>>(args, launch_prepare<ThreeDigits>(args, Facts::needed, 0, stream), {}, stream);
 }
 
 } // namespace
 
 Plan plan_mma_groups(const Problem& problem, const Device&) {
     Plan plan;
-    plan.shared_bytes = shared_bytes_for(problem.dim);
-    plan.scratch_bytes = prepared_bytes(problem);
+    plan.shared_bytes = mma_memory_bytes<ThreeDigits>(problem.dim);
+    plan.scratch_bytes = prepared_bytes<ThreeDigits>(problem);
     return plan;
 }
 

@@ -1,4 +1,4 @@
-// The pre-pass: K and V of every tile of 64 keys to digits, in the order in which the next kernel copies them.
+// The pre-pass: K and V of every tile of keys to digits, in the order in which the next kernel copies them.
 #include "src/gpu/fixed/forward/prepare.h"
 
 #include "src/gpu/common/early_launch.cuh"
@@ -8,12 +8,12 @@
 namespace hw4::gpu::fixed_point {
 namespace {
 
-constexpr int kPrepareThreads = 256;
-
-constexpr int kWarps = kPrepareThreads / 32;
+// Of a block: a thread has as many numbers in its registers whichever contract it is.
+template <class Rules, int kDim>
+constexpr int kThreadsFor = Rules::kTileKeys > 64 && kDim > 64 ? 512 : 256;
 
 // The largest of all threads' values, none of which is negative, for every one of them. Once in a kernel.
-template <int kValues>
+template <int kValues, int kWarps>
 __device__ __forceinline__ void find_largest_of_block(float (&values)[kValues], float (*shared)[kWarps]) {
 #pragma unroll
     for (int i = 0; i < kValues; ++i) {
@@ -25,28 +25,34 @@ __device__ __forceinline__ void find_largest_of_block(float (&values)[kValues], 
     for (int i = 0; i < kValues; ++i) values[i] = warp_max_of_magnitudes(shared[i][threadIdx.x % kWarps]);
 }
 
-// Rows [first, first + 64) of a matrix, each thread every 256th group of four columns.
-template <int kDim>
+// A tile's rows of a matrix: a thread has four columns of each so many rows; with two digits, of two neighbours each
+// time, whose digits make a word.
+template <class Rules, int kDim>
 struct TileOfFloats {
+    static constexpr int kTileKeys = Rules::kTileKeys;
+    static constexpr int kThreads = kThreadsFor<Rules, kDim>;
+    static constexpr int kTogether = Rules::kDigits == 2 ? 2 : 1;
     static constexpr int kGroups = kDim / 4; // in a row
-    static constexpr int kEach = kTileKeys * kGroups / kPrepareThreads;
-    static constexpr int kRowsAtOnce = kPrepareThreads / kGroups;
+    static constexpr int kEach = kTileKeys * kGroups / kThreads;
+    static constexpr int kRowsAtOnce = kThreads / kGroups;
     float4 x[kEach];
 
-    static __device__ int row(int i) { return static_cast<int>(threadIdx.x) / kGroups + i * kRowsAtOnce; }
+    static __device__ int row(int i) {
+        return kTogether * (static_cast<int>(threadIdx.x) / kGroups + i / kTogether * kRowsAtOnce) + i % kTogether;
+    }
     static __device__ int column() { return static_cast<int>(threadIdx.x) % kGroups * 4; }
 
     __device__ void load(const float* matrix, size_t stride, int rows, int dim) {
-        const float* from = matrix + static_cast<size_t>(row(0)) * stride;
+        const float* first = matrix + static_cast<size_t>(row(0)) * stride;
         const bool whole = dim == kDim && rows == kTileKeys;
         const bool aligned = dim % 4 == 0;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
+            const float* const from = first + static_cast<size_t>(row(i) - row(0)) * stride;
             if (whole)
                 x[i] = *reinterpret_cast<const float4*>(from + column());
             else
                 x[i] = row(i) < rows ? four_columns(from, column(), dim, aligned) : make_float4(0, 0, 0, 0);
-            from += kRowsAtOnce * stride;
         }
     }
 
@@ -74,48 +80,71 @@ struct TileOfFloats {
 };
 
 // Straight to global memory: four columns of a row are a word of each plane, and a row is written by neighbours.
-template <int kDim>
-__device__ void keys_to_planes(const TileOfFloats<kDim>& k, fixed::Factors scale, unsigned char* tile) {
-    using Layout = TileLayout<kDim>;
+template <class Rules, int kDim>
+__device__ void keys_to_planes(const TileOfFloats<Rules, kDim>& k, fixed::Factors scale, unsigned char* tile) {
+    using Layout = TileLayout<Rules, kDim>;
 #pragma unroll
     for (int i = 0; i < k.kEach; ++i) {
-        const Planes planes = planes_of(k.x[i], [&](float n) { return fixed::quantised(n, scale); });
+        const auto planes = planes_of<Rules::kDigits>(k.x[i], [&](float n) { return fixed::quantised(n, scale); });
         planes.store(tile + swizzled<kDim>(k.row(i), k.column()), Layout::kPlane);
     }
 }
 
-// Through shared memory, since V's rows become columns: first every number's digits as a word, then four keys' words to
-// a word for each place.
-template <int kDim>
-__device__ void values_to_planes(const TileOfFloats<kDim>& v, fixed::Factors scale, uint32_t (*words)[kDim + 1],
-                                 unsigned char* tile) {
-    using Layout = TileLayout<kDim>;
+// A tile's numbers on their way from rows to columns, as words of biased digits: of three a word each, of two a word
+// for both of two neighbouring rows.
+template <class Rules, int kDim>
+struct ValueWords {
+    static constexpr int kOfWord = TileOfFloats<Rules, kDim>::kTogether;
+    uint32_t words[Rules::kTileKeys / kOfWord][kDim + 1];
+
+    __device__ __forceinline__ void put(const TileOfFloats<Rules, kDim>& v, int i, fixed::Factors scale) {
+        const auto digits = [&](float n) { return biased_digits_at<Rules::kDigits>(n, scale); };
+        uint32_t* const to = words[v.row(i) / kOfWord] + v.column();
+        const float* const x = &v.x[i].x;
+        const float* const next = &v.x[i + kOfWord - 1].x;
 #pragma unroll
-    for (int i = 0; i < v.kEach; ++i) {
-        uint32_t* const to = words[v.row(i)] + v.column();
-        to[0] = biased_digits_at(v.x[i].x, scale);
-        to[1] = biased_digits_at(v.x[i].y, scale);
-        to[2] = biased_digits_at(v.x[i].z, scale);
-        to[3] = biased_digits_at(v.x[i].w, scale);
+        for (int column = 0; column < 4; ++column)
+            to[column] = kOfWord == 1 ? digits(x[column]) : digits(x[column]) | digits(next[column]) << 16;
     }
+
+    // Of keys `key`, the next one, and those 8 further on.
+    __device__ __forceinline__ Planes<Rules::kDigits> take(int key, int column) const {
+        if constexpr (kOfWord == 1)
+            return planes_of_biased<3>(words[key][column], words[key + 1][column], words[key + 8][column],
+                                       words[key + 9][column]);
+        const uint32_t a = words[key / 2][column];
+        const uint32_t b = words[key / 2 + 4][column];
+        Planes<Rules::kDigits> planes{};
+        planes.word[0] = __byte_perm(a, b, 0x6420) ^ 0x80808080u;
+        planes.word[1] = __byte_perm(a, b, 0x7531) ^ 0x80808080u;
+        return planes;
+    }
+};
+
+// Through shared memory, since V's rows become columns: then four keys' digits to a word for each place.
+template <class Rules, int kDim>
+__device__ void values_to_planes(const TileOfFloats<Rules, kDim>& v, fixed::Factors scale,
+                                 ValueWords<Rules, kDim>& values, unsigned char* tile) {
+    using Layout = TileLayout<Rules, kDim>;
+#pragma unroll
+    for (int i = 0; i < v.kEach; i += v.kTogether) values.put(v, i, scale);
     __syncthreads();
-    constexpr int kWords = kTileKeys / 4; // of a row
+    constexpr int kWords = Rules::kTileKeys / 4; // of a row
 #pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < kDim * kWords; i += kPrepareThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < kDim * kWords; i += v.kThreads) {
         const int column = i / kWords;
         const int place = i % kWords * 4;
         const int key = (place & ~15) + (place & 15) / 2;
-        const Planes planes = planes_of_biased(words[key][column], words[key + 1][column], words[key + 8][column],
-                                               words[key + 9][column]);
         unsigned char* const part = tile + Layout::kValues + column / Layout::kColumns * Layout::kPart;
-        planes.store(part + swizzled<kTileKeys>(column % Layout::kColumns, place), Layout::kPartPlane);
+        values.take(key, column)
+            .store(part + swizzled<Rules::kTileKeys>(column % Layout::kColumns, place), Layout::kPartPlane);
     }
 }
 
-template <int kDim>
+template <class Rules, int kDim>
 struct PrepareMemory {
-    uint32_t words[kTileKeys][kDim + 1];
-    float reduction[2][kWarps];
+    ValueWords<Rules, kDim> values;
+    float reduction[2][kThreadsFor<Rules, kDim> / 32];
 };
 
 __device__ __forceinline__ void add_above(ExponentRange& range, int exponent) {
@@ -131,43 +160,44 @@ __device__ __forceinline__ void raise(float& largest, float to) {
 }
 
 // A block for each tile of K, and one for each tile of V.
-template <int kDim>
-__global__ void __launch_bounds__(kPrepareThreads)
+template <class Rules, int kDim>
+__global__ void __launch_bounds__(kThreadsFor<Rules, kDim>)
     prepare_kernel(const __grid_constant__ ForwardArgs args, Facts facts, Prepared to) {
+    using Layout = TileLayout<Rules, kDim>;
     extern __shared__ __align__(16) unsigned char prepare_memory[];
-    auto& memory = *reinterpret_cast<PrepareMemory<kDim>*>(prepare_memory);
+    auto& memory = *reinterpret_cast<PrepareMemory<Rules, kDim>*>(prepare_memory);
     let_next_kernel_start();
-    const auto tiles = static_cast<uint32_t>(tiles_of(args.keys));
+    const auto tiles = static_cast<uint32_t>(tiles_of<Rules>(args.keys));
     const uint32_t index = blockIdx.x / 2; // head after head
     const bool values = blockIdx.x % 2 != 0;
     const uint32_t kv_unit = index / tiles;
-    const int64_t first_key = int64_t{index % tiles} * kTileKeys;
-    const int keys = static_cast<int>(min(int64_t{kTileKeys}, args.keys - first_key));
+    const int64_t first_key = int64_t{index % tiles} * Rules::kTileKeys;
+    const int keys = static_cast<int>(min(int64_t{Rules::kTileKeys}, args.keys - first_key));
     const Heads<const float>& matrix = values ? args.v : args.k;
     const float* const from = matrix.of(kv_unit) + static_cast<size_t>(first_key) * matrix.row;
 
-    TileOfFloats<kDim> tile;
+    TileOfFloats<Rules, kDim> tile;
     tile.load(from, matrix.row, keys, args.dim);
-    unsigned char* const image = to.tiles + size_t{index} * TileLayout<kDim>::kStride;
-    auto* const scales = reinterpret_cast<TileScales*>(image + TileLayout<kDim>::kScales);
+    unsigned char* const image = to.tiles + size_t{index} * Layout::kStride;
+    auto* const scales = reinterpret_cast<TileScales*>(image + Layout::kScales);
     if (values) {
         float most[] = {tile.largest()};
         find_largest_of_block(most, memory.reduction);
-        const int exponent = fixed::tile_exponent(most[0]);
+        const int exponent = fixed::exponent_of_tile<Rules::kDigits>(most[0]);
         if (threadIdx.x == 0) {
             scales->v_exponent = exponent;
             add_below(to.heads[kv_unit].v, exponent);
             if (facts == Facts::all) add_above(to.heads[kv_unit].v, exponent);
         }
-        values_to_planes(tile, fixed::tile_factors(exponent), memory.words, image);
+        values_to_planes(tile, fixed::tile_factors(exponent), memory.values, image);
     } else {
-        float most[] = {tile.largest(), tile.largest_square()};
+        float most[] = {tile.largest(), Rules::kNeedsLengths ? tile.largest_square() : 0.0f};
         find_largest_of_block(most, memory.reduction);
-        const int exponent = fixed::tile_exponent(most[0]);
+        const int exponent = fixed::exponent_of_tile<Rules::kDigits>(most[0]);
         if (threadIdx.x == 0) {
             scales->k_exponent = exponent;
             scales->unused = 0;
-            raise(to.heads[kv_unit].longest_key, length_bound(most[1]));
+            if (Rules::kNeedsLengths) raise(to.heads[kv_unit].longest_key, length_bound(most[1]));
             if (facts == Facts::all) {
                 add_below(to.heads[kv_unit].k, exponent);
                 add_above(to.heads[kv_unit].k, exponent);
@@ -177,29 +207,33 @@ __global__ void __launch_bounds__(kPrepareThreads)
     }
 }
 
-template <int kDim>
+template <class Rules, int kDim>
 void launch(const ForwardArgs& args, Facts facts, const Prepared& to, cudaStream_t stream) {
-    const auto kernel = prepare_kernel<kDim>;
-    constexpr size_t kBytes = sizeof(PrepareMemory<kDim>);
+    const auto kernel = prepare_kernel<Rules, kDim>;
+    constexpr size_t kBytes = sizeof(PrepareMemory<Rules, kDim>);
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = int64_t{2} * args.kv_units() * tiles_of(args.keys);
-    kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, kBytes, stream>>>(args, facts, to);
+    const int64_t blocks = int64_t{2} * args.kv_units() * tiles_of<Rules>(args.keys);
+    kernel<<<static_cast<unsigned>(blocks), kThreadsFor<Rules, kDim>, kBytes, stream>>>(args, facts, to);
     HW4_CUDA_LAUNCHED("prepare_kernel");
 }
 
 } // namespace
 
+template <class Rules>
 Prepared launch_prepare(const ForwardArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream) {
-    const Prepared to = prepared_at(args.scratch, args.kv_units(), args.keys, args.dim);
+    const Prepared to = prepared_at<Rules>(args.scratch, args.kv_units(), args.keys, args.dim);
     auto* const first = reinterpret_cast<unsigned char*>(to.heads); // of what is raised from 0
     HW4_CUDA(cudaMemsetAsync(first, 0, static_cast<size_t>(to.end - first) + cleared_bytes, stream));
     switch (padded_columns(args.dim)) {
-    case 32: launch<32>(args, facts, to, stream); break;
-    case 64: launch<64>(args, facts, to, stream); break;
-    case 128: launch<128>(args, facts, to, stream); break;
-    default: launch<256>(args, facts, to, stream);
+    case 32: launch<Rules, 32>(args, facts, to, stream); break;
+    case 64: launch<Rules, 64>(args, facts, to, stream); break;
+    case 128: launch<Rules, 128>(args, facts, to, stream); break;
+    default: launch<Rules, 256>(args, facts, to, stream);
     }
     return to;
 }
+
+template Prepared launch_prepare<ThreeDigits>(const ForwardArgs&, Facts, size_t, cudaStream_t);
+template Prepared launch_prepare<TwoDigits>(const ForwardArgs&, Facts, size_t, cudaStream_t);
 
 } // namespace hw4::gpu::fixed_point

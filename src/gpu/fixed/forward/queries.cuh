@@ -1,10 +1,9 @@
-// A group's 64 query rows: where they are, on their way from memory, as digits in shared memory, and what is known of
-// their scores before the first tile.
+// A group's 64 query rows: where they are, on their way from memory, and as digits in shared memory.
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
+#include "src/gpu/fixed/forward/digits.cuh"
 #include "src/gpu/fixed/forward/job_rows.h"
-#include "src/gpu/fixed/forward/tile_weights.cuh"
 
 namespace hw4::gpu::fixed_point {
 
@@ -12,16 +11,16 @@ constexpr int kGroupThreads = 128;
 constexpr int kGroupWarps = kGroupThreads / 32;
 
 // A group's rows of Q.
-template <int kDim>
+template <class Rules, int kDim>
 struct Queries {
-    alignas(1024) unsigned char planes[kDigits][kGroupRows * kDim]; // low, middle, high
+    alignas(1024) unsigned char planes[Rules::kDigits][kGroupRows * kDim]; // the lowest digits first
     int exponent[kGroupRows];
-    float longest_square[kGroupWarps]; // of each warp's rows, up to rounding
+    float longest_square[kGroupWarps]; // of each warp's rows, up to rounding, where the contract needs lengths
     int least_value;                   // the smallest exponent of the head's V
 };
 
 // A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
-template <int kDim>
+template <class Rules, int kDim>
 struct QueryDigits {
     static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
     static constexpr int kParts = kDim / kColumns;
@@ -36,8 +35,10 @@ struct QueryDigits {
     static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
     static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
 
-    // The rows of some steps, times c; returns the square of one of them, another one in every few lanes.
-    static __device__ __forceinline__ float store(Queries<kDim>& to, int first, const Rows& x, float c) {
+    // The rows of some steps, times c; returns the square of one of them, another one in every few lanes, where the
+    // contract needs lengths.
+    static __device__ __forceinline__ float store(Queries<Rules, kDim>& to, int first, const Rows& x, float c,
+                                                  const HeadFacts& facts) {
         constexpr int kOwners = kLanes / kAhead; // lanes that know the same row's largest
         float magnitudes[kAhead];
         float squares[kAhead];
@@ -47,17 +48,19 @@ struct QueryDigits {
 #pragma unroll
             for (const float4& n : x[i]) {
                 magnitudes[i] = larger_magnitude(n, magnitudes[i]);
-                squares[i] = added_squares(n, squares[i]);
+                if (Rules::kNeedsLengths) squares[i] = added_squares(n, squares[i]);
             }
         }
-        const float square = combined_row<kLanes>(squares, [](float a, float b) { return a + b; });
+        float square = 0;
+        if constexpr (Rules::kNeedsLengths)
+            square = combined_row<kLanes>(squares, [](float a, float b) { return a + b; });
         const float magnitude = combined_row<kLanes>(magnitudes, [](float a, float b) { return fmaxf(a, b); });
         const float factor = fixed::query_factor(c);
         const float largest = fixed::scaled_query(magnitude, factor);
-        const int exponent = fixed::exponent_for(largest);
+        const int exponent = Rules::row_exponent(largest, facts);
         if (thread() % kOwners == 0) to.exponent[row(first + thread() % kLanes / kOwners)] = exponent;
 
-        if (__all_sync(~0u, fixed::scales_at_once(largest, exponent))) {
+        if (__all_sync(~0u, fixed::scaled_at_once<Rules::kDigits>(largest, exponent))) {
             const float at_once = fixed::factor_at_once(factor, exponent);
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
@@ -77,11 +80,12 @@ struct QueryDigits {
 
 private:
     template <class Quantise>
-    static __device__ __forceinline__ void store_row(Queries<kDim>& to, int row, const float4 (&x)[kParts],
+    static __device__ __forceinline__ void store_row(Queries<Rules, kDim>& to, int row, const float4 (&x)[kParts],
                                                      const Quantise& quantised) {
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
-            planes_of(x[part], quantised).store(to.planes[0] + swizzled<kDim>(row, column(part)), sizeof(to.planes[0]));
+            planes_of<Rules::kDigits>(x[part], quantised)
+                .store(to.planes[0] + swizzled<kDim>(row, column(part)), sizeof(to.planes[0]));
     }
 };
 
@@ -100,11 +104,13 @@ struct GroupRows {
     }
 
     // Tiles that all of the rows see whole, and those that one of them sees something of, at least one.
+    template <class Rules>
     __device__ unsigned whole_tiles(const ForwardArgs& args) const {
-        return static_cast<unsigned>(args.sight.of(first) / kTileKeys); // the first of the rows sees least
+        return static_cast<unsigned>(args.sight.of(first) / Rules::kTileKeys); // the first of the rows sees least
     }
+    template <class Rules>
     __device__ unsigned end_tile(const ForwardArgs& args) const {
-        return static_cast<unsigned>(max(tiles_of(args.sight.of(first + rows - 1)), int64_t{1}));
+        return static_cast<unsigned>(max(tiles_of<Rules>(args.sight.of(first + rows - 1)), int64_t{1}));
     }
 
     __device__ const float* queries(const ForwardArgs& args) const {
@@ -116,7 +122,7 @@ struct GroupRows {
 };
 
 // A group's rows of Q, and what is known of their keys, on the way from memory.
-template <int kDim>
+template <class Rules, int kDim>
 class ComingQueries {
 public:
     HeadFacts facts;
@@ -130,22 +136,24 @@ public:
     }
 
     // By all of a group.
-    __device__ __forceinline__ void store(const ForwardArgs& args, Queries<kDim>& to) {
+    __device__ __forceinline__ void store(const ForwardArgs& args, Queries<Rules, kDim>& to) {
         float square = 0;
 #pragma unroll 1
         for (int first = 0;;) {
-            square = fmaxf(square, Digits::store(to, first, x_, args.scale.c));
+            square = fmaxf(square, Digits::store(to, first, x_, args.scale.c, facts));
             first += Digits::kAhead;
             if (first == Digits::kSteps) break;
             fetch_rows(args, first);
         }
-        square = warp_max_of_magnitudes(square);
-        if (Digits::thread() % 32 == 0) to.longest_square[Digits::thread() / 32] = square;
+        if constexpr (Rules::kNeedsLengths) {
+            square = warp_max_of_magnitudes(square);
+            if (Digits::thread() % 32 == 0) to.longest_square[Digits::thread() / 32] = square;
+        }
         if (Digits::thread() == 0) to.least_value = facts.v.smallest();
     }
 
 private:
-    using Digits = QueryDigits<kDim>;
+    using Digits = QueryDigits<Rules, kDim>;
 
     const float* from_; // the thread's row of the next step
     int rows_;
@@ -169,27 +177,5 @@ private:
             });
     }
 };
-
-// What is known of a group's rows and all tiles of their keys before the first one.
-struct Outlook {
-    Spread spread;  // of the scores of a row in any tile, or a wider one: any gives the same bytes
-    bool steady;    // is_steady(), of all 64 rows, whether they exist or not
-    int k_exponent; // of all tiles, where steady
-};
-
-// Whether all is steady is only found out where kMaySteady: it takes some time, which short sequences do not give back.
-template <bool kMaySteady, int kDim>
-__device__ __forceinline__ Outlook outlook_of(const Queries<kDim>& queries, const HeadFacts& facts) {
-    float square = 0;
-#pragma unroll
-    for (float of_warp : queries.longest_square) square = fmaxf(square, of_warp);
-    const Spread spread = spread_of(uniform(2.0f * length_bound(square) * facts.longest_key));
-    if constexpr (kMaySteady) {
-        const int lane = static_cast<int>(threadIdx.x) % 32;
-        const int finest = warp_max(max(queries.exponent[lane], queries.exponent[lane + 32]));
-        return {spread, is_steady(facts, finest), facts.k.largest()};
-    }
-    return {spread, false, 0};
-}
 
 } // namespace hw4::gpu::fixed_point

@@ -34,14 +34,16 @@ struct RingPosition {
 // A block's shared memory.
 template <class T>
 struct BlockMemory {
-    static constexpr int kStage = (TileLayout<T::kDim>::kBytes + 1023) / 1024 * 1024;
+    using Layout = typename T::Layout;
+    static constexpr int kStage = ((Layout::kScalesApart ? Layout::kScales : Layout::kBytes) + 1023) / 1024 * 1024;
 
     uint64_t filled[T::kStages];
     uint64_t released[T::kStages]; // by all threads
     TileRun next_run;              // to be fetched after the one that is being fetched, once it is known
     uint32_t share;                // of all shares, the block's
+    TileScales scales[Layout::kScalesApart ? T::kStages : 1];
     alignas(1024) unsigned char tiles[T::kStages][kStage];
-    Queries<T::kDim> queries[T::kGroups];
+    Queries<typename T::Rules, T::kDim> queries[T::kGroups];
 };
 
 // Where things are in a block's shared memory.
@@ -57,10 +59,17 @@ struct RingAddresses {
     __device__ __forceinline__ SharedAddress tile(unsigned stage) const {
         return memory + kTiles + stage * Memory::kStage;
     }
+    __device__ __forceinline__ SharedAddress scales(unsigned stage) const {
+        if constexpr (T::Layout::kScalesApart)
+            return memory + kScales + stage * static_cast<uint32_t>(sizeof(TileScales));
+        else
+            return tile(stage) + T::Layout::kScales;
+    }
 
 private:
     static constexpr SharedAddress kFilled = offsetof(Memory, filled);
     static constexpr SharedAddress kReleased = offsetof(Memory, released);
+    static constexpr SharedAddress kScales = offsetof(Memory, scales);
     static constexpr SharedAddress kTiles = offsetof(Memory, tiles);
 
     template <SharedAddress kFirst>
@@ -104,7 +113,7 @@ public:
     }
 
 private:
-    using Layout = TileLayout<T::kDim>;
+    using Layout = typename T::Layout;
 
     BlockMemory<T>& memory_;
     RingAddresses<T> at_;
@@ -124,9 +133,12 @@ private:
         // A barrier that nobody has used yet passes for one that has just ended its round.
         wait_for_phase(at_.released(to.stage), static_cast<int>(to.phase ^ 1));
         if (is_elected()) {
+            const unsigned char* const from = tiles_ + size_t{run_.first} * Layout::kStride;
+            constexpr int kAtOnce = Layout::kScalesApart ? Layout::kScales : Layout::kBytes;
             expect_bytes(at_.filled(to.stage), Layout::kBytes);
-            copy_bytes(at_.tile(to.stage), tiles_ + size_t{run_.first} * Layout::kStride, Layout::kBytes,
-                       at_.filled(to.stage));
+            copy_bytes(at_.tile(to.stage), from, kAtOnce, at_.filled(to.stage));
+            if constexpr (Layout::kScalesApart)
+                copy_bytes(at_.scales(to.stage), from + Layout::kScales, sizeof(TileScales), at_.filled(to.stage));
         }
         ++run_.first;
         --run_.count;
@@ -159,7 +171,7 @@ public:
         TileScales of{};
         asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
                      : "=r"(of.k_exponent), "=r"(of.v_exponent)
-                     : "r"(at_.tile(turn_.stage) + TileLayout<T::kDim>::kScales));
+                     : "r"(at_.scales(turn_.stage)));
         return of;
     }
 

@@ -1,30 +1,17 @@
-// The scores of 64 rows and a tile of 64 keys to weights, in the registers in which the tensor cores leave the one and
-// take the other. A thread has rows `lane / 4` and that plus 8 of its warp's 16, and of each 8 keys the two from
-// 2 * (lane % 4) on: score 4*g + 2*h + i is row h, key 8*g + 2*(lane % 4) + i.
+// Under fixed: the scores of 64 rows and a tile of 64 keys to weights, in the registers in which the tensor cores leave
+// the one and take the other.
 #pragma once
 
-#include "src/gpu/fixed/forward/digits.cuh"
+#include "src/gpu/fixed/forward/scores.cuh"
 
 namespace hw4::gpu::fixed_point {
 
-constexpr int kRowsEach = 2;               // of a thread
-constexpr int kScoresEach = kTileKeys / 2; // of a thread, both rows
-
-// A thread's i-th score of one of its rows; of a score the row, and the key, counted from the thread's first.
-__device__ constexpr int score_at(int row, int i) { return 4 * (i / 2) + 2 * row + i % 2; }
-__device__ constexpr int row_of(int score) { return score / 2 % 2; }
-__device__ constexpr int key_of(int score) { return score / 4 * 8 + score % 2; }
+constexpr int kScoresEach = kScoresOf<ThreeDigits>;
 
 // The bytes of P as the products' left operand: of each half of the tile, 32 keys, four words for each place.
 struct WeightPlanes {
-    uint32_t half[2][kDigits][4];
+    uint32_t half[2][fixed::kDigits][4];
 };
-
-// Of a row's four lanes.
-__device__ __forceinline__ int32_t largest_of_row(int32_t x) {
-    x = max(x, __shfl_xor_sync(~0u, x, 1));
-    return max(x, __shfl_xor_sync(~0u, x, 2));
-}
 
 // One for each of a thread's rows.
 struct RowNumbers {
@@ -37,32 +24,12 @@ struct RowPair {
     int32_t sum[kRowsEach];     // of P, in this lane
 };
 
-// Of 16, as a tree: a chain would wait for every step.
-template <class At>
-__device__ __forceinline__ int32_t largest_of_16(const At& at) {
-    int32_t of_three[5];
-#pragma unroll
-    for (int i = 0; i < 5; ++i) of_three[i] = __vimax3_s32(at(3 * i), at(3 * i + 1), at(3 * i + 2));
-    return max(__vimax3_s32(of_three[0], of_three[1], of_three[2]), __vimax3_s32(of_three[3], of_three[4], at(15)));
-}
-
 __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], RowPair& rows) {
     static_assert(kScoresEach == 2 * 16, "two rows of 16");
 #pragma unroll
     for (int row = 0; row < kRowsEach; ++row)
         rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[score_at(row, i)]; }));
 }
-
-// How many of a tile's keys a thread's rows see, counted from the thread's first key: its first row so many and, under
-// the causal mask, each row one more than the row before. What they do not see comes after the last key, or is hidden.
-struct TileSight {
-    int of_first; // row
-    int more;     // each row than the one before
-
-    __device__ __forceinline__ int of(int row) const { return of_first + 8 * row * more; }
-    __device__ __forceinline__ bool sees(int score) const { return key_of(score) < of(row_of(score)); }
-    __device__ __forceinline__ bool all() const { return of_first > key_of(kScoresEach - 1); }
-};
 
 // The score of a key that a row does not see; all x are far above it. Where it is a row's largest, the row sees nothing
 // of the tile, and adds nothing to any sum: its reference is twice as far down as RowReference::none().
@@ -228,7 +195,7 @@ struct FarWeights : NearWeights {
 
     __device__ __forceinline__ void begin(int32_t (&x)[kScoresEach], RowPair& rows) {
         cut_and_scale(x);
-        if (!sight.all()) hide(x, sight);
+        if (!sight.all<ThreeDigits>()) hide(x, sight);
         find_largest(x, rows);
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
@@ -283,7 +250,7 @@ struct AnyWeights {
 // The weights of 32 keys, the first or the second half of a tile; their P are added to the rows' sums.
 template <class Weights>
 __device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int half, RowPair& rows,
-                                          const Weights& weight, uint32_t (&words)[kDigits][4]) {
+                                          const Weights& weight, uint32_t (&words)[fixed::kDigits][4]) {
 #pragma unroll
     for (int row = 0; row < kRowsEach; ++row)
 #pragma unroll
@@ -297,9 +264,9 @@ __device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int h
             }
             rows.sum[row] += static_cast<int32_t>(w[0] + w[1]);
             rows.sum[row] += static_cast<int32_t>(w[2] + w[3]);
-            const Planes digits = planes_of(w[0], w[1], w[2], w[3]);
+            const auto digits = planes_of<fixed::kDigits>(w[0], w[1], w[2], w[3]);
 #pragma unroll
-            for (int place = 0; place < kDigits; ++place) words[place][2 * group + row] = digits.word[place];
+            for (int place = 0; place < fixed::kDigits; ++place) words[place][2 * group + row] = digits.word[place];
         }
 }
 

@@ -52,12 +52,16 @@ struct Product;
 #define HW4_NAMES_96                                                                                                   \
     HW4_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, "   \
                  "%83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define HW4_NAMES_128                                                                                                  \
+    HW4_NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "      \
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define HW4_FOUR(is, i) is(s[i]), is(s[(i) + 1]), is(s[(i) + 2]), is(s[(i) + 3])
 #define HW4_SUMS_16(is, i) HW4_FOUR(is, i), HW4_FOUR(is, (i) + 4), HW4_FOUR(is, (i) + 8), HW4_FOUR(is, (i) + 12)
 #define HW4_SUMS_32(is, i) HW4_SUMS_16(is, i), HW4_SUMS_16(is, (i) + 16)
 #define HW4_SUMS_48(is, i) HW4_SUMS_32(is, i), HW4_SUMS_16(is, (i) + 32)
 #define HW4_SUMS_64(is, i) HW4_SUMS_32(is, i), HW4_SUMS_32(is, (i) + 32)
 #define HW4_SUMS_96(is, i) HW4_SUMS_64(is, i), HW4_SUMS_32(is, (i) + 64)
+#define HW4_SUMS_128(is, i) HW4_SUMS_64(is, i), HW4_SUMS_64(is, (i) + 64)
 #define HW4_SHARED_16 "%16, %17"
 #define HW4_WORDS_16 "{%16, %17, %18, %19}, %20"
 #define HW4_SHARED_32 "%32, %33"
@@ -68,6 +72,8 @@ struct Product;
 #define HW4_WORDS_64 "{%64, %65, %66, %67}, %68"
 #define HW4_SHARED_96 "%96, %97"
 #define HW4_WORDS_96 "{%96, %97, %98, %99}, %100"
+#define HW4_SHARED_128 "%128, %129"
+#define HW4_WORDS_128 "{%128, %129, %130, %131}, %132"
 #define HW4_BEGUN(x) "=r"(x)
 #define HW4_ADDED(x) "+r"(x)
 #define HW4_MULTIPLY(columns, sums, is, adds, types, operands, ...)                                                    \
@@ -100,18 +106,21 @@ HW4_PRODUCT(64, 32);
 HW4_PRODUCT(96, 48);
 HW4_PRODUCT(128, 64);
 HW4_PRODUCT(192, 96);
+HW4_PRODUCT(256, 128);
 
 #undef HW4_NAMES_16
 #undef HW4_NAMES_32
 #undef HW4_NAMES_48
 #undef HW4_NAMES_64
 #undef HW4_NAMES_96
+#undef HW4_NAMES_128
 #undef HW4_FOUR
 #undef HW4_SUMS_16
 #undef HW4_SUMS_32
 #undef HW4_SUMS_48
 #undef HW4_SUMS_64
 #undef HW4_SUMS_96
+#undef HW4_SUMS_128
 #undef HW4_SHARED_16
 #undef HW4_WORDS_16
 #undef HW4_SHARED_32
@@ -121,17 +130,19 @@ HW4_PRODUCT(192, 96);
 #undef HW4_SHARED_64
 #undef HW4_WORDS_64
 #undef HW4_SHARED_96
+#undef HW4_SHARED_128
 #undef HW4_WORDS_96
+#undef HW4_WORDS_128
 #undef HW4_BEGUN
 #undef HW4_ADDED
 #undef HW4_MULTIPLY
 #undef HW4_A_WORDS
 #undef HW4_PRODUCT
 
-// Products of digits by level: sums [L2 | L1 | L0] of kWidth columns each. B's planes follow one another, low, middle
-// and high, so one instruction multiplies a plane of A by all of B's that count with it; that is fewer and longer
-// instructions than one for each pair of planes, and the longer they are, the less they and other warps' arithmetic
-// hold each other up. high() begins the sums where kFirst; middle() and low() add. A is descriptor or words.
+// Products of three digits by level: sums [L2 | L1 | L0] of kWidth columns each. B's planes follow one another, low,
+// middle and high, so one instruction multiplies a plane of A by all of B's that count with it; that is fewer and
+// longer instructions than one for each pair of planes, and the longer they are, the less they and other warps'
+// arithmetic hold each other up. high() begins the sums where kFirst; middle() and low() add. A is descriptor or words.
 template <int kWidth>
 struct LevelProducts {
     using Sums = int32_t[3 * kWidth / 2];

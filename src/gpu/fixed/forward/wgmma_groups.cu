@@ -54,7 +54,7 @@ size_t shared_bytes_for(int64_t dim) {
 Plan plan_wgmma_groups(const Problem& problem, const Device&) {
     Plan plan;
     plan.shared_bytes = shared_bytes_for(problem.dim);
-    plan.scratch_bytes = prepared_bytes(problem);
+    plan.scratch_bytes = prepared_bytes<ThreeDigits>(problem);
     return plan;
 }
 

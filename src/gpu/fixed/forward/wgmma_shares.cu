@@ -75,7 +75,7 @@ size_t handover_bytes_of_parts(const Problem& problem, const Device& device) {
 Plan plan_wgmma_shares(const Problem& problem, const Device& device) {
     Plan plan;
     plan.shared_bytes = shared_bytes_for(problem.dim);
-    plan.scratch_bytes = prepared_bytes(problem) + handover_bytes_of_parts(problem, device);
+    plan.scratch_bytes = prepared_bytes<ThreeDigits>(problem) + handover_bytes_of_parts(problem, device);
     return plan;
 }
 

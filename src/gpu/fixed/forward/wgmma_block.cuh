@@ -1,0 +1,230 @@
+// A block on Hopper's integer tensor cores, under fixed or fixed16. It has some groups of 128 threads, each with 64
+// query rows, and goes through its share of the work (shares.h), part after part: in each all groups go through a
+// unit's tiles of keys (tile_ring.cuh).
+//
+// Several groups on a multiprocessor, in one block or in several: while one waits for the tensor cores, the others make
+// weights. Both at once is more than the sum of halves, but not twice: a multiprocessor whose tensor cores are busy has
+// issue slots for only part of the other arithmetic, the less, the shorter the products' instructions are.
+#pragma once
+
+#include <algorithm>
+
+#include "src/gpu/common/early_launch.cuh"
+#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/shares.h"
+#include "src/gpu/device/check.h"
+#include "src/gpu/fixed/forward/prepare.h"
+#include "src/gpu/fixed/forward/tile_ring.cuh"
+#include "src/gpu/fixed/forward/wgmma.cuh"
+
+namespace hw4::gpu::fixed_point {
+
+template <class Rules_, int kDim_, int kGroups_, int kStages_, int kBlocks_, bool kMasked_ = false>
+struct BlockVariant {
+    using Rules = Rules_;
+    static constexpr int kDim = kDim_;
+    using Layout = TileLayout<Rules, kDim>;
+    static constexpr int kGroups = kGroups_; // of a block
+    static constexpr int kStages = kStages_;
+    static constexpr int kBlocks = kBlocks_; // of a multiprocessor
+    static constexpr int kThreads = kGroups * kGroupThreads;
+    // A tile is fetched so many before its turn; the slowest group may be the other stages behind.
+    static constexpr unsigned kAhead = kStages > 4 ? kStages / 2 : kStages > 3 ? 2 : kStages - 1;
+    static constexpr bool kJoint = kGroups > 1;
+    static constexpr bool kMasked = kMasked_;
+    using Masked = BlockVariant<Rules, kDim, kGroups, kStages, kBlocks, true>; // code of its own: it takes registers
+};
+
+template <class T>
+using RowDescriptor = PlaneDescriptor<T::kDim>; // of Q and K
+
+// What all groups do with the tile whose turn it is.
+template <class T>
+struct GroupTiles {
+    TileRing<T> ring;
+    TileFetcher<T> fetcher;
+    uint32_t warp; // of the block; the first one has tiles fetched
+    RowDescriptor<T> q;
+    RowDescriptor<T> k; // of the first stage
+    PlaneDescriptor<T::Rules::kTileKeys> v;
+
+    __device__ GroupTiles(BlockMemory<T>& memory, const unsigned char* tiles, int group)
+        : ring(memory), fetcher(memory, tiles), warp(uniform(threadIdx.x / 32)),
+          q(RowDescriptor<T>::at(memory.queries[group].planes)),
+          k(RowDescriptor<T>::at(memory.tiles[0])), v{k.low + (T::Layout::kValues >> 4)} {}
+
+    __device__ __forceinline__ void leave() { ring.advance(); }
+
+    // Some tiles that only other groups need.
+    __device__ void skip(unsigned tiles) {
+        for (; tiles > 0; --tiles) {
+            ring.wait();
+            if (T::kMasked && warp == 0) fetcher.refill(ring.turn()); // which without a mask never skips
+            ring.release();
+            ring.advance();
+        }
+    }
+};
+
+// What a group does with its rows under the contract whose rules these are; it has GroupTiles as `products`.
+template <class T, class Rules>
+struct GroupWork;
+template <class T>
+using WorkOf = typename GroupWork<T, typename T::Rules>::Type;
+
+// Under a mask what jobs see counts in as many keys as a group has rows.
+template <class Rules>
+using JobTilesFor = JobTilesIn<Rules::kTileKeys / kGroupRows>;
+
+// What a block does: its share, in terms of the problem.
+template <class T>
+struct BlockWork {
+    const ForwardArgs& args;
+    const JobTilesFor<typename T::Rules>& job_tiles;
+    Share share;
+
+    __device__ JobPart part(uint32_t i) const { return share.part(i, job_tiles); }
+
+    // None where there is no such part.
+    __device__ TileRun tiles(uint32_t i) const {
+        if (i >= share.parts) return {0, 0};
+        const JobPart of = part(i);
+        const auto all = static_cast<uint32_t>(tiles_of<typename T::Rules>(args.keys));
+        return {args.kv_unit(job_tiles.jobs.quotient(of.job)) * all + of.first, of.end - of.first};
+    }
+
+    __device__ GroupRows rows(const JobPart& part, int group) const {
+        const uint32_t unit = job_tiles.jobs.quotient(part.job);
+        const uint32_t before = part.job - unit * job_tiles.jobs.number();
+        const int64_t missing = T::kMasked ? missing_groups(args.queries, T::kGroups) : 0;
+        return GroupRows::of(args, unit, int64_t{before} * T::kGroups + group - missing);
+    }
+};
+
+// Running sums from one block to another, which goes on with them: a place for each share and group.
+template <class T>
+using Handover = HandingOn<WorkOf<T>::Running::kNumbers, kGroupThreads>;
+
+template <class T>
+size_t handover_places(int64_t blocks) {
+    return static_cast<size_t>(blocks) * T::kGroups;
+}
+
+template <class T>
+__device__ __forceinline__ size_t handover_place(uint32_t share, int group) {
+    return size_t{share} * T::kGroups + static_cast<size_t>(group);
+}
+
+// Which share the block takes. It may come to wait for the next share's block, so shares go, from the last to the
+// first, to blocks in the order in which they start: whoever is waited for is at work. By one thread, before it waits
+// for the pre-pass: the memory was cleared before that.
+template <class T>
+__device__ __forceinline__ uint32_t take_share(const Handover<T>& handover) {
+    const unsigned started = handover.any() ? handover.count() : blockIdx.x;
+    return gridDim.x - 1 - started;
+}
+
+template <class T>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
+    wgmma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared,
+                 const __grid_constant__ SharesOf<JobTilesFor<typename T::Rules>> shares, Handover<T> handover) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ __align__(1024) unsigned char block_memory[];
+    auto& memory = *reinterpret_cast<BlockMemory<T>*>(block_memory);
+    if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
+    const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+    if (threadIdx.x == 0) {
+        memory.share = take_share<T>(handover);
+        TileFetcher<T>::init(memory);
+    }
+    __syncthreads();
+    wait_for_kernel_before();
+
+    const BlockWork<T> block{args, shares.tiles, shares.share(memory.share)};
+    Queries<typename T::Rules, T::kDim>& queries = memory.queries[group];
+    WorkOf<T> work(memory, prepared.tiles, group);
+    work.products.fetcher.start(block.tiles(0));
+    const auto sync = [&] { sync_group(group); };
+    const unsigned thread = threadIdx.x % kGroupThreads;
+    JobPart part = block.part(0);
+    GroupRows where = block.rows(part, group);
+    ComingQueries<typename T::Rules, T::kDim> coming;
+    coming.fetch(args, prepared, where);
+    for (uint32_t i = 0; i < block.share.parts; ++i) {
+        if (work.products.warp == 0) work.products.fetcher.announce(block.tiles(i + 1), work.products.ring.turn());
+        if (where.rows > 0) {
+            sync_group(group); // all of it has done with the rows before
+            coming.store(args, queries);
+            publish_to_async();
+            sync_group(group);
+            work.begin(queries);
+            if (part.first > 0) // the head of the job, which was the first thing that the next share's block did
+                handover.template take<0>(work.running, handover_place<T>(block.share.block + 1, group), 1, thread,
+                                          sync);
+            // Under a mask the first groups see less than the job has.
+            const auto seen_end = [&] { return where.template end_tile<typename T::Rules>(args); };
+            const unsigned end = T::kMasked ? min(part.end, seen_end()) : part.end;
+            work.attend(queries, args, where, part.first, end, coming.facts);
+            if (T::kMasked) work.products.skip(part.end - max(part.first, min(part.end, seen_end())));
+        } else {
+            work.products.skip(part.end - part.first);
+        }
+        // The next rows are on their way while the results of these are stored. After the last ones those are fetched
+        // again, for nobody: if they were not, rows would have to keep their registers up to here.
+        const JobPart done = part;
+        const GroupRows rows_done = where;
+        part = block.part(min(i + 1, block.share.parts - 1));
+        where = block.rows(part, group);
+        coming.fetch(args, prepared, where);
+        if (rows_done.rows == 0) continue;
+        if (done.end < block.job_tiles.of(done.job))
+            handover.leave(work.running, handover_place<T>(block.share.block, group), 1, thread, sync);
+        else
+            work.store(queries, args, rows_done);
+    }
+#else
+    __trap();
+#endif
+}
+
+// The jobs of a launch, each of so many groups.
+template <class Rules>
+JobTilesFor<Rules> job_tiles(const ForwardArgs& args, int groups) {
+    static_assert(Rules::kTileKeys % kGroupRows == 0);
+    const auto tiles = [](int64_t keys) { return std::max<int64_t>(1, tiles_of<Rules>(keys)); };
+    const int64_t jobs = jobs_for(args.queries, groups);
+    const auto last = static_cast<unsigned>(tiles(args.sight.of(args.queries - 1)));
+    if (args.sight.more == 0) return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(last), 0};
+    // The first job's last row sees so many keys, or would: what is below 1 counts from there.
+    const int64_t seen = args.sight.first + (groups - missing_groups(args.queries, groups)) * kGroupRows - 1;
+    const int64_t first = seen > 0 ? (seen + kGroupRows - 1) / kGroupRows : -(-seen / kGroupRows);
+    return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(first), groups};
+}
+
+// With at most so many blocks. Where those are fewer than the jobs, the scratch memory has room for what is handed over
+// after the digits.
+template <class T>
+void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t stream) {
+    constexpr size_t kBytes = sizeof(BlockMemory<T>);
+    const auto kernel = wgmma_kernel<T>;
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    const auto shares = SharesOf<JobTilesFor<typename T::Rules>>::of(
+        args.units, job_tiles<typename T::Rules>(args, T::kGroups), most_blocks);
+    const unsigned blocks = shares.blocks.number();
+    const bool hands_over = shares.are_cut();
+    const size_t places = handover_places<T>(blocks);
+    const Prepared prepared = launch_prepare<typename T::Rules>(
+        args, WorkOf<T>::kFacts, hands_over ? Handover<T>::cleared_bytes(places) : 0, stream);
+    launch_early("launch of wgmma_kernel", kernel, blocks, T::kThreads, kBytes, stream, args, prepared, shares,
+                 hands_over ? Handover<T>(prepared.end, places) : Handover<T>());
+}
+
+// By the code for the launch's mask.
+template <class T>
+void launch_wgmma_or_masked(const Launch& launch, int64_t most_blocks, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
+    if (launch.problem.mask == Mask::none) return launch_wgmma<T>(args, most_blocks, stream);
+    return launch_wgmma<typename T::Masked>(args, most_blocks, stream);
+}
+
+} // namespace hw4::gpu::fixed_point

@@ -1,0 +1,320 @@
+// What a group of 128 threads does with its 64 query rows under fixed16: tile after tile of weights, running sums,
+// output. Where a thread's numbers are: src/gpu/fixed/forward/scores.cuh; the map of what comes before and after is
+// that of src/gpu/fixed/forward/group.cuh.
+//
+// A tile: scores begin at 1.5 * 2^23, so that the integers which the tensor cores leave are floats as they are; the
+// largest of a row; weights, 32 keys at a time, whose digits are then in the registers that the products with V take
+// them from; while those of the first half are multiplied, the others are made.
+#pragma once
+
+#include "src/gpu/fixed/forward/prepare.h"
+#include "src/gpu/fixed/forward/queries.cuh"
+#include "src/gpu/fixed/forward/running_sums.cuh"
+#include "src/gpu/fixed16/forward/powers.cuh"
+
+namespace hw4::gpu::fixed_point {
+
+constexpr int kPairScores = kScoresOf<TwoDigits>;     // of a thread and a tile
+constexpr int kPairSteps = TwoDigits::kTileKeys / 32; // of 32 keys, which one product takes
+constexpr int32_t kScoreStart = 0x4b400000;           // the bits of 1.5 * 2^23
+constexpr int kLeastPlainBits = 8;                    // F from which all exponents are exact in one fma
+constexpr int32_t kHiddenScore = -(1 << 30);          // of a key that a row does not see: P is 0
+
+// Sums of products of digits, [L1 | L0].
+template <int kN>
+struct TwoLevels {
+    int32_t l[2 * kN];
+
+    __device__ __forceinline__ int32_t combined(int i) const { return fixed16::combined(l[kN + i], l[i]); }
+};
+using PairLevels = TwoLevels<kPairScores>;
+
+struct FloatReference {
+    float held;
+
+    static __device__ FloatReference none() { return {-HUGE_VALF}; }
+};
+
+// The bytes of P of 32 keys, as the products' left operand.
+struct StepWords {
+    uint32_t low[4];
+    uint32_t high[4];
+};
+
+// How the scores of a thread's rows become weights: 2^(score as a float * unit + top).
+struct PairWeights {
+    float unit[kRowsEach];
+    float top[kRowsEach];
+    float m[kRowsEach]; // minus infinity: the row sees nothing of the tile
+};
+
+template <class Products, class Powers>
+struct PairGroup {
+    static constexpr bool kMasked = Products::kMasked; // whether rows may see less than all keys
+    static constexpr int kParts = Products::Layout::kParts;
+    static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
+    static constexpr Facts kFacts = Facts::all;
+    using Running = RunningSums<FloatReference, kParts, kSums>;
+    using Told = Powers;
+    using Sums = TwoLevels<kSums>;
+
+    Products products;
+    Powers powers;
+    Running running;
+    int exponent[kRowsEach];
+
+    __device__ PairGroup(const Products& p, const Powers& of) : products(p), powers(of) {}
+
+    // Before the first tile of some rows.
+    template <int kDim>
+    __device__ void begin(const Queries<TwoDigits, kDim>& queries) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) exponent[row] = queries.exponent[row_in_group(row)];
+        running.clear();
+    }
+
+    static __device__ int row_in_group(int row) {
+        return static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 +
+               8 * row;
+    }
+
+    // Tiles [first, end) of the rows' keys.
+    template <int kDim>
+    __device__ __forceinline__ void attend(const Queries<TwoDigits, kDim>& queries, const ForwardArgs& args,
+                                           const GroupRows& where, unsigned first, unsigned end,
+                                           const HeadFacts& facts) {
+        constexpr int kKeys = TwoDigits::kTileKeys;
+        const unsigned whole_tiles =
+            kMasked ? where.whole_tiles<TwoDigits>(args) : static_cast<unsigned>(args.keys / kKeys);
+        const unsigned whole = uniform(max(first, min(whole_tiles, end)));
+        unsigned tile = uniform(first);
+        if (is_steady(queries, facts)) {
+            const float unit[] = {fixed::power(16 - exponent[0] - facts.k.largest()),
+                                  fixed::power(16 - exponent[1] - facts.k.largest())};
+            attend_run(tile, whole, [&](int32_t(&x)[kPairScores], float& v_weight) {
+                v_weight = 1;
+                return plain_weights(x, unit);
+            });
+        }
+        const auto sight = [&]() -> TileSight {
+            const int more = Products::seen_more(args);
+            const int64_t all = kMasked ? args.sight.first + (where.first + row_in_group(0)) * more : args.keys;
+            return {static_cast<int>(min(int64_t{kKeys}, all - int64_t{tile} * kKeys)) -
+                        static_cast<int>(threadIdx.x) % 4 * 2,
+                    more};
+        };
+        const int& least = queries.least_value; // read where it is needed, for a register less
+        attend_run(tile, end, [&](int32_t(&x)[kPairScores], float& v_weight) {
+            const TileScales of_tile = products.scales(tile);
+            v_weight = fixed16::value_weight(least - of_tile.v_exponent);
+            const int bits[] = {exponent[0] + of_tile.k_exponent - 16, exponent[1] + of_tile.k_exponent - 16};
+            if (tile < whole && __all_sync(~0u, is_plain(bits[0]) && is_plain(bits[1]))) {
+                const float unit[] = {fixed::power(-bits[0]), fixed::power(-bits[1])};
+                return plain_weights(x, unit);
+            }
+            return any_weights(x, of_tile.k_exponent, sight());
+        });
+    }
+
+    template <int kDim>
+    __device__ void store(const Queries<TwoDigits, kDim>& queries, const ForwardArgs& args,
+                          const GroupRows& where) const {
+        const fixed::Factors scale = fixed::result_factors(16 - queries.least_value);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            const float l = running.sum_of_lanes(row);
+            const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: it sees no key, and its sums are 0
+            if (row_in_group(row) >= where.rows) continue;
+            if (threadIdx.x % 4 == 0)
+                args.tell(where.unit, where.first + row_in_group(row), {running.reference[row].held, 0.0f, l});
+            running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
+        }
+    }
+
+private:
+    static __device__ __forceinline__ bool is_plain(int bits) {
+        return bits >= kLeastPlainBits && bits <= fixed16::kFractionBits;
+    }
+
+    // Whether scores of all 64 rows count the same in all tiles, and plainly, and values too.
+    template <int kDim>
+    static __device__ __forceinline__ bool is_steady(const Queries<TwoDigits, kDim>& queries, const HeadFacts& facts) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        const int coarsest = -warp_max(-min(queries.exponent[lane], queries.exponent[lane + 32]));
+        return facts.k.is_one() && facts.v.is_one() && coarsest + facts.k.largest() - 16 >= kLeastPlainBits;
+    }
+
+    // The largest of each row.
+    static __device__ __forceinline__ void find_largest(const int32_t (&x)[kPairScores],
+                                                        int32_t (&largest)[kRowsEach]) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            const int32_t first = largest_of_16([&](int i) { return x[score_at(row, i)]; });
+            const int32_t second = largest_of_16([&](int i) { return x[score_at(row, 16 + i)]; });
+            largest[row] = largest_of_row(max(first, second));
+        }
+    }
+
+    // Of tiles that all rows see whole, with F from 8 to 12: every number here is a multiple of 2^-F below 2^(24 - F),
+    // and exact.
+    static __device__ __forceinline__ PairWeights plain_weights(const int32_t (&x)[kPairScores],
+                                                                const float (&unit)[kRowsEach]) {
+        int32_t largest[kRowsEach];
+        find_largest(x, largest);
+        PairWeights weights;
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            const float biased = float_of(static_cast<uint32_t>(largest[row]));
+            weights.unit[row] = unit[row];
+            weights.top[row] = fused(-biased, unit[row], fixed16::kTop);
+            weights.m[row] = (biased - kRoundToInt) * unit[row];
+        }
+        return weights;
+    }
+
+    // Of any: scores become floats less the largest.
+    __device__ __forceinline__ PairWeights any_weights(int32_t (&x)[kPairScores], int k_exponent,
+                                                       const TileSight& sight) const {
+        const fixed16::Unit unit[] = {fixed16::unit_of(exponent[0], k_exponent),
+                                      fixed16::unit_of(exponent[1], k_exponent)};
+#pragma unroll
+        for (int i = 0; i < kPairScores; ++i)
+            x[i] = sight.sees(i) ? (x[i] - kScoreStart) >> unit[row_of(i)].cut : kHiddenScore;
+        int32_t largest[kRowsEach];
+        find_largest(x, largest);
+        PairWeights weights;
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            const bool empty = largest[row] == kHiddenScore;
+            weights.unit[row] = unit[row].value;
+            weights.top[row] = fixed16::kTop;
+            weights.m[row] = empty ? -HUGE_VALF : static_cast<float>(largest[row]) * unit[row].value;
+            if (empty) largest[row] = 0;
+        }
+#pragma unroll
+        for (int i = 0; i < kPairScores; ++i)
+            x[i] = static_cast<int32_t>(bits_of(static_cast<float>(x[i] - largest[row_of(i)])));
+        return weights;
+    }
+
+    // Tiles [tile, end).
+    template <class Weigh>
+    __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const Weigh& weigh) {
+        for (; tile < end; ++tile) {
+            PairLevels s;
+            products.begin_scores(tile, s);
+            products.end_scores(tile, s);
+            int32_t x[kPairScores];
+#pragma unroll
+            for (int i = 0; i < kPairScores; ++i) x[i] = s.combined(i);
+            float v_weight;
+            const PairWeights weights = weigh(x, v_weight);
+            attend_tile(tile, x, weights, v_weight);
+        }
+    }
+
+    // Sums of weights as they are made: bits of floats that 2^23, and in every other one kUpper, was added to.
+    static constexpr int kUpper = 0xb500; // takes away 0x4b00, the upper half of the other word of a pair
+    static constexpr uint32_t kSumStart = 0u - 32u * kInteger - 16u * kUpper;
+
+    // 32 keys.
+    __device__ __forceinline__ void form(const int32_t (&x)[kPairScores], int step, const PairWeights& weights,
+                                         StepWords& words, uint32_t (&sum)[kRowsEach]) const {
+        powers.choose([&](auto by) { form_by(by, x, step, weights, words, sum); });
+    }
+    template <class By>
+    static __device__ __forceinline__ void form_by(By, const int32_t (&x)[kPairScores], int step,
+                                                   const PairWeights& weights, StepWords& words,
+                                                   uint32_t (&sum)[kRowsEach]) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row)
+#pragma unroll
+            for (int group = 0; group < 2; ++group) {
+                uint32_t w[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int32_t score = x[score_at(row, 8 * step + 4 * group + i)];
+                    const float exponent =
+                        fused(float_of(static_cast<uint32_t>(score)), weights.unit[row], weights.top[row]);
+                    w[i] = By::weight_word(exponent, i % 2 == 0 ? 0 : kUpper);
+                }
+                sum[row] += w[0] + w[1];
+                sum[row] += w[2] + w[3];
+                // Two weights to a word, by the pipe that has less to do than that of byte permutations.
+                uint32_t ab;
+                uint32_t cd;
+                asm("mad.lo.u32 %0, %1, 65536, %2;" : "=r"(ab) : "r"(w[1]), "r"(w[0]));
+                asm("mad.lo.u32 %0, %1, 65536, %2;" : "=r"(cd) : "r"(w[3]), "r"(w[2]));
+                words.low[2 * group + row] = __byte_perm(ab, cd, 0x6420);
+                words.high[2 * group + row] = __byte_perm(ab, cd, 0x7531);
+            }
+    }
+
+    __device__ __forceinline__ float tile_weight(float lead) const {
+        float weight;
+        powers.choose([&](auto by) { weight = decltype(by)::tile_weight(lead); });
+        return weight;
+    }
+
+    // References. A branch that is hardly ever taken, which also keeps what comes after it from going before the
+    // products under way.
+    __device__ __forceinline__ void raise(const float (&m)[kRowsEach]) {
+        const bool raised =
+            fixed16::raises(m[0], running.reference[0].held) || fixed16::raises(m[1], running.reference[1].held);
+        if (__builtin_expect(__any_sync(~0u, raised), 0)) {
+#pragma unroll
+            for (int row = 0; row < kRowsEach; ++row)
+                if (fixed16::raises(m[row], running.reference[row].held)) {
+                    running.rescale(row, tile_weight(running.reference[row].held - m[row]));
+                    running.reference[row].held = m[row];
+                }
+        }
+    }
+
+    // l and h; finds what the tile's values weigh.
+    __device__ __forceinline__ void add_weights(const PairWeights& weights, const uint32_t (&sum)[kRowsEach],
+                                                float v_weight, float (&weight)[kRowsEach]) {
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            float w = tile_weight(weights.m[row] - running.reference[row].held);
+            if (kMasked && weights.m[row] == -HUGE_VALF) w = 0;
+            running.l[row] = fused(static_cast<float>(static_cast<int32_t>(sum[row])), w, running.l[row]);
+            weight[row] = w * v_weight;
+            running.h[row] += weight[row];
+        }
+    }
+
+    // A tile whose scores are there, as floats' bits.
+    __device__ __forceinline__ void attend_tile(unsigned tile, const int32_t (&x)[kPairScores],
+                                                const PairWeights& weights, float v_weight) {
+        uint32_t sum[kRowsEach] = {kSumStart, kSumStart};
+        StepWords words[kPairSteps];
+        Sums y;
+        if constexpr (kParts == 1) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                if (half == 1) raise(weights.m);
+#pragma unroll
+                for (int i = 2 * half; i < 2 * half + 2; ++i) form(x, i, weights, words[i], sum);
+                products.template add_values<2>(tile, 0, 2 * half, words, y);
+            }
+        } else {
+            raise(weights.m);
+#pragma unroll
+            for (int i = 0; i < kPairSteps; ++i) form(x, i, weights, words[i], sum);
+            products.template add_values<kPairSteps>(tile, 0, 0, words, y);
+        }
+        float weight[kRowsEach];
+        add_weights(weights, sum, v_weight, weight);
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            if (part > 0) products.template add_values<kPairSteps>(tile, part, 0, words, y);
+            products.end_values(tile, part, y);
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) running.add_value(part, i, y.combined(i), weight);
+        }
+        products.leave();
+    }
+};
+
+} // namespace hw4::gpu::fixed_point

@@ -1,0 +1,91 @@
+// wgmma_pairs: fixed16 by Hopper's asynchronous products, with the work divided evenly.
+//
+// Idea      As in wgmma_shares (src/gpu/fixed/forward), with two digits: a product of 64 rows takes all 128 keys of a
+//           tile and both digits of K at once, which leaves little besides tensor cores and the making of weights.
+//           Scores begin at 1.5 * 2^23, so that the tensor cores' integers are floats without a conversion. A card
+//           whose instruction for powers of 2 does not give the contract's table takes table_pairs (card_powers.h).
+// Who       A block for each place on the card. Long sequences, d = 32 and 64: one block of three groups a
+//           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group.
+// Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 145, 188 or 227 KiB; 168, 168 or 255 registers, at 64 with
+//           some spilled (sm_90a). Scratch: the digits of K and V, and for each block the running sums of its groups.
+// Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
+//           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
+// Masks     Kernels of their own (wgmma_pairs_masked.cu).
+// Order     As in mma_pairs: a job's tiles are done in their order, whoever does them.
+// Limits    No pipe alone: tensor cores, issue slots and the chain from scores to weights hold each other up; then
+//           power.
+#include <algorithm>
+
+#include "src/gpu/fixed16/forward/card_powers.h"
+#include "src/gpu/fixed16/forward/kernels.h"
+#include "src/gpu/fixed16/forward/wgmma_kernel.cuh"
+
+namespace hw4::gpu {
+namespace {
+
+using namespace fixed_point;
+
+template <class T>
+int64_t blocks_on(const Device& device) {
+    return int64_t{device.multiprocessors} * T::kBlocks;
+}
+
+template <class T>
+size_t handover_bytes(const Problem& problem, const Device& device) {
+    const int64_t jobs = problem.units() * jobs_for(problem.queries, T::kGroups);
+    const int64_t blocks = blocks_on<T>(device);
+    return blocks < jobs ? Handover<T>::bytes(handover_places<T>(blocks)) : 0;
+}
+
+template <class T>
+void launch_for(const Launch& launch, cudaStream_t stream) {
+    launch_wgmma_or_masked<T>(launch, blocks_on<T>(launch.device), stream);
+}
+
+template <class Joint, class Apart>
+void launch_joint_or_apart(const Launch& launch, cudaStream_t stream) {
+    const Problem& problem = launch.problem;
+    if (takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors))
+        launch_for<Joint>(launch, stream);
+    else
+        launch_for<Apart>(launch, stream);
+}
+
+size_t shared_bytes_for(int64_t dim) {
+    switch (padded_columns(dim)) {
+    case 32: return sizeof(BlockMemory<PairsJoint32>);
+    case 64: return sizeof(BlockMemory<PairsJoint64>);
+    default: return sizeof(BlockMemory<PairsJoint128>);
+    }
+}
+
+// Enough for a part of the batches or of the queries too, which may take the other kind of block.
+size_t handover_bytes_of_parts(const Problem& problem, const Device& device) {
+    switch (padded_columns(problem.dim)) {
+    case 32:
+        return std::max(handover_bytes<PairsApart32>(problem, device), handover_bytes<PairsJoint32>(problem, device));
+    case 64:
+        return std::max(handover_bytes<PairsApart64>(problem, device), handover_bytes<PairsJoint64>(problem, device));
+    default: return handover_bytes<PairsJoint128>(problem, device);
+    }
+}
+
+} // namespace
+
+Plan plan_wgmma_pairs(const Problem& problem, const Device& device) {
+    Plan plan;
+    plan.shared_bytes = shared_bytes_for(problem.dim);
+    plan.scratch_bytes = prepared_bytes<TwoDigits>(problem) + handover_bytes_of_parts(problem, device);
+    return plan;
+}
+
+void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream) {
+    if (!card_follows_table()) return launch_table_pairs(launch, stream);
+    switch (padded_columns(launch.problem.dim)) {
+    case 32: return launch_joint_or_apart<PairsJoint32, PairsApart32>(launch, stream);
+    case 64: return launch_joint_or_apart<PairsJoint64, PairsApart64>(launch, stream);
+    default: return launch_for<PairsJoint128>(launch, stream);
+    }
+}
+
+} // namespace hw4::gpu
