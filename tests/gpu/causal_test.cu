@@ -17,6 +17,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Causal, testing::ValuesIn(gpu::gpu_subjects(kF32))
 INSTANTIATE_TEST_SUITE_P(GpuFixed, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(GpuFixed16, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedCausal); // a build may have no kernel of the contract
 
 } // namespace

@@ -11,6 +11,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::gpu_subjects(kF
 INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(GpuFixed16, Properties, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
 
 // However a run is cut into chunks, streams and pieces, and whichever way its rows are copied.
