@@ -15,6 +15,7 @@ import gc
 import json
 import math
 import os
+import re
 import statistics
 import sys
 import time
@@ -113,6 +114,13 @@ def take_samples(sample, wait, flush, args, clock=time.monotonic):
     return launches, samples
 
 
+def wanted_bytes(message):
+    """What PyTorch says that it could not get; 0 where it does not say."""
+    told = re.search(r"Tried to allocate ([0-9.]+) (bytes|KiB|MiB|GiB|TiB)", message)
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB")
+    return round(float(told[1]) * 1024 ** units.index(told[2])) if told else 0
+
+
 class TorchCell:
     def __init__(self, torch, args):
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -153,11 +161,15 @@ class TorchCell:
         try:
             return self._measure(name)
         except torch.cuda.OutOfMemoryError as error:
-            return {"status": "oom", "reason": str(error).splitlines()[0], "wanted_bytes": 0,
-                    "free_bytes": torch.cuda.mem_get_info()[0]}
+            return {"status": "oom", "reason": str(error).splitlines()[0], "wanted_bytes": wanted_bytes(str(error)),
+                    "free_bytes": self._free_bytes()}
         except RuntimeError as error:
             broken = "CUDA error" in str(error)  # and not a refusal
             return {"status": "failed" if broken else "unsupported", "reason": str(error).strip().splitlines()[0]}
+
+    def _free_bytes(self):
+        free, limit = self._torch.cuda.mem_get_info()[0], self._args.memory_limit
+        return min(free, max(0, limit - self._torch.cuda.memory_allocated())) if limit else free
 
     def _measure(self, name):
         torch, args = self._torch, self._args

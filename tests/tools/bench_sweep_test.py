@@ -40,7 +40,7 @@ class BenchSweep(unittest.TestCase):
             document = self.document()
             self.assertIs(document["complete"], True)
             self.assertEqual({row["impl"] for row in document["rows"]},
-                             {"naive", "f32", "fixed", "pytorch", "flash2", "cudnn", "efficient"})
+                             {"naive", "f32", "fixed", "fixed16", "pytorch", "flash2", "cudnn", "efficient"})
             self.assertEqual({row["seq_len"] for row in document["rows"]}, {8, 16})
             self.assertEqual((document["settings"]["num_heads"], document["settings"]["device"]), (2, "cpu"))
             self.assertEqual(document["settings"].get("memory_limit"), 8 << 30 if preset == "cs336-attention" else 0)

@@ -323,7 +323,7 @@ class Install(Workplace):
         self.assertLessEqual({"--batch_size", "--memory_limit", "--resume", "--threshold"}, set(of_bench("--")))
         self.assertNotIn("--copies", of_bench("--"))
         self.assertEqual(of_bench("", "--impl"),
-                         ["naive", "hw4", "f32", "fixed", "pytorch", "flash2", "cudnn", "efficient"])
+                         ["naive", "hw4", "f32", "fixed", "fixed16", "pytorch", "flash2", "cudnn", "efficient"])
         self.assertEqual(of_bench("", "--preset"), ["lab5", "cs336-attention", "cs336-flash", "fa2", "course"])
         self.assertEqual(of_bench("c", "--device"), ["cpu"])
 

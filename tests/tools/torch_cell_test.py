@@ -97,6 +97,15 @@ class Serving(unittest.TestCase):
         self.assertEqual([sorted(row) for row in rows], [["forward", "parameters"], ["backward", "parameters"]])
 
 
+class OutOfMemory(unittest.TestCase):
+    def test_bytes_wanted_are_those_that_pytorch_names(self):
+        said = "CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 139.80 GiB"
+        self.assertEqual(torch_cell.wanted_bytes(said), 8 << 30)
+        self.assertEqual(torch_cell.wanted_bytes("Tried to allocate 512.00 MiB."), 512 << 20)
+        self.assertEqual(torch_cell.wanted_bytes("Tried to allocate 20 bytes"), 20)
+        self.assertEqual(torch_cell.wanted_bytes("no more memory"), 0)
+
+
 class Arguments(unittest.TestCase):
     def test_options_of_a_cell_that_mean_nothing_here(self):
         args = arguments("--causal=no", "--kind", "normal:1", "--threads", "3")

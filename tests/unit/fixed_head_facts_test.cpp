@@ -8,6 +8,8 @@
 #include <initializer_list>
 #include <limits>
 
+#include "src/contracts/fixed16/forward.h"
+
 namespace hw4::gpu::fixed_point {
 namespace {
 
@@ -34,9 +36,11 @@ TEST(ExponentRange, HoldsTheLargestAndTheSmallest) {
 TEST(ExponentRange, OfNoTileIsNotOne) { EXPECT_FALSE((ExponentRange{0, 0}.is_one())); }
 
 TEST(ExponentRange, IsThatOfAllFloats) {
-    EXPECT_EQ(fixed::exponent_for(std::numeric_limits<float>::max()), ExponentRange::kLeast);
+    EXPECT_EQ(fixed16::Numbers::exponent_for(std::numeric_limits<float>::max()), ExponentRange::kLeast);
     EXPECT_EQ(fixed::exponent_for(0.0f), ExponentRange::kMost);
     EXPECT_EQ(fixed::exponent_for(std::numeric_limits<float>::denorm_min()), ExponentRange::kMost);
+    EXPECT_GT(fixed::exponent_for(std::numeric_limits<float>::max()), ExponentRange::kLeast);
+    EXPECT_LT(fixed16::Numbers::exponent_for(0.0f), ExponentRange::kMost);
 }
 
 TEST(IsSteady, WhereNothingChangesFromTileToTile) {
