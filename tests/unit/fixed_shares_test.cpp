@@ -79,8 +79,8 @@ private:
         for (const int64_t blocks : {1, 3, 132})
             for (const int64_t units : {1, 5, 40})
                 for (const uint32_t jobs : {1u, 2u, 86u})
-                    for (const int first : {-7, 0, 2, 50})
-                        for (const int more : {1, 3})
+                    for (const int first : {-7, 0, 2, 51})
+                        for (const int more : {1, 2, 3})
                             for (const int short_of : {0, 1}) { // the last job may lack rows
                                 const int last = std::max(
                                     1, (first + static_cast<int>(jobs - 1) * more - short_of + kPieces - 1) / kPieces);
@@ -132,21 +132,28 @@ TEST_F(EachDivision, TakesLittleLongerThanTheLongestJobOrAnEvenShare) {
     });
 }
 
-TEST(JobTiles, AddUp) {
+template <int kPieces>
+void expect_sums_of_jobs() {
     for (const int first : {-9, -1, 0, 1, 2, 30})
         for (const int more : {0, 1, 2, 3, 5}) {
             if (more == 0 && first < 1) continue;
             const uint32_t jobs = 12;
-            const int last = more == 0 ? first : std::max(1, first + 11 * more - 1);
-            const JobTiles tiles{Divisor(jobs), static_cast<unsigned>(last), first, more};
+            const int needed = more == 0 ? first : first + 11 * more - 1;
+            const int last = std::max(1, (needed + kPieces - 1) / kPieces);
+            const JobTilesIn<kPieces> tiles{Divisor(jobs), static_cast<unsigned>(last), first, more};
             int64_t sum = 0;
             for (uint32_t job = 0; job < jobs; ++job) {
-                EXPECT_EQ(tiles.before(job), sum) << first << " " << more << " " << job;
+                EXPECT_EQ(tiles.before(job), sum) << first << " " << more << " " << job << ", " << kPieces << " a tile";
                 EXPECT_EQ(tiles.of(3 * jobs + job), tiles.of(job));
                 sum += tiles.of(job);
             }
             EXPECT_EQ(tiles.of_unit(), sum);
         }
+}
+
+TEST(JobTiles, AddUp) {
+    expect_sums_of_jobs<1>();
+    expect_sums_of_jobs<2>();
 }
 
 // The kernel relies on it: who goes on with a job looks for it at the next block, which has begun with it.
