@@ -73,8 +73,6 @@ constexpr int kPowerBias = 152;          // the exponent field of 2^25
 // The exponent e for a group whose largest magnitude this is: -106 to 149. Denormals are integers at 149.
 HW4_INLINE int exponent_for(float largest) { return Numbers<kDigits>::exponent_for(largest); }
 HW4_INLINE int tile_exponent(float largest) { return exponent_of_tile<kDigits>(largest); }
-HW4_INLINE bool scales_at_once(float largest, int exponent) { return scaled_at_once<kDigits>(largest, exponent); }
-HW4_INLINE uint32_t biased_digits(int32_t n) { return Numbers<kDigits>::biased_digits(n); }
 HW4_INLINE uint32_t digit_bytes(int32_t n) { return Numbers<kDigits>::digit_bytes(n); }
 
 // The three sums of products of digits as one number, in units of 2^24; below 2^30 for up to 256 terms of numbers, and
