@@ -32,11 +32,11 @@ __device__ __forceinline__ void wait_for_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 
-// The compiler may not move uses of the sums across this.
-template <int kN>
-__device__ __forceinline__ void pin(int32_t (&sums)[kN]) {
+// The compiler may not move uses of sums across this, nor the making of words.
+template <class Word, int kN>
+__device__ __forceinline__ void pin(Word (&words)[kN]) {
 #pragma unroll
-    for (int i = 0; i < kN; ++i) asm volatile("" : "+r"(sums[i])::"memory");
+    for (int i = 0; i < kN; ++i) asm volatile("" : "+r"(words[i])::"memory");
 }
 
 // One instruction: 64 rows and 32 bytes of each of A, from shared memory or from four words a thread, times kColumns

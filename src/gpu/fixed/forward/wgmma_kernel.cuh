@@ -53,9 +53,7 @@ __device__ __forceinline__ void multiply_weights(Levels<T::Layout::kColumns / 2>
 // All words are there before the first product begins.
 __device__ __forceinline__ void pin_words(uint32_t (&words)[fixed::kDigits][4]) {
 #pragma unroll
-    for (int place = 0; place < fixed::kDigits; ++place)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(words[place][i])::"memory");
+    for (int place = 0; place < fixed::kDigits; ++place) pin(words[place]);
 }
 
 // The products of one group, on the tensor cores, with the tile whose turn it is.

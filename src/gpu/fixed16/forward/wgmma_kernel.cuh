@@ -86,13 +86,6 @@ struct PairProducts : GroupTiles<T> {
         pin(y.l);
         if (part == Layout::kParts - 1) ring.release();
     }
-
-private:
-    template <class Word, int kN>
-    static __device__ __forceinline__ void pin(Word (&words)[kN]) {
-#pragma unroll
-        for (int i = 0; i < kN; ++i) asm volatile("" : "+r"(words[i])::"memory");
-    }
 };
 
 template <class T>
