@@ -350,10 +350,13 @@ INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of
 INSTANTIATE_TEST_SUITE_P(Fixed16, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed16)),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-// The kernels that take the card's own instruction have been compared with the table in what they do only if so.
+// The kernels that take the card's own instruction have been compared with the reference in what they do only if so.
+// Hopper's gives the table: if it were not found to, all else would pass with table_pairs in the place of wgmma_pairs.
 TEST(CardPowers, FollowTheTable) {
     HW4_SKIP_WITHOUT_GPU();
-    if (!card_follows_table()) GTEST_SKIP() << "this card's instruction for powers of 2 gives others";
+    const bool follows = card_follows_table();
+    EXPECT_TRUE(follows || current_device().arch != 90);
+    if (!follows) GTEST_SKIP() << "this card's instruction for powers of 2 gives others";
 }
 
 } // namespace
