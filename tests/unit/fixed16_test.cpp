@@ -221,7 +221,7 @@ struct OneRow {
     RowStatistics statistics;
 };
 
-// d = 2; keys (k, 0) and values (v, 1), and as many zeros before them as make whole tiles.
+// d = 2; keys (k, 0) and values (v, 1).
 OneRow attend(float q, std::vector<float> k, std::vector<float> v) {
     std::vector<float> keys;
     std::vector<float> values;

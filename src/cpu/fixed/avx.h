@@ -1,4 +1,4 @@
-// 256-bit vectors for fixed_simd.h: what the kernels with and without dot products of bytes have in common.
+// 256-bit vectors for attention_simd.h: what the kernels with and without dot products of bytes have in common.
 #pragma once
 
 #include "src/cpu/fixed/sse.h"

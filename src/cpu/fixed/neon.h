@@ -1,4 +1,4 @@
-// ARM's 128-bit vectors for fixed_simd.h: what the kernels with and without matrix instructions have in common.
+// ARM's 128-bit vectors for attention_simd.h: what the kernels with and without matrix instructions have in common.
 #pragma once
 
 #include <arm_neon.h>

@@ -21,11 +21,11 @@
 //        columns; each part's levels to one integer y, added to o        running_sums.cuh: add_value()
 //
 //        after the last tile: o / l to the output                        running_sums.cuh: store()
-//        or o, l and the rest for another block                          wgmma_kernel.cuh, common/handing_on.cuh
+//        or o, l and the rest for another block                          wgmma_block.cuh, common/handing_on.cuh
 //
-// Where a thread's numbers are: row `lane / 4` of its warp's 16 and the one 8 below, of each 8 keys or columns two.
-// Tiles come to shared memory while others are computed: by cp.async (mma_kernel.cuh), or by bulk copies to a ring of
-// stages that all groups of a block share (tile_ring.cuh).
+// Where a thread's numbers are: row `lane / 4` of its warp's 16 and the one 8 below, of each 8 keys or columns two
+// (scores.cuh). Tiles come to shared memory while others are computed: by cp.async (mma_block.cuh), or by bulk copies
+// to a ring of stages that all groups of a block share (tile_ring.cuh).
 #pragma once
 
 #include "src/gpu/fixed/forward/queries.cuh"

@@ -9,7 +9,7 @@ namespace hw4::gpu::fixed_point {
 // What the next kernel wants to know of all tiles of a head: the less, the fewer maxima each tile adds to.
 enum class Facts {
     needed, // the longest key where the contract needs lengths, and the smallest exponent of V
-    all,
+    all,    // the exponents of K too: under fixed16 those of Q follow from them
 };
 
 // To the beginning of the launch's scratch memory, prepared_bytes<Rules>() of it; so many bytes more are set to 0. A

@@ -12,9 +12,8 @@
 // Overlap   As in wgmma_groups, over the ends of jobs too: the next job's tiles and rows of Q are on their way
 //           while the last tiles of this one are computed.
 // Masks     Kernels of their own (wgmma_masked.cu). All jobs in one line, in equal shares; a unit's jobs end with its
-// last
-//           row, so that what the first lacks in rows are the cheapest. A group whose rows see less than the others of
-//           its block passes over their tiles.
+//           last row, so that what the first lacks in rows are the cheapest. A group whose rows see less than the
+//           others of its block passes over their tiles.
 // Order     As in mma_groups: a job's tiles are done in their order, whoever does them.
 // Limits    Blocks are taken to be equally fast; groups of a block wait for the slowest of them.
 #include <algorithm>

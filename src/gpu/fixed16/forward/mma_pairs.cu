@@ -7,9 +7,8 @@
 //           (card_powers.h), else it does as table_pairs does.
 // Who       A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
 // Memory    Digits of Q, and one tile of K and one of V: 21 KiB at d = 32, 41 at 64, 81 at 128; at 256 K and V take
-// turns
-//           in one buffer, 97. 255 registers, of which some are spilled (sm_90). Two blocks a multiprocessor, beyond
-//           128 one. Scratch: the digits of K and V. One code for all masks.
+//           turns in one buffer, 97. 255 registers, of which some are spilled (sm_90). Two blocks a multiprocessor,
+//           beyond 128 one. Scratch: the digits of K and V. One code for all masks.
 // Overlap   K of the next tile travels from when this one's scores are there, V from when its output is; not at 256.
 // Order     Integers within a tile; from tile to tile the contract's, in the order of the keys.
 // Limits    As in mma_groups; table_pairs: a load for each weight.

@@ -6,7 +6,7 @@
 //           whose instruction for powers of 2 does not give the contract's table takes table_pairs (card_powers.h).
 // Who       A block for each place on the card. Long sequences, d = 32 and 64: one block of three groups a
 //           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group.
-// Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 145, 188 or 227 KiB; 168, 168 or 255 registers, at 64 with
+// Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 144, 188 or 227 KiB; 168, 168 or 255 registers, at 64 with
 //           some spilled (sm_90a). Scratch: the digits of K and V, and for each block the running sums of its groups.
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
