@@ -206,6 +206,7 @@ JobTilesFor<Rules> job_tiles(const ForwardArgs& args, int groups) {
 template <class T>
 void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
+    static_assert(kBytes <= 227 * 1024, "what Hopper gives a block, all of which fixed16 takes at d = 128");
     const auto kernel = wgmma_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const auto shares = SharesOf<JobTilesFor<typename T::Rules>>::of(
@@ -225,6 +226,35 @@ void launch_wgmma_or_masked(const Launch& launch, int64_t most_blocks, cudaStrea
     const ForwardArgs args = forward_args(launch);
     if (launch.problem.mask == Mask::none) return launch_wgmma<T>(args, most_blocks, stream);
     return launch_wgmma<typename T::Masked>(args, most_blocks, stream);
+}
+
+// ---- In equal shares: as many blocks as the card holds at once
+
+template <class T>
+int64_t blocks_on(const Device& device) {
+    return int64_t{device.multiprocessors} * T::kBlocks;
+}
+
+// What a launch needs behind the digits.
+template <class T>
+size_t handover_bytes(const Problem& problem, const Device& device) {
+    const int64_t jobs = problem.units() * jobs_for(problem.queries, T::kGroups);
+    const int64_t blocks = blocks_on<T>(device);
+    return blocks < jobs ? Handover<T>::bytes(handover_places<T>(blocks)) : 0;
+}
+
+template <class T>
+void launch_shares(const Launch& launch, cudaStream_t stream) {
+    launch_wgmma_or_masked<T>(launch, blocks_on<T>(launch.device), stream);
+}
+
+template <class Joint, class Apart>
+void launch_joint_or_apart(const Launch& launch, cudaStream_t stream) {
+    const Problem& problem = launch.problem;
+    if (takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors))
+        launch_shares<Joint>(launch, stream);
+    else
+        launch_shares<Apart>(launch, stream);
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -26,32 +26,6 @@ namespace {
 
 using namespace fixed_point;
 
-template <class T>
-int64_t blocks_on(const Device& device) {
-    return int64_t{device.multiprocessors} * T::kBlocks;
-}
-
-template <class T>
-size_t handover_bytes(const Problem& problem, const Device& device) {
-    const int64_t jobs = problem.units() * jobs_for(problem.queries, T::kGroups);
-    const int64_t blocks = blocks_on<T>(device);
-    return blocks < jobs ? Handover<T>::bytes(handover_places<T>(blocks)) : 0;
-}
-
-template <class T>
-void launch_for(const Launch& launch, cudaStream_t stream) {
-    launch_wgmma_or_masked<T>(launch, blocks_on<T>(launch.device), stream);
-}
-
-template <class Joint, class Apart>
-void launch_joint_or_apart(const Launch& launch, cudaStream_t stream) {
-    const Problem& problem = launch.problem;
-    if (takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors))
-        launch_for<Joint>(launch, stream);
-    else
-        launch_for<Apart>(launch, stream);
-}
-
 size_t shared_bytes_for(int64_t dim) {
     switch (padded_columns(dim)) {
     case 32: return sizeof(BlockMemory<Joint32>);
@@ -82,7 +56,7 @@ void launch_wgmma_shares(const Launch& launch, cudaStream_t stream) {
     switch (padded_columns(launch.problem.dim)) {
     case 32: return launch_joint_or_apart<Joint32, Apart32>(launch, stream);
     case 64: return launch_joint_or_apart<Joint64, Apart64>(launch, stream);
-    default: return launch_for<Joint128>(launch, stream);
+    default: return launch_shares<Joint128>(launch, stream);
     }
 }
 
