@@ -26,24 +26,13 @@ def draw(data):
     scale = style.steps(most * 1.02, 7)
     for index, gradient in enumerate(GRADIENTS):
         ax = style.axes(fig, LEFT + (WIDTH + GAP) * index, 0.6, WIDTH, INNER)
-        panel(ax, list(found), scale, gradient)
+        style.over_lengths(ax, list(found), scale, gradient)
         if index == 0:
             ax.set_ylabel("largest |error|, 10⁻⁶")
         for who, name, look in SERIES:
             ax.plot(list(found), [getattr(case, who)[gradient] * 1e6 for case in found.values()], **look)
     title_and_key(fig)
     return fig
-
-
-def panel(ax, lengths, scale, gradient):
-    ax.set_xscale("log", base=2)
-    ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
-    style.ticks(ax.xaxis, lengths, [words.short(n) for n in lengths])
-    style.ticks(ax.yaxis, scale)
-    ax.set_ylim(0, scale[-1])
-    ax.grid(axis="y")
-    ax.set_xlabel("N (logarithmic)")
-    ax.set_title(gradient, loc="left", weight="bold", fontsize=style.TEXT)
 
 
 def title_and_key(fig):

@@ -28,14 +28,7 @@ def draw(data):
     for index, dim in enumerate(dims):
         ax = style.axes(fig, 0.65 + 4.0 * index, 0.6, 2.95, 2.65)
         of_dim = [case for case in cases if case["dim"] == dim]
-        ax.set_xscale("log", base=2)
-        ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
-        style.ticks(ax.xaxis, lengths, [words.short(n) for n in lengths])
-        style.ticks(ax.yaxis, scale)
-        ax.set_ylim(0, scale[-1])
-        ax.grid(axis="y")
-        ax.set_xlabel("N (logarithmic)")
-        ax.set_title(f"d = {dim}", loc="left", weight="bold", fontsize=style.TEXT)
+        style.over_lengths(ax, lengths, scale, f"d = {dim}")
         if index == 0:
             ax.set_ylabel("largest |error| against float64, 10⁻⁶")
         ends = []

@@ -5,6 +5,8 @@ matplotlib is imported where it is used, so that captions can be had without it.
 """
 from __future__ import annotations
 
+from .words import short
+
 WIDTH = 9.0  # inches of every figure; at 900 pixels a point is 1.4 pixels
 TEXT, SMALL = 9.0, 8.0
 
@@ -74,6 +76,18 @@ def ticks(axis, places, labels=None):
     axis.set_major_formatter(FixedFormatter([f"{place:g}" for place in places] if labels is None else list(labels)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
+
+
+def over_lengths(ax, lengths, scale, title):
+    """A panel whose x is the length of the sequence, each twice the one before, and whose y begins at 0."""
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
+    ticks(ax.xaxis, lengths, [short(n) for n in lengths])
+    ticks(ax.yaxis, scale)
+    ax.set_ylim(0, scale[-1])
+    ax.grid(axis="y")
+    ax.set_xlabel("N (logarithmic)")
+    ax.set_title(title, loc="left", weight="bold", fontsize=TEXT)
 
 
 def log(ax, direction, low, high, places, labels=None):
