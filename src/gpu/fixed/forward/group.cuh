@@ -110,11 +110,6 @@ struct Group {
         running.clear();
     }
 
-    static __device__ int row_in_group(int row) {
-        return static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 +
-               8 * row;
-    }
-
     // Tiles [first, end) of the rows' keys.
     template <int kDim>
     __device__ __forceinline__ void attend(const Queries<ThreeDigits, kDim>& queries, const ForwardArgs& args,
@@ -125,13 +120,7 @@ struct Group {
             kMasked ? where.whole_tiles<ThreeDigits>(args) : static_cast<unsigned>(args.keys / fixed::kTileKeys);
         const unsigned whole = uniform(max(first, min(whole_tiles, end)));
         unsigned tile = uniform(first);
-        const auto sight = [&]() -> TileSight {
-            const int more = Products::seen_more(args);
-            const int64_t all = kMasked ? args.sight.first + (where.first + row_in_group(0)) * more : args.keys;
-            return {static_cast<int>(min(int64_t{fixed::kTileKeys}, all - int64_t{tile} * fixed::kTileKeys)) -
-                        static_cast<int>(threadIdx.x) % 4 * 2,
-                    more};
-        };
+        const auto sight = [&] { return where.sight<ThreeDigits, kMasked>(args, tile, Products::seen_more(args)); };
         const int& least = queries.least_value; // read where it is needed, for a register less
         // Whole tiles, or all where rows may see some of them in part.
         const auto attend_near = [&](auto whole_weights) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
-#include "src/gpu/fixed/forward/digits.cuh"
 #include "src/gpu/fixed/forward/job_rows.h"
+#include "src/gpu/fixed/forward/scores.cuh"
 
 namespace hw4::gpu::fixed_point {
 
@@ -89,6 +89,11 @@ private:
     }
 };
 
+// Which of a group's rows is the thread's first or second.
+__device__ __forceinline__ int row_in_group(int row) {
+    return static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * row;
+}
+
 // A group's part of the problem.
 struct GroupRows {
     uint32_t unit;
@@ -111,6 +116,17 @@ struct GroupRows {
     template <class Rules>
     __device__ unsigned end_tile(const ForwardArgs& args) const {
         return static_cast<unsigned>(max(tiles_of<Rules>(args.sight.of(first + rows - 1)), int64_t{1}));
+    }
+
+    // What the thread's rows see of a tile; without kMasked all that there is, and else `more` for each row than for
+    // the one before.
+    template <class Rules, bool kMasked>
+    __device__ __forceinline__ TileSight sight(const ForwardArgs& args, unsigned tile, int more) const {
+        constexpr int kKeys = Rules::kTileKeys;
+        const int64_t all = kMasked ? args.sight.first + (first + row_in_group(0)) * more : args.keys;
+        return {static_cast<int>(min(int64_t{kKeys}, all - int64_t{tile} * kKeys)) -
+                    static_cast<int>(threadIdx.x) % 4 * 2,
+                more};
     }
 
     __device__ const float* queries(const ForwardArgs& args) const {

@@ -5,7 +5,7 @@
 
 #include "src/gpu/device/check.h"
 #include "src/gpu/device/memory.h"
-#include "src/gpu/fixed16/forward/powers.cuh"
+#include "src/gpu/fixed16/forward/table_powers.cuh"
 
 namespace hw4::gpu {
 namespace {

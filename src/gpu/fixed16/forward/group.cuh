@@ -73,11 +73,6 @@ struct PairGroup {
         running.clear();
     }
 
-    static __device__ int row_in_group(int row) {
-        return static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 +
-               8 * row;
-    }
-
     // Tiles [first, end) of the rows' keys.
     template <int kDim>
     __device__ __forceinline__ void attend(const Queries<TwoDigits, kDim>& queries, const ForwardArgs& args,
@@ -96,13 +91,7 @@ struct PairGroup {
                 return plain_weights(x, unit);
             });
         }
-        const auto sight = [&]() -> TileSight {
-            const int more = Products::seen_more(args);
-            const int64_t all = kMasked ? args.sight.first + (where.first + row_in_group(0)) * more : args.keys;
-            return {static_cast<int>(min(int64_t{kKeys}, all - int64_t{tile} * kKeys)) -
-                        static_cast<int>(threadIdx.x) % 4 * 2,
-                    more};
-        };
+        const auto sight = [&] { return where.sight<TwoDigits, kMasked>(args, tile, Products::seen_more(args)); };
         const int& least = queries.least_value; // read where it is needed, for a register less
         attend_run(tile, end, [&](int32_t(&x)[kPairScores], float& v_weight) {
             const TileScales of_tile = products.scales(tile);

@@ -16,6 +16,7 @@
 #include "src/gpu/fixed16/forward/card_powers.h"
 #include "src/gpu/fixed16/forward/kernels.h"
 #include "src/gpu/fixed16/forward/mma_kernel.cuh"
+#include "src/gpu/fixed16/forward/table_powers.cuh"
 
 namespace hw4::gpu {
 namespace {

@@ -1,4 +1,4 @@
-// 2^x as the contract fixed16 has it, by the card's own instruction or by the table that says what it has to give.
+// 2^x as the contract fixed16 has it, by the card's own instruction.
 #pragma once
 
 #include "src/contracts/fixed16/forward.h"
@@ -28,38 +28,6 @@ struct PowersByInstruction {
     template <class Use>
     __device__ __forceinline__ void choose(const Use& use) const {
         use(*this);
-    }
-};
-
-static __device__ const fixed16::Exp2Table kTableOnCard = fixed16::kExp2Table;
-
-struct PowersByTable {
-    static __device__ __forceinline__ uint32_t weight_word(float exponent, int more) {
-        const auto n = static_cast<int32_t>(larger(exponent, -1.0f) * fixed16::kTableSize);
-        return kInteger + static_cast<uint32_t>(fixed16::weight_at(n, entry(n)) + more);
-    }
-
-    static __device__ __forceinline__ float tile_weight(float lead) {
-        const int32_t n = fixed16::lead_exponent(lead);
-        return fixed16::tile_weight(n, entry(n));
-    }
-
-private:
-    static __device__ __forceinline__ uint32_t entry(int32_t n) {
-        return __ldg(kTableOnCard.fraction + (n & (fixed16::kTableSize - 1)));
-    }
-};
-
-// Either of these, in one kernel.
-struct PowersAsTold {
-    bool by_table;
-
-    template <class Use>
-    __device__ __forceinline__ void choose(const Use& use) const {
-        if (by_table)
-            use(PowersByTable{});
-        else
-            use(PowersByInstruction{});
     }
 };
 
