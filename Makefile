@@ -191,8 +191,8 @@ PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these has a make of its own, and two of them at once would compile the same files.
-NESTED := run test judge time-kernels my-kernel time-tilings start-up bench-files bench-gpu profile gpu-check soak soak-faults \
-    soak-sizes soak-load sanitize tsan coverage fuzz
+NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-faults soak-sizes soak-load sanitize tsan \
+    coverage fuzz
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
 .NOTPARALLEL:
 endif
@@ -332,8 +332,7 @@ $(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) tests/sup
 
 ## time-kernels: build build/time_kernels, which times the GPU kernels alone
 .PHONY: time-kernels
-time-kernels: | need-cuda
-	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
+time-kernels: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/time_kernels)
 $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
@@ -341,8 +340,7 @@ $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu $(TIMED))
 # As somebody would build a kernel of his own, but with every rounding as the contract has it.
 ## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file
 .PHONY: my-kernel
-my-kernel: | need-cuda
-	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/my_kernel.so
+my-kernel: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/my_kernel.so)
 $(BUILD)/my_kernel.so: profile/my_kernel.cu src/gpu/hw4_kernel.h src/contracts/f32/forward.h Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
@@ -350,8 +348,7 @@ $(BUILD)/my_kernel.so: profile/my_kernel.cu src/gpu/hw4_kernel.h src/contracts/f
 
 ## time-tilings: build build/time_tilings, which times one of the kernels with blocks of other sizes
 .PHONY: time-tilings
-time-tilings: | need-cuda
-	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_tilings
+time-tilings: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/time_tilings)
 $(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
@@ -365,8 +362,7 @@ $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
 
 ## start-up: build build/start_up, which prints what the GPU costs before and after the work, step by step
 .PHONY: start-up
-start-up: | need-cuda
-	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/start_up
+start-up: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/start_up)
 $(BUILD)/start_up: $(call objects,profile/start_up.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)

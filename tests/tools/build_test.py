@@ -215,6 +215,12 @@ class Saying(Workplace):
         for told in ("-j1", "-j3"):
             self.assertNotIn(nested, self.make("-n", told, "CUDA=no", "run").stdout)
 
+    def test_goals_with_a_make_of_their_own_come_one_after_the_other(self):
+        one_after_the_other = "\n.NOTPARALLEL:"
+        built = ("all", "tests", "time-kernels", "my-kernel", "time-tilings", "start-up")
+        self.assertNotIn(one_after_the_other, self.make("-np", "CUDA=yes", f"NVCC={self.tools}/nvcc", *built).stdout)
+        self.assertIn(one_after_the_other, self.make("-np", "CUDA=no", "run", "test").stdout)
+
 
 class Layout(Workplace):
     def test_format_check_needs_no_git(self):
