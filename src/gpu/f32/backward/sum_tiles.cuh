@@ -29,10 +29,10 @@ struct SumTiling {
 };
 
 template <class T>
-struct alignas(256) SumMemory {        // rows of dQ's pairs begin at whole 256 bytes
-    float w[2][kStageRows * kSumRows]; // pairs, [query][key]: 64 queries, for dQ 128
-    float m[2][kStageRows][T::kColumns];
-    float spare[kSumRows]; // that reading ahead touches
+struct alignas(512) SumMemory { // rows of dQ's pairs begin at whole 256 bytes, even ones at whole 512
+    // Each with a step to spare, which reading ahead touches and nobody uses: the other buffer is being written.
+    float w[2][(kStageRows + 1) * kSumRows]; // pairs, [query][key]: 64 queries, for dQ 128
+    float m[2][kStageRows + 1][T::kColumns];
 };
 
 enum class SumOf { dv, dk, dq };
@@ -428,7 +428,7 @@ __device__ __forceinline__ SumJob sum_job(const RoundArgs& args, uint32_t block)
 template <class T>
 __global__ __launch_bounds__(T::kThreads, T::kBlocks) void sum_kernel(const __grid_constant__ RoundArgs args) {
 #if __CUDA_ARCH__ >= 800
-    extern __shared__ __align__(256) char sum_memory[];
+    extern __shared__ __align__(512) char sum_memory[];
     SumMemory<T>& shared = *reinterpret_cast<SumMemory<T>*>(sum_memory);
     const SumJob job = sum_job<T>(args, blockIdx.x);
     if (args.dq_parts != nullptr && job.first_stage >= job.end_stage) return; // nobody sees anybody in this group
