@@ -52,8 +52,9 @@ protected:
 };
 
 TEST_F(KernelFile, SaysWhatItTakes) {
-    const Hw4Kernel& kernel = gpu::load_kernel_file(
-        compiled("HW4_KERNEL_ABI, sizeof(Hw4Kernel), \"mine_2\", \"an idea\", 96, 80, HW4_KNOWS_CAUSAL, 0, launch"));
+    const std::string path =
+        compiled("HW4_KERNEL_ABI, sizeof(Hw4Kernel), \"mine_2\", \"an idea\", 96, 80, HW4_KNOWS_CAUSAL, 0, launch");
+    const Hw4Kernel kernel = gpu::load_kernel_file(path);
     EXPECT_STREQ(kernel.name, "mine_2");
     EXPECT_STREQ(kernel.idea, "an idea");
     EXPECT_EQ(kernel.most_dim, 96);
