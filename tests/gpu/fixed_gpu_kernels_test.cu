@@ -127,6 +127,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequencesUnderTheMas
 // Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine, or far
 // from others: kernels have code for each.
 AttentionCase all_kinds_of_batches(const Problem& problem, const Contract& contract, size_t tile_keys) {
+    EXPECT_GT(static_cast<size_t>(problem.keys), 4 * tile_keys); // four whole ones, and a part of another
     const auto row = static_cast<size_t>(problem.dim);
     const size_t tile = row * tile_keys;
     const auto numbers = static_cast<size_t>(problem.batch_output_floats());
@@ -167,7 +168,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
     if (of_contract.empty())
         for (const Problem& problem :
              {joint_shape(multiprocessors / 2 + 1, 700, 32, 4), joint_shape(multiprocessors / 2 + 1, 520, 64, 3),
-              Problem{multiprocessors / 2 + 1, 330, 128}})
+              Problem{multiprocessors / 2 + 1, static_cast<int64_t>(5 * tile_keys() + 10), 128}})
             of_contract.push_back(all_kinds_of_batches(problem, contract(), tile_keys()));
     for (const AttentionCase& test : of_contract) expect_reference_bytes(test);
 }
