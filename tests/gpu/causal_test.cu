@@ -133,11 +133,11 @@ TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
 
 // For compute-sanitizer (tests/gpu-check).
 TEST_P(EachKernelUnderTheMask, SanitizerShapes) {
-    for (const int64_t dim : {32, 64, 128, 37})
-        for (const Problem& problem : {causal_problem(66, 66, dim), causal_problem(33, 70, dim),
-                                       with_heads(causal_problem(70, 5, dim), 1, 2, 1)})
+    for (const int64_t dim : {32, 64, 128, 37}) expect_reference_bytes(causal_problem(66, 66, dim), CaseKind::uniform);
+    for (const int64_t dim : {64, 37})
+        for (const Problem& problem : {causal_problem(33, 70, dim), with_heads(causal_problem(70, 5, dim), 1, 2, 1)})
             expect_reference_bytes(problem, CaseKind::uniform);
-    for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(causal_problem(40, 40, dim), CaseKind::brink);
+    expect_reference_bytes(causal_problem(40, 40, 64), CaseKind::brink);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, EachKernelUnderTheMask, testing::ValuesIn(kernels_that_do(kForward, Mask::causal)),
