@@ -18,12 +18,32 @@ def read_result(path, shape):
     return torch.from_file(str(path), size=batches * tokens * dim, dtype=torch.float32).view(batches, tokens, dim)
 
 
-def efficient_attention(q, k, v):
+def _attention_by(backend, q, k, v):
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+    with sdpa_kernel(getattr(SDPBackend, backend)):
         heads = (m.unsqueeze(1) for m in (q, k, v))
         return torch.nn.functional.scaled_dot_product_attention(*heads).squeeze(1)
+
+
+def efficient_attention(q, k, v):
+    return _attention_by("EFFICIENT_ATTENTION", q, k, v)
+
+
+def flash_attention(q, k, v, dtype):
+    """FlashAttention-2 on the operands rounded to the type."""
+    import torch
+    return _attention_by("FLASH_ATTENTION", *(m.to(getattr(torch, dtype)) for m in (q, k, v)))
+
+
+def naive_tf32_attention(q, k, v):
+    import torch
+    from torch_timing import naive_attention
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        return naive_attention(q, k, v)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def larger(a, b):

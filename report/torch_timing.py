@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import math
 import statistics
 import time
@@ -43,7 +44,10 @@ class TorchTiming:
             raise Missing(f"PyTorch {torch.__version__} sees no GPU")
         self._torch = torch
         self._runs = runs
-        self._efficient = lambda: sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION)
+        backends = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION,
+                    "cudnn": SDPBackend.CUDNN_ATTENTION}
+        self._by = {name: functools.partial(sdpa_kernel, backend) for name, backend in backends.items()}
+        self._dtypes = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
         # Full float32: products of rounded inputs would be neither attention's nor SGEMM's equal.
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.set_float32_matmul_precision("highest")
@@ -74,12 +78,12 @@ class TorchTiming:
                     torch.cuda.synchronize()
         return seen.result()
 
-    def attention(self, shape: tuple[int, int, int], backend: str, case=None, causal=False) -> dict:
-        """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient' or by PyTorch's own
-        choice, 'default', both also under the causal mask; or 'naive', product, softmax, product. On numbers uniform
-        in +-3, or those of a case file. Where PyTorch refuses, "seconds" is null and "why" says so."""
+    def attention(self, shape: tuple[int, int, int], backend: str, case=None, causal=False, dtype="float32") -> dict:
+        """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient', 'flash' or 'cudnn' or by
+        PyTorch's own choice, 'default', all also under the causal mask; or 'naive', product, softmax, product. On
+        numbers uniform in +-3, or those of a case file. Where PyTorch refuses, "seconds" is null and "why" says so."""
         try:
-            result = self._attention(shape, backend, case, causal)
+            result = self._attention(shape, backend, case, causal, dtype)
         except RuntimeError as error:  # a refusal, and memory that does not suffice
             result = {"seconds": None, "why": _one_line(error)}
         self._torch.cuda.empty_cache()  # hw4's kernels are measured by another process
@@ -90,8 +94,8 @@ class TorchTiming:
         attention()."""
         torch = self._torch
         try:
-            with self._efficient():
-                leaves = [operand.requires_grad_() for operand in self._operands(shape, None)]
+            with self._by["efficient"]():
+                leaves = [operand.requires_grad_() for operand in self._operands(shape, None, "float32")]
                 out = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
                 given = torch.empty(*out.shape, device="cuda").uniform_(-3, 3)
                 result = self._measure(lambda: torch.autograd.grad(out, leaves, given, retain_graph=True),
@@ -101,24 +105,24 @@ class TorchTiming:
         torch.cuda.empty_cache()
         return result
 
-    def _attention(self, shape, backend, case, causal):
+    def _attention(self, shape, backend, case, causal, dtype):
         torch = self._torch
-        chosen = self._efficient() if backend == "efficient" else contextlib.nullcontext()
-        with torch.inference_mode(), chosen:
-            q, k, v = self._operands(shape, case)
+        with torch.inference_mode(), self._by.get(backend, contextlib.nullcontext)():
+            q, k, v = self._operands(shape, case, dtype)
             if backend == "naive":
                 return self._measure(lambda: naive_attention(q, k, v))
             attend = torch.nn.functional.scaled_dot_product_attention
             return self._measure(lambda: attend(q, k, v, is_causal=causal))
 
-    def _operands(self, shape, case):
+    def _operands(self, shape, case, dtype):
         torch = self._torch
         batches, tokens, dim = shape
+        kind = self._dtypes[dtype]
         if case is None:
-            return [torch.empty(batches, 1, tokens, dim, device="cuda").uniform_(-3, 3) for _ in range(3)]
+            return [torch.empty(batches, 1, tokens, dim, device="cuda", dtype=kind).uniform_(-3, 3) for _ in range(3)]
         numbers = torch.from_file(str(case), size=3 + 3 * batches * tokens * dim, dtype=torch.float32)
         matrices = numbers[3:].view(batches, 3, 1, tokens, dim).to("cuda")  # after B, N and d
-        return [matrix.contiguous() for matrix in matrices.unbind(1)]
+        return [matrix.to(kind).contiguous() for matrix in matrices.unbind(1)]
 
     def _product(self):
         torch = self._torch

@@ -23,9 +23,10 @@ from program_module import run_forked  # noqa: E402
 CASES = read_cases(os.path.join(ROOT, "testcases", "cases.tsv"))
 
 FIXED_NAMES = ["t28", "t30", "t22", "t24", "t29", "4,16384,128", "t11", "t12"]
+FIXED16_NAMES = ["t28", "t30", "t22", "512,1024,64", "t29", "4,16384,128"]
 
 # Leaves its arguments in the file `calls`; KERNELS are (name, TFLOP/s), the last one is chosen. Those of the contract
-# fixed are FIXED.
+# fixed are FIXED, and of fixed16 FIXED16.
 FAKE_TIME_KERNELS = """
 import json
 shape = sys.argv[-1]
@@ -33,7 +34,7 @@ b, n, d = map(int, shape.split(","))
 flop = 4.0 * b * n * n * d
 with open(CALLS, "a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
-kernels = FIXED if "fixed" in sys.argv else KERNELS
+kernels = FIXED if "fixed" in sys.argv else FIXED16 if "fixed16" in sys.argv else KERNELS
 for kernel, tflops in kernels:
     chosen = kernel == kernels[-1][0]
     if chosen or "--chosen" not in sys.argv:
@@ -162,8 +163,8 @@ class Runs(unittest.TestCase):
     def program(self, body):
         self.write("time_kernels", f"#!{sys.executable} -IS\nimport sys\nCALLS = {self.path('calls')!r}\n{body}")
 
-    def kernels(self, kernels, fixed=(("mma", 80.0), ("wgmma", 200.0))):
-        self.program(f"KERNELS = {kernels!r}\nFIXED = {fixed!r}\n{FAKE_TIME_KERNELS}")
+    def kernels(self, kernels, fixed=(("mma", 80.0), ("wgmma", 200.0)), fixed16=(("pairs", 378.0),)):
+        self.program(f"KERNELS = {kernels!r}\nFIXED = {fixed!r}\nFIXED16 = {fixed16!r}\n{FAKE_TIME_KERNELS}")
 
     def fake_torch(self, **behaviour):
         self.write("torch.py", fake_torch(**behaviour))
@@ -203,7 +204,7 @@ class Runs(unittest.TestCase):
         self.assertIn("cuBLAS SGEMM 8192^3: 50.00 at the begin, 50.00 at the end TFLOP/s\n", done.stdout)
         self.assertRegex(done.stdout, r"t28 +fast +5\.7266 +48\.00 +3  chosen\n")
 
-    def test_both_contracts_by_default(self):
+    def test_all_contracts_by_default(self):
         done = self.bench(contract=None)
         document = self.document()
         self.assertEqual((len(document["shapes"]), len(document["ladder"])), (31, 4))
@@ -211,8 +212,14 @@ class Runs(unittest.TestCase):
         self.assertEqual([shape["name"] for shape in fixed["shapes"]], FIXED_NAMES)
         self.assertEqual([line["kernel"] for line in fixed["ladder"]], ["mma", "wgmma"] * 8)
         self.assertEqual({shape["hw4"]["kernel"] for shape in document["shapes"]}, {"fast"})
-        self.assertEqual(sum("f32" in call for call in self.calls()), 31 + 2)  # f32 once on each shape
+        fixed16 = document["fixed16"]
+        self.assertEqual([shape["name"] for shape in fixed16["shapes"]], FIXED16_NAMES)
+        self.assertEqual([line["kernel"] for line in fixed16["ladder"]], ["pairs"] * 6)
+        self.assertEqual([shape["name"] for shape in fixed16["shapes"] if not shape["met"]], ["t30", "4,16384,128"])
+        # f32 once on each shape, of which one is no case
+        self.assertEqual(sum("f32" in call for call in self.calls()), 31 + 1 + 2)
         self.assertIn("8 bars met, 0 missed, 0 not judged\n", done.stdout)
+        self.assertIn("4 bars met, 2 missed, 0 not judged\n", done.stdout)
         self.assertRegex(done.stdout, r"t28 +4,16384,64 +wgmma .* 4\.167 >= 180 TFLOP/s +met\n")
         self.assertRegex(done.stdout, r"4,16384,128 +wgmma +2\.7488 +200\.00 +3  chosen\n")
 

@@ -9,6 +9,7 @@ import contextlib, math, os, sys, time, types
 __version__ = "9.9"
 version = types.SimpleNamespace(cuda="13.9")
 SGEMM_SECONDS, EFFICIENT, DEFAULT, NAIVE = {sgemm}, {efficient}, {default}, {naive}  # None: refused
+BY_BACKEND = dict(efficient=EFFICIENT, flash={flash}, cudnn={cudnn})
 clock, backend, graph_calls = 0.0, DEFAULT, None
 host_clock = time.monotonic
 time.monotonic = lambda: host_clock() + clock  # who keeps the GPU busy for a second need not wait for it
@@ -23,9 +24,9 @@ def work(seconds):
 
 
 class Tensor:
-    def __init__(self, *shape, device):
+    def __init__(self, *shape, device, dtype="float32"):
         assert device == "cuda"
-        self.shape = shape
+        self.shape, self.dtype = shape, dtype
 
     def uniform_(self, low, high):
         return self
@@ -67,8 +68,8 @@ class Numbers:  # of a case file
         assert math.prod(shape) == math.prod(self.shape)
         return Numbers(*shape)
 
-    def to(self, device):
-        assert device == "cuda"
+    def to(self, what):
+        assert what in ("cuda", float32)
         return self
 
     def unbind(self, place):
@@ -84,8 +85,8 @@ def from_file(path, size, dtype):
     return Numbers(size)
 
 
-def empty(*shape, device):
-    return Tensor(*shape, device=device)
+def empty(*shape, device, dtype="float32"):
+    return Tensor(*shape, device=device, dtype=dtype)
 
 
 def empty_like(tensor):
@@ -105,11 +106,12 @@ def set_float32_matmul_precision(name):
 
 backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=True)))
 inference_mode = contextlib.nullcontext
-float32 = object()
+float32, bfloat16, float16 = "float32", "bfloat16", "float16"
 
 
 def scaled_dot_product_attention(q, k, v, is_causal):
     assert q.shape == k.shape == v.shape and q.shape[1] == 1
+    assert (q.dtype == float32) == (backend in (EFFICIENT, DEFAULT))  # the others take half precision alone
     if backend is None:
         raise RuntimeError("No available kernel. Aborting.\\nmore about it")
     work(backend / 2 if is_causal else backend)
@@ -159,8 +161,7 @@ def graph(captured):
 @contextlib.contextmanager
 def sdpa_kernel(name):
     global backend
-    assert name == "efficient"
-    backend = EFFICIENT
+    backend = BY_BACKEND[name]
     try:
         yield
     finally:
@@ -172,16 +173,18 @@ cuda = types.SimpleNamespace(is_available=lambda: {gpu}, get_device_name=lambda:
 nn = types.ModuleType("torch.nn")
 nn.functional = types.SimpleNamespace(scaled_dot_product_attention=scaled_dot_product_attention)
 nn.attention = types.ModuleType("torch.nn.attention")
-nn.attention.SDPBackend = types.SimpleNamespace(EFFICIENT_ATTENTION="efficient")
+nn.attention.SDPBackend = types.SimpleNamespace(EFFICIENT_ATTENTION="efficient", FLASH_ATTENTION="flash",
+                                                 CUDNN_ATTENTION="cudnn")
 nn.attention.sdpa_kernel = sdpa_kernel
 sys.modules["torch.nn"], sys.modules["torch.nn.attention"] = nn, nn.attention
 """
 
 
-def fake_torch(sgemm=SGEMM_50, efficient=0.0011, default=0.0023, naive=0.02, graphs=True, gpu=True):
+def fake_torch(sgemm=SGEMM_50, efficient=0.0011, default=0.0023, naive=0.02, flash=0.0008, cudnn=0.0005, graphs=True,
+               gpu=True):
     """The text of torch.py; seconds, None where it is to refuse."""
     text = TEXT
     for name, value in (("sgemm", sgemm), ("efficient", efficient), ("default", default), ("naive", naive),
-                        ("graphs", graphs), ("gpu", gpu)):
+                        ("flash", flash), ("cudnn", cudnn), ("graphs", graphs), ("gpu", gpu)):
         text = text.replace("{" + name + "}", repr(value))
     return text

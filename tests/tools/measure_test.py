@@ -143,14 +143,15 @@ class Workplace(unittest.TestCase):
 class WholeRuns(Workplace):
     def test_every_step_in_order(self):
         done = self.measure()
-        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "lengths", "tilings", "steps", "profile_ladder",
-                                 "profile_cases", "profile_fixed", "accuracy", "distributions", "values", "causal",
-                                 "backward", "sequential", "cpu", "files", "bench_lab5", "bench_cs336_attention",
-                                 "bench_cs336_flash", "bench_fa2", "bench_course", "bench_accumulate"])
+        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "kernels_fixed16", "rounds", "lengths", "tilings", "steps",
+                                 "profile_ladder", "profile_cases", "profile_fixed", "profile_fixed16", "accuracy",
+                                 "distributions", "half_errors", "values", "causal", "backward", "sequential", "cpu",
+                                 "files", "bench_lab5", "bench_cs336_attention", "bench_cs336_flash", "bench_fa2",
+                                 "bench_course", "bench_accumulate"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
-            self.assertIn(f"measure: step {number} of 22, {name}: ", done.stderr)
+            self.assertIn(f"measure: step {number} of 26, {name}: ", done.stderr)
             self.assertRegex(done.stdout, rf"(?m)^{name} is done$")  # the programs' own output
             self.assertRegex(done.stdout, rf"(?m)^{name} +measured in \d+ s$")
 
@@ -226,7 +227,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 4 of 22, tilings: tilings.json is there, of this commit; --again measures it again\n",
+        self.assertIn("measure: step 6 of 26, tilings: tilings.json is there, of this commit; --again measures it again\n",
                       done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
@@ -331,7 +332,7 @@ class Failures(Workplace):
     def test_what_make_cannot_build_is_not_measured(self):
         self.write(self.dir / "broken-time-kernels", "")
         done = self.measure(exit_code=1)
-        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "sequential", "cpu", "files",
+        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "half_errors", "sequential", "cpu", "files",
                                       *(name for name in NAMES if name.startswith("bench_"))])
         self.assertEqual(self.made().count("time-kernels"), 1)
         self.assertRegex(done.stdout, r"(?m)^lengths +MISSING: make time-kernels failed$")
@@ -366,7 +367,7 @@ class Failures(Workplace):
             os.kill(int(pid_file.read_text()), 0)
         self.behave()
         self.measure()
-        self.assertEqual(self.ran(), NAMES[2:])
+        self.assertEqual(self.ran(), NAMES[NAMES.index("lengths"):])
 
     def test_usage(self):
         for arguments in (("--only", "kernel"), ("--only",), ("--fast",)):

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""report/bench_rounds without a GPU: whole runs with a fake time_kernels and a fake PyTorch."""
+import json
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "report"))
+
+from bench_workplace import BenchWorkplace  # noqa: E402 (bench_rounds needs the path)
+from fake_torch import fake_torch  # noqa: E402
+from program_module import program_as_module  # noqa: E402
+
+BENCH = program_as_module(ROOT / "report/bench_rounds")
+
+# Leaves its arguments in the file `calls`. A launch takes 1 ms under fixed and half of it under fixed16, half of that
+# under the mask; in each later call a quarter more, as on a card that gets warm. REFUSED: shapes that no kernel takes.
+FAKE_TIME_KERNELS = """
+import json, os, sys
+before = len(open(CALLS).readlines()) if os.path.exists(CALLS) else 0
+with open(CALLS, "a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+seconds = 0.001 * (0.5 if "fixed16" in sys.argv else 1) * (0.5 if "--causal" in sys.argv else 1) * (1 + before / 4)
+for shape in (word for word in sys.argv if word.count(",") == 2 and word not in REFUSED):
+    b, n, d = map(int, shape.split(","))
+    print(json.dumps({"batches": b, "tokens": n, "dim": d, "seconds": [seconds, seconds / 2, 2 * seconds]}))
+"""
+
+
+class Runs(BenchWorkplace):
+    PROGRAM = "bench_rounds"
+
+    def setUp(self):
+        super().setUp()
+        self.program("time_kernels", f"REFUSED = []\n{FAKE_TIME_KERNELS}")
+        self.write("torch.py", fake_torch(flash=0.002, cudnn=0.00125))
+
+    def test_everybody_once_in_each_round(self):
+        done = self.bench("4,16384,64", "--rounds", "3", "--masks", "none")
+        [case] = self.document()["cases"]
+        self.assertTrue(self.document()["complete"])
+        self.assertEqual(self.document()["rounds"], 3)
+        self.assertEqual((case["name"], case["mask"], case["flop"]), ("t28", "none", 4 * 4 * 16384 ** 2 * 64))
+        expected = {"fixed": [0.001, 0.0015, 0.002], "fixed16": [0.000625, 0.000875, 0.001125],
+                    "flash2 bf16": [0.002] * 3, "cudnn bf16": [0.00125] * 3}
+        self.assertEqual(list(case["seconds"]), list(expected))
+        for who, seconds in expected.items():
+            for got, wanted in zip(case["seconds"][who], seconds, strict=True):
+                self.assertAlmostEqual(got, wanted)
+        # Rates by the median of the rounds; 2 ms over 1.5 and over 0.875.
+        self.assertRegex(done.stdout, r"\n4,16384,64 +none +183\.3 +314\.1 +137\.4 +219\.9 +1\.333 +2\.286\n")
+
+    def test_the_ratio_is_that_of_a_round(self):
+        record = {"seconds": {"ours": [1.0, 2.0, 5.0], "theirs": [2.0, 8.0, 5.0]}}
+        self.assertEqual(BENCH.over(record, "ours", "theirs"), 2.0)  # of 2, 4 and 1; by the medians 2.5
+
+    def test_under_the_mask_half_the_operations(self):
+        self.bench("4,16384,64", "--rounds", "1", "--contracts", "fixed16")
+        none, causal = self.document()["cases"]
+        self.assertEqual((none["mask"], causal["mask"], causal["flop"]), ("none", "causal", none["flop"] / 2))
+        self.assertAlmostEqual(causal["seconds"]["flash2 bf16"][0], 0.001)
+
+    def test_how_time_kernels_is_asked(self):
+        self.bench("1,64,8", "2,100,7", "--rounds", "1", "--runs", "9")
+        rest = ["--runs", "9", "--launches", "auto", "1,64,8", "2,100,7"]
+        self.assertEqual(self.calls(), [["--contract", contract, "--chosen", *mask, *rest]
+                                        for mask in ([], ["--causal"]) for contract in ("fixed", "fixed16")])
+
+    def test_the_shapes_of_the_bars(self):
+        self.bench("--rounds", "1", "--contracts", "fixed16", "--masks", "none")
+        shapes = [(case["batches"], case["tokens"], case["dim"]) for case in self.document()["cases"]]
+        self.assertEqual(shapes, [(4, 16384, 64), (2, 32768, 64), (500, 2048, 64), (512, 1024, 64), (4, 16384, 128),
+                                  (4, 32768, 32)])
+
+    def last_line(self, *arguments, exit_code):
+        return self.bench(*arguments, exit_code=exit_code).stderr.splitlines()[-1]
+
+    def test_what_cannot_be_measured(self):
+        self.program("time_kernels", f"REFUSED = ['2,100,7']\n{FAKE_TIME_KERNELS}")
+        self.assertEqual(self.last_line("1,64,8", "2,100,7", exit_code=70),
+                         "bench_rounds: 2,100,7: no kernel of fixed takes it with the mask none")
+        self.write("torch.py", fake_torch(cudnn=None))
+        self.assertEqual(self.last_line("1,64,8", exit_code=70),
+                         "bench_rounds: 1,64,8: cudnn bf16: RuntimeError: No available kernel. Aborting.")
+        self.write("torch.py", "raise ImportError('not here')\n")
+        self.assertEqual(self.last_line("1,64,8", exit_code=69),
+                         "bench_rounds: PyTorch is not installed: not here")
+        (self.dir / "time_kernels").unlink()
+        self.assertIn("time_kernels is not there; make time-kernels builds it", self.last_line(exit_code=69))
+
+    def test_wrong_usage(self):
+        for arguments, told in ((["--rounds", "0"], "--rounds: need a whole number from 1"),
+                                (["--runs", "0"], "--runs: need a whole number from 1"), (["t99"], "t99")):
+            with self.subTest(arguments):
+                self.assertIn(told, self.bench(*arguments, exit_code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
