@@ -30,10 +30,10 @@ def efficient_attention(q, k, v):
     return _attention_by("EFFICIENT_ATTENTION", q, k, v)
 
 
-def flash_attention(q, k, v, dtype):
-    """FlashAttention-2 on the operands rounded to the type."""
+def half_attention(q, k, v, backend, dtype):
+    """On the operands rounded to the type."""
     import torch
-    return _attention_by("FLASH_ATTENTION", *(m.to(getattr(torch, dtype)) for m in (q, k, v)))
+    return _attention_by(backend, *(m.to(getattr(torch, dtype)) for m in (q, k, v)))
 
 
 def naive_tf32_attention(q, k, v):

@@ -47,7 +47,7 @@ class TorchTiming:
         backends = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION,
                     "cudnn": SDPBackend.CUDNN_ATTENTION}
         self._by = {name: functools.partial(sdpa_kernel, backend) for name, backend in backends.items()}
-        self._dtypes = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+        self._dtypes = {"float32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
         # Full float32: products of rounded inputs would be neither attention's nor SGEMM's equal.
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.set_float32_matmul_precision("highest")
@@ -82,10 +82,14 @@ class TorchTiming:
         """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient', 'flash' or 'cudnn' or by
         PyTorch's own choice, 'default', all also under the causal mask; or 'naive', product, softmax, product. On
         numbers uniform in +-3, or those of a case file. Where PyTorch refuses, "seconds" is null and "why" says so."""
+        products = self._torch.backends.cuda.matmul
+        products.allow_tf32 = dtype == "tf32"
         try:
             result = self._attention(shape, backend, case, causal, dtype)
         except RuntimeError as error:  # a refusal, and memory that does not suffice
             result = {"seconds": None, "why": _one_line(error)}
+        finally:
+            products.allow_tf32 = False
         self._torch.cuda.empty_cache()  # hw4's kernels are measured by another process
         return result
 

@@ -14,14 +14,14 @@ from program_module import program_as_module  # noqa: E402
 
 BENCH = program_as_module(ROOT / "report/bench_rounds")
 
-# Leaves its arguments in the file `calls`. A launch takes 1 ms under fixed and half of it under fixed16, half of that
-# under the mask; in each later call a quarter more, as on a card that gets warm. REFUSED: shapes that no kernel takes.
+# Leaves its arguments in the file `calls`. A launch takes 1 ms under fixed, 4 under f32, half a one under fixed16; half of
+# that under the mask; and in each later call a quarter more, as on a card that gets warm. REFUSED: shapes that no kernel takes.
 FAKE_TIME_KERNELS = """
 import json, os, sys
 before = len(open(CALLS).readlines()) if os.path.exists(CALLS) else 0
 with open(CALLS, "a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
-seconds = 0.001 * (0.5 if "fixed16" in sys.argv else 1) * (0.5 if "--causal" in sys.argv else 1) * (1 + before / 4)
+seconds = 0.001 * (0.5 if "fixed16" in sys.argv else 4 if "f32" in sys.argv else 1) * (0.5 if "--causal" in sys.argv else 1) * (1 + before / 4)
 for shape in (word for word in sys.argv if word.count(",") == 2 and word not in REFUSED):
     b, n, d = map(int, shape.split(","))
     print(json.dumps({"batches": b, "tokens": n, "dim": d, "seconds": [seconds, seconds / 2, 2 * seconds]}))
@@ -34,7 +34,7 @@ class Runs(BenchWorkplace):
     def setUp(self):
         super().setUp()
         self.program("time_kernels", f"REFUSED = []\n{FAKE_TIME_KERNELS}")
-        self.write("torch.py", fake_torch(flash=0.002, cudnn=0.00125))
+        self.write("torch.py", fake_torch(flash=0.002, cudnn=0.00125, efficient=0.006, naive=0.003))
 
     def test_everybody_once_in_each_round(self):
         done = self.bench("4,16384,64", "--rounds", "3", "--masks", "none")
@@ -42,14 +42,16 @@ class Runs(BenchWorkplace):
         self.assertTrue(self.document()["complete"])
         self.assertEqual(self.document()["rounds"], 3)
         self.assertEqual((case["name"], case["mask"], case["flop"]), ("t28", "none", 4 * 4 * 16384 ** 2 * 64))
-        expected = {"fixed": [0.001, 0.0015, 0.002], "fixed16": [0.000625, 0.000875, 0.001125],
-                    "flash2 bf16": [0.002] * 3, "cudnn bf16": [0.00125] * 3}
+        expected = {"fixed": [0.001, 0.00175, 0.0025], "fixed16": [0.000625, 0.001, 0.001375],
+                    "flash2 bf16": [0.002] * 3, "cudnn bf16": [0.00125] * 3, "f32": [0.006, 0.009, 0.012],
+                    "flash2 fp16": [0.002] * 3, "efficient": [0.006] * 3, "naive tf32": [0.0015] * 3}
         self.assertEqual(list(case["seconds"]), list(expected))
         for who, seconds in expected.items():
             for got, wanted in zip(case["seconds"][who], seconds, strict=True):
                 self.assertAlmostEqual(got, wanted)
-        # Rates by the median of the rounds; 2 ms over 1.5 and over 0.875.
-        self.assertRegex(done.stdout, r"\n4,16384,64 +none +183\.3 +314\.1 +137\.4 +219\.9 +1\.333 +2\.286\n")
+        # Rates by the median of the rounds; 2 ms over 1.75 and over 1.
+        self.assertRegex(done.stdout, r"\n4,16384,64 +none +157\.1 +274\.9 +137\.4 +219\.9 +1\.143 +2\.000\n")
+        self.assertIn("\nf32 on t28: 30.5\nflash2 fp16 on t28: 137.4\n", done.stdout)
 
     def test_the_ratio_is_that_of_a_round(self):
         record = {"seconds": {"ours": [1.0, 2.0, 5.0], "theirs": [2.0, 8.0, 5.0]}}
@@ -64,8 +66,11 @@ class Runs(BenchWorkplace):
     def test_how_time_kernels_is_asked(self):
         self.bench("1,64,8", "2,100,7", "--rounds", "1", "--runs", "9")
         rest = ["--runs", "9", "--launches", "auto", "1,64,8", "2,100,7"]
-        self.assertEqual(self.calls(), [["--contract", contract, "--chosen", *mask, *rest]
-                                        for mask in ([], ["--causal"]) for contract in ("fixed", "fixed16")])
+        first = ["--runs", "9", "--launches", "auto", "1,64,8"]
+        self.assertEqual(self.calls(), [["--contract", contract, "--chosen", *how]
+                                        for contract, how in (("fixed", rest), ("fixed16", rest), ("f32", first),
+                                                              ("fixed", ["--causal", *rest]),
+                                                              ("fixed16", ["--causal", *rest]))])
 
     def test_the_shapes_of_the_bars(self):
         self.bench("--rounds", "1", "--contracts", "fixed16", "--masks", "none")
