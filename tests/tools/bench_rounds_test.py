@@ -14,14 +14,17 @@ from program_module import program_as_module  # noqa: E402
 
 BENCH = program_as_module(ROOT / "report/bench_rounds")
 
-# Leaves its arguments in the file `calls`. A launch takes 1 ms under fixed, 4 under f32, half a one under fixed16; half of
-# that under the mask; and in each later call a quarter more, as on a card that gets warm. REFUSED: shapes that no kernel takes.
+# Leaves its arguments in the file `calls`. A launch takes 1 ms under fixed, 4 under f32, half a one under fixed16; half
+# of that under the mask; and in each later call a quarter more, as on a card that gets warm. REFUSED: shapes that no
+# kernel takes.
 FAKE_TIME_KERNELS = """
 import json, os, sys
 before = len(open(CALLS).readlines()) if os.path.exists(CALLS) else 0
 with open(CALLS, "a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
-seconds = 0.001 * (0.5 if "fixed16" in sys.argv else 4 if "f32" in sys.argv else 1) * (0.5 if "--causal" in sys.argv else 1) * (1 + before / 4)
+seconds = 0.001 * (0.5 if "fixed16" in sys.argv else 4 if "f32" in sys.argv else 1) * (1 + before / 4)
+if "--causal" in sys.argv:
+    seconds /= 2
 for shape in (word for word in sys.argv if word.count(",") == 2 and word not in REFUSED):
     b, n, d = map(int, shape.split(","))
     print(json.dumps({"batches": b, "tokens": n, "dim": d, "seconds": [seconds, seconds / 2, 2 * seconds]}))

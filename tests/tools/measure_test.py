@@ -332,8 +332,8 @@ class Failures(Workplace):
     def test_what_make_cannot_build_is_not_measured(self):
         self.write(self.dir / "broken-time-kernels", "")
         done = self.measure(exit_code=1)
-        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "half_errors", "sequential", "cpu", "files",
-                                      *(name for name in NAMES if name.startswith("bench_"))])
+        self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "half_errors", "sequential",
+                                      "cpu", "files", *(name for name in NAMES if name.startswith("bench_"))])
         self.assertEqual(self.made().count("time-kernels"), 1)
         self.assertRegex(done.stdout, r"(?m)^lengths +MISSING: make time-kernels failed$")
 
