@@ -121,6 +121,11 @@ def wanted_bytes(message):
     return round(float(told[1]) * 1024 ** units.index(told[2])) if told else 0
 
 
+def memory_share(limit, total):
+    """Of the card's memory; no limit is 0. A float: PyTorch takes nothing else."""
+    return min(1.0, (limit or total) / total)
+
+
 class TorchCell:
     def __init__(self, torch, args):
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -234,8 +239,7 @@ def row_of(args):
         reason = f"PyTorch is not installed: {error}"
     if reason is not None:
         return {name: {"status": "unsupported", "reason": reason} for name in wanted}
-    total = torch.cuda.mem_get_info()[1]
-    torch.cuda.set_per_process_memory_fraction(min(1, (args.memory_limit or total) / total))
+    torch.cuda.set_per_process_memory_fraction(memory_share(args.memory_limit, torch.cuda.mem_get_info()[1]))
     cell = TorchCell(torch, args)
     measured = {name: cell.measured(name) for name in wanted}
     torch.cuda.empty_cache()  # hw4's own cells are measured by another process
