@@ -14,17 +14,40 @@ constexpr std::array<const char*, 4> kTorch = {"pytorch", "flash2", "cudnn", "ef
 
 [[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
 
-Grid overridden(Grid grid, const Sweep& sweep) {
-    const auto take = [](auto& axis, const auto& asked) {
-        if (asked) axis = *asked;
-    };
-    take(grid.batch_size, sweep.batch_size);
-    take(grid.seq_len, sweep.seq_len);
-    take(grid.num_heads, sweep.num_heads);
-    take(grid.emb_dim, sweep.emb_dim);
-    take(grid.causal, sweep.causal);
-    take(grid.elements, sweep.elements);
-    return grid;
+using Axis = std::vector<int64_t> Grid::*;
+
+// Values in the place of a preset's. Where its sizes come together, as batches with tokens in fa2, those that it has
+// pick the grids that have them.
+void take_values(std::vector<Grid>& grids, Axis axis, const std::optional<std::vector<int64_t>>& asked) {
+    if (!asked) return;
+    const auto differs = [&](const Grid& grid) { return grid.*axis != grids.front().*axis; };
+    if (std::any_of(grids.begin(), grids.end(), differs)) {
+        std::vector<Grid> picked;
+        for (Grid grid : grids) {
+            std::vector<int64_t> found;
+            for (const int64_t value : *asked)
+                if (std::count((grid.*axis).begin(), (grid.*axis).end(), value) > 0) found.push_back(value);
+            grid.*axis = found;
+            if (!found.empty()) picked.push_back(grid);
+        }
+        if (!picked.empty()) {
+            grids = picked;
+            return;
+        }
+    }
+    for (Grid& grid : grids) grid.*axis = *asked;
+}
+
+std::vector<Grid> overridden(std::vector<Grid> grids, const Sweep& sweep) {
+    take_values(grids, &Grid::batch_size, sweep.batch_size);
+    take_values(grids, &Grid::seq_len, sweep.seq_len);
+    take_values(grids, &Grid::num_heads, sweep.num_heads);
+    take_values(grids, &Grid::emb_dim, sweep.emb_dim);
+    for (Grid& grid : grids) {
+        if (sweep.causal) grid.causal = *sweep.causal;
+        if (sweep.elements) grid.elements = *sweep.elements;
+    }
+    return grids;
 }
 
 // Where nobody says: lab5.py's for PyTorch's forms, but for the one that is there for float32.
@@ -130,7 +153,7 @@ std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const 
     std::vector<Cell> cells;
     const std::vector<Implementation> who = implementations(sweep, device, kernels);
     static const std::vector<Grid> usual(1);
-    const std::vector<Grid>& grids = sweep.preset != nullptr ? sweep.preset->grids : usual;
+    const std::vector<Grid> grids = overridden(sweep.preset != nullptr ? sweep.preset->grids : usual, sweep);
     Cell cell = sweep.common;
     cell.device = device;
     if (sweep.preset != nullptr) {
@@ -139,9 +162,9 @@ std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const 
     }
     cell.rules.repeats = sweep.repeats.value_or(cell.rules.repeats);
     cell.rules.cold = sweep.cold.value_or(cell.rules.cold);
-    for (const Grid& asked : grids) {
-        const bool one_type = !sweep.elements && asked.elements.size() == 1; // nobody has chosen
-        for_each_size(overridden(asked, sweep), cell, [&](Cell sized) {
+    for (const Grid& grid : grids) {
+        const bool one_type = !sweep.elements && grid.elements.size() == 1; // nobody has chosen
+        for_each_size(grid, cell, [&](Cell sized) {
             for (const Implementation& one : who)
                 for (const int warmup : sweep.warmups) {
                     sized.impl = one.impl;

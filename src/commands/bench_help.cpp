@@ -45,7 +45,9 @@ std::string help_text() {
            "  --warmup N              launches before the first sample; default: those of 0.1 s, or with --timing "
            "wall\n"
            "                          a hundredth of --repeats, at least 2\n"
-           "  --preset NAME           these sizes, implementations and rules, but for what other options say:\n" +
+           "  --preset NAME           these sizes, implementations and rules, but for what other options say; of\n"
+           "                          fa2 and course, whose sizes come together, --seq_len 8k picks the rows with "
+           "8k:\n" +
            preset_lines +
            "  --passes NAME           forward, backward, forward_backward; default: all\n"
            "  --kind KIND             of the numbers, as testcases/generate has them with --seed 1; default normal:1\n"

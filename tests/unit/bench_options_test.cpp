@@ -92,7 +92,29 @@ TEST(BenchOptions, PresetsAndWhatReplacesTheirAxes) {
     EXPECT_EQ(cells({"--preset", "fa2"}).size(), 24);
     EXPECT_EQ(cells({"--preset", "fa2", "--batch_size", "1", "--seq_len", "256", "--causal"}).size(),
               2); // no cell twice
+    EXPECT_EQ(cells({"--preset", "fa2", "--seq_len", "256"}).size(), 6 * 4);
     EXPECT_EQ(cells({"--preset", "cs336-attention", "--repeats", "3"})[0].rules.repeats, 3);
+}
+
+// A preset whose batches go with its tokens has rows that others would not be.
+TEST(BenchOptions, ValuesThatSuchAPresetHasPickItsRows) {
+    const auto sizes = [](const std::vector<std::string>& words) {
+        std::vector<std::pair<int64_t, int64_t>> found;
+        for (const Cell& cell : cells(words)) found.emplace_back(cell.batch_size, cell.seq_len);
+        return found;
+    };
+    using Sizes = std::vector<std::pair<int64_t, int64_t>>;
+    const std::vector<std::string> fa2 = {"--preset", "fa2", "--num_heads", "32", "--causal"};
+    const auto with = [&](std::vector<std::string> words) {
+        words.insert(words.begin(), fa2.begin(), fa2.end());
+        return sizes(words);
+    };
+    EXPECT_EQ(with({"--seq_len", "8k,16k"}), (Sizes{{2, 8192}, {1, 16384}}));
+    EXPECT_EQ(with({"--seq_len", "8k,100"}), (Sizes{{2, 8192}}));
+    EXPECT_EQ(with({"--batch_size", "4"}), (Sizes{{4, 4096}}));
+    EXPECT_EQ(with({"--batch_size", "4", "--seq_len", "8k"}), (Sizes{{4, 8192}})); // no row has both
+    EXPECT_EQ(sizes({"--preset", "course", "--impl", "f32", "--seq_len", "16k", "--emb_dim", "32"}),
+              (Sizes{{10, 16384}}));
 }
 
 TEST(BenchOptions, TheCourseIsThatOfTheTable) {
