@@ -77,6 +77,8 @@ const BlockKernel& fixed_avx512_blocks();
 const BlockKernel& fixed16_avx2_blocks();
 const BlockKernel& fixed16_avx_vnni_blocks();
 const BlockKernel& fixed16_avx512_blocks();
+const BlockKernel& fixed_amx_blocks();
+const BlockKernel& fixed16_amx_blocks();
 #endif
 
 } // namespace hw4::cpu

@@ -17,7 +17,8 @@
 //
 // A machine V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes, kRowVectors,
 // kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4, gathered (of a
-// table, by lane), pack_a, pack_weights, pack_b and Sums, the accumulators of a panel.
+// table, by lane), pack_a, pack_weights, pack_b, Sums and
+// ValueSums, the accumulators of a panel of scores and of output, and Session, which exists while a block is computed.
 #pragma once
 
 #include <cstring>
@@ -351,9 +352,9 @@ struct FixedAttention {
     }
 
     // end(column, row vector, x) for all of a panel.
-    template <class End>
+    template <class Sums, class End>
     static HW4_INLINE void panel(const uint8_t* a, const uint8_t* block, int64_t step_count, End end) {
-        typename V::Sums sums; // NOLINT(cppcoreguidelines-pro-type-member-init): start() does
+        Sums sums; // NOLINT(cppcoreguidelines-pro-type-member-init): start() does
         sums.start(block);
         const uint8_t* b = block + kStartBytes;
         for (int64_t step = 0; step < step_count; ++step, a += kStepA, b += kStepB) sums.step(a, b);
@@ -379,33 +380,38 @@ struct FixedAttention {
         HW4_INLINE I operator()(int key, I weight) const { return weight & I::load(bits + int64_t{key} * kRows); }
     };
 
+    static constexpr int kRound = 2 * fixed::kLanes; // keys after which the same lanes come again
+
     // Keys [first, first + kDepth) of a tile.
     template <bool kCut, class Sight, class Counts>
     static HW4_INLINE void weigh_step(const int32_t* x, int first, const Weighing& by, uint8_t* p, LaneSums& sums,
                                       Sight seen, Counts counts) {
         I w[kDepth];
+        constexpr int kTogether = kDepth < kRound ? kDepth : kRound;
+        for (int from = 0; from < kDepth; from += kTogether)
 #pragma GCC unroll 8
-        for (int i = 0; i < kDepth; ++i) {
-            I score = I::load(x + int64_t{i} * kRows);
-            if (kCut) score = score.shifted_right(by.cut);
-            w[i] = seen(i, Weights::weight_of(score, by));
-            if (counts(i)) sums.add(first + i, w[i]);
-        }
+            for (int lane = 0; lane < kTogether; ++lane) {
+                const int i = from + lane;
+                I score = I::load(x + int64_t{i} * kRows);
+                if (kCut) score = score.shifted_right(by.cut);
+                w[i] = seen(i, Weights::weight_of(score, by));
+                if (counts(i)) sums.add(first + lane, w[i]);
+            }
         V::pack_weights(w, p, kRows * V::kLaneBytes);
     }
 
     // Scores to the digits of weights; returns the weights' sums.
     template <bool kCut, class Sight>
     static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p, Sight seen) {
-        constexpr int kRound = 2 * fixed::kLanes; // keys after which the same lanes come again
-        static_assert(kRound % kDepth == 0);
+        constexpr int kTogether = kRound > kDepth ? kRound : kDepth;
+        static_assert(kTogether % kDepth == 0 && kTogether % kRound == 0);
         LaneSums sums{{I(0), I(0), I(0), I(0)}};
         const auto at = [&](int key) { return x + int64_t{key} * kRows; };
         const auto to = [&](int key) { return p + static_cast<size_t>(key / kDepth) * kStepA; };
         int j = 0;
-        for (; j + kRound <= keys; j += kRound)
+        for (; j + kTogether <= keys; j += kTogether)
 #pragma GCC unroll 8
-            for (int i = 0; i < kRound; i += kDepth)
+            for (int i = 0; i < kTogether; i += kDepth)
                 weigh_step<kCut>(at(j + i), i, by, to(j + i), sums, seen.from(j + i), [](int) { return true; });
         for (; j < keys; j += kDepth)
             weigh_step<kCut>(at(j), j, by, to(j), sums, seen.from(j), [&](int i) { return j + i < keys; });
@@ -488,7 +494,7 @@ struct FixedAttention {
         int32_t* const scores = w.x;
         const uint8_t* b = tile.k;
         for (int64_t j = 0; j < rounded_up(tile.keys, kKeysAtOnce); j += kColumns, b += layout.k_block)
-            panel(q, b, q_steps, [&](int column, int r, I x) {
+            panel<typename V::Sums>(q, b, q_steps, [&](int column, int r, I x) {
                 x.store(scores + (j + column) * kRows + int64_t{r} * kWidth);
                 largest[r] = larger(largest[r], x);
             });
@@ -528,7 +534,7 @@ struct FixedAttention {
 
         b = tile.v;
         for (int64_t x = 0; x < dim; x += kColumns, b += layout.v_block)
-            panel(w.p, b, steps(tile.keys), [&](int column, int r, I y) {
+            panel<typename V::ValueSums>(w.p, b, steps(tile.keys), [&](int column, int r, I y) {
                 float* const sum = o + (x + column) * kRows + int64_t{r} * kWidth;
                 fused(to_float(y), o_weight[r], F::load(sum)).store(sum);
             });
@@ -562,6 +568,7 @@ struct FixedAttention {
     }
 
     static void attend(const RowBlock& block, float* workspace) {
+        [[maybe_unused]] const typename V::Session session{};
         const Workspace w(workspace, block.rows, block.dim);
         const TileLayout layout(block.dim);
         const auto* const prepared = static_cast<const uint8_t*>(block.prepared);

@@ -71,6 +71,7 @@ HW4_INLINE AvxFloats with_exponent_of(AvxInts bits) {
 struct AvxMachine {
     using F = AvxFloats;
     using I = AvxInts;
+    struct Session {};
     static constexpr int kWidth = 8;
     static constexpr int kRowVectors = 1;
     static constexpr int kColumns = 4;

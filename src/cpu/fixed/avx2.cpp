@@ -91,6 +91,7 @@ struct ThreeDigits : AvxMachine {
             }
         }
     };
+    using ValueSums = Sums;
 };
 
 struct TwoDigits : AvxMachine {
@@ -150,6 +151,7 @@ struct TwoDigits : AvxMachine {
             for (int x = 0; x < kColumns; ++x) end(x, 0, AvxInts(_mm256_srai_epi32(__m256i(both[x]), 8)));
         }
     };
+    using ValueSums = Sums;
 };
 
 bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }

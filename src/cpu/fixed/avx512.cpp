@@ -3,75 +3,15 @@
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
 // words have, and weights as they are.
+#include "src/cpu/fixed/avx512.h"
 #include "src/cpu/fixed/attention_simd.h"
-#include "src/cpu/fixed/sse.h"
-#include "src/cpu/x86_intrinsics.h"
 
 namespace hw4::cpu {
 namespace {
 
-struct Floats {
-    __m512 x;
-
-    Floats() = default;
-    HW4_INLINE Floats(__m512 value) : x(value) {}
-    HW4_INLINE explicit Floats(float value) : x(_mm512_set1_ps(value)) {}
-    static HW4_INLINE Floats load(const float* from) { return _mm512_load_ps(from); }
-    static HW4_INLINE Floats load_anywhere(const float* from) { return _mm512_loadu_ps(from); }
-    HW4_INLINE void store(float* to) const { _mm512_store_ps(to, x); }
-};
-
-struct Ints {
-    __m512i x;
-
-    Ints() = default;
-    HW4_INLINE Ints(__m512i value) : x(value) {}
-    HW4_INLINE explicit Ints(int32_t value) : x(_mm512_set1_epi32(value)) {}
-    static HW4_INLINE Ints load(const int32_t* from) { return _mm512_load_si512(from); }
-    HW4_INLINE void store(int32_t* to) const { _mm512_store_si512(to, x); }
-    template <int kBits>
-    HW4_INLINE Ints shifted_left() const {
-        return _mm512_slli_epi32(x, kBits);
-    }
-    template <int kBits>
-    HW4_INLINE Ints shifted_right() const {
-        return _mm512_srai_epi32(x, kBits);
-    }
-    HW4_INLINE Ints shifted_left(Ints bits) const { return _mm512_sllv_epi32(x, bits.x); }
-    HW4_INLINE Ints shifted_right(Ints bits) const { return _mm512_srav_epi32(x, bits.x); }
-    HW4_INLINE Floats as_float() const { return _mm512_castsi512_ps(x); }
-};
-
-HW4_INLINE Floats operator+(Floats a, Floats b) { return _mm512_add_ps(a.x, b.x); }
-HW4_INLINE Floats operator-(Floats a, Floats b) { return _mm512_sub_ps(a.x, b.x); }
-HW4_INLINE Floats operator*(Floats a, Floats b) { return _mm512_mul_ps(a.x, b.x); }
-HW4_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a.x, b.x, c.x); }
-HW4_INLINE Floats larger(Floats a, Floats b) { return _mm512_max_ps(a.x, b.x); }
-HW4_INLINE bool any_above(Floats a, Floats b) { return _mm512_cmp_ps_mask(a.x, b.x, _CMP_GT_OQ) != 0; }
-
-HW4_INLINE Ints operator+(Ints a, Ints b) { return _mm512_add_epi32(a.x, b.x); }
-HW4_INLINE Ints operator-(Ints a, Ints b) { return _mm512_sub_epi32(a.x, b.x); }
-HW4_INLINE Ints operator&(Ints a, Ints b) { return _mm512_and_si512(a.x, b.x); }
-HW4_INLINE Ints larger(Ints a, Ints b) { return _mm512_max_epi32(a.x, b.x); }
-HW4_INLINE Ints smaller(Ints a, Ints b) { return _mm512_min_epi32(a.x, b.x); }
-HW4_INLINE bool any_positive(Ints a) { return _mm512_cmpgt_epi32_mask(a.x, _mm512_setzero_si512()) != 0; }
-
-HW4_INLINE Floats to_float(Ints a) { return _mm512_cvtepi32_ps(a.x); }
-HW4_INLINE Ints nearest(Floats a) { return _mm512_cvtps_epi32(a.x); }
-HW4_INLINE Floats with_fraction_of(Ints bits) {
-    const __m512i one = _mm512_castps_si512(_mm512_set1_ps(1.0f));
-    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits.x, _mm512_set1_epi32(0x7fffff), one, 0xea));
-}
-HW4_INLINE Floats with_exponent_of(Ints bits) {
-    return _mm512_castsi512_ps(_mm512_andnot_si512(_mm512_set1_epi32(0x7fffff), bits.x));
-}
-
 template <int kDigitCount>
-struct Avx512Vnni {
+struct Avx512Vnni : Avx512Machine {
     static constexpr int kDigits = kDigitCount;
-    using F = Floats;
-    using I = Ints;
-    static constexpr int kWidth = 16;
     static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 4;
     static constexpr int kDepth = 4;
@@ -79,41 +19,15 @@ struct Avx512Vnni {
     static constexpr int kQueryOffset[3] = {128, 128, 128};
     static constexpr int kWeightOffset[3] = {0, 0, 0};
 
-    template <class T>
-    static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-        transpose4_words(from, from_stride, to, to_stride);
-    }
-
-    // A table's numbers at the lanes.
-    static HW4_INLINE Ints gathered(const uint32_t* table, Ints at) {
-        return _mm512_i32gather_epi32(at.x, table, sizeof(int32_t));
-    }
-
-    // Bits of a where the mask has ones, of b elsewhere.
-    static HW4_INLINE __m512i select(__m512i mask, __m512i a, __m512i b) {
-        return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
-    }
-
-    // Bytes of four words a lane, by digit, highest first.
-    static HW4_INLINE void bytes_of_four(const Ints* w, __m512i (&digit)[kDigits]) {
-        const __m512i bytes = _mm512_set1_epi32(0x00ff00ff);
-        const __m512i halves = _mm512_set1_epi32(0xffff);
-        const auto even = [&](int i) { return select(bytes, w[i].x, _mm512_slli_epi32(w[i + 1].x, 8)); };
-        const auto odd = [&](int i) { return select(bytes, _mm512_srli_epi32(w[i].x, 8), w[i + 1].x); };
-        const __m512i even01 = even(0);
-        const __m512i even23 = even(2);
-        if constexpr (kDigits == 3) digit[0] = select(halves, _mm512_srli_epi32(even01, 16), even23);
-        digit[kDigits - 2] = select(halves, odd(0), _mm512_slli_epi32(odd(2), 16));
-        digit[kDigits - 1] = select(halves, even01, _mm512_slli_epi32(even23, 16));
-    }
-
-    static HW4_INLINE void pack_a(const Ints* w, uint8_t* to, size_t digit_bytes) {
+    static HW4_INLINE void pack_a(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
         __m512i digit[kDigits];
         bytes_of_four(w, digit);
         for (size_t i = 0; i < kDigits; ++i) _mm512_store_si512(to + i * digit_bytes, digit[i]);
     }
-    static HW4_INLINE void pack_weights(const Ints* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
-    static HW4_INLINE void pack_b(const Ints* w, uint8_t* to, size_t digit_bytes) {
+    static HW4_INLINE void pack_weights(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
+        pack_a(w, to, digit_bytes);
+    }
+    static HW4_INLINE void pack_b(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
         __m512i digit[kDigits];
         bytes_of_four(w, digit);
         const __m512i sign = _mm512_set1_epi32(static_cast<int32_t>(0x80808080u));
@@ -179,9 +93,10 @@ struct Avx512Vnni {
 #pragma GCC unroll 4
             for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
-                for (int r = 0; r < kRowVectors; ++r) end(x, r, Ints(combined(l, x, r)));
+                for (int r = 0; r < kRowVectors; ++r) end(x, r, Avx512Ints(combined(l, x, r)));
         }
     };
+    using ValueSums = Sums;
 };
 
 bool supported() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni"); }

@@ -97,6 +97,7 @@ struct AvxVnni : AvxMachine {
             for (int x = 0; x < kColumns; ++x) end(x, 0, AvxInts(combined(l, x)));
         }
     };
+    using ValueSums = Sums;
 };
 
 // Not every compiler's __builtin_cpu_supports() knows avxvnni.

@@ -71,6 +71,7 @@ HW4_INLINE NeonFloats with_exponent_of(NeonInts bits) {
 struct NeonMachine {
     using F = NeonFloats;
     using I = NeonInts;
+    struct Session {};
     static constexpr int kWidth = 4;
     static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 4;

@@ -83,6 +83,7 @@ struct Sdot : NeonMachine {
                 for (int r = 0; r < kRowVectors; ++r) end(x, r, NeonInts(combined(l, x, r)));
         }
     };
+    using ValueSums = Sums;
 };
 
 bool supported() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }

@@ -95,6 +95,7 @@ struct Smmla : NeonMachine {
                 }
         }
     };
+    using ValueSums = Sums;
 };
 
 bool supported() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }

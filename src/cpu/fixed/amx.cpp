@@ -1,0 +1,185 @@
+// Matrix products of 16 x 64 with 64 x 16 bytes (AMX-INT8: Sapphire Rapids and later). This file alone is built with
+// -mavx512f -mamx-tile -mamx-int8.
+//
+// A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Both operands
+// are signed, but for weights. Of the eight tiles there are with three digits: three of sums, three of keys, one of
+// rows; with two digits, twice two of sums, two of keys, two of rows.
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "src/cpu/fixed/attention_simd.h"
+#include "src/cpu/fixed/avx512.h"
+
+namespace hw4::cpu {
+namespace {
+
+// All tiles 16 x 64 bytes, while it exists.
+struct TileSession {
+    struct alignas(64) Configuration {
+        uint8_t palette = 1;
+        uint8_t start_row = 0;
+        uint8_t unused[14] = {};
+        uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+        uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    };
+    static_assert(sizeof(Configuration) == 64);
+
+    TileSession() {
+        const Configuration configuration;
+        keep_order(); // the instructions are assembly that does not say which memory it reads and writes
+        _tile_loadconfig(&configuration);
+    }
+    ~TileSession() { _tile_release(); }
+    TileSession(const TileSession&) = delete;
+    TileSession& operator=(const TileSession&) = delete;
+};
+
+// Tiles are named by literals alone. Digits of keys or values are the first operand.
+#define HW4_AMX_ADD(sums, columns, rows)                                                                               \
+    do {                                                                                                               \
+        if constexpr (kUnsignedRows)                                                                                   \
+            _tile_dpbsud(sums, columns, rows);                                                                         \
+        else                                                                                                           \
+            _tile_dpbssd(sums, columns, rows);                                                                         \
+    } while (false)
+
+template <int kDigitCount>
+struct Amx : Avx512Machine {
+    using Session = TileSession;
+    static constexpr int kDigits = kDigitCount;
+    static constexpr int kRowVectors = kDigits == 3 ? 1 : 2;
+    static constexpr int kColumns = 16;
+    static constexpr int kDepth = 64;
+    static constexpr int kLaneBytes = 64;
+    static constexpr int kTileBytes = 16 * 64;
+    static constexpr int kQueryOffset[3] = {0, 0, 0};
+    static constexpr int kWeightOffset[3] = {0, 0, 0};
+
+    // [four places of the depth][row][place], the digits as the words have them but for the bits of `sign`.
+    static HW4_INLINE void pack(const Avx512Ints* w, uint8_t* to, size_t digit_bytes, __m512i sign) {
+        for (size_t four = 0; four < kDepth / 4; ++four) {
+            __m512i digit[kDigits];
+            bytes_of_four(w + 4 * four, digit);
+            for (size_t i = 0; i < kDigits; ++i)
+                _mm512_store_si512(to + i * digit_bytes + 64 * four, _mm512_xor_si512(digit[i], sign));
+        }
+    }
+    static HW4_INLINE __m512i signs() { return _mm512_set1_epi32(static_cast<int32_t>(0x80808080u)); }
+    static HW4_INLINE void pack_a(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
+        pack(w, to, digit_bytes, signs());
+    }
+    static HW4_INLINE void pack_weights(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
+        pack(w, to, digit_bytes, _mm512_setzero_si512());
+    }
+    // [column][place of the depth]
+    static HW4_INLINE void pack_b(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
+        alignas(64) int32_t fours[kDigits][16][16]; // [four places][column]
+        pack(w, reinterpret_cast<uint8_t*>(fours), sizeof fours[0], signs());
+        for (size_t i = 0; i < kDigits; ++i) {
+            auto* const columns = reinterpret_cast<int32_t*>(to + i * digit_bytes);
+            for (int64_t four = 0; four < 16; four += 4)
+                for (int64_t x = 0; x < 16; x += 4)
+                    transpose4(&fours[i][four][x], int64_t{16}, columns + x * 16 + four, int64_t{16});
+        }
+    }
+
+    template <bool kUnsignedRows>
+    struct Panel {
+        HW4_INLINE void start(const uint8_t*) {
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            if constexpr (kDigits == 2) _tile_zero(3);
+        }
+
+        HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
+            keep_order();
+            if constexpr (kDigits == 3) {
+                _tile_loadd(3, b, 64);
+                _tile_loadd(6, a, 64);
+                HW4_AMX_ADD(0, 3, 6);
+                _tile_loadd(4, b + kTileBytes, 64);
+                HW4_AMX_ADD(1, 4, 6);
+                _tile_loadd(5, b + 2 * kTileBytes, 64);
+                HW4_AMX_ADD(2, 5, 6);
+                _tile_loadd(7, a + kTileBytes, 64);
+                HW4_AMX_ADD(1, 3, 7);
+                HW4_AMX_ADD(2, 4, 7);
+                _tile_loadd(6, a + 2 * kTileBytes, 64);
+                HW4_AMX_ADD(2, 3, 6);
+            } else {
+                _tile_loadd(4, b, 64);
+                _tile_loadd(6, a, 64);
+                HW4_AMX_ADD(0, 4, 6);
+                _tile_loadd(7, a + kTileBytes, 64);
+                HW4_AMX_ADD(2, 4, 7);
+                _tile_loadd(5, b + kTileBytes, 64);
+                HW4_AMX_ADD(1, 5, 6);
+                HW4_AMX_ADD(3, 5, 7);
+                _tile_loadd(6, a + 2 * kTileBytes, 64);
+                HW4_AMX_ADD(1, 4, 6);
+                _tile_loadd(7, a + 3 * kTileBytes, 64);
+                HW4_AMX_ADD(3, 4, 7);
+            }
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
+            alignas(64) int32_t l[kRowVectors * kDigits][16][16];
+            _tile_stored(0, l[0], 64);
+            _tile_stored(1, l[1], 64);
+            _tile_stored(2, l[2], 64);
+            if constexpr (kDigits == 2) _tile_stored(3, l[3], 64);
+            keep_order();
+            for (int x = 0; x < kColumns; ++x)
+#pragma GCC unroll 2
+                for (int r = 0; r < kRowVectors; ++r) {
+                    const auto sum = [&](int i) { return Avx512Ints::load(l[r * kDigits + i][x]); };
+                    const Avx512Ints low = sum(kDigits - 1).template shifted_right<8>();
+                    if constexpr (kDigits == 2)
+                        end(x, r, sum(0) + low);
+                    else
+                        end(x, r, sum(0).template shifted_left<8>() + sum(1) + low);
+                }
+        }
+    };
+    using Sums = Panel<false>;
+    using ValueSums = Panel<true>;
+};
+
+#undef HW4_AMX_ADD
+
+// Linux gives the tiles' state to processes that ask for it.
+bool permitted() {
+    constexpr long kAskForState = 0x1023; // ARCH_REQ_XCOMP_PERM
+    constexpr long kTileData = 18;
+    return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+}
+
+bool supported() {
+    static const bool all = [] {
+        constexpr unsigned kTilesAndBytes = 3u << 24;
+        unsigned a = 0;
+        unsigned b = 0;
+        unsigned c = 0;
+        unsigned d = 0;
+        return __builtin_cpu_supports("avx512f") && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+               (d & kTilesAndBytes) == kTilesAndBytes && permitted();
+    }();
+    return all;
+}
+
+} // namespace
+
+const BlockKernel& fixed_amx_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Amx<3>>::blocks(supported);
+    return blocks;
+}
+
+const BlockKernel& fixed16_amx_blocks() {
+    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Amx<2>>::blocks(supported);
+    return blocks;
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,102 @@
+// 512-bit vectors for attention_simd.h: what the kernels with dot products of bytes and with matrix products have in
+// common.
+#pragma once
+
+#include "src/cpu/fixed/sse.h"
+#include "src/cpu/x86_intrinsics.h"
+
+namespace hw4::cpu {
+
+struct Avx512Floats {
+    __m512 x;
+
+    Avx512Floats() = default;
+    HW4_INLINE Avx512Floats(__m512 value) : x(value) {}
+    HW4_INLINE explicit Avx512Floats(float value) : x(_mm512_set1_ps(value)) {}
+    static HW4_INLINE Avx512Floats load(const float* from) { return _mm512_load_ps(from); }
+    static HW4_INLINE Avx512Floats load_anywhere(const float* from) { return _mm512_loadu_ps(from); }
+    HW4_INLINE void store(float* to) const { _mm512_store_ps(to, x); }
+};
+
+struct Avx512Ints {
+    __m512i x;
+
+    Avx512Ints() = default;
+    HW4_INLINE Avx512Ints(__m512i value) : x(value) {}
+    HW4_INLINE explicit Avx512Ints(int32_t value) : x(_mm512_set1_epi32(value)) {}
+    static HW4_INLINE Avx512Ints load(const int32_t* from) { return _mm512_load_si512(from); }
+    HW4_INLINE void store(int32_t* to) const { _mm512_store_si512(to, x); }
+    template <int kBits>
+    HW4_INLINE Avx512Ints shifted_left() const {
+        return _mm512_slli_epi32(x, kBits);
+    }
+    template <int kBits>
+    HW4_INLINE Avx512Ints shifted_right() const {
+        return _mm512_srai_epi32(x, kBits);
+    }
+    HW4_INLINE Avx512Ints shifted_left(Avx512Ints bits) const { return _mm512_sllv_epi32(x, bits.x); }
+    HW4_INLINE Avx512Ints shifted_right(Avx512Ints bits) const { return _mm512_srav_epi32(x, bits.x); }
+    HW4_INLINE Avx512Floats as_float() const { return _mm512_castsi512_ps(x); }
+};
+
+HW4_INLINE Avx512Floats operator+(Avx512Floats a, Avx512Floats b) { return _mm512_add_ps(a.x, b.x); }
+HW4_INLINE Avx512Floats operator-(Avx512Floats a, Avx512Floats b) { return _mm512_sub_ps(a.x, b.x); }
+HW4_INLINE Avx512Floats operator*(Avx512Floats a, Avx512Floats b) { return _mm512_mul_ps(a.x, b.x); }
+HW4_INLINE Avx512Floats fused(Avx512Floats a, Avx512Floats b, Avx512Floats c) { return _mm512_fmadd_ps(a.x, b.x, c.x); }
+HW4_INLINE Avx512Floats larger(Avx512Floats a, Avx512Floats b) { return _mm512_max_ps(a.x, b.x); }
+HW4_INLINE bool any_above(Avx512Floats a, Avx512Floats b) { return _mm512_cmp_ps_mask(a.x, b.x, _CMP_GT_OQ) != 0; }
+
+HW4_INLINE Avx512Ints operator+(Avx512Ints a, Avx512Ints b) { return _mm512_add_epi32(a.x, b.x); }
+HW4_INLINE Avx512Ints operator-(Avx512Ints a, Avx512Ints b) { return _mm512_sub_epi32(a.x, b.x); }
+HW4_INLINE Avx512Ints operator&(Avx512Ints a, Avx512Ints b) { return _mm512_and_si512(a.x, b.x); }
+HW4_INLINE Avx512Ints larger(Avx512Ints a, Avx512Ints b) { return _mm512_max_epi32(a.x, b.x); }
+HW4_INLINE Avx512Ints smaller(Avx512Ints a, Avx512Ints b) { return _mm512_min_epi32(a.x, b.x); }
+HW4_INLINE bool any_positive(Avx512Ints a) { return _mm512_cmpgt_epi32_mask(a.x, _mm512_setzero_si512()) != 0; }
+
+HW4_INLINE Avx512Floats to_float(Avx512Ints a) { return _mm512_cvtepi32_ps(a.x); }
+HW4_INLINE Avx512Ints nearest(Avx512Floats a) { return _mm512_cvtps_epi32(a.x); }
+HW4_INLINE Avx512Floats with_fraction_of(Avx512Ints bits) {
+    const __m512i one = _mm512_castps_si512(_mm512_set1_ps(1.0f));
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits.x, _mm512_set1_epi32(0x7fffff), one, 0xea));
+}
+HW4_INLINE Avx512Floats with_exponent_of(Avx512Ints bits) {
+    return _mm512_castsi512_ps(_mm512_andnot_si512(_mm512_set1_epi32(0x7fffff), bits.x));
+}
+
+struct Avx512Machine {
+    using F = Avx512Floats;
+    using I = Avx512Ints;
+    struct Session {};
+    static constexpr int kWidth = 16;
+
+    template <class T>
+    static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+        transpose4_words(from, from_stride, to, to_stride);
+    }
+
+    // A table's numbers at the lanes.
+    static HW4_INLINE Avx512Ints gathered(const uint32_t* table, Avx512Ints at) {
+        return _mm512_i32gather_epi32(at.x, table, sizeof(int32_t));
+    }
+
+    // Bits of a where the mask has ones, of b elsewhere.
+    static HW4_INLINE __m512i select(__m512i mask, __m512i a, __m512i b) {
+        return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
+    }
+
+    // Bytes of four words a lane, by digit, highest first.
+    template <int kDigits>
+    static HW4_INLINE void bytes_of_four(const Avx512Ints* w, __m512i (&digit)[kDigits]) {
+        const __m512i bytes = _mm512_set1_epi32(0x00ff00ff);
+        const __m512i halves = _mm512_set1_epi32(0xffff);
+        const auto even = [&](int i) { return select(bytes, w[i].x, _mm512_slli_epi32(w[i + 1].x, 8)); };
+        const auto odd = [&](int i) { return select(bytes, _mm512_srli_epi32(w[i].x, 8), w[i + 1].x); };
+        const __m512i even01 = even(0);
+        const __m512i even23 = even(2);
+        if constexpr (kDigits == 3) digit[0] = select(halves, _mm512_srli_epi32(even01, 16), even23);
+        digit[kDigits - 2] = select(halves, odd(0), _mm512_slli_epi32(odd(2), 16));
+        digit[kDigits - 1] = select(halves, even01, _mm512_slli_epi32(even23, 16));
+    }
+};
+
+} // namespace hw4::cpu
