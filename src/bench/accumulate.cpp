@@ -3,33 +3,28 @@
 #include <cstdio>
 
 #include "src/base/json_fields.h"
-#include "src/base/narrow_floats.h"
 
 namespace hw4::bench {
 namespace {
 
-float rounded(float x, Element element) {
-    return element == Element::float32 ? x : element == Element::fp16 ? rounded_to_fp16(x) : rounded_to_bf16(x);
-}
-
 // A float32 sum of two narrow numbers has more than twice their digits: rounded once more it is their own sum.
 float sum_of(const Accumulation& way, const Addends& addends) {
-    const float term = rounded(rounded(addends.term, way.term), way.sum);
+    const float term = rounded_to(way.sum, rounded_to(way.term, addends.term));
     float whole = 0;
     float chain = 0;
     int in_chain = 0;
     for (int64_t i = 0; i < addends.count; ++i) {
-        chain = rounded(chain + term, way.sum);
+        chain = rounded_to(way.sum, chain + term);
         if (++in_chain < way.chain) continue;
-        whole = way.chain == 0 ? chain : rounded(whole + chain, way.sum);
+        whole = way.chain == 0 ? chain : rounded_to(way.sum, whole + chain);
         if (way.chain > 0) chain = 0;
         in_chain = 0;
     }
-    return in_chain > 0 ? rounded(whole + chain, way.sum) : whole;
+    return in_chain > 0 ? rounded_to(way.sum, whole + chain) : whole;
 }
 
 double exact_sum(const Accumulation& way, const Addends& addends) {
-    return static_cast<double>(addends.count) * double{rounded(addends.term, way.term)};
+    return static_cast<double>(addends.count) * double{rounded_to(way.term, addends.term)};
 }
 
 } // namespace

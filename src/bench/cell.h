@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "src/problem/element.h"
 #include "src/problem/problem.h"
 
 namespace hw4::bench {
@@ -14,7 +15,6 @@ enum class Pass { forward, backward, forward_backward };
 inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::forward_backward};
 constexpr size_t kPassCount = 3;
 
-enum class Element { float32, fp16, bf16 };
 inline constexpr Element kElements[] = {Element::float32, Element::fp16, Element::bf16};
 
 enum class Timing { event, wall }; // what the device says of each sample; the host's clock around all launches
@@ -22,11 +22,7 @@ enum class Timing { event, wall }; // what the device says of each sample; the h
 constexpr const char* name_of(Pass pass) {
     return pass == Pass::forward ? "forward" : pass == Pass::backward ? "backward" : "forward_backward";
 }
-constexpr const char* name_of(Element element) {
-    return element == Element::float32 ? "float32" : element == Element::fp16 ? "fp16" : "bf16";
-}
 constexpr const char* name_of(Timing timing) { return timing == Timing::event ? "event" : "wall"; }
-constexpr size_t bytes_of(Element element) { return element == Element::float32 ? 4 : 2; }
 
 // What may be asked for, and what a file may say was.
 constexpr int64_t kMostSize = int64_t{1} << 31;

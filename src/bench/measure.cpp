@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "src/base/error.h"
-#include "src/base/narrow_floats.h"
 #include "src/bench/exact_rows.h"
 #include "src/bench/sample_statistics.h"
 #include "src/bench/sampling.h"
@@ -64,15 +63,10 @@ bool settled(const std::vector<double>& seconds, const Rules& rules, Clock::time
     return seconds_since(start) >= rules.limit_s;
 }
 
-float rounded(float x, Element element) {
-    return element == Element::float32 ? x : element == Element::fp16 ? rounded_to_fp16(x) : rounded_to_bf16(x);
-}
-
 CaseData make_data(const Cell& cell, const Problem& problem) {
     CaseData data{problem, std::vector<float>(problem.floats_in(problem.input_rows()))};
     fill_in_parallel({problem, distribution_of(cell.kind), kSeed}, 0, data.values.size(), data.values.data());
-    if (cell.element != Element::float32)
-        for (float& value : data.values) value = rounded(value, cell.element);
+    round_all(cell.element, data.values.data(), data.values.size(), data.values.data());
     return data;
 }
 

@@ -1,0 +1,45 @@
+// What a number of a case file is stored as. In memory all are float32: narrow ones are widened when they are read,
+// which is exact, and rounded to nearest even when they are written.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "src/base/narrow_floats.h"
+
+namespace hw4 {
+
+enum class Element { float32, bf16, fp16 }; // in the order of their codes in a header
+inline constexpr Element kEveryElement[] = {Element::float32, Element::bf16, Element::fp16};
+
+constexpr const char* name_of(Element element) {
+    return element == Element::float32 ? "float32" : element == Element::bf16 ? "bf16" : "fp16";
+}
+
+constexpr size_t bytes_of(Element element) { return element == Element::float32 ? 4 : 2; }
+
+// What is stored in one, as a float32.
+inline float rounded_to(Element element, float x) {
+    return element == Element::float32 ? x : element == Element::bf16 ? rounded_to_bf16(x) : rounded_to_fp16(x);
+}
+
+// The least magnitude that is rounded to infinity.
+constexpr float overflow_of(Element element) {
+    return element == Element::float32 ? std::numeric_limits<float>::infinity()
+           : element == Element::bf16  ? kBf16Overflow
+                                       : kFp16Overflow;
+}
+
+// A number's bits, as stored.
+inline uint32_t bits_of(Element element, float x) {
+    return element == Element::float32 ? bits_of(x) : element == Element::bf16 ? bf16_bits(x) : fp16_bits(x);
+}
+
+// Many at a time. Stored numbers fill the end of the room for as many floats, and become floats there.
+void widen_at_end(Element element, float* room, size_t count);
+// Floats as they are stored; `to` may be where they are.
+void narrow(Element element, const float* from, size_t count, void* to);
+// Floats that are rounded to the type; `to` may be `from`.
+void round_all(Element element, const float* from, size_t count, float* to);
+
+} // namespace hw4
