@@ -169,7 +169,8 @@ void run(const Request& request) {
         hw4::compute_by_reference(*request.contract, problem.of_batches(1), in.get(), out.get(),
                                   lse ? statistics.get() : nullptr);
         arithmetic += Clock::now() - start;
-        writer.write(out.get(), problem.batch_output_bytes());
+        hw4::narrow(problem.element, out.get(), problem.batch_output_floats(), out.get());
+        writer.write(out.get(), problem.floats_in(problem.batch_output_rows()) * hw4::bytes_of(problem.element));
         if (!lse) continue;
         hw4::logsumexps(*request.contract, problem, statistics.get(), problem.batch_output_rows(), logsumexps.get());
         lse->write(logsumexps.get(), lse_rows * sizeof(float));

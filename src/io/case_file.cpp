@@ -193,7 +193,7 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
     const std::string sizes =
         "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + std::to_string(stored.bytes);
     if (expected < got) bad_data(path, sizes);
-    const size_t row = (static_cast<size_t>(stored.bytes) - h.bytes) / h.problem.row_bytes();
+    const size_t row = (static_cast<size_t>(stored.bytes) - h.bytes) / h.problem.stored_row_bytes();
     bad_data(path, sizes + ": ends in " + place_of(h.problem, h.problem.operation->inputs, static_cast<int64_t>(row)));
 }
 
@@ -233,16 +233,18 @@ size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
 }
 
 void CaseReader::read_rows(int64_t first, int64_t count, float* to) {
-    const size_t start = static_cast<size_t>(first) * problem().row_bytes();
-    const size_t wanted = static_cast<size_t>(count) * problem().row_bytes();
-    const size_t got = read_from(start, to, wanted);
+    const size_t start = static_cast<size_t>(first) * problem().stored_row_bytes();
+    const size_t wanted = static_cast<size_t>(count) * problem().stored_row_bytes();
+    const size_t floats = problem().floats_in(count);
+    const size_t got = read_from(start, reinterpret_cast<char*>(to + floats) - wanted, wanted);
     if (got < wanted) fail_ended_early(start + got);
+    widen_at_end(problem().element, to, floats);
 }
 
-size_t CaseReader::whole_bytes() const { return header_.bytes + problem().input_bytes(); }
+size_t CaseReader::whole_bytes() const { return header_.bytes + problem().stored_input_bytes(); }
 
 void CaseReader::fail_ended_early(size_t got) const {
-    const auto row = static_cast<int64_t>(got / problem().row_bytes());
+    const auto row = static_cast<int64_t>(got / problem().stored_row_bytes());
     const std::string numbers = "expected " + std::to_string(whole_bytes()) + " bytes, got " +
                                 std::to_string(header_.bytes + got) + ": ends in " +
                                 place_of(problem(), problem().operation->inputs, row);
@@ -256,7 +258,7 @@ void CaseReader::fail_changed(const std::string& how) const {
 
 void CaseReader::expect_end() {
     unsigned char extra = 0;
-    if (read_from(problem().input_bytes(), &extra, 1) > 0) {
+    if (read_from(problem().stored_input_bytes(), &extra, 1) > 0) {
         const std::string what =
             "data goes on after the last batch, expected " + std::to_string(whole_bytes()) + " bytes";
         if (size_known_) fail_changed(what);

@@ -31,8 +31,9 @@ public:
     // Whether the file's size allows for the problem. Of a pipe there is only the header.
     bool size_checked() const { return size_checked_; }
 
-    // Rows of d floats, counted through the whole file: the operands of batch 0, then of batch 1 and so on. Any rows,
-    // by any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the other.
+    // Rows of d numbers, as floats, counted through the whole file: the operands of batch 0, then of batch 1 and so on.
+    // Any rows, by any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the
+    // other.
     void read_rows(int64_t first, int64_t count, float* to);
     bool random_access() const { return source_->random_access() != nullptr; }
 

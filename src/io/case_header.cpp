@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "src/base/error.h"
 #include "src/problem/words.h"
@@ -21,8 +22,6 @@ static_assert(sizeof(ShortHeader) == kShortHeaderBytes && sizeof(LongHeader) == 
 enum Field : size_t { kVersion, kOperation, kMask, kElement, kB, kHeads, kKvHeads, kNq, kNk, kD, kDv, kFirstUnused };
 constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",  "heads",
                                        "key-value heads", "N_q",       "N_k",  "d",       "d_v"};
-
-constexpr const char* kElementNames[] = {"float32", "bf16", "fp16"};
 
 template <class Fields>
 Fields fields_of(const Bytes& start) {
@@ -79,7 +78,9 @@ public:
         if (problem.operation == nullptr) refuse(kOperation, known_operations(operations));
         if (h_[kMask] != 0 && h_[kMask] != 1) refuse(kMask, "0 (none) or 1 (causal)");
         problem.mask = h_[kMask] == 0 ? Mask::none : Mask::causal;
-        refuse_other_elements();
+        if (h_[kElement] < 0 || h_[kElement] >= static_cast<int32_t>(std::size(kEveryElement)))
+            refuse(kElement, "0 (float32), 1 (bf16) or 2 (fp16)");
+        problem.element = kEveryElement[h_[kElement]];
         for (size_t field = kB; field <= kDv; ++field)
             if (h_[field] < 1) refuse(field, "at least 1");
         if (h_[kHeads] % h_[kKvHeads] != 0)
@@ -100,15 +101,6 @@ private:
     [[noreturn]] void refuse(size_t field, const std::string& need) const {
         const std::string name = field < kFirstUnused ? kFieldNames[field] : "field " + std::to_string(field);
         hw4::refuse(path_, name, field, h_[field], need);
-    }
-
-    void refuse_other_elements() const {
-        const int32_t element = h_[kElement];
-        if (element == 0) return;
-        if (element < 0 || element > 2) refuse(kElement, "0 (float32)");
-        throw Error(ExitCode::bad_data, path_ + ": header: element = " + std::to_string(element) + " (" +
-                                            kElementNames[element] + "), only 0 (float32) can be read (offset " +
-                                            std::to_string(4 * kElement) + ")");
     }
 
     const std::string& path_;
@@ -144,10 +136,10 @@ Bytes short_header_of(const Problem& problem) {
 
 Bytes header_of(const Problem& problem, bool long_form) {
     if (!long_form && is_plain(problem)) return short_header_of(problem);
-    return bytes_of(LongHeader{kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1, 0,
-                               as_field(problem.batches), as_field(problem.heads), as_field(problem.kv_heads),
-                               as_field(problem.queries), as_field(problem.keys), as_field(problem.dim),
-                               as_field(problem.dim)});
+    return bytes_of(LongHeader{kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1,
+                               static_cast<int32_t>(problem.element), as_field(problem.batches),
+                               as_field(problem.heads), as_field(problem.kv_heads), as_field(problem.queries),
+                               as_field(problem.keys), as_field(problem.dim), as_field(problem.dim)});
 }
 
 // 128 bits are enough for four operands: 16 * 2^31 * (2^31 * 2^31) * 2^31 is 2^128, and no field is 2^31.
@@ -156,7 +148,7 @@ Wide file_bytes(const CaseHeader& header) {
     Wide rows = 0;
     for (const Operand& operand : problem.operation->inputs)
         rows += Wide(problem.heads_of(operand)) * Wide(problem.head_rows(operand));
-    return Wide{header.bytes} + Wide{sizeof(float)} * rows * Wide(problem.batches) * Wide(problem.dim);
+    return Wide{header.bytes} + Wide{bytes_of(problem.element)} * rows * Wide(problem.batches) * Wide(problem.dim);
 }
 
 std::string decimal(Wide value) {
@@ -175,7 +167,8 @@ std::string describe(const CaseHeader& header) {
         return "B = " + text(problem.batches) + ", N = " + text(problem.queries) + ", d = " + text(problem.dim);
     return std::string(problem.operation->name) + ", B = " + text(problem.batches) +
            ", heads = " + text(problem.heads) + ", key-value heads = " + text(problem.kv_heads) +
-           ", N_q = " + text(problem.queries) + ", N_k = " + text(problem.keys) + ", d = " + text(problem.dim);
+           ", N_q = " + text(problem.queries) + ", N_k = " + text(problem.keys) + ", d = " + text(problem.dim) +
+           (problem.element == Element::float32 ? "" : std::string(", ") + name_of(problem.element));
 }
 
 CaseHeader swapped_header(const Bytes& start) {

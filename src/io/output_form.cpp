@@ -33,6 +33,9 @@ Shape shape_of_rows(const Problem& problem) {
 OutputForm form_of_output(const std::string& name, const Problem& problem) {
     if (problem.operation != &kForward && ends_with(without_gzip(name), kNpy))
         throw Error(ExitCode::usage, name + ": dQ, dK and dV are not one array, need a name without .npy");
+    if (problem.element != Element::float32 && ends_with(without_gzip(name), kNpy))
+        throw Error(ExitCode::usage, name + ": O has elements of " + name_of(problem.element) +
+                                         ", .npy is written of float32 only, need a name without .npy");
     Shape shape = shape_of_rows(problem);
     shape.push_back(problem.dim);
     return form_of(name, shape);

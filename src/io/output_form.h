@@ -13,7 +13,8 @@ struct OutputForm {
     Bytes head; // before the numbers
 };
 
-// Of O. Throws Error (usage): the outputs of an operation that has several are no array.
+// Of O. Throws Error (usage): the outputs of an operation that has several are no array, and narrow numbers none that
+// is written.
 OutputForm form_of_output(const std::string& name, const Problem& problem);
 
 // Of a number for every row of O.

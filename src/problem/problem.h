@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/problem/element.h"
 #include "src/problem/mask.h"
 #include "src/problem/operation.h"
 
@@ -19,6 +20,7 @@ struct Problem {
     int64_t kv_heads = 1; // of K and V; divides the heads of Q
     Mask mask = Mask::none;
     const Operation* operation = &kForward;
+    Element element = Element::float32; // of the files; in memory all is float32
 
     constexpr Problem() = default;
     // As many keys as queries in one head: the course's.
@@ -54,6 +56,7 @@ struct Problem {
     int64_t input_rows() const { return batches * batch_input_rows(); }
     int64_t output_rows() const { return batches * batch_output_rows(); }
 
+    // In memory.
     size_t row_bytes() const { return static_cast<size_t>(dim) * sizeof(float); }
     size_t floats_in(int64_t rows) const { return static_cast<size_t>(rows) * static_cast<size_t>(dim); }
     size_t batch_input_floats() const { return floats_in(batch_input_rows()); }
@@ -62,6 +65,11 @@ struct Problem {
     size_t batch_output_bytes() const { return batch_output_floats() * sizeof(float); }
     size_t input_bytes() const { return static_cast<size_t>(batches) * batch_input_bytes(); }
     size_t output_bytes() const { return static_cast<size_t>(batches) * batch_output_bytes(); }
+
+    // In the files, without headers.
+    size_t stored_row_bytes() const { return static_cast<size_t>(dim) * bytes_of(element); }
+    size_t stored_input_bytes() const { return static_cast<size_t>(input_rows()) * stored_row_bytes(); }
+    size_t stored_output_bytes() const { return static_cast<size_t>(output_rows()) * stored_row_bytes(); }
 
     // Two a multiply-add, of the pairs that the mask leaves. A double, since the count can pass 2^64.
     double flops() const {

@@ -4,7 +4,7 @@ namespace hw4 {
 
 bool is_plain(const Problem& problem) {
     return problem.operation == &kForward && problem.mask == Mask::none && problem.heads == 1 &&
-           problem.kv_heads == 1 && problem.queries == problem.keys;
+           problem.kv_heads == 1 && problem.queries == problem.keys && problem.element == Element::float32;
 }
 
 std::pair<std::string, std::string> sizes_of(const Problem& problem) {
@@ -14,12 +14,14 @@ std::pair<std::string, std::string> sizes_of(const Problem& problem) {
                 "(" + text(problem.batches) + ", " + text(problem.queries) + ", " + text(problem.dim) + ")"};
     const bool masked = problem.mask != Mask::none;
     const bool forward = problem.operation == &kForward;
+    const bool narrow = problem.element != Element::float32;
     return {std::string("(B, heads, key-value heads, N_q, N_k, d") + (masked ? ", mask" : "") +
-                (forward ? ")" : ", operation)"),
+                (forward ? "" : ", operation") + (narrow ? ", element)" : ")"),
             "(" + text(problem.batches) + ", " + text(problem.heads) + ", " + text(problem.kv_heads) + ", " +
                 text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) +
                 (masked ? ", " + std::string(name_of(problem.mask)) : "") +
-                (forward ? "" : ", " + std::string(problem.operation->name)) + ")"};
+                (forward ? "" : ", " + std::string(problem.operation->name)) +
+                (narrow ? ", " + std::string(name_of(problem.element)) : "") + ")"};
 }
 
 std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const Problem& problem) {

@@ -149,7 +149,7 @@ private:
     // Not for a pipe's header alone, which may claim anything.
     static bool reserve_output(const CaseOnItsWay& of) {
         const bool size_known = of.run.input->size_checked();
-        if (size_known) of.run.output->reserve(of.problem.output_bytes());
+        if (size_known) of.run.output->reserve(of.problem.stored_output_bytes());
         if (size_known && of.run.lse != nullptr) of.run.lse->reserve(lse_bytes(of.problem.output_rows()));
         return size_known;
     }
@@ -179,7 +179,8 @@ private:
         const int64_t first = staged.piece * from.plan.piece_rows;
         const int64_t rows = std::min(from.plan.piece_rows, from.problem.input_rows() - first);
         const size_t bytes = static_cast<size_t>(rows) * from.problem.row_bytes();
-        pen.time(Stage::read, bytes, [&] { from.run.input->read_rows(first, rows, data); });
+        const size_t stored = static_cast<size_t>(rows) * from.problem.stored_row_bytes();
+        pen.time(Stage::read, stored, [&] { from.run.input->read_rows(first, rows, data); });
         return pen.time(Stage::check, bytes, [&] { return from.domain->examine(first, rows, data); });
     }
 
@@ -323,7 +324,7 @@ private:
     void prepare_output(const CaseOnItsWay& of, const float* zeros) {
         OutputFile& output = *of.run.output;
         if (!reserve_output(of) || !output.random_access()) return;
-        const size_t most = std::min(of.problem.output_bytes(), kMostPrepared);
+        const size_t most = std::min(of.problem.stored_output_bytes(), kMostPrepared);
         const size_t step = setup_.plan.part_bytes;
         for (size_t at = 0; at < most && waiting_for_engine_; at += step)
             output.write_at(at, zeros, std::min(step, most - at));
@@ -337,9 +338,10 @@ private:
                 RowStatistics* const statistics = of.run.lse == nullptr ? nullptr : behind(staging, part, of.problem);
                 const float* data =
                     of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer, statistics});
-                in_slot = data != staging;
+                const void* const stored = as_stored(of.problem, part, data, staging, pen);
+                in_slot = stored != staging;
                 if (!in_slot) parts_.fetched(part.slot);
-                write_rows(of, part, data, pen);
+                write_rows(of, part, stored, pen);
                 if (statistics != nullptr) write_logsumexps(of, part, statistics, pen);
             });
         if (in_slot) parts_.fetched(part.slot);
@@ -350,9 +352,17 @@ private:
         return reinterpret_cast<RowStatistics*>(staging + part.rows * problem.dim);
     }
 
-    static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const float* data, const Pen& pen) {
-        const size_t bytes = static_cast<size_t>(part.rows) * of.problem.row_bytes();
-        const auto offset = static_cast<uint64_t>(part.file_row) * of.problem.row_bytes();
+    // Narrow numbers in the writer's buffer, floats where they are.
+    static const void* as_stored(const Problem& problem, const OutputPart& part, const float* data, float* staging,
+                                 const Pen& pen) {
+        if (problem.element == Element::float32) return data;
+        pen.time(Stage::write, 0, [&] { narrow(problem.element, data, problem.floats_in(part.rows), staging); });
+        return staging;
+    }
+
+    static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const void* data, const Pen& pen) {
+        const size_t bytes = static_cast<size_t>(part.rows) * of.problem.stored_row_bytes();
+        const auto offset = static_cast<uint64_t>(part.file_row) * of.problem.stored_row_bytes();
         pen.time(Stage::write, bytes, [&] { write_to(*of.run.output, of.run.checksum, offset, data, bytes); });
     }
 

@@ -79,6 +79,7 @@ void add_problem(JsonFields& fields, const Problem& problem) {
     fields.add("keys", problem.keys);
     fields.add("dim", problem.dim);
     fields.add("mask", json_string(name_of(problem.mask)));
+    fields.add("element", json_string(name_of(problem.element)));
 }
 
 void add_engine(JsonFields& fields, const EngineFacts& engine) {

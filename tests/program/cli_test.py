@@ -1239,7 +1239,7 @@ class ReportTest(CliTest):
             {name: value for name, value in told.items() if name not in measured},
             {"hw4_version": version, "operation": "forward", "contract": "f32", "revision": revisions()["f32"],
              "input": str(generated(B, N, d)), "batches": B, "heads": 1, "kv_heads": 1, "queries": N, "keys": N,
-             "dim": d, "mask": "none", "output_crc32": crc_of(self.out.read_bytes()), "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
+             "dim": d, "mask": "none", "element": "float32", "output_crc32": crc_of(self.out.read_bytes()), "device": "cpu", "device_name": "3 threads", "kernel": "generic", "streams": 0,
              "copies": "none", "threads": 3, "chunk_batches": 3, "queries_at_once": N, "device_peak_bytes": 0,
              "read_bytes": 12 * B * N * d, "check_bytes": 12 * B * N * d, "copy_in_bytes": 12 * B * N * d,
              "copy_out_bytes": 0, "write_bytes": 4 * B * N * d, "flop": 4 * B * N * N * d,

@@ -166,6 +166,7 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["contract"], "\"f32\"");
     EXPECT_EQ(json["revision"], "\"f32.forward/1\"");
     EXPECT_EQ(json["mask"], "\"none\"");
+    EXPECT_EQ(json["element"], "\"float32\"");
     EXPECT_EQ(json["heads"], "1");
     EXPECT_EQ(json["kv_heads"], "1");
     EXPECT_EQ(json["output_crc32"], "\"0badc0de\"");
@@ -200,7 +201,7 @@ TEST(JsonText, HasEveryField) {
     EXPECT_EQ(json["total_seconds"], "12.5");
     EXPECT_EQ(json["flop"], "2.85212672e+10");
     EXPECT_EQ(json["kernel_tflop_per_second"], "0.0142606336");
-    EXPECT_EQ(json.size(), 53u);
+    EXPECT_EQ(json.size(), 54u);
 }
 
 TEST(JsonText, NamesTheContractOfTheKernel) {

@@ -1,0 +1,157 @@
+// Cases whose numbers are stored as bf16 or fp16, from file to file.
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "src/cpu/engine.h"
+#include "src/run/pipeline.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+using test::read_file;
+using test::write_file;
+
+constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
+
+std::string stored(Element element, const std::vector<float>& values) {
+    std::string bytes(values.size() * bytes_of(element), '\0');
+    narrow(element, values.data(), values.size(), bytes.data());
+    return bytes;
+}
+
+class StoredElement : public testing::TestWithParam<Element> {
+protected:
+    static Problem problem(int64_t batches = 12, int64_t queries = 50, int64_t dim = 33) {
+        Problem made(batches, queries, dim);
+        made.heads = made.kv_heads = 2;
+        made.keys = 21;
+        made.element = GetParam();
+        return made;
+    }
+
+    // Values that the element has.
+    static std::vector<float> values_of(const Problem& of) {
+        std::vector<float> values(of.floats_in(of.input_rows()));
+        fill_case_values({of, CaseKind::uniform, 8}, 0, values.size(), values.data());
+        round_all(of.element, values.data(), values.size(), values.data());
+        return values;
+    }
+
+    void write_case(const Problem& of, const std::vector<float>& values) const {
+        const Bytes header = header_of(of);
+        write_file(folder_ / "a.in", std::string(header.begin(), header.end()) + stored(of.element, values));
+    }
+
+    RunReport run(const Contract& contract, int64_t chunk, const std::string& lse_name = "") {
+        CaseReader input(folder_ / "a.in");
+        OutputFile output(folder_ / "a.out", interrupts_);
+        std::optional<OutputFile> lse;
+        if (!lse_name.empty()) lse.emplace(folder_ / lse_name, interrupts_);
+        EngineOptions options;
+        options.contract = &contract;
+        options.chunk_batches = chunk;
+        OutputChecksum checksum;
+        const RunReport report = run_pipeline(input, output, options, kSmall,
+                                              [](const EngineRequest& request) { return cpu::make_engine(request); },
+                                              nullptr, &checksum, {lse ? &*lse : nullptr, nullptr});
+        output.commit(false);
+        if (lse) lse->commit(false);
+        return report;
+    }
+
+    InterruptGuard interrupts_;
+    test::TemporaryFolder folder_;
+};
+
+TEST_P(StoredElement, IsWidenedWhenReadAndRoundedWhenWritten) {
+    const Problem of = problem();
+    const std::vector<float> values = values_of(of);
+    write_case(of, values);
+    EXPECT_EQ(read_file(folder_ / "a.in").size(), 64 + 2 * values.size());
+    for (const Contract* contract : contracts()) {
+        if (!why_not(*contract, of).empty()) continue;
+        std::vector<float> out(of.floats_in(of.output_rows()));
+        std::vector<RowStatistics> rows(static_cast<size_t>(of.output_rows()));
+        compute_by_reference(*contract, of, values.data(), out.data(), rows.data());
+        std::vector<float> logsumexp(rows.size());
+        logsumexps(*contract, of, rows.data(), of.output_rows(), logsumexp.data());
+        const std::string wanted = stored(GetParam(), out);
+        OutputChecksum of_wanted;
+        of_wanted.add(0, wanted.data(), wanted.size());
+        for (const int64_t chunk : {1, 5, 12}) {
+            EXPECT_EQ(run(*contract, chunk).output_crc32, of_wanted.text());
+            EXPECT_TRUE(read_file(folder_ / "a.out") == wanted) << contract->name << ", " << chunk;
+            (void)run(*contract, chunk, "a.lse");
+            EXPECT_TRUE(read_file(folder_ / "a.out") == wanted) << contract->name << ", " << chunk << ", with --lse";
+            EXPECT_TRUE(read_file(folder_ / "a.lse") == test::bytes_of(logsumexp.data(), logsumexp.size()))
+                << contract->name << ", " << chunk;
+        }
+    }
+}
+
+// Backward too: its outputs have rows of queries and of keys.
+TEST_P(StoredElement, IsThatOfGradients) {
+    Problem of = problem(3, 20, 5);
+    of.operation = &kBackward;
+    const std::vector<float> values = values_of(of);
+    write_case(of, values);
+    std::vector<float> out(of.floats_in(of.output_rows()));
+    compute_by_reference(kF32, of, values.data(), out.data());
+    (void)run(kF32, 2);
+    EXPECT_TRUE(read_file(folder_ / "a.out") == stored(GetParam(), out));
+}
+
+TEST_P(StoredElement, MayBeGzip) {
+    const Problem of = problem(2, 30, 7);
+    const std::vector<float> values = values_of(of);
+    write_case(of, values);
+    (void)run(kF32, 1);
+    const std::string wanted = read_file(folder_ / "a.out");
+    const std::string plain = read_file(folder_ / "a.in");
+    gzFile file = gzopen((folder_ / "a.in").c_str(), "wb");
+    ASSERT_EQ(gzwrite(file, plain.data(), static_cast<unsigned>(plain.size())), static_cast<int>(plain.size()));
+    ASSERT_EQ(gzclose(file), Z_OK);
+    (void)run(kF32, 1);
+    EXPECT_EQ(read_file(folder_ / "a.out"), wanted);
+}
+
+TEST_P(StoredElement, CountsInTheSizeOfAFile) {
+    const Problem of = problem(1, 2, 3);
+    write_case(of, values_of(of));
+    const std::string whole = read_file(folder_ / "a.in");
+    const std::string name = name_of(GetParam());
+    const std::string path = folder_ / "a.in";
+    const auto failure = [&](const std::string& bytes) {
+        write_file(path, bytes);
+        return failure_of([&] { CaseReader reader(path); });
+    };
+    ASSERT_EQ(whole.size(), 64u + 2 * 3 * (4 + 2 * 42));
+    EXPECT_EQ(failure(whole), Failure{});
+    const std::string expected =
+        path + ": expected " + std::to_string(whole.size()) +
+        " bytes for forward, B = 1, heads = 2, key-value heads = 2, N_q = 2, N_k = 21, d = 3, " + name + ", got ";
+    EXPECT_EQ(failure(whole + "x"), (Failure{ExitCode::bad_data, expected + std::to_string(whole.size() + 1)}));
+    EXPECT_EQ(failure(whole.substr(0, whole.size() - 2)),
+              (Failure{ExitCode::bad_data,
+                       expected + std::to_string(whole.size() - 2) + ": ends in batch 0, V, head 1, row 20"}));
+}
+
+TEST_P(StoredElement, IsInNoArrayOfNumPy) {
+    const Problem of = problem();
+    for (const char* name : {"o.npy", "o.npy.gz"})
+        EXPECT_EQ(failure_of([&] { form_of_output(name, of); }),
+                  (Failure{ExitCode::usage, std::string(name) + ": O has elements of " + name_of(GetParam()) +
+                                                ", .npy is written of float32 only, need a name without .npy"}));
+    EXPECT_TRUE(form_of_output("o.gz", of).gzip);
+    EXPECT_FALSE(form_of_rows("lse.npy", of).head.empty()) << "which is float32";
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, StoredElement, testing::Values(Element::bf16, Element::fp16),
+                         [](const auto& instance) { return std::string(name_of(instance.param)); });
+
+} // namespace
+} // namespace hw4
