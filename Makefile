@@ -216,7 +216,7 @@ endif
 
 $(BIN)/seq: $(call objects,seq.cpp $(CONTRACTS) $(COMMON))
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
-$(BIN)/judge/compare: $(call objects,judge/compare.cpp $(COMMON))
+$(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -572,5 +572,5 @@ help:
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(BENCH_GPU) \
+    judge/compare.cpp judge/exact_values.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(BENCH_GPU) \
     tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))

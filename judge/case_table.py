@@ -9,11 +9,13 @@ import re
 from tsv import Row, Table, TableError, read_text
 
 COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in")
-# A row that ends before these is of the course's form: one head, as many keys as queries, no mask, forward.
-USUAL = {"heads": "1", "keys": "", "mask": "none", "operation": "forward"}
+# A row that ends before these is of the course's form: one head, as many keys as queries, no mask, forward,
+# float32.
+USUAL = {"heads": "1", "keys": "", "mask": "none", "operation": "forward", "element": "float32"}
 UNKNOWN_CRC = "-"
 MASKS = ("none", "causal")
 PRODUCTS = {"forward": 2, "backward": 5}  # of matrices, by operation (src/problem/operation.h)
+ELEMENT_BYTES = {"float32": 4, "bf16": 2, "fp16": 2}  # in the order of their codes (src/problem/element.h)
 SHORT_HEADER_BYTES, LONG_HEADER_BYTES = 12, 64
 NAME = r"\w[\w.-]*"  # files are named after a case, so this must not lead out of their folder
 
@@ -33,11 +35,13 @@ class Case:
     keys: int
     mask: str
     operation: str
+    element: str = "float32"  # of the input and the output
 
     @property
     def is_plain(self) -> bool:
         """Of the course's form, and so under its header."""
-        return self.heads == 1 and self.keys == self.tokens and self.mask == "none" and self.operation == "forward"
+        return (self.heads == 1 and self.keys == self.tokens and self.mask == "none" and self.operation == "forward" and
+                self.element == "float32")
 
     @property
     def shape(self) -> str:
@@ -47,16 +51,17 @@ class Case:
         mask = "" if self.mask == "none" else f", {self.mask}"
         operation = "" if self.operation == "forward" else f", {self.operation}"
         sizes = f"{self.batches}, {self.heads}, {self.kv_heads}, {self.tokens}, {self.keys}, {self.dim}"
-        return f"({sizes}{mask}{operation})"
+        element = "" if self.element == "float32" else f", {self.element}"
+        return f"({sizes}{mask}{operation}{element})"
 
     @property
     def _query_bytes(self) -> int:
         """Of Q, and of what is shaped as Q is."""
-        return 4 * self.batches * self.heads * self.tokens * self.dim
+        return ELEMENT_BYTES[self.element] * self.batches * self.heads * self.tokens * self.dim
 
     @property
     def _key_bytes(self) -> int:
-        return 4 * self.batches * self.kv_heads * self.keys * self.dim
+        return ELEMENT_BYTES[self.element] * self.batches * self.kv_heads * self.keys * self.dim
 
     @property
     def output_bytes(self) -> int:
@@ -93,6 +98,7 @@ class Case:
         more = [] if self.is_plain else ["--heads", f"{self.heads},{self.kv_heads}", "--keys", str(self.keys)]
         more += ["--causal"] if self.mask == "causal" else []
         more += ["--backward"] if self.operation == "backward" else []
+        more += [] if self.element == "float32" else ["--element", self.element]
         return ["--shape", shape, "--seed", str(self.seed), "--kind", self.kind, *more]
 
 
@@ -146,12 +152,19 @@ def _operation(row: Row) -> str:
     return row["operation"]
 
 
+def _element(row: Row) -> str:
+    if row["element"] not in ELEMENT_BYTES:
+        raise TableError(f"{row['name']}: element is '{row['element']}', need {' or '.join(ELEMENT_BYTES)}")
+    return row["element"]
+
+
 def _case_of(row: Row) -> Case:
     heads, kv_heads = _heads(row)
     return Case(name=_name(row), batches=_whole(row, "B", 1), tokens=_whole(row, "N", 1), dim=_whole(row, "d", 1),
                 kind=row["kind"], seed=_whole(row, "seed", 0), limit_s=_seconds(row, "limit_s"),
                 crc32_in=_crc_or_unknown(row, "crc32_in"), heads=heads, kv_heads=kv_heads,
-                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_mask(row), operation=_operation(row))
+                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_mask(row), operation=_operation(row),
+                element=_element(row))
 
 
 def read_cases(path: str) -> list[Case]:

@@ -1,6 +1,7 @@
-// compare: two outputs of one case, value by value where their bytes differ.
+// compare: two outputs of one case, value by value where their bytes differ; or one and what float64 gives.
 //
 //     compare [--atol X] [--rtol Y] INPUT EXPECTED GOT
+//     compare --exact TYPE [--atol X] [--rtol Y] INPUT GOT
 //
 // One of them may be "-", standard input.
 #include <getopt.h>
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "judge/exact_values.h"
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/refused_option.h"
@@ -47,6 +49,7 @@ constexpr int kCannotCompare = 2;
 
 constexpr const char* kUsage =
     "usage: compare [--atol X] [--rtol Y] [--backward] INPUT EXPECTED GOT\n"
+    "       compare --exact TYPE [--atol X] [--rtol Y] INPUT GOT\n"
     "\n"
     "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide. What\n"
     "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
@@ -56,6 +59,8 @@ constexpr const char* kUsage =
     "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
     "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
     "  --rtol Y   X + Y |expected| instead of X, which is 0 where only --rtol is given\n"
+    "  --exact TYPE  beside what float64 gives for INPUT's numbers rounded to TYPE, float32, bf16 or fp16: for the\n"
+    "             contracts that have a bound instead of bytes. Of forward\n"
     "  --backward the outputs are dQ, dK, dV, and INPUT does not ask for them itself\n"
     "  -h, --help, -V, --version\n"
     "\n"
@@ -78,6 +83,7 @@ struct Tolerance {
 struct Arguments {
     std::optional<Tolerance> tolerance;   // without it the bytes decide
     const Operation* operation = nullptr; // null: what INPUT says
+    std::optional<Element> exact;         // what the input is rounded to; without it there is an output to compare with
     std::string input;
     std::string expected;
     std::string got;
@@ -113,7 +119,7 @@ private:
 class OutputStream {
 public:
     OutputStream(const std::string& name, const Problem& problem)
-        : OutputStream(shown_input(name), open_input(name), form_of_output(name, problem)) {}
+        : OutputStream(shown_input(name), open_input(name), form_of_output(name, problem), problem.element) {}
 
     // Before anything is read: false where it has another size.
     bool may_have(uint64_t bytes) const { return !size_ || *size_ == bytes; }
@@ -133,10 +139,16 @@ public:
     }
 
     // All the values, or false: it has ended.
-    bool read(float* to, size_t count) { return take(to, count * sizeof(float)) == count * sizeof(float); }
+    bool read(float* to, size_t count) {
+        const size_t bytes = count * bytes_of(element_);
+        if (take(reinterpret_cast<char*>(to + count) - bytes, bytes) < bytes) return false;
+        widen_at_end(element_, to, count);
+        return true;
+    }
 
 private:
-    OutputStream(std::string path, OpenFile file, const OutputForm& form) : path_(std::move(path)) {
+    OutputStream(std::string path, OpenFile file, const OutputForm& form, Element element)
+        : path_(std::move(path)), element_(element) {
         if (S_ISREG(file.status.st_mode) && !form.gzip) size_ = stored_bytes(file);
         source_ = std::make_unique<FileBytes>(path_, std::move(file.fd));
         if (form.gzip) source_ = std::make_unique<GzipSource>(path_, std::move(source_), Bytes());
@@ -165,6 +177,7 @@ private:
     }
 
     std::string path_;
+    Element element_;
     std::unique_ptr<ByteSource> source_;
     std::optional<uint64_t> size_; // of the numbers
     uint64_t taken_ = 0;
@@ -190,12 +203,6 @@ struct Findings {
     std::optional<Difference> largest;
 };
 
-uint32_t word_of(float value) {
-    uint32_t word = 0;
-    std::memcpy(&word, &value, sizeof word);
-    return word;
-}
-
 bool breaks_rule(const Difference& difference, const std::optional<Tolerance>& tolerance) {
     return !tolerance || !(difference.absolute <= tolerance->around(difference.expected)); // NaN breaks it
 }
@@ -211,37 +218,37 @@ void note_difference(Findings& findings, const Difference& difference, const std
     if (!findings.first_breaking) findings.first_breaking = difference;
 }
 
-void compare_values(Findings& findings, const std::vector<float>& expected, const std::vector<float>& got, size_t first,
-                    size_t count, const std::optional<Tolerance>& tolerance) {
+void compare_block(Findings& findings, const std::vector<float>& expected, const std::vector<float>& got, size_t first,
+                   size_t count, const std::optional<Tolerance>& tolerance) {
     for (size_t i = 0; i < count; ++i) {
-        if (word_of(expected[i]) == word_of(got[i])) continue;
+        if (bits_of(expected[i]) == bits_of(got[i])) continue;
         const double absolute = std::fabs(static_cast<double>(expected[i]) - static_cast<double>(got[i]));
         note_difference(findings, {first + i, expected[i], got[i], absolute}, tolerance);
     }
 }
 
-// Nothing where one of them ended too early.
-std::optional<Findings> compare_streams(OutputStream& expected, OutputStream& got, size_t total,
-                                        const std::optional<Tolerance>& tolerance) {
+// Nothing where one of them ended too early. read_expected(to, count) says whether it has not.
+template <class ReadExpected>
+std::optional<Findings> compare_values(const ReadExpected& read_expected, OutputStream& got, size_t total,
+                                       const std::optional<Tolerance>& tolerance) {
     Findings findings;
     const size_t block = std::min(kBlockValues, total);
     std::vector<float> expected_block(block);
     std::vector<float> got_block(block);
     for (size_t first = 0; first < total; first += block) {
         const size_t count = std::min(block, total - first);
-        if (!expected.read(expected_block.data(), count) || !got.read(got_block.data(), count)) return std::nullopt;
+        if (!read_expected(expected_block.data(), count) || !got.read(got_block.data(), count)) return std::nullopt;
         if (std::memcmp(expected_block.data(), got_block.data(), count * sizeof(float)) == 0) continue;
-        compare_values(findings, expected_block, got_block, first, count, tolerance);
+        compare_block(findings, expected_block, got_block, first, count, tolerance);
     }
     return findings;
 }
 
-// Steps from one float to the other through all floats between them; +0 and -0 are the same step.
-int64_t ulp_distance(float a, float b) {
-    const auto rank = [](float value) {
-        const uint32_t word = word_of(value);
-        const auto magnitude = static_cast<int64_t>(word & 0x7fffffffu);
-        return (word >> 31) != 0 ? -magnitude : magnitude;
+// Steps from one number to the other through all of the type between them; +0 and -0 are the same step.
+int64_t ulp_distance(float a, float b, Element element) {
+    const auto rank = [&](float value) {
+        const auto magnitude = static_cast<int64_t>(bits_of(element, std::fabs(value)));
+        return std::signbit(value) ? -magnitude : magnitude;
     };
     return std::abs(rank(a) - rank(b));
 }
@@ -264,13 +271,16 @@ std::string rule_name(const std::optional<Tolerance>& tolerance) {
 }
 
 void print_first(const Difference& difference, const Problem& problem) {
-    const std::string distance = difference.has_nan()
-                                     ? "no ulp distance to NaN"
-                                     : std::to_string(ulp_distance(difference.expected, difference.got)) + " ulp apart";
-    std::printf("first: %s: expected %.9g (0x%08x), got %.9g (0x%08x), %s, byte offset %zu\n",
-                place_of_value(difference.index, problem).c_str(), static_cast<double>(difference.expected),
-                word_of(difference.expected), static_cast<double>(difference.got), word_of(difference.got),
-                distance.c_str(), difference.index * sizeof(float));
+    const std::string distance =
+        difference.has_nan()
+            ? "no ulp distance to NaN"
+            : std::to_string(ulp_distance(difference.expected, difference.got, problem.element)) + " ulp apart";
+    const size_t bytes = bytes_of(problem.element);
+    const int digits = static_cast<int>(2 * bytes);
+    std::printf("first: %s: expected %.9g (0x%0*x), got %.9g (0x%0*x), %s, byte offset %zu\n",
+                place_of_value(difference.index, problem).c_str(), static_cast<double>(difference.expected), digits,
+                bits_of(problem.element, difference.expected), static_cast<double>(difference.got), digits,
+                bits_of(problem.element, difference.got), distance.c_str(), difference.index * bytes);
 }
 
 void print_largest(const Difference& difference, const Problem& problem) {
@@ -294,29 +304,46 @@ void print_findings(const Findings& findings, const Arguments& arguments, const 
                     findings.expected_nan, findings.got_nan);
 }
 
-bool sizes_match(const Problem& problem, OutputStream& expected, OutputStream& got) {
-    const uint64_t needed = problem.output_bytes();
-    const bool expected_matches = expected.has(needed);
+// Without an output to compare with `expected` is null.
+bool sizes_match(const Problem& problem, OutputStream* expected, OutputStream& got) {
+    const uint64_t needed = problem.stored_output_bytes();
+    const bool expected_matches = expected == nullptr || expected->has(needed);
     const bool got_matches = got.has(needed);
     if (expected_matches && got_matches) return true;
     const auto [names, sizes] = sizes_of(problem);
-    std::printf("different sizes: expected has %s bytes, got has %s, and %s = %s needs %s\n",
-                expected.size_in_words(needed).c_str(), got.size_in_words(needed).c_str(), names.c_str(), sizes.c_str(),
-                std::to_string(needed).c_str());
+    const std::string of_expected =
+        expected == nullptr ? "" : "expected has " + expected->size_in_words(needed) + " bytes, ";
+    std::printf("different sizes: %sgot has %s, and %s = %s needs %s\n", of_expected.c_str(),
+                got.size_in_words(needed).c_str(), names.c_str(), sizes.c_str(), std::to_string(needed).c_str());
     return false;
 }
 
 int compare(const Arguments& arguments) {
-    const Problem problem = CaseReader(arguments.input, arguments.operation).problem();
-    OutputStream expected(arguments.expected, problem);
+    CaseReader input(arguments.input, arguments.operation);
+    const Problem problem = input.problem();
+    if (arguments.exact && problem.operation != &kForward)
+        throw CannotCompare(input.path() + ": asks for " + problem.operation->name + ", --exact is for forward");
+    std::optional<OutputStream> expected;
+    if (!arguments.exact) expected.emplace(arguments.expected, problem);
     OutputStream got(arguments.got, problem);
-    const size_t total = problem.output_bytes() / sizeof(float);
+    const size_t total = problem.floats_in(problem.output_rows());
+    const uint64_t bytes = problem.stored_output_bytes();
     std::optional<Findings> findings;
-    if (expected.may_have(problem.output_bytes()) && got.may_have(problem.output_bytes()))
-        findings = compare_streams(expected, got, total, arguments.tolerance);
-    if (!sizes_match(problem, expected, got) || !findings) return kDifferent;
+    if (!expected && got.may_have(bytes)) {
+        ExactValues exact(input, *arguments.exact);
+        const auto read = [&](float* to, size_t count) {
+            exact.read(to, count);
+            return true;
+        };
+        findings = compare_values(read, got, total, arguments.tolerance);
+    }
+    if (expected && expected->may_have(bytes) && got.may_have(bytes)) {
+        const auto read = [&](float* to, size_t count) { return expected->read(to, count); };
+        findings = compare_values(read, got, total, arguments.tolerance);
+    }
+    if (!sizes_match(problem, expected ? &*expected : nullptr, got) || !findings) return kDifferent;
     if (findings->differing == 0)
-        std::printf("equal: %zu values, %zu bytes\n", total, problem.output_bytes());
+        std::printf("equal: %zu values, %zu bytes\n", total, problem.stored_output_bytes());
     else
         print_findings(*findings, arguments, problem, total);
     return findings->breaking == 0 ? kEqual : kDifferent;
@@ -330,12 +357,21 @@ double parse_tolerance(const std::string& name, const std::string& text) {
     return value;
 }
 
+Element parse_element(const std::string& text) {
+    for (const Element element : kEveryElement)
+        if (text == name_of(element)) return element;
+    throw CannotCompare("--exact '" + text + "': need float32, bf16 or fp16; see --help");
+}
+
 // Nothing when --help has been answered.
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
-    static constexpr option kOptions[] = {
-        {"atol", required_argument, nullptr, kLong + 'a'}, {"rtol", required_argument, nullptr, kLong + 'r'},
-        {"backward", no_argument, nullptr, kLong + 'b'},   {"help", no_argument, nullptr, kLong + 'h'},
-        {"version", no_argument, nullptr, kLong + 'V'},    {nullptr, 0, nullptr, 0}};
+    static constexpr option kOptions[] = {{"atol", required_argument, nullptr, kLong + 'a'},
+                                          {"rtol", required_argument, nullptr, kLong + 'r'},
+                                          {"backward", no_argument, nullptr, kLong + 'b'},
+                                          {"exact", required_argument, nullptr, kLong + 'e'},
+                                          {"help", no_argument, nullptr, kLong + 'h'},
+                                          {"version", no_argument, nullptr, kLong + 'V'},
+                                          {nullptr, 0, nullptr, 0}};
     Arguments arguments;
     const auto tolerance = [&arguments]() -> Tolerance& {
         return arguments.tolerance ? *arguments.tolerance : arguments.tolerance.emplace();
@@ -347,6 +383,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
         case kLong + 'a': tolerance().atol = parse_tolerance("--atol", optarg); break;
         case kLong + 'r': tolerance().rtol = parse_tolerance("--rtol", optarg); break;
         case kLong + 'b': arguments.operation = &kBackward; break;
+        case kLong + 'e': arguments.exact = parse_element(optarg); break;
         case 'h':
         case kLong + 'h': std::fputs(kUsage, stdout); return std::nullopt;
         case 'V':
@@ -356,10 +393,12 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
                                 "' is not known, or its value is missing or too much; see --help");
         }
     }
-    if (argc - optind != 3) throw CannotCompare("need INPUT, EXPECTED and GOT; see --help");
+    if (argc - optind != (arguments.exact ? 2 : 3))
+        throw CannotCompare(arguments.exact ? "need INPUT and GOT; see --help"
+                                            : "need INPUT, EXPECTED and GOT; see --help");
     arguments.input = argv[optind];
-    arguments.expected = argv[optind + 1];
-    arguments.got = argv[optind + 2];
+    if (!arguments.exact) arguments.expected = argv[optind + 1];
+    arguments.got = argv[argc - 1];
     if (std::count_if(argv + optind, argv + argc, is_standard_stream) > 1)
         throw CannotCompare("only one of INPUT, EXPECTED and GOT can be '-', standard input; see --help");
     return arguments;

@@ -8,7 +8,8 @@ import os
 import re
 import struct
 
-from case_table import LONG_HEADER_BYTES, MASKS, NAME, PRODUCTS, SHORT_HEADER_BYTES, UNKNOWN_CRC, Case
+from case_table import (ELEMENT_BYTES, LONG_HEADER_BYTES, MASKS, NAME, PRODUCTS, SHORT_HEADER_BYTES, UNKNOWN_CRC,
+                        Case)
 from tsv import TableError
 
 VERSION_2 = -2
@@ -29,10 +30,11 @@ def _sizes(path: str, header: bytes) -> dict:
         if len(header) < LONG_HEADER_BYTES:
             raise TableError(f"{path}: header truncated: got {len(header)} of {LONG_HEADER_BYTES} bytes")
         _, operation, mask, element, batches, heads, kv_heads, tokens, keys, dim, *rest = struct.unpack("<16i", header)
-        if not (0 <= operation < len(PRODUCTS) and 0 <= mask < len(MASKS) and element == 0 and rest == [dim, *[0] * 5]):
+        if not (0 <= operation < len(PRODUCTS) and 0 <= mask < len(MASKS) and 0 <= element < len(ELEMENT_BYTES) and
+                rest == [dim, *[0] * 5]):
             raise TableError(f"{path}: a header of version 2 with fields that are not known here")
         return {"operation": list(PRODUCTS)[operation], "mask": MASKS[mask], "batches": batches, "heads": heads,
-                "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim}
+                "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim, "element": list(ELEMENT_BYTES)[element]}
     if not header:
         raise TableError(f"{path}: is empty, need a header of {SHORT_HEADER_BYTES} bytes")
     if len(header) < SHORT_HEADER_BYTES:

@@ -9,7 +9,7 @@ import tempfile
 
 from case_table import Case
 
-BYTES = "bytes"  # how a contract's outputs are compared
+BYTES, BOUND = "bytes", "bound"  # how a contract's outputs are compared
 ALL = ("all", "both")
 PATIENCE_S = 20
 
@@ -29,14 +29,23 @@ class Contract:
     compared: str = BYTES
     most_columns: int | None = None  # of Q, K and V; None: any number
     revisions: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # by operation and mask
+    element: str = "float32"  # what it computes with
 
     def revision_for(self, case: Case) -> str | None:
         """None where it does not compute that."""
-        return self.revisions.get((case.operation, case.mask)) if self.takes(case.dim) else None
+        if self.lacks(case) or not self.takes(case.dim):
+            return None
+        return self.revisions.get((case.operation, case.mask))
 
-    def lacks(self, operation: str) -> bool:
-        """Where it is known what it computes."""
-        return bool(self.revisions) and all(computed != operation for computed, _ in self.revisions)
+    @property
+    def is_by_bound(self) -> bool:
+        return self.compared == BOUND
+
+    def lacks(self, case: Case) -> bool:
+        """The case's operation, where it is known what it computes, or its element."""
+        lacks_operation = all(computed != case.operation for computed, _ in self.revisions)
+        takes_element = self.element == "float32" or case.element in ("float32", self.element)
+        return bool(self.revisions) and (lacks_operation or not takes_element)
 
     def takes(self, dim: int) -> bool:
         return self.most_columns is None or dim <= self.most_columns
@@ -59,7 +68,8 @@ class Listing:
 def _contract(listed: dict, is_default: bool) -> Contract:
     revisions = {(computed["operation"], mask): computed["revision"]
                  for computed in listed["computes"] for mask in computed["masks"]}
-    return Contract(listed["name"], is_default, listed["compared"], listed["most_columns"], revisions)
+    return Contract(listed["name"], is_default, listed["compared"], listed["most_columns"], revisions,
+                    listed.get("element", "float32"))
 
 
 def _printed_by(command: list[str]) -> str:
@@ -107,8 +117,17 @@ def choose(known: list[Contract], asked: str | None) -> list[Contract]:
     return chosen
 
 
-def require_bytes(contracts: list[Contract]) -> None:
-    for contract in contracts:
-        if contract.compared != BYTES:
-            raise WrongContract(f"contract {contract.name} is compared by a {contract.compared}, and nothing here can "
-                                f"do that yet: need one compared by its {BYTES}")
+def _choose_compared(known: list[Contract], asked: str | None, compared: str) -> list[Contract]:
+    if any(contract.name == asked and contract.compared != compared for contract in known):
+        raise WrongContract(f"contract {asked} is not compared by {compared}: need one that is")
+    return choose([contract for contract in known if contract.compared == compared], asked)
+
+
+def choose_by_bytes(known: list[Contract], asked: str | None) -> list[Contract]:
+    """The same of those alone that promise the same bytes everywhere."""
+    return _choose_compared(known, asked, BYTES)
+
+
+def choose_by_bound(known: list[Contract], asked: str | None) -> list[Contract]:
+    """The same of those alone that promise a bound."""
+    return _choose_compared(known, asked, BOUND)

@@ -177,13 +177,14 @@ def summary_lines(results: list[Result], session: Session | None) -> str:
 
 
 def _case_document(result: Result) -> dict:
-    case, expected = result.case, result.expectation
+    case, expected, bound = result.case, result.expectation, result.bound
     return {"name": case.name, "program": result.program, "operation": case.operation, "contract": result.contract.name,
-            "revision": expected and expected.revision, "mask": case.mask, "B": case.batches, "N": case.tokens,
-            "d": case.dim, "heads": case.heads, "kv_heads": case.kv_heads, "keys": case.keys, "kind": case.kind,
+            "revision": (expected or bound) and (expected or bound).revision, "mask": case.mask, "B": case.batches, "N": case.tokens,
+            "d": case.dim, "heads": case.heads, "kv_heads": case.kv_heads, "keys": case.keys, "element": case.element,
+            "kind": case.kind,
             "verdict": result.verdict, "rule": result.rule,
             "limit_s": result.limit_s, "best_s": result.best_s, "median_s": result.median_s,
-            "crc32_out_expected": expected and expected.crc32, "detail": result.detail,
+            "crc32_out_expected": expected and expected.crc32, "bound": bound and bound.largest, "detail": result.detail,
             "explanation": result.explanation, "samples": [dataclasses.asdict(sample) for sample in result.samples]}
 
 

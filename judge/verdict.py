@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 
 import child
+from bounds_table import Bound, Bounds
 from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES, UNKNOWN_CRC, Case
 from expected_table import Expectation, Expectations
 from files import crc32_of
@@ -20,7 +21,7 @@ from listing import Contract
 from references import NoReference, References
 from session import Session
 
-EXIT_OUT_OF_MEMORY = 71
+EXIT_OUT_OF_MEMORY, EXIT_BAD_DATA = 71, 65
 CHEAP_FLOPS = 2e10  # a second or so of seq
 
 PASSED = "AC"
@@ -70,6 +71,7 @@ class Settings:
     is_told: bool  # whether our hw4 and seq are told the contract, or take their default by themselves
     is_ours: bool  # the hw4 that is judged is the one that listed the contract
     expectations: Expectations
+    bounds: Bounds
     references: References
     seq: str
     generate: str
@@ -103,9 +105,13 @@ class Settings:
         """Of an output: t01.out, t01.fixed.out."""
         return case.name + ("" if self.contract.is_default else "." + self.contract.name) + suffix
 
-    @property
-    def rule(self) -> str:
-        return "bytes" if self.tolerance is None else self.tolerance.rule
+    def rule_for(self, case: Case) -> str:
+        if self.tolerance is not None:
+            return self.tolerance.rule
+        if not self.contract.is_by_bound:
+            return "bytes"
+        bound = self.bounds.of(case, self.contract.name)
+        return f"bound {bound}" if bound else "no bound"
 
     def limit_of(self, case: Case) -> float | None:
         if case.limit_s == math.inf:
@@ -142,6 +148,7 @@ class Result:
     program: str
     contract: Contract
     expectation: Expectation | None  # None: the table has none, or does not decide
+    bound: Bound | None  # likewise
     verdict: str
     rule: str
     limit_s: float | None
@@ -189,6 +196,7 @@ class CaseJudge:
         self.input = os.path.join(settings.cases_dir, case.name + ".in")
         self.output = os.path.join(folder, settings.file_name(case, ".out"))
         self.expectation = settings.expectations.of(case, settings.contract.name)
+        self.bound = settings.bounds.of(case, settings.contract.name)
         self.limit_s = settings.limit_of(case)
         self._expected: str | None = None
         self._given: str | None = None  # the output to compare with, where it and not the table decides
@@ -250,13 +258,20 @@ class CaseJudge:
         case, contract = self.case, self.settings.contract
         if not contract.takes(case.dim):
             raise CaseError(f"d = {case.dim}, and {contract.name} takes d up to {contract.most_columns}")
-        asked = f"testcases/update {case.name} makes it"
-        if self.expectation is None:
-            raise CaseError(f"expected.tsv has no {case.operation} of {case.name} under {contract.name}; {asked}")
+        if contract.is_by_bound:
+            if self.settings.tolerance is None:
+                self._require(self.bound, "no bound yet: bounds.tsv", "testcases/bounds")
+        else:
+            self._require(self.expectation, "expected.tsv", "testcases/update")
+
+    def _require(self, row: Expectation | Bound | None, table: str, maker: str) -> None:
+        case, contract = self.case, self.settings.contract
+        asked = f"{maker} {case.name} makes it"
+        if row is None:
+            raise CaseError(f"{table} has no {case.operation} of {case.name} under {contract.name}; {asked}")
         computed = contract.revision_for(case)
-        if self.settings.is_ours and computed != self.expectation.revision:
-            raise CaseError(f"expected.tsv has {self.expectation.revision}, this hw4 computes {computed or 'none'}; "
-                            f"{asked} again")
+        if self.settings.is_ours and computed != row.revision:
+            raise CaseError(f"{table} has {row.revision}, this hw4 computes {computed or 'none'}; {asked} again")
 
     def _given_for_other_input(self) -> str | None:
         """An output was given, and the input is not the table's: what that has to say is not about them."""
@@ -329,9 +344,15 @@ class CaseJudge:
             sample.detail = ended.with_last_line(f"finished {ended.wall_s - self.limit_s:.3f} s over the limit")
         elif ended.exit_code == EXIT_OUT_OF_MEMORY:
             sample.verdict, sample.detail = "OOM", ended.failure()
+        elif ended.exit_code == EXIT_BAD_DATA and self._is_to_be_refused:
+            sample.detail = f"refused, as it has to be: {ended.failure()}"
         elif not ended.ok:
             sample.verdict, sample.detail = "RE", ended.failure()
         return sample
+
+    @property
+    def _is_to_be_refused(self) -> bool:
+        return self.settings.contract.is_by_bound and self.bound is not None and self.bound.largest is None
 
     def _give_up_input(self) -> None:
         """The next program gets one as it was. With --keep it is left as it is, for whoever is to look at it."""
@@ -348,6 +369,10 @@ class CaseJudge:
 
     def _decide_by_output(self, sample: Sample) -> None:
         """Where the run itself was in order."""
+        if self._is_to_be_refused:
+            if sample.exit_code == 0:
+                sample.verdict, sample.detail = "WA", f"exit code 0, need {EXIT_BAD_DATA}: the type lacks a number of it"
+            return
         if not os.path.isfile(self.output):
             sample.verdict, sample.detail = "NO-OUT", "exit code 0, but no output file"
             return
@@ -360,7 +385,9 @@ class CaseJudge:
         except OSError as error:
             sample.verdict, sample.detail = "NO-OUT", f"the output cannot be read: {error.strerror}"
             return
-        if self.settings.tolerance is not None:
+        if self.settings.contract.is_by_bound and self._given_expected() is None:
+            self._decide_by_bound(sample)
+        elif self.settings.tolerance is not None:
             self._decide_by_tolerance(sample, self.settings.tolerance)
         elif self._given:
             self._decide_by_given(sample, self._given)
@@ -386,11 +413,21 @@ class CaseJudge:
         if given is None and sample.crc32_out == self.expectation.crc32:
             sample.detail = f"{tolerance.rule}: the bytes are equal, CRC-32 {sample.crc32_out}"
             return
-        same, lines = self._compare(given or self._reference(), tolerance.options)
+        self._tell_nearness(sample, tolerance.rule, *self._compare(given or self._reference(), tolerance.options))
+
+    def _decide_by_bound(self, sample: Sample) -> None:
+        """Beside float64, which compare makes of the input."""
+        settings = self.settings
+        allowed = settings.tolerance or Tolerance(self.bound.largest, None)
+        options = ["--exact", settings.contract.element, *allowed.options]
+        self._tell_nearness(sample, settings.rule_for(self.case), *self._run_compare([*options, self.input, self.output]))
+
+    @staticmethod
+    def _tell_nearness(sample: Sample, rule: str, near: bool, lines: list[str]) -> None:
         largest = next((line for line in lines if line.startswith(LARGEST)), lines[0])
-        sample.verdict = PASSED if same else "WA"
-        sample.detail = f"{tolerance.rule}: {largest if same else lines[0]}"
-        sample.explanation = [] if same else lines[1:]
+        sample.verdict = PASSED if near else "WA"
+        sample.detail = f"{rule}: {largest if near else lines[0]}"
+        sample.explanation = [] if near else lines[1:]
 
     def _reference(self) -> str:
         settings = self.settings
@@ -455,7 +492,10 @@ class CaseJudge:
         if size != self.case.output_bytes:
             raise CaseError(f"the expected output {os.path.basename(expected)} has {size} bytes, need "
                             f"{self.case.output_bytes}")
-        command = [self.settings.compare, *options, self.input, expected, self.output]
+        return self._run_compare([*options, self.input, expected, self.output])
+
+    def _run_compare(self, arguments: list[str]) -> tuple[bool, list[str]]:
+        command = [self.settings.compare, *arguments]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False)
         if done.returncode not in (0, 1) or not done.stdout:
             raise CaseError(f"compare failed with {done.returncode}: {done.stderr.strip()}")
@@ -464,7 +504,7 @@ class CaseJudge:
 
 def _result(case: Case, settings: Settings, verdict: str, detail: str) -> Result:
     return Result(case, settings.program, settings.contract, settings.expectations.of(case, settings.contract.name),
-                  verdict, settings.rule, settings.limit_of(case), detail)
+                  settings.bounds.of(case, settings.contract.name), verdict, settings.rule_for(case), settings.limit_of(case), detail)
 
 
 def skipped(case: Case, settings: Settings) -> Result:
@@ -477,6 +517,6 @@ def missing_programs(cases: list[Case], settings: Settings) -> list[str]:
     needed = [*settings.launcher[:1], *([settings.hw4] if settings.is_alone else [])]
     if any(not os.path.exists(os.path.join(settings.cases_dir, case.name + ".in")) for case in cases):
         needed.append(settings.generate)
-    if settings.tolerance is not None or settings.expected_dir is not None:
+    if settings.tolerance is not None or settings.expected_dir is not None or settings.contract.is_by_bound:
         needed.append(settings.compare)
     return [f"{program}: cannot be run" for program in needed if shutil.which(program) is None]

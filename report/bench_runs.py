@@ -10,7 +10,7 @@ from pathlib import Path
 from bench_document import ROOT, Failed
 from expected_table import read_expectations, table_beside
 from files import crc32_of
-from listing import NoListing, WrongContract, choose, listing_of
+from listing import NoListing, WrongContract, choose_by_bytes, listing_of
 from tsv import TableError
 
 USAGE, NO_GPU, FAILED = 2, 69, 70
@@ -73,7 +73,7 @@ def hw4_bench(hw4, *words):
 def contracts_of(hw4, asked):
     """Those that a value of --contract means; a default of none: hw4's."""
     try:
-        return choose(listing_of(hw4).contracts, asked)
+        return choose_by_bytes(listing_of(hw4).contracts, asked)
     except NoListing as error:
         raise Failed(str(error), FAILED) from error
     except WrongContract as error:
