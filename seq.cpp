@@ -1,8 +1,8 @@
 // seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, or its gradients, one thread, plain loops, in the
 // order that the contract's forward.h and backward.h in src/contracts state. Every other engine of this project must
-// print the bytes that this program prints.
+// print the bytes that this program prints; under bf16 and fp16 they are what the others must be near to.
 //
-//     seq [--time] [--contract f32|fixed|fixed16] [--causal] [--backward] [--lse FILE] INPUT OUTPUT
+//     seq [--time] [--contract f32|fixed|fixed16|bf16|fp16] [--causal] [--backward] [--lse FILE] INPUT OUTPUT
 //     seq --help | --version
 //
 // "-" is standard input and output.
@@ -37,7 +37,7 @@
 namespace {
 
 constexpr const char* kUsage =
-    "usage: seq [--time] [--contract f32|fixed|fixed16] [--causal] [--backward] [--lse FILE] INPUT "
+    "usage: seq [--time] [--contract f32|fixed|fixed16|bf16|fp16] [--causal] [--backward] [--lse FILE] INPUT "
     "OUTPUT, - for standard input "
     "or output";
 
@@ -47,7 +47,8 @@ constexpr const char* kHelp =
     "The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d)) V, or its\n"
     "gradients, from file to file. The files are those of hw4, whose --help describes them.\n"
     "\n"
-    "  --contract NAME  what the bytes follow, f32 (the default), fixed or fixed16; --arith means the same\n"
+    "  --contract NAME  what the bytes follow, f32 (the default), fixed, fixed16, bf16 or fp16; --arith means the\n"
+    "                   same\n"
     "  --causal         under the causal mask, whatever INPUT asks for\n"
     "  --backward       INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV\n"
     "  --lse FILE       write the logsumexp of each row of scores too\n"

@@ -210,10 +210,12 @@ public:
     explicit CpuWorkbench(int threads) : threads_(threads > 0 ? threads : available_processors()) {}
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
-        if (cell.element != Element::float32)
-            throw Unsupported("the CPU computes float32, not " + std::string(name_of(cell.element)));
-        if (cell.impl == "naive") return std::make_unique<NaiveSubject>(pass, data, threads_, memory);
-        return std::make_unique<KernelSubject>(cell, pass, data, *find_contract(cell.impl), threads_, memory);
+        const Contract* const contract = cell.impl == "naive" ? nullptr : find_contract(cell.impl);
+        const Element taken = contract == nullptr ? Element::float32 : contract->element;
+        if (cell.element != taken)
+            throw Unsupported(cell.impl + " on the CPU takes " + name_of(taken) + ", not " + name_of(cell.element));
+        if (contract == nullptr) return std::make_unique<NaiveSubject>(pass, data, threads_, memory);
+        return std::make_unique<KernelSubject>(cell, pass, data, *contract, threads_, memory);
     }
 
     double sample(Subject& subject, int launches) override {

@@ -52,6 +52,7 @@ std::vector<Grid> overridden(std::vector<Grid> grids, const Sweep& sweep) {
 
 // Where nobody says: lab5.py's for PyTorch's forms, but for the one that is there for float32.
 Element usual_element(const std::string& impl) {
+    if (const Contract* contract = find_contract(impl)) return contract->element;
     return is_torch(impl) && impl != "efficient" ? Element::fp16 : Element::float32;
 }
 

@@ -10,7 +10,7 @@ std::string help_text() {
         "       hw4 bench [options]                   times and memory over sizes; hw4 bench --help\n"
         "\n"
         "Attention, O = softmax(Q K^T / sqrt(d)) V, or the gradients of sum(O * dO), from file to file, on the GPU\n"
-        "or the CPU, with the bytes of the sequential program seq on both.\n"
+        "or the CPU, with the bytes of the sequential program seq on both; under bf16 and fp16 within a bound.\n"
         "\n"
         "  hw4 t28.in t28.out                    the GPU if there is one, otherwise the CPU\n"
         "  hw4 --device cpu --threads 4 a.in a.out\n"
@@ -47,7 +47,7 @@ std::string help_text() {
     for (const Contract* contract : contracts())
         contract_lines += "                            " + std::string(contract->name) + ": " + contract->idea +
                           (contract->most_columns > 0 ? ", d up to " + std::to_string(contract->most_columns) : "") +
-                          "\n";
+                          (contract->compared == Compared::bound ? "; within a bound of float64" : "") + "\n";
     const std::string options =
         "options:\n"
         "  --contract NAME         what the bytes follow, " +
@@ -89,8 +89,11 @@ std::string help_text() {
            "   0  done\n"
            "   1  bench compare: something is slower\n"
            "  64  wrong usage, OUTPUT is the INPUT file, or two outputs are one\n"
-           "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow, d too large,\n"
-           "      or a header that asks for what the contract or this program lacks; a kernel file that is none\n"
+           "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow or that the type "
+           "of\n"
+           "      the contract lacks, d too large, or a header that asks for what the contract or this program lacks; "
+           "a\n"
+           "      kernel file that is none\n"
            "  66  INPUT, or the file of --kernel-file, cannot be opened\n"
            "  69  no usable GPU (with --device gpu, or a GPU kernel asked for)\n"
            "  70  internal error: a CUDA call failed\n"

@@ -44,7 +44,7 @@ std::string contract_json(const Contract* contract) {
     };
     return "{" + text_field("name", contract->name) + ", " + text_field("idea", contract->idea) + ",\n     " +
            text_field("compared", contract->compared == Compared::bytes ? "bytes" : "bound") + ", " +
-           text_field("element", contract->element) + ", " +
+           text_field("element", name_of(contract->element)) + ", " +
            field("most_columns", contract->most_columns > 0 ? std::to_string(contract->most_columns) : "null") +
            ",\n     " + field("computes", json_list(contract->computes, "    ", computed_json)) + "}";
 }

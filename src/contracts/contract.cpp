@@ -36,6 +36,11 @@ std::string why_not(const Contract& contract, const Problem& problem) {
     if (computed == nullptr) return "asks for " + std::string(problem.operation->name) + ", which " + name + " lacks";
     if (!computed->masks.has(problem.mask))
         return "asks for the mask " + std::string(name_of(problem.mask)) + ", which " + name + " lacks";
+    const bool takes_element = contract.element == Element::float32 || problem.element == Element::float32 ||
+                               problem.element == contract.element;
+    if (!takes_element)
+        return "has elements of " + std::string(name_of(problem.element)) + ", " + name + " takes float32 and " +
+               name_of(contract.element);
     if (contract.most_columns > 0 && problem.dim > contract.most_columns)
         return "d is " + std::to_string(problem.dim) + ", " + name + " needs at most " +
                std::to_string(contract.most_columns);

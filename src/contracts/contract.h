@@ -12,6 +12,8 @@
 
 namespace hw4 {
 
+// How an output is compared: it has the bytes of the reference on every engine; or it is as near to the exact values as
+// a bound says that is measured for the case (testcases/bounds.tsv), and each engine has bytes of its own.
 enum class Compared { bytes, bound };
 
 // One unit of an operation, its operands in the operation's order, [rows][dim] each. An operation that gives something
@@ -43,7 +45,7 @@ struct Contract {
     const char* name;
     const char* idea;
     Compared compared;
-    const char* element;
+    Element element;      // of the products' operands and of what is given; float32 takes files of any element
     int64_t most_columns; // 0: any number
     Domain domain;
     List<Computed> computes;
@@ -57,6 +59,8 @@ struct Contract {
 extern const Contract kF32;
 extern const Contract kFixed;
 extern const Contract kFixed16;
+extern const Contract kBf16;
+extern const Contract kFp16;
 
 using Contracts = List<const Contract*>;
 Contracts contracts();
@@ -64,7 +68,7 @@ Contracts contracts();
 // Null when there is none of that name.
 const Contract* find_contract(const std::string& name, const Contracts& list = contracts());
 
-// "f32, fixed or fixed16"
+// "f32, fixed, fixed16, bf16 or fp16"
 std::string contract_names(const Contracts& list = contracts());
 
 // Why the contract cannot compute that, for a line that begins with the file's name; empty when it can.

@@ -5,6 +5,7 @@
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
 #include "src/contracts/fixed16/forward.h"
+#include "src/contracts/half/forward.h"
 #include "src/contracts/reference.h"
 
 namespace hw4 {
@@ -23,7 +24,14 @@ constexpr Computed kFixed16Computes[] = {
     {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = fixed16_forward, .one = fixed16::kOne},
 };
 
-constexpr const Contract* kContracts[] = {&kF32, &kFixed, &kFixed16};
+constexpr Computed kBf16Computes[] = {
+    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = bf16_forward, .one = 1},
+};
+constexpr Computed kFp16Computes[] = {
+    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = fp16_forward, .one = 1},
+};
+
+constexpr const Contract* kContracts[] = {&kF32, &kFixed, &kFixed16, &kBf16, &kFp16};
 
 } // namespace
 
@@ -31,7 +39,7 @@ constexpr Contract kF32 = {
     .name = "f32",
     .idea = "float32, every rounding stated",
     .compared = Compared::bytes,
-    .element = "float32",
+    .element = Element::float32,
     .most_columns = 0,
     .domain = kNoOverflow,
     .computes = kF32Computes,
@@ -41,7 +49,7 @@ constexpr Contract kFixed = {
     .name = "fixed",
     .idea = "integers of three digits for the products, float32 for the sums",
     .compared = Compared::bytes,
-    .element = "float32",
+    .element = Element::float32,
     .most_columns = fixed::kMostColumns,
     .domain = kNoOverflow,
     .computes = kFixedComputes,
@@ -51,10 +59,30 @@ constexpr Contract kFixed16 = {
     .name = "fixed16",
     .idea = "as fixed with two digits: half the products, less accurate",
     .compared = Compared::bytes,
-    .element = "float32",
+    .element = Element::float32,
     .most_columns = fixed16::kMostColumns,
     .domain = kNoOverflow,
     .computes = kFixed16Computes,
+};
+
+constexpr Contract kBf16 = {
+    .name = "bf16",
+    .idea = "inputs and O rounded to bf16, sums in float32",
+    .compared = Compared::bound,
+    .element = Element::bf16,
+    .most_columns = 0,
+    .domain = half::domain_of(Element::bf16),
+    .computes = kBf16Computes,
+};
+
+constexpr Contract kFp16 = {
+    .name = "fp16",
+    .idea = "as bf16 with three more bits, magnitudes up to 65504",
+    .compared = Compared::bound,
+    .element = Element::fp16,
+    .most_columns = 0,
+    .domain = half::domain_of(Element::fp16),
+    .computes = kFp16Computes,
 };
 
 Contracts contracts() { return kContracts; }

@@ -4,6 +4,7 @@
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/backward.h"
 #include "src/cpu/by_blocks.h"
+#include "src/cpu/rounded.h"
 #include "src/problem/words.h"
 #include "src/run/engine.h"
 
@@ -31,6 +32,12 @@ const std::vector<Kernel>& kernels() {
                       .launch = launch_backward,
                       .blocks = &forward,
                       .backward = &steps};
+    };
+    const auto rounded = [&](const char* name, const char* idea, const Contract& under, const BlockKernel& blocks) {
+        Kernel kernel = by_blocks(name, idea, under, blocks);
+        kernel.plan = plan_rounded;
+        kernel.launch = launch_rounded;
+        return kernel;
     };
     static const std::vector<Kernel> table = {
         by_blocks("generic", "plain C++, any processor", kF32, f32_generic_blocks()),
@@ -67,6 +74,20 @@ const std::vector<Kernel>& kernels() {
         by_blocks("fixed16_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed16, fixed16_avx_vnni_blocks()),
         by_blocks("fixed16_amx", "16 rows a vector, AMX matrix products of bytes", kFixed16, fixed16_amx_blocks()),
         by_blocks("fixed16_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed16, fixed16_avx512_blocks()),
+#endif
+        rounded("bf16_generic", "generic on numbers rounded to bf16", kBf16, f32_generic_blocks()),
+#if defined(__aarch64__)
+        rounded("bf16_neon", "neon on numbers rounded to bf16", kBf16, f32_neon_blocks()),
+#elif defined(__x86_64__)
+        rounded("bf16_avx2", "avx2 on numbers rounded to bf16", kBf16, f32_avx2_blocks()),
+        rounded("bf16_avx512", "avx512 on numbers rounded to bf16", kBf16, f32_avx512_blocks()),
+#endif
+        rounded("fp16_generic", "generic on numbers rounded to fp16", kFp16, f32_generic_blocks()),
+#if defined(__aarch64__)
+        rounded("fp16_neon", "neon on numbers rounded to fp16", kFp16, f32_neon_blocks()),
+#elif defined(__x86_64__)
+        rounded("fp16_avx2", "avx2 on numbers rounded to fp16", kFp16, f32_avx2_blocks()),
+        rounded("fp16_avx512", "avx512 on numbers rounded to fp16", kFp16, f32_avx512_blocks()),
 #endif
     };
     return table;

@@ -127,6 +127,7 @@ BatchExtremes DomainCheck::extremes_of(int64_t batch, int64_t from, int64_t to, 
 }
 
 void DomainCheck::look_at(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const {
+    if (domain_.element != Element::float32) refuse_overflow(operand, stretch);
     switch (operand.role) {
     case Role::query:
         seen.query_row = largest_row(operand, stretch);
@@ -158,6 +159,19 @@ double DomainCheck::largest_magnitude(const Operand& operand, const Stretch& str
         largest_magnitude_bits(stretch.data, static_cast<size_t>((stretch.end - stretch.first) * problem_.dim));
     if (bits >= kInfinityBits) refuse_non_finite(operand, stretch);
     return float_of(bits);
+}
+
+// The first that is too large. One that is no number at all is left to the others, which say so.
+void DomainCheck::refuse_overflow(const Operand& operand, const Stretch& stretch) const {
+    const int64_t count = (stretch.end - stretch.first) * problem_.dim;
+    const float limit = overflow_of(domain_.element);
+    if (largest_magnitude_bits(stretch.data, static_cast<size_t>(count)) < bits_of(limit)) return;
+    int64_t i = 0;
+    while (std::fabs(stretch.data[i]) < limit) ++i;
+    if (!std::isfinite(stretch.data[i])) return;
+    throw Error(ExitCode::bad_data, in_column(operand, stretch, i) + ": " + number(stretch.data[i]) +
+                                        " is infinite as " + name_of(domain_.element) + ", need a magnitude below " +
+                                        number(limit));
 }
 
 // A query's scores are at most sum|q| * max|K|.
@@ -212,13 +226,16 @@ std::string DomainCheck::in_batch(int64_t batch, const char* matrix) const {
     return path_ + ": batch " + std::to_string(batch) + ", " + matrix;
 }
 
+std::string DomainCheck::in_column(const Operand& operand, const Stretch& from, int64_t index) const {
+    return in_batch(from.batch, operand.name) + ", " + row_of(problem_, operand, from.first + index / problem_.dim) +
+           ", column " + std::to_string(index % problem_.dim);
+}
+
 void DomainCheck::refuse_non_finite(const Operand& operand, const Stretch& from) const {
     int64_t i = 0;
     while (std::isfinite(from.data[i])) ++i;
-    throw Error(ExitCode::bad_data, in_batch(from.batch, operand.name) + ", " +
-                                        row_of(problem_, operand, from.first + i / problem_.dim) + ", column " +
-                                        std::to_string(i % problem_.dim) + ": " + number(from.data[i]) +
-                                        ", need a finite number");
+    throw Error(ExitCode::bad_data,
+                in_column(operand, from, i) + ": " + number(from.data[i]) + ", need a finite number");
 }
 
 } // namespace hw4

@@ -22,6 +22,7 @@ struct Domain {
     // row's P add up to 1, so that it bounds dQ times max|K|; one key may have all of every row, so that it bounds dK
     // times N * max|Q|.
     double most_gradient = 0;
+    Element element = Element::float32; // every number, rounded to this, has to be finite
 };
 
 // The largest sum of magnitudes of a row.
@@ -90,6 +91,7 @@ private:
     void look_at(const Operand& operand, const Stretch& stretch, BatchExtremes& seen) const;
     LargestRow largest_row(const Operand& operand, const Stretch& stretch) const;
     double largest_magnitude(const Operand& operand, const Stretch& stretch) const;
+    void refuse_overflow(const Operand& operand, const Stretch& stretch) const;
     void judge(int64_t batch, const BatchExtremes& seen) const;
     void judge_gradients(int64_t batch, const BatchExtremes& seen) const;
     bool has_gradients() const;
@@ -97,6 +99,7 @@ private:
     const Operand& named(Role role) const;
     std::string in_row(int64_t batch, Role role, int64_t row) const;
     std::string in_batch(int64_t batch, const char* matrix) const;
+    std::string in_column(const Operand& operand, const Stretch& from, int64_t index) const;
     [[noreturn]] void refuse_non_finite(const Operand& operand, const Stretch& from) const;
 
     std::string path_;

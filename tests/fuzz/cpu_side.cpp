@@ -36,6 +36,7 @@ public:
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
         for (const cpu::Kernel& kernel : cpu::kernels()) {
             if (!kernel.needs.processor() || kernel.does != test.problem.operation) continue;
+            if (kernel.under->compared != Compared::bytes) continue;
             float* in = in_.make(test.qkv.size(), static_cast<size_t>(random.within(0, 15)));
             float* out = out_.make(test.output_floats(), static_cast<size_t>(random.within(0, 15)));
             std::copy(test.qkv.begin(), test.qkv.end(), in);

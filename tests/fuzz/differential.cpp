@@ -99,10 +99,12 @@ std::vector<float> by_reference(const DrawnCase& test, const Contract& contract)
     return out;
 }
 
+// Those that promise bytes.
 std::vector<const Contract*> contracts_for(const Problem& problem) {
     std::vector<const Contract*> list;
     for (const Contract* contract : contracts())
-        if (contract->find(*problem.operation) != nullptr) list.push_back(contract);
+        if (contract->compared == Compared::bytes && contract->find(*problem.operation) != nullptr)
+            list.push_back(contract);
     return list;
 }
 

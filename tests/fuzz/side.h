@@ -27,7 +27,7 @@ struct Answer {
 class Side {
 public:
     virtual ~Side() = default;
-    // Every kernel that takes the problem, each in a way that `random` decides.
+    // Every kernel that takes the problem and whose contract promises bytes, each in a way that `random` decides.
     virtual void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "src/gpu/kernels.h"
 #include "tests/support/memory_peak.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/subject.h"
 
 namespace hw4::bench {
 namespace {
@@ -31,7 +32,7 @@ protected:
 
 TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
     const auto workbench = gpu_workbench();
-    for (const Contract* contract : contracts())
+    for (const Contract* contract : contracts_by_bytes())
         for (const bool causal : {false, true}) {
             if (gpu::kernels_of(*contract).empty()) continue;
             const Row row = measure(cell_of(contract->name, causal), *workbench);

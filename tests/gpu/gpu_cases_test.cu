@@ -7,6 +7,7 @@
 #include "tests/support/attention_case.h"
 #include "tests/support/listed_cases.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/subject.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4::gpu {
@@ -61,7 +62,7 @@ protected:
 
 TEST_F(GpuCases, GiveTheReferenceBytesOneAfterTheOther) {
     HW4_SKIP_WITHOUT_GPU();
-    for (const Contract* contract : contracts()) {
+    for (const Contract* contract : contracts_by_bytes()) {
         names_.clear();
         expected_.clear();
         add_shapes(*contract);

@@ -14,6 +14,7 @@
 #include "tests/support/attention_case.h"
 #include "tests/support/long_sequence.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/subject.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4::gpu {
@@ -149,7 +150,7 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
         int64_t chunk_batches, queries_at_once;
     };
     for (const Sizes& sizes : {Sizes{{11, 133, 64}, 2, 0}, Sizes{{5, 133, 33}, 1, 0}, Sizes{{3, 2500, 64}, 1, 1024}})
-        for (const Contract* contract : contracts())
+        for (const Contract* contract : contracts_by_bytes())
             for (const Copies copies : {Copies::two_d, Copies::linear}) {
                 const AttentionCase& test = reference_case(sizes.problem, CaseKind::spread, 9, *contract);
                 if (!unsupported_reason(test.problem, "", *contract).empty()) continue;

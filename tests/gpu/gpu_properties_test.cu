@@ -18,7 +18,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may h
 TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
     HW4_SKIP_WITHOUT_GPU();
     constexpr StagingLimits kLimits[] = {{1, 1, 80, 160}, {3, 2, 4096, 3 * 4096}, {}};
-    for (const Contract* contract : contracts()) {
+    for (const Contract* contract : contracts_by_bytes()) {
         const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, *contract);
         if (!gpu::unsupported_reason(test.problem, "", *contract).empty()) continue;
         const std::string expected = test::bytes_of(test.expected.data(), test.expected.size());

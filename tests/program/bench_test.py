@@ -221,7 +221,7 @@ class StatusTest(BenchTest):
 
     def test_where_no_cell_runs(self):
         self.done(*QUICK, "--impl", "naive", "--dtype", "fp16", "--output", self.json, code=NO_GPU)
-        self.assertEqual(self.rows()[0]["hw4"]["reason"], "the CPU computes float32, not fp16")
+        self.assertEqual(self.rows()[0]["hw4"]["reason"], "naive on the CPU takes float32, not fp16")
 
     def test_heads_that_do_not_divide_are_a_row_among_others(self):
         for more in ((), ("--separate",)):

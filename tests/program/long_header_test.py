@@ -70,7 +70,7 @@ class ComputedTest(LongHeaderTest):
         done = hw4(path, self.out, device="gpu")
         if done.returncode == NO_GPU:
             self.skipTest(done.stderr.splitlines()[-1])
-        for contract in contracts():
+        for contract in contracts("gpu"):
             for number, shape in enumerate(SHAPES):
                 with self.subTest(shape=shape, contract=contract):
                     path = self.generated(shape, name=f"{contract}-{number}.in")

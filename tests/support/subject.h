@@ -21,6 +21,14 @@ struct Subject {
     friend std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
 };
 
+// Those whose outputs are compared by their bytes.
+inline std::vector<const Contract*> contracts_by_bytes() {
+    std::vector<const Contract*> list;
+    for (const Contract* contract : contracts())
+        if (contract->compared == Compared::bytes) list.push_back(contract);
+    return list;
+}
+
 inline std::string name_of_instance(const testing::TestParamInfo<Subject>& instance) { return instance.param.name; }
 
 } // namespace hw4

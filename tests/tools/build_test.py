@@ -317,7 +317,7 @@ class Install(Workplace):
             return done.stdout.split()
         self.assertEqual(completed("--list"), ["--list-kernels"])
         self.assertLessEqual({"--backward", "--causal", "--contract"}, set(completed("--")))
-        self.assertEqual(completed("", "--contract"), ["f32", "fixed", "fixed16"])
+        self.assertEqual(completed("", "--contract"), ["f32", "fixed", "fixed16", "bf16", "fp16"])
         self.assertIn("generic", completed("g", "--kernel"))
         self.assertEqual(completed("c", "--device"), ["cpu"])
         self.assertEqual(completed(f"{self.folder}/too"), [f"{self.folder}/tools"])
@@ -329,7 +329,7 @@ class Install(Workplace):
         self.assertLessEqual({"--batch_size", "--memory_limit", "--resume", "--threshold"}, set(of_bench("--")))
         self.assertNotIn("--copies", of_bench("--"))
         self.assertEqual(of_bench("", "--impl"),
-                         ["naive", "hw4", "f32", "fixed", "fixed16", "pytorch", "flash2", "cudnn", "efficient"])
+                         ["naive", "hw4", "f32", "fixed", "fixed16", "bf16", "fp16", "pytorch", "flash2", "cudnn", "efficient"])
         self.assertEqual(of_bench("", "--preset"), ["lab5", "cs336-attention", "cs336-flash", "fa2", "course"])
         self.assertEqual(of_bench("c", "--device"), ["cpu"])
 

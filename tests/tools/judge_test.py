@@ -39,13 +39,15 @@ SEQ = os.path.join(BIN, "seq")
 HEADER = "name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in"
 LONG_HEADER = HEADER + "\theads\tkeys\tmask\toperation"
 EXPECTED_HEADER = "case\toperation\tcontract\tmask\trevision\texpected"
+BOUNDS_HEADER = "case\toperation\tcontract\tmask\trevision\tbound"
 SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
 PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
 
 FIXTURES = None  # NAME.in, NAME.out, NAME.fixed.out and NAME.fixed16.out of every case in SHAPES
 ROWS = {}  # their rows of the table of cases
 CRCS = {}  # those of their outputs, by name and contract
-REVISIONS = {}  # of the contracts that hw4 lists, by name, the default first
+REVISIONS = {}  # of the contracts that hw4 lists and that promise bytes, by name, the default first
+BOUNDED = {}  # likewise of those that promise a bound
 
 
 def setUpModule():
@@ -55,7 +57,8 @@ def setUpModule():
     unittest.addModuleCleanup(shutil.rmtree, FIXTURES)
     listed = subprocess.run([HW4, "--list-kernels", "--json"], stdout=subprocess.PIPE, check=True).stdout
     for contract in json.loads(listed)["contracts"]:
-        REVISIONS[contract["name"]] = contract["computes"][0]["revision"]
+        revisions = REVISIONS if contract["compared"] == "bytes" else BOUNDED
+        revisions[contract["name"]] = contract["computes"][0]["revision"]
     for name, (batches, tokens, dim) in SHAPES.items():
         case_input = fixture(name, ".in")
         subprocess.run([GENERATE, "--shape", f"{batches},{tokens},{dim}", "--seed", "7", case_input], check=True)
@@ -82,6 +85,10 @@ def expected_row(name, contract="f32", crc=None, revision=None):
 
 def expected_rows():
     return [expected_row(name, contract) for name, contract in CRCS]
+
+
+def bound_row(name, contract="bf16", bound="0.05", revision=None):
+    return f"{name}\tforward\t{contract}\tnone\t{revision or BOUNDED[contract]}\t{bound}"
 
 
 def crc_in_of(name):
@@ -144,6 +151,9 @@ class Workplace(unittest.TestCase):
 
     def write_expected(self, *rows, header=EXPECTED_HEADER):
         self.expected = write(self.path("expected.tsv"), "\n".join(["# a remark", header, *rows, ""]).encode())
+
+    def write_bounds(self, *rows, header=BOUNDS_HEADER):
+        write(self.path("bounds.tsv"), "\n".join(["# a remark", header, *rows, ""]).encode())
 
     def program(self, name, body):
         """An executable Python script; it knows MARK, a file to leave traces in."""
@@ -476,7 +486,7 @@ class Contracts(Workplace):
         done = self.run_judge("--contract", "all", hw4="mark('f32'); put(GOOD)")
         self.assertRegex(done.stdout, r"\AAC +a1 +f32 .*\nJE +a1 +fixed .*expected.tsv has no forward of a1 under "
                                       r"fixed; testcases/update a1 makes it\n")
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 2 failed"))
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 4 failed"))
         self.assertEqual(self.marks(), ["f32"])
 
     def test_a_case_that_a_contract_does_not_take(self):
@@ -490,16 +500,137 @@ class Contracts(Workplace):
             with self.subTest(name):
                 done = self.run_judge("--contract", name)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertEqual(done.stderr, f"judge: --contract '{name}': need f32, fixed, fixed16 or all\n")
+                self.assertEqual(done.stderr, f"judge: --contract '{name}': need f32, fixed, fixed16, bf16, fp16 or all\n")
 
     def test_fail_fast_ends_between_the_contracts(self):
         done = self.run_judge("--contract", "all", "--fail-fast", "a1", hw4="put(GOOD[::-1])")
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines() if line[:1] in "WS"],
-                         ["WA", "SKIP", "SKIP"])
+                         ["WA", *["SKIP"] * 4])
 
     def test_real_hw4_passes_under_all(self):
+        self.write_bounds(*(bound_row(name, contract) for name in SHAPES for contract in BOUNDED))
         done = self.run_judge("--hw4", HW4, "--device", "cpu", "--contract", "all")
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "9 passed, 0 failed"), done.stdout)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "15 passed, 0 failed"), done.stdout)
+
+
+class Bounds(Workplace):
+    """Contracts that promise a bound: an output is compared with float64."""
+
+    def judge(self, *arguments, code, contract="bf16"):
+        done = self.run_judge("--hw4", HW4, "--device", "cpu", "--contract", contract, *arguments)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def error_of(self, name, contract):
+        """The largest of what hw4 gives."""
+        output = self.path("out")
+        case_input = fixture(name, ".in")
+        subprocess.run([HW4, "--device", "cpu", "--contract", contract, case_input, output], check=True,
+                       capture_output=True)
+        done = subprocess.run([COMPARE, "--exact", contract, "--atol", "1", case_input, output], capture_output=True,
+                              text=True, check=True)
+        return float(re.search(r"^largest absolute difference: (\S+) at", done.stdout, re.MULTILINE)[1])
+
+    def test_an_output_passes_as_far_as_its_bound_goes(self):
+        for contract in BOUNDED:
+            with self.subTest(contract):
+                error = self.error_of("a1", contract)
+                self.assertGreater(error, 0)
+                self.write_bounds(bound_row("a1", contract, f"{error * 1.01:.9g}"))
+                said = self.judge("a1", code=0, contract=contract)
+                self.assertRegex(said, rf"\AAC +a1 +{contract} .* bound {error * 1.01:.4g}: largest absolute difference: ")
+                self.write_bounds(bound_row("a1", contract, f"{error * 0.99:.9g}"))
+                said = self.judge("a1", code=1, contract=contract)
+                self.assertRegex(said, rf"\AWA +a1 +{contract} .* bound {error * 0.99:.4g}: different \(rule: ")
+                self.assertIn("first: batch ", said)
+
+    def test_a_case_without_a_bound_fails(self):
+        said = self.judge("a1", code=2)
+        wanted = r"JE +a1 +bf16 .* no bound yet: bounds\.tsv has no forward of a1 under bf16; testcases/bounds a1 makes it\n"
+        self.assertRegex(said, rf"\A{wanted}")
+        self.write_bounds(bound_row("a2"), bound_row("a1", "fp16"))
+        said = self.judge("a*", code=1)
+        self.assertRegex(said, wanted)
+        self.assertRegex(said, r"\nAC +a2 +bf16 ")
+
+    def test_a_bound_of_another_revision(self):
+        self.write_bounds(bound_row("a1", revision="bf16.forward/0"))
+        done = self.run_judge("--contract", "bf16", "--hw4", HW4, "a1")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stdout, r"bounds\.tsv has bf16\.forward/0, this hw4 computes bf16\.forward/1; "
+                                      r"testcases/bounds a1 makes it again\n")
+
+    def test_a_tolerance_in_its_place(self):
+        self.assertRegex(self.judge("--atol", "0.05", "a1", code=0), r"\AAC +a1 +bf16 .* atol 0\.05: largest absolute ")
+        self.assertRegex(self.judge("--atol", "1e-9", "a1", code=1), r"\AWA +a1 ")
+
+    def test_numbers_that_the_type_lacks_have_to_be_refused(self):
+        self.write_table(row("wide", "-", shape=(1, 3, 4), kind="stray:1e6"))
+        self.write_expected()
+        made = self.path("wide.in")
+        subprocess.run([GENERATE, "--shape", "1,3,4", "--seed", "7", "--kind", "stray:1e6", made], check=True)
+        self.write_table(row("wide", crc_of(read(made)), shape=(1, 3, 4), kind="stray:1e6"))
+        self.write_bounds(bound_row("wide", "fp16", "refused"), bound_row("wide", "bf16", "refused"))
+        self.assertRegex(self.judge(code=0, contract="fp16"), r"\AAC +wide +fp16 .* refused, as it has to be: exit code 65")
+        self.assertRegex(self.judge(code=1), r"\AWA +wide +bf16 .* exit code 0, need 65")
+
+    def test_bytes_that_were_given_do_not_decide(self):
+        said = self.judge("--expected", FIXTURES, "a1", code=2)
+        self.assertEqual(said, "judge: contract bf16 is compared by a bound, --expected gives bytes; need --atol or --rtol\n")
+
+    def test_bad_tables(self):
+        for rows, header, message in (
+                ([bound_row("a1"), bound_row("a1")], BOUNDS_HEADER, "two rows are of a1 forward bf16 none"),
+                ([bound_row("a1", bound="-1")], BOUNDS_HEADER, "a1: bound is '-1', need a number from 0 or 'refused'"),
+                ([bound_row("a1", bound="nan")], BOUNDS_HEADER, "a1: bound is 'nan'"),
+                ([], EXPECTED_HEADER, "the header row has no column bound")):
+            with self.subTest(message):
+                self.write_bounds(*rows, header=header)
+                self.assertIn(message, self.judge("a1", code=2))
+
+    def test_the_json_says_it(self):
+        self.write_bounds(bound_row("a1"))
+        report = self.path("run.json")
+        self.judge("--json", report, "a1", code=0)
+        case, = json.loads(read(report))["cases"]
+        self.assertEqual((case["rule"], case["bound"], case["revision"], case["crc32_out_expected"], case["element"]),
+                         ("bound 0.05", 0.05, BOUNDED["bf16"], None, "float32"))
+
+
+class Elements(Workplace):
+    """Cases whose numbers are bf16 or fp16."""
+
+    def setUp(self):
+        super().setUp()
+        rows, expected = [], []
+        for element in ("bf16", "fp16"):
+            made, output = self.path("made.in"), self.path("made.out")
+            subprocess.run([GENERATE, "--shape", "2,3,4", "--seed", "7", "--element", element, made], check=True)
+            rows.append(f"{row(element, crc_of(read(made)), shape=(2, 3, 4))}\t1\t3\tnone\tforward\t{element}")
+            for contract in REVISIONS:
+                subprocess.run([SEQ, "--contract", contract, made, output], check=True, stdout=subprocess.DEVNULL)
+                expected.append(expected_row(element, contract, crc=crc_of(read(output))))
+        self.write_table(*rows, header=LONG_HEADER + "\telement")
+        self.write_expected(*expected)
+        self.write_bounds(*(bound_row(name, name) for name in ("bf16", "fp16")))
+
+    def test_are_judged_under_every_contract_that_takes_them(self):
+        done = self.run_judge("--hw4", HW4, "--device", "cpu", "--contract", "all")
+        judged = [line.split()[:3] for line in done.stdout.splitlines() if line.startswith("AC")]
+        self.assertEqual(judged, [["AC", name, contract] for name in ("bf16", "fp16") for contract in (*REVISIONS, name)],
+                         done.stdout)
+
+    def test_are_listed(self):
+        self.assertRegex(self.run_judge("--list").stdout, r"\Abf16  \(2, 1, 1, 3, 3, 4, bf16\) .*\nfp16  \(2, .*, fp16\) ")
+
+    def test_an_output_of_float32_has_the_wrong_size(self):
+        program = self.program("own", "open(sys.argv[-1], 'wb').write(bytes(96))")
+        done = self.run_judge("--hw4", program, "bf16")
+        self.assertRegex(done.stdout, r"\ASIZE +bf16 .* the output has 96 bytes, need 48")
+
+    def test_of_another_name(self):
+        self.write_table(f"{row('x', '-', shape=(1, 1, 1))}\t1\t1\tnone\tforward\tf8", header=LONG_HEADER + "\telement")
+        self.assertIn("x: element is 'f8', need float32 or bf16 or fp16", self.run_judge("--list").stderr)
 
 
 class ListedContracts(Workplace):
@@ -1550,6 +1681,14 @@ class Update(Workplace):
         self.assertTrue(self.table_text().endswith(ROWS["a2"] + "\n"))
         self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a2", name) for name in REVISIONS])
 
+    def test_a_contract_by_bound_has_no_rows_here(self):
+        self.write_expected()
+        self.assertEqual(self.run_update("a1").returncode, 0)
+        self.assertEqual([line.split("\t")[2] for line in self.expected_text().splitlines()[2:]], [*REVISIONS])
+        done = self.run_update("--contract", "bf16", "a1")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "update: contract bf16 is not compared by bytes: need one that is\n"))
+
     def test_usage(self):
         for arguments, message in ((["zz"], "no case 'zz'"), (["--jobs", "0"], "need a whole number from 1"),
                                    (["--table", self.path("none")], "none: cannot read the table"),
@@ -1632,8 +1771,11 @@ class LongForms(Workplace):
                 self.assertEqual(struct.unpack_from("<iii", data), (-2, "backward" in more, "causal" in more), name)
 
     def test_real_hw4_passes_under_all(self):
+        forward = [line.split("\t")[:4] for line in self.expected_text().splitlines()[2:] if "\tforward\tf32" in line]
+        self.write_bounds(*("\t".join([name, operation, contract, mask, BOUNDED[contract], "0.1"])
+                            for name, operation, _, mask in forward for contract in BOUNDED))
         said = self.judge_them("--device", "cpu", "--contract", "all")
-        self.assertEqual(said.splitlines()[-1], "20 passed, 0 failed")  # only f32 has backward
+        self.assertEqual(said.splitlines()[-1], "32 passed, 0 failed")  # only f32 has backward
 
     def test_what_a_contract_lacks_is_no_case_under_it(self):
         self.assertEqual(self.judge_them("--device", "cpu", "--contract", "fixed", "b6", "g1").splitlines()[-1],

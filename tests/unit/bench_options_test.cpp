@@ -151,7 +151,8 @@ TEST(BenchOptions, Refused) {
     };
     refused({"--batch_size", "0"}, "--batch_size '0': need whole numbers from 1 to 2147483648, such as 512,1k..16k*2");
     refused({"--impl", "magic"},
-            "--impl 'magic': need some of naive, hw4, f32, fixed, fixed16, pytorch, flash2, cudnn, efficient");
+            "--impl 'magic': need some of naive, hw4, f32, fixed, fixed16, bf16, fp16, pytorch, flash2, "
+            "cudnn, efficient");
     refused({"--output", "r.txt"}, "--output 'r.txt': need a name that ends in .json, or -");
     refused({"--output", "-", "--csv", "-"}, "only one of --output, --csv and --markdown can be '-', standard output");
     refused({"--resume"}, "--resume needs the --output file to go on with");

@@ -35,7 +35,7 @@ constexpr Computed kPlainComputes[] = {{.operation = &kSum, .revision = 3, .mask
 constexpr Contract kPlain = {.name = "plain",
                              .idea = "sums in the order of the keys",
                              .compared = Compared::bytes,
-                             .element = "float32",
+                             .element = Element::float32,
                              .most_columns = 100,
                              .domain = {.most_score = 1, .most_sum = 1},
                              .computes = kPlainComputes};

@@ -7,6 +7,7 @@
 
 #include "src/contracts/contract.h"
 #include "src/problem/domain.h"
+#include "tests/support/subject.h"
 
 namespace hw4 {
 namespace {
@@ -136,7 +137,7 @@ TEST(MixedRows, DifferFromAKernelThatDecidesBySegments) {
 }
 
 TEST(MixedRows, AreInTheDomain) {
-    for (const Contract* contract : contracts())
+    for (const Contract* contract : contracts_by_bytes())
         for (const AttentionCase& test : mixed_rows_cases(*contract))
             EXPECT_NO_THROW(
                 DomainCheck("", test.problem, contract->domain).check(0, test.problem.input_rows(), test.qkv.data()))

@@ -109,7 +109,7 @@ TEST_F(CommandLine, Contracts) {
             EXPECT_EQ(parse({option, contract->name, "in", "out"}).engine.contract, contract);
         for (const std::string name : {"", "F32", "float", "fixed "})
             EXPECT_EQ(failure({option, name, "in", "out"}),
-                      wrong("--contract '" + name + "': need f32, fixed or fixed16"));
+                      wrong("--contract '" + name + "': need f32, fixed, fixed16, bf16 or fp16"));
     }
 }
 

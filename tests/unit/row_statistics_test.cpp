@@ -10,6 +10,7 @@
 #include "src/problem/matrix.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/digit_tiles.h"
+#include "tests/support/subject.h"
 
 namespace hw4 {
 namespace {
@@ -134,7 +135,7 @@ TEST(WhyNoStatistics, IsThatTheOperationHasNone) {
     EXPECT_EQ(why_no_statistics(kF32, problem), because);
 }
 
-INSTANTIATE_TEST_SUITE_P(Contracts, StatisticsOf, testing::ValuesIn(contracts().begin(), contracts().end()),
+INSTANTIATE_TEST_SUITE_P(Contracts, StatisticsOf, testing::ValuesIn(contracts_by_bytes()),
                          [](const auto& instance) { return std::string(instance.param->name); });
 
 } // namespace

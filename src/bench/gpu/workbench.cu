@@ -338,8 +338,8 @@ public:
             return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
         }
         const Contract& contract = *find_contract(cell.impl);
-        if (cell.element != Element::float32)
-            throw Unsupported("the contract " + cell.impl + " takes " + contract.element + ", not " +
+        if (cell.element != contract.element)
+            throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
         return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), memory);
     }

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Case files whose numbers are bf16 or fp16, and the contracts of these types.
+
+    python3 tests/program/element_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import gzip
+import json
+import math
+import struct
+import unittest
+
+import cli_test
+from cli_test import BAD_DATA, OK, USAGE, CliTest, by_seq, contracts, crc_of, floats, generated, generated_by, hw4, run
+
+CODES = {"bf16": 1, "fp16": 2}
+SHAPE = (2, 4, 2, 33, 40, 7)  # B, heads, key-value heads, N_q, N_k, d
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def made(element, *options, shape=SHAPE, kind="uniform"):
+    B, heads, kv_heads, N_q, N_k, d = shape
+    return generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--seed", "3",
+                        "--kind", kind, "--element", element, *options)
+
+
+def widened(data, element):
+    """Stored numbers as Python's."""
+    if element == "fp16":
+        return list(struct.unpack(f"<{len(data) // 2}e", data))
+    return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(0, len(data), 2)]
+
+
+def stored(number, element):
+    """Rounded to nearest even."""
+    if element == "fp16":
+        return struct.pack("<e", number)
+    bits, = struct.unpack("<I", struct.pack("<f", number))
+    return struct.pack("<I", bits + 0x7fff + (bits >> 16 & 1))[2:]
+
+
+def of_float32(header):
+    fields = list(struct.unpack("<16i", header))
+    fields[3] = 0
+    return struct.pack("<16i", *fields)
+
+
+def takes(contract, element):
+    return contract not in CODES or contract == element
+
+
+class StoredTest(CliTest):
+    def test_every_contract_on_the_cpu(self):
+        for element in CODES:
+            for path in (made(element), made(element, "--causal"), made(element, "--backward")):
+                for contract in contracts():
+                    if not takes(contract, element) or ("backward" in path.name and contract != "f32"):
+                        continue
+                    for threads in ("1", "3"):
+                        with self.subTest(path=path, contract=contract, threads=threads):
+                            self.assert_computes(path, "--threads", threads, contract=contract)
+
+    def test_is_what_the_widened_numbers_give_rounded(self):
+        for element in CODES:
+            data = made(element).read_bytes()
+            wide = self.file(of_float32(data[:64]) + floats(widened(data[64:], element)), f"{element}.in")
+            for contract in ("f32", "fixed", "fixed16"):
+                numbers = struct.unpack(f"<{math.prod(SHAPE[:2]) * SHAPE[3] * SHAPE[5]}f", by_seq(wide, contract))
+                want = b"".join(stored(number, element) for number in numbers)
+                self.assert_same_bytes(by_seq(made(element), contract), want)
+
+    def test_of_a_type_s_own_contract_float32_files_hold_the_same_values(self):
+        for element in CODES:
+            data = made(element).read_bytes()
+            wide = self.file(of_float32(data[:64]) + floats(widened(data[64:], element)), f"{element}.in")
+            narrow = widened(by_seq(made(element), element), element)
+            self.assert_same_bytes(by_seq(wide, element), floats(narrow))
+
+    def test_generated_numbers_are_rounded(self):
+        plain = generated_by("--shape", "2,5,3", "--seed", "3", "--long").read_bytes()[64:]
+        numbers = struct.unpack(f"<{len(plain) // 4}f", plain)
+        for element, code in CODES.items():
+            data = generated_by("--shape", "2,5,3", "--seed", "3", "--element", element).read_bytes()
+            self.assertEqual(struct.unpack_from("<4i", data), (-2, 0, 0, code))
+            self.assertEqual(data[64:], b"".join(stored(number, element) for number in numbers))
+
+    def test_gzip_and_standard_streams(self):
+        for element in CODES:
+            want = by_seq(made(element))
+            zipped = self.file(gzip.compress(made(element).read_bytes()))
+            self.assertEqual(hw4(zipped, self.out).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), want)
+            with open(made(element), "rb") as source:
+                self.assertEqual(hw4("-", self.out, stdin=source).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), want)
+
+    def test_what_is_said_of_it(self):
+        report = self.dir / "run.json"
+        for element in CODES:
+            path = made(element)
+            done = self.assert_computes(path, "--json", report)
+            B, heads, kv_heads, N_q, N_k, d = SHAPE
+            first = f"(B, heads, key-value heads, N_q, N_k, d, element): ({B}, {heads}, {kv_heads}, {N_q}, {N_k}, {d}, "
+            self.assertTrue(done.stdout.startswith(f"{first}{element})\n"), done.stdout)
+            told = json.loads(report.read_text())
+            wanted = {"element": element, "read_bytes": len(path.read_bytes()) - 64,
+                      "write_bytes": 2 * B * heads * N_q * d, "output_crc32": crc_of(by_seq(path))}
+            self.assertEqual({name: told[name] for name in wanted}, wanted)
+
+
+class RefusedTest(CliTest):
+    def test_the_other_type_s_contract(self):
+        for element, other in (("bf16", "fp16"), ("fp16", "bf16")):
+            self.assert_refused(BAD_DATA, rf"has elements of {element}, the contract {other} takes float32 and {other}$",
+                                "--contract", other, made(element), self.out, names=made(element))
+
+    def test_numbers_that_the_type_lacks(self):
+        numbers = [1.0] * 18
+        numbers[7] = -65520.0
+        path = self.file(cli_test.header(1, 3, 2) + floats(numbers))
+        message = r"batch 0, K, row 0, column 1: -65520 is infinite as fp16, need a magnitude below 65520$"
+        self.assert_refused(BAD_DATA, message, "--contract", "fp16", path, self.out, names=path)
+        self.assertEqual(hw4("--contract", "bf16", path, self.out).returncode, OK)
+        numbers[7] = -65519.0
+        self.assertEqual(hw4("--contract", "fp16", self.file(cli_test.header(1, 3, 2) + floats(numbers)),
+                             self.out).returncode, OK)
+
+    def test_a_file_of_the_wrong_size(self):
+        data = made("bf16").read_bytes()
+        path = self.file(data[:-1])
+        self.assert_refused(BAD_DATA, rf"expected {len(data)} bytes for forward, .*, bf16, got {len(data) - 1}: ends in "
+                                      r"batch 1, V, head 1, row 39$", path, self.out, names=path)
+
+    def test_an_infinity_or_nan_in_the_file(self):
+        for element, number in (("bf16", b"\x80\x7f"), ("fp16", b"\x00\x7c"), ("fp16", b"\x01\xfe")):
+            data = made(element).read_bytes()
+            path = self.file(data[:64] + number + data[66:])
+            self.assert_refused(BAD_DATA, r"batch 0, Q, head 0, row 0, column 0: -?(inf|nan), need a finite number$", path,
+                                self.out, names=path)
+
+    def test_an_array_of_numpy(self):
+        done = hw4(made("fp16"), self.dir / "o.npy")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("O has elements of fp16, .npy is written of float32 only, need a name without .npy", done.stderr)
+
+    def test_backward_under_a_type_s_contract(self):
+        self.assert_refused(BAD_DATA, r"asks for backward, which the contract bf16 lacks$", "--contract", "bf16",
+                            made("bf16", "--backward"), self.out, names=made("bf16", "--backward"))
+
+    def test_what_generate_cannot_store(self):
+        done = run("generate", "--shape", "1,4,4", "--kind", "stray:1e6", "--element", "fp16", self.out)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assertRegex(done.stderr, r"\Agenerate: .*: -?\d+\.\d+ is infinite as fp16, need magnitudes below 65520")
+        done = run("generate", "--shape", "1,4,4", "--element", "f8", self.out)
+        self.assertEqual((done.returncode, done.stderr),
+                         (USAGE, "generate: element 'f8': need float32, bf16 or fp16; see --help\n"))
+
+
+class ContractTest(CliTest):
+    def test_the_same_bytes_however_many_threads_and_kernels(self):
+        for kind in ("uniform", "spread", "normal:30"):
+            path = generated(3, 65, 33, kind)
+            for contract in CODES:
+                for kernel in cli_test.kernels("cpu", contract):
+                    for threads in ("1", "2", "7"):
+                        with self.subTest(kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
+
+    def test_outputs_are_values_of_the_type(self):
+        for contract in CODES:
+            output = by_seq(generated(3, 65, 33), contract)
+            numbers = struct.unpack(f"<{len(output) // 4}f", output)
+            self.assertEqual(widened(b"".join(stored(number, contract) for number in numbers), contract), list(numbers))
+
+
+if __name__ == "__main__":
+    unittest.main()
