@@ -77,7 +77,7 @@ struct Outcome {
     bool plain_file = false;
     std::string message; // why not
     CaseHeader header;
-    std::string data;      // everything after the header
+    std::string data;      // everything after the header, as float32
     size_t bytes_read = 0; // also of a case that was refused
     size_t claimed = 0;    // by its header
 
@@ -161,7 +161,12 @@ bool all_finite(const std::string& data) {
 
 std::string as_plain_file(const Outcome& outcome) {
     const Bytes header = header_bytes_of(outcome);
-    return std::string(header.begin(), header.end()) + outcome.data;
+    const Element element = outcome.header.problem.element;
+    std::vector<float> numbers(outcome.data.size() / sizeof(float));
+    std::memcpy(numbers.data(), outcome.data.data(), outcome.data.size());
+    std::string stored(numbers.size() * bytes_of(element), '\0');
+    narrow(element, numbers.data(), numbers.size(), stored.data());
+    return std::string(header.begin(), header.end()) + stored;
 }
 
 void check_reading(const std::string& bytes, const Operation* asked) {
