@@ -27,6 +27,10 @@ class Bounds:
     def __init__(self, rows: dict[tuple[str, ...], Bound]):
         self.rows = rows  # by KEY
 
+    def has(self, contract: str) -> bool:
+        """Of any case."""
+        return any(key[KEY.index("contract")] == contract for key in self.rows)
+
     def of(self, case: Case, contract: str) -> Bound | None:
         return self.rows.get(key_of_case(case, contract))
 
