@@ -1,0 +1,167 @@
+#include "src/run/shares.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/attention_case.h"
+
+namespace hw4 {
+namespace {
+
+struct Lengths {
+    int64_t queries;
+    int64_t keys;
+};
+
+Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, const Lengths& lengths, Mask mask,
+                   const Operation& operation = kForward) {
+    Problem problem(batches, lengths.queries, 2);
+    problem.keys = lengths.keys;
+    problem.heads = heads;
+    problem.kv_heads = kv_heads;
+    problem.mask = mask;
+    problem.operation = &operation;
+    return problem;
+}
+
+// Ragged lengths, more keys than queries and more queries than keys.
+std::vector<Problem> problems() {
+    std::vector<Problem> list;
+    for (const Operation* operation : kOperations)
+        for (const Mask mask : kEveryMask)
+            for (const Lengths& lengths : {Lengths{700, 700}, {300, 555}, {515, 130}, {1, 1}, {128, 128}})
+                for (const auto& [batches, heads, kv_heads] : {std::array<int64_t, 3>{1, 1, 1}, {3, 1, 1}, {2, 6, 2}})
+                    list.push_back(problem_of(batches, heads, kv_heads, lengths, mask, *operation));
+    return list;
+}
+
+std::string name(const Problem& problem, int shares) {
+    return sizes_of(problem).second + " in " + std::to_string(shares);
+}
+
+TEST(CaseShares, HaveEveryOutputRowOnceAndEachAtItsPlace) {
+    for (const Problem& problem : problems())
+        for (const int shares : {1, 2, 3, 5, 16}) {
+            SCOPED_TRACE(name(problem, shares));
+            std::vector<int> seen(static_cast<size_t>(problem.output_rows()));
+            int64_t end_before = 0;
+            for (const QueryRows& rows : divide(problem, shares)) {
+                EXPECT_EQ(rows.first, end_before);
+                end_before = rows.end;
+                for (const CasePart& part : parts_of(problem, rows))
+                    part.each_stretch(problem.operation->outputs, 0, part.problem.output_rows(),
+                                      [&](int64_t, int64_t at, int64_t count) {
+                                          for (int64_t row = at; row < at + count; ++row)
+                                              ++seen.at(static_cast<size_t>(row));
+                                      });
+            }
+            EXPECT_EQ(end_before, problem.units() * problem.queries);
+            EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+        }
+}
+
+// One row after the other gives the same places as all at once.
+TEST(CaseShares, StretchesDoNotDependOnHowRowsAreAskedFor) {
+    const Problem problem = problem_of(2, 6, 2, {300, 555}, Mask::causal);
+    for (const QueryRows& rows : divide(problem, 5))
+        for (const CasePart& part : parts_of(problem, rows)) {
+            std::vector<int64_t> at_once, one_by_one;
+            const int64_t count = part.problem.input_rows();
+            part.each_stretch(problem.operation->inputs, 0, count, [&](int64_t first, int64_t at, int64_t some) {
+                EXPECT_EQ(first, static_cast<int64_t>(at_once.size()));
+                for (int64_t i = 0; i < some; ++i) at_once.push_back(at + i);
+            });
+            for (int64_t row = 0; row < count; ++row)
+                part.each_stretch(problem.operation->inputs, row, 1, [&](int64_t first, int64_t at, int64_t some) {
+                    EXPECT_EQ(first, row);
+                    EXPECT_EQ(some, 1);
+                    one_by_one.push_back(at);
+                });
+            EXPECT_EQ(at_once, one_by_one);
+        }
+}
+
+std::vector<double> costs(const Problem& problem, int shares) {
+    std::vector<double> list;
+    for (const QueryRows& rows : divide(problem, shares)) {
+        list.push_back(0);
+        for (const CasePart& part : parts_of(problem, rows)) list.back() += part.problem.flops();
+    }
+    return list;
+}
+
+TEST(CaseShares, CostTheSame) {
+    for (const Mask mask : kEveryMask)
+        for (const auto& [batches, heads] : {std::array<int64_t, 2>{1, 1}, {3, 1}, {1, 7}, {5, 3}, {100, 3}})
+            for (const int shares : {2, 3, 5, 8, 16}) {
+                const Problem problem = problem_of(batches, heads, heads, {65536, 65536}, mask);
+                SCOPED_TRACE(name(problem, shares));
+                const double fair = problem.flops() / shares;
+                double sum = 0;
+                for (const double cost : costs(problem, shares)) {
+                    EXPECT_NEAR(cost / fair, 1, 0.07);
+                    sum += cost;
+                }
+                EXPECT_NEAR(sum / problem.flops(), 1, 1e-12);
+            }
+}
+
+TEST(CaseShares, OfManyHeadsAreWholeOnes) {
+    const Problem problem = problem_of(100, 1, 1, {65536, 65536}, Mask::none);
+    for (const QueryRows& rows : divide(problem, 6)) EXPECT_EQ(rows.first % 65536, 0);
+    EXPECT_NE(divide(problem, 7)[1].first % 65536, 0);
+}
+
+TEST(CaseShares, OfGradientsAreWholeGroupsOfHeads) {
+    const Problem problem = problem_of(1, 6, 3, {1000, 1000}, Mask::causal, kBackward);
+    std::vector<int64_t> rows;
+    for (const QueryRows& share : divide(problem, 4)) rows.push_back(share.end - share.first);
+    EXPECT_EQ(rows, (std::vector<int64_t>{2000, 2000, 0, 2000})); // one has none
+}
+
+// What a share is made of: the rest of a head, of a group, of a batch; batches; and so on down again.
+TEST(CaseShares, AreOfFewParts) {
+    const Problem problem = problem_of(4, 6, 2, {300, 300}, Mask::none);
+    std::vector<std::array<int64_t, 4>> parts;
+    for (const CasePart& part : parts_of(problem, {128, 4 * 1800 - 172}))
+        parts.push_back({part.problem.batches, part.problem.heads, part.problem.kv_heads, part.problem.queries});
+    EXPECT_EQ(parts, (std::vector<std::array<int64_t, 4>>{{1, 1, 1, 172},
+                                                          {1, 2, 1, 300},
+                                                          {1, 3, 1, 300},
+                                                          {2, 6, 2, 300},
+                                                          {1, 3, 1, 300},
+                                                          {1, 2, 1, 300},
+                                                          {1, 1, 1, 128}}));
+}
+
+// A part is computed by the reference as if there were nothing else.
+TEST(CaseShares, HaveTheBytesOfTheWhole) {
+    for (const Contract* contract : contracts())
+        for (Problem problem : problems()) {
+            problem.dim = 3;
+            if (!why_not(*contract, problem).empty() || problem.units() > 3) continue;
+            const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 5, *contract);
+            std::vector<float> got(whole.expected.size());
+            for (const QueryRows& rows : divide(problem, 4))
+                for (const CasePart& part : parts_of(problem, rows)) {
+                    std::vector<float> in(part.problem.input_bytes() / sizeof(float));
+                    std::vector<float> out(part.problem.output_bytes() / sizeof(float));
+                    part.each_stretch(problem.operation->inputs, 0, part.problem.input_rows(),
+                                      [&](int64_t first, int64_t at, int64_t count) {
+                                          std::copy_n(&whole.qkv[problem.floats_in(at)], problem.floats_in(count),
+                                                      &in[problem.floats_in(first)]);
+                                      });
+                    compute_by_reference(*contract, part.problem, in.data(), out.data());
+                    part.each_stretch(problem.operation->outputs, 0, part.problem.output_rows(),
+                                      [&](int64_t first, int64_t at, int64_t count) {
+                                          std::copy_n(&out[problem.floats_in(first)], problem.floats_in(count),
+                                                      &got[problem.floats_in(at)]);
+                                      });
+                }
+            EXPECT_TRUE(same_bytes(whole.expected, got)) << contract->name << " " << whole.name;
+        }
+}
+
+} // namespace
+} // namespace hw4
