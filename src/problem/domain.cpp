@@ -92,6 +92,24 @@ void DomainCheck::look_at_batches(int64_t first_row, int64_t rows, const float* 
     }
 }
 
+Findings DomainCheck::examine(const CasePart& part, int64_t first_row, int64_t rows, const float* data) const {
+    Findings findings;
+    part.each_stretch(problem_.operation->inputs, first_row, rows, [&](int64_t first, int64_t at, int64_t count) {
+        if (findings.flaw) return;
+        const Findings found = examine(at, count, data + (first - first_row) * problem_.dim);
+        if (part.of_whole_batches()) {
+            findings = found; // there is one stretch
+            return;
+        }
+        findings.flaw = found.flaw;
+        if (found.first.rows == 0) return;
+        findings.first.batch = found.first.batch;
+        findings.first.rows += found.first.rows;
+        findings.first.extremes.merge(found.first.extremes);
+    });
+    return findings;
+}
+
 void DomainCheck::join(const Findings& findings) {
     join(findings.first);
     if (findings.flaw) std::rethrow_exception(findings.flaw);
@@ -169,23 +187,21 @@ void DomainCheck::refuse_overflow(const Operand& operand, const Stretch& stretch
     int64_t i = 0;
     while (std::fabs(stretch.data[i]) < limit) ++i;
     if (!std::isfinite(stretch.data[i])) return;
-    throw Error(ExitCode::bad_data, in_column(operand, stretch, i) + ": " + number(stretch.data[i]) +
-                                        " is infinite as " + name_of(domain_.element) + ", need a magnitude below " +
-                                        number(limit));
+    refuse_number(operand, stretch, i,
+                  " is infinite as " + std::string(name_of(domain_.element)) + ", need a magnitude below " +
+                      number(limit));
 }
 
 // A query's scores are at most sum|q| * max|K|.
 void DomainCheck::judge(int64_t batch, const BatchExtremes& seen) const {
     const double largest_score = seen.query_row.sum * seen.key;
     if (largest_score > domain_.most_score)
-        throw Error(ExitCode::bad_data, in_row(batch, Role::query, seen.query_row.row) + ": scores up to " +
-                                            number(largest_score) + " (sum|q| * max|K|), need at most " +
-                                            number(domain_.most_score));
+        refuse_batch(batch, in_row(batch, Role::query, seen.query_row.row) + ": scores up to " + number(largest_score) +
+                                " (sum|q| * max|K|), need at most " + number(domain_.most_score));
     const double largest_sum = static_cast<double>(problem_.keys) * seen.value;
     if (largest_sum > domain_.most_sum)
-        throw Error(ExitCode::bad_data,
-                    in_batch(batch, named(Role::value).name) + (is_plain(problem_) ? ": N" : ": N_k") +
-                        " * max|V| = " + number(largest_sum) + ", need at most " + number(domain_.most_sum));
+        refuse_batch(batch, in_batch(batch, named(Role::value).name) + (is_plain(problem_) ? ": N" : ": N_k") +
+                                " * max|V| = " + number(largest_sum) + ", need at most " + number(domain_.most_sum));
     if (has_gradients()) judge_gradients(batch, seen);
 }
 
@@ -196,8 +212,8 @@ void DomainCheck::judge_gradients(int64_t batch, const BatchExtremes& seen) cons
     const double reach = seen.gradient_row.sum * seen.value;
     const auto limit = [&](const std::string& place, const std::string& what, double got) {
         if (got > domain_.most_gradient)
-            throw Error(ExitCode::bad_data,
-                        place + ": " + what + " = " + number(got) + ", need at most " + number(domain_.most_gradient));
+            refuse_batch(batch,
+                         place + ": " + what + " = " + number(got) + ", need at most " + number(domain_.most_gradient));
     };
     const std::string row = in_row(batch, Role::gradient, seen.gradient_row.row);
     limit(row, "sum|dO| * max|V|", reach);
@@ -226,16 +242,25 @@ std::string DomainCheck::in_batch(int64_t batch, const char* matrix) const {
     return path_ + ": batch " + std::to_string(batch) + ", " + matrix;
 }
 
-std::string DomainCheck::in_column(const Operand& operand, const Stretch& from, int64_t index) const {
-    return in_batch(from.batch, operand.name) + ", " + row_of(problem_, operand, from.first + index / problem_.dim) +
-           ", column " + std::to_string(index % problem_.dim);
+void DomainCheck::refuse_batch(int64_t batch, const std::string& what) const {
+    throw Flaw(Flaw::before_row((batch + 1) * problem_.batch_input_rows()), what);
+}
+
+void DomainCheck::refuse_number(const Operand& operand, const Stretch& from, int64_t index,
+                                const std::string& what) const {
+    const int64_t row = from.first + index / problem_.dim;
+    int64_t before = from.batch * problem_.batch_input_rows(); // rows of the file, and this operand's
+    for (const Operand* other = problem_.operation->inputs.begin(); other != &operand; ++other)
+        before += problem_.rows_of(*other);
+    throw Flaw(Flaw::in_row(before + row), in_batch(from.batch, operand.name) + ", " + row_of(problem_, operand, row) +
+                                               ", column " + std::to_string(index % problem_.dim) + ": " +
+                                               number(from.data[index]) + what);
 }
 
 void DomainCheck::refuse_non_finite(const Operand& operand, const Stretch& from) const {
     int64_t i = 0;
     while (std::isfinite(from.data[i])) ++i;
-    throw Error(ExitCode::bad_data,
-                in_column(operand, from, i) + ": " + number(from.data[i]) + ", need a finite number");
+    refuse_number(operand, from, i, ", need a finite number");
 }
 
 } // namespace hw4

@@ -9,6 +9,8 @@
 #include <exception>
 #include <string>
 
+#include "src/base/error.h"
+#include "src/problem/case_part.h"
 #include "src/problem/problem.h"
 
 namespace hw4 {
@@ -61,6 +63,19 @@ struct Findings {
     SeenInPart last;
 };
 
+// Something in the data (bad_data), and at which place of the file it shows, so that of several the first can be named:
+// the later place is the larger number. What is seen of a whole batch shows behind its last row.
+class Flaw : public Error {
+public:
+    Flaw(int64_t place, const std::string& message) : Error(ExitCode::bad_data, message), place_(place) {}
+    static int64_t in_row(int64_t row) { return 2 * row + 1; }
+    static int64_t before_row(int64_t row) { return 2 * row; }
+    int64_t place() const { return place_; }
+
+private:
+    int64_t place_;
+};
+
 class DomainCheck {
 public:
     // `path` is for messages.
@@ -70,9 +85,16 @@ public:
     // have one too.
     Findings examine(int64_t first_row, int64_t rows, const float* data) const;
 
-    // The findings of all stretches in their order. Throws Error (bad_data) that names the batch and the element or
-    // row: the same one, however the rows were cut.
+    // The same of rows of a part of the problem, which are counted there.
+    Findings examine(const CasePart& part, int64_t first_row, int64_t rows, const float* data) const;
+
+    // The findings of all stretches in their order. Throws a Flaw that names the batch and the element or row: the same
+    // one, however the rows were cut.
     void join(const Findings& findings);
+    // What was joined of a batch of which the rest is not to come: others have it. Rows: 0: nothing.
+    const SeenInPart& left() const { return open_; }
+    // By who has all of a batch. Throws likewise.
+    void judge(int64_t batch, const BatchExtremes& seen) const;
 
     // Both, for who has the stretches in their order.
     void check(int64_t first_row, int64_t rows, const float* data) { join(examine(first_row, rows, data)); }
@@ -92,14 +114,15 @@ private:
     LargestRow largest_row(const Operand& operand, const Stretch& stretch) const;
     double largest_magnitude(const Operand& operand, const Stretch& stretch) const;
     void refuse_overflow(const Operand& operand, const Stretch& stretch) const;
-    void judge(int64_t batch, const BatchExtremes& seen) const;
     void judge_gradients(int64_t batch, const BatchExtremes& seen) const;
     bool has_gradients() const;
     void join(const SeenInPart& part);
     const Operand& named(Role role) const;
     std::string in_row(int64_t batch, Role role, int64_t row) const;
     std::string in_batch(int64_t batch, const char* matrix) const;
-    std::string in_column(const Operand& operand, const Stretch& from, int64_t index) const;
+    [[noreturn]] void refuse_batch(int64_t batch, const std::string& what) const;
+    [[noreturn]] void refuse_number(const Operand& operand, const Stretch& from, int64_t index,
+                                    const std::string& what) const;
     [[noreturn]] void refuse_non_finite(const Operand& operand, const Stretch& from) const;
 
     std::string path_;

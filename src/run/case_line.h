@@ -23,7 +23,8 @@ struct CaseOnItsWay {
 
     RunCase& run;
     const int number;
-    Problem problem;
+    std::optional<CasePart> part; // all of the input's problem, mostly
+    Problem problem;              // the part's
     StagingPlan plan{};
     std::optional<DomainCheck> domain; // joined by the thread that feeds the engine
     Engine* engine = nullptr;          // set before the first part is pushed

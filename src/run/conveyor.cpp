@@ -129,9 +129,10 @@ private:
         PiecesOfCase pieces = {0, 1, false};
         if (!added->failed) {
             const CaseReader& input = *added->run.input;
-            added->problem = input.problem();
+            added->part = added->run.part == nullptr ? CasePart(input.problem()) : *added->run.part;
+            added->problem = added->part->problem;
             added->plan = plan_staging(added->run, setup_.limits);
-            added->domain.emplace(input.path(), added->problem, setup_.options.contract->domain);
+            added->domain.emplace(input.path(), input.problem(), setup_.options.contract->domain);
             const int64_t rows = added->plan.piece_rows;
             pieces = {(added->problem.input_rows() + rows - 1) / rows, added->plan.ring_buffers,
                       !input.random_access()};
@@ -146,9 +147,9 @@ private:
         end_if_done(here, end_of_case(here.number));
     }
 
-    // Not for a pipe's header alone, which may claim anything.
+    // Not for a pipe's header alone, which may claim anything; nor for a part, which others write beside.
     static bool reserve_output(const CaseOnItsWay& of) {
-        const bool size_known = of.run.input->size_checked();
+        const bool size_known = of.run.input->size_checked() && of.run.part == nullptr;
         if (size_known) of.run.output->reserve(of.problem.stored_output_bytes());
         if (size_known && of.run.lse != nullptr) of.run.lse->reserve(lse_bytes(of.problem.output_rows()));
         return size_known;
@@ -180,8 +181,15 @@ private:
         const int64_t rows = std::min(from.plan.piece_rows, from.problem.input_rows() - first);
         const size_t bytes = static_cast<size_t>(rows) * from.problem.row_bytes();
         const size_t stored = static_cast<size_t>(rows) * from.problem.stored_row_bytes();
-        pen.time(Stage::read, stored, [&] { from.run.input->read_rows(first, rows, data); });
-        return pen.time(Stage::check, bytes, [&] { return from.domain->examine(first, rows, data); });
+        pen.time(Stage::read, stored, [&] { read_rows(from, first, rows, data); });
+        return pen.time(Stage::check, bytes, [&] { return from.domain->examine(*from.part, first, rows, data); });
+    }
+
+    static void read_rows(const CaseOnItsWay& from, int64_t first, int64_t rows, float* data) {
+        from.part->each_stretch(from.problem.operation->inputs, first, rows,
+                                [&](int64_t own, int64_t at, int64_t count) {
+                                    from.run.input->read_rows(at, count, data + (own - first) * from.problem.dim);
+                                });
     }
 
     // ---- Feeding the engine
@@ -196,6 +204,7 @@ private:
                 ring_.release(filled->staged);
             }
             if (!fed->failed) guard(*fed, [&] { fed->run.input->expect_end(); });
+            if (!fed->failed) fed->run.seen = fed->domain->left();
             parts_.push(end_of_case(number));
         }
         parts_.close();
@@ -360,10 +369,22 @@ private:
         return staging;
     }
 
+    // Of the file, of rows that are to be written.
+    template <class Use>
+    static void each_stretch(const CaseOnItsWay& of, const OutputPart& part, const Use& use) {
+        of.part->each_stretch(of.problem.operation->outputs, part.file_row, part.rows, use);
+    }
+
     static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const void* data, const Pen& pen) {
-        const size_t bytes = static_cast<size_t>(part.rows) * of.problem.stored_row_bytes();
-        const auto offset = static_cast<uint64_t>(part.file_row) * of.problem.stored_row_bytes();
-        pen.time(Stage::write, bytes, [&] { write_to(*of.run.output, of.run.checksum, offset, data, bytes); });
+        const size_t row_bytes = of.problem.stored_row_bytes();
+        const auto* const stored = static_cast<const unsigned char*>(data);
+        pen.time(Stage::write, static_cast<size_t>(part.rows) * row_bytes, [&] {
+            each_stretch(of, part, [&](int64_t first, int64_t at, int64_t rows) {
+                write_to(*of.run.output, of.run.checksum, static_cast<uint64_t>(at) * row_bytes,
+                         stored + static_cast<size_t>(first - part.file_row) * row_bytes,
+                         static_cast<size_t>(rows) * row_bytes);
+            });
+        });
     }
 
     void write_logsumexps(const CaseOnItsWay& of, const OutputPart& part, const RowStatistics* statistics,
@@ -372,7 +393,10 @@ private:
         pen.time(Stage::write, bytes, [&] {
             std::vector<float> values(static_cast<size_t>(part.rows));
             logsumexps(*setup_.options.contract, of.problem, statistics, part.rows, values.data());
-            write_to(*of.run.lse, of.run.lse_checksum, lse_bytes(part.file_row), values.data(), bytes);
+            each_stretch(of, part, [&](int64_t first, int64_t at, int64_t rows) {
+                write_to(*of.run.lse, of.run.lse_checksum, lse_bytes(at),
+                         &values[static_cast<size_t>(first - part.file_row)], lse_bytes(rows));
+            });
         });
     }
 

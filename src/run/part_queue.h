@@ -15,7 +15,7 @@ namespace hw4 {
 struct OutputPart {
     int slot;
     int64_t slot_row; // the first one, in the slot
-    int64_t file_row; // and in the file
+    int64_t file_row; // and in the file, or in the part of it that is computed
     int64_t rows;
     int of = 0;           // the case, by its number in the run
     bool in_turn = false; // to be written before any other such part is begun

@@ -1,9 +1,8 @@
 #include "src/run/pipeline.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
-
-#include "src/run/conveyor.h"
 
 namespace hw4 {
 namespace {
@@ -18,6 +17,26 @@ public:
 
 private:
     RunCase* next_;
+};
+
+class PartsOfCase : public RunCases {
+public:
+    PartsOfCase(const RunCase& whole, const std::vector<CasePart>& parts) : cases_(parts.size(), whole) {
+        for (size_t i = 0; i < parts.size(); ++i) cases_[i].part = &parts[i];
+    }
+
+    RunCase* next() override { return next_ == cases_.size() || failed_ ? nullptr : &cases_[next_++]; }
+    void give_up() override { failed_ = true; }
+    void settled(RunCase& part) override {
+        if (part.failure) failed_ = true;
+    }
+
+    const std::vector<RunCase>& cases() const { return cases_; }
+
+private:
+    std::vector<RunCase> cases_;
+    size_t next_ = 0;
+    std::atomic<bool> failed_{false};
 };
 
 } // namespace
@@ -45,6 +64,34 @@ RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOption
     RunReport report{input.problem(), only.engine, plan.readers, plan.writers, plan.bytes(), "", "", ""};
     if (checksum != nullptr) report.output_crc32 = checksum->text();
     if (lse.checksum != nullptr) report.lse_crc32 = lse.checksum->text();
+    return report;
+}
+
+PartsReport run_parts(CaseReader& input, const std::vector<CasePart>& parts, OutputFile& output,
+                      const EngineOptions& options, const StagingLimits& limits, const ChooseEngine& choose_engine,
+                      Timeline* timeline, OutputChecksum* checksum, const LseOutput& lse) {
+    PartsReport report;
+    if (parts.empty()) return report;
+    const RunCase whole{&input, &output, checksum, nullptr, {}, lse.file, lse.checksum};
+    PartsOfCase cases(whole, parts);
+    EngineOptions asked = options;
+    asked.statistics = lse.file != nullptr;
+    const bool several = parts.size() > 1;
+    const StagingPlan plan = several ? plan_for_any(limits) : plan_staging(cases.cases().front(), limits);
+    Conveyor conveyor(cases, {asked, limits, plan, several, choose_engine, timeline});
+    conveyor.run();
+    conveyor.finish();
+    report.readers = plan.readers;
+    report.writers = plan.writers;
+    report.staging_bytes = plan.bytes();
+    for (const RunCase& part : cases.cases()) {
+        if (part.failure) {
+            report.failure = part.failure;
+            break;
+        }
+        report.engine = part.engine;
+        if (part.seen.rows > 0) report.seen.push_back(part.seen);
+    }
     return report;
 }
 

@@ -5,8 +5,14 @@
 // The host's memory is that of the staging buffers, however large the file, and of the CPU engine's slots.
 #pragma once
 
+#include <exception>
+#include <vector>
+
 #include "src/io/case_file.h"
 #include "src/io/output_file.h"
+#include "src/problem/case_part.h"
+#include "src/problem/domain.h"
+#include "src/run/conveyor.h"
 #include "src/run/engine.h"
 #include "src/run/output_checksum.h"
 #include "src/run/staging_plan.h"
@@ -38,5 +44,21 @@ StagingLimits staging_limits(int processors);
 RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOptions& options, const StagingLimits& limits,
                        const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum = nullptr,
                        const LseOutput& lse = {});
+
+// Parts of a case, which others have the other parts of.
+struct PartsReport {
+    EngineFacts engine; // of the last one; of none where there are no parts
+    int readers = 0;
+    int writers = 0;
+    size_t staging_bytes = 0;
+    std::exception_ptr failure;   // of the first part that has failed; none after it need have been computed
+    std::vector<SeenInPart> seen; // of batches that are others' too, each by part
+};
+
+// The same for some parts of the input's problem, one after the other, their rows where those of the whole case are.
+// Both outputs have random access, and room for it. Throws where no part could be computed.
+PartsReport run_parts(CaseReader& input, const std::vector<CasePart>& parts, OutputFile& output,
+                      const EngineOptions& options, const StagingLimits& limits, const ChooseEngine& choose_engine,
+                      Timeline* timeline, OutputChecksum* checksum = nullptr, const LseOutput& lse = {});
 
 } // namespace hw4

@@ -5,6 +5,8 @@
 
 #include "src/io/case_file.h"
 #include "src/io/output_file.h"
+#include "src/problem/case_part.h"
+#include "src/problem/domain.h"
 #include "src/run/engine.h"
 #include "src/run/output_checksum.h"
 #include "src/run/staging_plan.h"
@@ -19,13 +21,16 @@ struct RunCase {
     EngineFacts engine;                 // what computed it
     OutputFile* lse = nullptr;          // for the logsumexp of every output row; null where nobody asks for it
     OutputChecksum* lse_checksum = nullptr;
+    const CasePart* part = nullptr; // of the input's problem, whose rows are computed and no others; null: all of them
+    SeenInPart seen{};              // by then: of the batch that the part has not all of, for who joins all parts
 
+    const Problem& problem() const { return part == nullptr ? input->problem() : part->problem; }
     // Whether parts can be written in any order.
     bool random_access() const { return output->random_access() && (lse == nullptr || lse->random_access()); }
 };
 
 inline StagingPlan plan_staging(const RunCase& opened, const StagingLimits& limits) {
-    return plan_staging(opened.input->problem(), opened.input->random_access(), opened.random_access(), limits,
+    return plan_staging(opened.problem(), opened.input->random_access(), opened.random_access(), limits,
                         opened.lse == nullptr ? 0 : sizeof(RowStatistics));
 }
 

@@ -1,0 +1,39 @@
+// Cases that are computed in shares: of every operation and mask, with heads, ragged lengths, fewer and more batches
+// than shares.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/io/case_header.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4::test {
+
+inline std::vector<Problem> shared_problems() {
+    std::vector<Problem> list;
+    for (const Operation* operation : kOperations)
+        for (const Mask mask : kEveryMask)
+            for (const auto& [batches, heads, kv_heads, queries, keys, dim] :
+                 {std::array<int64_t, 6>{1, 1, 1, 700, 700, 5},
+                  {7, 1, 1, 33, 33, 4},
+                  {2, 6, 2, 150, 290, 3},
+                  {1, 2, 1, 300, 40, 8}}) {
+                Problem problem(batches, queries, dim);
+                problem.keys = keys;
+                problem.heads = heads;
+                problem.kv_heads = kv_heads;
+                problem.mask = mask;
+                problem.operation = operation;
+                list.push_back(problem);
+            }
+    return list;
+}
+
+inline std::string file_of(const Problem& problem, const std::vector<float>& data) {
+    const Bytes header = header_of(problem, true);
+    return std::string(header.begin(), header.end()) + bytes_of(data.data(), data.size());
+}
+
+} // namespace hw4::test
