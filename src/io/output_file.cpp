@@ -229,6 +229,22 @@ OutputFile::OutputFile(const std::string& name, InterruptGuard& interrupts, cons
     head_bytes_ = form.head.size();
 }
 
+OutputFile::OutputFile(const std::string& name, const Temporary& of_another, const OutputForm& form)
+    : path_(shown_output(name)), direct_(::open(of_another.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC)),
+      others_(true), head_bytes_(form.head.size()) {
+    struct stat found {};
+    if (!direct_.valid() || ::fstat(direct_.get(), &found) != 0)
+        cannot_create(path_, with_errno("cannot open " + of_another.path + ", which the first rank has made"));
+    if (found.st_ino != of_another.inode)
+        cannot_create(path_, of_another.path + " is another file here than for the first rank, need a shared one");
+}
+
+OutputFile::Temporary OutputFile::temporary() const {
+    struct stat made {};
+    if (::fstat(fd(), &made) != 0) cannot_create(path_, with_errno("cannot stat"));
+    return {temporary_->path(), made.st_ino};
+}
+
 void OutputFile::open(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept) {
     if (name.empty()) cannot_create("''", "the output needs a name");
     if (is_standard_stream(name)) {

@@ -46,13 +46,25 @@ public:
     // standard output, "-", whatever it leads to, from where it stands. `form`: what is put around what is written.
     OutputFile(const std::string& name, InterruptGuard& interrupts, const std::vector<FileIdentity>& kept = {},
                const OutputForm& form = {});
+
+    // Where what is to become the output is until then, for others who write parts of it.
+    struct Temporary {
+        std::string path;
+        uint64_t inode = 0; // by which they know that they see the same file
+    };
+    // Part of an output that another process or thread has made and will publish. Throws Error (cannot_create) where it
+    // is not to be seen from here.
+    OutputFile(const std::string& name, const Temporary& of_another, const OutputForm& form);
+    // Of one with random access.
+    Temporary temporary() const;
+
     // Temporary files of earlier runs for the same output that were killed; they have been removed.
     std::vector<std::string> leftovers() const;
 
     void write(const void* data, size_t size);
 
     // Whether write_at() works: a device, a FIFO, standard output or gzip takes bytes only one after the other.
-    bool random_access() const { return temporary_.has_value() && !gzip_; }
+    bool random_access() const { return (temporary_.has_value() || others_) && !gzip_; }
     // By any number of threads at once. The offset is that of what is written, without the form's head.
     void write_at(uint64_t offset, const void* data, size_t size);
     // Room for the whole output, so that a full disk shows early. Where the file system cannot promise any, or for a
@@ -95,6 +107,7 @@ private:
     std::string target_;                     // the file behind it (symbolic links followed)
     FileDescriptor direct_;                  // standard output, a device, a FIFO or, in the end, a mount point
     std::optional<TemporaryFile> temporary_; // or else this
+    bool others_ = false;                    // direct_ is another's temporary file
     std::unique_ptr<GzipSink> gzip_;         // null: written as it is
     uint64_t head_bytes_ = 0;                // the form's, before offset 0
 };

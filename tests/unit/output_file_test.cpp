@@ -72,6 +72,38 @@ TEST_F(Output, TakesItsPartsInAnyOrder) {
     EXPECT_EQ(read_file(path_), "one two");
 }
 
+TEST_F(Output, TakesPartsOfOthersUntilItIsPublished) {
+    const OutputForm form{false, {'h', 'e', 'a', 'd'}};
+    {
+        OutputFile file(path_, interrupts_, {}, form);
+        OutputFile others(path_, file.temporary(), form);
+        EXPECT_TRUE(others.random_access());
+        file.write_at(0, "one ", 4);
+        others.write_at(4, "two", 3);
+        others.finish(true);
+        others.publish(true);
+        EXPECT_FALSE(fs::exists(path_));
+        file.commit(false);
+    }
+    EXPECT_EQ(read_file(path_), "headone two");
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
+}
+
+TEST_F(Output, OfOthersIsToBeSeenAndTheSameFile) {
+    OutputFile file(path_, interrupts_);
+    const OutputFile::Temporary made = file.temporary();
+    const auto failure = [&](const OutputFile::Temporary& seen) {
+        return failure_of([&] { OutputFile(path_, seen, {}); });
+    };
+    const std::string none = folder_ / "none";
+    EXPECT_EQ(failure({none, made.inode}),
+              (Failure{ExitCode::cannot_create, path_ + ": cannot open " + none +
+                                                    ", which the first rank has made: No such file or directory"}));
+    EXPECT_EQ(failure({made.path, made.inode + 1}),
+              (Failure{ExitCode::cannot_create, path_ + ": " + made.path + " is another file here than for the first " +
+                                                    "rank, need a shared one"}));
+}
+
 TEST_F(Output, TakesPartsBeyond4GiB) {
     constexpr uint64_t kPlace = (uint64_t{1} << 33) + 3;
     {
