@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
@@ -28,6 +29,23 @@ public:
         char digits[16];
         std::snprintf(digits, sizeof digits, "%08lx", whole);
         return digits;
+    }
+
+    // For who adds up the parts that several have written: what was added, as bytes.
+    std::string packed() const {
+        std::string bytes;
+        for (const auto& [offset, added] : parts_) {
+            const uint64_t numbers[] = {offset, added.crc, added.bytes};
+            bytes.append(reinterpret_cast<const char*>(numbers), sizeof numbers);
+        }
+        return bytes;
+    }
+    void add_packed(const std::string& bytes) {
+        uint64_t numbers[3];
+        for (size_t at = 0; at + sizeof numbers <= bytes.size(); at += sizeof numbers) {
+            std::memcpy(numbers, bytes.data() + at, sizeof numbers);
+            parts_[numbers[0]] = {static_cast<uint32_t>(numbers[1]), static_cast<size_t>(numbers[2])};
+        }
     }
 
 private:

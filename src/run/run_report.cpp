@@ -114,17 +114,104 @@ void add_run(JsonFields& fields, const CasesReport& report, const RunFigures& fi
     fields.add("kernel_tflop_per_second", json_number(tera_per_second(report.flops, figures)));
 }
 
+double share_of(const RankReport& rank, const std::vector<RankReport>& ranks) {
+    double all = 0;
+    for (const RankReport& each : ranks) all += each.flops;
+    return all > 0 ? rank.flops / all : 0;
+}
+
+std::string rank_lines(const std::vector<RankReport>& ranks) {
+    std::string lines;
+    char line[160];
+    for (size_t i = 0; i < ranks.size(); ++i) {
+        const RankReport& rank = ranks[i];
+        std::snprintf(line, sizeof line, "  rank %-3zu  %5.1f %% of the FLOP, kernel %9.3f ms, total %9.3f ms, ", i,
+                      100 * share_of(rank, ranks), rank.figures.stages[Stage::kernel].seconds * 1e3,
+                      rank.figures.total_seconds * 1e3);
+        lines += line +
+                 (rank.engine.device.empty() ? "idle" : rank.engine.device + " (" + rank.engine.device_name + ")") +
+                 " on " + one_line(rank.node) + "\n";
+    }
+    if (ranks.empty()) return lines;
+    std::snprintf(line, sizeof line, "  imbalance %.2f: the longest kernel time of a rank over the mean\n",
+                  imbalance(ranks));
+    return lines + line;
+}
+
+void add_ranks(JsonFields& fields, const std::vector<RankReport>& ranks) {
+    std::string list;
+    for (const RankReport& rank : ranks) {
+        JsonFields one;
+        one.add("node", json_string(rank.node));
+        one.add("device", json_string(rank.engine.device));
+        one.add("device_name", json_string(rank.engine.device_name));
+        one.add("kernel", json_string(rank.engine.kernel));
+        one.add("flop", json_number(rank.flops));
+        for (int i = 0; i < kStages; ++i)
+            one.add(std::string(name_of(stage_at(i))) + "_seconds",
+                    json_number(rank.figures.stages[stage_at(i)].seconds));
+        one.add("total_seconds", json_number(rank.figures.total_seconds));
+        one.add_size("host_peak_bytes", rank.figures.host_peak_bytes);
+        one.add_size("device_peak_bytes", rank.engine.device_bytes);
+        list += (list.empty() ? "" : ", ") + one.text();
+    }
+    fields.add("ranks", "[" + list + "]");
+    fields.add("imbalance", json_number(imbalance(ranks)));
+}
+
 } // namespace
 
-std::string time_table(const RunReport& report, const RunFigures& figures) {
+RunReport together(const Problem& problem, const std::vector<RankReport>& ranks) {
+    RunReport report;
+    report.problem = problem;
+    for (const RankReport& rank : ranks) {
+        if (report.engine.device.empty()) report.engine = rank.engine;
+        report.readers += rank.readers;
+        report.writers += rank.writers;
+        report.staging_bytes += rank.staging_bytes;
+    }
+    report.engine.device_bytes = 0;
+    for (const RankReport& rank : ranks) report.engine.device_bytes += rank.engine.device_bytes;
+    return report;
+}
+
+RunFigures together(const std::vector<RankReport>& ranks) {
+    RunFigures all;
+    for (const RankReport& rank : ranks) {
+        for (int i = 0; i < kStages; ++i) {
+            StageUse& use = all.stages[stage_at(i)];
+            use.seconds = std::max(use.seconds, rank.figures.stages[stage_at(i)].seconds);
+            use.bytes += rank.figures.stages[stage_at(i)].bytes;
+        }
+        all.stages.overlap += rank.figures.stages.overlap / static_cast<double>(ranks.size());
+        all.total_seconds = std::max(all.total_seconds, rank.figures.total_seconds);
+        all.host_peak_bytes += rank.figures.host_peak_bytes;
+    }
+    return all;
+}
+
+double imbalance(const std::vector<RankReport>& ranks) {
+    double longest = 0;
+    double sum = 0;
+    for (const RankReport& rank : ranks) {
+        const double seconds = rank.figures.stages[Stage::kernel].seconds;
+        longest = std::max(longest, seconds);
+        sum += seconds;
+    }
+    return sum > 0 ? longest * static_cast<double>(ranks.size()) / sum : 1;
+}
+
+std::string time_table(const RunReport& report, const RunFigures& figures, const std::vector<RankReport>& ranks) {
     const EngineFacts& engine = report.engine;
     return stage_lines(figures) + memory_line(figures, report.staging_bytes, engine.device_bytes) + "  on " +
            engine.device + " (" + engine.device_name + "), contract " +
            engine.contract->revision_of(*report.problem.operation) + ", kernel " + engine.kernel + ", " +
-           std::to_string(engine.chunk_batches) + (engine.chunk_batches == 1 ? " batch" : " batches") + " at a time\n";
+           std::to_string(engine.chunk_batches) + (engine.chunk_batches == 1 ? " batch" : " batches") + " at a time\n" +
+           rank_lines(ranks);
 }
 
-std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures) {
+std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures,
+                      const std::vector<RankReport>& ranks) {
     JsonFields fields;
     fields.add("hw4_version", json_string(kVersion));
     add_contract(fields, report.problem, report.engine);
@@ -140,6 +227,7 @@ std::string json_text(const std::string& input, const RunReport& report, const R
             {1, 0, report.problem.flops(), report.engine.device_bytes, report.readers, report.writers,
              report.staging_bytes},
             figures);
+    if (!ranks.empty()) add_ranks(fields, ranks);
     return fields.text() + "\n";
 }
 
@@ -193,26 +281,52 @@ std::string json_text(const std::vector<std::string>& entries, const CasesReport
     return fields.text() + "\n";
 }
 
-// The host and the GPU are two processes of the picture, their threads and streams its lines.
-std::string trace_text(const Timeline& timeline) {
+namespace {
+
+// The host and the GPU of a rank are two processes of the picture, their threads and streams its lines.
+struct TraceProcesses {
+    int host;
+    int gpu;
+    std::string owner; // before their names
+    double later = 0;
+};
+
+std::string events_of(const Timeline& timeline, const TraceProcesses& processes) {
+    const auto in_process = [](int process) { return "\"pid\": " + std::to_string(process); };
     const auto place = [&](int track) {
         const bool on_gpu = timeline.tracks()[static_cast<size_t>(track)].on_gpu;
-        return "\"pid\": " + std::to_string(on_gpu ? 2 : 1) + ", \"tid\": " + std::to_string(track);
+        return in_process(on_gpu ? processes.gpu : processes.host) + ", \"tid\": " + std::to_string(track);
     };
     const auto name_tag = [](const char* kind, const std::string& where, const std::string& name) {
         return R"({"ph": "M", "name": ")" + std::string(kind) + "\", " + where + R"(, "args": {"name": )" +
                json_string(name) + "}}";
     };
-    std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-    text += name_tag("process_name", R"("pid": 1)", "host") + ",\n" + name_tag("process_name", R"("pid": 2)", "GPU");
+    std::string text = name_tag("process_name", in_process(processes.host), processes.owner + "host") + ",\n" +
+                       name_tag("process_name", in_process(processes.gpu), processes.owner + "GPU");
     for (size_t track = 0; track < timeline.tracks().size(); ++track)
         text += ",\n" + name_tag("thread_name", place(static_cast<int>(track)), timeline.tracks()[track].name);
     for (const Span& span : timeline.spans())
         text += R"(,
 {"ph": "X", "name": ")" +
                 std::string(name_of(span.stage)) + "\", " + place(span.track) + R"(, "ts": )" +
-                json_number(span.from * 1e6) + R"(, "dur": )" + json_number((span.to - span.from) * 1e6) +
-                R"(, "args": {"bytes": )" + std::to_string(span.bytes) + "}}";
+                json_number((span.from + processes.later) * 1e6) + R"(, "dur": )" +
+                json_number((span.to - span.from) * 1e6) + R"(, "args": {"bytes": )" + std::to_string(span.bytes) +
+                "}}";
+    return text;
+}
+
+} // namespace
+
+std::string trace_text(const Timeline& timeline) { return trace_text({events_of(timeline, {1, 2, ""})}); }
+
+std::string trace_events(const Timeline& timeline, const TraceOfRank& of) {
+    return events_of(timeline, {2 * of.rank + 1, 2 * of.rank + 2,
+                                "rank " + std::to_string(of.rank) + " on " + of.node + ", ", of.later});
+}
+
+std::string trace_text(const std::vector<std::string>& events_of_ranks) {
+    std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+    for (const std::string& events : events_of_ranks) text += (&events == events_of_ranks.data() ? "" : ",\n") + events;
     return text + "\n]}\n";
 }
 

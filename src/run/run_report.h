@@ -16,8 +16,30 @@ struct RunFigures {
     size_t host_peak_bytes = 0;
 };
 
-std::string time_table(const RunReport& report, const RunFigures& figures);
-std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures);
+// One of several who have computed a case together.
+struct RankReport {
+    std::string node;
+    EngineFacts engine; // no device where it had nothing to do
+    double began = 0;   // seconds of its own timeline when all of them began to compute
+    double flops = 0;
+    int readers = 0;
+    int writers = 0;
+    size_t staging_bytes = 0;
+    RunFigures figures;
+};
+
+// What the ranks come to: the engine is that of the first that had one; memory and bytes are the sums, the seconds of a
+// stage those of the rank in which it took longest.
+RunReport together(const Problem& problem, const std::vector<RankReport>& ranks);
+RunFigures together(const std::vector<RankReport>& ranks);
+
+// The longest time of kernels over the mean; 1 is best.
+double imbalance(const std::vector<RankReport>& ranks);
+
+// `ranks`: where there are several.
+std::string time_table(const RunReport& report, const RunFigures& figures, const std::vector<RankReport>& ranks = {});
+std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures,
+                      const std::vector<RankReport>& ranks = {});
 
 // One case of many.
 struct CaseReport {
@@ -53,5 +75,14 @@ std::string json_text(const std::vector<std::string>& entries, const CasesReport
 
 // In the format that chrome://tracing and Perfetto open.
 std::string trace_text(const Timeline& timeline);
+
+// The same of several ranks, each with its own lines: what trace_events() gives of them.
+struct TraceOfRank {
+    int rank = 0;
+    std::string node;
+    double later = 0; // seconds after the picture's start when its timeline began
+};
+std::string trace_events(const Timeline& timeline, const TraceOfRank& of);
+std::string trace_text(const std::vector<std::string>& events_of_ranks);
 
 } // namespace hw4

@@ -137,6 +137,61 @@ TEST(TimeTable, KeepsLongNamesWhole) {
         << table;
 }
 
+// The second has done nothing.
+std::vector<RankReport> example_ranks() {
+    RankReport worked;
+    worked.node = "node7";
+    worked.engine = example().engine;
+    worked.flops = 3e12;
+    worked.readers = 8;
+    worked.writers = 3;
+    worked.staging_bytes = 48000000;
+    worked.figures = figures();
+    RankReport half = worked;
+    half.flops = 1e12;
+    half.figures.stages[Stage::kernel].seconds = 1.0;
+    half.figures.total_seconds = 1.25;
+    RankReport idle;
+    idle.node = "node8\n";
+    return {worked, idle, half};
+}
+
+TEST(TimeTable, HasALineForEachRank) {
+    const std::string table = time_table(example(), figures(), example_ranks());
+    EXPECT_EQ(table.substr(table.find("  rank")),
+              "  rank 0     75.0 % of the FLOP, kernel  2000.000 ms, total 12500.000 ms, gpu (NVIDIA H200) on node7\n"
+              "  rank 1      0.0 % of the FLOP, kernel     0.000 ms, total     0.000 ms, idle on node8\\x0a\n"
+              "  rank 2     25.0 % of the FLOP, kernel  1000.000 ms, total  1250.000 ms, gpu (NVIDIA H200) on node7\n"
+              "  imbalance 2.00: the longest kernel time of a rank over the mean\n");
+    EXPECT_EQ(imbalance(std::vector<RankReport>(2)), 1);
+}
+
+TEST(Together, AreTheSumsOfBytesAndTheLongestTimes) {
+    const RunFigures all = together(example_ranks());
+    EXPECT_EQ(all.stages[Stage::kernel].seconds, 2.0);
+    EXPECT_EQ(all.stages[Stage::read].bytes, 1600000000U);
+    EXPECT_EQ(all.total_seconds, 12.5);
+    EXPECT_EQ(all.host_peak_bytes, 2 * 123456789U);
+    std::vector<RankReport> ranks = example_ranks();
+    std::swap(ranks[0], ranks[1]);
+    const RunReport report = together({1, 2, 3}, ranks);
+    EXPECT_EQ(report.problem.keys, 2);
+    EXPECT_EQ(report.engine.kernel, "tiled");
+    EXPECT_EQ(report.engine.device_bytes, 340000000U);
+    EXPECT_EQ(report.staging_bytes, 96000000U);
+    EXPECT_EQ(report.readers, 16);
+}
+
+TEST(TraceText, HasARowForEveryRank) {
+    Timeline timeline;
+    timeline.add({timeline.add_track("main", false), Stage::read, 1, 2, 5});
+    const std::string text = trace_text({trace_events(timeline, {0, "a", 0}), trace_events(timeline, {3, "b", 0.5})});
+    for (const char* part : {"\"pid\": 1, \"args\": {\"name\": \"rank 0 on a, host\"}",
+                             "\"pid\": 8, \"args\": {\"name\": \"rank 3 on b, GPU\"}",
+                             "\"pid\": 1, \"tid\": 0, \"ts\": 1000000,", "\"pid\": 7, \"tid\": 0, \"ts\": 1500000,"})
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+}
+
 TEST(TraceText, HasEveryTrackAndSpan) {
     Timeline timeline;
     const int reader = timeline.add_track("reader 0", false);
