@@ -64,21 +64,21 @@ void load_kernel_file(Options& options) {
     refuse_other_contract(options.engine.kernel_file->name, kF32, *options.engine.contract);
 }
 
-EngineChoice::EngineChoice(const Options& options) : device_(chosen_device(options)) {}
+EngineChoice::EngineChoice(const Options& options, bool remarks) : device_(chosen_device(options)), remarks_(remarks) {}
 
 EngineMaker EngineChoice::operator()(const EngineRequest& request) {
     if (takes_gpu(request)) return {"gpu", gpu::make_engine};
     return {"cpu", [](const EngineRequest& first) { return cpu::make_engine(first); }};
 }
 
-const gpu::Unusable& EngineChoice::no_gpu(const Pen& pen) {
-    if (!no_gpu_) no_gpu_ = gpu::unusable(pen);
+const gpu::Unusable& EngineChoice::no_gpu(const EngineRequest& request) {
+    if (!no_gpu_) no_gpu_ = gpu::unusable(request.pen, request.options.card);
     return *no_gpu_;
 }
 
 bool EngineChoice::takes_gpu(const EngineRequest& request) {
     if (device_ == Device::cpu) return false;
-    const gpu::Unusable& unusable = no_gpu(request.pen);
+    const gpu::Unusable& unusable = no_gpu(request);
     const auto no_kernel_named = [&](const std::string& name) {
         return gpu::unsupported_reason(request.problem, name, *request.options.contract);
     };
@@ -103,7 +103,7 @@ bool EngineChoice::takes_gpu(const EngineRequest& request) {
 
 void EngineChoice::remark_cpu(const EngineRequest& request, const std::string& no_kernel) {
     const std::string of_case = request.more_follow && !no_kernel.empty() ? one_line(request.input) + ": " : "";
-    if (no_kernel.empty() && remarked_no_gpu_) return;
+    if (!remarks_ || (no_kernel.empty() && remarked_no_gpu_)) return;
     remarked_no_gpu_ = remarked_no_gpu_ || no_kernel.empty();
     std::fprintf(stderr, "hw4: %susing the CPU: %s\n", of_case.c_str(),
                  (no_kernel.empty() ? no_gpu_->reason : no_kernel).c_str());

@@ -15,7 +15,8 @@ void load_kernel_file(Options& options);
 class EngineChoice {
 public:
     // Throws Error (usage) for a kernel that there is not, or that is not what else was asked for.
-    explicit EngineChoice(const Options& options);
+    // `remarks`: whether to say on standard error what else is worth knowing.
+    explicit EngineChoice(const Options& options, bool remarks = true);
 
     bool may_be_gpu() const { return device_ != Device::cpu; }
 
@@ -25,10 +26,11 @@ public:
 
 private:
     bool takes_gpu(const EngineRequest& request);
-    const gpu::Unusable& no_gpu(const Pen& pen);
+    const gpu::Unusable& no_gpu(const EngineRequest& request);
     void remark_cpu(const EngineRequest& request, const std::string& no_kernel);
 
     Device device_;
+    bool remarks_;
     std::optional<gpu::Unusable> no_gpu_; // once it was asked
     bool remarked_no_gpu_ = false;
 };

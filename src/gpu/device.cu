@@ -13,12 +13,6 @@
 namespace hw4::gpu {
 namespace {
 
-int device_in_use() {
-    int device = 0;
-    HW4_CUDA(cudaGetDevice(&device));
-    return device;
-}
-
 int attribute_of(int device, cudaDeviceAttr attribute) {
     int value = 0;
     HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, device));
@@ -41,8 +35,14 @@ int code_arch(int card_arch, const BuiltFor& built) {
     return found == 0 && card_arch >= built.ptx ? built.ptx : found;
 }
 
+int card_in_use() {
+    int card = 0;
+    HW4_CUDA(cudaGetDevice(&card));
+    return card;
+}
+
 Device current_device() {
-    const int device = device_in_use();
+    const int device = card_in_use();
     const int arch = 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor) +
                      attribute_of(device, cudaDevAttrComputeCapabilityMinor);
     return {arch, static_cast<size_t>(attribute_of(device, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
@@ -51,7 +51,7 @@ Device current_device() {
 
 std::string device_name() {
     cudaDeviceProp properties;
-    HW4_CUDA(cudaGetDeviceProperties(&properties, device_in_use()));
+    HW4_CUDA(cudaGetDeviceProperties(&properties, card_in_use()));
     return properties.name;
 }
 

@@ -26,6 +26,9 @@ BuiltFor built_for();
 // that are not older. 0: none.
 int code_arch(int card_arch, const BuiltFor& built);
 
+// By the calling thread.
+int card_in_use();
+
 // The card in use: several questions to the driver.
 Device current_device();
 std::string device_name();

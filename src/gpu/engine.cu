@@ -173,7 +173,7 @@ Unusable without_context(cudaError_t status) {
 class GpuEngine final : public Engine {
 public:
     explicit GpuEngine(const EngineRequest& request)
-        : request_(request), device_(current_device()),
+        : request_(request), card_(card_in_use()), device_(current_device()),
           pinned_(pen().time(Stage::pin, request.staging_bytes,
                              [&] { return pin(request.staging, request.staging_bytes); })),
           plan_(make_memory([] {})),
@@ -222,6 +222,7 @@ public:
     }
 
     void wait_until_copied(int buffer) override {
+        use_card();
         copies_in_[static_cast<size_t>(buffer)].settle(Stage::copy_in, times_);
     }
 
@@ -243,6 +244,7 @@ public:
 
     // In a stream of the writer's own: the slot's may have more to compute by now.
     const float* fetch(const RowsOut& rows) override {
+        use_card();
         cudaStream_t out = out_streams_[static_cast<size_t>(rows.writer)].get();
         ChunkOfSlot& chunk = chunk_of(rows.slot);
         const CasePlan& plan = *chunk.plan; // plan_ may be that of another case by now
@@ -297,6 +299,11 @@ private:
         std::vector<TimedWork> kernels; // by slice
         int computed = 0;               // slices that are not yet written down
     };
+
+    // By threads of others, which have the first one by themselves.
+    void use_card() const {
+        if (card_ != 0) HW4_CUDA(cudaSetDevice(card_));
+    }
 
     static std::vector<Stream> make_streams(int count) {
         std::vector<Stream> made;
@@ -365,6 +372,7 @@ private:
     }
 
     EngineRequest request_; // with the case that is computed
+    const int card_;        // of the thread that feeds it
     const Device device_;
     const Pinned pinned_;
     DeviceMemory memory_;
@@ -391,7 +399,7 @@ std::string build_description() {
            arch_list();
 }
 
-Unusable unusable(const Pen& pen) {
+Unusable unusable(const Pen& pen, int card) {
     const auto none = [](const std::string& reason) { return Unusable{reason, ExitCode::no_gpu}; };
     int count = 0;
     const cudaError_t status = pen.time(Stage::driver, 0, [&] { return HW4_CUDA_STATUS(cudaGetDeviceCount(&count)); });
@@ -399,6 +407,7 @@ Unusable unusable(const Pen& pen) {
         return none("no NVIDIA driver, or one older than " + build_description());
     if (status != cudaSuccess) return without_context(status);
     if (count == 0) return none("no CUDA device");
+    if (card % count != 0) HW4_CUDA(cudaSetDevice(card % count)); // a thread has the first by itself
     // Makes the context, which fails where the card is there but taken, full or broken.
     const cudaError_t context = pen.time(Stage::context, 0, [] { return HW4_CUDA_STATUS(cudaFree(nullptr)); });
     if (context != cudaSuccess) return without_context(context);
@@ -406,6 +415,11 @@ Unusable unusable(const Pen& pen) {
     if (code_arch(arch, built_for()) > 0) return none("");
     return none(device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
                 "; make ARCHS=" + std::to_string(arch) + " makes one for it");
+}
+
+int card_count() {
+    int count = 0;
+    return HW4_CUDA_STATUS(cudaGetDeviceCount(&count)) == cudaSuccess ? count : 0;
 }
 
 std::string unsupported_reason(const Problem& problem, const std::string& name, const Contract& contract) {

@@ -20,8 +20,12 @@ struct Unusable {
     ExitCode code = ExitCode::no_gpu;
 };
 
-// The first call starts the driver and makes the context, which `pen` writes down.
-Unusable unusable(const Pen& pen = {});
+// The first call starts the driver and makes the context, which `pen` writes down. The calling thread uses that card
+// from then on; after the last comes the first again.
+Unusable unusable(const Pen& pen = {}, int card = 0);
+
+// 0 where there is none, or no driver.
+int card_count();
 
 // Why the kernel of that name, or any kernel of the contract when `name` is empty, cannot take this problem here; empty
 // when it can.

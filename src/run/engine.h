@@ -32,6 +32,7 @@ struct EngineOptions {
     const Hw4Kernel* kernel_file = nullptr; // of a file of its own, for the GPU; null: none
     int streams = 4;
     Copies copies = Copies::two_d;
+    int card = 0;                            // of the machine's GPUs; after the last comes the first again
     int threads = 0;                         // 0: as many as the machine offers
     int64_t chunk_batches = 0;               // 0: chosen from the problem
     int64_t queries_at_once = 0;             // likewise
