@@ -147,7 +147,7 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
-HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp src/cpu/*.cpp) \
+HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/ranks/*.cpp src/run/*.cpp src/commands/*.cpp src/bench/*.cpp src/cpu/*.cpp) \
     $(CPU_KERNELS) src/gpu/kernel_file.cpp
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)

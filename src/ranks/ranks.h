@@ -1,0 +1,39 @@
+// Several who compute one case together, each a share of it: processes that mpirun or srun has started, or threads of
+// one. All that they tell one another goes through exchange(); nothing else of the program knows of MPI.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+
+namespace hw4 {
+
+class Ranks {
+public:
+    virtual ~Ranks() = default;
+
+    virtual int rank() const = 0;
+    virtual int count() const = 0;
+    // Among those on the same machine, who share its processors and cards.
+    virtual int node_rank() const = 0;
+    virtual int node_count() const = 0;
+    // The machine's name.
+    virtual std::string node() const = 0;
+
+    // What each has given, by rank. A call of one rank returns after the same call of all of them.
+    virtual std::vector<std::string> exchange(const std::string& mine) = 0;
+
+    // For who cannot take part in the next exchange, for which the others would wait for ever: ends them all.
+    [[noreturn]] virtual void abort(ExitCode code) noexcept = 0;
+
+    // The one who speaks for all.
+    bool is_first() const { return rank() == 0; }
+};
+
+// Those whom this process was started with; by itself it is the only one. Throws Error (usage) where it was started as
+// one of several tasks that cannot be brought together: they would race for the output.
+std::unique_ptr<Ranks> start_ranks();
+
+} // namespace hw4

@@ -1,0 +1,138 @@
+#include "src/ranks/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "src/problem/domain.h"
+#include "src/ranks/agree.h"
+#include "src/ranks/launched.h"
+#include "src/ranks/one_rank.h"
+#include "src/ranks/parcel.h"
+#include "src/ranks/thread_ranks.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+
+Launched in_environment(const std::map<std::string, std::string>& variables) {
+    return launched_as([&](const char* name) -> const char* {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+    });
+}
+
+TEST(LaunchedAs, IsOneWhereNothingSaysOtherwise) {
+    EXPECT_EQ(in_environment({}).tasks, 1);
+    EXPECT_EQ(in_environment({{"OMPI_COMM_WORLD_SIZE", "many"}, {"PMI_SIZE", ""}}).tasks, 1);
+}
+
+TEST(LaunchedAs, IsWhatAnyLauncherSays) {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+        EXPECT_EQ(in_environment({{name, "4"}}).tasks, 4) << name;
+        EXPECT_EQ(in_environment({{name, "4"}}).variable, name);
+    }
+}
+
+TEST(LaunchedAs, IsWhatTheNearestLauncherSays) {
+    EXPECT_EQ(in_environment({{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "3"}}).tasks, 1);
+}
+
+TEST(LaunchedAs, IsOneInTheScriptOfAJobOfSeveralTasks) {
+    EXPECT_EQ(in_environment({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}).tasks, 1);
+}
+
+TEST(Parcel, GivesWhatWasPutIn) {
+    Parcel parcel;
+    parcel.put(3.5).put("text").put(int64_t{-7}).put(std::string("a\0b", 3)).put("");
+    OpenedParcel opened(parcel.bytes());
+    EXPECT_EQ(opened.take<double>(), 3.5);
+    EXPECT_EQ(opened.take_text(), "text");
+    EXPECT_EQ(opened.take<int64_t>(), -7);
+    EXPECT_EQ(opened.take_text(), std::string("a\0b", 3));
+    EXPECT_FALSE(opened.empty());
+    EXPECT_EQ(opened.take_text(), "");
+    EXPECT_TRUE(opened.empty());
+    EXPECT_EQ(failure_of([&] { opened.take<char>(); }).code, ExitCode::internal);
+}
+
+TEST(ThreadRanks, TellOneAnotherWhatEachHas) {
+    constexpr int kExchanges = 100;
+    on_thread_ranks(4, [&](Ranks& ranks) {
+        EXPECT_EQ(ranks.count(), 4);
+        EXPECT_EQ(ranks.node_rank(), ranks.rank());
+        EXPECT_EQ(ranks.is_first(), ranks.rank() == 0);
+        for (int i = 0; i < kExchanges; ++i) {
+            const std::vector<std::string> all = ranks.exchange(std::to_string(10 * i + ranks.rank()));
+            for (int rank = 0; rank < 4; ++rank)
+                EXPECT_EQ(all.at(static_cast<size_t>(rank)), std::to_string(10 * i + rank));
+        }
+    });
+}
+
+TEST(ThreadRanks, DoNotWaitForOneThatHasEnded) {
+    const auto body = [](Ranks& ranks) {
+        if (ranks.rank() == 2) return;
+        ranks.exchange("");
+    };
+    EXPECT_EQ(failure_of([&] { on_thread_ranks(3, body); }), (Failure{ExitCode::internal, "another rank has ended"}));
+}
+
+TEST(OneRankAlone, HasWhatItGives) {
+    OneRank alone;
+    EXPECT_EQ(alone.exchange("x"), (std::vector<std::string>{"x"}));
+    EXPECT_EQ(failure_of([&] { agree(alone, [] { throw Error(ExitCode::io_error, "a"); }); }),
+              (Failure{ExitCode::io_error, "a"}));
+}
+
+// How each of the ranks fails when `work` is done by all of them.
+std::vector<Failure> failures(int count, const std::function<void(int rank)>& work) {
+    std::vector<Failure> list(static_cast<size_t>(count));
+    on_thread_ranks(count, [&](Ranks& ranks) {
+        try {
+            agree(ranks, [&] { work(ranks.rank()); });
+        } catch (const AgreedError& error) {
+            list[static_cast<size_t>(ranks.rank())] = {error.code(), error.what()};
+        }
+    });
+    return list;
+}
+
+TEST(Agree, AllGoOnWhereNoneHasFailed) {
+    EXPECT_EQ(failures(3, [](int) {}), std::vector<Failure>(3));
+}
+
+TEST(Agree, AllFailByTheFirstRanksFailure) {
+    const auto work = [](int rank) {
+        if (rank == 1) throw Error(ExitCode::io_error, "cannot read");
+        if (rank == 2) throw std::bad_alloc();
+    };
+    EXPECT_EQ(failures(3, work), std::vector<Failure>(3, {ExitCode::io_error, "cannot read (rank 1)"}));
+}
+
+TEST(Agree, OfSeveralFlawsTheFirstInTheFileIsNamed) {
+    const auto work = [](int rank) {
+        if (rank == 0) throw Error(ExitCode::io_error, "cannot write");
+        throw Flaw(rank == 2 ? Flaw::before_row(100) : Flaw::in_row(100), "of rank " + std::to_string(rank));
+    };
+    EXPECT_EQ(failures(4, work), std::vector<Failure>(4, {ExitCode::bad_data, "of rank 2"}));
+}
+
+TEST(Agree, WhateverIsThrownIsAFailure) {
+    EXPECT_EQ(failures(2,
+                       [](int rank) {
+                           if (rank == 0) throw std::bad_alloc();
+                       }),
+              std::vector<Failure>(2, {ExitCode::out_of_memory, "out of host memory"}));
+    EXPECT_EQ(failures(2,
+                       [](int rank) {
+                           if (rank == 0) throw std::runtime_error("odd");
+                       }),
+              std::vector<Failure>(2, {ExitCode::internal, "odd"}));
+}
+
+} // namespace
+} // namespace hw4
