@@ -4,6 +4,7 @@
 #   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; none: 90, and PTX of 80)
 #   make PTX_ARCH=75     PTX of this one, for the driver of any newer card (default: of the newest of ARCHS)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
+#   make MPI=yes         for several processes on one case (mpirun, srun); mpicc says where MPI is, MPICC=... names it
 #   make CXX=clang++     another host compiler
 #   make PREFIX=~/.local install   where to
 #   make CXXFLAGS=-g     for a debugger; added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
@@ -73,6 +74,21 @@ NOTE_INCLUDES = -MMD -MP
 GENCODE_WGMMA :=
 GENCODE_F32 :=
 GENCODE_TILES :=
+
+# MPI is in one file, and in hw4 only where it is asked for; the tests have an hw4 of their own with it, where it is
+# found. The mpicc of Open MPI and that of MPICH are asked in different ways. Their headers are spared our warnings.
+MPI ?= no
+MPICC ?= mpicc
+MPI_FLAGS :=
+MPI_LIBS :=
+MPI_FOUND := $(shell command -v $(MPICC))
+ifneq ($(MPI_FOUND),)
+mpi_says = $(shell $(MPICC) --showme:$(1) 2>/dev/null || $(MPICC) -$(1)_info 2>/dev/null | cut -d' ' -f2-)
+MPI_FLAGS := -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX $(patsubst -I%,-isystem %,$(filter -I% -D%,$(call mpi_says,compile)))
+MPI_LIBS := $(filter -l% -L%,$(call mpi_says,link))
+else ifeq ($(MPI),yes)
+$(error MPI=yes needs $(MPICC), which was not found (Debian: openmpi-bin, libopenmpi-dev); MPICC=/path/to/mpicc names it)
+endif
 
 ARCHS_REMARK :=
 PRESENT_ARCHS :=
@@ -147,7 +163,8 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
-HW4_HOST := $(COMMON) $(CONTRACTS) $(wildcard src/ranks/*.cpp src/run/*.cpp src/commands/*.cpp src/bench/*.cpp src/cpu/*.cpp) \
+RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
+HW4_HOST := $(COMMON) $(CONTRACTS) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp src/cpu/*.cpp) \
     $(CPU_KERNELS) src/gpu/kernel_file.cpp
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)
@@ -183,7 +200,9 @@ COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
 LINK_CU := $(CXX) $(HW4_LDFLAGS)
 endif
 # What takes longest comes first.
-HW4_OBJECTS := $(GPU_OBJECTS) $(call objects,hw4.cu $(HW4_HOST))
+HW4_WITHOUT_RANKS := $(GPU_OBJECTS) $(call objects,hw4.cu $(HW4_HOST))
+WITH_MPI := $(call objects,src/ranks/mpi.cpp)
+HW4_OBJECTS := $(HW4_WITHOUT_RANKS) $(if $(filter yes,$(MPI)),$(WITH_MPI),$(call objects,src/ranks/without_mpi.cpp))
 COMPILE_CPP := $(CXX) $(HW4_CXXFLAGS)
 LINK_CPP := $(CXX) $(HW4_LDFLAGS)
 PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
@@ -203,10 +222,15 @@ all: $(PROGRAMS)
 	@[ "$(CUDA)" = yes ] || echo "Built without the GPU engine: $(NO_CUDA_BECAUSE)."
 	@$(if $(ARCHS_REMARK),echo $(call quoted,$(strip $(ARCHS_REMARK))))
 
-$(BIN)/hw4: $(HW4_OBJECTS)
+$(BIN)/hw4: $(HW4_OBJECTS) $(BUILD)/mpi-setting
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
+	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(if $(filter yes,$(MPI)),$(MPI_LIBS))
+
+# What the tests start with mpirun.
+$(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI)
+	$(call say,LINK,$@)
+	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS) $(MPI_LIBS)
 
 ifneq ($(BIN),.)
 $(BIN)/testcases/cases.tsv: testcases/cases.tsv
@@ -222,7 +246,9 @@ $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ $(LDLIBS)
 
+$(WITH_MPI): $(BUILD)/mpi-command
 # Private, since the flags would otherwise reach the prerequisites too.
+$(WITH_MPI): private FILE_FLAGS := $(MPI_FLAGS)
 $(BUILD)/src/cpu/f32/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/f32/avx512.cpp.o: private FILE_FLAGS := -mavx512f
 $(BUILD)/src/cpu/fixed/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
@@ -284,7 +310,9 @@ quoted = '$(subst ','\'',$(1))'
 .PHONY: force
 $(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
 $(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU) $(DEVICE_CODE); $(LINK_CU)
-$(BUILD)/cpp-command $(BUILD)/cu-command: force
+$(BUILD)/mpi-command: private COMMANDS := $(MPI_FLAGS) $(MPI_LIBS)
+$(BUILD)/mpi-setting: private COMMANDS := $(MPI)
+$(BUILD)/cpp-command $(BUILD)/cu-command $(BUILD)/mpi-command $(BUILD)/mpi-setting: force
 	@mkdir -p $(@D)
 	@printf '%s\n' $(call quoted,$(COMMANDS)) | cmp -s - $@ || printf '%s\n' $(call quoted,$(COMMANDS)) > $@
 
@@ -305,7 +333,7 @@ test: | need-test
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential
+tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
@@ -571,6 +599,6 @@ help:
 	@printf '\nsettings, for any of them:\n'
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
--include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
+-include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(WITH_MPI) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
     judge/compare.cpp judge/exact_values.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(BENCH_GPU) \
     tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))

@@ -1,10 +1,13 @@
 // hw4: attention from file to file. What it does is in src/commands.
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "src/base/error.h"
+#include "src/base/interrupt.h"
 #include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/bench.h"
@@ -12,15 +15,38 @@
 #include "src/commands/list.h"
 #include "src/commands/options.h"
 #include "src/commands/run.h"
+#include "src/commands/run_on_ranks.h"
 #include "src/commands/version_line.h"
+#include "src/gpu/device/connections.h"
+#include "src/ranks/agree.h"
+#include "src/ranks/ranks.h"
 
 namespace hw4 {
 namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-ExitCode act(Options options) {
+// Several, of whom the first speaks.
+void run_together(Options& options, Ranks& ranks) {
+    std::optional<InterruptGuard> interrupts;
+    agree(ranks, [&] {
+        interrupts.emplace(ranks.is_first() ? "hw4" : nullptr);
+        if (options.many()) throw Error(ExitCode::usage, "several ranks take one case: INPUT OUTPUT");
+        load_kernel_file(options);
+        options.engine.card = ranks.node_rank();
+        if (options.device != Device::cpu) gpu::ask_for_few_connections();
+    });
+    run_on_ranks(options, ranks, *interrupts);
+}
+
+ExitCode act(Options options, Ranks& ranks) {
     ExitCode code = ExitCode::ok;
+    if (options.action == Action::run && ranks.count() > 1) {
+        run_together(options, ranks);
+        agree(ranks, flush_standard_output);
+        return code;
+    }
+    if (!ranks.is_first()) return code;
     switch (options.action) {
     case Action::help: print(help_text()); break;
     case Action::version: print(version_line()); break;
@@ -37,10 +63,46 @@ ExitCode act(Options options) {
     return code;
 }
 
+Options agreed_options(int argc, char** argv, Ranks& ranks) {
+    Options options;
+    agree(ranks, [&] { options = parse_options(argc, argv); });
+    return options;
+}
+
+ExitCode run_bench_alone(int argc, char** argv, Ranks& ranks) {
+    agree(ranks, [&] {
+        if (ranks.count() > 1) throw Error(ExitCode::usage, "bench is for one process, not for several ranks");
+    });
+    return run_bench(argc, argv);
+}
+
 int fail(ExitCode code, const char* message) {
     std::fflush(stdout);
     std::fprintf(stderr, "hw4: %s\n", message);
     return static_cast<int>(code);
+}
+
+// What the others do not know of, who wait for this rank.
+int fail_alone(Ranks& ranks, ExitCode code, const char* message) {
+    fail(code, message);
+    if (ranks.count() > 1) ranks.abort(code);
+    return static_cast<int>(code);
+}
+
+int run_as(Ranks& ranks, int argc, char** argv) {
+    try {
+        const bool is_bench = argc > 1 && argv[1] == std::string("bench");
+        return static_cast<int>(is_bench ? run_bench_alone(argc - 1, argv + 1, ranks)
+                                         : act(agreed_options(argc, argv, ranks), ranks));
+    } catch (const AgreedError& error) {
+        return ranks.is_first() ? fail(error.code(), error.what()) : static_cast<int>(error.code());
+    } catch (const Error& error) {
+        return fail_alone(ranks, error.code(), error.what());
+    } catch (const std::bad_alloc&) {
+        return fail_alone(ranks, ExitCode::out_of_memory, "out of host memory");
+    } catch (const std::exception& error) {
+        return fail_alone(ranks, ExitCode::internal, error.what());
+    }
 }
 
 } // namespace
@@ -48,15 +110,13 @@ int fail(ExitCode code, const char* message) {
 
 int main(int argc, char** argv) {
     hw4::occupy_closed_streams();
+    std::unique_ptr<hw4::Ranks> ranks;
     try {
-        const bool is_bench = argc > 1 && argv[1] == std::string("bench");
-        return static_cast<int>(is_bench ? hw4::run_bench(argc - 1, argv + 1)
-                                         : hw4::act(hw4::parse_options(argc, argv)));
+        ranks = hw4::start_ranks();
     } catch (const hw4::Error& error) {
         return hw4::fail(error.code(), error.what());
     } catch (const std::bad_alloc&) {
         return hw4::fail(hw4::ExitCode::out_of_memory, "out of host memory");
-    } catch (const std::exception& error) {
-        return hw4::fail(hw4::ExitCode::internal, error.what());
     }
+    return hw4::run_as(*ranks, argc, argv);
 }

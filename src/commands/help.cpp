@@ -17,6 +17,7 @@ std::string help_text() {
         "  hw4 --time --json run.json a.in a.out\n"
         "  hw4 a.in a.out b.in b.out             two cases, and one start of the GPU for both\n"
         "  gunzip < a.in.gz | hw4 - - > a.out    - is standard input and output, ./- a file of that name\n"
+        "  mpirun -np 4 hw4 a.in a.out           four processes, a share of the work each (make MPI=yes)\n"
         "\n"
         "INPUT is little-endian: int32 B, N, d, then for each batch float32 Q, K, V of N x d each, row by row; or,\n"
         "with heads, two lengths and a mask, int32 -2, operation 0 (forward) or 1 (backward), mask 0 (none) or 1\n"
@@ -42,6 +43,14 @@ std::string help_text() {
         "others go on; the exit code is that of the first that failed. Only an internal error ends the run: of\n"
         "every case after it that is known a line says so. An OUTPUT that is INPUT or OUTPUT of another case is\n"
         "wrong usage: on the command line no case is computed then, in a list not that one.\n"
+        "\n"
+        "Of several processes that mpirun or srun --mpi=pmix has started (ranks, of a build with MPI=yes) each reads,\n"
+        "computes and writes a share of one case, on the GPU that its place on its machine gives it or on the CPU;\n"
+        "the bytes are those of one. INPUT and OUTPUT are plain files that all of them see. Shares are of equal cost:\n"
+        "heads and rows of queries; of backward heads, so that ranks may be idle. The first rank renames OUTPUT once\n"
+        "all are done, and speaks for all: where any fails, all end with its line and exit code, of several flaws\n"
+        "with that of the first in the file. --time, --json and --trace tell of every rank. A build without MPI\n"
+        "refuses to be one of several tasks (64).\n"
         "\n";
     std::string contract_lines;
     for (const Contract* contract : contracts())

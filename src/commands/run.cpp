@@ -34,18 +34,14 @@ void remark_unusual(const std::string& input, const Problem& problem) {
                      one_line(input).c_str());
 }
 
-namespace {
-
-// Throws Error (usage).
 void refuse_rows_without_lse(const CaseReader& input, const Contract& contract) {
     const std::string reason = why_no_statistics(contract, input.problem());
     if (!reason.empty()) throw Error(ExitCode::usage, input.path() + ": " + reason);
 }
 
-// A file beside the others. Opened before the work, so that a bad name shows at once.
 std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, const std::string& path,
                                         const CaseReader& input, const std::vector<FileIdentity>& kept,
-                                        InterruptGuard& interrupts, const OutputForm& form = {}) {
+                                        InterruptGuard& interrupts, const OutputForm& form) {
     if (path.empty()) return nullptr;
     refuse_overwriting(input, path);
     for (const std::string& other : others)
@@ -54,8 +50,6 @@ std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, 
     remark_leftovers("hw4", *file);
     return file;
 }
-
-} // namespace
 
 void finish_report(OutputFile& file, const std::string& text, bool sync) {
     file.write(text.data(), text.size());

@@ -1,7 +1,9 @@
 // Steps that a run of one case and one of many have in common.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "src/contracts/contract.h"
 #include "src/io/case_file.h"
@@ -14,6 +16,14 @@ void remark_unusual(const std::string& input, const Problem& problem);
 
 // Throws Error (bad_data).
 void refuse_what_the_contract_lacks(const CaseReader& input, const Contract& contract);
+
+// Throws Error (usage).
+void refuse_rows_without_lse(const CaseReader& input, const Contract& contract);
+
+// A file beside the others. Opened before the work, so that a bad name shows at once. Null where it has no name.
+std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, const std::string& path,
+                                        const CaseReader& input, const std::vector<FileIdentity>& kept,
+                                        InterruptGuard& interrupts, const OutputForm& form = {});
 
 // Writes a file beside the output that tells about the run.
 void finish_report(OutputFile& file, const std::string& text, bool sync);

@@ -21,7 +21,7 @@ from program_module import program_as_module
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 SOURCES = ("Makefile", ".ci", ".clang-format", "hw4.cu", "seq.cpp", "src", "tests", "testcases", "judge")
 MAKE_SETTINGS = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CXX", "CXXFLAGS", "LDFLAGS", "NVCC", "NVCCFLAGS", "CUDA", "ARCHS",
-                 "PTX_ARCH", "SANITIZE", "COVERAGE", "BUILD", "BIN", "V")
+                 "PTX_ARCH", "MPI", "MPICC", "SANITIZE", "COVERAGE", "BUILD", "BIN", "V")
 PATIENCE_S = 60
 
 
@@ -332,6 +332,35 @@ class Install(Workplace):
                          ["naive", "hw4", "f32", "fixed", "fixed16", "bf16", "fp16", "pytorch", "flash2", "cudnn", "efficient"])
         self.assertEqual(of_bench("", "--preset"), ["lab5", "cs336-attention", "cs336-flash", "fa2", "course"])
         self.assertEqual(of_bench("c", "--device"), ["cpu"])
+
+
+class Mpi(Workplace):
+    OPEN_MPI = 'case $1 in --showme:compile) echo -I/my/include -pthread;; --showme:link) echo -L/my/lib -lmpi;; esac'
+    MPICH = """case $1 in -compile_info) echo gcc -I/my/include -Wl,-z,relro;; -link_info) echo gcc -L/my/lib -lmpi;;
+        *) exit 1;; esac"""
+
+    def commands(self, *arguments):
+        """(how mpi.cpp is compiled, how hw4 is linked), where they are."""
+        done = self.make("-n", "V=1", "CUDA=no", f"MPICC={self.tools}/mpicc", *arguments, "all")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.splitlines()
+        compiled = [line for line in lines if "-c src/ranks/mpi.cpp" in line]
+        return compiled, next(line for line in lines if f"-o {self.folder}/bin/hw4 " in line)
+
+    def test_is_in_hw4_where_it_is_asked_for(self):
+        for mpicc in (self.OPEN_MPI, self.MPICH):
+            self.fake("mpicc", mpicc)
+            compiled, linked = self.commands("MPI=yes")
+            self.assertIn(" -isystem /my/include ", compiled[0])
+            self.assertRegex(linked, r" -L/my/lib -lmpi$")
+            compiled, linked = self.commands()
+            self.assertEqual(compiled, [])
+            self.assertNotIn("mpi", linked.replace("without_mpi", ""))
+
+    def test_says_what_is_missing(self):
+        done = self.make("-n", "CUDA=no", "MPI=yes", "MPICC=no-mpicc", "all")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("MPI=yes needs no-mpicc, which was not found (Debian: openmpi-bin, libopenmpi-dev)", done.stderr)
 
 
 class Measuring(Workplace):

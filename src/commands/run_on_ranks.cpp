@@ -1,0 +1,299 @@
+// Every step ends with agree(), whether it was done or has failed, so that no rank waits for one that has gone. What
+// takes long, the computing, goes on to its end on all of them: only then is it known which flaw is the first.
+#include "src/commands/run_on_ranks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "src/base/host_memory.h"
+#include "src/base/parallel.h"
+#include "src/commands/engine_choice.h"
+#include "src/commands/run_steps.h"
+#include "src/problem/words.h"
+#include "src/ranks/agree.h"
+#include "src/ranks/parcel.h"
+#include "src/run/pipeline.h"
+#include "src/run/run_report.h"
+#include "src/run/shares.h"
+
+namespace hw4 {
+namespace {
+
+// Of the machine's, for one of several ranks there. A rank that was bound to some of them has those.
+int processors_of(const Ranks& ranks) {
+    const int available = available_processors();
+    const bool bound = static_cast<unsigned>(available) < std::thread::hardware_concurrency();
+    return bound ? available : std::max(1, available / ranks.node_count());
+}
+
+// Not read and not written in any order. Throws Error (usage).
+[[noreturn]] void refuse_one_way(const std::string& name, const char* what) {
+    throw Error(ExitCode::usage, name + ": several ranks " + what + " at once, need a plain file: no pipe, no gzip");
+}
+
+class RankedRun {
+public:
+    RankedRun(const Options& options, Ranks& ranks, InterruptGuard& interrupts)
+        : options_(options), names_(options.cases.front()), ranks_(ranks), interrupts_(interrupts) {
+        if (options_.engine.threads == 0) options_.engine.threads = processors_of(ranks);
+    }
+
+    void run() {
+        agree(ranks_, [this] { open_input(); });
+        refuse_other_inputs();
+        agree(ranks_, [this] {
+            if (ranks_.is_first()) make_outputs();
+        });
+        join_outputs();
+        tell_sizes();
+        compute();
+        agree_on_data();
+        agree(ranks_, [this] { finish_outputs(); });
+        gather_reports();
+        agree(ranks_, [this] {
+            if (ranks_.is_first()) publish();
+        });
+        tell_times();
+    }
+
+private:
+    const Problem& problem() const { return input_->problem(); }
+    bool is_timed() const { return options_.time || !options_.json.empty() || !options_.trace.empty(); }
+
+    void open_input() {
+        choice_.emplace(options_, ranks_.is_first());
+        input_.emplace(names_.input, options_.operation);
+        if (options_.causal) input_->set_mask(Mask::causal);
+        refuse_what_the_contract_lacks(*input_, *options_.engine.contract);
+        if (!options_.lse.empty()) refuse_rows_without_lse(*input_, *options_.engine.contract);
+        if (!input_->random_access()) refuse_one_way(input_->path(), "read it");
+    }
+
+    // Where the file system is not shared, some may see an older file, or another.
+    void refuse_other_inputs() {
+        const std::string mine = sizes_of(problem()).second;
+        const std::vector<std::string> seen = ranks_.exchange(mine);
+        agree(ranks_, [&] {
+            if (mine != seen.front())
+                throw Error(ExitCode::io_error, input_->path() + ": is " + mine + " here and " + seen.front() +
+                                                    " for the first rank, need the same file");
+        });
+    }
+
+    // By the first one. Room for all shares, so that a full disk shows early.
+    void make_outputs() {
+        refuse_overwriting(*input_, names_.output);
+        kept_ = files_of_run(*input_, {names_.output, options_.lse, options_.json, options_.trace});
+        output_ = std::make_unique<OutputFile>(names_.output, interrupts_, kept_, output_form());
+        remark_leftovers("hw4", *output_);
+        lse_ = beside({names_.output}, options_.lse, lse_form());
+        json_ = beside({names_.output, options_.lse}, options_.json);
+        trace_ = beside({names_.output, options_.lse, options_.json}, options_.trace);
+        if (!output_->random_access()) refuse_one_way(names_.output, "write it");
+        if (lse_ && !lse_->random_access()) refuse_one_way(options_.lse, "write it");
+        output_->reserve(problem().output_bytes());
+        if (lse_) lse_->reserve(static_cast<uint64_t>(problem().output_rows()) * sizeof(float));
+    }
+
+    OutputForm output_form() const { return form_of_output(names_.output, problem()); }
+    OutputForm lse_form() const { return form_of_rows(options_.lse, problem()); }
+    std::unique_ptr<OutputFile> beside(const std::vector<std::string>& others, const std::string& path,
+                                       const OutputForm& form = {}) {
+        return open_beside(others, path, *input_, kept_, interrupts_, form);
+    }
+
+    // By the others.
+    void join_outputs() {
+        std::string told;
+        agree(ranks_, [&] {
+            if (!ranks_.is_first()) return;
+            Parcel parcel;
+            for (const OutputFile* file : {output_.get(), lse_.get()}) {
+                const OutputFile::Temporary made = file == nullptr ? OutputFile::Temporary() : file->temporary();
+                parcel.put(made.path).put(made.inode);
+            }
+            told = parcel.bytes();
+        });
+        OpenedParcel parcel(ranks_.exchange(told).front());
+        agree(ranks_, [&] {
+            if (ranks_.is_first()) return;
+            const auto join = [&](const std::string& name, const OutputForm& form) {
+                const std::string path = parcel.take_text();
+                const OutputFile::Temporary made{path, parcel.take<uint64_t>()};
+                return path.empty() ? nullptr : std::make_unique<OutputFile>(name, made, form);
+            };
+            output_ = join(names_.output, output_form());
+            lse_ = join(options_.lse, lse_form());
+        });
+        began_ = timeline_.now(); // the same moment for all of them, about
+    }
+
+    void tell_sizes() {
+        if (!ranks_.is_first()) return;
+        for (const OutputFile* file : {json_.get(), trace_.get()})
+            if (file != nullptr && file->writes_to(STDOUT_FILENO)) lines_ = stderr;
+        const auto [size_names, sizes] = sizes_of(problem());
+        std::fprintf(lines_, "%s: %s\n", size_names.c_str(), sizes.c_str());
+        remark_unusual(input_->path(), problem());
+    }
+
+    void compute() {
+        failure_ = attempt([this] {
+            const QueryRows rows = divide(problem(), ranks_.count())[static_cast<size_t>(ranks_.rank())];
+            const std::vector<CasePart> parts = parts_of(problem(), rows);
+            for (const CasePart& part : parts) flops_ += part.problem.flops();
+            const bool sums = !options_.json.empty();
+            report_ = run_parts(*input_, parts, *output_, options_.engine, staging_limits(processors_of(ranks_)),
+                                [this](const EngineRequest& request) { return (*choice_)(request); },
+                                is_timed() ? &timeline_ : nullptr, sums ? &checksum_ : nullptr,
+                                {lse_.get(), sums && lse_ ? &lse_checksum_ : nullptr});
+            if (report_.failure) std::rethrow_exception(report_.failure);
+        });
+        computed_ = timeline_.now();
+    }
+
+    // What is refused of a batch that several have seen parts of is refused by all of them.
+    void agree_on_data() {
+        Parcel mine;
+        for (const SeenInPart& seen : report_.seen) mine.put(seen);
+        std::map<int64_t, BatchExtremes> batches;
+        for (const std::string& rank : ranks_.exchange(mine.bytes()))
+            for (OpenedParcel parcel(rank); !parcel.empty();) {
+                const auto seen = parcel.take<SeenInPart>();
+                batches[seen.batch].merge(seen.extremes);
+            }
+        const auto judged = attempt([&] {
+            const DomainCheck check(input_->path(), problem(), options_.engine.contract->domain);
+            for (const auto& [batch, extremes] : batches) check.judge(batch, extremes);
+        });
+        agree(ranks_, {failure_, judged});
+    }
+
+    void finish_outputs() {
+        output_->finish(options_.sync);
+        if (lse_) lse_->finish(options_.sync);
+    }
+
+    void gather_reports() {
+        RankReport mine;
+        mine.node = ranks_.node();
+        mine.engine = report_.engine;
+        mine.began = began_;
+        mine.flops = flops_;
+        mine.readers = report_.readers;
+        mine.writers = report_.writers;
+        mine.staging_bytes = report_.staging_bytes;
+        mine.figures = {summarise(timeline_.spans()), computed_, host_peak_bytes()};
+        for (const std::string& rank : ranks_.exchange(packed(mine))) all_.push_back(unpacked(rank));
+        const std::vector<std::string> checksums = ranks_.exchange(checksum_.packed());
+        const std::vector<std::string> lse_checksums = ranks_.exchange(lse_checksum_.packed());
+        const TraceOfRank of_rank{ranks_.rank(), mine.node, all_.front().began - mine.began};
+        const std::vector<std::string> traces =
+            ranks_.exchange(options_.trace.empty() ? "" : trace_events(timeline_, of_rank));
+        agree(ranks_, [&] {
+            if (!ranks_.is_first()) return;
+            seconds_ = timeline_.now();
+            for (size_t rank = 1; rank < all_.size(); ++rank) {
+                checksum_.add_packed(checksums[rank]);
+                lse_checksum_.add_packed(lse_checksums[rank]);
+            }
+            write_reports(traces);
+        });
+    }
+
+    static std::string packed(const RankReport& report) {
+        Parcel parcel;
+        parcel.put(report.node).put(report.engine.device).put(report.engine.device_name).put(report.engine.kernel);
+        parcel.put(report.engine.copies).put(report.engine.streams).put(report.engine.threads);
+        parcel.put(report.engine.chunk_batches).put(report.engine.queries_at_once).put(report.engine.device_bytes);
+        parcel.put(report.began).put(report.flops).put(report.readers).put(report.writers).put(report.staging_bytes);
+        return parcel.put(report.figures).bytes();
+    }
+
+    RankReport unpacked(const std::string& bytes) const {
+        OpenedParcel parcel(bytes);
+        RankReport report;
+        for (std::string* text : {&report.node, &report.engine.device, &report.engine.device_name,
+                                  &report.engine.kernel, &report.engine.copies})
+            *text = parcel.take_text();
+        for (int* number : {&report.engine.streams, &report.engine.threads}) *number = parcel.take<int>();
+        for (int64_t* number : {&report.engine.chunk_batches, &report.engine.queries_at_once})
+            *number = parcel.take<int64_t>();
+        report.engine.contract = options_.engine.contract;
+        report.engine.device_bytes = parcel.take<size_t>();
+        report.began = parcel.take<double>();
+        report.flops = parcel.take<double>();
+        for (int* number : {&report.readers, &report.writers}) *number = parcel.take<int>();
+        report.staging_bytes = parcel.take<size_t>();
+        report.figures = parcel.take<RunFigures>();
+        return report;
+    }
+
+    RunReport whole_report() const {
+        RunReport report = together(problem(), all_);
+        report.lse = options_.lse;
+        if (json_) report.output_crc32 = checksum_.text();
+        if (json_ && lse_) report.lse_crc32 = lse_checksum_.text();
+        return report;
+    }
+
+    RunFigures whole_figures() const {
+        RunFigures figures = together(all_);
+        figures.total_seconds = seconds_;
+        return figures;
+    }
+
+    // All files are complete then; only their names are left, as of a run of one.
+    void write_reports(const std::vector<std::string>& traces) {
+        if (json_) finish_report(*json_, json_text(names_.input, whole_report(), whole_figures(), all_), options_.sync);
+        if (trace_) finish_report(*trace_, trace_text(traces), options_.sync);
+    }
+
+    void publish() {
+        if (lse_) lse_->publish(options_.sync);
+        output_->publish(options_.sync);
+        if (json_) json_->publish(options_.sync);
+        if (trace_) trace_->publish(options_.sync);
+    }
+
+    void tell_times() {
+        if (!ranks_.is_first()) return;
+        std::fprintf(lines_, "Time: %.3f seconds\n", seconds_);
+        if (options_.time) std::fputs(time_table(whole_report(), whole_figures(), all_).c_str(), lines_);
+    }
+
+    Timeline timeline_;
+    Options options_;
+    const CaseNames& names_;
+    Ranks& ranks_;
+    InterruptGuard& interrupts_;
+    std::optional<EngineChoice> choice_;
+    std::optional<CaseReader> input_;
+    std::vector<FileIdentity> kept_;
+    std::unique_ptr<OutputFile> output_, lse_; // of the others: the first one's, opened
+    std::unique_ptr<OutputFile> json_, trace_; // of the first
+    FILE* lines_ = stdout;
+    OutputChecksum checksum_, lse_checksum_;
+    double began_ = 0;
+    double computed_ = 0; // when its share was
+    double flops_ = 0;
+    double seconds_ = 0;
+    PartsReport report_;
+    std::optional<RankFailure> failure_;
+    std::vector<RankReport> all_; // by rank
+};
+
+} // namespace
+
+void run_on_ranks(const Options& options, Ranks& ranks, InterruptGuard& interrupts) {
+    RankedRun(options, ranks, interrupts).run();
+}
+
+} // namespace hw4

@@ -1,0 +1,14 @@
+// The ranks of a build without MPI: one.
+#include "src/ranks/launched.h"
+#include "src/ranks/one_rank.h"
+
+namespace hw4 {
+
+std::unique_ptr<Ranks> start_ranks() {
+    const Launched launched = launched_as();
+    if (launched.tasks > 1)
+        throw Error(ExitCode::usage, alone_among(launched, "this build is without MPI; make MPI=yes has it"));
+    return std::make_unique<OneRank>();
+}
+
+} // namespace hw4

@@ -1,0 +1,199 @@
+#include "src/commands/run_on_ranks.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "src/base/json_value.h"
+#include "src/ranks/thread_ranks.h"
+#include "tests/support/shared_cases.h"
+
+namespace hw4 {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+using test::read_file;
+using test::write_file;
+
+constexpr const char* kOld = "the output of an earlier run";
+
+class RunOnRanks : public ::testing::Test {
+protected:
+    RunOnRanks() {
+        options_.device = Device::cpu;
+        options_.cases = {{folder_ / "a.in", folder_ / "a.out"}};
+    }
+
+    void run(int count) {
+        testing::internal::CaptureStdout();
+        testing::internal::CaptureStderr();
+        const auto captured = [&] {
+            stdout_ = testing::internal::GetCapturedStdout();
+            stderr_ = testing::internal::GetCapturedStderr();
+        };
+        try {
+            on_thread_ranks(count, [&](Ranks& ranks) { run_on_ranks(options_, ranks, interrupts_); });
+        } catch (...) {
+            captured();
+            throw;
+        }
+        captured();
+    }
+
+    // One that leaves everything as it was.
+    Failure failure(int count) {
+        write_file(folder_ / "a.out", kOld);
+        const Failure failed = failure_of([&] { run(count); });
+        EXPECT_EQ(read_file(folder_ / "a.out"), kOld);
+        EXPECT_EQ(folder_.names(), (std::vector<std::string>{"a.in", "a.out"}));
+        return failed;
+    }
+
+    const AttentionCase& write_case(const Problem& problem, const Contract& contract = kF32) {
+        const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
+        write_file(folder_ / "a.in", test::file_of(problem, whole.qkv));
+        options_.engine.contract = &contract;
+        return whole;
+    }
+
+    static std::string bytes_of(const std::vector<float>& values) {
+        return test::bytes_of(values.data(), values.size());
+    }
+
+    test::TemporaryFolder folder_;
+    InterruptGuard interrupts_;
+    Options options_;
+    std::string stdout_, stderr_;
+};
+
+TEST_F(RunOnRanks, GivesTheBytesOfOne) {
+    for (const Contract* contract : contracts())
+        for (const Problem& problem : test::shared_problems()) {
+            if (!why_not(*contract, problem).empty()) continue;
+            const AttentionCase& whole = write_case(problem, *contract);
+            for (const int count : {1, 2, 3, 5}) {
+                run(count);
+                EXPECT_TRUE(read_file(folder_ / "a.out") == bytes_of(whole.expected))
+                    << contract->name << " " << whole.name << " on " << count;
+            }
+        }
+    EXPECT_EQ(folder_.names(), (std::vector<std::string>{"a.in", "a.out"}));
+}
+
+TEST_F(RunOnRanks, TheFirstSpeaksForAll) {
+    write_case({3, 40, 8});
+    run(3);
+    EXPECT_EQ(stdout_.substr(0, stdout_.find("Time: ")), "(B, N, d): (3, 40, 8)\n");
+    EXPECT_EQ(std::count(stdout_.begin(), stdout_.end(), '\n'), 2);
+    EXPECT_EQ(std::count(stderr_.begin(), stderr_.end(), '\n'), 1) << stderr_; // the course's range
+}
+
+TEST_F(RunOnRanks, WritesLogsumexpsAndHeadsOfArrays) {
+    Problem problem(3, 300, 4);
+    problem.mask = Mask::causal;
+    const AttentionCase& whole = write_case(problem);
+    std::vector<float> lse(whole.statistics.size());
+    logsumexps(kF32, problem, whole.statistics.data(), problem.output_rows(), lse.data());
+    options_.cases[0].output = folder_ / "a.npy";
+    options_.lse = folder_ / "lse";
+    run(4);
+    EXPECT_TRUE(read_file(folder_ / "lse") == bytes_of(lse));
+    const std::string array = read_file(folder_ / "a.npy");
+    const std::string expected = bytes_of(whole.expected);
+    EXPECT_EQ(array.substr(1, 5), "NUMPY");
+    EXPECT_TRUE(array.substr(array.size() - expected.size()) == expected);
+}
+
+TEST_F(RunOnRanks, ReportsOnAllOfThem) {
+    const AttentionCase& whole = write_case({2, 300, 8});
+    options_.json = folder_ / "a.json";
+    options_.trace = folder_ / "a.trace";
+    options_.lse = folder_ / "lse";
+    options_.time = true;
+    run(3);
+    const JsonValue report = parse_json(read_file(folder_ / "a.json"), "a.json");
+    const auto crc = [](const std::string& bytes) {
+        char text[16];
+        std::snprintf(text, sizeof text, "%08lx",
+                      ::crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+        return std::string(text);
+    };
+    EXPECT_EQ(report.string_of("output_crc32", ""), crc(bytes_of(whole.expected)));
+    EXPECT_EQ(report.string_of("lse_crc32", ""), crc(read_file(folder_ / "lse")));
+    EXPECT_EQ(report.number_of("flop", 0), whole.problem.flops());
+    EXPECT_EQ(report.number_of("write_bytes", 0), 2 * 300 * (8 + 1) * 4);
+    ASSERT_NE(report.find("ranks"), nullptr);
+    double flops = 0;
+    for (const JsonValue& rank : report.find("ranks")->list) flops += rank.number_of("flop", 0);
+    EXPECT_EQ(report.find("ranks")->list.size(), 3U);
+    EXPECT_EQ(flops, whole.problem.flops());
+    EXPECT_GE(report.number_of("imbalance", 0), 1);
+    const JsonValue trace = parse_json(read_file(folder_ / "a.trace"), "a.trace");
+    std::set<double> processes;
+    for (const JsonValue& event : trace.find("traceEvents")->list)
+        if (event.string_of("name", "") == "kernel") processes.insert(event.number_of("pid", 0));
+    EXPECT_EQ(processes, (std::set<double>{1, 3, 5}));
+    EXPECT_NE(stdout_.find("\n  rank 2 "), std::string::npos) << stdout_;
+    EXPECT_NE(stdout_.find("\n  imbalance 1."), std::string::npos) << stdout_;
+}
+
+TEST_F(RunOnRanks, AFlawIsNamedAsByOne) {
+    Problem problem(3, 300, 2);
+    problem.heads = problem.kv_heads = 2;
+    const std::vector<float> good(problem.input_bytes() / sizeof(float), 0.5f);
+    struct Change {
+        int64_t row;
+        float value;
+    };
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    const int64_t batch = problem.batch_input_rows();
+    // A NaN of the first, the last and both ranks; one behind a batch that reaches too far, by numbers that different
+    // ranks read; and before one.
+    const std::vector<std::vector<Change>> spoiled = {
+        {{0, kNan}},
+        {{3 * batch - 1, kNan}},
+        {{batch + 700, kNan}, {2 * batch + 1, kNan}, {3 * batch - 1, kNan}},
+        {{batch + 10, 0x1p100f}, {batch + 600 + 400, 0x1p100f}, {2 * batch, kNan}},
+        {{batch - 1, kNan}, {batch + 10, 0x1p100f}, {batch + 600 + 400, 0x1p100f}},
+    };
+    for (const std::vector<Change>& changes : spoiled) {
+        std::vector<float> data = good;
+        for (const auto& [row, value] : changes) data[problem.floats_in(row)] = value;
+        write_file(folder_ / "a.in", test::file_of(problem, data));
+        const Failure of_one =
+            failure_of([&] { DomainCheck(folder_ / "a.in", problem, kF32.domain).check(0, 3 * batch, data.data()); });
+        EXPECT_EQ(of_one.code, ExitCode::bad_data);
+        for (const int count : {2, 4, 5}) EXPECT_EQ(failure(count), of_one) << count;
+    }
+}
+
+TEST_F(RunOnRanks, RefusesWhatCannotBeSharedOut) {
+    write_case({1, 4, 3});
+    options_.cases[0].output = "/dev/null";
+    const std::string need = " at once, need a plain file: no pipe, no gzip";
+    EXPECT_EQ(failure_of([&] { run(2); }), (Failure{ExitCode::usage, "/dev/null: several ranks write it" + need}));
+    options_.cases[0].output = folder_ / "a.out.gz";
+    EXPECT_EQ(failure_of([&] { run(2); }),
+              (Failure{ExitCode::usage, folder_ / "a.out.gz" + ": several ranks write it" + need}));
+    EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.in"});
+    options_.cases[0] = {folder_ / "a.gz", folder_ / "a.out"};
+    gzFile zipped = ::gzopen((folder_ / "a.gz").c_str(), "wb");
+    const std::string bytes = read_file(folder_ / "a.in");
+    ::gzwrite(zipped, bytes.data(), static_cast<unsigned>(bytes.size()));
+    ::gzclose(zipped);
+    EXPECT_EQ(failure_of([&] { run(2); }),
+              (Failure{ExitCode::usage, folder_ / "a.gz" + ": several ranks read it" + need}));
+}
+
+TEST_F(RunOnRanks, NothingIsLeftWhereTheInputCannotBeOpened) {
+    write_case({1, 4, 3});
+    options_.cases[0].input = folder_ / "none";
+    EXPECT_EQ(failure(3).code, ExitCode::no_input);
+}
+
+} // namespace
+} // namespace hw4
