@@ -32,6 +32,7 @@ void run_together(Options& options, Ranks& ranks) {
     agree(ranks, [&] {
         interrupts.emplace(ranks.is_first() ? "hw4" : nullptr);
         if (options.many()) throw Error(ExitCode::usage, "several ranks take one case: INPUT OUTPUT");
+        if (options.gpus) throw Error(ExitCode::usage, "--gpus is for one process: of several ranks each has its GPU");
         load_kernel_file(options);
         options.engine.card = ranks.node_rank();
         if (options.device != Device::cpu) gpu::ask_for_few_connections();
@@ -53,7 +54,9 @@ ExitCode act(Options options, Ranks& ranks) {
     case Action::list_kernels: print(options.list_as_json ? list_json(inventory()) : list_text(inventory())); break;
     case Action::run:
         load_kernel_file(options);
-        if (options.many())
+        if (options.gpus)
+            run_on_cards(options);
+        else if (options.many())
             code = run_many(options);
         else
             run_one(options);

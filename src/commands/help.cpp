@@ -72,6 +72,7 @@ std::string help_text() {
         "                          no key. FILE is written as OUTPUT is. Both are complete before either gets its\n"
         "                          name, FILE first: beside a new OUTPUT it is new, whatever fails in between\n"
         "  --device auto|gpu|cpu   where to compute; auto (the default) says why when it takes the CPU\n"
+        "  --gpus all|N|0,2        of one case: a share on each of all GPUs here, of the first N, or of those\n"
         "  --kernel NAME           a certain kernel, GPU or CPU; default: the best for the case\n"
         "  --kernel-file FILE      a GPU kernel of your own, in a shared library: src/gpu/hw4_kernel.h. Nobody checks\n"
         "                          what it computes but judge --kernel-file\n"

@@ -3,6 +3,7 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "src/base/error.h"
@@ -49,6 +50,27 @@ Copies parse_copies(const std::string& name) {
     usage_error("--copies '" + name + "': need 2d or linear");
 }
 
+// all, how many, or which ones.
+std::vector<int> parse_gpus(const std::string& text) {
+    constexpr int64_t kMost = 1024;
+    std::vector<int> cards;
+    if (text == "all") return cards;
+    const auto refuse = [&] { usage_error("--gpus '" + text + "': need all, how many, or which: 0,2"); };
+    if (text.find(',') == std::string::npos) {
+        const auto count = whole_number(text, 1, kMost);
+        if (!count) refuse();
+        for (int card = 0; card < *count; ++card) cards.push_back(card);
+        return cards;
+    }
+    for (size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
+        end = std::min(text.find(',', at), text.size());
+        const auto card = whole_number(std::string_view(text).substr(at, end - at), 0, kMost);
+        if (!card || std::find(cards.begin(), cards.end(), *card) != cards.end()) refuse();
+        cards.push_back(static_cast<int>(*card));
+    }
+    return cards;
+}
+
 void refuse_sharing_standard_output(const std::vector<std::string>& outputs) {
     if (std::count_if(outputs.begin(), outputs.end(), is_standard_stream) > 1)
         usage_error("only one of OUTPUT, --lse, --json and --trace can be '-', standard output");
@@ -59,6 +81,7 @@ enum Option : int {
     kContract,
     kKernel,
     kKernelFile,
+    kGpus,
     kListKernels,
     kStreams,
     kCopies,
@@ -81,6 +104,7 @@ constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContrac
                                {"backward", no_argument, nullptr, kBackwardOption},
                                {"lse", required_argument, nullptr, kLse},
                                {"device", required_argument, nullptr, kDevice},
+                               {"gpus", required_argument, nullptr, kGpus},
                                {"kernel", required_argument, nullptr, kKernel},
                                {"kernel-file", required_argument, nullptr, kKernelFile},
                                {"list-kernels", no_argument, nullptr, kListKernels},
@@ -104,6 +128,12 @@ std::vector<CaseNames> parse_cases(const std::vector<std::string>& names, const 
     std::vector<CaseNames> cases;
     for (size_t i = 0; i < names.size(); i += 2) cases.push_back({names[i], names[i + 1]});
     return cases;
+}
+
+void refuse_what_gpus_lack(Options& options) {
+    if (!options.gpus) return;
+    if (options.device == Device::cpu) usage_error("--gpus is for GPUs, but --device asks for the CPU");
+    options.device = Device::gpu;
 }
 
 // A kernel file has one kernel, for the GPU, that gives O.
@@ -134,6 +164,7 @@ Options parse_options(int argc, char** argv) {
         case kBackwardOption: options.operation = &kBackward; break;
         case kLse: options.lse = parse_name("lse", optarg); break;
         case kDevice: options.device = parse_device(optarg); break;
+        case kGpus: options.gpus = parse_gpus(optarg); break;
         case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
         case kKernelFile: options.kernel_file = parse_name("kernel-file", optarg); break;
         case kListKernels: options.action = Action::list_kernels; break;
@@ -164,7 +195,9 @@ Options parse_options(int argc, char** argv) {
         usage_error("--" + std::string(options.operation->name) + ": the contract " + options.engine.contract->name +
                     " lacks it");
     refuse_what_kernel_files_lack(options);
+    refuse_what_gpus_lack(options);
     options.cases = parse_cases({argv + optind, argv + argc}, options.pairs);
+    if (options.many() && options.gpus) usage_error("--gpus is for one case");
     if (options.many() && !options.lse.empty()) usage_error("--lse '" + options.lse + "' is the file of one case");
     std::vector<std::string> outputs = {options.lse, options.json, options.trace};
     for (const CaseNames& names : options.cases) outputs.push_back(names.output);

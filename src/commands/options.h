@@ -1,6 +1,7 @@
 // The command line of hw4.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Options {
     std::string kernel_file;              // file name; empty: none
     bool causal = false;                  // whatever the headers say
     const Operation* operation = nullptr; // asked for; null: what the headers say
+    std::optional<std::vector<int>> gpus; // these cards, each with a share; empty: all; none: one, as ever
     bool time = false;
     bool sync = false;
     bool list_as_json = false;

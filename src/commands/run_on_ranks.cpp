@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -15,10 +16,14 @@
 #include "src/base/host_memory.h"
 #include "src/base/parallel.h"
 #include "src/commands/engine_choice.h"
+#include "src/commands/run.h"
 #include "src/commands/run_steps.h"
+#include "src/gpu/device/connections.h"
+#include "src/gpu/engine.h"
 #include "src/problem/words.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/parcel.h"
+#include "src/ranks/thread_ranks.h"
 #include "src/run/pipeline.h"
 #include "src/run/run_report.h"
 #include "src/run/shares.h"
@@ -290,10 +295,41 @@ private:
     std::vector<RankReport> all_; // by rank
 };
 
+// The numbers of the cards asked for. Throws Error (no_gpu).
+std::vector<int> cards_of(const Options& options) {
+    const int present = gpu::card_count();
+    if (present == 0) throw Error(ExitCode::no_gpu, "no usable GPU: " + gpu::unusable().reason);
+    std::vector<int> cards = *options.gpus;
+    if (cards.empty()) {
+        cards.resize(static_cast<size_t>(present));
+        std::iota(cards.begin(), cards.end(), 0);
+    }
+    const int most = *std::max_element(cards.begin(), cards.end());
+    if (most >= present)
+        throw Error(ExitCode::no_gpu, "--gpus asks for GPU " + std::to_string(most) + ", there " +
+                                          (present == 1 ? "is 1" : "are " + std::to_string(present)) +
+                                          " (counted from 0)");
+    return cards;
+}
+
 } // namespace
 
 void run_on_ranks(const Options& options, Ranks& ranks, InterruptGuard& interrupts) {
     RankedRun(options, ranks, interrupts).run();
+}
+
+void run_on_cards(const Options& options) {
+    gpu::ask_for_few_connections();
+    const std::vector<int> cards = cards_of(options);
+    const auto on_card = [&](int index) {
+        Options of_card = options;
+        of_card.engine.card = cards[static_cast<size_t>(index)];
+        return of_card;
+    };
+    if (cards.size() == 1) return run_one(on_card(0));
+    InterruptGuard interrupts("hw4");
+    on_thread_ranks(static_cast<int>(cards.size()),
+                    [&](Ranks& ranks) { run_on_ranks(on_card(ranks.rank()), ranks, interrupts); });
 }
 
 } // namespace hw4

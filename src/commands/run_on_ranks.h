@@ -11,4 +11,7 @@ namespace hw4 {
 // Called by all ranks, with the same options but for the card. Throws AgreedError.
 void run_on_ranks(const Options& options, Ranks& ranks, InterruptGuard& interrupts);
 
+// On several cards of this machine, by a thread for each. Throws Error.
+void run_on_cards(const Options& options);
+
 } // namespace hw4

@@ -83,14 +83,21 @@ bool same(const Options& a, const Options& b) {
     return a.action == b.action && a.device == b.device && a.engine.contract == b.engine.contract &&
            a.engine.kernel == b.engine.kernel && a.kernel_file == b.kernel_file &&
            a.engine.streams == b.engine.streams && a.engine.copies == b.engine.copies &&
-           a.engine.threads == b.engine.threads && a.causal == b.causal && a.operation == b.operation &&
-           a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json && a.trace == b.trace &&
-           a.pairs == b.pairs && names_of(a) == names_of(b);
+           a.engine.threads == b.engine.threads && a.gpus == b.gpus && a.causal == b.causal &&
+           a.operation == b.operation && a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json &&
+           a.trace == b.trace && a.pairs == b.pairs && names_of(a) == names_of(b);
 }
 
 bool same(const Parsed& a, const Parsed& b) {
     return a.message == b.message && a.options.has_value() == b.options.has_value() &&
            (!a.options || same(*a.options, *b.options));
+}
+
+std::string listed(const std::vector<int>& cards) {
+    if (cards.size() < 2) return cards.empty() ? "all" : "1";
+    std::string list;
+    for (const int card : cards) list += (list.empty() ? "" : ",") + std::to_string(card);
+    return list;
 }
 
 // The options as a user would write them out in full.
@@ -104,6 +111,7 @@ Words written_out(const Options& options) {
     if (!options.lse.empty()) words.push_back("--lse=" + options.lse);
     if (!options.json.empty()) words.push_back("--json=" + options.json);
     if (!options.trace.empty()) words.push_back("--trace=" + options.trace);
+    if (options.gpus) words.push_back("--gpus=" + listed(*options.gpus));
     if (options.engine.threads != 0) words.insert(words.end(), {"--threads", std::to_string(options.engine.threads)});
     if (options.causal) words.emplace_back("--causal");
     if (options.operation != nullptr) words.push_back("--" + std::string(options.operation->name));

@@ -49,7 +49,7 @@ OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
-OPTIONS = ("contract", "arith", "lse", "device", "kernel", "list-kernels", "streams", "copies", "threads", "time",
+OPTIONS = ("contract", "arith", "lse", "device", "gpus", "kernel", "list-kernels", "streams", "copies", "threads", "time",
            "json", "trace", "pairs", "sync", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
@@ -753,6 +753,7 @@ class BadInputTest(CliTest):
         hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
         path = generated(2, 128, 32)
         self.assert_refused(NO_GPU, r"no usable GPU: \S+", path, self.out, device="gpu", env=hidden)
+        self.assert_refused(NO_GPU, r"no usable GPU: \S+", "--gpus", "2", path, self.out, device=None, env=hidden)
         for kernel in kernels("gpu"):
             self.assert_refused(NO_GPU, r"no usable GPU: \S+", "--kernel", kernel, path, self.out, device=None,
                                 env=hidden)

@@ -103,6 +103,20 @@ TEST_F(CommandLine, Devices) {
                   wrong("--device '" + std::string(name) + "': need auto, gpu or cpu"));
 }
 
+TEST_F(CommandLine, Gpus) {
+    EXPECT_FALSE(parse({"in", "out"}).gpus.has_value());
+    EXPECT_EQ(parse({"--gpus", "all", "in", "out"}).gpus, std::vector<int>());
+    EXPECT_EQ(parse({"--gpus", "3", "in", "out"}).gpus, (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(parse({"--gpus", "2,0", "in", "out"}).gpus, (std::vector<int>{2, 0}));
+    EXPECT_EQ(parse({"--gpus", "all", "in", "out"}).device, Device::gpu);
+    for (const std::string text : {"", "0", "-1", "some", "1,", ",1", "1,,2", "1,1", "1025", "0, 1"})
+        EXPECT_EQ(failure({"--gpus", text, "in", "out"}),
+                  wrong("--gpus '" + text + "': need all, how many, or which: 0,2"));
+    EXPECT_EQ(failure({"--gpus", "all", "--device", "cpu", "in", "out"}),
+              wrong("--gpus is for GPUs, but --device asks for the CPU"));
+    EXPECT_EQ(failure({"--gpus", "all", "a", "b", "c", "d"}), wrong("--gpus is for one case"));
+}
+
 TEST_F(CommandLine, Contracts) {
     for (const char* option : {"--contract", "--arith"}) {
         for (const Contract* contract : contracts())
@@ -271,8 +285,8 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
     const std::string help = help_text();
     for (const char* option :
-         {"--contract", "--arith", "--device", "--kernel", "--kernel-file", "--list-kernels", "--streams", "--copies",
-          "--threads", "--time", "--json", "--trace", "--pairs", "--sync", "--help", "--version"})
+         {"--contract", "--arith", "--device", "--gpus", "--kernel", "--kernel-file", "--list-kernels", "--streams",
+          "--copies", "--threads", "--time", "--json", "--trace", "--pairs", "--sync", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,
