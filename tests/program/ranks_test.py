@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""hw4 as several processes, started by the mpirun of Open MPI: the bytes of one, and how they end together.
+
+    python3 tests/program/ranks_test.py [-v] [TestClass[.test_name]]
+
+HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN that with the
+other programs.
+"""
+import contextlib
+import errno
+import functools
+import gzip
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+import uuid
+from pathlib import Path
+
+import cli_test
+from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, SANITIZED, USAGE, by_seq,
+                      contracts, crc_of, generated, generated_by, hw4, run, spoiled, wait_until)
+from fault_test import SHIM
+
+HW4_MPI = SHIM.with_name("hw4_mpi")
+KILLED = 137
+
+
+def setUpModule():
+    if SANITIZED:
+        raise unittest.SkipTest("a sanitizer would look at MPI's own code too")
+    if not shutil.which("mpirun") or not HW4_MPI.exists():
+        raise unittest.SkipTest("needs mpirun and a build with MPI, which make tests has where mpicc is found "
+                                "(Debian: openmpi-bin, libopenmpi-dev)")
+    version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+    if "Open MPI" not in version:
+        raise unittest.SkipTest(f"needs the mpirun of Open MPI, found {version.splitlines()[:1]}")
+    cli_test.setUpModule()
+    backward_by_one.cache_clear()
+
+
+@functools.lru_cache(maxsize=None)
+def backward_by_one(path):
+    out = path.with_suffix(".one")
+    done = hw4(path, out)
+    if done.returncode != OK:
+        raise AssertionError(done.stderr)
+    return out.read_bytes()
+
+
+def command(ranks, *args, faults=None):
+    """What starts them. `faults`: rank -> the environment that makes its calls go wrong."""
+    words = ["mpirun", "--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    for rank in range(ranks):
+        settings = {"LD_PRELOAD": SHIM, **faults[rank]} if faults and rank in faults else {}
+        words += [":"] if rank else []
+        words += ["-np", "1"]
+        for name, value in settings.items():
+            words += ["-x", f"{name}={value}"]
+        words += [HW4_MPI, "--device", "cpu", *args]
+    return [str(word) for word in words]
+
+
+def together(ranks, *args, faults=None):
+    return subprocess.run(command(ranks, *args, faults=faults), capture_output=True, text=True, errors="replace",
+                          timeout=PATIENCE, stdin=subprocess.DEVNULL, check=False)
+
+
+def said(done):
+    """The lines of hw4's own; mpirun has some more where a program fails."""
+    return "".join(f"{line}\n" for line in done.stderr.splitlines() if line.startswith("hw4: "))
+
+
+class RanksTest(cli_test.CliTest):
+    def assert_same_as_one(self, path, wanted, *options, ranks=(2, 3, 5)):
+        for count in ranks:
+            with self.subTest(path=path.name, options=options, ranks=count):
+                with contextlib.suppress(FileNotFoundError):
+                    self.out.unlink()
+                done = together(count, *options, path, self.out)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes(self.out.read_bytes(), wanted)
+                self.assertEqual(self.temporaries(), [])
+
+    def assert_all_fail(self, done, code, wanted, names=None):
+        """Once, and with everything as it was."""
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assert_one_message(said(done), names, wanted)
+        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+        self.assertEqual(self.temporaries(), [])
+
+
+class BytesTest(RanksTest):
+    def test_fewer_and_more_batches_than_ranks(self):
+        for path in (generated(1, 300, 33), generated(7, 100, 16)):
+            self.assert_same_as_one(path, by_seq(path), ranks=(1, 2, 3, 5))
+
+    def test_every_contract_causal_with_heads_and_two_lengths(self):
+        path = generated_by("--shape", "2,300,24", "--heads", "4,2", "--keys", "410", "--causal", "--seed", "5")
+        for contract in contracts():
+            self.assert_same_as_one(path, by_seq(path, contract), "--contract", contract, ranks=(3, 5))
+
+    def test_backward(self):
+        for heads in ("4,2", "1,1"):
+            path = generated_by("--shape", "2,70,8", "--heads", heads, "--backward", "--causal", "--seed", "5")
+            self.assert_same_as_one(path, backward_by_one(path), ranks=(3, 5))
+
+    def test_a_process_by_itself_is_one(self):
+        path = generated(3, 64, 8)
+        done = subprocess.run([HW4_MPI, "--device", "cpu", path, self.out], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, self.out.read_bytes()), (OK, by_seq(path)), done.stderr)
+
+    def test_reports_are_of_all(self):
+        path = generated(3, 300, 8)
+        lse, trace = self.dir / "lse", self.dir / "trace"
+        done = together(3, "--json", "-", "--trace", trace, "--lse", lse, path, self.out)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["output_crc32"], crc_of(by_seq(path)))
+        self.assertEqual(report["lse_crc32"], crc_of(lse.read_bytes()))
+        self.assertEqual([rank["device"] for rank in report["ranks"]], ["cpu"] * 3)
+        self.assertEqual(sum(rank["flop"] for rank in report["ranks"]), report["flop"])
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertEqual({event["pid"] for event in events if event["name"] == "kernel"}, {1, 3, 5})
+
+
+class RefusalTest(RanksTest):
+    def setUp(self):
+        super().setUp()
+        self.case = generated(2, 300, 8)
+        self.out.write_bytes(OLD_OUTPUT)
+
+    def test_tasks_that_do_not_know_of_one_another(self):
+        for variable in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"):
+            with self.subTest(variable):
+                done = hw4(self.case, self.out, env={variable: "2"})
+                self.assert_all_fail(done, USAGE, rf"started as 2 tasks \({variable}\), which would race for the "
+                                                  r"output: this build is without MPI; make MPI=yes has it$")
+        done = hw4(self.case, self.out, env={"OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"})
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_slurm_without_a_way_for_mpi(self):
+        done = subprocess.run([HW4_MPI, "--device", "cpu", self.case, self.out], capture_output=True, text=True,
+                              check=False, env={**os.environ, "SLURM_STEP_NUM_TASKS": "2"}, timeout=PATIENCE)
+        self.assert_all_fail(done, USAGE, r"MPI knows of one; with Slurm: srun --mpi=pmix$")
+
+    def test_what_they_cannot_share(self):
+        packed = self.file(gzip.compress(self.case.read_bytes(), 1), "case.in.gz")
+        self.assert_all_fail(together(2, packed, self.out), USAGE, r"several ranks read it at once", packed)
+        self.assert_all_fail(together(2, self.case, "/dev/null"), USAGE, r"several ranks write it at once", "/dev/null")
+        self.assert_all_fail(together(2, self.case, self.out, self.case, self.dir / "b.out"), USAGE,
+                             r"several ranks take one case")
+        self.assert_all_fail(together(2, "--gpus", "2", "--device", "gpu", self.case, self.out), USAGE,
+                             r"--gpus is for one process")
+
+    def test_wrong_usage_is_said_once(self):
+        self.assert_all_fail(together(2, "--streams", "0", self.case, self.out), USAGE, r"--streams '0'")
+        self.assertEqual(together(3, "--version").stdout.count("hw4 "), 1)
+
+
+class FailureTest(RanksTest):
+    def setUp(self):
+        super().setUp()
+        self.case = generated(3, 300, 16)  # a batch a rank, so that each reads and writes
+        self.out.write_bytes(OLD_OUTPUT)
+
+    def test_of_several_flaws_the_first_is_named(self):
+        data = bytearray(spoiled(3, 4, 3, 2, "Q", 1, 0, math.nan))
+        data[:] = data[:12] + spoiled(3, 4, 3, 1, "V", 2, 1, math.inf)[12:12 + 4 * 72] + data[12 + 4 * 72:]
+        done = together(3, self.file(bytes(data)), self.out)
+        self.assert_all_fail(done, BAD_DATA, r"batch 1, V, row 2, column 1: inf, need a finite number$")
+
+    def test_a_call_of_any_rank_fails(self):
+        """At every stage, from the opening of the input on. Files are opened in this order: the input; of the first
+        rank the folder's, of the others the output under its temporary name."""
+        second_batch = 12 + 12 * 300 * 16
+        stages = (
+            (dict(FAULT_CALL="open", FAULT_AT=1, FAULT_HOW=errno.EACCES), NO_INPUT, "cannot open: Permission", (0, 2)),
+            (dict(FAULT_CALL="open", FAULT_AT=2, FAULT_HOW=errno.ENOENT), CANNOT_CREATE, "which the first rank", (1,)),
+            (dict(FAULT_CALL="pread", FAULT_AT=1, FAULT_HOW=errno.EIO), IO_ERROR, "cannot read: Input/output", (2,)),
+            (dict(FAULT_FILE=self.case, FAULT_READ_ERROR_AT=second_batch), IO_ERROR, "cannot read: Input/output", (1,)),
+            (dict(FAULT_CALL="pwrite", FAULT_AT=1, FAULT_HOW=errno.ENOSPC, FAULT_STAYS=1), IO_ERROR,
+             "cannot write: No space left", (0, 2)),
+            (dict(FAULT_CALL="fsync", FAULT_AT=1, FAULT_HOW=errno.EIO), IO_ERROR, "cannot flush to disk", (1,)),
+            (dict(FAULT_CALL="rename", FAULT_AT=1, FAULT_HOW=errno.EIO), IO_ERROR, "cannot rename", (0,)),
+        )
+        for fault, code, wanted, ranks in stages:
+            for rank in ranks:
+                with self.subTest(fault=fault, rank=rank):
+                    done = together(3, "--sync", self.case, self.out, faults={rank: fault})
+                    self.assert_all_fail(done, code, wanted + (rf".*\(rank {rank}\)$" if rank else ""))
+
+    def hold_rank(self, rank):
+        """The ranks, once one of them is about to write, which it does not before it is let go; and its process."""
+        mark, fired = uuid.uuid4().hex, self.dir / "fired"
+        hold = {"FAULT_CALL": "pwrite", "FAULT_AT": 1, "FAULT_HOW": "wait", "FAULT_FIRED": fired, "HW4_TEST_MARK": mark}
+        process = subprocess.Popen(command(3, self.case, self.out, faults={rank: hold}), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        wait_until(lambda: fired.exists() or process.poll() is not None, "the rank to write")
+        return process, self.marked(mark)
+
+    @staticmethod
+    def marked(mark):
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"HW4_TEST_MARK={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    return int(folder.name)
+        raise AssertionError("no such process")
+
+    def test_a_rank_is_killed(self):
+        for rank in (0, 2):
+            with self.subTest(rank=rank):
+                process, held = self.hold_rank(rank)
+                os.kill(held, signal.SIGKILL)
+                process.communicate(timeout=PATIENCE)
+                self.assertEqual(process.returncode, KILLED)
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+                (self.dir / "fired").unlink()
+        # Only of the first rank something can be left, which the next run removes.
+        left = self.temporaries()
+        done = together(2, self.case, self.out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(re.findall(r"removed (\S+), left by a run that was killed", done.stderr),
+                         [str(path) for path in left])
+        self.assertEqual((self.out.read_bytes(), self.temporaries()), (by_seq(self.case), []))
+
+    def test_an_interrupt_reaches_all(self):
+        process, held = self.hold_rank(1)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=PATIENCE)
+        self.assertNotEqual(process.returncode, OK)
+        self.assertEqual(len(re.findall(r"^hw4: ended by SIG", stderr, re.MULTILINE)), 1, stderr)
+        self.assertEqual((self.out.read_bytes(), self.temporaries()), (OLD_OUTPUT, []))
+        wait_until(lambda: not Path(f"/proc/{held}").exists(), "the rank that was held to end")
+
+
+if __name__ == "__main__":
+    unittest.main()
