@@ -27,7 +27,8 @@ std::string help_text() {
            "what is measured; each takes a list, 512,1k..16k*2 or 1..9+2 among numbers, and all combinations are\n"
            "measured (lab5.py's names, with - for _ too):\n"
            "  --batch_size N          default 32\n"
-           "  --seq_len N             tokens, default 1024\n"
+           "  --seq_len N             tokens, default 1024; values that a preset has with certain batches, as fa2 and\n"
+           "                          course do, pick those rows, and so do the other sizes\n"
            "  --num_heads N           default 32\n"
            "  --emb_dim N             columns of all heads together, a multiple of them, default 2048\n"
            "  --causal[=both|no]      under the causal mask\n"
@@ -47,9 +48,7 @@ std::string help_text() {
            "  --warmup N              launches before the first sample; default: those of 0.1 s, or with --timing "
            "wall\n"
            "                          a hundredth of --repeats, at least 2\n"
-           "  --preset NAME           these sizes, implementations and rules, but for what other options say; of\n"
-           "                          fa2 and course, whose sizes come together, --seq_len 8k picks the rows with "
-           "8k:\n" +
+           "  --preset NAME           these sizes, implementations and rules, but for what other options say:\n" +
            preset_lines +
            "  --passes NAME           forward, backward, forward_backward; default: all\n"
            "  --kind KIND             of the numbers, as testcases/generate has them with --seed 1; default normal:1\n"
