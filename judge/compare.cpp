@@ -1,7 +1,7 @@
 // compare: two outputs of one case, value by value where their bytes differ; or one and what float64 gives.
 //
 //     compare [--atol X] [--rtol Y] INPUT EXPECTED GOT
-//     compare --exact TYPE [--atol X] [--rtol Y] INPUT GOT
+//     compare --exact TYPE --atol X [--rtol Y] INPUT GOT
 //
 // One of them may be "-", standard input.
 #include <getopt.h>
@@ -49,7 +49,7 @@ constexpr int kCannotCompare = 2;
 
 constexpr const char* kUsage =
     "usage: compare [--atol X] [--rtol Y] [--backward] INPUT EXPECTED GOT\n"
-    "       compare --exact TYPE [--atol X] [--rtol Y] INPUT GOT\n"
+    "       compare --exact TYPE --atol X [--rtol Y] INPUT GOT\n"
     "\n"
     "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide. What\n"
     "differs is counted, and the first difference and the largest one are shown with their places; batch, row\n"
@@ -60,7 +60,7 @@ constexpr const char* kUsage =
     "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
     "  --rtol Y   X + Y |expected| instead of X, which is 0 where only --rtol is given\n"
     "  --exact TYPE  beside what float64 gives for INPUT's numbers rounded to TYPE, float32, bf16 or fp16: for the\n"
-    "             contracts that have a bound instead of bytes. Of forward\n"
+    "             contracts that have a bound instead of bytes. Of forward; with --atol or --rtol\n"
     "  --backward the outputs are dQ, dK, dV, and INPUT does not ask for them itself\n"
     "  -h, --help, -V, --version\n"
     "\n"
@@ -283,6 +283,13 @@ void print_first(const Difference& difference, const Problem& problem) {
                 bits_of(problem.element, difference.got), distance.c_str(), difference.index * bytes);
 }
 
+// What is expected is no number of the output's type.
+void print_first_inexact(const Difference& difference, const Problem& problem) {
+    std::printf("first: %s: expected %.9g, got %.9g, byte offset %zu\n",
+                place_of_value(difference.index, problem).c_str(), static_cast<double>(difference.expected),
+                static_cast<double>(difference.got), difference.index * bytes_of(problem.element));
+}
+
 void print_largest(const Difference& difference, const Problem& problem) {
     std::printf("largest absolute difference: %.9g at %s: expected %.9g, got %.9g\n", difference.absolute,
                 place_of_value(difference.index, problem).c_str(), static_cast<double>(difference.expected),
@@ -295,9 +302,10 @@ void print_findings(const Findings& findings, const Arguments& arguments, const 
         std::printf("different (rule: %s): %zu of %zu values", rule.c_str(), findings.breaking, total);
     else
         std::printf("within (rule: %s): all of %zu values", rule.c_str(), total);
-    if (arguments.tolerance) std::printf("; the bytes of %zu differ", findings.differing);
+    if (arguments.tolerance && !arguments.exact) std::printf("; the bytes of %zu differ", findings.differing);
     std::printf("\n");
-    if (findings.first_breaking) print_first(*findings.first_breaking, problem);
+    if (findings.first_breaking && arguments.exact) print_first_inexact(*findings.first_breaking, problem);
+    if (findings.first_breaking && !arguments.exact) print_first(*findings.first_breaking, problem);
     if (findings.largest) print_largest(*findings.largest, problem);
     if (findings.expected_nan + findings.got_nan > 0)
         std::printf("NaN among the differing values: %zu expected, %zu got; not in the largest difference\n",
@@ -336,6 +344,7 @@ int compare(const Arguments& arguments) {
             return true;
         };
         findings = compare_values(read, got, total, arguments.tolerance);
+        if (findings) input.expect_end();
     }
     if (expected && expected->may_have(bytes) && got.may_have(bytes)) {
         const auto read = [&](float* to, size_t count) { return expected->read(to, count); };
@@ -393,6 +402,8 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
                                 "' is not known, or its value is missing or too much; see --help");
         }
     }
+    if (arguments.exact && !arguments.tolerance)
+        throw CannotCompare("--exact needs --atol or --rtol: what float64 gives is no number of the output's type");
     if (argc - optind != (arguments.exact ? 2 : 3))
         throw CannotCompare(arguments.exact ? "need INPUT and GOT; see --help"
                                             : "need INPUT, EXPECTED and GOT; see --help");

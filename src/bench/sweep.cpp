@@ -38,11 +38,29 @@ void take_values(std::vector<Grid>& grids, Axis axis, const std::optional<std::v
     for (Grid& grid : grids) grid.*axis = *asked;
 }
 
+// A value that the others leave no row for would be left out without a word.
+void require_rows(const std::vector<Grid>& grids, Axis axis, const std::optional<std::vector<int64_t>>& asked,
+                  const std::string& option, const Sweep& sweep) {
+    if (!asked) return;
+    for (const int64_t value : *asked) {
+        const auto has = [&](const Grid& grid) {
+            return std::count((grid.*axis).begin(), (grid.*axis).end(), value) > 0;
+        };
+        if (std::none_of(grids.begin(), grids.end(), has))
+            usage_error(option + " " + std::to_string(value) + ": no row of --preset " + sweep.preset->name +
+                        " has it beside what else is asked for");
+    }
+}
+
 std::vector<Grid> overridden(std::vector<Grid> grids, const Sweep& sweep) {
     take_values(grids, &Grid::batch_size, sweep.batch_size);
     take_values(grids, &Grid::seq_len, sweep.seq_len);
     take_values(grids, &Grid::num_heads, sweep.num_heads);
     take_values(grids, &Grid::emb_dim, sweep.emb_dim);
+    require_rows(grids, &Grid::batch_size, sweep.batch_size, "--batch_size", sweep);
+    require_rows(grids, &Grid::seq_len, sweep.seq_len, "--seq_len", sweep);
+    require_rows(grids, &Grid::num_heads, sweep.num_heads, "--num_heads", sweep);
+    require_rows(grids, &Grid::emb_dim, sweep.emb_dim, "--emb_dim", sweep);
     for (Grid& grid : grids) {
         if (sweep.causal) grid.causal = *sweep.causal;
         if (sweep.elements) grid.elements = *sweep.elements;

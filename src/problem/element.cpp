@@ -1,6 +1,7 @@
 #include "src/problem/element.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace hw4 {
@@ -38,6 +39,11 @@ void widen_at_end(Element element, float* room, size_t count) {
     case Element::bf16: return widen_blocks(room, count, bf16_value);
     case Element::fp16: return widen_blocks(room, count, fp16_value);
     }
+}
+
+bool holds(Element element, const float* x, size_t count) {
+    const float limit = overflow_of(element);
+    return std::all_of(x, x + count, [&](float value) { return std::fabs(value) < limit; });
 }
 
 void narrow(Element element, const float* from, size_t count, void* to) {

@@ -39,6 +39,8 @@ inline uint32_t bits_of(Element element, float x) {
 void widen_at_end(Element element, float* room, size_t count);
 // Floats as they are stored; `to` may be where they are.
 void narrow(Element element, const float* from, size_t count, void* to);
+// Whether all of them are finite when they are stored.
+bool holds(Element element, const float* x, size_t count);
 // Floats that are rounded to the type; `to` may be `from`.
 void round_all(Element element, const float* from, size_t count, float* to);
 

@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/gate.h"
 #include "src/base/worker_threads.h"
+#include "src/problem/words.h"
 #include "src/run/case_line.h"
 #include "src/run/first_failure.h"
 #include "src/run/part_queue.h"
@@ -347,7 +348,7 @@ private:
                 RowStatistics* const statistics = of.run.lse == nullptr ? nullptr : behind(staging, part, of.problem);
                 const float* data =
                     of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer, statistics});
-                const void* const stored = as_stored(of.problem, part, data, staging, pen);
+                const void* const stored = as_stored(of, part, data, staging, pen);
                 in_slot = stored != staging;
                 if (!in_slot) parts_.fetched(part.slot);
                 write_rows(of, part, stored, pen);
@@ -362,10 +363,15 @@ private:
     }
 
     // Narrow numbers in the writer's buffer, floats where they are.
-    static const void* as_stored(const Problem& problem, const OutputPart& part, const float* data, float* staging,
+    static const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const float* data, float* staging,
                                  const Pen& pen) {
-        if (problem.element == Element::float32) return data;
-        pen.time(Stage::write, 0, [&] { narrow(problem.element, data, problem.floats_in(part.rows), staging); });
+        const Element element = of.problem.element;
+        if (element == Element::float32) return data;
+        const size_t count = of.problem.floats_in(part.rows);
+        pen.time(Stage::write, 0, [&] {
+            if (!holds(element, data, count)) throw outputs_too_large(of.run.input->path(), element);
+            narrow(element, data, count, staging);
+        });
         return staging;
     }
 

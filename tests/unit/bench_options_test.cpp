@@ -110,7 +110,10 @@ TEST(BenchOptions, ValuesThatSuchAPresetHasPickItsRows) {
         return sizes(words);
     };
     EXPECT_EQ(with({"--seq_len", "8k,16k"}), (Sizes{{2, 8192}, {1, 16384}}));
-    EXPECT_EQ(with({"--seq_len", "8k,100"}), (Sizes{{2, 8192}}));
+    EXPECT_EQ(failure({"--preset", "fa2", "--seq_len", "8k,100"}),
+              (Failure{ExitCode::usage, "--seq_len 100: no row of --preset fa2 has it beside what else is asked for; "
+                                        "see bench --help"}));
+    EXPECT_EQ(failure({"--preset", "fa2", "--batch_size", "16,32", "--seq_len", "1k"}).code, ExitCode::usage);
     EXPECT_EQ(with({"--batch_size", "4"}), (Sizes{{4, 4096}}));
     EXPECT_EQ(with({"--batch_size", "4", "--seq_len", "8k"}), (Sizes{{4, 8192}})); // no row has both
     EXPECT_EQ(sizes({"--preset", "course", "--impl", "f32", "--seq_len", "16k", "--emb_dim", "32"}),

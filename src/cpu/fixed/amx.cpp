@@ -36,6 +36,7 @@ struct TileSession {
 };
 
 // Tiles are named by literals alone. Digits of keys or values are the first operand.
+// NOLINTNEXTLINE(cppcoreguidelines-macro-usage)
 #define HW4_AMX_ADD(sums, columns, rows)                                                                               \
     do {                                                                                                               \
         if constexpr (kUnsignedRows)                                                                                   \
@@ -93,6 +94,7 @@ struct Amx : Avx512Machine {
             if constexpr (kDigits == 2) _tile_zero(3);
         }
 
+        // NOLINTNEXTLINE(readability-function-cognitive-complexity): the macro's
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             keep_order();
             if constexpr (kDigits == 3) {
