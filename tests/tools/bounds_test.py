@@ -95,6 +95,21 @@ class BoundsTest(unittest.TestCase):
         self.assertEqual((code, said), (1, "a1: bf16 0.3, fp16 none\n"))
         self.assertEqual(len(self.rows()), 1)
 
+    def test_what_pytorch_refuses_has_no_row(self):
+        def refuse(case, element):
+            raise RuntimeError("no kernel for it\nmore about it")
+
+        with contextlib.redirect_stderr(io.StringIO()) as complaint:
+            code, said = self.run_with(refuse, "a1", "--contract", "bf16")
+        self.assertEqual((code, said), (1, "a1: bf16 none\n"))
+        self.assertRegex(complaint.getvalue(), r"\Abounds: a1, bf16: no kernel for it")
+
+    def test_an_error_that_is_no_rounding(self):
+        self.program.require_rounding(2.0 ** -6, 1.0, "bf16")
+        self.program.require_rounding(math.nan, 1.0, "bf16")
+        with self.assertRaisesRegex(self.program.CannotMake, "an error of 0.5 beside values of up to 3 is no rounding"):
+            self.program.require_rounding(0.5, 3.0, "bf16")
+
     def test_without_pytorch(self):
         self.assertEqual(self.run_itself(), (69, "bounds: no PyTorch: not here\n"))
 
