@@ -17,8 +17,8 @@
 //
 // A machine V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes, kRowVectors,
 // kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4, gathered (of a
-// table, by lane), pack_a, pack_weights, pack_b, Sums and ValueSums, the accumulators of a panel of scores and of output,
-// and Session, which exists while a block is computed.
+// table, by lane), pack_a, pack_weights, pack_b, Sums and ValueSums, the accumulators of a panel of scores and of
+// output, and Session, which exists while a block is computed.
 #pragma once
 
 #include <cstring>
