@@ -103,7 +103,7 @@ private:
         trace_ = beside({names_.output, options_.lse, options_.json}, options_.trace);
         if (!output_->random_access()) refuse_one_way(names_.output, "write it");
         if (lse_ && !lse_->random_access()) refuse_one_way(options_.lse, "write it");
-        output_->reserve(problem().output_bytes());
+        output_->reserve(problem().stored_output_bytes());
         if (lse_) lse_->reserve(static_cast<uint64_t>(problem().output_rows()) * sizeof(float));
     }
 

@@ -109,6 +109,14 @@ class BytesTest(RanksTest):
             path = generated_by("--shape", "2,70,8", "--heads", heads, "--backward", "--causal", "--seed", "5")
             self.assert_same_as_one(path, backward_by_one(path), ranks=(3, 5))
 
+    def test_numbers_of_two_bytes(self):
+        for element in ("bf16", "fp16"):
+            case = ("--shape", "2,300,8", "--heads", "2,1", "--seed", "5", "--element", element)
+            path = generated_by(*case)
+            self.assert_same_as_one(path, by_seq(path), ranks=(3,))
+            path = generated_by(*case, "--backward")
+            self.assert_same_as_one(path, backward_by_one(path), ranks=(3,))
+
     def test_a_process_by_itself_is_one(self):
         path = generated(3, 64, 8)
         done = subprocess.run([HW4_MPI, "--device", "cpu", path, self.out], capture_output=True, text=True, check=False)
