@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
@@ -19,6 +20,7 @@
 #include "src/commands/version_line.h"
 #include "src/gpu/device/connections.h"
 #include "src/ranks/agree.h"
+#include "src/ranks/parcel.h"
 #include "src/ranks/ranks.h"
 
 namespace hw4 {
@@ -79,6 +81,22 @@ ExitCode run_bench_alone(int argc, char** argv, Ranks& ranks) {
     return run_bench(argc, argv);
 }
 
+// mpirun -np 1 hw4 a.in a.out : -np 1 hw4 b.in b.out starts ranks too.
+void refuse_other_arguments(int argc, char** argv, Ranks& ranks) {
+    Parcel mine;
+    std::string text;
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
+        mine.put(argument);
+        text += " " + argument;
+    }
+    const std::vector<std::string> all = ranks.exchange(mine.bytes());
+    agree(ranks, [&] {
+        if (mine.bytes() != all.front())
+            throw Error(ExitCode::usage, "started as 'hw4" + text + "', need the arguments of the first rank");
+    });
+}
+
 int fail(ExitCode code, const char* message) {
     std::fflush(stdout);
     std::fprintf(stderr, "hw4: %s\n", message);
@@ -94,6 +112,7 @@ int fail_alone(Ranks& ranks, ExitCode code, const char* message) {
 
 int run_as(Ranks& ranks, int argc, char** argv) {
     try {
+        refuse_other_arguments(argc, argv, ranks);
         const bool is_bench = argc > 1 && argv[1] == std::string("bench");
         return static_cast<int>(is_bench ? run_bench_alone(argc - 1, argv + 1, ranks)
                                          : act(agreed_options(argc, argv, ranks), ranks));

@@ -164,6 +164,17 @@ class RefusalTest(RanksTest):
         self.assert_all_fail(together(2, "--gpus", "2", "--device", "gpu", self.case, self.out), USAGE,
                              r"--gpus is for one process")
 
+    def test_ranks_started_with_other_arguments(self):
+        other = generated(2, 300, 8, seed=2)
+        for arguments in ((other, self.out), (self.case, self.dir / "b.out")):
+            words = [*command(2, self.case, self.out), ":", "-np", "1", HW4_MPI, "--device", "cpu", *arguments]
+            text = re.escape(" ".join(map(str, arguments)))
+            with self.subTest(arguments=text):
+                done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=PATIENCE,
+                                      check=False)
+                self.assert_all_fail(done, USAGE, rf"started as 'hw4 --device cpu {text}', need the arguments of the "
+                                                  r"first rank \(rank 2\)$")
+
     def test_wrong_usage_is_said_once(self):
         self.assert_all_fail(together(2, "--streams", "0", self.case, self.out), USAGE, r"--streams '0'")
         self.assertEqual(together(3, "--version").stdout.count("hw4 "), 1)
