@@ -55,6 +55,7 @@ ExitCode act(Options options, Ranks& ranks) {
     case Action::version: print(version_line()); break;
     case Action::list_kernels: print(options.list_as_json ? list_json(inventory()) : list_text(inventory())); break;
     case Action::run:
+        if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
         load_kernel_file(options);
         if (options.gpus)
             run_on_cards(options);

@@ -50,7 +50,7 @@ std::string help_text() {
         "heads and rows of queries; of backward heads, so that ranks may be idle. The first rank renames OUTPUT once\n"
         "all are done, and speaks for all: where any fails, all end with its line and exit code, of several flaws\n"
         "with that of the first in the file. --time, --json and --trace tell of every rank. A build without MPI\n"
-        "refuses to be one of several tasks (64).\n"
+        "computes nothing as one of several tasks (64).\n"
         "\n";
     std::string contract_lines;
     for (const Contract* contract : contracts())

@@ -28,7 +28,7 @@ Launched launched_as() {
 
 std::string alone_among(const Launched& launched, const std::string& why) {
     return "started as " + std::to_string(launched.tasks) + " tasks (" + launched.variable +
-           "), which would race for the output: " + why;
+           "), which would race for the output: " + why + "; by itself: env -u " + launched.variable + " hw4 ...";
 }
 
 } // namespace hw4

@@ -19,7 +19,7 @@ using Environment = std::function<const char*(const char* name)>;
 Launched launched_as(const Environment& environment);
 Launched launched_as();
 
-// What to say to a user whose tasks do not know of one another; `why` follows.
+// What to say to a user whose tasks do not know of one another, and why; with the way out where he wants just one.
 std::string alone_among(const Launched& launched, const std::string& why);
 
 } // namespace hw4

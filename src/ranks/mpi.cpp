@@ -94,10 +94,9 @@ std::unique_ptr<Ranks> start_ranks() {
     const Launched launched = launched_as();
     if (launched.tasks <= 1) return std::make_unique<OneRank>();
     auto ranks = std::make_unique<MpiRanks>();
+    if (ranks->count() > 1) return ranks;
     // Each was started, but MPI found no way to the others (srun without --mpi=pmix).
-    if (ranks->count() == 1)
-        throw Error(ExitCode::usage, alone_among(launched, "MPI knows of one; with Slurm: srun --mpi=pmix"));
-    return ranks;
+    return std::make_unique<OneRank>(alone_among(launched, "MPI knows of one (with Slurm: srun --mpi=pmix)"));
 }
 
 } // namespace hw4

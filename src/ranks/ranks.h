@@ -28,12 +28,14 @@ public:
     // For who cannot take part in the next exchange, for which the others would wait for ever: ends them all.
     [[noreturn]] virtual void abort(ExitCode code) noexcept = 0;
 
+    // Why no case is to be computed: of several tasks that cannot be brought together each would write the output.
+    virtual std::string why_no_case() const { return ""; }
+
     // The one who speaks for all.
     bool is_first() const { return rank() == 0; }
 };
 
-// Those whom this process was started with; by itself it is the only one. Throws Error (usage) where it was started as
-// one of several tasks that cannot be brought together: they would race for the output.
+// Those whom this process was started with; by itself it is the only one.
 std::unique_ptr<Ranks> start_ranks();
 
 } // namespace hw4

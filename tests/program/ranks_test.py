@@ -146,14 +146,21 @@ class RefusalTest(RanksTest):
             with self.subTest(variable):
                 done = hw4(self.case, self.out, env={variable: "2"})
                 self.assert_all_fail(done, USAGE, rf"started as 2 tasks \({variable}\), which would race for the "
-                                                  r"output: this build is without MPI; make MPI=yes has it$")
+                                                  r"output: this build is without MPI \(make MPI=yes has it\); by "
+                                                  rf"itself: env -u {variable} hw4 \.\.\.$")
         done = hw4(self.case, self.out, env={"OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"})
         self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_a_task_that_computes_no_case_is_not_refused(self):
+        for arguments in (("--help",), ("--version",), ("--list-kernels",), ("bench", "--help")):
+            with self.subTest(arguments=arguments):
+                done = run("hw4", *arguments, env={"OMPI_COMM_WORLD_SIZE": "2"})
+                self.assertEqual((done.returncode, done.stderr), (OK, ""))
 
     def test_slurm_without_a_way_for_mpi(self):
         done = subprocess.run([HW4_MPI, "--device", "cpu", self.case, self.out], capture_output=True, text=True,
                               check=False, env={**os.environ, "SLURM_STEP_NUM_TASKS": "2"}, timeout=PATIENCE)
-        self.assert_all_fail(done, USAGE, r"MPI knows of one; with Slurm: srun --mpi=pmix$")
+        self.assert_all_fail(done, USAGE, r"MPI knows of one \(with Slurm: srun --mpi=pmix\); by itself: env -u SLURM")
 
     def test_what_they_cannot_share(self):
         packed = self.file(gzip.compress(self.case.read_bytes(), 1), "case.in.gz")
