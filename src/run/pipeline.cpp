@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <utility>
 
 namespace hw4 {
@@ -19,16 +20,35 @@ private:
     RunCase* next_;
 };
 
+constexpr int64_t kNoPlace = std::numeric_limits<int64_t>::max();
+
+// Of a flaw, in the file.
+int64_t place_of(const std::exception_ptr& failure) {
+    try {
+        std::rethrow_exception(failure);
+    } catch (const Flaw& flaw) {
+        return flaw.place();
+    } catch (...) {
+        return kNoPlace;
+    }
+}
+
+// After a flaw the other parts of its batch are looked at too: in the file their rows are among one another.
 class PartsOfCase : public RunCases {
 public:
     PartsOfCase(const RunCase& whole, const std::vector<CasePart>& parts) : cases_(parts.size(), whole) {
         for (size_t i = 0; i < parts.size(); ++i) cases_[i].part = &parts[i];
     }
 
-    RunCase* next() override { return next_ == cases_.size() || failed_ ? nullptr : &cases_[next_++]; }
-    void give_up() override { failed_ = true; }
+    RunCase* next() override {
+        if (next_ == cases_.size() || over_ || cases_[next_].part->first_batch > last_batch_) return nullptr;
+        return &cases_[next_++];
+    }
+    void give_up() override { over_ = true; }
     void settled(RunCase& part) override {
-        if (part.failure) failed_ = true;
+        if (!part.failure) return;
+        if (place_of(part.failure) == kNoPlace) over_ = true;
+        last_batch_ = std::min(last_batch_.load(), part.part->first_batch);
     }
 
     const std::vector<RunCase>& cases() const { return cases_; }
@@ -36,7 +56,8 @@ public:
 private:
     std::vector<RunCase> cases_;
     size_t next_ = 0;
-    std::atomic<bool> failed_{false};
+    std::atomic<bool> over_{false};
+    std::atomic<int64_t> last_batch_{kNoPlace}; // that parts are needed of
 };
 
 } // namespace
@@ -86,8 +107,8 @@ PartsReport run_parts(CaseReader& input, const std::vector<CasePart>& parts, Out
     report.staging_bytes = plan.bytes();
     for (const RunCase& part : cases.cases()) {
         if (part.failure) {
-            report.failure = part.failure;
-            break;
+            if (!report.failure || place_of(part.failure) < place_of(report.failure)) report.failure = part.failure;
+            continue;
         }
         report.engine = part.engine;
         if (part.seen.rows > 0) report.seen.push_back(part.seen);

@@ -51,7 +51,7 @@ struct PartsReport {
     int readers = 0;
     int writers = 0;
     size_t staging_bytes = 0;
-    std::exception_ptr failure;   // of the first part that has failed; none after it need have been computed
+    std::exception_ptr failure;   // the flaw that comes first in the file, or else the first part's that has failed
     std::vector<SeenInPart> seen; // of batches that are others' too, each by part
 };
 
