@@ -78,6 +78,9 @@ GENCODE_TILES :=
 # MPI is in one file, and in hw4 only where it is asked for; the tests have an hw4 of their own with it, where it is
 # found. The mpicc of Open MPI and that of MPICH are asked in different ways. Their headers are spared our warnings.
 MPI ?= no
+ifeq ($(filter yes no,$(MPI)),)
+$(error MPI must be yes or no, got: $(MPI))
+endif
 MPICC ?= mpicc
 MPI_FLAGS :=
 MPI_LIBS :=
@@ -86,6 +89,8 @@ ifneq ($(MPI_FOUND),)
 mpi_says = $(shell $(MPICC) --showme:$(1) 2>/dev/null || $(MPICC) -$(1)_info 2>/dev/null | cut -d' ' -f2-)
 MPI_FLAGS := -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX $(patsubst -I%,-isystem %,$(filter -I% -D%,$(call mpi_says,compile)))
 MPI_LIBS := $(filter -l% -L%,$(call mpi_says,link))
+# The folders that the program looks in when it starts, in words that nvcc takes too.
+MPI_LIBS += $(patsubst -L%,-Xlinker -rpath -Xlinker %,$(filter -L%,$(MPI_LIBS)))
 else ifeq ($(MPI),yes)
 $(error MPI=yes needs $(MPICC), which was not found (Debian: openmpi-bin, libopenmpi-dev); MPICC=/path/to/mpicc names it)
 endif

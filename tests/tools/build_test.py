@@ -352,10 +352,16 @@ class Mpi(Workplace):
             self.fake("mpicc", mpicc)
             compiled, linked = self.commands("MPI=yes")
             self.assertIn(" -isystem /my/include ", compiled[0])
-            self.assertRegex(linked, r" -L/my/lib -lmpi$")
+            self.assertRegex(linked, r" -L/my/lib -lmpi -Xlinker -rpath -Xlinker /my/lib$")
             compiled, linked = self.commands()
             self.assertEqual(compiled, [])
             self.assertNotIn("mpi", linked.replace("without_mpi", ""))
+
+    def test_is_yes_or_no(self):
+        for setting in ("1", "on"):
+            done = self.make("-n", "CUDA=no", f"MPI={setting}", "all")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"MPI must be yes or no, got: {setting}.", done.stderr)
 
     def test_says_what_is_missing(self):
         done = self.make("-n", "CUDA=no", "MPI=yes", "MPICC=no-mpicc", "all")
