@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 
+#include "src/ranks/agree.h"
 #include "src/ranks/launched.h"
 #include "src/ranks/one_rank.h"
 
@@ -46,8 +47,8 @@ public:
         MPI_Allgather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
         const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
         if (all > static_cast<uint64_t>(std::numeric_limits<int>::max())) // the same on all of them
-            throw Error(ExitCode::out_of_memory, "the ranks have " + std::to_string(all) +
-                                                     " bytes to tell one another, which MPI cannot pass on");
+            throw AgreedError(ExitCode::out_of_memory, "the ranks have " + std::to_string(all) +
+                                                           " bytes to tell one another, which MPI cannot pass on");
         std::vector<int> counts(ranks);
         std::vector<int> places(ranks);
         for (size_t i = 0; i < ranks; ++i) {

@@ -10,6 +10,22 @@
 namespace hw4 {
 namespace {
 
+// What the others come to after a rank that has failed, or returned.
+class AnotherHasEnded : public Error {
+public:
+    AnotherHasEnded() : Error(ExitCode::internal, "another rank has ended") {}
+};
+
+bool is_its_own(const std::exception_ptr& failure) {
+    try {
+        std::rethrow_exception(failure);
+    } catch (const AnotherHasEnded&) {
+        return false;
+    } catch (...) {
+        return true;
+    }
+}
+
 // Where they meet. An exchange has two halves: all give, then all have taken.
 class MeetingPlace {
 public:
@@ -42,7 +58,7 @@ private:
             changed_.notify_all();
         }
         changed_.wait(lock, [&] { return meetings_ > meeting || left_; });
-        if (meetings_ == meeting) throw Error(ExitCode::internal, "another rank has ended");
+        if (meetings_ == meeting) throw AnotherHasEnded();
     }
 
     const int count_;
@@ -98,8 +114,9 @@ void on_thread_ranks(int count, const std::function<void(Ranks&)>& body) {
         }
         take_part(0);
     }
-    for (const std::exception_ptr& failure : failures)
-        if (failure) std::rethrow_exception(failure);
+    for (const bool own : {true, false})
+        for (const std::exception_ptr& failure : failures)
+            if (failure && is_its_own(failure) == own) std::rethrow_exception(failure);
 }
 
 } // namespace hw4

@@ -81,6 +81,14 @@ TEST(ThreadRanks, DoNotWaitForOneThatHasEnded) {
     EXPECT_EQ(failure_of([&] { on_thread_ranks(3, body); }), (Failure{ExitCode::internal, "another rank has ended"}));
 }
 
+TEST(ThreadRanks, WhyOneHasEndedComesBeforeThatItHas) {
+    const auto body = [](Ranks& ranks) {
+        if (ranks.rank() == 2) throw Error(ExitCode::io_error, "cannot read");
+        ranks.exchange("");
+    };
+    EXPECT_EQ(failure_of([&] { on_thread_ranks(3, body); }), (Failure{ExitCode::io_error, "cannot read"}));
+}
+
 TEST(OneRankAlone, HasWhatItGives) {
     OneRank alone;
     EXPECT_EQ(alone.exchange("x"), (std::vector<std::string>{"x"}));
