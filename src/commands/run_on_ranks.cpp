@@ -250,7 +250,7 @@ private:
     }
 
     RunFigures whole_figures() const {
-        RunFigures figures = together(all_);
+        RunFigures figures = together(all_, ranks_.in_one_process());
         figures.total_seconds = seconds_;
         return figures;
     }

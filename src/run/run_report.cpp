@@ -175,7 +175,7 @@ RunReport together(const Problem& problem, const std::vector<RankReport>& ranks)
     return report;
 }
 
-RunFigures together(const std::vector<RankReport>& ranks) {
+RunFigures together(const std::vector<RankReport>& ranks, bool in_one_process) {
     RunFigures all;
     for (const RankReport& rank : ranks) {
         for (int i = 0; i < kStages; ++i) {
@@ -185,7 +185,8 @@ RunFigures together(const std::vector<RankReport>& ranks) {
         }
         all.stages.overlap += rank.figures.stages.overlap / static_cast<double>(ranks.size());
         all.total_seconds = std::max(all.total_seconds, rank.figures.total_seconds);
-        all.host_peak_bytes += rank.figures.host_peak_bytes;
+        const size_t peak = rank.figures.host_peak_bytes;
+        all.host_peak_bytes = in_one_process ? std::max(all.host_peak_bytes, peak) : all.host_peak_bytes + peak;
     }
     return all;
 }

@@ -29,9 +29,9 @@ struct RankReport {
 };
 
 // What the ranks come to: the engine is that of the first that had one; memory and bytes are the sums, the seconds of a
-// stage those of the rank in which it took longest.
+// stage those of the rank in which it took longest. `in_one_process`: each rank's memory on the host is that of all.
 RunReport together(const Problem& problem, const std::vector<RankReport>& ranks);
-RunFigures together(const std::vector<RankReport>& ranks);
+RunFigures together(const std::vector<RankReport>& ranks, bool in_one_process);
 
 // The longest time of kernels over the mean; 1 is best.
 double imbalance(const std::vector<RankReport>& ranks);

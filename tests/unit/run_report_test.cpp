@@ -167,11 +167,12 @@ TEST(TimeTable, HasALineForEachRank) {
 }
 
 TEST(Together, AreTheSumsOfBytesAndTheLongestTimes) {
-    const RunFigures all = together(example_ranks());
+    const RunFigures all = together(example_ranks(), false);
     EXPECT_EQ(all.stages[Stage::kernel].seconds, 2.0);
     EXPECT_EQ(all.stages[Stage::read].bytes, 1600000000U);
     EXPECT_EQ(all.total_seconds, 12.5);
     EXPECT_EQ(all.host_peak_bytes, 2 * 123456789U);
+    EXPECT_EQ(together(example_ranks(), true).host_peak_bytes, 123456789U);
     std::vector<RankReport> ranks = example_ranks();
     std::swap(ranks[0], ranks[1]);
     const RunReport report = together({1, 2, 3}, ranks);
