@@ -320,16 +320,19 @@ void run_on_ranks(const Options& options, Ranks& ranks, InterruptGuard& interrup
 
 void run_on_cards(const Options& options) {
     gpu::ask_for_few_connections();
+    std::optional<InterruptGuard> interrupts(std::in_place, "hw4"); // the driver starts threads
     const std::vector<int> cards = cards_of(options);
     const auto on_card = [&](int index) {
         Options of_card = options;
         of_card.engine.card = cards[static_cast<size_t>(index)];
         return of_card;
     };
-    if (cards.size() == 1) return run_one(on_card(0));
-    InterruptGuard interrupts("hw4");
+    if (cards.size() == 1) {
+        interrupts.reset(); // in favour of its own
+        return run_one(on_card(0));
+    }
     on_thread_ranks(static_cast<int>(cards.size()),
-                    [&](Ranks& ranks) { run_on_ranks(on_card(ranks.rank()), ranks, interrupts); });
+                    [&](Ranks& ranks) { run_on_ranks(on_card(ranks.rank()), ranks, *interrupts); });
 }
 
 } // namespace hw4
