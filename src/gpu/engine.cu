@@ -407,9 +407,12 @@ Unusable unusable(const Pen& pen, int card) {
         return none("no NVIDIA driver, or one older than " + build_description());
     if (status != cudaSuccess) return without_context(status);
     if (count == 0) return none("no CUDA device");
-    if (card % count != 0) HW4_CUDA(cudaSetDevice(card % count)); // a thread has the first by itself
-    // Makes the context, which fails where the card is there but taken, full or broken.
-    const cudaError_t context = pen.time(Stage::context, 0, [] { return HW4_CUDA_STATUS(cudaFree(nullptr)); });
+    // Either call makes the context, the first from CUDA 12 on, which fails where the card is there but taken, full or
+    // broken. A thread has the first card by itself.
+    const cudaError_t context = pen.time(Stage::context, 0, [&] {
+        const cudaError_t set = card % count == 0 ? cudaSuccess : HW4_CUDA_STATUS(cudaSetDevice(card % count));
+        return set == cudaSuccess ? HW4_CUDA_STATUS(cudaFree(nullptr)) : set;
+    });
     if (context != cudaSuccess) return without_context(context);
     const int arch = current_device().arch;
     if (code_arch(arch, built_for()) > 0) return none("");
