@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -16,6 +17,13 @@ inline int available_processors() {
     cpu_set_t allowed;
     if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
     return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+// Which they are, for comparing alone; empty where the system does not say.
+inline std::string allowed_processors() {
+    cpu_set_t allowed;
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return "";
+    return {reinterpret_cast<const char*>(&allowed), sizeof allowed};
 }
 
 // Runs `work`, which must not throw, on the calling thread and on threads - 1 others. Fewer threads than asked for is

@@ -10,7 +10,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "src/base/host_memory.h"
@@ -23,6 +22,7 @@
 #include "src/problem/words.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/parcel.h"
+#include "src/ranks/processors.h"
 #include "src/ranks/thread_ranks.h"
 #include "src/run/pipeline.h"
 #include "src/run/run_report.h"
@@ -30,13 +30,6 @@
 
 namespace hw4 {
 namespace {
-
-// Of the machine's, for one of several ranks there. A rank that was bound to some of them has those.
-int processors_of(const Ranks& ranks) {
-    const int available = available_processors();
-    const bool bound = static_cast<unsigned>(available) < std::thread::hardware_concurrency();
-    return bound ? available : std::max(1, available / ranks.node_count());
-}
 
 // Not read and not written in any order. Throws Error (usage).
 [[noreturn]] void refuse_one_way(const std::string& name, const char* what) {
@@ -46,8 +39,9 @@ int processors_of(const Ranks& ranks) {
 class RankedRun {
 public:
     RankedRun(const Options& options, Ranks& ranks, InterruptGuard& interrupts)
-        : options_(options), names_(options.cases.front()), ranks_(ranks), interrupts_(interrupts) {
-        if (options_.engine.threads == 0) options_.engine.threads = processors_of(ranks);
+        : options_(options), names_(options.cases.front()), ranks_(ranks), interrupts_(interrupts),
+          processors_(share_of_processors(ranks, available_processors(), allowed_processors())) {
+        if (options_.engine.threads == 0) options_.engine.threads = processors_;
     }
 
     void run() {
@@ -155,7 +149,7 @@ private:
             const std::vector<CasePart> parts = parts_of(problem(), rows);
             for (const CasePart& part : parts) flops_ += part.problem.flops();
             const bool sums = !options_.json.empty();
-            report_ = run_parts(*input_, parts, *output_, options_.engine, staging_limits(processors_of(ranks_)),
+            report_ = run_parts(*input_, parts, *output_, options_.engine, staging_limits(processors_),
                                 [this](const EngineRequest& request) { return (*choice_)(request); },
                                 is_timed() ? &timeline_ : nullptr, sums ? &checksum_ : nullptr,
                                 {lse_.get(), sums && lse_ ? &lse_checksum_ : nullptr});
@@ -279,6 +273,7 @@ private:
     const CaseNames& names_;
     Ranks& ranks_;
     InterruptGuard& interrupts_;
+    const int processors_; // for this rank
     std::optional<EngineChoice> choice_;
     std::optional<CaseReader> input_;
     std::vector<FileIdentity> kept_;

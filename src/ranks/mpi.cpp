@@ -27,7 +27,6 @@ public:
         MPI_Comm here = MPI_COMM_NULL;
         MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
         MPI_Comm_rank(here, &node_rank_);
-        MPI_Comm_size(here, &node_count_);
         MPI_Comm_free(&here);
     }
     ~MpiRanks() override { MPI_Finalize(); }
@@ -37,7 +36,6 @@ public:
     int rank() const override { return rank_; }
     int count() const override { return count_; }
     int node_rank() const override { return node_rank_; }
-    int node_count() const override { return node_count_; }
     std::string node() const override { return machine_name(); }
 
     std::vector<std::string> exchange(const std::string& mine) override {
@@ -86,7 +84,6 @@ private:
     int rank_ = 0;
     int count_ = 1;
     int node_rank_ = 0;
-    int node_count_ = 1;
 };
 
 } // namespace

@@ -26,7 +26,6 @@ public:
     int rank() const override { return 0; }
     int count() const override { return 1; }
     int node_rank() const override { return 0; }
-    int node_count() const override { return 1; }
     std::string node() const override { return machine_name(); }
     std::vector<std::string> exchange(const std::string& mine) override { return {mine}; }
     [[noreturn]] void abort(ExitCode code) noexcept override { ::_exit(static_cast<int>(code)); }

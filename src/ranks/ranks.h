@@ -16,9 +16,8 @@ public:
 
     virtual int rank() const = 0;
     virtual int count() const = 0;
-    // Among those on the same machine, who share its processors and cards.
+    // Among those on the same machine, who share its cards.
     virtual int node_rank() const = 0;
-    virtual int node_count() const = 0;
     // Whether all are threads of this process, so that what it has is of all of them.
     virtual bool in_one_process() const { return false; }
     // The machine's name.

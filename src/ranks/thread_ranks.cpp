@@ -77,7 +77,6 @@ public:
     int rank() const override { return rank_; }
     int count() const override { return count_; }
     int node_rank() const override { return rank_; }
-    int node_count() const override { return count_; }
     bool in_one_process() const override { return true; }
     std::string node() const override { return machine_name(); }
     std::vector<std::string> exchange(const std::string& mine) override { return place_.exchange(rank_, mine); }

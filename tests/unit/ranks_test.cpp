@@ -9,6 +9,7 @@
 #include "src/ranks/launched.h"
 #include "src/ranks/one_rank.h"
 #include "src/ranks/parcel.h"
+#include "src/ranks/processors.h"
 #include "src/ranks/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 
@@ -87,6 +88,25 @@ TEST(ThreadRanks, WhyOneHasEndedComesBeforeThatItHas) {
         ranks.exchange("");
     };
     EXPECT_EQ(failure_of([&] { on_thread_ranks(3, body); }), (Failure{ExitCode::io_error, "cannot read"}));
+}
+
+// What each has of so many processors, which are its set.
+std::vector<int> shares(const std::vector<std::string>& sets, int available) {
+    std::vector<int> list(sets.size());
+    on_thread_ranks(static_cast<int>(sets.size()), [&](Ranks& ranks) {
+        const auto rank = static_cast<size_t>(ranks.rank());
+        list[rank] = share_of_processors(ranks, available, sets[rank]);
+    });
+    return list;
+}
+
+TEST(ShareOfProcessors, IsAnEqualOneWhereRanksMayRunOnTheSame) {
+    EXPECT_EQ(shares({"0-7", "0-7", "0-7"}, 8), (std::vector<int>{2, 2, 2}));
+    EXPECT_EQ(shares({"0", "0"}, 1), (std::vector<int>{1, 1}));
+}
+
+TEST(ShareOfProcessors, IsAllOfThoseThatOnlyOneIsBoundTo) {
+    EXPECT_EQ(shares({"0-7", "8-15", "0-7"}, 8), (std::vector<int>{4, 8, 4}));
 }
 
 TEST(OneRankAlone, HasWhatItGives) {
