@@ -102,11 +102,12 @@ bool EngineChoice::takes_gpu(const EngineRequest& request) {
 }
 
 void EngineChoice::remark_cpu(const EngineRequest& request, const std::string& no_kernel) {
-    const std::string of_case = request.more_follow && !no_kernel.empty() ? one_line(request.input) + ": " : "";
-    if (!remarks_ || (no_kernel.empty() && remarked_no_gpu_)) return;
-    remarked_no_gpu_ = remarked_no_gpu_ || no_kernel.empty();
-    std::fprintf(stderr, "hw4: %susing the CPU: %s\n", of_case.c_str(),
-                 (no_kernel.empty() ? no_gpu_->reason : no_kernel).c_str());
+    why_cpu_ = no_kernel.empty() ? no_gpu_->reason : no_kernel;
+    const std::string of_case = no_kernel.empty() ? "" : request.input;
+    if (!remarks_ || remarked_ == of_case) return;
+    remarked_ = of_case;
+    const std::string which = request.more_follow && !of_case.empty() ? one_line(of_case) + ": " : "";
+    std::fprintf(stderr, "hw4: %susing the CPU: %s\n", which.c_str(), why_cpu_.c_str());
 }
 
 } // namespace hw4

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "src/commands/options.h"
 #include "src/gpu/engine.h"
@@ -20,9 +21,13 @@ public:
 
     bool may_be_gpu() const { return device_ != Device::cpu; }
 
-    // Says so on stderr where it was left to choose and the CPU has to compute, once for all cases where the reason is
-    // not the case. The first call may make the GPU's context. Throws Error.
+    // Says so on stderr where it was left to choose and the CPU has to compute: once for all cases where the reason is
+    // not the case, else once for an input, of which there may be several parts. The first call may make the GPU's
+    // context. Throws Error.
     EngineMaker operator()(const EngineRequest& request);
+
+    // Why it last had to be the CPU though it was left to choose; empty where it was not so.
+    const std::string& why_cpu() const { return why_cpu_; }
 
 private:
     bool takes_gpu(const EngineRequest& request);
@@ -32,7 +37,8 @@ private:
     Device device_;
     bool remarks_;
     std::optional<gpu::Unusable> no_gpu_; // once it was asked
-    bool remarked_no_gpu_ = false;
+    std::string why_cpu_;
+    std::optional<std::string> remarked_; // the input of which it was said; empty: of all
 };
 
 } // namespace hw4

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "src/base/host_memory.h"
@@ -56,6 +57,7 @@ public:
         agree_on_data();
         agree(ranks_, [this] { finish_outputs(); });
         gather_reports();
+        tell_who_took_the_cpu();
         agree(ranks_, [this] {
             if (ranks_.is_first()) publish();
         });
@@ -205,6 +207,16 @@ private:
             }
             write_reports(traces);
         });
+    }
+
+    // For another reason than the first, who has said his.
+    void tell_who_took_the_cpu() {
+        const std::vector<std::string> reasons = ranks_.exchange(choice_->why_cpu());
+        if (!ranks_.is_first()) return;
+        std::set<std::string> told = {"", reasons.front()};
+        for (size_t rank = 1; rank < reasons.size(); ++rank)
+            if (told.insert(reasons[rank]).second)
+                std::fprintf(stderr, "hw4: rank %zu is using the CPU: %s\n", rank, reasons[rank].c_str());
     }
 
     static std::string packed(const RankReport& report) {

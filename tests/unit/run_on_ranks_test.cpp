@@ -7,8 +7,10 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <sstream>
 
 #include "src/base/json_value.h"
+#include "src/gpu/engine.h"
 #include "src/ranks/thread_ranks.h"
 #include "tests/support/shared_cases.h"
 
@@ -91,6 +93,24 @@ TEST_F(RunOnRanks, TheFirstSpeaksForAll) {
     EXPECT_EQ(stdout_.substr(0, stdout_.find("Time: ")), "(B, N, d): (3, 40, 8)\n");
     EXPECT_EQ(std::count(stdout_.begin(), stdout_.end(), '\n'), 2);
     EXPECT_EQ(std::count(stderr_.begin(), stderr_.end(), '\n'), 1) << stderr_; // the course's range
+}
+
+TEST_F(RunOnRanks, WhyTheCpuComputesIsSaidOnceAndAlsoWhereTheFirstHasNothingToDo) {
+    const std::string reason = gpu::unusable().reason;
+    options_.device = Device::automatic;
+    const auto remarks = [&] {
+        std::vector<std::string> list;
+        std::istringstream lines(stderr_);
+        for (std::string line; std::getline(lines, line);)
+            if (line.find("using the CPU") != std::string::npos) list.push_back(line);
+        return list;
+    };
+    write_case({1, 4, 3}); // too little to cut
+    run(3);
+    EXPECT_EQ(remarks(), std::vector<std::string>{"hw4: rank 1 is using the CPU: " + reason});
+    write_case({4, 4, 3});
+    run(3);
+    EXPECT_EQ(remarks(), std::vector<std::string>{"hw4: using the CPU: " + reason});
 }
 
 TEST_F(RunOnRanks, WritesLogsumexpsAndHeadsOfArrays) {
