@@ -7,10 +7,10 @@ import math
 import os
 
 from case_table import Case
-from tsv import Row, Table, TableError, read_text
+from keyed_rows import contract_of, key_of, read_rows, with_row
+from tsv import Row, TableError
 
-KEY = ("case", "operation", "contract", "mask")
-COLUMNS = (*KEY, "revision", "bound")
+VALUE = "bound"
 REFUSED = "refused"  # the case has numbers that the contract's type has not
 
 
@@ -25,18 +25,14 @@ class Bound:
 
 class Bounds:
     def __init__(self, rows: dict[tuple[str, ...], Bound]):
-        self.rows = rows  # by KEY
+        self.rows = rows  # by keyed_rows.KEY
 
     def has(self, contract: str) -> bool:
         """Of any case."""
-        return any(key[KEY.index("contract")] == contract for key in self.rows)
+        return contract in map(contract_of, self.rows)
 
     def of(self, case: Case, contract: str) -> Bound | None:
-        return self.rows.get(key_of_case(case, contract))
-
-
-def key_of_case(case: Case, contract: str) -> tuple[str, ...]:
-    return case.name, case.operation, contract, case.mask
+        return self.rows.get(key_of(case, contract))
 
 
 def bounds_beside(cases: str) -> str:
@@ -45,44 +41,21 @@ def bounds_beside(cases: str) -> str:
 
 
 def _bound(row: Row) -> Bound:
-    if row["bound"] == REFUSED:
+    if row[VALUE] == REFUSED:
         return Bound(row["revision"], None)
     try:
-        largest = float(row["bound"])
+        largest = float(row[VALUE])
     except ValueError:
         largest = math.nan
     if not 0 <= largest < math.inf:
-        raise TableError(f"{row['case']}: bound is '{row['bound']}', need a number from 0 or '{REFUSED}'")
+        raise TableError(f"{row['case']}: bound is '{row[VALUE]}', need a number from 0 or '{REFUSED}'")
     return Bound(row["revision"], largest)
-
-
-def _key_of(row: Row) -> tuple[str, ...]:
-    return tuple(row[column] for column in KEY)
 
 
 def read_bounds(path: str) -> Bounds:
     """There are none where there is no such table."""
-    if not os.path.exists(path):
-        return Bounds({})
-    text = read_text(path)
-    found: dict[tuple[str, ...], Bound] = {}
-    try:
-        for row in Table(text, COLUMNS).rows:
-            if _key_of(row) in found:
-                raise TableError(f"two rows are of {' '.join(_key_of(row))}")
-            found[_key_of(row)] = _bound(row)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from error
-    return Bounds(found)
+    return Bounds(read_rows(path, VALUE, _bound) if os.path.exists(path) else {})
 
 
 def with_bound(text: str, case: Case, contract: str, made: Bound, earlier: set[str]) -> str:
-    """The table's text with the row of a case under a contract. A new one comes after those of the case itself and of
-    the earlier ones."""
-    table = Table(text, COLUMNS)
-    fields = {"revision": made.revision, "bound": str(made)}
-    for place, row in enumerate(table.rows):
-        if _key_of(row) == key_of_case(case, contract):
-            return table.text_with(place, fields)
-    return table.text_with_new({**dict(zip(KEY, key_of_case(case, contract))), **fields},
-                               lambda row: row["case"] in earlier or row["case"] == case.name)
+    return with_row(text, VALUE, case, contract, {"revision": made.revision, VALUE: str(made)}, earlier)

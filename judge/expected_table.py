@@ -7,10 +7,10 @@ import os
 import re
 
 from case_table import Case
-from tsv import Row, Table, TableError, read_text
+from keyed_rows import contract_of, key_of, read_rows, with_row
+from tsv import Row, TableError
 
-KEY = ("case", "operation", "contract", "mask")
-COLUMNS = (*KEY, "revision", "expected")
+VALUE = "expected"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,21 +19,17 @@ class Expectation:
     crc32: str  # of the output, eight hexadecimal digits
 
 
-def _key(case: Case, contract: str) -> tuple[str, ...]:
-    return case.name, case.operation, contract, case.mask
-
-
 class Expectations:
     def __init__(self, rows: dict[tuple[str, ...], Expectation]):
-        self.rows = rows  # by KEY
+        self.rows = rows  # by keyed_rows.KEY
 
     @property
     def contracts(self) -> list[str]:
         """Of all rows, in their order: the first is the one that hw4 takes by itself."""
-        return list(dict.fromkeys(contract for _, _, contract, _ in self.rows))
+        return list(dict.fromkeys(map(contract_of, self.rows)))
 
     def of(self, case: Case, contract: str) -> Expectation | None:
-        return self.rows.get(_key(case, contract))
+        return self.rows.get(key_of(case, contract))
 
 
 def table_beside(cases: str) -> str:
@@ -42,37 +38,14 @@ def table_beside(cases: str) -> str:
 
 
 def _expectation(row: Row) -> Expectation:
-    if not re.fullmatch("[0-9a-f]{8}", row["expected"]):
-        raise TableError(f"{row['case']}: expected is '{row['expected']}', need 8 digits of 0-9a-f")
-    if not re.fullmatch(r"[\w.]+/[0-9]+", row["revision"], re.ASCII):
-        raise TableError(f"{row['case']}: revision is '{row['revision']}', need one like f32.forward/1")
-    return Expectation(row["revision"], row["expected"])
-
-
-def _key_of(row: Row) -> tuple[str, ...]:
-    return tuple(row[column] for column in KEY)
+    if not re.fullmatch("[0-9a-f]{8}", row[VALUE]):
+        raise TableError(f"{row['case']}: expected is '{row[VALUE]}', need 8 digits of 0-9a-f")
+    return Expectation(row["revision"], row[VALUE])
 
 
 def read_expectations(path: str) -> Expectations:
-    text = read_text(path)
-    found: dict[tuple[str, ...], Expectation] = {}
-    try:
-        for row in Table(text, COLUMNS).rows:
-            if _key_of(row) in found:
-                raise TableError(f"two rows are of {' '.join(_key_of(row))}")
-            found[_key_of(row)] = _expectation(row)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from error
-    return Expectations(found)
+    return Expectations(read_rows(path, VALUE, _expectation))
 
 
 def with_expectation(text: str, case: Case, contract: str, made: Expectation, earlier: set[str]) -> str:
-    """The table's text with the row of a case under a contract. A new one comes after those of the case itself and of
-    the earlier ones."""
-    table = Table(text, COLUMNS)
-    fields = {"revision": made.revision, "expected": made.crc32}
-    for place, row in enumerate(table.rows):
-        if _key_of(row) == _key(case, contract):
-            return table.text_with(place, fields)
-    return table.text_with_new({**dict(zip(KEY, _key(case, contract))), **fields},
-                               lambda row: row["case"] in earlier or row["case"] == case.name)
+    return with_row(text, VALUE, case, contract, {"revision": made.revision, VALUE: made.crc32}, earlier)
