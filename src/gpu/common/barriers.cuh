@@ -37,10 +37,47 @@ __device__ __forceinline__ void copy_bytes(SharedAddress to, const void* from, i
                  : "memory");
 }
 
+// The same of a box of a tensor of four dimensions, laid out as its map says; what is outside of the tensor are zeros,
+// and counts as copied. `x` is the innermost coordinate.
+__device__ __forceinline__ void copy_box(SharedAddress to, const void* map, int x, int row, int head, int batch,
+                                         SharedAddress barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(row), "r"(head), "r"(batch), "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void prefetch_map(const void* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Barriers that this thread began become visible to the copy engine.
+__device__ __forceinline__ void publish_barriers() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
 // What this thread wrote to shared memory becomes visible to the tensor cores and the copy engine.
 __device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Of the 128 threads of group `group`.
 __device__ __forceinline__ void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+
+// Two groups of 128 threads: one waits at the barrier until the other has passed it.
+__device__ __forceinline__ void wait_for_other_group(int barrier) {
+    asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void pass_for_other_group(int barrier) {
+    asm volatile("bar.arrive %0, 256;" ::"r"(barrier) : "memory");
+}
+
+// How many registers each thread of a group of 128 has from here on. Fewer, before others can have more.
+template <int kRegisters>
+__device__ __forceinline__ void give_registers_back() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
 
 } // namespace hw4::gpu

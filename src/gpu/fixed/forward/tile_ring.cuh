@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "src/gpu/common/barriers.cuh"
+#include "src/gpu/common/ring_position.cuh"
 #include "src/gpu/fixed/forward/queries.cuh"
 
 namespace hw4::gpu::fixed_point {
@@ -17,18 +18,6 @@ namespace hw4::gpu::fixed_point {
 struct TileRun {
     uint32_t first; // of all heads' tiles, which are fewer than 2^32: each takes kilobytes
     uint32_t count;
-};
-
-// A stage of the ring, and the parity of the round.
-struct RingPosition {
-    unsigned stage = 0;
-    unsigned phase = 0;
-
-    template <int kStages>
-    __device__ __forceinline__ RingPosition plus(unsigned tiles) const {
-        const bool again = stage + tiles >= kStages;
-        return {stage + tiles - (again ? kStages : 0), phase ^ (again ? 1 : 0)};
-    }
 };
 
 // A block's shared memory.
