@@ -277,6 +277,8 @@ $(GTEST_HEADER).gch: Makefile $(BUILD)/cpp-command
 	$(Q)$(COMPILE_CPP) $(UNIT_TEST_FLAGS) -x c++-header $(GTEST_HEADER) -o $@
 $(call objects,$(wildcard src/gpu/*/forward/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
+# Half precision is compared by a bound, and has files of its own; its kernels write out which operations they mean.
+$(call objects,$(wildcard src/gpu/half/*/*.cu)): private EXACT_DEVICE :=
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # Host code alone: no compiling for a GPU, of which nothing would come. GoogleTest's macros have an else of their own.

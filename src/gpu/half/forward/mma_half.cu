@@ -1,0 +1,173 @@
+// mma_half: attention in bf16 or fp16 on the tensor cores of any card from compute capability 8.0 on; plain.
+//
+// Idea      Scores, weights and values of a tile of keys one after the other; weights stay in registers.
+// Who       A block of four warps for each 64 query rows of a head, 16 rows a warp.
+// Memory    Q, and a tile of K and of V: 64 keys, at d > 128 32 of them.
+// Overlap   Between the blocks of a multiprocessor.
+// Order     As in wgmma_half, with smaller tiles.
+// Limits    Nothing is on its way while a block computes.
+#include "src/gpu/half/forward/kernels.h"
+#include "src/gpu/half/forward/output_rows.cuh"
+
+#include "src/gpu/common/shared_address.cuh"
+#include "src/gpu/device/check.h"
+
+namespace hw4::gpu::half_forward {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kRows = 64;
+
+template <int kDim>
+struct Tiles {
+    static constexpr int kKeys = kDim > 128 ? 32 : 64;
+    static constexpr int kRow = kDim + 8; // elements: eight rows' 16-byte pieces are in different banks
+
+    alignas(16) uint16_t queries[kRows][kRow];
+    alignas(16) uint16_t keys[kKeys][kRow];
+    alignas(16) uint16_t values[kKeys][kRow];
+};
+
+// Rows from global to shared memory; what is beyond `dim` or the last row is 0.
+template <int kDim, int kCount>
+__device__ __forceinline__ void load_rows(uint16_t (&to)[kCount][kDim + 8], const uint16_t* from, int64_t distance,
+                                          int rows, int dim, bool whole_pieces) {
+    constexpr int kPieces = kDim / 8;
+    for (int i = static_cast<int>(threadIdx.x); i < kCount * kPieces; i += kThreads) {
+        const int row = i / kPieces;
+        const int column = i % kPieces * 8;
+        uint4 piece = make_uint4(0, 0, 0, 0);
+        if (row < rows && column < dim) {
+            const uint16_t* const at = from + row * distance + column;
+            if (whole_pieces) {
+                piece = *reinterpret_cast<const uint4*>(at);
+            } else {
+                const auto word = [&](int k) {
+                    const uint32_t low = column + k < dim ? at[k] : 0u;
+                    const uint32_t high = column + k + 1 < dim ? at[k + 1] : 0u;
+                    return high << 16 | low;
+                };
+                piece = make_uint4(word(0), word(2), word(4), word(6));
+            }
+        }
+        *reinterpret_cast<uint4*>(&to[row][column]) = piece;
+    }
+}
+
+// Four 8 x 8 matrices, one row's address from each lane; turned: columns become rows.
+template <bool kTurned>
+__device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const uint16_t* row) {
+    if constexpr (kTurned)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(address_of(row))
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(address_of(row))
+                     : "memory");
+}
+
+template <class Number, int kDim>
+__global__ void __launch_bounds__(kThreads)
+    mma_kernel(const __grid_constant__ KernelArgs args, Operand q, Operand k, Operand v) {
+#if __CUDA_ARCH__ >= 800
+    extern __shared__ __align__(16) unsigned char mma_memory[];
+    using Memory = Tiles<kDim>;
+    constexpr int kKeys = Memory::kKeys;
+    auto& memory = *reinterpret_cast<Memory*>(mma_memory);
+    const Job job = args.work.job(blockIdx.x);
+    const int warp_row = static_cast<int>(threadIdx.x / kWarpSize) * 16;
+    const int lane = static_cast<int>(threadIdx.x % kWarpSize);
+    const int row = job.first + warp_row + lane / 4;
+    const int seen[2] = {args.sight.of(row) - lane % 4 * 2, args.sight.of(row + 8) - lane % 4 * 2};
+    // Where the rows of one head begin.
+    const auto rows_of = [](const Operand& of, uint32_t batch, uint32_t head) {
+        return static_cast<const uint16_t*>(of.at) + batch * of.batch + head * of.head;
+    };
+    const uint16_t* const keys = rows_of(k, job.batch, job.head / args.group);
+    const uint16_t* const values = rows_of(v, job.batch, job.head / args.group);
+    load_rows<kDim>(memory.queries, rows_of(q, job.batch, job.head) + job.first * q.row, q.row,
+                    args.sight.queries - job.first, args.dim, args.whole_pieces);
+
+    RunningRows rows;
+    float o[kDim / 2];
+#pragma unroll
+    for (int i = 0; i < kDim / 2; ++i) o[i] = 0;
+    for (int tile = args.sight.tiles<kKeys>(job.first, job.first + kRows) - 1; tile >= 0; --tile) {
+        const int first = tile * kKeys;
+        __syncthreads(); // all have done with the tile before
+        load_rows<kDim>(memory.keys, keys + first * k.row, k.row, args.sight.keys - first, args.dim, args.whole_pieces);
+        load_rows<kDim>(memory.values, values + first * v.row, v.row, args.sight.keys - first, args.dim,
+                        args.whole_pieces);
+        __syncthreads();
+
+        float s[kKeys / 2];
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) s[i] = 0;
+#pragma unroll
+        for (int column = 0; column < kDim; column += 16) {
+            uint32_t a[4];
+            load_matrices<false>(a, &memory.queries[warp_row + lane % 16][column + lane / 16 * 8]);
+#pragma unroll
+            for (int key = 0; key < kKeys; key += 16) {
+                uint32_t b[4];
+                load_matrices<false>(b, &memory.keys[key + lane % 8 + lane / 16 * 8][column + lane / 8 % 2 * 8]);
+                Number::multiply(s + key / 2, a, b[0], b[1]);
+                Number::multiply(s + key / 2 + 4, a, b[2], b[3]);
+            }
+        }
+        hide_unseen(s, seen[0] - first, seen[1] - first);
+        float factor[2];
+        rows.weigh(s, args.log2_scale, factor);
+        multiply_rows(o, factor);
+        uint32_t p[kKeys / 16][4];
+        pack_weights<Number>(p, s);
+#pragma unroll
+        for (int key = 0; key < kKeys; key += 16) {
+#pragma unroll
+            for (int column = 0; column < kDim; column += 16) {
+                uint32_t b[4];
+                load_matrices<true>(b, &memory.values[key + lane % 16][column + lane / 16 * 8]);
+                Number::multiply(o + column / 2, p[key / 16], b[0], b[1]);
+                Number::multiply(o + column / 2 + 4, p[key / 16], b[2], b[3]);
+            }
+        }
+    }
+    store_job<Number, false>(args, job, row, rows, o);
+#else
+    __trap();
+#endif
+}
+
+template <class Number, int kDim>
+void launch_for(const Args& args, cudaStream_t stream) {
+    constexpr size_t kBytes = sizeof(Tiles<kDim>);
+    const KernelArgs kernel_args(args, kRows);
+    const auto kernel = mma_kernel<Number, kDim>;
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    kernel<<<kernel_args.work.jobs, kThreads, kBytes, stream>>>(kernel_args, args.q, args.k, args.v);
+    HW4_CUDA_LAUNCHED("mma_kernel");
+}
+
+template <class Number>
+void launch_for(const Args& args, cudaStream_t stream) {
+    if (args.dim <= 64)
+        launch_for<Number, 64>(args, stream);
+    else if (args.dim <= 128)
+        launch_for<Number, 128>(args, stream);
+    else
+        launch_for<Number, 256>(args, stream);
+}
+
+} // namespace
+
+void launch_mma(const Args& args, cudaStream_t stream) {
+    if (args.type == NumberType::bf16)
+        launch_for<Bf16>(args, stream);
+    else
+        launch_for<Fp16>(args, stream);
+}
+
+} // namespace hw4::gpu::half_forward

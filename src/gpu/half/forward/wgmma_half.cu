@@ -1,0 +1,43 @@
+// wgmma_half: attention in bf16 or fp16 on Hopper's tensor cores, summed up in float32.
+//
+// Idea      Scores and values are wgmma's, weights stay in registers: the first product's sums, rounded to 16 bits, are
+//           the left operand of the second. Boxes of Q, K and V arrive by the copy engine in rings of stages.
+// Who       A block a multiprocessor, which takes job after job: d to 64 three groups of 64 query rows, to 128 two, and
+//           a warp that has tiles copied. Tiles of 128 keys.
+// Memory    Q twice; 4 stages of K and of V at 64, 2 at 128: 176 and 192 KiB. 160 or 240 registers a thread, those of
+//           the copying warps given back to the others.
+// Overlap   A tile's scores with the weights of the one before, within a group; groups in turns, so that one makes
+//           weights while the tensor cores work for another; copies with all else; the ends of jobs with the next.
+// Masks     Tiles that no row of a group sees are passed over, and only those that some row sees part of are masked.
+//           Longest jobs first.
+// Order     Tiles from the last to the first, in each a fixed order (running_rows.cuh). Who does a job does not matter.
+// Limits    Dims between take as long as 64 or 128.
+#include "src/gpu/half/forward/kernels.h"
+#include "src/gpu/half/forward/wgmma_kernel.cuh"
+
+namespace hw4::gpu::half_forward {
+namespace {
+
+using For64 = Variant<64, 3, 4>;
+using For128 = Variant<128, 2, 2>;
+
+template <class Number>
+void launch_for(const Args& args, int blocks, cudaStream_t stream) {
+    if (args.dim <= For64::kDim)
+        launch_half_kernel<Number, For64>(args, blocks, stream);
+    else
+        launch_half_kernel<Number, For128>(args, blocks, stream);
+}
+
+} // namespace
+
+bool wgmma_takes(const Args& args) { return args.dim <= kMostWgmmaColumns && args.keys > 0 && takes_pieces(args); }
+
+void launch_wgmma(const Args& args, int multiprocessors, cudaStream_t stream) {
+    if (args.type == NumberType::bf16)
+        launch_for<Bf16>(args, multiprocessors, stream);
+    else
+        launch_for<Fp16>(args, multiprocessors, stream);
+}
+
+} // namespace hw4::gpu::half_forward

@@ -1,0 +1,473 @@
+// Attention in half precision on Hopper's tensor cores.
+//
+// A block has groups of 128 threads with 64 query rows each, and one warp that has boxes of Q, K and V copied to rings
+// in shared memory. Blocks stay and take job after job; Q, K and V of the next are on their way while one ends.
+//
+// Barriers: `filled` of a stage ends its round when the copy engine has written all its bytes, `released` when every
+// warp of every group has seen the products that read it end. The job's number travels with Q and under its barriers.
+// Which products a group begins next and which tiles it goes through is the same for all groups of a block, also where
+// its own rows see fewer tiles: it then only waits for those and releases them (skip()). So nobody can wait for a stage
+// or a turn that does not come.
+#pragma once
+
+#include <cstddef>
+
+#include "src/gpu/common/barriers.cuh"
+#include "src/gpu/common/ring_position.cuh"
+#include "src/gpu/half/forward/output_rows.cuh"
+#include "src/gpu/half/forward/products.cuh"
+#include "src/gpu/half/forward/tensor_map.h"
+
+namespace hw4::gpu::half_forward {
+
+constexpr int kGroupThreads = 128;
+constexpr int kGroupRows = 64;
+
+// What a kernel does beyond copies in the background, each with the ones before: none but those; scores of the next
+// tile are multiplied while this one's become weights; groups take turns in beginning products, so that one makes
+// weights while the tensor cores are at another's.
+enum class Overlap { copies, scores, turns };
+
+template <int kDim_, int kGroups_, int kStages_, Overlap kOverlap_ = Overlap::turns, int kKeys_ = 128>
+struct Variant {
+    static constexpr int kDim = kDim_; // smaller ones have columns of zeros
+    static constexpr int kGroups = kGroups_;
+    static constexpr int kStages = kStages_; // of keys, and of values
+    static constexpr Overlap kOverlap = kOverlap_;
+    static constexpr int kQueryStages = 2;
+    static constexpr int kKeys = kKeys_; // of a tile
+    static constexpr int kRows = kGroups * kGroupRows;
+    static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
+    static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // that release stages
+    // Of a thread, when the copying ones have given theirs back: 64 K in all.
+    static constexpr int kCopierRegisters = kGroups == 3 ? 32 : 24;
+    static constexpr int kGroupRegisters = kGroups == 3 ? 160 : 240;
+    // Panels of 64 columns follow one another, rows of 128 bytes each.
+    static constexpr int kPanels = kDim / kBoxColumns;
+    static constexpr int kRowBytes = 2 * kBoxColumns;
+    static constexpr int kQueryPanel = kRows * kRowBytes;
+    static constexpr int kKeyPanel = kKeys * kRowBytes;
+    static constexpr int kQueryBytes = kPanels * kQueryPanel;
+    static constexpr int kTileBytes = kPanels * kKeyPanel;
+};
+
+template <class T>
+struct BlockMemory {
+    alignas(1024) unsigned char queries[T::kQueryStages][T::kQueryBytes];
+    unsigned char keys[T::kStages][T::kTileBytes];
+    unsigned char values[T::kStages][T::kTileBytes];
+    uint64_t queries_filled[T::kQueryStages];
+    uint64_t queries_released[T::kQueryStages];
+    uint64_t keys_filled[T::kStages];
+    uint64_t keys_released[T::kStages];
+    uint64_t values_filled[T::kStages];
+    uint64_t values_released[T::kStages];
+    uint32_t job[T::kQueryStages]; // after the last, a number that is no job's
+
+    static_assert(T::kQueryBytes % 1024 == 0 && T::kTileBytes % 1024 == 0, "the swizzle counts from there");
+
+    // By one thread, before all others begin.
+    __device__ void init() {
+        for (int i = 0; i < T::kQueryStages; ++i) {
+            init_barrier(address_of(&queries_filled[i]), 1);
+            init_barrier(address_of(&queries_released[i]), T::kWarps);
+        }
+        for (int i = 0; i < T::kStages; ++i) {
+            init_barrier(address_of(&keys_filled[i]), 1);
+            init_barrier(address_of(&keys_released[i]), T::kWarps);
+            init_barrier(address_of(&values_filled[i]), 1);
+            init_barrier(address_of(&values_released[i]), T::kWarps);
+        }
+        publish_barriers();
+        publish_to_async();
+    }
+};
+
+// Where things are in a block's shared memory.
+template <class T>
+struct Addresses {
+    using Memory = BlockMemory<T>;
+    SharedAddress memory;
+
+    __device__ __forceinline__ SharedAddress queries(unsigned stage) const {
+        return memory + offset<offsetof(Memory, queries), T::kQueryBytes>(stage);
+    }
+    __device__ __forceinline__ SharedAddress keys(unsigned stage) const {
+        return memory + offset<offsetof(Memory, keys), T::kTileBytes>(stage);
+    }
+    __device__ __forceinline__ SharedAddress values(unsigned stage) const {
+        return memory + offset<offsetof(Memory, values), T::kTileBytes>(stage);
+    }
+    __device__ __forceinline__ SharedAddress queries_filled(unsigned stage) const {
+        return memory + offset<offsetof(Memory, queries_filled), 8>(stage);
+    }
+    __device__ __forceinline__ SharedAddress queries_released(unsigned stage) const {
+        return memory + offset<offsetof(Memory, queries_released), 8>(stage);
+    }
+    __device__ __forceinline__ SharedAddress keys_filled(unsigned stage) const {
+        return memory + offset<offsetof(Memory, keys_filled), 8>(stage);
+    }
+    __device__ __forceinline__ SharedAddress keys_released(unsigned stage) const {
+        return memory + offset<offsetof(Memory, keys_released), 8>(stage);
+    }
+    __device__ __forceinline__ SharedAddress values_filled(unsigned stage) const {
+        return memory + offset<offsetof(Memory, values_filled), 8>(stage);
+    }
+    __device__ __forceinline__ SharedAddress values_released(unsigned stage) const {
+        return memory + offset<offsetof(Memory, values_released), 8>(stage);
+    }
+
+private:
+    template <size_t kFirst, int kBytes>
+    static __device__ __forceinline__ uint32_t offset(unsigned stage) {
+        return static_cast<uint32_t>(kFirst) + stage * kBytes;
+    }
+};
+
+// Jobs one after the other, as a block gets them: its own number first, then every so many-th or, where there is a
+// counter, the next that nobody has taken. Whoever takes the last number sets the counter back.
+struct JobNumbers {
+    uint32_t jobs;
+    unsigned* counter;
+    uint32_t now = blockIdx.x;
+
+    __device__ uint32_t next() const {
+        if (counter == nullptr) return now + gridDim.x;
+        const unsigned taken = atomicAdd(counter, 1u);
+        if (taken == jobs - 1) atomicExch(counter, 0u); // of as many numbers as jobs; the grid has no more blocks
+        return gridDim.x + taken;
+    }
+};
+
+// What one thread does: it has everything copied, in the order in which it is waited for.
+template <class T>
+class Copier {
+public:
+    __device__ Copier(BlockMemory<T>& memory, const CUtensorMap& q, const CUtensorMap& k, const CUtensorMap& v,
+                      const KernelArgs& args)
+        : memory_(memory), at_{address_of(&memory)}, q_(q), k_(k), v_(v), args_(args) {}
+
+    __device__ void run() {
+        JobNumbers numbers{args_.work.jobs, args_.counter};
+        while (numbers.now < numbers.jobs) {
+            const uint32_t next = numbers.next(); // asked for early: the answer takes its time
+            copy_job(numbers.now);
+            numbers.now = next;
+        }
+        wait_for_phase(at_.queries_released(q_turn_.stage), static_cast<int>(q_turn_.phase ^ 1));
+        memory_.job[q_turn_.stage] = numbers.jobs;
+        arrive(at_.queries_filled(q_turn_.stage));
+    }
+
+private:
+    BlockMemory<T>& memory_;
+    Addresses<T> at_;
+    const CUtensorMap& q_;
+    const CUtensorMap& k_;
+    const CUtensorMap& v_;
+    const KernelArgs& args_;
+    RingPosition q_turn_;
+    RingPosition k_turn_;
+    RingPosition v_turn_;
+
+    __device__ void copy_job(uint32_t number) {
+        const Job job = args_.work.job(number);
+        const int tiles = args_.sight.template tiles<T::kKeys>(job.first, job.first + T::kRows);
+        const int head = static_cast<int>(job.head);
+        const int kv_head = static_cast<int>(job.head / args_.group);
+        const int batch = static_cast<int>(job.batch);
+        copy_queries(number, tiles > 0, job.first, head, batch);
+        for (int tile = tiles - 1; tile >= 0; --tile) {
+            copy_tile(k_, k_turn_, at_.keys(k_turn_.stage), at_.keys_filled(k_turn_.stage),
+                      at_.keys_released(k_turn_.stage), tile, kv_head, batch);
+            if (tile < tiles - 1) copy_values(tile + 1, kv_head, batch);
+        }
+        if (tiles > 0) copy_values(0, kv_head, batch);
+    }
+
+    // A barrier that nobody has used yet passes for one that has just ended its round.
+    __device__ void copy_queries(uint32_t number, bool needed, int first, int head, int batch) {
+        const SharedAddress filled = at_.queries_filled(q_turn_.stage);
+        wait_for_phase(at_.queries_released(q_turn_.stage), static_cast<int>(q_turn_.phase ^ 1));
+        memory_.job[q_turn_.stage] = number;
+        if (needed) {
+            expect_bytes(filled, T::kQueryBytes);
+            for (int panel = 0; panel < T::kPanels; ++panel)
+                copy_box(at_.queries(q_turn_.stage) + panel * T::kQueryPanel, &q_, panel * kBoxColumns, first, head,
+                         batch, filled);
+        } else {
+            arrive(filled);
+        }
+        q_turn_ = q_turn_.plus<T::kQueryStages>(1);
+    }
+
+    __device__ void copy_values(int tile, int head, int batch) {
+        copy_tile(v_, v_turn_, at_.values(v_turn_.stage), at_.values_filled(v_turn_.stage),
+                  at_.values_released(v_turn_.stage), tile, head, batch);
+    }
+
+    __device__ __forceinline__ void copy_tile(const CUtensorMap& map, RingPosition& turn, SharedAddress to,
+                                              SharedAddress filled, SharedAddress released, int tile, int head,
+                                              int batch) {
+        wait_for_phase(released, static_cast<int>(turn.phase ^ 1));
+        expect_bytes(filled, T::kTileBytes);
+        for (int panel = 0; panel < T::kPanels; ++panel)
+            copy_box(to + panel * T::kKeyPanel, &map, panel * kBoxColumns, tile * T::kKeys, head, batch, filled);
+        turn = turn.plus<T::kStages>(1);
+    }
+};
+
+// What a group does with its rows.
+template <class Number, class T>
+class Group {
+public:
+    __device__ Group(const BlockMemory<T>& memory, const KernelArgs& args, int group)
+        : memory_(memory), args_(args), group_(group), at_{uniform(address_of(&memory))},
+          q_(RowDescriptor::at(memory.queries[0]).plus(static_cast<uint32_t>(group * kGroupRows * T::kRowBytes))),
+          k_(RowDescriptor::at(memory.keys[0])), v_(ColumnDescriptor::at(memory.values[0])) {}
+
+    __device__ void run() {
+        if (kTurns && group_ == T::kGroups - 1) pass_turn(); // the first group has the first
+        for (;; q_turn_ = q_turn_.plus<T::kQueryStages>(1)) {
+            wait_for_phase(at_.queries_filled(q_turn_.stage), static_cast<int>(q_turn_.phase));
+            const uint32_t number = uniform(memory_.job[q_turn_.stage]);
+            if (number >= args_.work.jobs) return;
+            attend(args_.work.job(number));
+        }
+    }
+
+private:
+    static constexpr bool kTurns = T::kOverlap == Overlap::turns;
+    static constexpr int kSteps = T::kKeys / 16;                          // of the second product
+    using RowDescriptor = PlaneDescriptor<T::kRowBytes>;                  // what is multiplied is along rows
+    using ColumnDescriptor = PlaneDescriptor<T::kRowBytes, T::kKeyPanel>; // down the columns
+
+    const BlockMemory<T>& memory_;
+    const KernelArgs& args_;
+    const int group_;
+    Addresses<T> at_;
+    RowDescriptor q_;
+    RowDescriptor k_;
+    ColumnDescriptor v_;
+    RingPosition q_turn_;
+    RingPosition k_turn_;
+    RingPosition v_turn_;
+    float s_[T::kKeys / 2]; // scores, then weights
+    float o_[T::kDim / 2];
+    uint32_t p_[kSteps][4];
+
+    __device__ __forceinline__ void attend(const Job& job) {
+        const int first = job.first + group_ * kGroupRows;
+        const int tiles = args_.sight.template tiles<T::kKeys>(job.first, job.first + T::kRows);
+        const int own = args_.sight.template tiles<T::kKeys>(first, first + kGroupRows);
+        const int whole = args_.sight.of(first) / T::kKeys; // that all rows see all of
+        const int row = first + static_cast<int>(threadIdx.x % kGroupThreads / kWarpSize * 16 + threadIdx.x % 32 / 4);
+        const int column = static_cast<int>(2 * (threadIdx.x % 4));
+        const int seen[2] = {args_.sight.of(row) - column, args_.sight.of(row + 8) - column};
+        const auto hide = [&](int tile) {
+            if (tile >= whole) hide_unseen(s_, seen[0] - tile * T::kKeys, seen[1] - tile * T::kKeys);
+        };
+
+        RunningRows rows;
+#pragma unroll
+        for (int i = 0; i < T::kDim / 2; ++i) o_[i] = 0;
+        skip(tiles, own);
+        if (own > 0) {
+            if constexpr (T::kOverlap == Overlap::copies)
+                attend_in_turn(rows, own, hide);
+            else
+                attend_ahead(rows, own, hide);
+        } else {
+            release(at_.queries_released(q_turn_.stage));
+        }
+        store_job<Number, true>(args_, job, row, rows, o_);
+    }
+
+    template <class Hide>
+    __device__ __forceinline__ void attend_in_turn(RunningRows& rows, int tiles, const Hide& hide) {
+        float factor[2];
+        for (int tile = tiles - 1; tile >= 0; --tile) {
+            wait_for_keys();
+            begin_scores();
+            wait_for_products<0>();
+            pin(s_);
+            release_keys();
+            hide(tile);
+            if (__any_sync(kAllLanes, rows.weigh(s_, args_.log2_scale, factor))) multiply_rows(o_, factor);
+            pack_weights<Number>(p_, s_);
+            wait_for_values();
+            begin_values();
+            end_values();
+        }
+        release(at_.queries_released(q_turn_.stage));
+    }
+
+    // Scores of a tile are multiplied before the values of the one before it, and become weights while those are. The
+    // wait for the next keys keeps the compiler from moving the wait for the values up among the weights.
+    template <class Hide>
+    __device__ __forceinline__ void attend_ahead(RunningRows& rows, int tiles, const Hide& hide) {
+        float factor[2];
+        wait_for_keys();
+        begin_scores();
+        wait_for_products<0>();
+        pin(s_);
+        release_keys();
+        hide(tiles - 1);
+        rows.weigh(s_, args_.log2_scale, factor); // no values to be multiplied by the factor yet
+        pack_weights<Number>(p_, s_);
+        if (tiles > 1) wait_for_keys();
+        for (int tile = tiles - 2; tile >= 0; --tile) {
+            take_turn();
+            begin_scores();
+            wait_for_values();
+            begin_values();
+            pass_turn();
+            wait_for_products<1>();
+            pin(s_);
+            release_keys();
+            hide(tile);
+            // Sums are never negative, which the compiler does not know: it adds them up before the vote, among the
+            // powers, and not after the waits.
+            const bool changed = rows.weigh(s_, args_.log2_scale, factor) || __fadd_rn(rows.sum[0], rows.sum[1]) < 0;
+            const bool raised = __any_sync(kAllLanes, changed);
+            if (tile > 0) wait_for_keys();
+            end_values();
+            if (raised) multiply_rows(o_, factor);
+            pack_weights<Number>(p_, s_);
+        }
+        release(at_.queries_released(q_turn_.stage));
+        wait_for_values();
+        begin_values();
+        end_values();
+    }
+
+    // Tiles of the block that this group's rows see nothing of; the turns that the other groups take with them, too.
+    // With a group's first tile there is none.
+    __device__ __forceinline__ void skip(int tiles, int own) {
+#pragma unroll 1
+        for (int tile = tiles - 1; tile >= own; --tile) {
+            wait_for_keys();
+            release_keys();
+            if (tile > 0) {
+                take_turn();
+                pass_turn();
+            }
+            wait_for_values();
+            release_values();
+        }
+    }
+
+    __device__ __forceinline__ void wait_for_keys() const {
+        wait_for_phase(at_.keys_filled(k_turn_.stage), static_cast<int>(k_turn_.phase));
+    }
+    __device__ __forceinline__ void wait_for_values() const {
+        wait_for_phase(at_.values_filled(v_turn_.stage), static_cast<int>(v_turn_.phase));
+    }
+
+    __device__ __forceinline__ void begin_scores() {
+        using Scores = Product<Number, T::kKeys>;
+        const RowDescriptor q = q_.plus(q_turn_.stage * T::kQueryBytes);
+        const RowDescriptor k = k_.plus(k_turn_.stage * T::kTileBytes);
+        begin_products();
+        Scores::begin(s_, q, k);
+#pragma unroll
+        for (uint32_t step = 1; step < T::kDim / 16; ++step)
+            Scores::add(s_, q.plus(step / 4 * T::kQueryPanel + step % 4 * 32),
+                        k.plus(step / 4 * T::kKeyPanel + step % 4 * 32));
+        commit_products();
+    }
+
+    __device__ __forceinline__ void begin_values() {
+        const ColumnDescriptor v = v_.plus(v_turn_.stage * T::kTileBytes);
+        pin_weights();
+        pin(o_);
+        begin_products();
+#pragma unroll
+        for (uint32_t step = 0; step < kSteps; ++step)
+            Product<Number, T::kDim>::add(o_, p_[step], v.plus(step * 16 * T::kRowBytes));
+        commit_products();
+    }
+
+    __device__ __forceinline__ void end_values() {
+        wait_for_products<0>();
+        pin(o_);
+        pin_weights(); // which are read until now
+        release_values();
+    }
+
+    __device__ __forceinline__ void pin_weights() {
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) pin(p_[step]);
+    }
+
+    // By one lane of each warp, which has come together.
+    static __device__ __forceinline__ void release(SharedAddress barrier) {
+        __syncwarp();
+        if (is_elected()) arrive(barrier);
+    }
+    __device__ __forceinline__ void release_keys() {
+        release(at_.keys_released(k_turn_.stage));
+        k_turn_ = k_turn_.plus<T::kStages>(1);
+    }
+    __device__ __forceinline__ void release_values() {
+        release(at_.values_released(v_turn_.stage));
+        v_turn_ = v_turn_.plus<T::kStages>(1);
+    }
+
+    // A group's turn comes when the group before it has begun its products.
+    __device__ __forceinline__ void take_turn() const {
+        if constexpr (kTurns) wait_for_other_group(1 + group_);
+    }
+    __device__ __forceinline__ void pass_turn() const {
+        if constexpr (kTurns) pass_for_other_group(1 + (group_ == T::kGroups - 1 ? 0 : group_ + 1));
+    }
+};
+
+template <class Number, class T>
+__global__ void __launch_bounds__(T::kThreads, 1)
+    half_kernel(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
+                const __grid_constant__ CUtensorMap v, const __grid_constant__ KernelArgs args) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ __align__(1024) unsigned char block_memory[];
+    auto& memory = *reinterpret_cast<BlockMemory<T>*>(block_memory);
+    if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
+    if (threadIdx.x == 0) {
+        prefetch_map(&q);
+        prefetch_map(&k);
+        prefetch_map(&v);
+        memory.init();
+    }
+    __syncthreads();
+    const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+    if (group == T::kGroups) {
+        give_registers_back<T::kCopierRegisters>();
+        if (threadIdx.x == T::kGroups * kGroupThreads) Copier<T>(memory, q, k, v, args).run();
+    } else {
+        take_registers<T::kGroupRegisters>();
+        Group<Number, T>(memory, args, group).run();
+    }
+#else
+    __trap();
+#endif
+}
+
+// One block a multiprocessor, or fewer.
+template <class Number, class T>
+void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
+    constexpr size_t kBytes = sizeof(BlockMemory<T>);
+    static_assert(kBytes <= 227 * 1024, "of a block on Hopper");
+    const auto operand = [&](const Operand& from, int64_t rows, int64_t heads, int box_rows) {
+        return tensor_map(args.type, from, args.dim, rows, heads, args.batches, box_rows);
+    };
+    const CUtensorMap q = operand(args.q, args.queries, args.heads, T::kRows);
+    const CUtensorMap k = operand(args.k, args.keys, args.kv_heads, T::kKeys);
+    const CUtensorMap v = operand(args.v, args.keys, args.kv_heads, T::kKeys);
+    const KernelArgs kernel_args(args, T::kRows);
+    const auto kernel = half_kernel<Number, T>;
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    const int64_t blocks = std::min<int64_t>(kernel_args.work.jobs, most_blocks);
+    kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(q, k, v, kernel_args);
+    HW4_CUDA_LAUNCHED("half_kernel");
+}
+
+} // namespace hw4::gpu::half_forward
