@@ -22,6 +22,7 @@ namespace hw4::gpu::half_forward {
 
 constexpr int kGroupThreads = 128;
 constexpr int kGroupRows = 64;
+constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
 
 // What a kernel does beyond copies in the background, each with the ones before: none but those; scores of the next
 // tile are multiplied while this one's become weights; groups take turns in beginning products, so that one makes
@@ -34,7 +35,6 @@ struct Variant {
     static constexpr int kGroups = kGroups_;
     static constexpr int kStages = kStages_; // of keys, and of values
     static constexpr Overlap kOverlap = kOverlap_;
-    static constexpr int kQueryStages = 2;
     static constexpr int kKeys = kKeys_; // of a tile
     static constexpr int kRows = kGroups * kGroupRows;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
@@ -49,6 +49,8 @@ struct Variant {
     static constexpr int kKeyPanel = kKeys * kRowBytes;
     static constexpr int kQueryBytes = kPanels * kQueryPanel;
     static constexpr int kTileBytes = kPanels * kKeyPanel;
+    // The next job's are on their way while one's are used, where there is room.
+    static constexpr int kQueryStages = 2 * (kQueryBytes + kStages * kTileBytes) < kBlockBytes ? 2 : 1;
 };
 
 template <class T>
@@ -455,7 +457,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 template <class Number, class T>
 void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
-    static_assert(kBytes <= 227 * 1024, "of a block on Hopper");
+    static_assert(kBytes <= kBlockBytes);
     const auto operand = [&](const Operand& from, int64_t rows, int64_t heads, int box_rows) {
         return tensor_map(args.type, from, args.dim, rows, heads, args.batches, box_rows);
     };
