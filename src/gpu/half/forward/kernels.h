@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "src/gpu/device.h"
 #include "src/gpu/half/forward/args.h"
 
 namespace hw4::gpu::half_forward {
@@ -15,5 +16,13 @@ void launch_mma(const Args& args, cudaStream_t stream);
 constexpr int64_t kMostWgmmaColumns = 128;
 bool wgmma_takes(const Args& args);
 void launch_wgmma(const Args& args, int multiprocessors, cudaStream_t stream);
+
+// The one that is for the card and the operands. Their bytes may differ: tiles do.
+inline void launch_forward(const Args& args, const Device& device, cudaStream_t stream) {
+    if (device.arch == 90 && device.code_arch >= 90 && wgmma_takes(args))
+        launch_wgmma(args, device.multiprocessors, stream);
+    else
+        launch_mma(args, stream);
+}
 
 } // namespace hw4::gpu::half_forward
