@@ -6,9 +6,6 @@
 #define HW4_NAMES_32 HW4_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define HW4_NAMES_48 HW4_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define HW4_NAMES_64 HW4_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define HW4_NAMES_88                                                                                                   \
-    HW4_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, "   \
-                 "%83, %84, %85, %86, %87"
 #define HW4_NAMES_96                                                                                                   \
     HW4_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, "   \
                  "%83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -20,7 +17,6 @@
 #define HW4_SUMS_32(is, i) HW4_SUMS_16(is, i), HW4_SUMS_16(is, (i) + 16)
 #define HW4_SUMS_48(is, i) HW4_SUMS_32(is, i), HW4_SUMS_16(is, (i) + 32)
 #define HW4_SUMS_64(is, i) HW4_SUMS_32(is, i), HW4_SUMS_32(is, (i) + 32)
-#define HW4_SUMS_88(is, i) HW4_SUMS_64(is, i), HW4_SUMS_16(is, (i) + 64), HW4_FOUR(is, (i) + 80), HW4_FOUR(is, (i) + 84)
 #define HW4_SUMS_96(is, i) HW4_SUMS_64(is, i), HW4_SUMS_32(is, (i) + 64)
 #define HW4_SUMS_128(is, i) HW4_SUMS_64(is, i), HW4_SUMS_64(is, (i) + 64)
 #define HW4_SHARED_16 "%16, %17"
@@ -31,8 +27,6 @@
 #define HW4_WORDS_48 "{%48, %49, %50, %51}, %52"
 #define HW4_SHARED_64 "%64, %65"
 #define HW4_WORDS_64 "{%64, %65, %66, %67}, %68"
-#define HW4_SHARED_88 "%88, %89"
-#define HW4_WORDS_88 "{%88, %89, %90, %91}, %92"
 #define HW4_SHARED_96 "%96, %97"
 #define HW4_WORDS_96 "{%96, %97, %98, %99}, %100"
 #define HW4_SHARED_128 "%128, %129"

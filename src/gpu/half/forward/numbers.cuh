@@ -42,17 +42,4 @@ __device__ __forceinline__ float power_of_2(float x) {
     return power;
 }
 
-// The same to 2^-13 by other units than those, which have one power for eight products: 2^rest, rest from 0 to 1, is a
-// polynomial, and the whole number is added to its exponent. From -127 down it is 0.
-__device__ __forceinline__ float power_of_2_by_products(float x) {
-    constexpr float kWhole = 12582912; // from there to twice that floats are whole numbers
-    x = fmaxf(x, -127.0f);
-    const float whole = __fadd_rd(x, kWhole);
-    const float rest = __fsub_rn(x, __fsub_rn(whole, kWhole));
-    float power = __fmaf_rn(0.077119089663028717f, rest, 0.22756439447402954f);
-    power = __fmaf_rn(power, rest, 0.69514614343643188f);
-    power = __fmaf_rn(power, rest, 1.0f);
-    return __int_as_float((__float_as_int(whole) << 23) + __float_as_int(power));
-}
-
 } // namespace hw4::gpu::half_forward

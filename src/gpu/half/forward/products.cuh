@@ -38,12 +38,8 @@ struct Product;
 
 HW4_PRODUCT(Bf16, "bf16.bf16", 64, 32);
 HW4_PRODUCT(Bf16, "bf16.bf16", 128, 64);
-HW4_PRODUCT(Bf16, "bf16.bf16", 176, 88);
-HW4_PRODUCT(Bf16, "bf16.bf16", 192, 96);
 HW4_PRODUCT(Fp16, "f16.f16", 64, 32);
 HW4_PRODUCT(Fp16, "f16.f16", 128, 64);
-HW4_PRODUCT(Fp16, "f16.f16", 176, 88);
-HW4_PRODUCT(Fp16, "f16.f16", 192, 96);
 
 #undef HW4_BEGUN
 #undef HW4_ADDED

@@ -37,8 +37,7 @@ struct RunningRows {
     // Scores become weights. What was summed up with the earlier tops is to be multiplied by `factor`; where a top
     // stays, that is exactly 1. True where one does not: if none of a warp's has to be multiplied, its sums may be left
     // alone, since times 1 they would be the same.
-    // Of the weights one of kPolynomials is a polynomial; 0: none.
-    template <int kPolynomials = 0, int kN>
+    template <int kN>
     __device__ __forceinline__ bool weigh(float (&s)[kN], float scale, float (&factor)[2]) {
         bool raised[2];
 #pragma unroll
@@ -61,10 +60,7 @@ struct RunningRows {
             float part[2] = {0, 0};
 #pragma unroll
             for (int i = 2 * row; i < kN; i += 4) {
-                const float exponent = __fmaf_rn(s[i], scale, -base);
-                s[i] = kPolynomials > 0 && i / 4 % (kPolynomials > 0 ? kPolynomials / 2 : 1) == 0
-                           ? power_of_2_by_products(exponent)
-                           : power_of_2(exponent);
+                s[i] = power_of_2(__fmaf_rn(s[i], scale, -base));
                 s[i + 1] = power_of_2(__fmaf_rn(s[i + 1], scale, -base));
                 part[0] = __fadd_rn(part[0], s[i]);
                 part[1] = __fadd_rn(part[1], s[i + 1]);

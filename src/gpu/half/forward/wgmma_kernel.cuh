@@ -29,15 +29,13 @@ constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
 // weights while the tensor cores are at another's.
 enum class Overlap { copies, scores, turns };
 
-template <int kDim_, int kGroups_, int kStages_, Overlap kOverlap_ = Overlap::turns, int kKeys_ = 128,
-          int kPolynomials_ = 0>
+template <int kDim_, int kGroups_, int kStages_, Overlap kOverlap_ = Overlap::turns>
 struct Variant {
     static constexpr int kDim = kDim_; // smaller ones have columns of zeros
     static constexpr int kGroups = kGroups_;
     static constexpr int kStages = kStages_; // of keys, and of values
     static constexpr Overlap kOverlap = kOverlap_;
-    static constexpr int kKeys = kKeys_; // of a tile
-    static constexpr int kPolynomials = kPolynomials_;
+    static constexpr int kKeys = 128; // of a tile
     static constexpr int kRows = kGroups * kGroupRows;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
     static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // that release stages
@@ -297,8 +295,7 @@ private:
             pin(s_);
             release_keys();
             hide(tile);
-            if (__any_sync(kAllLanes, rows.template weigh<T::kPolynomials>(s_, args_.log2_scale, factor)))
-                multiply_rows(o_, factor);
+            if (__any_sync(kAllLanes, rows.weigh(s_, args_.log2_scale, factor))) multiply_rows(o_, factor);
             pack_weights<Number>(p_, s_);
             wait_for_values();
             begin_values();
@@ -318,8 +315,7 @@ private:
         pin(s_);
         release_keys();
         hide(tiles - 1);
-        rows.template weigh<T::kPolynomials>(s_, args_.log2_scale,
-                                             factor); // no values to be multiplied by the factor yet
+        rows.weigh(s_, args_.log2_scale, factor); // no values to be multiplied by the factor yet
         pack_weights<Number>(p_, s_);
         if (tiles > 1) wait_for_keys();
         for (int tile = tiles - 2; tile >= 0; --tile) {
@@ -334,8 +330,7 @@ private:
             hide(tile);
             // Sums are never negative, which the compiler does not know: it adds them up before the vote, among the
             // powers, and not after the waits.
-            const bool changed = rows.template weigh<T::kPolynomials>(s_, args_.log2_scale, factor) ||
-                                 __fadd_rn(rows.sum[0], rows.sum[1]) < 0;
+            const bool changed = rows.weigh(s_, args_.log2_scale, factor) || __fadd_rn(rows.sum[0], rows.sum[1]) < 0;
             const bool raised = __any_sync(kAllLanes, changed);
             if (tile > 0) wait_for_keys();
             end_values();
