@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "src/contracts/row_statistics.h"
+#include "src/problem/mask.h"
+
 namespace hw4::gpu::half_forward {
 
 enum class NumberType { bf16, fp16 };
@@ -16,8 +19,8 @@ struct Operand {
     int64_t batch = 0;
 };
 
-// O = softmax(Q K^T / sqrt(d)) V. Under the causal mask query i sees keys 0 to i + keys - queries; where that is none,
-// its row of O is 0 and its logsumexp -infinity.
+// O = softmax(Q K^T / sqrt(d)) V. A row that sees no key is 0. O may be where Q is: only who has read rows of Q writes
+// them.
 struct Args {
     NumberType type = NumberType::bf16;
     int64_t batches = 1;
@@ -26,18 +29,22 @@ struct Args {
     int64_t queries = 1;
     int64_t keys = 1;
     int64_t dim = 1;
-    bool causal = false;
+    int64_t root_of = 0; // whose root divides the scores, where dim is more, with columns of zeros; 0: dim
+    Sight sight{1, 0};   // of the queries, from the first on
     Operand q;
     Operand k;
     Operand v;
     Operand out;
-    float* lse = nullptr;        // [batch][head][query], natural logarithms; null: nobody asks for them
+    RowStatistics* statistics = nullptr; // [batch and head][query]; null: nobody asks for them
+    int64_t statistics_unit = 0;         // from one head to the next
     unsigned* counter = nullptr; // 0 before and after a launch, of one launch at a time; null: blocks in a fixed order
 
     int64_t units() const { return batches * heads; }
-    float scale() const { return static_cast<float>(1 / std::sqrt(static_cast<double>(dim))); }
+    bool causal() const { return sight.more != 0; }
     // Of exponents of 2.
-    float log2_scale() const { return static_cast<float>(1.4426950408889634074 / std::sqrt(static_cast<double>(dim))); }
+    float log2_scale() const {
+        return static_cast<float>(1.4426950408889634074 / std::sqrt(static_cast<double>(root_of > 0 ? root_of : dim)));
+    }
 };
 
 } // namespace hw4::gpu::half_forward

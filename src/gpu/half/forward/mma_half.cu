@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
     const int warp_row = static_cast<int>(threadIdx.x / kWarpSize) * 16;
     const int lane = static_cast<int>(threadIdx.x % kWarpSize);
     const int row = job.first + warp_row + lane / 4;
-    const int seen[2] = {args.sight.of(row) - lane % 4 * 2, args.sight.of(row + 8) - lane % 4 * 2};
+    const int seen[2] = {args.view.of(row) - lane % 4 * 2, args.view.of(row + 8) - lane % 4 * 2};
     // Where the rows of one head begin.
     const auto rows_of = [](const Operand& of, uint32_t batch, uint32_t head) {
         return static_cast<const uint16_t*>(of.at) + batch * of.batch + head * of.head;
@@ -89,17 +89,17 @@ __global__ void __launch_bounds__(kThreads)
     const uint16_t* const keys = rows_of(k, job.batch, job.head / args.group);
     const uint16_t* const values = rows_of(v, job.batch, job.head / args.group);
     load_rows<kDim>(memory.queries, rows_of(q, job.batch, job.head) + job.first * q.row, q.row,
-                    args.sight.queries - job.first, args.dim, args.whole_pieces);
+                    args.view.queries - job.first, args.dim, args.whole_pieces);
 
     RunningRows rows;
     float o[kDim / 2];
 #pragma unroll
     for (int i = 0; i < kDim / 2; ++i) o[i] = 0;
-    for (int tile = args.sight.tiles<kKeys>(job.first, job.first + kRows) - 1; tile >= 0; --tile) {
+    for (int tile = args.view.tiles<kKeys>(job.first, job.first + kRows) - 1; tile >= 0; --tile) {
         const int first = tile * kKeys;
         __syncthreads(); // all have done with the tile before
-        load_rows<kDim>(memory.keys, keys + first * k.row, k.row, args.sight.keys - first, args.dim, args.whole_pieces);
-        load_rows<kDim>(memory.values, values + first * v.row, v.row, args.sight.keys - first, args.dim,
+        load_rows<kDim>(memory.keys, keys + first * k.row, k.row, args.view.keys - first, args.dim, args.whole_pieces);
+        load_rows<kDim>(memory.values, values + first * v.row, v.row, args.view.keys - first, args.dim,
                         args.whole_pieces);
         __syncthreads();
 

@@ -28,6 +28,11 @@ __device__ __forceinline__ uint4 turn_words(const uint32_t (&word)[4]) {
                  : make_uint4(lower_pair[0], lower_pair[1], first, second);
 }
 
+template <class Number>
+__device__ __forceinline__ uint32_t output_word(float low, float high, float inverse) {
+    return Number::pack(Number::finite(__fmul_rn(low, inverse)), Number::finite(__fmul_rn(high, inverse)));
+}
+
 // By all lanes of a warp. Rows begin at boundaries of 16 bytes, and dim is a multiple of 8.
 template <class Number, int kN>
 __device__ __forceinline__ void store_rows(const float (&o)[kN], const float (&inverse)[2], const OutputRows& to) {
@@ -39,7 +44,7 @@ __device__ __forceinline__ void store_rows(const float (&o)[kN], const float (&i
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 const int i = 16 * part + 4 * j + 2 * row;
-                word[j] = Number::pack(__fmul_rn(o[i], inverse[row]), __fmul_rn(o[i + 1], inverse[row]));
+                word[j] = output_word<Number>(o[i], o[i + 1], inverse[row]);
             }
             const uint4 turned = turn_words(word);
             const int column = 32 * part + 8 * static_cast<int>(threadIdx.x % 4);
@@ -56,7 +61,7 @@ __device__ __forceinline__ void store_rows_apart(const float (&o)[kN], const flo
     for (int i = 0; i < kN; i += 2) {
         const int row = i % 4 / 2;
         const int column = i / 4 * 8 + 2 * static_cast<int>(threadIdx.x % 4);
-        const uint32_t word = Number::pack(__fmul_rn(o[i], inverse[row]), __fmul_rn(o[i + 1], inverse[row]));
+        const uint32_t word = output_word<Number>(o[i], o[i + 1], inverse[row]);
         if (to.row[row] == nullptr) continue;
         if (column < to.dim) to.row[row][column] = static_cast<uint16_t>(word);
         if (column + 1 < to.dim) to.row[row][column + 1] = static_cast<uint16_t>(word >> 16);
@@ -69,17 +74,18 @@ template <class Number, bool kWhole, int kN>
 __device__ __forceinline__ void store_job(const KernelArgs& args, const Job& job, int row, RunningRows& rows,
                                           const float (&o)[kN]) {
     float inverse[2];
-    float lse[2];
-    rows.end(inverse, lse);
+    rows.end(inverse);
     uint16_t* const head = static_cast<uint16_t*>(args.out.at) + job.batch * args.out.batch + job.head * args.out.head;
     OutputRows to{{nullptr, nullptr}, args.dim};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int query = row + 8 * i;
-        if (query >= args.sight.queries) continue;
+        if (query >= args.view.queries) continue;
         to.row[i] = head + query * args.out.row;
-        if (args.lse != nullptr && threadIdx.x % 4 == 0)
-            args.lse[(int64_t{job.batch} * args.work.heads + job.head) * args.sight.queries + query] = lse[i];
+        if (args.statistics != nullptr && threadIdx.x % 4 == 0) {
+            const int64_t unit = int64_t{job.batch} * args.work.heads + job.head;
+            args.statistics[unit * args.statistics_unit + query] = rows.statistics(i, args.log2_scale);
+        }
     }
     if (kWhole || args.whole_pieces)
         store_rows<Number>(o, inverse, to);

@@ -8,6 +8,7 @@
 // rows need.
 #pragma once
 
+#include "src/contracts/row_statistics.h"
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/half/forward/numbers.cuh"
 
@@ -27,12 +28,15 @@ __device__ __forceinline__ void hide_unseen(float (&s)[kN], int seen_first, int 
 }
 
 struct RunningRows {
-    // Weights are 2 to the power of scale * score - top, at most 2^kSlack: the top is a score that came first, and
+    // Weights are 2 to the power of scale * (score - top), at most 2^kSlack: the top is a score that came first, and
     // stays until one is larger by more than that. So sums rarely have to be multiplied anew.
     static constexpr float kSlack = 8;
+    // Up to here scale * top is rounded, which adds the same to all exponents of a row, at most 2^-14. Beyond, where it
+    // would be whole powers of 2, scores have the top taken from them first.
+    static constexpr float kFar = 1024;
 
     float top[2] = {minus_infinity(), minus_infinity()};
-    float sum[2] = {0, 0}; // of this lane's weights
+    float sum[2] = {0, 0}; // of this lane's weights; of the row's, once it has ended
 
     // Scores become weights. What was summed up with the earlier tops is to be multiplied by `factor`; where a top
     // stays, that is exactly 1. True where one does not: if none of a warp's has to be multiplied, its sums may be left
@@ -40,6 +44,9 @@ struct RunningRows {
     template <int kN>
     __device__ __forceinline__ bool weigh(float (&s)[kN], float scale, float (&factor)[2]) {
         bool raised[2];
+        float before[2];
+        float tile[2]; // its largest scores
+        float base[2]; // what exponents are counted from
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             float largest[2] = {s[2 * row], s[2 * row + 1]};
@@ -48,20 +55,27 @@ struct RunningRows {
                 largest[0] = fmaxf(largest[0], s[i]);
                 largest[1] = fmaxf(largest[1], s[i + 1]);
             }
-            float tile = fmaxf(largest[0], largest[1]);
-            tile = fmaxf(tile, __shfl_xor_sync(kAllLanes, tile, 1));
-            tile = fmaxf(tile, __shfl_xor_sync(kAllLanes, tile, 2));
-            const float before = top[row];
-            const float now = __fmul_rn(tile, scale);
-            raised[row] = now > __fadd_rn(before, kSlack);
-            top[row] = raised[row] ? now : before;
-            const float base = top[row] == minus_infinity() ? 0.0f : top[row]; // nothing seen yet
-            factor[row] = raised[row] ? power_of_2(__fsub_rn(before, base)) : 1.0f;
+            tile[row] = fmaxf(largest[0], largest[1]);
+            tile[row] = fmaxf(tile[row], __shfl_xor_sync(kAllLanes, tile[row], 1));
+            tile[row] = fmaxf(tile[row], __shfl_xor_sync(kAllLanes, tile[row], 2));
+            before[row] = top[row];
+            const float was = __fmul_rn(before[row], scale);
+            const float now = __fmul_rn(tile[row], scale);
+            raised[row] = now > __fadd_rn(was, kSlack);
+            if (raised[row]) top[row] = tile[row];
+            base[row] = raised[row] ? now : was;
+            if (base[row] == minus_infinity()) base[row] = 0; // nothing seen yet
+            factor[row] = raised[row] ? power_of_2(__fsub_rn(was, base[row])) : 1.0f;
+        }
+        if (__any_sync(kAllLanes, fmaxf(fabsf(base[0]), fabsf(base[1])) > kFar))
+            begin_at_tops(s, scale, before, tile, base, factor, raised);
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
             float part[2] = {0, 0};
 #pragma unroll
             for (int i = 2 * row; i < kN; i += 4) {
-                s[i] = power_of_2(__fmaf_rn(s[i], scale, -base));
-                s[i + 1] = power_of_2(__fmaf_rn(s[i + 1], scale, -base));
+                s[i] = power_of_2(__fmaf_rn(s[i], scale, -base[row]));
+                s[i + 1] = power_of_2(__fmaf_rn(s[i + 1], scale, -base[row]));
                 part[0] = __fadd_rn(part[0], s[i]);
                 part[1] = __fadd_rn(part[1], s[i + 1]);
             }
@@ -70,16 +84,46 @@ struct RunningRows {
         return raised[0] || raised[1];
     }
 
-    // What the sums of values are to be multiplied by in the end, and the logarithm of the sum of exponentials.
-    __device__ __forceinline__ void end(float (&inverse)[2], float (&lse)[2]) {
+    // What the sums of values are to be multiplied by in the end.
+    __device__ __forceinline__ void end(float (&inverse)[2]) {
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
-            float all = sum[row];
-            all = __fadd_rn(all, __shfl_xor_sync(kAllLanes, all, 1));
-            all = __fadd_rn(all, __shfl_xor_sync(kAllLanes, all, 2));
-            inverse[row] = all == 0.0f ? 0.0f : __frcp_rn(all);
-            constexpr float kLog2 = 0.693147180559945309f;
-            lse[row] = all == 0.0f ? minus_infinity() : __fmaf_rn(top[row], kLog2, logf(all));
+            sum[row] = __fadd_rn(sum[row], __shfl_xor_sync(kAllLanes, sum[row], 1));
+            sum[row] = __fadd_rn(sum[row], __shfl_xor_sync(kAllLanes, sum[row], 2));
+            inverse[row] = sum[row] == 0.0f ? 0.0f : __frcp_rn(sum[row]);
+        }
+    }
+
+    // Of a row that has ended.
+    __device__ __forceinline__ RowStatistics statistics(int row, float scale) const {
+        if (sum[row] == 0.0f) return {0, 0, 0};
+        const float base = __fmul_rn(top[row], scale);
+        return fabsf(base) > kFar ? RowStatistics{0, top[row], sum[row]} : RowStatistics{base, 0, sum[row]};
+    }
+
+private:
+    // Of rows that are far, which others of the warp need not be: from theirs 0 is taken, which leaves them as they
+    // are. Far away two scores may be the same when they are scaled, so it is by their distance that a top stays. A row
+    // that comes back has its earlier weights counted from a rounded top, if they are still worth anything.
+    template <int kN>
+    __device__ __forceinline__ void begin_at_tops(float (&s)[kN], float scale, const float (&before)[2],
+                                                  const float (&tile)[2], float (&base)[2], float (&factor)[2],
+                                                  bool (&raised)[2]) {
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+            const bool far = fabsf(base[row]) > kFar;
+            if (far) {
+                base[row] = 0;
+                raised[row] = __fmul_rn(__fsub_rn(tile[row], before[row]), scale) > kSlack;
+                top[row] = raised[row] ? tile[row] : before[row];
+                factor[row] = raised[row] ? power_of_2(__fmul_rn(__fsub_rn(before[row], top[row]), scale)) : 1.0f;
+            }
+            const float taken = far ? top[row] : 0.0f;
+#pragma unroll
+            for (int i = 2 * row; i < kN; i += 4) {
+                s[i] = __fsub_rn(s[i], taken);
+                s[i + 1] = __fsub_rn(s[i + 1], taken);
+            }
         }
     }
 };

@@ -174,7 +174,7 @@ private:
 
     __device__ void copy_job(uint32_t number) {
         const Job job = args_.work.job(number);
-        const int tiles = args_.sight.template tiles<T::kKeys>(job.first, job.first + T::kRows);
+        const int tiles = args_.view.template tiles<T::kKeys>(job.first, job.first + T::kRows);
         const int head = static_cast<int>(job.head);
         const int kv_head = static_cast<int>(job.head / args_.group);
         const int batch = static_cast<int>(job.batch);
@@ -260,12 +260,12 @@ private:
 
     __device__ __forceinline__ void attend(const Job& job) {
         const int first = job.first + group_ * kGroupRows;
-        const int tiles = args_.sight.template tiles<T::kKeys>(job.first, job.first + T::kRows);
-        const int own = args_.sight.template tiles<T::kKeys>(first, first + kGroupRows);
-        const int whole = args_.sight.of(first) / T::kKeys; // that all rows see all of
+        const int tiles = args_.view.template tiles<T::kKeys>(job.first, job.first + T::kRows);
+        const int own = args_.view.template tiles<T::kKeys>(first, first + kGroupRows);
+        const int whole = args_.view.of(first) / T::kKeys; // that all rows see all of
         const int row = first + static_cast<int>(threadIdx.x % kGroupThreads / kWarpSize * 16 + threadIdx.x % 32 / 4);
         const int column = static_cast<int>(2 * (threadIdx.x % 4));
-        const int seen[2] = {args_.sight.of(row) - column, args_.sight.of(row + 8) - column};
+        const int seen[2] = {args_.view.of(row) - column, args_.view.of(row + 8) - column};
         const auto hide = [&](int tile) {
             if (tile >= whole) hide_unseen(s_, seen[0] - tile * T::kKeys, seen[1] - tile * T::kKeys);
         };

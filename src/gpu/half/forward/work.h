@@ -8,16 +8,23 @@
 
 namespace hw4::gpu::half_forward {
 
+constexpr int64_t kMostRows = int64_t{1} << 30; // of a head, so that their numbers and those beyond them are ints
+
 // Some queries of a head, and how many keys they see.
-struct Sight {
+struct View {
     int queries;
     int keys;
+    int of_first; // keys that the first query sees; below 0: so many after it see none either
     bool causal;
 
-    // Of keys, from the first on, those that a query sees. More queries see no less.
+    explicit View(const Args& args)
+        : queries(static_cast<int>(args.queries)), keys(static_cast<int>(args.keys)),
+          of_first(static_cast<int>(args.sight.first)), causal(args.causal()) {}
+
+    // Of keys, from the first on, those that a query sees. Later queries see no less.
     __host__ __device__ int of(int query) const {
         if (!causal) return keys;
-        const int seen = query + (keys - queries) + 1;
+        const int seen = of_first + query;
         return seen < 0 ? 0 : seen < keys ? seen : keys;
     }
     // Tiles of kKeys that some of the queries from `first` to before `end` see, of those that exist.
@@ -48,7 +55,7 @@ struct Work {
     Work(const Args& args, int block_rows)
         : blocks(static_cast<uint32_t>((args.queries + block_rows - 1) / block_rows)),
           units(static_cast<uint32_t>(args.units())), heads(static_cast<uint32_t>(args.heads)), rows(block_rows),
-          longest_first(args.causal) {
+          longest_first(args.causal()) {
         jobs = blocks * units;
         constexpr int64_t kCache = int64_t{32} << 20;
         const int64_t head_bytes = std::max<int64_t>(args.keys * args.dim * 4, 1);
@@ -85,9 +92,10 @@ inline bool takes_pieces(const Args& args) {
 // What a kernel takes whose jobs have so many rows.
 struct KernelArgs {
     Work work;
-    Sight sight;
+    View view;
     Operand out;
-    float* lse;
+    RowStatistics* statistics;
+    int64_t statistics_unit;
     unsigned* counter;
     uint32_t group; // heads that share a head of K and V
     int dim;
@@ -95,9 +103,10 @@ struct KernelArgs {
     bool whole_pieces;
 
     KernelArgs(const Args& args, int rows)
-        : work(args, rows), sight{static_cast<int>(args.queries), static_cast<int>(args.keys), args.causal},
-          out(args.out), lse(args.lse), counter(args.counter), group(static_cast<uint32_t>(args.heads / args.kv_heads)),
-          dim(static_cast<int>(args.dim)), log2_scale(args.log2_scale()), whole_pieces(takes_pieces(args)) {}
+        : work(args, rows), view(args), out(args.out), statistics(args.statistics),
+          statistics_unit(args.statistics_unit), counter(args.counter),
+          group(static_cast<uint32_t>(args.heads / args.kv_heads)), dim(static_cast<int>(args.dim)),
+          log2_scale(args.log2_scale()), whole_pieces(takes_pieces(args)) {}
 };
 
 } // namespace hw4::gpu::half_forward
