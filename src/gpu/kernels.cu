@@ -4,6 +4,7 @@
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/fixed/forward/kernels.h"
 #include "src/gpu/fixed16/forward/kernels.h"
+#include "src/gpu/half/forward/kernels.h"
 #include "src/problem/words.h"
 
 namespace hw4::gpu {
@@ -211,6 +212,38 @@ const std::vector<Kernel>& kernels() {
          .needs = kHopperMasked,
          .plan = plan_wgmma_pairs,
          .launch = launch_wgmma_pairs},
+        {.name = "mma_bf16",
+         .idea = "tensor cores by mma.sync, weights in registers between the two products",
+         .does = &kForward,
+         .under = &kBf16,
+         .needs = {.arch = 80, .masks = kEveryMask},
+         .plan = plan_mma_half,
+         .launch = launch_mma_bf16,
+         .launch_narrow = half_forward::launch_mma},
+        {.name = "wgmma_bf16",
+         .idea = "Hopper's asynchronous products: scores of the next tile meanwhile, groups in turns",
+         .does = &kForward,
+         .under = &kBf16,
+         .needs = kHopperMasked,
+         .plan = plan_wgmma_half,
+         .launch = launch_wgmma_bf16,
+         .launch_narrow = half_forward::launch_wgmma},
+        {.name = "mma_fp16",
+         .idea = "tensor cores by mma.sync, weights in registers between the two products",
+         .does = &kForward,
+         .under = &kFp16,
+         .needs = {.arch = 80, .masks = kEveryMask},
+         .plan = plan_mma_half,
+         .launch = launch_mma_fp16,
+         .launch_narrow = half_forward::launch_mma},
+        {.name = "wgmma_fp16",
+         .idea = "Hopper's asynchronous products: scores of the next tile meanwhile, groups in turns",
+         .does = &kForward,
+         .under = &kFp16,
+         .needs = kHopperMasked,
+         .plan = plan_wgmma_half,
+         .launch = launch_wgmma_fp16,
+         .launch_narrow = half_forward::launch_wgmma},
     };
     return table;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/contracts/contract.h"
+#include "src/gpu/half/forward/args.h"
 #include "src/gpu/launch.h"
 
 namespace hw4::gpu {
@@ -43,6 +44,9 @@ struct Kernel {
     Needs needs;
     std::function<Plan(const Problem& problem, const Device& device)> plan; // of a problem that has what it needs
     std::function<void(const Launch& launch, cudaStream_t stream)> launch;
+    // On operands that are of the contract's type already, where that has 16 bits; else none.
+    std::function<void(const half_forward::Args& args, const Device& device, cudaStream_t stream)> launch_narrow =
+        nullptr;
 };
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest

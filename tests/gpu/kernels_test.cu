@@ -79,6 +79,11 @@ TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_EQ(chosen({4, 16384, 128}, kH200, kFixed16), "wgmma_pairs");
     EXPECT_EQ(chosen({4, 16384, 200}, kH200, kFixed16), "mma_pairs");
     EXPECT_EQ(chosen({4, 16384, 64}, kRtx3090, kFixed16), "mma_pairs");
+    EXPECT_EQ(chosen({4, 16384, 33}, kH200, kBf16), "wgmma_bf16");
+    EXPECT_EQ(chosen({4, 16384, 200}, kH200, kBf16), "mma_bf16");
+    EXPECT_EQ(chosen({4, 16384, 128}, kH200, kFp16), "wgmma_fp16");
+    EXPECT_EQ(chosen({4, 16384, 128}, kRtx3090, kFp16), "mma_fp16");
+    EXPECT_EQ(chosen({4, 16384, 64}, kT4, kBf16), "");
 }
 
 // Three rows of tiles for two blocks: 396 of 128 rows for the 264 blocks of an H200 at d = 64.
@@ -302,6 +307,25 @@ TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
     EXPECT_GT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits);
     EXPECT_LT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits + (size_t{16} << 20));
     EXPECT_EQ(scratch_bytes("wgmma_shares", {1, 100, 64}), scratch_bytes("wgmma_groups", {1, 100, 64}));
+}
+
+// Q, K and V with half the bytes; O is where Q is.
+TEST(Scratch, OfHalfPrecisionIsForItsOperands) {
+    for (const Contract* contract : {&kBf16, &kFp16})
+        for (const Kernel& kernel : kernels_of(*contract)) {
+            EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 64}), 256 + size_t{3} * 4 * 16384 * 64 * 2);
+            EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 57}), scratch_bytes(kernel.name, {4, 16384, 64}));
+            EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), 4 * 256u);
+        }
+}
+
+TEST(PlanOf, RefusesHeadsOfHalfPrecisionWithMoreRowsThanTheirNumbersHave) {
+    Problem problem{1, 64, 8};
+    problem.keys = (int64_t{1} << 30) + 1;
+    EXPECT_EQ(plan_by("wgmma_bf16", problem, kH200).why_not,
+              "kernel wgmma_bf16 takes up to 1073741824 rows in a head, this case has 1073741825");
+    problem.keys = int64_t{1} << 30;
+    EXPECT_EQ(plan_by("wgmma_bf16", problem, kH200).why_not, "");
 }
 
 // A part of the batches may be computed by another kernel of forward.

@@ -13,11 +13,12 @@
 
 namespace hw4::gpu {
 
-// Under every contract.
+// Under every contract whose outputs are compared by their bytes.
 inline std::vector<Kernel> kernels_that_do(const Operation& operation, Mask mask = Mask::none) {
     std::vector<Kernel> list;
     for (const Kernel& kernel : kernels())
-        if (kernel.does == &operation && kernel.needs.masks.has(mask)) list.push_back(kernel);
+        if (kernel.under->compared == Compared::bytes && kernel.does == &operation && kernel.needs.masks.has(mask))
+            list.push_back(kernel);
     return list;
 }
 

@@ -3,26 +3,31 @@
 
 #include <cuda_runtime.h>
 
-#include "src/gpu/device.h"
 #include "src/gpu/half/forward/args.h"
+#include "src/gpu/kernels.h"
 
-namespace hw4::gpu::half_forward {
+namespace hw4::gpu {
 
-// mma.sync, any card from compute capability 8.0 on, any dim to 256.
-constexpr int64_t kMostColumns = 256;
-void launch_mma(const Args& args, cudaStream_t stream);
+// mma.sync, any card from compute capability 8.0 on, any d up to 256.
+Plan plan_mma_half(const Problem& problem, const Device& device);
+void launch_mma_bf16(const Launch& launch, cudaStream_t stream);
+void launch_mma_fp16(const Launch& launch, cudaStream_t stream);
 
-// wgmma, compute capability 9.0 only: dim to 128, rows of all operands at boundaries of 16 bytes.
+// wgmma, compute capability 9.0 only, d up to 128.
+Plan plan_wgmma_half(const Problem& problem, const Device& device);
+void launch_wgmma_bf16(const Launch& launch, cudaStream_t stream);
+void launch_wgmma_fp16(const Launch& launch, cudaStream_t stream);
+
+namespace half_forward {
+
+size_t mma_shared_bytes(int64_t dim);
+void launch_mma(const Args& args, const Device& device, cudaStream_t stream);
+
+// Rows of all operands have to be at boundaries of 16 bytes.
 constexpr int64_t kMostWgmmaColumns = 128;
 bool wgmma_takes(const Args& args);
-void launch_wgmma(const Args& args, int multiprocessors, cudaStream_t stream);
+size_t wgmma_shared_bytes(int64_t dim);
+void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream);
 
-// The one that is for the card and the operands. Their bytes may differ: tiles do.
-inline void launch_forward(const Args& args, const Device& device, cudaStream_t stream) {
-    if (device.arch == 90 && device.code_arch >= 90 && wgmma_takes(args))
-        launch_wgmma(args, device.multiprocessors, stream);
-    else
-        launch_mma(args, stream);
-}
-
-} // namespace hw4::gpu::half_forward
+} // namespace half_forward
+} // namespace hw4::gpu

@@ -1,10 +1,10 @@
-// mma_half: attention in bf16 or fp16 on the tensor cores of any card from compute capability 8.0 on; plain.
+// mma_bf16, mma_fp16: attention in bf16 or fp16 on the tensor cores of any card from compute capability 8.0 on; plain.
 //
 // Idea      Scores, weights and values of a tile of keys one after the other; weights stay in registers.
 // Who       A block of four warps for each 64 query rows of a head, 16 rows a warp.
 // Memory    Q, and a tile of K and of V: 64 keys, at d > 128 32 of them.
 // Overlap   Between the blocks of a multiprocessor.
-// Order     As in wgmma_half, with smaller tiles.
+// Order     As in wgmma_half.cu, with smaller tiles.
 // Limits    Nothing is on its way while a block computes.
 #include "src/gpu/half/forward/kernels.h"
 #include "src/gpu/half/forward/output_rows.cuh"
@@ -163,7 +163,11 @@ void launch_for(const Args& args, cudaStream_t stream) {
 
 } // namespace
 
-void launch_mma(const Args& args, cudaStream_t stream) {
+size_t mma_shared_bytes(int64_t dim) {
+    return dim <= 64 ? sizeof(Tiles<64>) : dim <= 128 ? sizeof(Tiles<128>) : sizeof(Tiles<256>);
+}
+
+void launch_mma(const Args& args, const Device&, cudaStream_t stream) {
     if (args.type == NumberType::bf16)
         launch_for<Bf16>(args, stream);
     else

@@ -1,4 +1,4 @@
-// wgmma_half: attention in bf16 or fp16 on Hopper's tensor cores, summed up in float32.
+// wgmma_bf16, wgmma_fp16: attention in bf16 or fp16 on Hopper's tensor cores, summed up in float32.
 //
 // Idea      Scores and values are wgmma's, weights stay in registers: the first product's sums, rounded to 16 bits, are
 //           the left operand of the second. Boxes of Q, K and V arrive by the copy engine in rings of stages.
@@ -27,7 +27,7 @@ using For64 = Variant<64, 3, 4>;
 using For128 = Variant<128, 2, 2>;
 
 template <class Number>
-void launch_for(const Args& args, int blocks, cudaStream_t stream) {
+void launch_for(const Args& args, int64_t blocks, cudaStream_t stream) {
     if (args.dim <= For64::kDim)
         launch_half_kernel<Number, For64>(args, blocks, stream);
     else
@@ -38,11 +38,15 @@ void launch_for(const Args& args, int blocks, cudaStream_t stream) {
 
 bool wgmma_takes(const Args& args) { return args.dim <= kMostWgmmaColumns && args.keys > 0 && takes_pieces(args); }
 
-void launch_wgmma(const Args& args, int multiprocessors, cudaStream_t stream) {
+size_t wgmma_shared_bytes(int64_t dim) {
+    return dim <= For64::kDim ? sizeof(BlockMemory<For64>) : sizeof(BlockMemory<For128>);
+}
+
+void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream) {
     if (args.type == NumberType::bf16)
-        launch_for<Bf16>(args, multiprocessors, stream);
+        launch_for<Bf16>(args, device.multiprocessors, stream);
     else
-        launch_for<Fp16>(args, multiprocessors, stream);
+        launch_for<Fp16>(args, device.multiprocessors, stream);
 }
 
 } // namespace hw4::gpu::half_forward

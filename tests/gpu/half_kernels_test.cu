@@ -1,0 +1,439 @@
+// The kernels of bf16 and fp16: as near to float64 as their arithmetic allows, and a row's bytes always the same.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/causal.h"
+#include "tests/support/each_kernel.h"
+#include "tests/support/half_bound.h"
+#include "tests/support/properties.h"
+#include "tests/support/scattered.h"
+
+namespace hw4::gpu {
+namespace {
+
+std::vector<Kernel> half_kernels() {
+    std::vector<Kernel> list;
+    for (const Kernel& kernel : kernels())
+        if (kernel.under->compared == Compared::bound) list.push_back(kernel);
+    return list;
+}
+
+std::vector<float> values_of(const Problem& problem, const Distribution& kind) {
+    std::vector<float> values(problem.floats_in(problem.input_rows()));
+    fill_in_parallel({problem, kind, 7}, 0, values.size(), values.data());
+    return values;
+}
+
+Problem with_heads(Problem problem, int64_t batches, int64_t heads, int64_t kv_heads) {
+    problem.batches = batches;
+    problem.heads = heads;
+    problem.kv_heads = kv_heads;
+    return problem;
+}
+
+// One after the other, as often as there are queries.
+template <class Change>
+void each_query(std::vector<float>& values, const Problem& problem, Change change) {
+    for (int64_t query = 0; query < problem.queries; ++query) change(values.data() + query * problem.dim, query);
+}
+
+template <class Change>
+void each_key(std::vector<float>& values, const Problem& problem, Change change) {
+    float* const keys = values.data() + problem.floats_in(problem.queries);
+    for (int64_t key = 0; key < problem.keys; ++key)
+        change(keys + key * problem.dim, keys + (problem.keys + key) * problem.dim, key);
+}
+
+class HalfKernel : public KernelTest {
+protected:
+    Element element() const { return contract().element; }
+
+    std::vector<float> attend(const Problem& problem, const std::vector<float>& values) const {
+        return attend_poisoned(problem, values, plan(problem).scratch_bytes, GetParam().launch);
+    }
+    // Nothing where the kernel cannot take the problem.
+    void expect_within_bound(const Problem& problem, const std::vector<float>& values) const {
+        if (!plan(problem).why_not.empty()) return;
+        EXPECT_TRUE(HalfRows(problem, element(), values).hold(attend(problem, values)));
+    }
+    void expect_within_bound(const Problem& problem, const Distribution& kind = CaseKind::uniform) const {
+        expect_within_bound(problem, values_of(problem, kind));
+    }
+    std::vector<float> row_of(const std::vector<float>& out, const Problem& problem, int64_t row) const {
+        return {out.begin() + row * problem.dim, out.begin() + (row + 1) * problem.dim};
+    }
+};
+
+constexpr int64_t kDims[] = {1, 8, 33, 64, 96, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
+
+TEST_P(HalfKernel, IsWithinTheBound) {
+    for (const int64_t dim : kDims)
+        for (const int64_t n : {1, 2, 63, 64, 65, 127, 128, 129, 191, 192, 193, 200, 1000})
+            expect_within_bound({1, n, dim});
+}
+
+TEST_P(HalfKernel, IsWithinTheBoundUnderTheMask) {
+    for (const int64_t dim : kDims)
+        for (const int64_t n : {1, 63, 64, 65, 128, 129, 192, 193, 385, 1000})
+            expect_within_bound(causal_problem(n, n, dim));
+}
+
+// The diagonal in every place of a tile, rows that see no key, and blocks of them.
+TEST_P(HalfKernel, IsWithinTheBoundWhereOneLengthIsLonger) {
+    for (const int64_t dim : {33, 64, 128, 256})
+        for (const int64_t n : {1, 70, 193})
+            for (const int64_t more : {1, 63, 65, 128, 300})
+                for (const Mask mask : kEveryMask) {
+                    Problem problem = causal_problem(n, n + more, dim);
+                    problem.mask = mask;
+                    expect_within_bound(problem);
+                    std::swap(problem.queries, problem.keys);
+                    expect_within_bound(problem);
+                }
+}
+
+TEST_P(HalfKernel, IsWithinTheBoundOfEveryHead) {
+    for (const int64_t dim : {1, 37, 64, 128, 256})
+        for (const int64_t keys : {1, 70, 200})
+            for (const Mask mask : kEveryMask) {
+                Problem problem = with_heads(causal_problem(70, keys, dim), 2, 6, 2);
+                problem.mask = mask;
+                expect_within_bound(problem);
+            }
+}
+
+TEST_P(HalfKernel, IsWithinTheBoundOfManyBatches) {
+    for (const Problem& problem : {Problem{14000, 8, 4}, Problem{14000, 1, 1}, Problem{700, 130, 64}})
+        expect_within_bound(problem);
+}
+
+// More jobs than blocks, long and short ones; some rows of each are looked at.
+TEST_P(HalfKernel, IsWithinTheBoundWhenTheCardIsFull) {
+    for (const int64_t dim : {64, 128})
+        for (const Mask mask : kEveryMask) {
+            Problem problem = with_heads(causal_problem(2100, 2100, dim), 2, 16, 4);
+            problem.mask = mask;
+            expect_within_bound(problem);
+        }
+}
+
+TEST_P(HalfKernel, IsWithinTheBoundOnEveryKind) {
+    for (Problem problem : {Problem{1, 300, 64}, Problem{1, 200, 33}, Problem{1, 130, 128}})
+        for (const Mask mask : kEveryMask)
+            for (const CaseKind kind : {CaseKind::equal, CaseKind::negative, CaseKind::spread, CaseKind::denormal,
+                                        CaseKind::vzero, CaseKind::fading, CaseKind::climb, CaseKind::normal}) {
+                problem.mask = mask;
+                const std::vector<float> values = values_of(problem, kind);
+                const auto fits = [&](float x) { return std::fabs(x) < overflow_of(element()); };
+                if (std::all_of(values.begin(), values.end(), fits)) expect_within_bound(problem, values);
+            }
+}
+
+TEST_P(HalfKernel, TakesEachOperandWhereItIs) {
+    for (const int64_t dim : {1, 37, 64, 100, 128})
+        for (const int64_t keys : {70, 171, 20}) {
+            const Problem problem = with_heads(causal_problem(70, keys, dim), 2, 4, 2);
+            if (!plan(problem).why_not.empty()) continue;
+            const AttentionCase& test = reference_case(problem, CaseKind::uniform, 5, contract());
+            EXPECT_TRUE(same_bytes(attend(problem, test.qkv), attend_scattered(GetParam(), test))) << test.name;
+        }
+}
+
+// Scores that are all the same: weights are 1, and whole numbers of V have their mean.
+TEST_P(HalfKernel, GivesTheMeanOfEqualScores) {
+    for (const int64_t dim : {8, 64, 128})
+        for (const int64_t n : {1, 64, 256, 1024}) {
+            const Problem problem(1, n, dim);
+            std::vector<float> values(problem.floats_in(problem.input_rows()), 0.5f);
+            each_key(values, problem, [&](float*, float* value, int64_t key) {
+                for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>((key + t) % 2 == 0 ? 3 : 5);
+            });
+            const std::vector<float> out = attend(problem, values);
+            for (int64_t t = 0; t < dim; ++t) EXPECT_EQ(out[static_cast<size_t>(t)], n > 1 ? 4 : t % 2 == 0 ? 3 : 5);
+        }
+}
+
+// Scores so far from one another that a row is the value of its largest, wherever that is.
+TEST_P(HalfKernel, GivesTheValueOfTheLargestOfHugeScores) {
+    constexpr int64_t kKeys = 200;
+    const std::vector<int> powers =
+        element() == Element::fp16 ? std::vector<int>{16, 20, 23} : std::vector<int>{16, 24, 30, 60, 110};
+    for (const int64_t dim : {1, 33, 64, 128})
+        for (const int power : powers)
+            for (const int64_t order : {1, 7, 199}) // of scores: rising, mixed, falling
+                for (const bool negative : {false, true}) {
+                    Problem problem(1, 130, dim);
+                    problem.keys = kKeys;
+                    std::vector<float> values(problem.floats_in(problem.input_rows()));
+                    each_query(values, problem, [&](float* q, int64_t) { q[0] = std::ldexp(1.0f, power - 8); });
+                    int64_t winner = 0;
+                    each_key(values, problem, [&](float* key, float* value, int64_t index) {
+                        const int64_t rank = index * order % kKeys - (negative ? kKeys : 0);
+                        key[0] = std::ldexp(static_cast<float>(rank), 8);
+                        for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>((index + t) % 100);
+                        if (rank == (negative ? -1 : kKeys - 1)) winner = index;
+                    });
+                    const std::vector<float> out = attend(problem, values);
+                    for (const int64_t row : {0, 64, 129})
+                        for (int64_t t = 0; t < dim; ++t)
+                            ASSERT_EQ(out[static_cast<size_t>(row * dim + t)], static_cast<float>((winner + t) % 100))
+                                << dim << " " << power << " " << order << " " << negative;
+                }
+}
+
+// Scores that are neighbours among the floats, which are the same when they are scaled: the row is still the value of
+// the largest, and no weight is infinite.
+TEST_P(HalfKernel, GivesTheValueOfTheLargestOfNeighbouringScores) {
+    constexpr int64_t kKeys = 200;
+    for (const int64_t dim : {33, 64, 128})
+        for (const float far : {32768.0f, 40960.0f, 57344.0f})
+            for (const int64_t order : {1, 7, 199}) {
+                Problem problem(1, 70, dim);
+                problem.keys = kKeys;
+                std::vector<float> values(problem.floats_in(problem.input_rows()));
+                each_query(values, problem, [&](float* q, int64_t) {
+                    q[0] = 32768;
+                    q[1] = 2;
+                });
+                int64_t winner = 0;
+                each_key(values, problem, [&](float* key, float* value, int64_t index) {
+                    key[0] = far;
+                    key[1] = static_cast<float>(64 * (index * order % kKeys)); // scores 128 apart, near 2^30
+                    for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>(64 + (index + t) % 32);
+                    if (index * order % kKeys == kKeys - 1) winner = index;
+                });
+                const std::vector<float> out = attend(problem, values);
+                for (int64_t t = 0; t < dim; ++t)
+                    ASSERT_EQ(out[static_cast<size_t>(t)], static_cast<float>(64 + (winner + t) % 32))
+                        << dim << " " << far << " " << order;
+            }
+}
+
+// Rows whose scores are all far from 0 are those of what is added to that, and rows beside them do not notice.
+TEST_P(HalfKernel, GivesRowsThatAreFarWhatTheyWouldBeNear) {
+    for (const int64_t dim : {33, 64, 128})
+        for (const float far : {32768.0f, -32768.0f}) {
+            const Problem problem(1, 200, dim);
+            std::vector<float> near = values_of(problem, CaseKind::uniform);
+            each_query(near, problem, [&](float* q, int64_t) {
+                std::fill_n(q, dim, 0.0f);
+                q[1] = 1;
+            });
+            each_key(near, problem, [&](float* key, float*, int64_t index) {
+                key[0] = 128;
+                key[1] = static_cast<float>(index * 7 % 32) / 4;
+            });
+            std::vector<float> mixed = near;
+            each_query(mixed, problem, [&](float* q, int64_t query) { q[0] = query % 3 == 0 ? far / 128 : 0; });
+            const std::vector<float> out = attend(problem, mixed);
+            EXPECT_TRUE(HalfRows(problem, element(), near).hold(out)) << far;
+            const std::vector<float> beside = attend(problem, near);
+            for (int64_t row = 0; row < problem.queries; ++row)
+                if (row % 3 != 0)
+                    EXPECT_TRUE(same_bytes(row_of(beside, problem, row), row_of(out, problem, row))) << row;
+        }
+}
+
+// Weights that are rounded up do not make a mean of the largest numbers infinite.
+TEST_P(HalfKernel, StaysFiniteAtTheEndOfTheType) {
+    const float largest = element() == Element::fp16 ? 65504.0f : 0x1.fep40f;
+    for (const int64_t dim : {16, 128}) {
+        const Problem problem(1, 300, dim);
+        std::vector<float> values = values_of(problem, CaseKind::uniform);
+        each_key(values, problem, [&](float*, float* value, int64_t) {
+            for (int64_t t = 0; t < dim; ++t) value[t] = t % 2 == 0 ? largest : -largest;
+        });
+        for (const float x : attend(problem, values)) ASSERT_TRUE(std::isfinite(x));
+        expect_within_bound(problem, values);
+    }
+}
+
+TEST_P(HalfKernel, GivesZeroToRowsWithoutKeys) {
+    for (const int64_t dim : {33, 64, 128}) {
+        const Problem problem = causal_problem(300, 20, dim);
+        std::vector<RowStatistics> rows;
+        const std::vector<float> out = attend_poisoned(problem, values_of(problem, CaseKind::uniform),
+                                                       plan(problem).scratch_bytes, GetParam().launch, &rows);
+        const auto blind = static_cast<size_t>(280 * dim);
+        EXPECT_TRUE(same_bytes(std::vector<float>(blind), {out.begin(), out.begin() + static_cast<int64_t>(blind)}));
+        EXPECT_TRUE(same_statistics(std::vector<RowStatistics>(280), {rows.begin(), rows.begin() + 280}));
+        EXPECT_GT(rows[280].l, 0);
+    }
+}
+
+TEST_P(HalfKernel, TellsWhatRowsAddUpTo) {
+    for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::equal})
+        for (Problem problem : {Problem{2, 130, 64}, Problem{1, 200, 37}, Problem{1, 90, 128}, Problem{1, 70, 256}})
+            for (const Mask mask : kEveryMask) {
+                problem.mask = mask;
+                if (!plan(problem).why_not.empty()) continue;
+                const std::vector<float> values = values_of(problem, kind);
+                std::vector<RowStatistics> rows;
+                const std::vector<float> out =
+                    attend_poisoned(problem, values, plan(problem).scratch_bytes, GetParam().launch, &rows);
+                EXPECT_TRUE(same_bytes(attend(problem, values), out)) << "the same, asked for statistics or not";
+                std::vector<float> sums(rows.size());
+                logsumexps(contract(), problem, rows.data(), static_cast<int64_t>(rows.size()), sums.data());
+                const HalfRows exact(problem, element(), values);
+                for (size_t i = 0; i < rows.size(); ++i) {
+                    const HalfRow row = exact.row(static_cast<int64_t>(i));
+                    ASSERT_NEAR(sums[i], row.logsumexp, row.logsumexp_bound) << i;
+                }
+            }
+}
+
+// A row's bytes follow from its query and the keys that it sees.
+
+TEST_P(HalfKernel, GivesARowAloneTheSameBytes) {
+    for (const int64_t dim : {20, 64, 128})
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+            const Problem problem(1, 300, dim);
+            const std::vector<float> values = values_of(problem, kind);
+            const std::vector<float> out = attend(problem, values);
+            Problem alone = problem;
+            alone.queries = 1;
+            for (const int64_t query : {0, 7, 63, 64, 191, 192, 250, 299}) {
+                std::vector<float> one(values.begin() + query * dim, values.begin() + (query + 1) * dim);
+                one.insert(one.end(), values.begin() + problem.queries * dim, values.end());
+                EXPECT_TRUE(same_bytes(row_of(out, problem, query), attend(alone, one))) << query;
+            }
+        }
+}
+
+TEST_P(HalfKernel, GivesABatchAmongOthersTheSameBytes) {
+    for (const int64_t dim : {20, 64, 128})
+        for (const Mask mask : kEveryMask) {
+            Problem problem(64, 200, dim);
+            problem.mask = mask;
+            const std::vector<float> values = values_of(problem, CaseKind::uniform);
+            const std::vector<float> out = attend(problem, values);
+            for (const int64_t batch : {0, 1, 31, 63}) {
+                const auto in = static_cast<int64_t>(problem.batch_input_floats());
+                const auto there = static_cast<int64_t>(problem.batch_output_floats());
+                EXPECT_TRUE(same_bytes(
+                    {out.begin() + batch * there, out.begin() + (batch + 1) * there},
+                    attend(problem.of_batches(1), {values.begin() + batch * in, values.begin() + (batch + 1) * in})))
+                    << batch;
+            }
+        }
+}
+
+// Under the mask each row has another length: it is that of the keys that it sees, without others beside it.
+TEST_P(HalfKernel, GivesARowBesideOtherLengthsTheSameBytes) {
+    for (const int64_t dim : {20, 64, 128})
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+            const Problem problem = causal_problem(400, 400, dim);
+            const std::vector<float> values = values_of(problem, kind);
+            const std::vector<float> out = attend(problem, values);
+            for (const int64_t query : {0, 1, 63, 64, 127, 128, 191, 192, 255, 256, 300, 399}) {
+                Problem alone(1, 1, dim);
+                alone.keys = query + 1;
+                const auto* const k = values.data() + 400 * dim;
+                const auto* const v = k + 400 * dim;
+                std::vector<float> one(values.data() + query * dim, values.data() + (query + 1) * dim);
+                one.insert(one.end(), k, k + alone.keys * dim);
+                one.insert(one.end(), v, v + alone.keys * dim);
+                EXPECT_TRUE(same_bytes(row_of(out, problem, query), attend(alone, one))) << query;
+            }
+        }
+}
+
+TEST_P(HalfKernel, GivesSomeQueriesAfterOthersTheSameBytes) {
+    for (const int64_t dim : {37, 64, 128})
+        for (const int64_t keys : {kQueryStep + 70, int64_t{100}})
+            for (const Mask mask : kEveryMask) {
+                Problem problem = with_heads(causal_problem(kQueryStep + 70, keys, dim), 2, 2, 1);
+                problem.mask = mask;
+                const std::vector<float> values = values_of(problem, CaseKind::uniform);
+                const std::vector<float> parts =
+                    attend_poisoned(problem, values, plan(problem).scratch_bytes, in_query_steps(GetParam()));
+                EXPECT_TRUE(same_bytes(attend(problem, values), parts));
+            }
+}
+
+// Whoever takes which job.
+TEST_P(HalfKernel, GivesTheSameBytesAHundredTimes) {
+    for (const int64_t dim : {64, 128}) {
+        Problem problem = with_heads(causal_problem(700, 700, dim), 4, 8, 4);
+        const std::vector<float> values = values_of(problem, CaseKind::spread);
+        const std::vector<float> first = attend(problem, values);
+        for (int run = 1; run < 100; ++run) ASSERT_TRUE(same_bytes(first, attend(problem, values))) << run;
+    }
+}
+
+// As on cards with fewer.
+TEST_P(HalfKernel, GivesTheSameBytesOnFewerMultiprocessors) {
+    Problem problem = with_heads(causal_problem(500, 500, 64), 2, 4, 2);
+    const std::vector<float> values = values_of(problem, CaseKind::uniform);
+    const std::vector<float> all = attend(problem, values);
+    for (const int multiprocessors : {1, 2, 7}) {
+        const auto few = [&](Launch launch, cudaStream_t stream) {
+            launch.device.multiprocessors = multiprocessors;
+            GetParam().launch(launch, stream);
+        };
+        EXPECT_TRUE(same_bytes(all, attend_poisoned(problem, values, plan(problem).scratch_bytes, few)));
+    }
+}
+
+// However a run is cut into chunks, streams and pieces: one set of bytes, within the bound.
+TEST_P(HalfKernel, GivesTheSameBytesFromFileToFile) {
+    const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, contract());
+    EngineOptions options;
+    options.contract = &contract();
+    options.kernel = GetParam().name;
+    const std::vector<float> out = attend(test.problem, test.qkv);
+    EXPECT_TRUE(HalfRows(test.problem, element(), test.qkv).hold(out));
+    const std::string expected = hw4::test::bytes_of(out.data(), out.size());
+    for (const int streams : {1, 3})
+        for (const int64_t chunk : {1, 4, 11})
+            for (const Copies copies : {Copies::two_d, Copies::linear}) {
+                options.streams = streams;
+                options.chunk_batches = chunk;
+                options.copies = copies;
+                EXPECT_TRUE(from_file_to_file(test, options, {}, make_engine) == expected)
+                    << streams << " streams, " << chunk << " batches, " << name_of(copies);
+            }
+}
+
+// For compute-sanitizer (tests/gpu-check).
+TEST_P(HalfKernel, SanitizerShapes) {
+    for (const Problem& problem : {Problem{1, 70, 64}, Problem{2, 33, 37}, Problem{1, 130, 128}, Problem{1, 5, 1}})
+        expect_within_bound(problem);
+    for (const Problem& problem :
+         {causal_problem(200, 200, 64), causal_problem(40, 7, 33), with_heads(causal_problem(33, 140, 128), 1, 2, 1)})
+        expect_within_bound(problem, CaseKind::spread);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, HalfKernel, testing::ValuesIn(half_kernels()), kernel_of_instance);
+
+// Two kernels of one contract: their tiles differ, so their bytes may, by what both may be off.
+TEST(HalfKernels, OfBothInstructionsAgree) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Contract* contract : {&kBf16, &kFp16})
+        for (const int64_t dim : {64, 128})
+            for (const Mask mask : kEveryMask) {
+                Problem problem = with_heads(causal_problem(1000, 1000, dim), 2, 4, 2);
+                problem.mask = mask;
+                const std::string name = contract->name;
+                const Kernel& plain = *find_kernel("mma_" + name);
+                const Kernel& best = *find_kernel("wgmma_" + name);
+                const Plan plan = plan_of(best, problem, current_device());
+                if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
+                const std::vector<float> values = values_of(problem, CaseKind::uniform);
+                const std::vector<float> a = attend_poisoned(problem, values, plan.scratch_bytes, plain.launch);
+                const std::vector<float> b = attend_poisoned(problem, values, plan.scratch_bytes, best.launch);
+                const HalfRows rows(problem, contract->element, values);
+                for (int64_t row = 0; row < problem.output_rows(); row += 37) {
+                    const HalfRow exact = rows.row(row);
+                    for (size_t t = 0; t < exact.bound.size(); ++t) {
+                        const size_t i = static_cast<size_t>(row * dim) + t;
+                        ASSERT_NEAR(a[i], b[i], exact.bound[t]) << name << ", row " << row;
+                    }
+                }
+            }
+}
+
+} // namespace
+} // namespace hw4::gpu
