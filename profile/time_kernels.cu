@@ -1,9 +1,9 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
-//     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] [--runs N]
-//                  [--launches K|auto] [--scratch-mib N|all] B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
-//                  [--scratch-mib N|all] --once B,N,d [B,N,d ...]
+//                  [--elements NAME] [--runs N] [--launches K|auto] [--scratch-mib N|all] B,N,d [B,N,d ...]
+//     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
+//                  [--elements NAME] [--scratch-mib N|all] --once B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] [--backward] --list
 //     ... [--kernel-file FILE] [--json | --csv | --table]
 //
@@ -16,6 +16,10 @@
 // profiler: the n-th launch is that of the n-th line (of backward, which is several kernels, the n-th of the last).
 // --causal: under that mask, each query sees the keys up to its own. --list prints the kernels' names, a line each, and
 // needs no GPU.
+//
+// --elements bf16 or fp16, under the contract of that name: operands and output have that type, as in half-precision
+// programs, and the kernel alone is timed. By default, and with float32, all is float32 as in hw4, and what rounds the
+// operands and widens the output is part of a launch.
 //
 // --kernel-file: one more kernel of f32's table, its last, in a shared library (src/gpu/hw4_kernel.h). hw4 chooses it
 // for no shape.
@@ -35,6 +39,7 @@
 //     operation               forward or backward
 //     mask                    none or causal
 //     kind                    of the data, with its number if it takes one: "normal:3"
+//     elements                what the operands are on the GPU: float32, bf16 or fp16
 //     scratch_bytes           that a launch has
 //     launches                K, in each sample
 //     seconds                 every sample: seconds of one launch, in the order measured
@@ -54,6 +59,7 @@
 #include "src/bench/launch_timer.h"
 #include "src/bench/timing_line.h"
 #include "src/bench/timing_table.h"
+#include "src/gpu/half/forward/float_operands.h"
 #include "src/gpu/kernel_file.h"
 #include "src/gpu/kernel_of_file.h"
 #include "src/gpu/kernels.h"
@@ -64,7 +70,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] "
-    "[--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | --csv | --table] "
+    "[--elements NAME] [--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | "
+    "--csv | --table] "
     "B,N,d ... | --list";
 
 struct Request {
@@ -75,8 +82,9 @@ struct Request {
     std::vector<Kernel> table; // of both, and of the file
     bool chosen = false;
     Mask mask = Mask::none;
-    bool once = false; // no warm-up, one sample of one launch
-    bool list = false; // nothing else
+    Element element = Element::float32; // of the operands
+    bool once = false;                  // no warm-up, one sample of one launch
+    bool list = false;                  // nothing else
     size_t most_scratch = std::numeric_limits<size_t>::max();
     bool help = false; // likewise
     TimingForm form = ::isatty(STDOUT_FILENO) == 1 ? TimingForm::table : TimingForm::json;
@@ -85,12 +93,22 @@ struct Request {
     std::vector<Problem> problems;
 };
 
-// forward is null for kernels that need nothing of it.
-Timing time_kernel(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const ForwardOnGpu* forward,
-                   const Request& request) {
-    const LaunchTimer timer(kernel.launch, scratch_bytes, on_gpu, forward);
+Timing times_of(const LaunchTimer& timer, const Request& request) {
     if (request.once) return {1, {timer.sample(1)}};
     return timer.samples(request.samples);
+}
+
+// On operands that were rounded before.
+Timing time_narrow(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const Request& request) {
+    const Scratch scratch = make_scratch(scratch_bytes);
+    const auto type =
+        request.element == Element::bf16 ? half_forward::NumberType::bf16 : half_forward::NumberType::fp16;
+    half_forward::Args args = half_forward::round_operands(on_gpu.launch(scratch, scratch_bytes), type, nullptr);
+    HW4_CUDA(cudaDeviceSynchronize());
+    const Scratch out = make_scratch(scratch_bytes);
+    args.out.at = out.get(); // Q stays what it is
+    const auto launch = [&](const Launch&, cudaStream_t stream) { kernel.launch_narrow(args, on_gpu.device, stream); };
+    return times_of(LaunchTimer(launch, 0, on_gpu), request);
 }
 
 struct Data {
@@ -110,9 +128,10 @@ void print_row(TimingForm form, const TimedKernel& row) {
 }
 
 void print_line(const Kernel& kernel, bool chosen, const Data& data, size_t scratch_bytes, const Timing& timing) {
-    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s, %s, %s, %s}\n", kernel.name,
+    std::printf("{\"kernel\": \"%s\", \"chosen\": %s, %s, %s, %s, %s, %s, %s, %s, %s}\n", kernel.name,
                 chosen ? "true" : "false", problem_fields(data.problem).c_str(), operation_field(data.problem).c_str(),
-                mask_field(data.problem).c_str(), kind_field(data.kind).c_str(), scratch_field(scratch_bytes).c_str(),
+                mask_field(data.problem).c_str(), kind_field(data.kind).c_str(),
+                elements_field(data.problem.element).c_str(), scratch_field(scratch_bytes).c_str(),
                 timing_fields(timing).c_str(), machine_fields().c_str());
     std::fflush(stdout);
 }
@@ -147,6 +166,7 @@ Request parse_request(int argc, char** argv) {
                                           {"chosen", no_argument, nullptr, 'c'},
                                           {"causal", no_argument, nullptr, 'm'},
                                           {"kind", required_argument, nullptr, 'd'},
+                                          {"elements", required_argument, nullptr, 'e'},
                                           {"once", no_argument, nullptr, 'o'},
                                           {"list", no_argument, nullptr, 'n'},
                                           {"json", no_argument, nullptr, 'j'},
@@ -172,6 +192,7 @@ Request parse_request(int argc, char** argv) {
         case 'c': request.chosen = true; break;
         case 'm': request.mask = Mask::causal; break;
         case 'd': request.kinds.push_back(distribution_of(optarg)); break;
+        case 'e': request.element = parse_element(optarg); break;
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
         case 'j': request.form = TimingForm::json; break;
@@ -184,6 +205,12 @@ Request parse_request(int argc, char** argv) {
         default: usage_error(kUsage);
         }
     }
+    if (request.element != Element::float32 && request.element != request.contract->element)
+        usage_error("--elements " + std::string(name_of(request.element)) + ": the kernels of " +
+                    request.contract->name + " take float32" +
+                    (request.contract->element == Element::float32
+                         ? ""
+                         : " and " + std::string(name_of(request.contract->element))));
     request.table = table_of(request);
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
@@ -193,6 +220,7 @@ Request parse_request(int argc, char** argv) {
         request.problems.push_back(parse_shape(argv[i]));
         request.problems.back().mask = request.mask;
         request.problems.back().operation = request.operation;
+        request.problems.back().element = request.element;
     }
     if (request.kinds.empty()) request.kinds.emplace_back(CaseKind::uniform);
     return request;
@@ -221,7 +249,10 @@ void time_case(const Request& request, const Data& data, const Device& device) {
         }
         if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu);
         const size_t scratch_bytes = scratch_for(plan.scratch_bytes, plan.most_scratch, request.most_scratch, 1);
-        const Timing timing = time_kernel(kernel, scratch_bytes, on_gpu, forward ? &*forward : nullptr, request);
+        const Timing timing =
+            request.element != Element::float32
+                ? time_narrow(kernel, scratch_bytes, on_gpu, request)
+                : times_of(LaunchTimer(kernel.launch, scratch_bytes, on_gpu, forward ? &*forward : nullptr), request);
         if (request.form == TimingForm::json)
             print_line(kernel, kernel.name == chosen, data, scratch_bytes, timing);
         else

@@ -35,6 +35,12 @@ inline Problem parse_shape(const std::string& text) {
     return {sizes[0], sizes[1], sizes[2]};
 }
 
+inline Element parse_element(const std::string& text) {
+    for (const Element element : kEveryElement)
+        if (text == name_of(element)) return element;
+    usage_error("--elements '" + text + "': need float32, bf16 or fp16");
+}
+
 inline int parse_count(const char* option, const std::string& text, int most) {
     const auto value = whole_number(text, 1, most);
     if (!value)

@@ -30,6 +30,9 @@ inline std::string mask_field(const Problem& problem) { return "\"mask\": " + js
 // "kind": "normal:3"
 inline std::string kind_field(const Distribution& values) { return "\"kind\": " + json_string(spelling_of(values)); }
 
+// "elements": "float32"
+inline std::string elements_field(Element element) { return "\"elements\": " + json_string(name_of(element)); }
+
 // "launches": 2, "seconds": [0.005, 0.0051]
 inline std::string timing_fields(const Timing& timing) {
     std::string text = "\"launches\": " + std::to_string(timing.launches) + ", \"seconds\": [";

@@ -47,6 +47,11 @@ TEST(TimerCommandLine, ScratchMemoryIsWholeMebibytesOrAll) {
                   "--scratch-mib '" + std::string(text) + "': need all or a whole number from 0 to 1073741824");
 }
 
+TEST(TimerCommandLine, ElementsHaveNames) {
+    for (const Element element : kEveryElement) EXPECT_EQ(parse_element(name_of(element)), element);
+    EXPECT_EQ(refusal([] { parse_element("fp32"); }), "--elements 'fp32': need float32, bf16 or fp16");
+}
+
 TEST(TimerCommandLine, AFailureIsOneLineAndItsCode) {
     EXPECT_EQ(run_program("timer", [] {}), 0);
     testing::internal::CaptureStderr();

@@ -30,6 +30,7 @@ TEST(TimingLine, HasTheOperationAndItsWork) {
 TEST(TimingLine, HasTheKindOfItsData) {
     EXPECT_EQ(kind_field(CaseKind::uniform), "\"kind\": \"uniform\"");
     EXPECT_EQ(kind_field({CaseKind::normal, 3.5}), "\"kind\": \"normal:3.5\"");
+    EXPECT_EQ(elements_field(Element::bf16), "\"elements\": \"bf16\"");
 }
 
 TEST(TimingLine, HasEverySample) {
