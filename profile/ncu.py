@@ -24,7 +24,8 @@ from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 
 NO_COUNTERS, INTERNAL = 69, 70
 CUDA_BIN = "/usr/local/cuda/bin"
-PRE_PASS = "prepare_kernel"  # is launched before each kernel of the contract fixed, and has no line of its own
+# Before kernels of fixed; before and after those of half precision. They have no lines of their own.
+PASSES_BESIDE = ("prepare_kernel", "round_rows", "widen_rows")
 
 CLOSED = ("the GPU's counters are closed to you on this node: run as root, start the container with "
           "--cap-add=SYS_ADMIN, ask the administrator for 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in "
@@ -148,7 +149,7 @@ def rows_of(table):
 
 def pair(lines, table, said):
     """The n-th launch that ncu saw is that of the n-th line, if there are as many: else nobody knows."""
-    rows = [row for row in rows_of(table) if PRE_PASS not in (row.text("Kernel Name") or "")]
+    rows = [row for row in rows_of(table) if not any(name in (row.text("Kernel Name") or "") for name in PASSES_BESIDE)]
     if len(rows) != len(lines):
         raise Failed(f"ncu profiled {len(rows)} launches, time_kernels made {len(lines)}: no telling which is which",
                      INTERNAL)

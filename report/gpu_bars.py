@@ -16,7 +16,8 @@ NAIVE = "naive"  # PyTorch with the scores in memory: shown, but nobody's measur
 @dataclasses.dataclass(frozen=True)
 class Problem:
     name: str  # of the test case, else its shape
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # heads count as batches
+    heads: int = 1  # of a batch
 
     @property
     def text(self) -> str:
@@ -110,6 +111,14 @@ AS_ACCURATE_AS_FLOAT32 = (F32, FIXED)
 
 def _at_least(value: float | None, bar: float) -> bool | None:
     return None if value is None else value >= bar
+
+
+def problem_with_heads(word: str) -> Problem:
+    """That of B,H,N,d."""
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*){3}", word):
+        raise TableError(f"shape '{word}': need B,H,N,d from 1")
+    batches, heads, tokens, dim = map(int, word.split(","))
+    return Problem(word, (batches * heads, tokens, dim), heads)
 
 
 def problems_of(words: list[str], cases: list[Case]) -> list[Problem]:

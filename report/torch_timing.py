@@ -78,14 +78,16 @@ class TorchTiming:
                     torch.cuda.synchronize()
         return seen.result()
 
-    def attention(self, shape: tuple[int, int, int], backend: str, case=None, causal=False, dtype="float32") -> dict:
-        """Attention on (B, 1, N, d): scaled_dot_product_attention by the backend 'efficient', 'flash' or 'cudnn' or by
-        PyTorch's own choice, 'default', all also under the causal mask; or 'naive', product, softmax, product. On
-        numbers uniform in +-3, or those of a case file. Where PyTorch refuses, "seconds" is null and "why" says so."""
+    def attention(self, shape: tuple[int, int, int], backend: str, case=None, causal=False, dtype="float32",
+                  heads=1) -> dict:
+        """Attention on (B, 1, N, d), or with so many heads on (B / heads, heads, N, d): scaled_dot_product_attention by
+        the backend 'efficient', 'flash' or 'cudnn' or by PyTorch's own choice, 'default', all also under the causal
+        mask; or 'naive', product, softmax, product. On numbers uniform in +-3, or those of a case file. Where PyTorch
+        refuses, "seconds" is null and "why" says so."""
         products = self._torch.backends.cuda.matmul
         products.allow_tf32 = dtype == "tf32"
         try:
-            result = self._attention(shape, backend, case, causal, dtype)
+            result = self._attention(shape, backend, case, causal, dtype, heads)
         except RuntimeError as error:  # a refusal, and memory that does not suffice
             result = {"seconds": None, "why": _one_line(error)}
         finally:
@@ -109,21 +111,22 @@ class TorchTiming:
         torch.cuda.empty_cache()
         return result
 
-    def _attention(self, shape, backend, case, causal, dtype):
+    def _attention(self, shape, backend, case, causal, dtype, heads):
         torch = self._torch
         with torch.inference_mode(), self._by.get(backend, contextlib.nullcontext)():
-            q, k, v = self._operands(shape, case, dtype)
+            q, k, v = self._operands(shape, case, dtype, heads)
             if backend == "naive":
                 return self._measure(lambda: naive_attention(q, k, v))
             attend = torch.nn.functional.scaled_dot_product_attention
             return self._measure(lambda: attend(q, k, v, is_causal=causal))
 
-    def _operands(self, shape, case, dtype):
+    def _operands(self, shape, case, dtype, heads=1):
         torch = self._torch
         batches, tokens, dim = shape
         kind = self._dtypes[dtype]
         if case is None:
-            return [torch.empty(batches, 1, tokens, dim, device="cuda", dtype=kind).uniform_(-3, 3) for _ in range(3)]
+            sizes = batches // heads, heads, tokens, dim
+            return [torch.empty(*sizes, device="cuda", dtype=kind).uniform_(-3, 3) for _ in range(3)]
         numbers = torch.from_file(str(case), size=3 + 3 * batches * tokens * dim, dtype=torch.float32)
         matrices = numbers[3:].view(batches, 3, 1, tokens, dim).to("cuda")  # after B, N and d
         return [matrix.to(kind).contiguous() for matrix in matrices.unbind(1)]

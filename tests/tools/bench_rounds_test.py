@@ -14,7 +14,7 @@ from program_module import program_as_module  # noqa: E402
 
 BENCH = program_as_module(ROOT / "report/bench_rounds")
 
-# Leaves its arguments in the file `calls`. A launch takes 1 ms under fixed, 4 under f32, half a one under fixed16; half
+# Leaves its arguments in the file `calls`. A launch takes 1 ms under fixed, 4 under f32, half a one under others; half
 # of that under the mask; and in each later call a quarter more, as on a card that gets warm. REFUSED: shapes that no
 # kernel takes.
 FAKE_TIME_KERNELS = """
@@ -22,7 +22,7 @@ import json, os, sys
 before = len(open(CALLS).readlines()) if os.path.exists(CALLS) else 0
 with open(CALLS, "a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
-seconds = 0.001 * (0.5 if "fixed16" in sys.argv else 4 if "f32" in sys.argv else 1) * (1 + before / 4)
+seconds = 0.001 * (4 if "f32" in sys.argv else 1 if "fixed" in sys.argv else 0.5) * (1 + before / 4)
 if "--causal" in sys.argv:
     seconds /= 2
 for shape in (word for word in sys.argv if word.count(",") == 2 and word not in REFUSED):
@@ -55,6 +55,35 @@ class Runs(BenchWorkplace):
         # Rates by the median of the rounds; 2 ms over 1.75 and over 1.
         self.assertRegex(done.stdout, r"\n4,16384,64 +none +157\.1 +274\.9 +137\.4 +219\.9 +1\.143 +2\.000\n")
         self.assertIn("\nf32 on t28: 30.5\nflash2 fp16 on t28: 137.4\n", done.stdout)
+
+    def test_half_precision(self):
+        """Beside its own type, from operands of the type, with heads as they are."""
+        self.write("torch.py", fake_torch(flash=0.001, cudnn=0.0006, heads=(16, 32)))
+        done = self.bench("4,16,8192,64", "16,32,1024,128", "--rounds", "2", "--masks", "none", "--contracts", "bf16",
+                          "fp16")
+        self.assertEqual(self.calls()[:2], [["--contract", contract, "--elements", contract, "--chosen", "--runs", "7",
+                                             "--launches", "auto", "64,8192,64", "512,1024,128"]
+                                            for contract in ("bf16", "fp16")])
+        first, second = self.document()["cases"]
+        self.assertEqual([first[key] for key in ("name", "batches", "heads", "tokens", "dim", "flop")],
+                         ["4,16,8192,64", 4, 16, 8192, 64, 4 * 64 * 8192 ** 2 * 64])
+        self.assertEqual(list(second["seconds"]), ["bf16", "fp16", "flash2 bf16", "cudnn bf16", "flash2 fp16",
+                                                   "cudnn fp16"])
+        # 0.5 and 0.75 ms of bf16, 0.625 and 0.875 of fp16.
+        ratios = r" +1\.667 +1\.371 +1\.000 +0\.823 +0\.829\n"
+        self.assertRegex(done.stdout, r"\nB,H,N,d .* bf16 / FA2 +fp16 / FA2 +bf16 / cuDNN +fp16 / cuDNN +fp16 / bf16\n")
+        self.assertRegex(done.stdout, r"\n4,16,8192,64 +none .*" + ratios + r"16,32,1024,128 +none .*" + ratios)
+        self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("missed")],
+                         ["missed: 4,16,8192,64, none: fp16 / cuDNN is 0.823, wanted 1",
+                          "missed: 4,16,8192,64, none: fp16 / bf16 is 0.829, wanted 0.98",
+                          "missed: 16,32,1024,128, none: fp16 / cuDNN is 0.823, wanted 0.95",
+                          "missed: 16,32,1024,128, none: fp16 / bf16 is 0.829, wanted 0.98"])
+
+    def test_half_precision_has_shapes_of_its_own(self):
+        self.write("torch.py", fake_torch(flash=0.001, cudnn=0.001, heads=(16, 32)))
+        self.bench("--rounds", "1", "--contracts", "bf16", "--masks", "none")
+        self.assertEqual([case["name"] for case in self.document()["cases"]],
+                         ["4,16,8192,64", "2,16,8192,128", "16,32,1024,64", "1,16,16384,64", "1,16,16384,128"])
 
     def test_the_ratio_is_that_of_a_round(self):
         record = {"seconds": {"ours": [1.0, 2.0, 5.0], "theirs": [2.0, 8.0, 5.0]}}
@@ -99,7 +128,8 @@ class Runs(BenchWorkplace):
 
     def test_wrong_usage(self):
         for arguments, told in ((["--rounds", "0"], "--rounds: need a whole number from 1"),
-                                (["--runs", "0"], "--runs: need a whole number from 1"), (["t99"], "t99")):
+                                (["--runs", "0"], "--runs: need a whole number from 1"), (["t99"], "t99"),
+                                (["4,0,64,64"], "shape '4,0,64,64': need B,H,N,d from 1")):
             with self.subTest(arguments):
                 self.assertIn(told, self.bench(*arguments, exit_code=2).stderr)
 

@@ -110,7 +110,7 @@ float32, bfloat16, float16 = "float32", "bfloat16", "float16"
 
 
 def scaled_dot_product_attention(q, k, v, is_causal):
-    assert q.shape == k.shape == v.shape and q.shape[1] == 1
+    assert q.shape == k.shape == v.shape and q.shape[1] in {heads}
     assert (q.dtype == float32) == (backend in (EFFICIENT, DEFAULT))  # the others take half precision alone
     if backend is None:
         raise RuntimeError("No available kernel. Aborting.\\nmore about it")
@@ -181,10 +181,10 @@ sys.modules["torch.nn"], sys.modules["torch.nn.attention"] = nn, nn.attention
 
 
 def fake_torch(sgemm=SGEMM_50, efficient=0.0011, default=0.0023, naive=0.02, flash=0.0008, cudnn=0.0005, graphs=True,
-               gpu=True):
-    """The text of torch.py; seconds, None where it is to refuse."""
+               gpu=True, heads=(1,)):
+    """The text of torch.py; seconds, None where it is to refuse. heads: how many somebody may come with."""
     text = TEXT
     for name, value in (("sgemm", sgemm), ("efficient", efficient), ("default", default), ("naive", naive),
-                        ("flash", flash), ("cudnn", cudnn), ("graphs", graphs), ("gpu", gpu)):
+                        ("flash", flash), ("cudnn", cudnn), ("graphs", graphs), ("gpu", gpu), ("heads", heads)):
         text = text.replace("{" + name + "}", repr(value))
     return text

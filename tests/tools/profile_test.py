@@ -448,13 +448,15 @@ class Runs(unittest.TestCase):
         self.assertEqual(call[11:], [self.path("time_kernels"), "--once", "--contract", "f32", "4,16384,64"])
 
     def test_the_contract_fixed(self):
-        """The samples know nothing of it, so they stand in: a column more, and a pre-pass before each launch."""
+        """The samples know nothing of it, so they stand in: a column more, and other passes beside each launch."""
         names, units, *rows = sample("t28.csv").splitlines()[3:]
         column = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
-        pre_pass = rows[0].replace("plain_rows(KernelArgs)", "prepare_kernel<64>(KernelArgs, Prepared)")
+        beside = [rows[0].replace("plain_rows(KernelArgs)", name)
+                  for name in ("prepare_kernel<64>(KernelArgs, Prepared)", "round_rows<Bf16>(RoundArgs)",
+                               "widen_rows<Bf16>(WidenArgs)")]
         table = [f'{names},"{column}"', f'{units},"%"']
         for row in rows:
-            table += [f'{pre_pass},"1.00"', f'{row},"57.25"']
+            table += [*(f'{other},"1.00"' for other in beside[:2]), f'{row},"57.25"', f'{beside[2]},"1.00"']
         self.ncu_saying("\n".join(table) + "\n", out=sample("t28.jsonl"))
         done = self.profile("--contract", "fixed", "--json", self.path("out.json"))
         document = self.document()
