@@ -42,6 +42,27 @@ TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
         }
 }
 
+// On operands of their type, whose rows need not end where a copy does; only forward.
+TEST_F(BenchOnGpu, HalfPrecisionIsRight) {
+    const auto workbench = gpu_workbench();
+    for (const Contract* contract : {&kBf16, &kFp16})
+        for (const int64_t dim : {64, 37})
+            for (const bool causal : {false, true}) {
+                Cell cell = cell_of(contract->name, causal);
+                cell.emb_dim = 3 * dim;
+                cell.element = contract->element;
+                const Row row = measure(cell, *workbench);
+                const Measured& forward = row.of(Pass::forward);
+                if (forward.status == Status::unsupported) GTEST_SKIP() << forward.reason;
+                EXPECT_EQ(forward.status, Status::ok) << forward.reason;
+                EXPECT_EQ(forward.as_reference, std::nullopt) << "its bytes are its own";
+                EXPECT_LT(forward.error.largest, contract == &kBf16 ? 6e-2 : 1e-2) << contract->name << " " << dim;
+                const size_t matrix = 2 * 3 * 130 * static_cast<size_t>(dim == 64 ? 64 : 40) * 2;
+                EXPECT_EQ(forward.peak_bytes, 4 * matrix + sizeof(unsigned));
+                EXPECT_EQ(row.of(Pass::backward).status, Status::unsupported);
+            }
+}
+
 TEST_F(BenchOnGpu, NaiveIsRightInEveryType) {
     const auto workbench = gpu_workbench();
     for (const Element element : kElements)

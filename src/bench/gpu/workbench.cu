@@ -1,5 +1,6 @@
 // The card as a workbench: the kernels of src/gpu by their launches, and the naive baseline by cuBLAS's products. Rows
-// are dim apart, as in a tensor: what is counted is what a tensor of that shape takes.
+// are dim apart, as in a tensor: what is counted is what a tensor of that shape takes. Those of half precision are a
+// multiple of 8 numbers apart.
 #include "src/bench/workbench.h"
 
 #include <cuda_bf16.h>
@@ -86,13 +87,30 @@ struct LaunchScratch {
     }
 };
 
+// The named kernel, or the one that hw4 takes.
+const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract,
+                              const gpu::Device& device) {
+    const std::string lacking = why_not(contract, problem);
+    if (!lacking.empty()) throw Unsupported(lacking);
+    const gpu::Kernel* const found =
+        name.empty() ? gpu::choose_kernel(problem, device, contract) : gpu::find_kernel(name);
+    const std::vector<gpu::Kernel> all = gpu::kernels_of(contract, *problem.operation);
+    if (found == nullptr)
+        throw Unsupported(all.empty() ? "no GPU kernel of this build computes " + std::string(contract.name) + " " +
+                                            problem.operation->name
+                                      : gpu::plan_of(all.front(), problem, device).why_not);
+    const std::string reason = gpu::plan_of(*found, problem, device).why_not;
+    if (!reason.empty()) throw Unsupported(reason);
+    return *found;
+}
+
 // A contract's kernels.
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
                   const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
         : pass_(pass), problem_(data.problem), device_(device), stream_(stream) {
-        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract);
+        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
         kernel = chosen.name;
         revision = contract.revision_of(*problem_.operation);
         in_ = Memory(memory, problem_.input_bytes(), purpose::kInputs);
@@ -127,21 +145,6 @@ public:
     }
 
 private:
-    const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract) const {
-        const std::string lacking = why_not(contract, problem);
-        if (!lacking.empty()) throw Unsupported(lacking);
-        const gpu::Kernel* const found =
-            name.empty() ? gpu::choose_kernel(problem, device_, contract) : gpu::find_kernel(name);
-        const std::vector<gpu::Kernel> all = gpu::kernels_of(contract, *problem.operation);
-        if (found == nullptr)
-            throw Unsupported(all.empty() ? "no GPU kernel of this build computes " + std::string(contract.name) + " " +
-                                                problem.operation->name
-                                          : gpu::plan_of(all.front(), problem, device_).why_not);
-        const std::string reason = gpu::plan_of(*found, problem, device_).why_not;
-        if (!reason.empty()) throw Unsupported(reason);
-        return *found;
-    }
-
     LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
         return {gpu::plan_of(of, problem, device_), memory,
                 problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
@@ -156,7 +159,7 @@ private:
     // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
     void prepare_forward(const Contract& contract, MemoryCount& memory) {
         const Problem forward = problem_.of_operation(kForward);
-        forward_kernel_ = &kernel_for("", forward, contract);
+        forward_kernel_ = &kernel_for("", forward, contract, device_);
         o_ = Memory(memory, forward.output_bytes(), purpose::kO);
         statistics_ =
             Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
@@ -221,6 +224,81 @@ private:
     }
 
     Element element_;
+};
+
+// Kernels of half precision, on operands of their type.
+class NarrowSubject : public Subject {
+public:
+    NarrowSubject(const Cell& cell, const CaseData& data, const Contract& contract, const gpu::Device& device,
+                  cudaStream_t stream, MemoryCount& memory)
+        : problem_(data.problem), bits_(contract.element), device_(device), stream_(stream),
+          kernel_(kernel_for(cell.kernel, problem_, contract, device)),
+          row_((problem_.dim + kPiece - 1) / kPiece * kPiece),
+          in_(memory, bytes_of_rows(problem_.input_rows()), purpose::kInputs),
+          out_(memory, bytes_of_rows(problem_.output_rows()), purpose::kO),
+          counter_(memory, sizeof(unsigned), purpose::kForwardScratch) {
+        kernel = kernel_.name;
+        revision = contract.revision_of(*problem_.operation);
+        HW4_CUDA(cudaMemset(counter_.get(), 0, sizeof(unsigned)));
+        HW4_CUDA(cudaMemset(in_.get(), 0, bytes_of_rows(problem_.input_rows()))); // what is beyond d
+        copy(in_.get(), stored_row(), bits_.of(data.values.data(), data.values.size()).data(), packed_row(),
+             problem_.input_rows(), cudaMemcpyHostToDevice);
+        args_.type = contract.element == Element::bf16 ? gpu::half_forward::NumberType::bf16
+                                                       : gpu::half_forward::NumberType::fp16;
+        args_.batches = problem_.batches;
+        args_.heads = problem_.heads;
+        args_.kv_heads = problem_.kv_heads;
+        args_.queries = problem_.queries;
+        args_.keys = problem_.keys;
+        args_.dim = row_;
+        args_.root_of = problem_.dim;
+        args_.sight = sight_of(problem_.mask, problem_.queries, problem_.keys);
+        args_.q = operand(problem_.operation->inputs, 0, in_);
+        args_.k = operand(problem_.operation->inputs, 1, in_);
+        args_.v = operand(problem_.operation->inputs, 2, in_);
+        args_.out = operand(problem_.operation->outputs, 0, out_);
+        args_.counter = static_cast<unsigned*>(counter_.get());
+    }
+
+    void run() override { kernel_.launch_narrow(args_, device_, stream_); }
+
+    std::vector<float> output() override {
+        std::vector<char> bits(static_cast<size_t>(problem_.output_rows()) * packed_row());
+        HW4_CUDA(cudaStreamSynchronize(stream_));
+        copy(bits.data(), packed_row(), out_.get(), stored_row(), problem_.output_rows(), cudaMemcpyDeviceToHost);
+        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
+        bits_.widen(bits, values.data());
+        return values;
+    }
+
+private:
+    static constexpr int64_t kPiece = 8; // columns: rows begin at boundaries of 16 bytes
+
+    size_t stored_row() const { return 2 * static_cast<size_t>(row_); }
+    size_t packed_row() const { return 2 * static_cast<size_t>(problem_.dim); }
+    size_t bytes_of_rows(int64_t rows) const { return static_cast<size_t>(rows) * stored_row(); }
+
+    static void copy(void* to, size_t to_row, const void* from, size_t from_row, int64_t rows, cudaMemcpyKind kind) {
+        HW4_CUDA(cudaMemcpy2D(to, to_row, from, from_row, std::min(to_row, from_row), static_cast<size_t>(rows), kind));
+    }
+
+    gpu::half_forward::Operand operand(const List<Operand>& list, size_t index, const Memory& memory) const {
+        const Matrix<uint16_t> matrix =
+            operand_at(problem_, list, index, static_cast<uint16_t*>(memory.get()), static_cast<size_t>(row_));
+        return {matrix.at, static_cast<int64_t>(matrix.row), static_cast<int64_t>(matrix.head),
+                static_cast<int64_t>(matrix.batch)};
+    }
+
+    Problem problem_;
+    Bits bits_;
+    gpu::Device device_;
+    cudaStream_t stream_;
+    const gpu::Kernel& kernel_;
+    int64_t row_; // columns from one to the next
+    Memory in_;
+    Memory out_;
+    Memory counter_;
+    gpu::half_forward::Args args_;
 };
 
 // All scores in memory. Every operand is a tensor of its own, [batch][head][row][column], whose heads follow one
@@ -341,6 +419,8 @@ public:
         if (cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
+        if (contract.element != Element::float32)
+            return std::make_unique<NarrowSubject>(cell, data, contract, device_, stream_.get(), memory);
         return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), memory);
     }
 
