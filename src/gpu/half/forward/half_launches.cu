@@ -19,8 +19,9 @@ Plan plan_half(const Problem& problem, size_t shared_bytes) {
     return plan;
 }
 
-template <class Kernel>
-void launch_on_floats(const Launch& launch, NumberType type, const Kernel& kernel, cudaStream_t stream) {
+using LaunchOnNumbers = void (*)(const Args& args, const Device& device, cudaStream_t stream);
+
+void launch_on_floats(const Launch& launch, NumberType type, LaunchOnNumbers kernel, cudaStream_t stream) {
     const Args args = round_operands(launch, type, stream);
     kernel(args, launch.device, stream);
     widen_output(launch, args, stream);
@@ -38,6 +39,18 @@ void launch_mma_bf16(const Launch& launch, cudaStream_t stream) {
 }
 void launch_mma_fp16(const Launch& launch, cudaStream_t stream) {
     launch_on_floats(launch, NumberType::fp16, launch_mma, stream);
+}
+void launch_wgmma_stage(const Launch& launch, cudaStream_t stream) {
+    launch_on_floats(launch, NumberType::bf16, half_forward::launch_wgmma_stage, stream);
+}
+void launch_wgmma_ring(const Launch& launch, cudaStream_t stream) {
+    launch_on_floats(launch, NumberType::bf16, half_forward::launch_wgmma_ring, stream);
+}
+void launch_wgmma_ahead(const Launch& launch, cudaStream_t stream) {
+    launch_on_floats(launch, NumberType::bf16, half_forward::launch_wgmma_ahead, stream);
+}
+void launch_wgmma_turns(const Launch& launch, cudaStream_t stream) {
+    launch_on_floats(launch, NumberType::bf16, half_forward::launch_wgmma_turns, stream);
 }
 void launch_wgmma_bf16(const Launch& launch, cudaStream_t stream) {
     launch_on_floats(launch, NumberType::bf16, launch_wgmma, stream);

@@ -12,8 +12,8 @@
 //           Longest jobs first.
 // Order     Tiles from the last to the first, in each a fixed order (running_rows.cuh). Who does a job does not matter.
 // Limits    Dims between take as long as 64 or 128.
-// Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: one stage 499 and 542,
-//           the ring 500 and 571, scores ahead 524 and 620, turns 523 and 639, jobs as they come 531 and 659.
+// Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: wgmma_stage 499 and
+//           542, wgmma_ring 500 and 571, wgmma_ahead 524 and 620, wgmma_turns 523 and 639, wgmma_bf16 531 and 659.
 // No help   d = 64: two groups, 436, also with 192 keys; no turns, 510; one power of eight by a polynomial on the other
 //           units, 508, one of four, 484. d = 128: no turns, 617; one of eight, 637; tiles of 176 keys, 655 (causal 610
 //           against 599).
