@@ -1,5 +1,6 @@
 // The properties of attention, of every GPU kernel.
 #include "src/gpu/engine.h"
+#include "tests/support/file_to_file.h"
 #include "tests/support/gpu_subjects.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/properties.h"

@@ -6,8 +6,8 @@
 
 #include "tests/support/causal.h"
 #include "tests/support/each_kernel.h"
+#include "tests/support/file_to_file.h"
 #include "tests/support/half_bound.h"
-#include "tests/support/properties.h"
 #include "tests/support/scattered.h"
 
 namespace hw4::gpu {

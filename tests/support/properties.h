@@ -14,11 +14,9 @@
 
 #include "src/base/error.h"
 #include "src/contracts/fixed/numbers.h"
-#include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/digit_tiles.h"
 #include "tests/support/subject.h"
-#include "tests/support/temporary_folder.h"
 
 namespace hw4 {
 
@@ -354,24 +352,6 @@ TEST_P(FixedProperties, APermutationOfTheColumnsOfQAndKChangesNothing) {
                             test.matrix(b, which)[i / test.dim() * test.dim() + order[i % test.dim()]];
             EXPECT_TRUE(same_bytes(attend(test), attend(permuted))) << place(test);
         }
-}
-
-// ---- From file to file
-
-// The output's bytes for a case that goes through the pipeline.
-inline std::string from_file_to_file(const AttentionCase& test, const EngineOptions& options,
-                                     const StagingLimits& limits, const MakeEngine& make_engine) {
-    const test::TemporaryFolder folder;
-    test::write_file(folder / "a.in", test::header_bytes(static_cast<int32_t>(test.problem.batches),
-                                                         static_cast<int32_t>(test.problem.queries),
-                                                         static_cast<int32_t>(test.problem.dim)) +
-                                          test::bytes_of(test.qkv.data(), test.qkv.size()));
-    InterruptGuard interrupts;
-    CaseReader input(folder / "a.in");
-    OutputFile output(folder / "a.out", interrupts);
-    run_pipeline(input, output, options, limits, make_engine, nullptr);
-    output.commit(false);
-    return test::read_file(folder / "a.out");
 }
 
 } // namespace hw4

@@ -1,4 +1,5 @@
 // The properties of attention, of the references and of every CPU kernel.
+#include "tests/support/file_to_file.h"
 #include "tests/support/properties.h"
 
 #include "src/cpu/engine.h"
