@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/causal.h"
+#include "tests/support/causal_problem.h"
 #include "tests/support/each_kernel.h"
 #include "tests/support/file_to_file.h"
 #include "tests/support/half_bound.h"

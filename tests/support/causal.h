@@ -11,17 +11,11 @@
 
 #include "src/problem/matrix.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/causal_problem.h"
 #include "tests/support/digit_tiles.h"
 #include "tests/support/subject.h"
 
 namespace hw4 {
-
-inline Problem causal_problem(int64_t queries, int64_t keys, int64_t dim) {
-    Problem problem(1, queries, dim);
-    problem.keys = keys;
-    problem.mask = Mask::causal;
-    return problem;
-}
 
 // Q, K and V in memory as in a file.
 struct CausalCase {
