@@ -61,9 +61,8 @@ const std::vector<Kernel>& kernels() {
 #elif defined(__x86_64__)
         by_blocks("fixed_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixed, fixed_avx2_blocks()),
         by_blocks("fixed_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed, fixed_avx_vnni_blocks()),
-        // Before AVX-512: it gives the bytes, but nobody has timed it yet.
-        by_blocks("fixed_amx", "16 rows a vector, AMX matrix products of bytes", kFixed, fixed_amx_blocks()),
         by_blocks("fixed_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed, fixed_avx512_blocks()),
+        by_blocks("fixed_amx", "16 rows a vector, AMX matrix products of bytes", kFixed, fixed_amx_blocks()),
 #endif
         by_blocks("fixed16_generic", "two digits in plain C++, any processor", kFixed16, fixed16_generic_blocks()),
 #if defined(__aarch64__)
@@ -72,8 +71,8 @@ const std::vector<Kernel>& kernels() {
 #elif defined(__x86_64__)
         by_blocks("fixed16_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixed16, fixed16_avx2_blocks()),
         by_blocks("fixed16_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed16, fixed16_avx_vnni_blocks()),
-        by_blocks("fixed16_amx", "16 rows a vector, AMX matrix products of bytes", kFixed16, fixed16_amx_blocks()),
         by_blocks("fixed16_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed16, fixed16_avx512_blocks()),
+        by_blocks("fixed16_amx", "16 rows a vector, AMX matrix products of bytes", kFixed16, fixed16_amx_blocks()),
 #endif
         rounded("bf16_generic", "generic on numbers rounded to bf16", kBf16, f32_generic_blocks()),
 #if defined(__aarch64__)
