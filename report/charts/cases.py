@@ -6,7 +6,7 @@ from builder.template import significant
 from . import style, words
 from .speedup_over_seq import case_axis
 
-ALT = "TFLOP/s of the kernels of both contracts and of PyTorch on each of the course's cases"
+ALT = "TFLOP/s of the kernels of f32 and fixed and of PyTorch on each of the course's cases"
 
 
 def caption(data):

@@ -7,7 +7,7 @@ from builder.template import significant
 from . import style, words
 
 ALT = ("time without the causal mask over that with it, and TFLOP/s with it, over the length N for d = 64 and 128: hw4 "
-       "under both contracts, and PyTorch")
+       "under f32 and fixed, and PyTorch")
 SERIES = {"hw4": ("f32", style.HW4), "hw4_fixed": ("fixed", style.FIXED), "torch": ("PyTorch", style.EFFICIENT)}
 WIDTH, GAP, LEFT = 3.85, 0.3, 0.65
 RATES, GAINS = (0.6, 2.3), (3.45, 1.7)  # bottom and height of the two rows, in inches

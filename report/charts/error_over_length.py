@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import style, words
 
-ALT = ("largest error against float64 over the length N for d = 32 and 64: hw4 under both contracts, PyTorch's "
+ALT = ("largest error against float64 over the length N for d = 32 and 64: hw4 under f32 and fixed, PyTorch's "
        "efficient and naive form")
 
 SERIES = (("naive", "PyTorch naive", style.NAIVE), ("efficient", "PyTorch efficient", style.EFFICIENT),

@@ -1,4 +1,4 @@
-"""Both ladders on t28 under the roofs: the rate over the work for each byte from DRAM and from the L2 cache."""
+"""The ladders of f32 and fixed on t28 under the roofs: the rate over the work for each byte from DRAM and from L2."""
 from __future__ import annotations
 
 from builder.claims import count_of
@@ -7,7 +7,7 @@ from builder.template import significant
 
 from . import style, words
 
-ALT = "roofline of every kernel of both ladders on t28: rate over FLOP per byte from DRAM and from L2"
+ALT = "roofline of every kernel of f32 and fixed on t28: rate over FLOP per byte from DRAM and from L2"
 
 
 HEIGHT = 5.5
@@ -96,7 +96,7 @@ def draw(data):
         ax.plot([dram], [rate], markerfacecolor="white", markersize=6, zorder=4, **look)
     label(fig, ax, found, right)
     top_line = HEIGHT - 0.22
-    style.write(fig, 0.15, top_line, "Roofline of both ladders on t28", fontsize=10.5, weight="bold", va="center")
+    style.write(fig, 0.15, top_line, "Roofline of f32 and fixed on t28", fontsize=10.5, weight="bold", va="center")
     everywhere = style.canvas(fig)
     for x, look, face, text in ((3.4, style.HW4, style.BLUE, "bytes from L2"),
                                 (4.7, style.HW4, "white", "bytes from DRAM"),

@@ -5,7 +5,7 @@ from builder.template import significant
 
 from . import style, words
 
-ALT = "TFLOP/s over the length N for d = 32, 64 and 128: hw4 under both contracts, and PyTorch"
+ALT = "TFLOP/s over the length N for d = 32, 64 and 128: hw4 under f32 and fixed, and PyTorch"
 
 
 def caption(data):

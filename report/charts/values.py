@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from . import style, words
 
-ALT = ("time on values of many kinds over that on normal ones of deviation 1, for d = 32, 64 and 128: hw4 under both "
-       "contracts and PyTorch")
+ALT = ("time on values of many kinds over that on normal ones of deviation 1, for d = 32, 64 and 128: hw4 under f32 "
+       "and fixed, and PyTorch")
 SERIES = (("hw4", "f32", style.HW4, ""), ("hw4_fixed", "fixed", style.FIXED, "\\\\"),
           ("torch", "PyTorch", style.EFFICIENT, "//"))
 LEFT, WIDTH, GAP = 1.85, 2.15, 0.2
