@@ -18,6 +18,7 @@ INK, GREY, PALE, FAINT = "#222222", "#6f6f6f", "#c9c9c9", "#ebebeb"
 # Who is who in every chart: colour, marker, line.
 HW4 = {"color": BLUE, "marker": "o", "linestyle": "-"}
 FIXED = {"color": PURPLE, "marker": "v", "linestyle": "-"}
+FIXED16 = {"color": GREEN, "marker": "P", "linestyle": "-"}
 EFFICIENT = {"color": RED, "marker": "s", "linestyle": "--"}
 NAIVE = {"color": ORANGE, "marker": "^", "linestyle": ":"}
 SEQ = {"color": GREY, "marker": "D", "linestyle": "-."}
@@ -37,7 +38,8 @@ RC = {
 
 def ink(colour):
     """Dark enough for text in that colour."""
-    return {ORANGE: "#8a5f00", SKY: "#1f6f9f", YELLOW: "#6f6a00", PURPLE: "#8f3f6b"}.get(colour, colour)
+    return {ORANGE: "#8a5f00", SKY: "#1f6f9f", YELLOW: "#6f6a00", PURPLE: "#8f3f6b",
+            GREEN: "#00694d"}.get(colour, colour)
 
 
 def shade(share):
