@@ -6,6 +6,7 @@ import gpu_bars
 
 from .facts import backward, fixed, kernels, runs
 from .measured_backward import Backward
+from .measured_half import CUDNN, FLASH2, Half
 
 
 def count_of(some, every, what):
@@ -62,6 +63,51 @@ def fixed_over_f32(data):
     ends = fixed.fixed(data)["over_f32"]
     return (f"from {ends['least']['value']:.2f} times ({in_words(ends['least']['case'])}) to "
             f"{ends['most']['value']:.2f} times ({in_words(ends['most']['case'])})")
+
+
+def fixed16_faster_than(data, other, mask):
+    """'all 6 shapes', '5 of 6 shapes (not 512×1024×64)', '1 of 6 shapes (t29)', 'none of 6 shapes'"""
+    half = Half(data)
+    faster, every = half.faster_than(other, mask), half.under(mask)
+    count = count_of(len(faster), len(every), "shapes")
+    if not 0 < len(faster) < len(every):
+        return count
+    few = 2 * len(faster) < len(every)
+    named = faster if few else [case for case in every if case not in faster]
+    return f"{count} ({'' if few else 'not '}{', '.join(in_words(case.name) for case in named)})"
+
+
+def fixed16_faster_than_flash2(data):
+    return fixed16_faster_than(data, FLASH2, "none")
+
+
+def fixed16_faster_than_flash2_causal(data):
+    return fixed16_faster_than(data, FLASH2, "causal")
+
+
+def fixed16_faster_than_cudnn(data):
+    return fixed16_faster_than(data, CUDNN, "none")
+
+
+def fixed16_faster_than_cudnn_causal(data):
+    return fixed16_faster_than(data, CUDNN, "causal")
+
+
+def fixed16_not_above(data, form):
+    half = Half(data)
+    return count_of(len(half.not_above(form)), len(half.errors), "cases")
+
+
+def fixed16_not_above_bf16(data):
+    return fixed16_not_above(data, "bf16")
+
+
+def fixed16_not_above_fp16(data):
+    return fixed16_not_above(data, "fp16")
+
+
+def fixed16_not_above_tf32(data):
+    return fixed16_not_above(data, "tf32")
 
 
 def gradients_not_above_efficient(data):
@@ -126,5 +172,9 @@ def synthetic(data):
 CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_up_over_torch, speed_up_over_seq,
                                                        below_naive, not_above_efficient, fixed_below_naive,
                                                        fixed_not_above_efficient, fixed_over_f32,
+                                                       fixed16_faster_than_flash2,
+                                                       fixed16_faster_than_flash2_causal, fixed16_faster_than_cudnn,
+                                                       fixed16_faster_than_cudnn_causal, fixed16_not_above_bf16,
+                                                       fixed16_not_above_fp16, fixed16_not_above_tf32,
                                                        gradients_not_above_efficient, kernel_bars, fixed_bars,
                                                        file_bars_met, measured_at, synthetic)}

@@ -155,6 +155,8 @@ class Measured:
         self.steps = self.documents["steps.json"]
         self.accuracy = self.documents["accuracy.json"]
         self.distributions = self.documents["distributions.json"]
+        self.rounds = self.documents["rounds.json"]
+        self.half_errors = self.documents["half_errors.json"]
         self.values = self.documents["values.json"]
         self.causal = self.documents["causal.json"]
         self.backward = self.documents["backward.json"]

@@ -79,6 +79,7 @@ BY_MASK = {mask: {"kernel": text, "seconds": SAMPLES} for mask in ("none", "caus
 LADDER = some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})
 GRADIENT_ERRORS = {gradient: error for gradient in ("dQ", "dK", "dV")}
 ERRORS = {"largest": number, "largest_of_row": number, "rms": number}
+HALF_ERRORS = {**ERRORS, "largest": positive}  # stands on a logarithmic axis and under ratios
 SGEMM = {"size": whole, "tflops": positive, "begin": {"tflops": number}, "end": {"tflops": number}}
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
@@ -130,6 +131,14 @@ DOCUMENTS = {
         **COMMON, "torch": text, "distributions": each(text),
         "cases": some({**SHAPE, "distribution": text,
                        "errors": {"hw4": ERRORS, "hw4_fixed": ERRORS, "efficient": ERRORS, "naive": ERRORS}})},
+    "rounds.json": {
+        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "rounds": whole,
+        "cases": some({**SHAPE, "name": text, "mask": text, "flop": positive, "seconds": each(SAMPLES)})},
+    "half_errors.json": {
+        **COMMON, "torch": text, "distributions": each(text),
+        "cases": some({**SHAPE, "distribution": text, "errors": {
+            who: HALF_ERRORS for who in ("hw4", "hw4_fixed", "hw4_fixed16", "efficient", "flash2 bf16", "cudnn bf16",
+                                         "flash2 fp16", "naive tf32")}})},
     "values.json": {
         **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "kinds": each(text),
         "cases": some({**SHAPE, "kind": text, "hw4": {"kernel": text, "seconds": SAMPLES},

@@ -10,6 +10,7 @@ from . import sources
 from .facts.profiles import shared_pipe_pct, waiting
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
 from .measured_backward import GRADIENTS, MASKS, Backward
+from .measured_half import CUDNN, FLASH2, FORMATS, IN_TURNS, Half
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
@@ -89,7 +90,7 @@ def _time_and_rate(shape, seconds):
 
 
 def results(data):
-    """README's: both contracts and PyTorch on the GPU, and the whole command."""
+    """README's: f32, fixed and PyTorch on the GPU, and the whole command."""
     fixed = {shape.name: shape.hw4 for shape in data.fixed_shapes}
     whole = {record["name"]: Spread.of(record["seconds"]["hw4"]) for record in data.file_cases}
     rows = []
@@ -160,6 +161,30 @@ def distributions(data):
     first = (f"of the row's largest: {largest}", *others)
     second = (f"root mean square: {largest}", *others)
     return markdown(("values", "d", *first, *second), rows, "lr" + "r" * 2 * len(ERROR_COLUMNS))
+
+
+def rounds(data):
+    """TFLOP/s of fixed and fixed16 in turns with half precision, and what fixed16 is of the others."""
+    rows = []
+    for case in Half(data).in_turns:
+        name = case.name if case.name.startswith("t") else ""
+        rows.append((name, case.text, case.mask,
+                     *(f"{case.rate(who):.0f}" for who in IN_TURNS),
+                     *(f"{case.over('fixed16', who):.2f}" for who in ("fixed", FLASH2, CUDNN))))
+    return markdown(("case", "B, N, d", "mask", "`fixed`", "`fixed16`", "FlashAttention-2, bf16", "cuDNN, bf16",
+                     "`fixed16` over `fixed`", "over FlashAttention-2", "over cuDNN"), rows, "lll" + "r" * 7)
+
+
+HALF_LENGTHS = (1024, 16384)
+
+
+def half_errors(data):
+    """The largest errors by distribution, on the shortest and the longest rows."""
+    rows = [(case.title, f"{case.tokens}", f"{case.dim}", error(case.largest["hw4_fixed16"]),
+             *(error(case.largest[who]) for who in FORMATS.values()), significant(case.over_fixed16("bf16"), 2))
+            for cases in Half(data).by_distribution().values() for case in cases if case.tokens in HALF_LENGTHS]
+    return markdown(("values", "N", "d", "`fixed16`", "bf16", "fp16", "TF32", "bf16 over `fixed16`"), rows,
+                    "l" + "r" * 7)
 
 
 def causal(data):
@@ -285,5 +310,6 @@ def files_short(data):
 
 
 TABLES = {function.__name__: function for function in (machine, measurements, results, ladder, fixed_kernels,
-                                                       fixed_ideas, distributions, causal, backward, gradient_errors,
-                                                       no_help, profile, profile_reasons, files_short, start_up)}
+                                                       fixed_ideas, distributions, rounds, half_errors, causal,
+                                                       backward, gradient_errors, no_help, profile,
+                                                       profile_reasons, files_short, start_up)}

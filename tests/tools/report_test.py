@@ -355,6 +355,54 @@ class Facts(Folder):
         with self.assertRaisesRegex(Failed, "values.json: kinds: no low"):
             facts.all_facts(self.measured())
 
+    def test_rounds(self):
+        found = facts.all_facts(self.measured())["rounds"]
+        self.assertEqual((found["rounds"], found["shapes"]), (3, 2))
+        self.assertAlmostEqual(found["t28"]["none"]["fixed16"]["tflops"], 320.0)
+        self.assertAlmostEqual(found["t28"]["none"]["naive_tf32"]["tflops"], 40.0)
+        self.assertAlmostEqual(found["t28"]["causal"]["fixed16"]["over_flash2"], 1.28)
+        self.assertAlmostEqual(found["t28"]["none"]["fixed16"]["of_roof_pct"], 100 * 320 * 3 / 1979)
+        self.assertEqual(found["none"]["fixed16"]["over_cudnn"]["least"]["case"], "512×1024×64")
+        self.assertEqual(found["causal"]["fixed16"]["faster_than_flash2"], 1)
+        rows = tables.rounds(self.measured()).splitlines()
+        self.assertEqual(rows[2], "| t28 | 4, 16384, 64 | none | 160 | 320 | 250 | 400 | 2.00 | 1.28 | 0.80 |")
+        self.assertEqual(rows[5], "|  | 512, 1024, 64 | causal | 160 | 200 | 250 | 400 | 1.25 | 0.80 | 0.50 |")
+        self.change("rounds.json", lambda d: d["cases"][0]["seconds"].pop("cudnn bf16"))
+        with self.assertRaisesRegex(Failed, "^rounds.json: t28, mask none: seconds: no cudnn bf16$"):
+            tables.rounds(self.measured())
+
+    def test_a_ratio_is_that_of_the_rounds(self):
+        """Not that of two medians."""
+        self.change("rounds.json", lambda d: d["cases"][0]["seconds"].update({"fixed16": [1.0, 2.0, 5.0],
+                                                                              "flash2 bf16": [2.0, 8.0, 5.0]}))
+        self.assertEqual(facts.all_facts(self.measured())["rounds"]["t28"]["none"]["fixed16"]["over_flash2"], 2.0)
+
+    def test_errors_beside_half_precision(self):
+        found = facts.all_facts(self.measured())["half_errors"]
+        self.assertAlmostEqual(found["uniform"]["n16384"]["d64"]["bf16_over_fixed16"], 40.0)
+        self.assertEqual(found["uniform"]["n16384"]["d64"]["flash2_bf16"], 8e-3)
+        self.assertAlmostEqual(found["offset"]["fp16"]["most"]["value"], 0.5)
+        self.assertEqual((found["count"], found["not_above"]), (8, {"bf16": 8, "fp16": 4, "tf32": 4}))
+        rows = tables.half_errors(self.measured()).splitlines()
+        self.assertEqual(rows[2], "| uniform in ±3 | 1024 | 64 | 2.0e-04 | 8.0e-03 | 1.0e-03 | 1.0e-03 | 40 |")
+        self.assertEqual(len(rows), 2 + 6)  # neither those of N = 4096
+        self.change("half_errors.json", lambda d: d["distributions"].pop("offset"))
+        with self.assertRaisesRegex(Failed, "^half_errors.json: distributions: no offset$"):
+            tables.half_errors(self.measured())
+
+    def test_what_is_said_of_fixed16(self):
+        self.assertEqual(claims.fixed16_faster_than_flash2(self.measured()), "1 of 2 shapes (not 512×1024×64)")
+        self.assertEqual(claims.fixed16_faster_than_cudnn_causal(self.measured()), "none of 2 shapes")
+        self.assertEqual(claims.fixed16_not_above_bf16(self.measured()), "all 8 cases")
+        self.assertEqual(claims.fixed16_not_above_tf32(self.measured()), "4 of 8 cases")
+
+        def faster(document):
+            document["cases"][0]["seconds"]["fixed16"] = [1e-9] * 3
+            document["cases"].append({**document["cases"][1], "name": "t29"})
+
+        self.change("rounds.json", faster)
+        self.assertEqual(claims.fixed16_faster_than_cudnn(self.measured()), "1 of 3 shapes (t28)")
+
     def test_the_causal_mask(self):
         found = facts.all_facts(self.measured())["causal"]
         shape = found["4x16384x64"]

@@ -15,6 +15,8 @@ has no unit. The ends of a list of numbers are least and most, each with case an
     accuracy.t28.hw4  accuracy.hw4.most.value  accuracy.hw4_below_naive    cpu.t10.over_torch
     fixed.cases.t28.tflops  .over_f32    fixed.ladder.t28.wgmma_group.ms   fixed.profile.mma_groups.tensor_pipe_pct
     fixed.roof.tflops                    distributions.normal.d64.hw4_fixed.largest_of_row
+    rounds.t28.none.fixed16.tflops  .over_flash2                           rounds.causal.fixed16.over_cudnn.least.case
+    half_errors.normal.n1024.d64.hw4_fixed16   .bf16_over_fixed16          half_errors.normal.fp16.least.value
     values.d64.stray_60.hw4.over_first   values.hw4_fixed.over_first.most.case   (over normal values of deviation 1)
     causal.4x16384x64.hw4.ms  .tflops  .full_ms  .gain  .speed_up          causal.hw4_fixed.gain.least.case
     backward.shapes.4x16384x64.causal.hw4.tflops  .speed_up                backward.ladder.kept_pairs.speed_up
@@ -27,7 +29,7 @@ has no unit. The ends of a list of numbers are least and most, each with case an
 from __future__ import annotations
 
 from .. import sources
-from . import backward, causal, fixed, kernels, machine, profiles, runs, values
+from . import backward, causal, fixed, half, kernels, machine, profiles, runs, values
 
 
 def all_facts(data) -> dict:
@@ -37,6 +39,7 @@ def all_facts(data) -> dict:
             "profile_of_cases": profiles.profile_of_cases(data), "files": runs.files(data),
             "pipeline": runs.pipeline(data), "steps": runs.steps(data), "seq": runs.sequential(data),
             "cpu": runs.cpu(data), "fixed": fixed.fixed(data), "distributions": fixed.distributions(data),
+            "rounds": half.rounds(data), "half_errors": half.half_errors(data),
             "values": values.values(data), "causal": causal.causal(data), "backward": backward.backward(data),
             "code": sources.constants()}
 
