@@ -13,7 +13,7 @@ REPORT = Path(__file__).resolve().parent.parent
 NAMES = ("ladder", "blocking", "tile_life", "data_flow", "pipeline", "breakdown", "streams_and_copies", "steps",
          "bank_conflicts", "stalls", "roofline", "metrics_over_cases", "tilings", "cases", "tflops_over_length",
          "speedup_over_seq", "error_over_length", "cpu", "values", "prefixes", "causal", "backward",
-         "backward_errors", "digits", "fixed_ladder")
+         "backward_errors", "digits", "fixed_ladder", "speed_against_error")
 
 
 def module_of(name):

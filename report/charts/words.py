@@ -36,3 +36,9 @@ def median_of(spreads):
 
 def milliseconds(seconds, digits=3):
     return significant(seconds * 1e3, digits)
+
+
+def scientific(value):
+    """3.1·10⁻⁴"""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}·10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"

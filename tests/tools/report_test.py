@@ -403,6 +403,25 @@ class Facts(Folder):
         self.change("rounds.json", faster)
         self.assertEqual(claims.fixed16_faster_than_cudnn(self.measured()), "1 of 3 shapes (t28)")
 
+    def test_speed_against_error(self):
+        module = figures.module_of("speed_against_error")
+        points = module.points(self.measured())
+        self.assertEqual({who: round(rate) for who, (_, rate) in points.items()},
+                         {"f32": 48, "fixed": 160, "fixed16": 320, "flash2 bf16": 250, "flash2 fp16": 256,
+                          "cudnn bf16": 400, "efficient": 32, "naive tf32": 40})
+        self.assertEqual(points["fixed16"][0], 2e-4)
+        self.assertEqual(module.front(points), ["f32", "fixed", "fixed16", "cudnn bf16"])
+
+    def test_labels_of_points_cover_nothing(self):
+        module = figures.module_of("speed_against_error")
+        labels = {who: ("a name", "and numbers, 3.1") for who in "abcd"}
+        for places in ((1, 1), (1.5, 1), (1, 1.5), (1.5, 1.5)), ((0.2, 3.6), (7.8, 3.6), (0.2, 0.2), (7.8, 0.2)):
+            corners = module.label_corners(dict(zip(labels, places)), labels, places)
+            boxes = [(x, y, x + module.LETTER * 16, y + 2 * module.LINE) for x, y in corners.values()]
+            marks = [(x - module.MARK, y - module.MARK, x + module.MARK, y + module.MARK) for x, y in places]
+            for box in boxes:
+                self.assertTrue(module.is_free(box, [*marks, *(other for other in boxes if other is not box)]), places)
+
     def test_the_causal_mask(self):
         found = facts.all_facts(self.measured())["causal"]
         shape = found["4x16384x64"]
