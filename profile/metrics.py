@@ -121,7 +121,7 @@ METRICS = (
            "of warps; registers spilled, or arrays indexed at run time"),
 )
 
-# Of the kernels of the contract fixed, asked for beside the others.
+# Of the kernels on tensor cores, asked for beside the others.
 TENSOR_METRICS = (
     Metric("tensor_pipe_pct", "tensor pipe active", "%",
            ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",), _same,
@@ -147,7 +147,7 @@ def stall_column(reason: str) -> str:
     return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
 
 
-_BESIDE = {"fixed": TENSOR_METRICS}  # by contract
+_BESIDE = dict.fromkeys(("fixed", "fixed16", "bf16", "fp16"), TENSOR_METRICS)  # by contract
 
 
 def metrics_of(contract: str = "") -> tuple[Metric, ...]:
