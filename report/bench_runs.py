@@ -1,7 +1,9 @@
 """Whole runs of the programs: timed, checked, on test cases that are made once and stay in the page cache."""
 import concurrent.futures
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -10,11 +12,12 @@ from pathlib import Path
 from bench_document import ROOT, Failed
 from expected_table import read_expectations, table_beside
 from files import crc32_of
-from listing import NoListing, WrongContract, choose_by_bytes, listing_of
+from listing import NoListing, WrongContract, choose, choose_by_bytes, listing_of
 from tsv import TableError
 
 USAGE, NO_GPU, FAILED = 2, 69, 70
 PATIENCE = 120  # seconds for one run of a program
+LOOK_SECONDS = 1  # between two looks at a file that grows
 CASE_FOLDER = ROOT / "build/bench_files"  # of all programs that measure, so that each case is made once
 
 
@@ -67,13 +70,65 @@ def hw4_bench(hw4, *words):
         return json.loads(path.read_text())
 
 
+class BenchRun:
+    """A run of `hw4 bench` that may be ended early: the file of a sweep is whole after each of its rows."""
+
+    MEASURED = (0, FAILED, NO_GPU)  # where it has written rows: none of them ran, or one failed
+
+    def __init__(self, hw4, path, *words):
+        self._path, self._seen = path, None
+        self._command = [str(hw4), "bench", *map(str, words), "--output", str(path)]
+        path.unlink(missing_ok=True)
+        self._running = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
+
+    def wait(self, seconds, show):
+        """Whether it ended by itself within the time; None: whenever that is. show() gets its file as it grows."""
+        end = None if seconds is None else time.monotonic() + seconds
+        try:
+            while True:
+                try:
+                    code = self._running.wait(LOOK_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    self._look(show)
+                    if end is not None and time.monotonic() >= end:
+                        self._running.send_signal(signal.SIGINT)
+                        self._running.wait()
+                        return False
+        except BaseException:
+            self._running.kill()
+            self._running.wait()
+            raise
+        if code not in self.MEASURED or not self._path.exists():
+            raise RunFailed(f"hw4 {' '.join(self._command[1:-2])} ended with {code}", code)
+        return True
+
+    def told(self):
+        """What it has written, in the form of several rows; nothing but an empty list where it had none."""
+        if not self._path.exists():
+            raise Failed(f"hw4 {' '.join(self._command[1:-2])}: no row in the time that it had", FAILED)
+        told = json.loads(self._path.read_text())
+        if "results" in told:
+            return told
+        return {"hw4_version": told["hw4"]["hw4_version"], "machine": told["hw4"]["machine"], "results": [told]}
+
+    def _look(self, show):
+        if not self._path.exists():
+            return
+        size = self._path.stat().st_size
+        if size != self._seen:
+            self._seen = size
+            with contextlib.suppress(ValueError, KeyError):  # in the midst of a row
+                show(self.told())
+
+
 # ---- Contracts
 
 
-def contracts_of(hw4, asked):
-    """Those that a value of --contract means; a default of none: hw4's."""
+def contracts_of(hw4, asked, by_bound=False):
+    """Those that a value of --contract means, of the ones that promise bytes, or of all; a default of none: hw4's."""
     try:
-        return choose_by_bytes(listing_of(hw4).contracts, asked)
+        return (choose if by_bound else choose_by_bytes)(listing_of(hw4).contracts, asked)
     except NoListing as error:
         raise Failed(str(error), FAILED) from error
     except WrongContract as error:

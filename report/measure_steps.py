@@ -6,10 +6,16 @@ LENGTHS = [128 << doubling for doubling in range(9)]
 LENGTH_SHAPES = [f"{max(2, TOKENS // length)},{length},{dim}" for dim in (32, 64, 128) for length in LENGTHS]
 # d = 64, N from 128 to 16384
 PROFILED_CASES = ("t02", "t04", "t06", "t08", "t10", "t18", "t20", "t26", "t28")
-# Presets of hw4 bench
-SWEEPS = {"lab5": "lab5.py's sizes with 32 heads", "cs336-attention": "CS336's table of attention within 8 GiB",
-          "cs336-flash": "CS336's table of its kernel", "fa2": "FlashAttention-2's sizes",
-          "course": "the course's cases"}
+# Half precision: heads of 64 and 128 of 1024 columns, 8192 tokens or one batch.
+HALF_LENGTHS = [f"{max(1, 8192 >> doubling)},{1024 // dim},{1 << doubling},{dim}" for dim in (64, 128)
+                for doubling in range(9, 15)]
+HALF_LADDER = ("64,8192,64", "32,8192,128")
+# Of hw4 bench
+SWEEPS = {"lab5": "Lab5: time, rate and memory over length, batch, heads and width",
+          "lab5_sweep": "Lab5: every combination that students measure",
+          "cs336_attention": "CS336: attention within 8 GiB", "cs336_flash": "CS336: its table of kernels, caches cold",
+          "warmups": "CS336: 0, 1, 2 and 5 launches before the first sample",
+          "memory": "CS336: memory over time, with the scores and without"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +27,7 @@ class Step:
     needs_gpu: bool = True
     traces: tuple[str, ...] = ()  # files beside its own, which it writes to --trace-folder
     measured: tuple[int, ...] = (0,)  # exit codes after which the file counts
+    takes_seconds: bool = False  # --seconds is the time that it may take
 
     @property
     def file(self) -> str:
@@ -35,7 +42,14 @@ STEPS = (
     Step("kernels_fixed16", "the kernels of the contract fixed16, beside f32, PyTorch and cuBLAS", ("time-kernels",),
          ("report/bench_gpu", "--contract", "fixed16")),
     Step("rounds", "fixed and fixed16 beside FlashAttention-2 and cuDNN in bf16, in turns", ("time-kernels",),
-         ("report/bench_rounds",)),
+         ("report/bench_rounds",), takes_seconds=True),
+    Step("half_rounds", "bf16 and fp16 beside FlashAttention-2 and cuDNN, in turns", ("time-kernels",),
+         ("report/bench_rounds", "--contracts", "bf16", "fp16"), takes_seconds=True),
+    Step("half_lengths", "bf16 from N = 512 to 16384, beside FlashAttention-2 and cuDNN", ("time-kernels",),
+         ("report/bench_rounds", "--contracts", "bf16", "--rounds", "2", "--runs", "5", *HALF_LENGTHS),
+         takes_seconds=True),
+    Step("half_ladder", "the kernels of bf16 from operands of its type", ("time-kernels",),
+         ("report/bench_ladder", "bf16", *HALF_LADDER)),
     Step("lengths", "the chosen kernel from N = 128 to 32768, beside PyTorch", ("time-kernels",),
          ("report/bench_gpu", "--contract", "f32", "--no-ladder", "--shapes", *LENGTH_SHAPES)),
     Step("tilings", "one kernel with every size of its tiles", ("time-tilings",), ("report/bench_tilings",)),
@@ -48,6 +62,8 @@ STEPS = (
          ("profile/profile", "--contract", "fixed", "--case", "t28", "--kernel", "all")),
     Step("profile_fixed16", "the counters of every kernel of the contract fixed16 on t28", ("time-kernels",),
          ("profile/profile", "--contract", "fixed16", "--case", "t28", "--kernel", "all")),
+    Step("profile_half", "the counters of every kernel of the contract bf16", ("time-kernels",),
+         ("profile/profile", "--contract", "bf16", "--case", *HALF_LADDER, "--kernel", "all")),
     # 1: an error is beyond the course's limit, which is a result too.
     Step("accuracy", "the largest error against float64, beside PyTorch's", ("all",), ("report/accuracy",),
          measured=(0, 1)),
@@ -65,8 +81,7 @@ STEPS = (
     Step("cpu", "the CPU engine, beside seq and PyTorch", ("all",), ("report/bench_cpu",), needs_gpu=False),
     Step("files", "hw4 from file to file, beside two plain programs", ("all", "references", "start-up"),
          ("report/bench_files",), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
-    *(Step(f"bench_{preset.replace('-', '_')}", f"hw4 bench: {what}, by every implementation", ("all",),
-           ("report/bench_sweep", preset)) for preset, what in SWEEPS.items()),
-    Step("bench_accumulate", "hw4 bench: sums in low precision and in chains, on the GPU and the CPU", ("all",),
+    *(Step(name, what, ("all",), ("report/bench_sweep", name), takes_seconds=True) for name, what in SWEEPS.items()),
+    Step("accumulate", "CS336: sums in low precision and in chains, on the GPU and the CPU", ("all",),
          ("report/bench_sweep", "accumulate")),
 )

@@ -155,8 +155,9 @@ class Distributions(Workplace):
         self.assertEqual(cases[0]["errors"]["hw4_fixed"], self.ERRORS["hw4_fixed"])
         self.assertIn("\npowers    2,4096,128   hw4_fixed         4.00e-06       5.00e-06       6.00e-07\n", self.said)
 
-    def test_more_shapes_beside_half_precision(self):
+    def test_more_shapes_and_contracts_beside_half_precision(self):
         shapes = dict.fromkeys(shape for _, shape in self.measure("half"))
+        self.assertEqual(list(self.document()["revisions"]), ["hw4", "hw4_fixed", "hw4_fixed16", "hw4_bf16", "hw4_fp16"])
         self.assertEqual({(tokens, dim) for _, tokens, dim in shapes},
                          {(tokens, dim) for tokens in (1024, 4096, 16384) for dim in (64, 128)})
         cases = self.document()["cases"]

@@ -95,6 +95,13 @@ class Runs(BenchWorkplace):
         self.assertEqual((none["mask"], causal["mask"], causal["flop"]), ("none", "causal", none["flop"] / 2))
         self.assertAlmostEqual(causal["seconds"]["flash2 bf16"][0], 0.001)
 
+    def test_rounds_that_would_take_too_long_are_not_begun(self):
+        self.bench("1,64,8", "--rounds", "3", "--seconds", "0", "--masks", "none")
+        document = self.document()
+        self.assertEqual((document["complete"], document["cut_short"], document["rounds"]), (True, True, 1))
+        self.bench("1,64,8", "--rounds", "1", "--seconds", "0", "--masks", "none")
+        self.assertIs(self.document()["cut_short"], False)
+
     def test_how_time_kernels_is_asked(self):
         self.bench("1,64,8", "2,100,7", "--rounds", "1", "--runs", "9")
         rest = ["--runs", "9", "--launches", "auto", "1,64,8", "2,100,7"]

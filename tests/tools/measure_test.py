@@ -143,15 +143,15 @@ class Workplace(unittest.TestCase):
 class WholeRuns(Workplace):
     def test_every_step_in_order(self):
         done = self.measure()
-        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "kernels_fixed16", "rounds", "lengths", "tilings", "steps",
-                                 "profile_ladder", "profile_cases", "profile_fixed", "profile_fixed16", "accuracy",
-                                 "distributions", "half_errors", "values", "causal", "backward", "sequential", "cpu",
-                                 "files", "bench_lab5", "bench_cs336_attention", "bench_cs336_flash", "bench_fa2",
-                                 "bench_course", "bench_accumulate"])
+        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "kernels_fixed16", "rounds", "half_rounds", "half_lengths",
+                                 "half_ladder", "lengths", "tilings", "steps", "profile_ladder", "profile_cases",
+                                 "profile_fixed", "profile_fixed16", "profile_half", "accuracy", "distributions",
+                                 "half_errors", "values", "causal", "backward", "sequential", "cpu", "files", "lab5",
+                                 "lab5_sweep", "cs336_attention", "cs336_flash", "warmups", "memory", "accumulate"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
-            self.assertIn(f"measure: step {number} of 26, {name}: ", done.stderr)
+            self.assertIn(f"measure: step {number} of 31, {name}: ", done.stderr)
             self.assertRegex(done.stdout, rf"(?m)^{name} is done$")  # the programs' own output
             self.assertRegex(done.stdout, rf"(?m)^{name} +measured in \d+ s$")
 
@@ -169,8 +169,7 @@ class WholeRuns(Workplace):
                           "--kernel", "padded_tiles", "register_rows", "chosen", *json_of["profile_cases"]])
         self.assertEqual(calls["files"], ["report/bench_files", "--trace-folder", f"{self.data}/files.partial",
                                           *json_of["files"]])
-        self.assertEqual(calls["bench_cs336_flash"],
-                         ["report/bench_sweep", "cs336-flash", *json_of["bench_cs336_flash"]])
+        self.assertEqual(calls["cs336_flash"], ["report/bench_sweep", "cs336_flash", *json_of["cs336_flash"]])
 
     def test_shapes_of_equal_size(self):
         self.measure("--only", "lengths")
@@ -182,6 +181,17 @@ class WholeRuns(Workplace):
         self.assertEqual(sorted({dim for *_, dim in shapes}), [32, 64, 128])
         self.assertEqual([tokens for _, tokens, dim in shapes if dim == 64],
                          [128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768])
+
+    def test_a_time_for_all_of_them(self):
+        self.measure("--only", "lab5", "cpu", "--seconds", "600")
+        calls = {name: words for name, *words in self.calls()}
+        self.assertNotIn("--seconds", calls["cpu"])
+        self.assertIn(int(calls["lab5"][calls["lab5"].index("--seconds") + 1]), range(540, 601))
+        done = self.measure("--only", "lab5", "--again", "--seconds", "0", exit_code=1)
+        self.assertEqual(self.ran(), [])
+        self.assertRegex(done.stdout, r"(?m)^lab5 +MISSING: no time is left$")
+        self.behave(lab5={"fields": {"cut_short": True}})
+        self.assertRegex(self.measure("--only", "lab5", "--again").stdout, r"(?m)^lab5 +measured in \d+ s, cut short$")
 
     def test_each_goal_is_made_once(self):
         done = self.measure(MAKEFLAGS="w -j7 --jobserver-auth=3,4 -- ARCHS=90")  # as make measure -j7 ARCHS=90 has it
@@ -227,7 +237,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 6 of 26, tilings: tilings.json is there, of this commit; --again measures it again\n",
+        self.assertIn("measure: step 9 of 31, tilings: tilings.json is there, of this commit; --again measures it again\n",
                       done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
@@ -333,7 +343,7 @@ class Failures(Workplace):
         self.write(self.dir / "broken-time-kernels", "")
         done = self.measure(exit_code=1)
         self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "half_errors", "sequential",
-                                      "cpu", "files", *(name for name in NAMES if name.startswith("bench_"))])
+                                      "cpu", *NAMES[NAMES.index("files"):]])
         self.assertEqual(self.made().count("time-kernels"), 1)
         self.assertRegex(done.stdout, r"(?m)^lengths +MISSING: make time-kernels failed$")
 
