@@ -45,16 +45,18 @@ class Runs(BenchWorkplace):
         self.assertTrue(self.document()["complete"])
         self.assertEqual(self.document()["rounds"], 3)
         self.assertEqual((case["name"], case["mask"], case["flop"]), ("t28", "none", 4 * 4 * 16384 ** 2 * 64))
-        expected = {"fixed": [0.001, 0.00175, 0.0025], "fixed16": [0.000625, 0.001, 0.001375],
-                    "flash2 bf16": [0.002] * 3, "cudnn bf16": [0.00125] * 3, "f32": [0.006, 0.009, 0.012],
+        # Five calls of time_kernels a round.
+        expected = {"fixed": [0.001, 0.00225, 0.0035], "fixed16": [0.000625, 0.00125, 0.001875],
+                    "flash2 bf16": [0.002] * 3, "cudnn bf16": [0.00125] * 3, "f32": [0.006, 0.011, 0.016],
+                    "bf16": [0.000875, 0.0015, 0.002125], "fp16": [0.001, 0.001625, 0.00225],
                     "flash2 fp16": [0.002] * 3, "efficient": [0.006] * 3, "naive tf32": [0.0015] * 3}
         self.assertEqual(list(case["seconds"]), list(expected))
         for who, seconds in expected.items():
             for got, wanted in zip(case["seconds"][who], seconds, strict=True):
                 self.assertAlmostEqual(got, wanted)
-        # Rates by the median of the rounds; 2 ms over 1.75 and over 1.
-        self.assertRegex(done.stdout, r"\n4,16384,64 +none +157\.1 +274\.9 +137\.4 +219\.9 +1\.143 +2\.000\n")
-        self.assertIn("\nf32 on t28: 30.5\nflash2 fp16 on t28: 137.4\n", done.stdout)
+        # Rates by the median of the rounds; 2 ms over 2.25 and over 1.25.
+        self.assertRegex(done.stdout, r"\n4,16384,64 +none +122\.2 +219\.9 +137\.4 +219\.9 +0\.889 +1\.600\n")
+        self.assertIn("\nf32 on t28: 25.0\nbf16 on t28: 183.3\n", done.stdout)
 
     def test_half_precision(self):
         """Beside its own type, from operands of the type, with heads as they are."""
@@ -106,10 +108,11 @@ class Runs(BenchWorkplace):
         self.bench("1,64,8", "2,100,7", "--rounds", "1", "--runs", "9")
         rest = ["--runs", "9", "--launches", "auto", "1,64,8", "2,100,7"]
         first = ["--runs", "9", "--launches", "auto", "1,64,8"]
-        self.assertEqual(self.calls(), [["--contract", contract, "--chosen", *how]
-                                        for contract, how in (("fixed", rest), ("fixed16", rest), ("f32", first),
-                                                              ("fixed", ["--causal", *rest]),
-                                                              ("fixed16", ["--causal", *rest]))])
+        half = [["--contract", dtype, "--elements", dtype, "--chosen", *first] for dtype in ("bf16", "fp16")]
+        others = [["--contract", contract, "--chosen", *how]
+                  for contract, how in (("fixed", rest), ("fixed16", rest), ("f32", first),
+                                        ("fixed", ["--causal", *rest]), ("fixed16", ["--causal", *rest]))]
+        self.assertEqual(self.calls(), [*others[:3], *half, *others[3:]])
 
     def test_the_shapes_of_the_bars(self):
         self.bench("--rounds", "1", "--contracts", "fixed16", "--masks", "none")
