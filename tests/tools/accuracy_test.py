@@ -157,7 +157,8 @@ class Distributions(Workplace):
 
     def test_more_shapes_and_contracts_beside_half_precision(self):
         shapes = dict.fromkeys(shape for _, shape in self.measure("half"))
-        self.assertEqual(list(self.document()["revisions"]), ["hw4", "hw4_fixed", "hw4_fixed16", "hw4_bf16", "hw4_fp16"])
+        self.assertEqual(list(self.document()["revisions"]),
+                         ["hw4", "hw4_fixed", "hw4_fixed16", "hw4_bf16", "hw4_fp16"])
         self.assertEqual({(tokens, dim) for _, tokens, dim in shapes},
                          {(tokens, dim) for tokens in (1024, 4096, 16384) for dim in (64, 128)})
         cases = self.document()["cases"]

@@ -28,8 +28,8 @@ class Runs(BenchWorkplace):
         self.assertEqual((document["complete"], document["contract"]), (True, "bf16"))
         self.assertEqual([(line["kernel"], line["dim"]) for line in document["ladder"]],
                          [("first", 64), ("last", 64), ("first", 128), ("last", 128)])
-        self.assertEqual(self.calls()[0], ["--contract", "bf16", "--elements", "bf16", "--runs", "10", "--launches", "auto",
-                                           "4,1024,64"])
+        self.assertEqual(self.calls()[0], ["--contract", "bf16", "--elements", "bf16", "--runs", "10", "--launches",
+                                           "auto", "4,1024,64"])
         self.assertRegex(done.stdout, r"(?m)^4,1024,64 +last +1\.1 \*$")
 
     def test_other_contracts_take_floats(self):

@@ -237,8 +237,8 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 9 of 31, tilings: tilings.json is there, of this commit; --again measures it again\n",
-                      done.stderr)
+        self.assertIn("measure: step 9 of 31, tilings: tilings.json is there, of this commit; --again measures it "
+                      "again\n", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
     def test_without_a_gpu_nothing_is_left_to_do(self):
