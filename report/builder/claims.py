@@ -7,6 +7,7 @@ import gpu_bars
 from .facts import backward, fixed, kernels, runs
 from .measured_backward import Backward
 from .measured_half import CUDNN, FLASH2, Half
+from .needs import needs
 
 
 def count_of(some, every, what):
@@ -77,18 +78,22 @@ def fixed16_faster_than(data, other, mask):
     return f"{count} ({'' if few else 'not '}{', '.join(in_words(case.name) for case in named)})"
 
 
+@needs("rounds.json")
 def fixed16_faster_than_flash2(data):
     return fixed16_faster_than(data, FLASH2, "none")
 
 
+@needs("rounds.json")
 def fixed16_faster_than_flash2_causal(data):
     return fixed16_faster_than(data, FLASH2, "causal")
 
 
+@needs("rounds.json")
 def fixed16_faster_than_cudnn(data):
     return fixed16_faster_than(data, CUDNN, "none")
 
 
+@needs("rounds.json")
 def fixed16_faster_than_cudnn_causal(data):
     return fixed16_faster_than(data, CUDNN, "causal")
 
@@ -98,14 +103,17 @@ def fixed16_not_above(data, form):
     return count_of(len(half.not_above(form)), len(half.errors), "cases")
 
 
+@needs("half_errors.json")
 def fixed16_not_above_bf16(data):
     return fixed16_not_above(data, "bf16")
 
 
+@needs("half_errors.json")
 def fixed16_not_above_fp16(data):
     return fixed16_not_above(data, "fp16")
 
 
+@needs("half_errors.json")
 def fixed16_not_above_tf32(data):
     return fixed16_not_above(data, "tf32")
 

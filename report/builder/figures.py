@@ -7,17 +7,26 @@ import re
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
+from .needs import are_there
+
 REPORT = Path(__file__).resolve().parent.parent
 
 # In the order of the report; each the name of a module in report/charts.
 NAMES = ("ladder", "blocking", "tile_life", "data_flow", "pipeline", "breakdown", "streams_and_copies", "steps",
          "bank_conflicts", "stalls", "roofline", "metrics_over_cases", "tilings", "cases", "tflops_over_length",
          "speedup_over_seq", "error_over_length", "cpu", "values", "prefixes", "causal", "backward",
-         "backward_errors", "digits", "fixed_ladder", "speed_against_error")
+         "backward_errors", "digits", "fixed_ladder", "speed_against_error", "half_ladder", "half_lengths",
+         "half_error", "lab5_length", "lab5_passes", "lab5_sizes", "lab5_memory", "cs336_attention", "cs336_memory",
+         "warmups")
 
 
 def module_of(name):
     return importlib.import_module(f"charts.{name}")
+
+
+def names(data):
+    """Of the figures whose data are there."""
+    return [name for name in NAMES if are_there(module_of(name), data)]
 
 
 def pinned_version():

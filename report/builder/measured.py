@@ -143,10 +143,11 @@ def revisions_of(value) -> list[str]:
 
 
 class Measured:
-    """Raises Failed where a file is missing or not as expected."""
+    """Raises Failed where a file is missing that the report cannot do without, or is not as expected."""
 
     def __init__(self, folder):
-        self.documents = {name: read_document(folder, name) for name in schema.DOCUMENTS}
+        self.documents = {name: read_document(folder, name) for name in schema.DOCUMENTS
+                          if name not in schema.OPTIONAL or (folder / name).exists()}
         self.kernels = self.documents["kernels.json"]
         self.kernels_fixed = self.documents["kernels_fixed.json"]
         self.lengths = self.documents["lengths.json"]
@@ -155,8 +156,8 @@ class Measured:
         self.steps = self.documents["steps.json"]
         self.accuracy = self.documents["accuracy.json"]
         self.distributions = self.documents["distributions.json"]
-        self.rounds = self.documents["rounds.json"]
-        self.half_errors = self.documents["half_errors.json"]
+        self.rounds = self.documents.get("rounds.json")
+        self.half_errors = self.documents.get("half_errors.json")
         self.values = self.documents["values.json"]
         self.causal = self.documents["causal.json"]
         self.backward = self.documents["backward.json"]
@@ -165,6 +166,10 @@ class Measured:
         self.profile = self.documents["profile_ladder.json"]
         self.profile_of_cases = self.documents["profile_cases.json"]
         self.profile_of_fixed = self.documents["profile_fixed.json"]
+
+    def has(self, *names) -> bool:
+        """Whether all of these files are there."""
+        return all(name in self.documents for name in names)
 
     @property
     def synthetic(self) -> list[str]:

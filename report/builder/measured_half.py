@@ -6,14 +6,18 @@ import dataclasses
 import round_ratios
 
 from .errors import Failed
-from .measured import INTEGER_OPERATIONS
+from .measured import INTEGER_OPERATIONS, Rung, flop
 from .spread import Spread
 
 MASKS = ("none", "causal")
 FLASH2, CUDNN = "flash2 bf16", "cudnn bf16"
 IN_TURNS = ("fixed", "fixed16", FLASH2, CUDNN)  # on all shapes
-NAMES_OF_ERRORS = {"f32": "hw4", "fixed": "hw4_fixed", "fixed16": "hw4_fixed16"}  # the others have one name
+NAMES_OF_ERRORS = {"f32": "hw4", "fixed": "hw4_fixed", "fixed16": "hw4_fixed16", "bf16": "hw4_bf16",
+                   "fp16": "hw4_fp16"}  # the others have one name
 FORMATS = {"bf16": FLASH2, "fp16": "flash2 fp16", "tf32": "naive tf32"}  # whose errors stand for them
+# Who gives the same bytes on every machine, and who does not.
+EXACT = ("f32", "fixed", "fixed16")
+SAME_ACCURACY = 2.0  # times as large an error may be
 PAIR_PRODUCTS = 3  # of bytes in the place of one of floats, under the contract fixed16
 PAIR_ROOF = INTEGER_OPERATIONS / PAIR_PRODUCTS * 1e-12  # TFLOP/s, counted as everywhere
 
@@ -33,7 +37,16 @@ class InTurns:
 
     @property
     def text(self) -> str:
-        return ", ".join(str(self.record[size]) for size in ("batches", "tokens", "dim"))
+        heads = ("heads",) if self.record.get("heads", 1) > 1 else ()
+        return ", ".join(str(self.record[size]) for size in ("batches", *heads, "tokens", "dim"))
+
+    @property
+    def tokens(self) -> int:
+        return self.record["tokens"]
+
+    @property
+    def dim(self) -> int:
+        return self.record["dim"]
 
     def _check(self, *everybody):
         for who in everybody:
@@ -72,11 +85,14 @@ class BesideHalf:
 
 
 class Half:
+    """Of the two files those that are there."""
+
     def __init__(self, data):
-        self.in_turns = [InTurns(record) for record in data.rounds["cases"]]
-        titles = data.half_errors["distributions"]
+        self.in_turns = [InTurns(record) for record in (data.rounds or {"cases": []})["cases"]]
+        errors = data.half_errors or {"distributions": {}, "cases": []}
+        titles = errors["distributions"]
         self.errors = []
-        for case in data.half_errors["cases"]:
+        for case in errors["cases"]:
             name = case["distribution"]
             if name not in titles:
                 raise Failed(f"half_errors.json: distributions: no {name}")
@@ -115,3 +131,86 @@ class Half:
     def faster_than(self, other, mask) -> list[InTurns]:
         """Where fixed16 is."""
         return [case for case in self.under(mask) if case.over("fixed16", other) > 1]
+
+
+# ---- What exactness costs
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """On t28, and on values like its own."""
+    who: str
+    error: float
+    rate: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """An exact contract beside the fastest others."""
+    exact: Point
+    as_accurate: Point | None  # of those whose error is no more than SAME_ACCURACY times its
+    fastest: Point  # of all
+
+    @property
+    def over_as_accurate(self) -> float | None:
+        """Times as long."""
+        return self.as_accurate.rate / self.exact.rate if self.as_accurate else None
+
+    @property
+    def over_fastest(self) -> float:
+        return self.fastest.rate / self.exact.rate
+
+
+T28 = {"tokens": 16384, "dim": 64}
+
+
+def points(data) -> list[Point]:
+    """Everybody who was timed on t28 and whose errors are known."""
+    half = Half(data)
+    timed, errors = half.shape("t28"), half.errors_on("uniform", **T28)
+    return [Point(who, errors.largest[name], timed.rate(who)) for who in timed.record["seconds"]
+            if (name := NAMES_OF_ERRORS.get(who, who)) in errors.largest]
+
+
+def costs(data) -> list[Cost]:
+    found = {point.who: point for point in points(data)}
+    others = [point for who, point in found.items() if who not in EXACT]
+    if not others:
+        raise Failed("rounds.json: t28: nobody but hw4's exact contracts")
+    made = []
+    for who in EXACT:
+        if who not in found:
+            raise Failed(f"rounds.json: t28, mask none: seconds: no {who}")
+        alike = [point for point in others if point.error <= SAME_ACCURACY * found[who].error]
+        made.append(Cost(found[who], max(alike, key=lambda point: point.rate, default=None),
+                         max(others, key=lambda point: point.rate)))
+    return made
+
+
+# ---- Half precision's own kernels
+
+HALF_TYPES = ("bf16", "fp16")
+
+
+def half_rounds(data) -> list[InTurns]:
+    return [InTurns(record) for record in data.documents["half_rounds.json"]["cases"]]
+
+
+def half_lengths(data) -> dict[int, dict[str, list[InTurns]]]:
+    """By head size and mask, in the order of their lengths."""
+    found = {}
+    for record in data.documents["half_lengths.json"]["cases"]:
+        found.setdefault(record["dim"], {}).setdefault(record["mask"], []).append(InTurns(record))
+    for by_mask in found.values():
+        for cases in by_mask.values():
+            cases.sort(key=lambda case: case.tokens)
+    return found
+
+
+def half_ladder(data) -> dict[int, list[Rung]]:
+    """By head size."""
+    found = {}
+    for line in data.documents["half_ladder.json"]["ladder"]:
+        found.setdefault(line["dim"], []).append(
+            Rung(line["kernel"], Spread.of(line["seconds"]), flop(line["batches"], line["tokens"], line["dim"])))
+    return found

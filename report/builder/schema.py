@@ -1,7 +1,7 @@
 """What the builder expects of each file in report/data, checked when it is read: what comes after can rely on it.
 
-A schema is a type (number, positive, error, whole, text, flag); a list [schema] of any length; a dict of fields that
-must be there, more may be; some(schema), a list that is not empty; each(schema), an object with any fields;
+A schema is a type (number, positive, error, whole, text, flag, anything); a list [schema] of any length; a dict of
+fields that must be there, more may be; some(schema), a list that is not empty; each(schema), an object with any fields;
 maybe(schema), or null; exactly(value).
 """
 from __future__ import annotations
@@ -35,6 +35,10 @@ def text(value):
 
 def flag(value):
     return "" if isinstance(value, bool) else "true or false"
+
+
+def anything(value):
+    return ""
 
 
 def exactly(expected):
@@ -97,6 +101,13 @@ PROFILE = {
     "device": {"name": text, "multiprocessors": number, "clock_hz": positive, "peak_flop_per_second": positive,
                "peak_dram_bytes_per_second": positive},
 }
+IN_TURNS = {**COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "rounds": whole,
+            "cases": some({**SHAPE, "name": text, "mask": text, "flop": positive, "seconds": each(SAMPLES)})}
+PASS = {"status": text}  # and what was measured, where it is ok
+SWEEP = {**COMMON, "torch": maybe(text), "cut_short": flag, "settings": each(anything),
+         "rows": some({"forward": PASS, "backward": PASS, "forward_backward": PASS})}
+SUMS = {"count": whole, "term": positive,
+        "sums": some({"term": text, "sum": text, "chain": maybe(whole), "result": number, "exact": number})}
 TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 
 DOCUMENTS = {
@@ -131,14 +142,27 @@ DOCUMENTS = {
         **COMMON, "torch": text, "distributions": each(text),
         "cases": some({**SHAPE, "distribution": text,
                        "errors": {"hw4": ERRORS, "hw4_fixed": ERRORS, "efficient": ERRORS, "naive": ERRORS}})},
-    "rounds.json": {
-        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "rounds": whole,
-        "cases": some({**SHAPE, "name": text, "mask": text, "flop": positive, "seconds": each(SAMPLES)})},
+    "rounds.json": IN_TURNS,
     "half_errors.json": {
         **COMMON, "torch": text, "distributions": each(text),
-        "cases": some({**SHAPE, "distribution": text, "errors": {
-            who: HALF_ERRORS for who in ("hw4", "hw4_fixed", "hw4_fixed16", "efficient", "flash2 bf16", "cudnn bf16",
-                                         "flash2 fp16", "naive tf32")}})},
+        "cases": some({**SHAPE, "distribution": text,
+                       "errors": {who: HALF_ERRORS for who in
+                                  ("hw4", "hw4_fixed", "hw4_fixed16", "hw4_bf16", "hw4_fp16", "efficient",
+                                   "flash2 bf16", "cudnn bf16", "flash2 fp16", "naive tf32")}})},
+    "half_rounds.json": IN_TURNS,
+    "half_lengths.json": IN_TURNS,
+    "half_ladder.json": {**COMMON, "contract": text, "ladder": LADDER},
+    "profile_half.json": PROFILE,
+    "lab5.json": SWEEP,
+    "lab5_sweep.json": SWEEP,
+    "cs336_attention.json": SWEEP,
+    "cs336_flash.json": SWEEP,
+    "warmups.json": SWEEP,
+    "memory.json": {
+        **SWEEP, "tracks": some({"cell": text, "pass": text,
+                                 "events": some({"microseconds": number, "purpose": text, "bytes": whole,
+                                                 "taken": whole})})},
+    "accumulate.json": {**COMMON, "by_device": each(SUMS)},
     "values.json": {
         **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "kinds": each(text),
         "cases": some({**SHAPE, "kind": text, "hw4": {"kernel": text, "seconds": SAMPLES},
@@ -166,6 +190,11 @@ DOCUMENTS = {
     "profile_cases.json": PROFILE,
     "profile_fixed.json": PROFILE,
 }
+
+# Those without which the report lacks a chapter or a figure and is built all the same.
+OPTIONAL = ("rounds.json", "half_errors.json", "half_rounds.json", "half_lengths.json", "half_ladder.json",
+            "profile_half.json", "lab5.json", "lab5_sweep.json", "cs336_attention.json", "cs336_flash.json",
+            "warmups.json", "memory.json", "accumulate.json")
 
 
 def check(value, schema, file, place=""):

@@ -6,37 +6,24 @@ import re
 from charts.bank_conflicts import per_load
 from file_bars import SMALL_CASES, evaluate, evaluate_total
 
-from . import sources
+from . import sources, tables_courses
 from .facts.profiles import shared_pipe_pct, waiting
+from .markdown import NOT_KNOWN, known, markdown, ms
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_half import CUDNN, FLASH2, FORMATS, IN_TURNS, Half
+from .needs import needs
 from .schema import DOCUMENTS
 from .spread import Spread
 from .template import significant
 
 SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "4,16384,128")
 CAUSAL_SHAPES = ("4,16384,64", "4,16384,128", "4,32768,32", "512,1024,64")
-NOT_KNOWN = "n/a"  # never 0
-
-
-def markdown(header, rows, align):
-    """`align` has a letter for each column: l or r."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "|".join({"l": "---", "r": "--:"}[a] for a in align) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def ms(seconds, digits=3):
-    return significant(seconds * 1e3, digits)
 
 
 def code(words):
     """As it would be typed."""
     return NOT_KNOWN if words is None else f"`{words}`"
-
-
-def known(value, form=".1f", factor=1.0):
-    return NOT_KNOWN if value is None else format(value * factor, form)
 
 
 # ---- The machine, and what was measured by which command
@@ -68,7 +55,7 @@ def machine(data):
 
 
 def measurements(data):
-    measured = [name for name in DOCUMENTS if "git" in data.documents[name]]  # a trace has none
+    measured = [name for name in DOCUMENTS if "git" in data.documents.get(name, {})]  # a trace has none
     revisions = {name: revisions_of(data.documents[name]) for name in measured}
     with_contracts = any(revisions.values())  # what was measured earlier does not say
     rows = []
@@ -163,6 +150,7 @@ def distributions(data):
     return markdown(("values", "d", *first, *second), rows, "lr" + "r" * 2 * len(ERROR_COLUMNS))
 
 
+@needs("rounds.json")
 def rounds(data):
     """TFLOP/s of fixed and fixed16 in turns with half precision, and what fixed16 is of the others."""
     rows = []
@@ -178,6 +166,7 @@ def rounds(data):
 HALF_LENGTHS = (1024, 16384)
 
 
+@needs("half_errors.json")
 def half_errors(data):
     """The largest errors by distribution, on the shortest and the longest rows."""
     rows = [(case.title, f"{case.tokens}", f"{case.dim}", error(case.largest["hw4_fixed16"]),
@@ -313,3 +302,4 @@ TABLES = {function.__name__: function for function in (machine, measurements, re
                                                        fixed_ideas, distributions, rounds, half_errors, causal,
                                                        backward, gradient_errors, no_help, profile,
                                                        profile_reasons, files_short, start_up)}
+TABLES |= tables_courses.TABLES

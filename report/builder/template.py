@@ -5,11 +5,14 @@
     claim:NAME              a phrase that is computed (claims.py)
     table:NAME  figure:NAME
     see:NAME                the number that the figure has in this text, as "figure 3"
+    contents                a list of the chapters (## ...) of this text, which lead there
+    with: a.json b.json     on a line of its own: what follows, up to such a line with end, is there only where all
+                            these files of data are; without: where one of them is missing
     require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that needs more than the number
                             it shows has such a line beside it: < <= > >= == between facts and numbers.
 
 Everything else is taken as it is. A name that does not exist is an error, and so is a claim, a table or a figure that
-no text has. A line with nothing but requirements on it leaves no line.
+no text has, of those whose data are there. A line with nothing but requirements on it leaves no line.
 """
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ HOLE = re.compile(r"\{\{(.*?)\}\}")
 PATH = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
+CONDITION = re.compile(r"\{\{\s*(with|without|end)\s*(?::(.*))?\}\}")
+CONTENTS = "{{ contents }}"
 REQUIREMENT = re.compile(r"(\S+)\s+(<=|>=|==|<|>)\s+(\S+)")
 
 
@@ -78,21 +83,27 @@ def formatted(path, value, form):
 class Renderer:
     """Renders texts from the same facts and remembers what they used."""
 
-    def __init__(self, facts, claims, tables, figures):
+    def __init__(self, facts, claims, tables, figures, files=(), known_files=()):
+        """`files`: of data, those that are there, of those that there can be."""
         self.facts = facts
+        self.files, self.known_files = set(files), set(known_files)
         self.available = {"claim": claims, "table": tables, "figure": figures}  # name: function without arguments
         self.used = {kind: set() for kind in self.available}
 
     def render(self, text, name, figure_folder, numbered=True):
         """`name`: of the template, for messages. `figure_folder`: where the text finds the figures."""
+        kept = self.kept_lines(text, name)
         order = []  # of the figures in this text
-        for match in HOLE.finditer(text):
+        for match in HOLE.finditer("\n".join(line for _, line in kept)):
             kind, _, figure = match[1].strip().partition(":")
             if kind == "figure" and figure not in order:
                 order.append(figure)
         page = _Page(self, figure_folder, order if numbered else None)
         lines = []
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, line in kept:
+            if line.strip() == CONTENTS:
+                lines.append(CONTENTS)
+                continue
             try:
                 filled = HOLE.sub(lambda match: page.fill(match[1].strip()), line)
                 if "{{" in HOLE.sub("", line) or "}}" in HOLE.sub("", line):
@@ -101,7 +112,32 @@ class Renderer:
                 raise Failed(f"{name}:{number}: {wrong}") from wrong
             if filled.strip() or not line.strip():
                 lines.append(filled)
-        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+        return with_contents(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)))
+
+    def kept_lines(self, text, name):
+        """[(number, line)] of what is not left out for data that are missing."""
+        kept, began, keep = [], None, True  # began: the line of the condition that we are in
+        for number, line in enumerate(text.split("\n"), 1):
+            condition = CONDITION.fullmatch(line.strip())
+            if not condition:
+                if keep:
+                    kept.append((number, line))
+                else:  # would be used
+                    for match in HOLE.finditer(line):
+                        what, _, of = match[1].strip().partition(":")
+                        self.used.get(what, set()).add(of.strip())
+                continue
+            kind, files = condition[1], (condition[2] or "").split()
+            unknown = [file for file in files if file not in self.known_files]
+            if (kind == "end") == (began is None) or (kind == "end") == bool(files) or unknown:
+                raise Failed(f"{name}:{number}: " + (f"no file '{unknown[0]}'" if unknown else
+                                                     f"'{kind}' does not fit: {'inside' if began else 'outside'} of "
+                                                     f"what a condition is for, or files are missing"))
+            began = number if kind != "end" else None
+            keep = kind == "end" or self.files.issuperset(files) == (kind == "with")
+        if began is not None:
+            raise Failed(f"{name}:{began}: a condition without an end")
+        return kept
 
     def make(self, kind, name):
         if name not in self.available[kind]:
@@ -113,6 +149,18 @@ class Renderer:
         """'table kernels', ... for all that no text has."""
         return [f"{kind} {name}" for kind, names in self.available.items() for name in names
                 if name not in self.used[kind]]
+
+
+def anchor(heading):
+    """Where GitHub has a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def with_contents(text):
+    if CONTENTS not in text:
+        return text
+    chapters = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    return text.replace(CONTENTS, "\n".join(f"- [{chapter}](#{anchor(chapter)})" for chapter in chapters))
 
 
 class _Page:

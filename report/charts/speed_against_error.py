@@ -3,24 +3,26 @@ from __future__ import annotations
 
 import math
 
-from builder.measured_half import NAMES_OF_ERRORS, Half
+from builder import measured_half
 from builder.template import significant
 
 from . import style, words
 
-ALT = ("TFLOP/s on t28 over the largest error on uniform values: hw4's three contracts, FlashAttention-2 in bf16 and "
-       "fp16, cuDNN in bf16, PyTorch's efficient float32 and its naive form with TF32")
+NEEDS = ("rounds.json", "half_errors.json")
+ALT = ("TFLOP/s on t28 over the largest error on uniform values: hw4's contracts, FlashAttention-2 in bf16 and fp16, "
+       "cuDNN in bf16, PyTorch's efficient float32 and its naive form with TF32")
 OTHERS = {"color": style.GREY}
 # By the names of the rounds.
 POINTS = {"f32": ("hw4, f32", style.HW4), "fixed": ("hw4, fixed", style.FIXED),
-          "fixed16": ("hw4, fixed16", style.FIXED16),
+          "fixed16": ("hw4, fixed16", style.FIXED16), "bf16": ("hw4, bf16", style.BF16),
+          "fp16": ("hw4, fp16", style.FP16),
           "flash2 bf16": ("FlashAttention-2, bf16", {**OTHERS, "marker": "s"}),
           "flash2 fp16": ("FlashAttention-2, fp16", {**OTHERS, "marker": "D"}),
           "cudnn bf16": ("cuDNN, bf16", {**OTHERS, "marker": "s"}),
           "efficient": ("PyTorch efficient, float32", {**OTHERS, "marker": "o"}),
           "naive tf32": ("PyTorch naive, TF32", {**OTHERS, "marker": "^"})}
-TOKENS, DIM = 16384, 64  # t28's
-HEIGHT, LEFT, BOTTOM, WIDTH, INNER = 4.9, 0.75, 0.6, 8.0, 3.85
+TOKENS, DIM = measured_half.T28["tokens"], measured_half.T28["dim"]
+HEIGHT, LEFT, BOTTOM, WIDTH, INNER = 5.3, 0.75, 0.6, 8.0, 4.25
 RATES = (20, 50, 100, 200, 500, 1000)
 LETTER, LINE = 0.62 * style.SMALL / 72, 1.25 * style.SMALL / 72  # inches of a label's text, about
 MARK = 0.09  # inches around a point
@@ -28,9 +30,7 @@ MARK = 0.09  # inches around a point
 
 def points(data):
     """{who: (largest error, TFLOP/s)}"""
-    half = Half(data)
-    rounds, errors = half.shape("t28"), half.errors_on("uniform", TOKENS, DIM)
-    return {who: (errors.largest[NAMES_OF_ERRORS.get(who, who)], rounds.rate(who)) for who in POINTS}
+    return {point.who: (point.error, point.rate) for point in measured_half.points(data) if point.who in POINTS}
 
 
 def front(found):
@@ -48,8 +48,9 @@ def caption(data):
     return (f"Rate on t28 over accuracy, {words.gpu(data)}: {words.FLOP} over the median time of {rounds} rounds in "
             f"which each was timed once; the largest error of any output number against attention in float64, values "
             f"uniform in ±3, B = 1, N = {TOKENS}, d = {DIM}. Up is faster, left is more accurate. The line joins those "
-            f"that no other is both faster and more accurate than. hw4 starts from float32 numbers, and its digits are "
-            f"made within the time; the bf16 and fp16 kernels have their operands rounded beforehand.")
+            f"that no other is both faster and more accurate than. The exact contracts start from float32 numbers, and "
+            f"their digits are made within the time; all kernels in bf16 and fp16 have their operands rounded "
+            f"beforehand.")
 
 
 def draw(data):

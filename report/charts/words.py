@@ -7,6 +7,26 @@ FLOP = "4·B·N²·d FLOP"
 BACKWARD_FLOP = "10·B·N²·d FLOP"
 
 
+# Who measures what, by their names in rounds and sweeps; hw4's own have the names of their contracts.
+PEOPLE = {"pytorch": "PyTorch naive", "flash2": "FlashAttention-2", "cudnn": "cuDNN", "efficient": "PyTorch efficient",
+          "naive": "naive"}
+TYPES = {"tf32": "TF32"}  # others as they are
+
+
+def in_words(who):
+    """'flash2 bf16' as 'FlashAttention-2, bf16'; 'f32' as it is, 'naive' in float32."""
+    impl, _, dtype = who.partition(" ")
+    if impl not in PEOPLE:
+        return f"hw4, {who}"
+    return f"{PEOPLE[impl]}, {TYPES.get(dtype, dtype) or 'float32'}"
+
+
+def short_name(who):
+    """Where the type is said elsewhere: 'FlashAttention-2', 'f32'."""
+    impl = who.partition(" ")[0]
+    return PEOPLE.get(impl, who)
+
+
 def gpu(data):
     return data.kernels["gpu"]["at_start"][0]["name"]
 

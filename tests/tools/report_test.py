@@ -123,6 +123,31 @@ class Templates(unittest.TestCase):
                 self.assertTrue(said.startswith("x.md:2: "), said)
                 self.assertIn(words, said)
 
+    def test_what_is_there_only_with_its_data(self):
+        def render(text, *files):
+            renderer = Renderer(self.FACTS, {}, {}, {"one": lambda: ("", "One.")}, files, ("a.json", "b.json"))
+            return renderer.render(text, "x.md", "figures"), renderer
+
+        text = ("1\n{{ with: a.json b.json }}\n{{ a.count }} {{ figure:one }}\n{{ end }}\n"
+                "{{ without: b.json }}\n3\n{{ end }}\n4")
+        self.assertTrue(render(text, "a.json", "b.json")[0].startswith("1\n30 ![]("))
+        without, renderer = render(text, "a.json")
+        self.assertEqual(without, "1\n3\n4")
+        self.assertEqual(renderer.unused(), [])  # the text has it
+        for wrong, words in (("{{ with: c.json }}\n{{ end }}", "x.md:1: no file 'c.json'"),
+                             ("a\n{{ end }}", "x.md:2: 'end' does not fit"),
+                             ("{{ with: a.json }}\nb", "x.md:1: a condition without an end"),
+                             ("{{ with: }}\n{{ end }}", "x.md:1: 'with' does not fit"),
+                             ("{{ with: a.json }}\n{{ with: b.json }}\n{{ end }}", "x.md:2: 'with' does not fit")):
+            with self.subTest(wrong), self.assertRaises(Failed) as caught:
+                render(wrong, "a.json")
+            self.assertTrue(str(caught.exception).startswith(words), str(caught.exception))
+
+    def test_the_chapters(self):
+        text = "\n\n## 1. The `x`, again\n### 1.1 No\n## Last"
+        self.assertEqual(self.render("{{ contents }}" + text),
+                         "- [1. The `x`, again](#1-the-x-again)\n- [Last](#last)" + text)
+
     def test_what_nobody_used(self):
         renderer = self.renderer()
         renderer.render("{{ figure:one }} {{ table:small }}", "x.md", "figures")
@@ -243,14 +268,41 @@ class Data(Folder):
     def test_the_committed_set_says_that_it_is_made_up(self):
         self.assertEqual(self.measured().synthetic, list(schema.DOCUMENTS))
 
-    def test_every_file_is_needed(self):
+    def test_which_files_are_needed(self):
         for name in schema.DOCUMENTS:
             with self.subTest(name):
                 content = (self.folder / "data" / name).read_text()
                 (self.folder / "data" / name).unlink()
-                self.assertIn(f"{name}: missing", self.refused())
+                if name in schema.OPTIONAL:
+                    self.assertFalse(self.measured().has(name))
+                else:
+                    self.assertIn(f"{name}: missing", self.refused())
                 (self.folder / "data" / name).write_text(content)
-        self.measured()
+        self.assertTrue(self.measured().has(*schema.OPTIONAL))
+
+    def test_what_needs_a_file_is_not_there_without_it(self):
+        for name in schema.OPTIONAL:
+            (self.folder / "data" / name).unlink()
+        data = self.measured()
+        found = facts.all_facts(data)
+        self.assertFalse({"rounds", "half_errors", "half_ladder", "exactness", "lab5", "cs336", "warmups"} & set(found))
+        left = figures.names(data)
+        self.assertIn("fixed_ladder", left)
+        self.assertFalse({"speed_against_error", "half_lengths", "lab5_length", "cs336_memory"} & set(left))
+
+    def test_the_real_template_is_one_without_each_of_them(self):
+        """As far as facts go that are not there, and names. What is required of real numbers need not hold here."""
+        text = (ROOT / "report/report.template.md").read_text()
+        known = set(schema.DOCUMENTS)
+        every = {kind: {name: lambda: "" for name in names} for kind, names in
+                 (("claim", claims.CLAIMS), ("table", tables.TABLES))}
+        pictures = {name: lambda: ("", "") for name in figures.NAMES}
+        for missing in (*schema.OPTIONAL, None):
+            renderer = Renderer({}, every["claim"], every["table"], pictures, known - {missing}, known)
+            kept = "\n".join(line for _, line in renderer.kept_lines(text, "report.template.md"))
+            self.assertEqual(kept.count("{{ figure:ladder }}"), 1, missing)
+            for file in {missing} & {"rounds.json", "half_errors.json"}:
+                self.assertNotRegex(kept, rf"\{{\{{[^}}]* {file.removesuffix('.json')}\.")
 
     def test_what_is_not_as_expected_is_named(self):
         def drop(document):
@@ -407,10 +459,83 @@ class Facts(Folder):
         module = figures.module_of("speed_against_error")
         points = module.points(self.measured())
         self.assertEqual({who: round(rate) for who, (_, rate) in points.items()},
-                         {"f32": 48, "fixed": 160, "fixed16": 320, "flash2 bf16": 250, "flash2 fp16": 256,
-                          "cudnn bf16": 400, "efficient": 32, "naive tf32": 40})
+                         {"f32": 48, "fixed": 160, "fixed16": 320, "bf16": 480, "fp16": 475, "flash2 bf16": 250,
+                          "flash2 fp16": 256, "cudnn bf16": 400, "efficient": 32, "naive tf32": 40})
         self.assertEqual(points["fixed16"][0], 2e-4)
-        self.assertEqual(module.front(points), ["f32", "fixed", "fixed16", "cudnn bf16"])
+        self.assertEqual(module.front(points), ["f32", "fixed", "fixed16", "fp16", "bf16"])
+
+    def test_what_exactness_costs(self):
+        found = facts.all_facts(self.measured())["exactness"]
+        self.assertAlmostEqual(found["f32"]["over_as_accurate"], 32 / 48)
+        self.assertAlmostEqual(found["fixed16"]["over_fastest"], 480 / 320)
+        rows = tables.TABLES["exactness"](self.measured()).splitlines()
+        self.assertEqual(rows[4], "| `fixed16` | 2.0·10⁻⁴ | 320 | PyTorch efficient, float32: 32.0 | 0.10 | "
+                                  "hw4, bf16: 480, 7.0·10⁻³ | 1.50 |")
+
+    def test_half_precision(self):
+        found = facts.all_facts(self.measured())
+        ladder = found["half_ladder"]["d64"]
+        self.assertAlmostEqual(ladder["wgmma_stage"]["speed_up"], 1.6, 4)
+        self.assertEqual(ladder["last"]["name"], "wgmma_bf16")
+        self.assertAlmostEqual(ladder["last"]["over_second"], 500 / 400, 4)
+        self.assertEqual(ladder["last"]["tensor_pipe_pct"], 62.5)
+        self.assertAlmostEqual(found["half_rounds"]["bf16"]["over_cudnn"]["least"]["value"], 500 / 450)
+        self.assertAlmostEqual(found["half_rounds"]["fp16_over_bf16"]["most"]["value"], 0.99)
+        self.assertAlmostEqual(found["half_own_errors"]["bf16"]["most"]["value"], 7 / 8)
+        self.assertIn("| `wgmma_ring` | tiles copied to a ring of stages, ahead of their use | 495 | 55 | 40 |",
+                      tables.TABLES["half_ideas"](self.measured()))
+
+    def test_lab5(self):
+        found = facts.all_facts(self.measured())["lab5"]
+        self.assertEqual((found["length"]["none"]["first"]["tokens"], found["length"]["none"]["last"]["tokens"]),
+                         (512, 16384))
+        self.assertAlmostEqual(found["gain"]["pytorch_fp16"]["last"], 1.0, 4)
+        self.assertGreater(found["gain"]["f32"]["last"], 1.7)
+        self.assertEqual(found["base"]["fixed16"]["backward"], {"status": "unsupported"})
+        self.assertEqual(found["length"]["none"]["n16384"]["f32"]["forward"]["peak_mib"], 512)
+        self.assertAlmostEqual(found["length"]["none"]["n16384"]["f32"]["backward_over_forward"], 2.5, 2)
+
+    def test_a_size_of_two_runs_has_the_row_with_more_passes(self):
+        def rows(data):
+            from builder.measured_courses import BASE, Lab5
+            return [row for row in Lab5(data).sweep.where(**BASE) if row.impl == "f32"]
+
+        [row] = rows(self.measured())
+        self.assertTrue(row.forward.ok and row.backward.ok)
+
+    def test_a_sweep_that_ended_early(self):
+        self.change("lab5.json", lambda d: d.update(cut_short=True, rows=d["rows"][:-8]))
+        found = facts.all_facts(self.measured())["lab5"]["length"]
+        self.assertEqual((found["none"]["last"]["tokens"], found["causal"]["last"]["tokens"]), (1024, 1024))
+        self.assertIn("n/a", (self.change("lab5_sweep.json", lambda d: d["rows"].pop()),
+                              tables.TABLES["lab5_sweep"](self.measured()))[1])
+
+    def test_rows_that_lack_memory(self):
+        found = facts.all_facts(self.measured())["cs336"]
+        self.assertEqual((found["naive"]["out_of_memory"], found["pytorch_float32"]["out_of_memory"],
+                          found["f32"]["out_of_memory"]), (2, 4, 0))
+        self.assertRegex(tables.TABLES["cs336_attention"](self.measured()),
+                         r"\n\| 64 \| 16384 \| OOM \| OOM \| OOM \| \d")
+
+    def test_memory_is_accounted_for_byte_by_byte(self):
+        table = tables.TABLES["cs336_bytes"](self.measured())
+        self.assertIn("| scores, refused | B·N²·4 | 8589934592 | 8724152320 |", table)
+        self.assertEqual(facts.all_facts(self.measured())["cs336_memory"]["refused"]["held_mib"], 128)
+
+        def lose_a_byte(document):
+            for track in document["tracks"]:
+                track["events"][0]["bytes"] -= 1
+
+        self.change("memory.json", lose_a_byte)
+        with self.assertRaisesRegex(Failed, "^memory.json: Q of naive at N = 16384: 33554431 bytes are not B·N·d·4$"):
+            tables.TABLES["cs336_bytes"](self.measured())
+
+    def test_sums_and_first_samples(self):
+        found = facts.all_facts(self.measured())
+        self.assertAlmostEqual(found["accumulate"]["gpu"]["float32_in_float32"]["plain"]["error"], 0.000134)
+        self.assertGreater(found["warmups"]["f32"]["w0"]["first_over_rest"], 30)
+        self.assertIn("| bf16 | bf16 | one by one | 4 | 4 | 10.0097656 | -6.0e+00 |",
+                      tables.TABLES["accumulate"](self.measured()))
 
     def test_labels_of_points_cover_nothing(self):
         module = figures.module_of("speed_against_error")
@@ -771,7 +896,7 @@ class Committed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_no_text_leaves_its_figure(self):
-        for name in figures.NAMES:
+        for name in figures.names(Measured(ROOT / "report/data")):
             self.assertEqual(text_outside(ROOT / f"report/figures/{name}.svg"), [], name)
 
 

@@ -17,6 +17,10 @@ has no unit. The ends of a list of numbers are least and most, each with case an
     fixed.roof.tflops                    distributions.normal.d64.hw4_fixed.largest_of_row
     rounds.t28.none.fixed16.tflops  .over_flash2                           rounds.causal.fixed16.over_cudnn.least.case
     half_errors.normal.n1024.d64.hw4_fixed16   .bf16_over_fixed16          half_errors.normal.fp16.least.value
+    half_ladder.d64.wgmma_ring.tflops  .speed_up  .tensor_pipe_pct         half_rounds.bf16.over_cudnn.least.value
+    half_lengths.d64.causal.n1024.bf16.tflops  half_own_errors.bf16.most.value  exactness.fixed16.over_fastest
+    lab5.base.flash2_fp16.forward.ms  .tflops  .peak_mib                   lab5.length.none.n512.f32.backward.tflops
+    cs336.d64.n4096.naive.forward.peak_mib  cs336_memory.naive.forward.n8192.peak_mib  warmups.f32.w0.first_over_rest
     values.d64.stray_60.hw4.over_first   values.hw4_fixed.over_first.most.case   (over normal values of deviation 1)
     causal.4x16384x64.hw4.ms  .tflops  .full_ms  .gain  .speed_up          causal.hw4_fixed.gain.least.case
     backward.shapes.4x16384x64.causal.hw4.tflops  .speed_up                backward.ladder.kept_pairs.speed_up
@@ -29,7 +33,8 @@ has no unit. The ends of a list of numbers are least and most, each with case an
 from __future__ import annotations
 
 from .. import sources
-from . import backward, causal, fixed, half, kernels, machine, profiles, runs, values
+from ..needs import are_there
+from . import backward, causal, courses, fixed, half, kernels, machine, profiles, runs, values
 
 
 def all_facts(data) -> dict:
@@ -39,9 +44,10 @@ def all_facts(data) -> dict:
             "profile_of_cases": profiles.profile_of_cases(data), "files": runs.files(data),
             "pipeline": runs.pipeline(data), "steps": runs.steps(data), "seq": runs.sequential(data),
             "cpu": runs.cpu(data), "fixed": fixed.fixed(data), "distributions": fixed.distributions(data),
-            "rounds": half.rounds(data), "half_errors": half.half_errors(data),
             "values": values.values(data), "causal": causal.causal(data), "backward": backward.backward(data),
-            "code": sources.constants()}
+            "code": sources.constants(),
+            **{name: function(data) for name, function in {**half.FACTS, **courses.FACTS}.items()
+               if are_there(function, data)}}
 
 
 def listed(facts, prefix=""):

@@ -1,21 +1,27 @@
 """hw4 beside half precision: the rounds, and the errors."""
 from __future__ import annotations
 
-from ..measured_half import CUDNN, FLASH2, FORMATS, MASKS, PAIR_PRODUCTS, PAIR_ROOF, Half
+from ..measured_half import (CUDNN, FLASH2, FORMATS, HALF_TYPES, MASKS, PAIR_PRODUCTS, PAIR_ROOF, SAME_ACCURACY, Half,
+                             costs, half_ladder, half_lengths, half_rounds)
+from ..needs import needs
 from .common import extremes, name_of, timing
 from .fixed import BYTES_PER_CYCLE, TILE_SCORES
 
 BESIDE = {"flash2": FLASH2, "cudnn": CUDNN, "fixed": "fixed"}  # what fixed16's rates are divided by
 
 
+def fixed16(_):
+    return {"roof": {"tflops": PAIR_ROOF, "byte_products": PAIR_PRODUCTS},
+            # As fixed.tensor_cycles_per_tile, of as many scores.
+            "tensor_cycles_per_tile": 2 * PAIR_PRODUCTS * TILE_SCORES * 64 / BYTES_PER_CYCLE}
+
+
+@needs("rounds.json")
 def rounds(data):
     """By shape, mask and who; and by mask over all shapes what fixed16 is of the others."""
     half = Half(data)
     tree = {"rounds": data.rounds["rounds"], "runs": data.rounds["runs"], "shapes": len(half.under("none")),
-            "torch": data.rounds["torch"]["torch"].partition("+")[0],
-            "roof": {"tflops": PAIR_ROOF, "byte_products": PAIR_PRODUCTS},
-            # As fixed.tensor_cycles_per_tile, of as many scores.
-            "tensor_cycles_per_tile": 2 * PAIR_PRODUCTS * TILE_SCORES * 64 / BYTES_PER_CYCLE}
+            "torch": data.rounds["torch"]["torch"].partition("+")[0]}
     for case in half.in_turns:
         by_who = {name_of(who): timing(case.seconds(who), case.record["flop"]) for who in case.record["seconds"]}
         by_who["fixed16"].update(of_roof_pct=100 * case.rate("fixed16") / PAIR_ROOF,
@@ -36,6 +42,7 @@ def shown(case):
     return case.name.replace(",", "×")
 
 
+@needs("half_errors.json")
 def half_errors(data):
     """By distribution, length and head size; and what the errors of the formats are of fixed16's."""
     half = Half(data)
@@ -50,3 +57,87 @@ def half_errors(data):
                 **{name_of(who): error for who, error in case.largest.items()},
                 **{f"{form}_over_fixed16": case.over_fixed16(form) for form in FORMATS}}
     return tree
+
+
+# ---- Half precision's own kernels
+
+
+@needs("half_ladder.json", "profile_half.json")
+def ladder(data):
+    """By head size and kernel; and what the profiler counted of it."""
+    tree = {}
+    for dim, rungs in half_ladder(data).items():
+        of_dim, before = {"rungs": len(rungs)}, None
+        for rung in rungs:
+            of_dim[rung.kernel] = timing(rung.seconds, rung.flop)
+            if before:
+                of_dim[rung.kernel]["speed_up"] = before.seconds.mid / rung.seconds.mid
+            of_dim[rung.kernel]["over_first"] = rungs[0].seconds.mid / rung.seconds.mid
+            before = rung
+        of_dim[before.kernel]["over_second"] = rungs[min(1, len(rungs) - 1)].seconds.mid / before.seconds.mid
+        of_dim["last"] = {"name": before.kernel, **of_dim[before.kernel]}
+        tree[f"d{dim}"] = of_dim
+    for launch in data.documents["profile_half.json"]["launches"]:
+        of_kernel = tree.get(f"d{launch['dim']}", {}).get(launch["kernel"])
+        if of_kernel is not None:
+            of_kernel.update({key: launch["metrics"].get(key) for key in
+                              ("tensor_pipe_pct", "issue_slots_busy_pct", "registers", "l2_throughput_pct")})
+            if tree[f"d{launch['dim']}"]["last"]["name"] == launch["kernel"]:
+                tree[f"d{launch['dim']}"]["last"].update(of_kernel)
+    return tree
+
+
+def ratios_of(cases, who, other):
+    return extremes({f"{case.text}, {'causal' if case.mask == 'causal' else 'no mask'}": case.over(who, other)
+                     for case in cases})
+
+
+@needs("half_rounds.json")
+def in_turns(data):
+    """By shape and mask; and over all what bf16 and fp16 are of the others."""
+    cases = half_rounds(data)
+    document = data.documents["half_rounds.json"]
+    tree = {"rounds": document["rounds"], "count": len(cases), "torch": document["torch"]["torch"].partition("+")[0],
+            "fp16_over_bf16": ratios_of(cases, "fp16", "bf16")}
+    for who in HALF_TYPES:
+        tree[who] = {"over_flash2": ratios_of(cases, who, f"flash2 {who}"),
+                     "over_cudnn": ratios_of(cases, who, f"cudnn {who}")}
+    for case in cases:
+        tree.setdefault(name_of(case.name), {})[case.mask] = {
+            name_of(who): timing(case.seconds(who), case.record["flop"]) for who in case.record["seconds"]}
+    return tree
+
+
+@needs("half_lengths.json")
+def lengths(data):
+    tree = {}
+    for dim, by_mask in half_lengths(data).items():
+        for mask, cases in by_mask.items():
+            found = {"over_flash2": ratios_of(cases, "bf16", FLASH2), "over_cudnn": ratios_of(cases, "bf16", CUDNN)}
+            for case in cases:
+                found[f"n{case.tokens}"] = {name_of(who): timing(case.seconds(who), case.record["flop"])
+                                            for who in case.record["seconds"]}
+            tree.setdefault(f"d{dim}", {})[mask] = found
+    return tree
+
+
+@needs("half_errors.json")
+def own_errors(data):
+    """hw4's largest errors over FlashAttention-2's in the same type."""
+    errors = Half(data).errors
+    return {who: extremes({f"{case.title}, {case.shape}": case.largest[f"hw4_{who}"] / case.largest[f"flash2 {who}"]
+                           for case in errors}) for who in HALF_TYPES}
+
+
+@needs("rounds.json", "half_errors.json")
+def exactness(data):
+    """What each exact contract takes over the fastest that is not."""
+    tree = {"same_accuracy": SAME_ACCURACY}
+    for cost in costs(data):
+        tree[cost.exact.who] = {"error": cost.exact.error, "tflops": cost.exact.rate,
+                                "over_as_accurate": cost.over_as_accurate, "over_fastest": cost.over_fastest}
+    return tree
+
+
+FACTS = {"fixed16": fixed16, "rounds": rounds, "half_errors": half_errors, "half_ladder": ladder,
+         "half_rounds": in_turns, "half_lengths": lengths, "half_own_errors": own_errors, "exactness": exactness}
