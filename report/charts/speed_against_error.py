@@ -33,6 +33,12 @@ def points(data):
     return {point.who: (point.error, point.rate) for point in measured_half.points(data) if point.who in POINTS}
 
 
+def rungs(data, found):
+    """{contract: rates} of the other kernels of a ladder, whose errors are those of the contract: its bytes are."""
+    ladders = {"f32": data.ladder("t28"), "fixed": data.fixed_ladder("t28")}
+    return {who: [rung.tflops.mid for rung in ladder[:-1]] for who, ladder in ladders.items() if who in found}
+
+
 def front(found):
     """Those that no other is both more accurate and faster than, from the most accurate on."""
     best, kept = 0.0, []
@@ -48,9 +54,10 @@ def caption(data):
     return (f"Rate on t28 over accuracy, {words.gpu(data)}: {words.FLOP} over the median time of {rounds} rounds in "
             f"which each was timed once; the largest error of any output number against attention in float64, values "
             f"uniform in ±3, B = 1, N = {TOKENS}, d = {DIM}. Up is faster, left is more accurate. The line joins those "
-            f"that no other is both faster and more accurate than. The exact contracts start from float32 numbers, and "
-            f"their digits are made within the time; all kernels in bf16 and fp16 have their operands rounded "
-            f"beforehand.")
+            f"that no other is both faster and more accurate than. Small: earlier kernels of `f32` and `fixed`, as far "
+            f"as the axis goes; their bytes, and so their errors, are those of the last. The exact contracts start "
+            f"from float32 numbers, and their digits are made within the time; all kernels in bf16 and fp16 have their "
+            f"operands rounded beforehand.")
 
 
 def draw(data):
@@ -72,6 +79,10 @@ def draw(data):
                     INNER * math.log(rate / bottom) / math.log(top / bottom)) for who, (error, rate) in found.items()}
     labels = {who: (POINTS[who][0], f"{significant(rate, 3)} TFLOP/s, {words.scientific(error)}")
               for who, (error, rate) in found.items()}
+    for who, rates in rungs(data, found).items():
+        rates = [rate for rate in rates if rate > bottom]
+        ax.plot([found[who][0]] * len(rates), rates, marker=POINTS[who][1]["marker"], markersize=4, linestyle="",
+                markerfacecolor="white", markeredgecolor=POINTS[who][1]["color"], zorder=3)
     for who, corner in label_corners(places, labels, [places[who] for who in joined]).items():
         look = POINTS[who][1]
         ax.plot(*([value] for value in found[who]), marker=look["marker"], color=look["color"], markersize=8,
@@ -97,6 +108,7 @@ def label_corners(places, labels, line=()):
         before, below = x - 1.5 * MARK - width, y - 1.3 * MARK - height
         wanted = [(beside, y - height / 2), (before, y - height / 2), (x - width / 2, above), (x - width / 2, below),
                   (beside, above), (beside, below), (before, above), (before, below)]
+        wanted += [(side, y + away * height) for away in (0.8, -1.8, 1.6, -2.6) for side in (beside, before)]
         boxes = [(*corner, corner[0] + width, corner[1] + height) for corner in wanted]
         chosen = next((box for others in (taken + joined, taken) for box in boxes if is_free(box, others)), boxes[0])
         corners[who] = chosen[:2]
