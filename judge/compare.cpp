@@ -57,10 +57,11 @@ constexpr const char* kUsage =
     "or .npy.gz are read as hw4 writes them.\n"
     "\n"
     "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
-    "             pass; a NaN or an infinity that is not the same on both sides never does.\n"
+    "             pass; a NaN or an infinity that is not the same on both sides never does. Of gradients X,Y,Z may\n"
+    "             be for dQ, dK and dV.\n"
     "  --rtol Y   X + Y |expected| instead of X, which is 0 where only --rtol is given\n"
     "  --exact TYPE  beside what float64 gives for INPUT's numbers rounded to TYPE, float32, bf16 or fp16: for the\n"
-    "             contracts that have a bound instead of bytes. Of forward; with --atol or --rtol\n"
+    "             contracts that have a bound instead of bytes; with --atol or --rtol\n"
     "  --backward the outputs are dQ, dK, dV, and INPUT does not ask for them itself\n"
     "  -h, --help, -V, --version\n"
     "\n"
@@ -71,12 +72,15 @@ struct CannotCompare : std::runtime_error {
 };
 
 struct Tolerance {
-    double atol = 0.0;
+    std::vector<double> atol = {0.0}; // for all outputs, or for each
     double rtol = 0.0;
 
+    bool of_each() const { return atol.size() > 1; }
+
     // An infinity allows nothing: times rtol it would allow everything.
-    double around(float expected) const {
-        return std::isfinite(expected) ? atol + rtol * std::fabs(static_cast<double>(expected)) : 0.0;
+    double around(float expected, size_t output) const {
+        if (!std::isfinite(expected)) return 0.0;
+        return atol[of_each() ? output : 0] + rtol * std::fabs(static_cast<double>(expected));
     }
 };
 
@@ -186,6 +190,7 @@ private:
 
 struct Difference {
     size_t index = 0;
+    size_t output = 0; // O, or dQ, dK, dV
     float expected = 0.0f;
     float got = 0.0f;
     double absolute = 0.0;
@@ -200,38 +205,48 @@ struct Findings {
     size_t expected_nan = 0;
     size_t got_nan = 0;
     std::optional<Difference> first_breaking;
-    std::optional<Difference> largest;
+    std::optional<Difference> largest[kMostOutputs]; // of each
 };
 
+// Which of the outputs a value belongs to.
+size_t output_of(size_t index, const Problem& problem) {
+    const List<Operand>& outputs = problem.operation->outputs;
+    auto row = static_cast<int64_t>(index / static_cast<size_t>(problem.dim)) % problem.batch_output_rows();
+    size_t output = 0;
+    for (; row >= problem.rows_of(outputs[output]); ++output) row -= problem.rows_of(outputs[output]);
+    return output;
+}
+
 bool breaks_rule(const Difference& difference, const std::optional<Tolerance>& tolerance) {
-    return !tolerance || !(difference.absolute <= tolerance->around(difference.expected)); // NaN breaks it
+    return !tolerance || !(difference.absolute <= tolerance->around(difference.expected, difference.output)); // NaN
 }
 
 void note_difference(Findings& findings, const Difference& difference, const std::optional<Tolerance>& tolerance) {
     ++findings.differing;
     if (std::isnan(difference.expected)) ++findings.expected_nan;
     if (std::isnan(difference.got)) ++findings.got_nan;
-    if (!difference.has_nan() && (!findings.largest || difference.absolute > findings.largest->absolute))
-        findings.largest = difference;
+    std::optional<Difference>& largest = findings.largest[difference.output];
+    if (!difference.has_nan() && (!largest || difference.absolute > largest->absolute)) largest = difference;
     if (!breaks_rule(difference, tolerance)) return;
     ++findings.breaking;
     if (!findings.first_breaking) findings.first_breaking = difference;
 }
 
 void compare_block(Findings& findings, const std::vector<float>& expected, const std::vector<float>& got, size_t first,
-                   size_t count, const std::optional<Tolerance>& tolerance) {
+                   size_t count, const Problem& problem, const std::optional<Tolerance>& tolerance) {
     for (size_t i = 0; i < count; ++i) {
         if (bits_of(expected[i]) == bits_of(got[i])) continue;
         const double absolute = std::fabs(static_cast<double>(expected[i]) - static_cast<double>(got[i]));
-        note_difference(findings, {first + i, expected[i], got[i], absolute}, tolerance);
+        note_difference(findings, {first + i, output_of(first + i, problem), expected[i], got[i], absolute}, tolerance);
     }
 }
 
 // Nothing where one of them ended too early. read_expected(to, count) says whether it has not.
 template <class ReadExpected>
-std::optional<Findings> compare_values(const ReadExpected& read_expected, OutputStream& got, size_t total,
+std::optional<Findings> compare_values(const ReadExpected& read_expected, OutputStream& got, const Problem& problem,
                                        const std::optional<Tolerance>& tolerance) {
     Findings findings;
+    const size_t total = problem.floats_in(problem.output_rows());
     const size_t block = std::min(kBlockValues, total);
     std::vector<float> expected_block(block);
     std::vector<float> got_block(block);
@@ -239,7 +254,7 @@ std::optional<Findings> compare_values(const ReadExpected& read_expected, Output
         const size_t count = std::min(block, total - first);
         if (!read_expected(expected_block.data(), count) || !got.read(got_block.data(), count)) return std::nullopt;
         if (std::memcmp(expected_block.data(), got_block.data(), count * sizeof(float)) == 0) continue;
-        compare_block(findings, expected_block, got_block, first, count, tolerance);
+        compare_block(findings, expected_block, got_block, first, count, problem, tolerance);
     }
     return findings;
 }
@@ -261,13 +276,14 @@ std::string place_of_value(size_t index, const Problem& problem) {
 
 std::string rule_name(const std::optional<Tolerance>& tolerance) {
     if (!tolerance) return "bytes";
-    std::array<char, 80> text{};
-    if (tolerance->rtol == 0.0)
-        std::snprintf(text.data(), text.size(), "|expected - got| <= %g", tolerance->atol);
-    else
-        std::snprintf(text.data(), text.size(), "|expected - got| <= %g + %g |expected|", tolerance->atol,
-                      tolerance->rtol);
-    return text.data();
+    const auto number = [](double x) {
+        std::array<char, 32> text{};
+        std::snprintf(text.data(), text.size(), "%g", x);
+        return std::string(text.data());
+    };
+    std::string rule = "|expected - got| <= " + number(tolerance->atol[0]);
+    for (size_t i = 1; i < tolerance->atol.size(); ++i) rule += "," + number(tolerance->atol[i]);
+    return tolerance->rtol == 0.0 ? rule : rule + " + " + number(tolerance->rtol) + " |expected|";
 }
 
 void print_first(const Difference& difference, const Problem& problem) {
@@ -296,6 +312,16 @@ void print_largest(const Difference& difference, const Problem& problem) {
                 static_cast<double>(difference.got));
 }
 
+// Of all outputs, or of each where each is allowed its own.
+void print_largest_of(const Findings& findings, bool of_each, const Problem& problem) {
+    const Difference* largest = nullptr;
+    for (const std::optional<Difference>& of_output : findings.largest) {
+        if (of_output && of_each) print_largest(*of_output, problem);
+        if (of_output && (largest == nullptr || of_output->absolute > largest->absolute)) largest = &*of_output;
+    }
+    if (largest != nullptr && !of_each) print_largest(*largest, problem);
+}
+
 void print_findings(const Findings& findings, const Arguments& arguments, const Problem& problem, size_t total) {
     const std::string rule = rule_name(arguments.tolerance);
     if (findings.breaking > 0)
@@ -306,7 +332,7 @@ void print_findings(const Findings& findings, const Arguments& arguments, const 
     std::printf("\n");
     if (findings.first_breaking && arguments.exact) print_first_inexact(*findings.first_breaking, problem);
     if (findings.first_breaking && !arguments.exact) print_first(*findings.first_breaking, problem);
-    if (findings.largest) print_largest(*findings.largest, problem);
+    print_largest_of(findings, arguments.tolerance && arguments.tolerance->of_each(), problem);
     if (findings.expected_nan + findings.got_nan > 0)
         std::printf("NaN among the differing values: %zu expected, %zu got; not in the largest difference\n",
                     findings.expected_nan, findings.got_nan);
@@ -329,8 +355,11 @@ bool sizes_match(const Problem& problem, OutputStream* expected, OutputStream& g
 int compare(const Arguments& arguments) {
     CaseReader input(arguments.input, arguments.operation);
     const Problem problem = input.problem();
-    if (arguments.exact && problem.operation != &kForward)
-        throw CannotCompare(input.path() + ": asks for " + problem.operation->name + ", --exact is for forward");
+    const size_t outputs = problem.operation->outputs.size();
+    if (arguments.tolerance && arguments.tolerance->of_each() && arguments.tolerance->atol.size() != outputs)
+        throw CannotCompare(input.path() + ": asks for " + problem.operation->name + ", --atol has " +
+                            std::to_string(arguments.tolerance->atol.size()) + " numbers, need 1" +
+                            (outputs > 1 ? " or " + std::to_string(outputs) : ""));
     std::optional<OutputStream> expected;
     if (!arguments.exact) expected.emplace(arguments.expected, problem);
     OutputStream got(arguments.got, problem);
@@ -343,12 +372,12 @@ int compare(const Arguments& arguments) {
             exact.read(to, count);
             return true;
         };
-        findings = compare_values(read, got, total, arguments.tolerance);
+        findings = compare_values(read, got, problem, arguments.tolerance);
         if (findings) input.expect_end();
     }
     if (expected && expected->may_have(bytes) && got.may_have(bytes)) {
         const auto read = [&](float* to, size_t count) { return expected->read(to, count); };
-        findings = compare_values(read, got, total, arguments.tolerance);
+        findings = compare_values(read, got, problem, arguments.tolerance);
     }
     if (!sizes_match(problem, expected ? &*expected : nullptr, got) || !findings) return kDifferent;
     if (findings->differing == 0)
@@ -364,6 +393,16 @@ double parse_tolerance(const std::string& name, const std::string& text) {
     if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0.0)
         throw CannotCompare(name + " '" + text + "': need a number from 0; see --help");
     return value;
+}
+
+std::vector<double> parse_atol(const std::string& text) {
+    std::vector<double> list;
+    for (size_t at = 0; at <= text.size();) {
+        const size_t end = std::min(text.find(',', at), text.size());
+        list.push_back(parse_tolerance("--atol", text.substr(at, end - at)));
+        at = end + 1;
+    }
+    return list;
 }
 
 Element parse_element(const std::string& text) {
@@ -389,7 +428,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
     for (int code = 0; (code = getopt_long(argc, argv, "hV", kOptions, nullptr)) != -1;) {
         switch (code) {
-        case kLong + 'a': tolerance().atol = parse_tolerance("--atol", optarg); break;
+        case kLong + 'a': tolerance().atol = parse_atol(optarg); break;
         case kLong + 'r': tolerance().rtol = parse_tolerance("--rtol", optarg); break;
         case kLong + 'b': arguments.operation = &kBackward; break;
         case kLong + 'e': arguments.exact = parse_element(optarg); break;

@@ -23,55 +23,167 @@ double dot(const float* a, const float* b, int64_t count) {
     return sum;
 }
 
-struct Row {
+// A query beside the keys of its head.
+struct Query {
     const float* q;
     const float* k;
     const float* v;
     int64_t seen; // keys
     int64_t dim;
-    float* out;
+
+    double scale() const { return 1 / std::sqrt(static_cast<double>(dim)); }
+    double score(int64_t key) const { return scale() * dot(q, k + key * dim, dim); }
 };
 
-void attend(const Row& row, std::vector<double>& weights, std::vector<double>& sums) {
-    weights.resize(static_cast<size_t>(row.seen));
-    sums.assign(static_cast<size_t>(row.dim), 0.0);
-    const double scale = 1 / std::sqrt(static_cast<double>(row.dim));
-    for (size_t key = 0; key < weights.size(); ++key)
-        weights[key] = scale * dot(row.q, row.k + static_cast<int64_t>(key) * row.dim, row.dim);
-    const double largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
-    double whole = 0;
-    for (size_t key = 0; key < weights.size(); ++key) {
-        const double weight = std::exp(weights[key] - largest);
-        const float* const v = row.v + static_cast<int64_t>(key) * row.dim;
-        whole += weight;
-        for (size_t x = 0; x < sums.size(); ++x) sums[x] += weight * double{v[x]};
-    }
-    for (size_t x = 0; x < sums.size(); ++x) row.out[x] = weights.empty() ? 0.0f : static_cast<float>(sums[x] / whole);
+using Doubles = std::vector<double>;
+
+// What the weights of a row are made of, and the sum of their shares of dP.
+struct RowFacts {
+    double largest = 0; // score
+    double whole = 0;   // sum of exp(score - largest)
+    double D = 0;
+
+    double weight(double score) const { return std::exp(score - largest) / whole; }
+};
+
+// The weights of the keys that it sees.
+RowFacts weights_of(const Query& query, Doubles& weights) {
+    weights.resize(static_cast<size_t>(query.seen));
+    for (size_t key = 0; key < weights.size(); ++key) weights[key] = query.score(static_cast<int64_t>(key));
+    RowFacts facts;
+    facts.largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
+    for (double& weight : weights) facts.whole += weight = std::exp(weight - facts.largest);
+    for (double& weight : weights) weight /= facts.whole;
+    return facts;
 }
+
+void add(Doubles& sums, double factor, const float* row) {
+    for (size_t x = 0; x < sums.size(); ++x) sums[x] += factor * double{row[x]};
+}
+
+void store(const Doubles& sums, double factor, float* to) {
+    for (const double sum : sums) *to++ = static_cast<float>(factor * sum);
+}
+
+// One after the other, on all processors. work(i, room), with room that is the thread's own.
+template <class Room, class Work>
+void each(int64_t count, const Work& work) {
+    std::atomic<int64_t> next{0};
+    on_threads(static_cast<int>(std::min<int64_t>(available_processors(), count)), [&] {
+        Room room;
+        for (int64_t i = 0; (i = next.fetch_add(1)) < count;) work(i, room);
+    });
+}
+
+// One batch.
+class Exact {
+public:
+    Exact(const Problem& problem, const float* batch, float* out) : problem_(problem), batch_(batch), out_(out) {}
+
+    void attend() const {
+        each<Room>(rows(), [&](int64_t row, Room& room) {
+            const Query query = query_of(row);
+            weights_of(query, room.weights);
+            room.sums.assign(static_cast<size_t>(query.dim), 0.0);
+            for (size_t key = 0; key < room.weights.size(); ++key)
+                add(room.sums, room.weights[key], query.v + static_cast<int64_t>(key) * query.dim);
+            store(room.sums, 1, output(0, row));
+        });
+    }
+
+    // dQ row by row, and what is needed of each row; then dK and dV key by key, from the scores again: no memory for
+    // all pairs.
+    void differentiate() const {
+        std::vector<RowFacts> facts(static_cast<size_t>(rows()));
+        each<Room>(rows(),
+                   [&](int64_t row, Room& room) { facts[static_cast<size_t>(row)] = query_gradient(row, room); });
+        each<Room>(problem_.kv_heads * problem_.keys,
+                   [&](int64_t row, Room& room) { key_gradients(row, facts, room); });
+    }
+
+private:
+    struct Room {
+        Doubles weights;
+        Doubles slopes; // dP
+        Doubles sums;
+        Doubles more_sums;
+    };
+
+    int64_t rows() const { return problem_.heads * problem_.queries; } // of queries
+    int64_t group() const { return problem_.heads / problem_.kv_heads; }
+
+    const float* input(size_t operand, int64_t head) const {
+        return operand_at(problem_, problem_.operation->inputs, operand, batch_, static_cast<size_t>(problem_.dim))
+            .of(0, head);
+    }
+
+    // A row of queries or of keys, heads counted through.
+    float* output(size_t operand, int64_t row) const {
+        return operand_at(problem_, problem_.operation->outputs, operand, out_, static_cast<size_t>(problem_.dim))
+                   .of(0, 0) +
+               row * problem_.dim;
+    }
+
+    Query query_of(int64_t row) const {
+        const int64_t head = row / problem_.queries;
+        const int64_t query = row % problem_.queries;
+        return {input(0, head) + query * problem_.dim, input(1, head / group()), input(2, head / group()),
+                visible_keys(problem_.mask, problem_.queries, problem_.keys, query), problem_.dim};
+    }
+
+    const float* output_gradient(int64_t row) const { return input(3, 0) + row * problem_.dim; }
+
+    RowFacts query_gradient(int64_t row, Room& room) const {
+        const Query query = query_of(row);
+        const float* const d_o = output_gradient(row);
+        RowFacts facts = weights_of(query, room.weights);
+        room.slopes.resize(room.weights.size());
+        for (size_t key = 0; key < room.slopes.size(); ++key) {
+            room.slopes[key] = dot(d_o, query.v + static_cast<int64_t>(key) * query.dim, query.dim);
+            facts.D += room.weights[key] * room.slopes[key];
+        }
+        room.sums.assign(static_cast<size_t>(query.dim), 0.0);
+        for (size_t key = 0; key < room.slopes.size(); ++key)
+            add(room.sums, room.weights[key] * (room.slopes[key] - facts.D),
+                query.k + static_cast<int64_t>(key) * query.dim);
+        store(room.sums, query.scale(), output(0, row));
+        return facts;
+    }
+
+    void key_gradients(int64_t row, const std::vector<RowFacts>& facts, Room& room) const {
+        const int64_t kv_head = row / problem_.keys;
+        const int64_t key = row % problem_.keys;
+        const int64_t first = kv_head * group() * problem_.queries; // of the queries that share it
+        room.sums.assign(static_cast<size_t>(problem_.dim), 0.0);
+        room.more_sums = room.sums;
+        for (int64_t i = first; i < first + group() * problem_.queries; ++i) {
+            const Query query = query_of(i);
+            if (key >= query.seen) continue;
+            const RowFacts& of_row = facts[static_cast<size_t>(i)];
+            const float* const d_o = output_gradient(i);
+            const double weight = of_row.weight(query.score(key));
+            const double slope = dot(d_o, query.v + key * query.dim, query.dim);
+            add(room.sums, weight * (slope - of_row.D), query.q);
+            add(room.more_sums, weight, d_o);
+        }
+        store(room.sums, 1 / std::sqrt(static_cast<double>(problem_.dim)), output(1, row));
+        store(room.more_sums, 1, output(2, row));
+    }
+
+    const Problem& problem_;
+    const float* batch_;
+    float* out_;
+};
 
 } // namespace
 
 std::vector<float> exact_output(const Problem& problem, const std::vector<float>& batch) {
     std::vector<float> out(problem.batch_output_floats());
-    const auto floats = static_cast<size_t>(problem.dim);
-    const auto in = [&](size_t operand) {
-        return operand_at(problem, problem.operation->inputs, operand, batch.data(), floats);
-    };
-    const int64_t group = problem.heads / problem.kv_heads;
-    std::atomic<int64_t> next{0};
-    const int64_t rows = problem.heads * problem.queries;
-    on_threads(static_cast<int>(std::min<int64_t>(available_processors(), rows)), [&] {
-        std::vector<double> weights;
-        std::vector<double> sums;
-        for (int64_t row = 0; (row = next.fetch_add(1)) < rows;) {
-            const int64_t head = row / problem.queries;
-            const int64_t query = row % problem.queries;
-            attend({in(0).of(0, head) + query * problem.dim, in(1).of(0, head / group), in(2).of(0, head / group),
-                    visible_keys(problem.mask, problem.queries, problem.keys, query), problem.dim,
-                    out.data() + row * problem.dim},
-                   weights, sums);
-        }
-    });
+    const Exact exact(problem, batch.data(), out.data());
+    if (problem.operation == &kForward)
+        exact.attend();
+    else
+        exact.differentiate();
     return out;
 }
 

@@ -1,5 +1,5 @@
-// What attention gives in float64, from a case's numbers rounded to a type: what outputs are compared with under
-// contracts that have a bound instead of bytes.
+// What attention and its gradients are in float64, from a case's numbers rounded to a type: what outputs are compared
+// with under contracts that have a bound instead of bytes.
 #pragma once
 
 #include <string>
@@ -10,14 +10,13 @@
 
 namespace hw4 {
 
-// O of one batch, its operands one after the other. Rounded to float32 only at the end: thousands of times finer than
-// what it is compared with. On all processors.
+// O of one batch, or dQ, dK and dV, its operands one after the other. Rounded to float32 only at the end: thousands of
+// times finer than what it is compared with. On all processors.
 std::vector<float> exact_output(const Problem& problem, const std::vector<float>& batch);
 
-// O of all batches in their order, each computed when its values are asked for.
+// Those of all batches in their order, each computed when its values are asked for.
 class ExactValues {
 public:
-    // Of forward.
     ExactValues(CaseReader& input, Element element) : input_(input), element_(element) {}
 
     void read(float* to, size_t count);

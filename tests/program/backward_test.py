@@ -105,6 +105,43 @@ class HeaderTest(CliTest):
             self.assertEqual(len(got), len(want))
             self.assertLess(max(abs(a - b) for a, b in zip(got, want)), 1e-5)
 
+    def test_beside_float64_by_compare(self):
+        for shape in SHAPES:
+            for mask in ((), ("--causal",)):
+                path = made(shape, *mask)
+                output = self.file(by_seq(path), "f32.out")
+                done = run("compare", "--exact", "float32", "--atol", "3e-5", path, output)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                numbers = array.array("f", by_seq(path))
+                for place in (0, len(numbers) // 2, len(numbers) - 1):
+                    wrong = array.array("f", numbers)
+                    wrong[place] += 1e-3
+                    done = run("compare", "--exact", "float32", "--atol", "3e-5", path, self.file(bytes(wrong), "wrong"))
+                    self.assertEqual(done.returncode, 1)
+                    self.assertIn(f"1 of {len(numbers)} values", done.stdout)
+
+    def test_a_tolerance_for_each_gradient(self):
+        path = made((1, 1, 1, 2, 3, 1))
+        numbers = array.array("f", by_seq(path))
+        expected = self.file(bytes(numbers), "expected")
+        for place, gradient in ((1, "dQ"), (4, "dK"), (7, "dV")):
+            wrong = array.array("f", numbers)
+            wrong[place] += 0.5
+            got = self.file(bytes(wrong), "got")
+            for tolerance, code in (("0.6", 0), ("0.6,0.6,0.6", 0), ("0.4,0.6,0.6", int(gradient == "dQ")),
+                                    ("0.6,0.4,0.6", int(gradient == "dK")), ("0.6,0.6,0.4", int(gradient == "dV"))):
+                done = run("compare", "--atol", tolerance, path, expected, got)
+                self.assertEqual(done.returncode, code, (gradient, tolerance, done.stdout))
+                self.assertIn(f"(rule: |expected - got| <= {tolerance})", done.stdout)
+        for tolerance, message in (("1,2", "asks for backward, --atol has 2 numbers, need 1 or 3"),
+                                   ("1,,2", "--atol '': need a number from 0; see --help")):
+            done = run("compare", "--atol", tolerance, path, expected, expected)
+            self.assertEqual(done.returncode, 2)
+            self.assert_one_message(done.stderr, None, message, program="compare")
+        done = run("compare", "--atol", "1,2,3", generated(1, 1, 1), expected, expected)
+        self.assertEqual(done.returncode, 2)
+        self.assert_one_message(done.stderr, None, "asks for forward, --atol has 3 numbers, need 1$", program="compare")
+
     def test_what_is_said_of_it(self):
         path = made((2, 4, 2, 33, 70, 7), "--causal")
         report = self.dir / "run.json"
