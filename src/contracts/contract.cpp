@@ -1,5 +1,6 @@
 #include "src/contracts/contract.h"
 
+#include "src/base/error.h"
 #include "src/contracts/logsumexp.h"
 #include "src/problem/matrix.h"
 
@@ -51,6 +52,23 @@ std::string why_no_statistics(const Contract& contract, const Problem& problem) 
     const Computed* computed = contract.find(*problem.operation);
     if (computed != nullptr && computed->one > 0) return "";
     return "asks for " + std::string(problem.operation->name) + ", whose rows have no logsumexp for --lse";
+}
+
+bool outputs_may_overflow(const Contract& contract, const Problem& problem) {
+    return problem.element != Element::float32 ||
+           (contract.element != Element::float32 && problem.operation != &kForward);
+}
+
+void refuse_infinite(const Contract& contract, const Problem& problem, const std::string& path, const float* outputs,
+                     size_t count) {
+    if (!outputs_may_overflow(contract, problem)) return;
+    const auto refuse_in = [&](Element element, const char* instead) {
+        if (element == Element::float32 || holds(element, outputs, count)) return;
+        throw Error(ExitCode::bad_data, path + ": its outputs go beyond " + name_of(element) + "; need " + instead +
+                                            ", or smaller numbers");
+    };
+    refuse_in(contract.element, "another contract");
+    refuse_in(problem.element, "elements of float32");
 }
 
 void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,

@@ -77,6 +77,14 @@ std::string why_not(const Contract& contract, const Problem& problem);
 // Why its rows have no statistics, likewise.
 std::string why_no_statistics(const Contract& contract, const Problem& problem);
 
+// Whether an output may be infinite where it is rounded to 16 bits: by the contract, of gradients, since O is no larger
+// than V; or for the file.
+bool outputs_may_overflow(const Contract& contract, const Problem& problem);
+
+// Throws Error (bad_data) where one is. `path` is the input's.
+void refuse_infinite(const Contract& contract, const Problem& problem, const std::string& path, const float* outputs,
+                     size_t count);
+
 // All units of the problem by the contract's reference. The operands follow one another as in the file, statistics as
 // [unit][query] where they are asked for.
 void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,

@@ -5,7 +5,7 @@
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
 #include "src/contracts/fixed16/forward.h"
-#include "src/contracts/half/forward.h"
+#include "src/contracts/half/backward.h"
 #include "src/contracts/reference.h"
 
 namespace hw4 {
@@ -26,9 +26,11 @@ constexpr Computed kFixed16Computes[] = {
 
 constexpr Computed kBf16Computes[] = {
     {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = bf16_forward, .one = 1},
+    {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = bf16_backward},
 };
 constexpr Computed kFp16Computes[] = {
     {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = fp16_forward, .one = 1},
+    {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = fp16_backward},
 };
 
 constexpr const Contract* kContracts[] = {&kF32, &kFixed, &kFixed16, &kBf16, &kFp16};
@@ -67,7 +69,7 @@ constexpr Contract kFixed16 = {
 
 constexpr Contract kBf16 = {
     .name = "bf16",
-    .idea = "inputs and O rounded to bf16, sums in float32",
+    .idea = "inputs and outputs rounded to bf16, sums in float32",
     .compared = Compared::bound,
     .element = Element::bf16,
     .most_columns = 0,

@@ -10,6 +10,8 @@ void f32_backward(const UnitOperands& unit);
 void fixed_forward(const UnitOperands& unit);
 void fixed16_forward(const UnitOperands& unit);
 void bf16_forward(const UnitOperands& unit);
+void bf16_backward(const UnitOperands& unit);
 void fp16_forward(const UnitOperands& unit);
+void fp16_backward(const UnitOperands& unit);
 
 } // namespace hw4

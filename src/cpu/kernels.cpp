@@ -39,6 +39,14 @@ const std::vector<Kernel>& kernels() {
         kernel.launch = launch_rounded;
         return kernel;
     };
+    const auto rounded_backward = [&](const char* name, const char* idea, const Contract& under,
+                                      const BackwardKernel& steps) {
+        Kernel kernel = backward(name, idea, steps);
+        kernel.under = &under;
+        kernel.plan = plan_rounded;
+        kernel.launch = launch_rounded;
+        return kernel;
+    };
     static const std::vector<Kernel> table = {
         by_blocks("generic", "plain C++, any processor", kF32, f32_generic_blocks()),
 #if defined(__aarch64__)
@@ -81,12 +89,30 @@ const std::vector<Kernel>& kernels() {
         rounded("bf16_avx2", "avx2 on numbers rounded to bf16", kBf16, f32_avx2_blocks()),
         rounded("bf16_avx512", "avx512 on numbers rounded to bf16", kBf16, f32_avx512_blocks()),
 #endif
+        rounded_backward("bf16_backward_generic", "backward_generic on numbers rounded to bf16", kBf16,
+                         f32_generic_backward()),
+#if defined(__aarch64__)
+        rounded_backward("bf16_backward_neon", "backward_neon on numbers rounded to bf16", kBf16, f32_neon_backward()),
+#elif defined(__x86_64__)
+        rounded_backward("bf16_backward_avx2", "backward_avx2 on numbers rounded to bf16", kBf16, f32_avx2_backward()),
+        rounded_backward("bf16_backward_avx512", "backward_avx512 on numbers rounded to bf16", kBf16,
+                         f32_avx512_backward()),
+#endif
         rounded("fp16_generic", "generic on numbers rounded to fp16", kFp16, f32_generic_blocks()),
 #if defined(__aarch64__)
         rounded("fp16_neon", "neon on numbers rounded to fp16", kFp16, f32_neon_blocks()),
 #elif defined(__x86_64__)
         rounded("fp16_avx2", "avx2 on numbers rounded to fp16", kFp16, f32_avx2_blocks()),
         rounded("fp16_avx512", "avx512 on numbers rounded to fp16", kFp16, f32_avx512_blocks()),
+#endif
+        rounded_backward("fp16_backward_generic", "backward_generic on numbers rounded to fp16", kFp16,
+                         f32_generic_backward()),
+#if defined(__aarch64__)
+        rounded_backward("fp16_backward_neon", "backward_neon on numbers rounded to fp16", kFp16, f32_neon_backward()),
+#elif defined(__x86_64__)
+        rounded_backward("fp16_backward_avx2", "backward_avx2 on numbers rounded to fp16", kFp16, f32_avx2_backward()),
+        rounded_backward("fp16_backward_avx512", "backward_avx512 on numbers rounded to fp16", kFp16,
+                         f32_avx512_backward()),
 #endif
     };
     return table;

@@ -4,6 +4,8 @@
 #include <atomic>
 
 #include "src/base/parallel.h"
+#include "src/cpu/aligned_memory.h"
+#include "src/cpu/backward.h"
 #include "src/cpu/by_blocks.h"
 
 namespace hw4::cpu {
@@ -51,9 +53,23 @@ private:
     int64_t count_ = 0;
 };
 
+// Of the rounded inputs, in whole cache lines: f32's scratch follows.
+size_t copy_bytes(const Problem& problem) { return (problem.input_bytes() + kCacheLine - 1) / kCacheLine * kCacheLine; }
+
+// f32's kernel of the same blocks.
+void launch_f32(const Kernel& kernel, Launch launch) {
+    if (kernel.backward == nullptr) return launch_blocks(kernel, launch);
+    launch.forward_out = {};
+    launch.scratch = static_cast<unsigned char*>(launch.scratch) + copy_bytes(launch.problem);
+    launch_backward(kernel, launch);
+}
+
 } // namespace
 
-Plan plan_rounded(const Kernel&, const Problem& problem, int) { return {"", problem.input_bytes()}; }
+Plan plan_rounded(const Kernel& kernel, const Problem& problem, int threads) {
+    const Plan plan = kernel.backward == nullptr ? Plan{} : plan_backward(kernel, problem, threads);
+    return {plan.why_not, copy_bytes(problem) + plan.scratch_bytes};
+}
 
 void launch_rounded(const Kernel& kernel, const Launch& launch) {
     need_packed_rows(launch);
@@ -72,7 +88,7 @@ void launch_rounded(const Kernel& kernel, const Launch& launch) {
             const Matrix<float> copy = operand_at(problem, problem.operation->inputs, i, copies, launch.in[i].row);
             to_type(launch.in[i].of(batch, head), first, rows, copy.of(batch, head));
         });
-    launch_blocks(kernel, rounded);
+    launch_f32(kernel, rounded);
     Pieces(problem, problem.operation->outputs)
         .each(launch.threads, [&](size_t i, int64_t batch, int64_t head, int64_t first, int64_t rows) {
             float* const out = launch.out[i].of(batch, head);

@@ -45,9 +45,4 @@ std::string place_of(const Problem& problem, const List<Operand>& operands, int6
     return "batch " + std::to_string(batch) + name + ", " + row_of(problem, *operand, in_operand);
 }
 
-Error outputs_too_large(const std::string& path, Element element) {
-    return Error(ExitCode::bad_data, path + ": its outputs go beyond " + name_of(element) +
-                                         "; need elements of float32, or smaller numbers");
-}
-
 } // namespace hw4

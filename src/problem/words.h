@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "src/base/error.h"
 #include "src/problem/problem.h"
 
 namespace hw4 {
@@ -26,8 +25,5 @@ std::string row_of(const Problem& problem, const Operand& operand, int64_t row);
 // "batch 3, K, row 7" for a row of operands that follow one another batch after batch. The operand's name is left out
 // where there is only one.
 std::string place_of(const Problem& problem, const List<Operand>& operands, int64_t row);
-
-// Of gradients: an O is no larger than V.
-Error outputs_too_large(const std::string& path, Element element);
 
 } // namespace hw4

@@ -11,7 +11,6 @@
 #include "src/base/error.h"
 #include "src/base/gate.h"
 #include "src/base/worker_threads.h"
-#include "src/problem/words.h"
 #include "src/run/case_line.h"
 #include "src/run/first_failure.h"
 #include "src/run/part_queue.h"
@@ -363,16 +362,17 @@ private:
     }
 
     // Narrow numbers in the writer's buffer, floats where they are.
-    static const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const float* data, float* staging,
-                                 const Pen& pen) {
-        const Element element = of.problem.element;
-        if (element == Element::float32) return data;
+    const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const float* data, float* staging,
+                          const Pen& pen) const {
+        const Contract& contract = *setup_.options.contract;
+        const bool narrowed = of.problem.element != Element::float32;
+        if (!narrowed && !outputs_may_overflow(contract, of.problem)) return data;
         const size_t count = of.problem.floats_in(part.rows);
         pen.time(Stage::write, 0, [&] {
-            if (!holds(element, data, count)) throw outputs_too_large(of.run.input->path(), element);
-            narrow(element, data, count, staging);
+            refuse_infinite(contract, of.problem, of.run.input->path(), data, count);
+            if (narrowed) narrow(of.problem.element, data, count, staging);
         });
-        return staging;
+        return narrowed ? staging : data;
     }
 
     // Of the file, of rows that are to be written.

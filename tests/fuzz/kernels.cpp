@@ -128,9 +128,11 @@ void expect_means(const SmallCase& test, const Contract& contract, const std::ve
     }
 }
 
-void expect_numbers(const std::vector<float>& out) {
+// Rounded to fp16 a gradient may be infinite.
+void expect_numbers(const std::vector<float>& out, const Contract& contract) {
     for (size_t i = 0; i < out.size(); ++i)
-        expect(std::isfinite(out[i]), "value " + std::to_string(i) + " is not finite");
+        expect(contract.element == Element::fp16 ? !std::isnan(out[i]) : std::isfinite(out[i]),
+               "value " + std::to_string(i) + " is not finite");
 }
 
 } // namespace
@@ -144,7 +146,7 @@ void kernels(const uint8_t* data, size_t size) {
         if (test.problem.operation == &kForward)
             expect_means(test, *contract, expected);
         else
-            expect_numbers(expected);
+            expect_numbers(expected, *contract);
         for (const cpu::Kernel& kernel : cpu::kernels()) {
             if (!kernel.needs.processor() || kernel.under != contract) continue;
             if (kernel.does != test.problem.operation) continue;

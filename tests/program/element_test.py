@@ -58,7 +58,7 @@ class StoredTest(CliTest):
         for element in CODES:
             for path in (made(element), made(element, "--causal"), made(element, "--backward")):
                 for contract in contracts():
-                    if not takes(contract, element) or ("backward" in path.name and contract != "f32"):
+                    if not takes(contract, element) or ("backward" in path.name and contract.startswith("fixed")):
                         continue
                     for threads in ("1", "3"):
                         with self.subTest(path=path, contract=contract, threads=threads):
@@ -147,9 +147,28 @@ class RefusedTest(CliTest):
         self.assertEqual(done.returncode, USAGE)
         self.assertIn("O has elements of fp16, .npy is written of float32 only, need a name without .npy", done.stderr)
 
-    def test_backward_under_a_type_s_contract(self):
-        self.assert_refused(BAD_DATA, r"asks for backward, which the contract bf16 lacks$", "--contract", "bf16",
-                            made("bf16", "--backward"), self.out, names=made("bf16", "--backward"))
+    def test_gradients_that_the_type_lacks(self):
+        """dV of the only key is the sum of dO's rows. Refused whatever the elements of the file are."""
+        header = list(struct.unpack("<16i", made("fp16", "--backward", shape=(1, 1, 1, 4, 1, 1)).read_bytes()[:64]))
+        for dO, code in ((15000.0, OK), (20000.0, BAD_DATA)):
+            numbers = [0.0] * 6 + [dO] * 4
+            for element, data in ((0, floats(numbers)), (CODES["fp16"], struct.pack("<10e", *numbers))):
+                header[3] = element
+                path = self.file(struct.pack("<16i", *header) + data)
+                self.assertEqual(hw4("--contract", "fp16", path, self.out).returncode, code)
+                self.assertEqual(run("seq", "--contract", "fp16", path, self.out).returncode, code)
+                if code != OK:
+                    self.assert_refused(code, r"its outputs go beyond fp16; need another contract, or smaller numbers$",
+                                        "--contract", "fp16", path, self.out, names=path)
+        self.assertEqual(hw4("--contract", "bf16", self.file(cli_test.header(1, 1, 1) + floats([0.0] * 3 + [9e9])),
+                             self.out, "--backward").returncode, OK)
+
+    def test_backward_under_other_contracts(self):
+        for contract in ("fixed", "fixed16"):
+            self.assert_refused(BAD_DATA, rf"asks for backward, which the contract {contract} lacks$", "--contract",
+                                contract, made("bf16", "--backward"), self.out, names=made("bf16", "--backward"))
+            self.assert_refused(USAGE, rf"--backward: the contract {contract} lacks it", "--contract", contract,
+                                "--backward", made("bf16", "--backward"), self.out)
 
     def test_what_generate_cannot_store(self):
         done = run("generate", "--shape", "1,4,4", "--kind", "stray:1e6", "--element", "fp16", self.out)
@@ -170,11 +189,21 @@ class ContractTest(CliTest):
                         with self.subTest(kernel=kernel, threads=threads):
                             self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
 
+    def test_gradients_likewise(self):
+        for path in (made("float32", "--backward"), made("float32", "--backward", "--causal", kind="normal:30")):
+            for contract in CODES:
+                for kernel in cli_test.kernels("cpu", contract, "backward"):
+                    for threads in ("1", "3"):
+                        with self.subTest(kernel=kernel, threads=threads):
+                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
+
     def test_outputs_are_values_of_the_type(self):
-        for contract in CODES:
-            output = by_seq(generated(3, 65, 33), contract)
-            numbers = struct.unpack(f"<{len(output) // 4}f", output)
-            self.assertEqual(widened(b"".join(stored(number, contract) for number in numbers), contract), list(numbers))
+        for path in (generated(3, 65, 33), made("float32", "--backward")):
+            for contract in CODES:
+                output = by_seq(path, contract)
+                numbers = struct.unpack(f"<{len(output) // 4}f", output)
+                self.assertEqual(widened(b"".join(stored(number, contract) for number in numbers), contract),
+                                 list(numbers))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@
 
 namespace hw4 {
 
-inline std::vector<cpu::Kernel> cpu_kernels_of(const Operation& operation) {
+// Under every contract, or that one.
+inline std::vector<cpu::Kernel> cpu_kernels_of(const Operation& operation, const Contract* under = nullptr) {
     std::vector<cpu::Kernel> list;
     for (const cpu::Kernel& kernel : cpu::kernels())
-        if (kernel.does == &operation) list.push_back(kernel);
+        if (kernel.does == &operation && (under == nullptr || kernel.under == under)) list.push_back(kernel);
     return list;
 }
 

@@ -1,4 +1,4 @@
-// The CPU's kernels of backward: the reference's bytes, whatever the shape, the values and the number of threads.
+// The CPU's kernels of f32's backward: the reference's bytes, whatever the shape, the values and the number of threads.
 #include "src/cpu/backward.h"
 
 #include <gtest/gtest.h>
@@ -180,7 +180,7 @@ TEST_P(EachBackwardKernel, NeedsNoMoreForFewerBatches) {
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, EachBackwardKernel, testing::ValuesIn(cpu_kernels_of(kBackward)),
+INSTANTIATE_TEST_SUITE_P(Cpu, EachBackwardKernel, testing::ValuesIn(cpu_kernels_of(kBackward, &kF32)),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 } // namespace

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "src/bench/exact_rows.h"
-#include "src/cpu/kernels.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/cpu_subjects.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -71,8 +71,8 @@ TEST_P(HalfContract, IsAsNearToFloat64AsItsLastRoundingAllows) {
 TEST_P(HalfContract, GivesARowTheSameBytesWhereverItIs) {
     const Problem problem = grouped_heads(6, 50, 90, 20);
     const AttentionCase half(problem, CaseKind::spread, 5, contract());
-    for (const cpu::Kernel& kernel : cpu::kernels()) {
-        if (kernel.under != &contract() || !kernel.needs.processor()) continue;
+    for (const cpu::Kernel& kernel : cpu_kernels_of(kForward, &contract())) {
+        if (!kernel.needs.processor()) continue;
         for (const int threads : {1, 2, 7}) {
             std::vector<float> out(half.expected.size(), NAN);
             cpu::compute_batches(kernel, problem, half.qkv.data(), out.data(), threads);
@@ -96,8 +96,8 @@ TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
         for (const CaseKind kind : {CaseKind::spread, CaseKind::denormal, CaseKind::dominant, CaseKind::huge,
                                     CaseKind::vzero, CaseKind::fading}) {
             const AttentionCase half(problem, kind, 7, contract());
-            for (const cpu::Kernel& kernel : cpu::kernels()) {
-                if (kernel.under != &contract() || !kernel.needs.processor()) continue;
+            for (const cpu::Kernel& kernel : cpu_kernels_of(kForward, &contract())) {
+                if (!kernel.needs.processor()) continue;
                 std::vector<float> out(half.expected.size(), NAN);
                 std::vector<RowStatistics> rows(half.statistics.size(), {NAN, NAN, NAN});
                 cpu::compute_batches(kernel, problem, half.qkv.data(), out.data(), 2, rows.data());

@@ -26,14 +26,3 @@
 #pragma once
 
 #include "src/contracts/f32/forward.h"
-#include "src/problem/domain.h"
-
-namespace hw4::half {
-
-// That of f32, of which the largest rounding of an input, by 2^-8, takes less than the factor of 4 that is left to
-// float32's end.
-constexpr Domain domain_of(Element element) {
-    return {.most_score = kScoreLimit, .most_sum = kValueLimit, .element = element};
-}
-
-} // namespace hw4::half

@@ -1,4 +1,4 @@
-// The references of bf16 and fp16: f32's on rounded inputs, its output rounded.
+// The references of bf16 and fp16: f32's on rounded inputs, what it gives rounded.
 #include <vector>
 
 #include "src/contracts/reference.h"
@@ -6,22 +6,30 @@
 namespace hw4 {
 namespace {
 
-void forward_in(Element element, const UnitOperands& unit) {
+// Numbers of an operand of the unit.
+size_t numbers_of(const Operand& operand, const UnitOperands& unit) {
+    const int64_t rows = operand.rows == Rows::of_queries ? unit.group * unit.queries : unit.keys;
+    return static_cast<size_t>(rows * unit.dim);
+}
+
+void by_f32(const Operation& operation, Element element, const UnitOperands& unit) {
     UnitOperands rounded = unit;
-    std::vector<float> inputs[3];
-    for (size_t i = 0; i < kForward.inputs.size(); ++i) {
-        const int64_t rows = kForward.inputs[i].rows == Rows::of_queries ? unit.queries : unit.keys;
-        inputs[i].resize(static_cast<size_t>(rows * unit.dim));
+    std::vector<float> inputs[kMostInputs];
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+        inputs[i].resize(numbers_of(operation.inputs[i], unit));
         round_all(element, unit.in[i], inputs[i].size(), inputs[i].data());
         rounded.in[i] = inputs[i].data();
     }
-    f32_forward(rounded);
-    round_all(element, unit.out[0], static_cast<size_t>(unit.queries * unit.dim), unit.out[0]);
+    kF32.find(operation)->reference(rounded);
+    for (size_t i = 0; i < operation.outputs.size(); ++i)
+        round_all(element, unit.out[i], numbers_of(operation.outputs[i], unit), unit.out[i]);
 }
 
 } // namespace
 
-void bf16_forward(const UnitOperands& unit) { forward_in(Element::bf16, unit); }
-void fp16_forward(const UnitOperands& unit) { forward_in(Element::fp16, unit); }
+void bf16_forward(const UnitOperands& unit) { by_f32(kForward, Element::bf16, unit); }
+void bf16_backward(const UnitOperands& unit) { by_f32(kBackward, Element::bf16, unit); }
+void fp16_forward(const UnitOperands& unit) { by_f32(kForward, Element::fp16, unit); }
+void fp16_backward(const UnitOperands& unit) { by_f32(kBackward, Element::fp16, unit); }
 
 } // namespace hw4
