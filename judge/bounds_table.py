@@ -12,15 +12,20 @@ from tsv import Row, TableError
 
 VALUE = "bound"
 REFUSED = "refused"  # the case has numbers that the contract's type has not
+OUTPUTS = {"forward": 1, "backward": 3}  # of each operation, which all have a bound (src/problem/operation.h)
 
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
     revision: str  # like bf16.forward/1
-    largest: float | None  # absolute error; None: the case is refused
+    largest: tuple[float, ...] | None  # absolute errors of O, or of dQ, dK and dV; None: the case is refused
 
     def __str__(self) -> str:
-        return REFUSED if self.largest is None else f"{self.largest:.4g}"
+        return REFUSED if self.largest is None else ",".join(f"{largest:.4g}" for largest in self.largest)
+
+    @property
+    def for_json(self) -> float | list[float] | None:
+        return self.largest and (self.largest[0] if len(self.largest) == 1 else list(self.largest))
 
 
 class Bounds:
@@ -43,12 +48,14 @@ def bounds_beside(cases: str) -> str:
 def _bound(row: Row) -> Bound:
     if row[VALUE] == REFUSED:
         return Bound(row["revision"], None)
+    wanted = OUTPUTS.get(row["operation"], 1)
     try:
-        largest = float(row[VALUE])
+        largest = tuple(map(float, row[VALUE].split(",")))
     except ValueError:
-        largest = math.nan
-    if not 0 <= largest < math.inf:
-        raise TableError(f"{row['case']}: bound is '{row[VALUE]}', need a number from 0 or '{REFUSED}'")
+        largest = ()
+    if len(largest) != wanted or not all(0 <= each < math.inf for each in largest):
+        numbers = "a number" if wanted == 1 else f"{wanted} numbers"
+        raise TableError(f"{row['case']}: bound is '{row[VALUE]}', need {numbers} from 0 or '{REFUSED}'")
     return Bound(row["revision"], largest)
 
 

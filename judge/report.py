@@ -184,7 +184,7 @@ def _case_document(result: Result) -> dict:
             "kind": case.kind,
             "verdict": result.verdict, "rule": result.rule,
             "limit_s": result.limit_s, "best_s": result.best_s, "median_s": result.median_s,
-            "crc32_out_expected": expected and expected.crc32, "bound": bound and bound.largest, "detail": result.detail,
+            "crc32_out_expected": expected and expected.crc32, "bound": bound and bound.for_json, "detail": result.detail,
             "explanation": result.explanation, "samples": [dataclasses.asdict(sample) for sample in result.samples]}
 
 

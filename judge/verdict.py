@@ -418,15 +418,15 @@ class CaseJudge:
     def _decide_by_bound(self, sample: Sample) -> None:
         """Beside float64, which compare makes of the input."""
         settings = self.settings
-        allowed = settings.tolerance or Tolerance(self.bound.largest, None)
-        options = ["--exact", settings.contract.element, *allowed.options]
+        allowed = settings.tolerance.options if settings.tolerance else ["--atol", ",".join(map(repr, self.bound.largest))]
+        options = ["--exact", settings.contract.element, *allowed]
         self._tell_nearness(sample, settings.rule_for(self.case), *self._run_compare([*options, self.input, self.output]))
 
     @staticmethod
     def _tell_nearness(sample: Sample, rule: str, near: bool, lines: list[str]) -> None:
-        largest = next((line for line in lines if line.startswith(LARGEST)), lines[0])
+        largest = [line.removeprefix(LARGEST) for line in lines if line.startswith(LARGEST)]
         sample.verdict = PASSED if near else "WA"
-        sample.detail = f"{rule}: {largest if near else lines[0]}"
+        sample.detail = f"{rule}: {LARGEST + '; '.join(largest) if near and largest else lines[0]}"
         sample.explanation = [] if near else lines[1:]
 
     def _reference(self) -> str:

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""testcases/bounds without a GPU: which rows it makes of what FlashAttention-2 would give, and when it makes none."""
+"""testcases/bounds without a GPU: which rows it makes of what FlashAttention-2 would give, and when it makes none; and
+what it does with tensors."""
+import array
 import contextlib
 import io
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,9 +16,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
-sys.path[:0] = [str(ROOT / "judge")]
+sys.path[:0] = [str(ROOT / "judge"), str(ROOT / "testcases")]
 
-from bounds_table import read_bounds  # noqa: E402 (the path to them is set above)
+import flash_errors  # noqa: E402 (the path to them is set above)
+import tiny_torch  # noqa: E402
+from bounds_table import read_bounds  # noqa: E402
 from case_table import read_cases  # noqa: E402
 from program_module import program_as_module  # noqa: E402
 
@@ -44,13 +49,14 @@ class BoundsTest(unittest.TestCase):
         return ["bounds", "--table", str(self.dir / "cases.tsv"), "--bin", str(BIN), *more]
 
     def run_with(self, error, *more):
-        """error(case, element): what is measured."""
+        """error(case, element): what is measured; of gradients dK's is twice as large, dV's three times."""
         def measure(path, case, element):
             self.measured.append((case.name, element, os.path.getsize(path)))
-            return error(case, element)
+            found = error(case, element)
+            return found and [found * times for times in ((1, 2, 3) if case.operation == "backward" else (1,))]
 
         said = io.StringIO()
-        with unittest.mock.patch.multiple(self.program, error_of_flash=measure, require_gpu=lambda: None), \
+        with unittest.mock.patch.multiple(self.program, errors_of_flash=measure, require_gpu=lambda: None), \
                 unittest.mock.patch.object(sys, "argv", self.words(*more)), contextlib.redirect_stdout(said):
             return self.program.bounds(self.program.parse_arguments()), said.getvalue()
 
@@ -65,18 +71,22 @@ class BoundsTest(unittest.TestCase):
     def rows(self):
         return {key: (row.revision, row.largest) for key, row in read_bounds(str(self.table)).rows.items()}
 
-    def test_a_row_for_every_forward_case_and_contract_that_takes_it(self):
+    def test_a_row_for_every_case_and_contract_that_takes_it(self):
         code, said = self.run_with(lambda case, element: 0.25 if element == "bf16" else 0.5)
-        self.assertEqual((code, said), (0, "a1: bf16 0.3, fp16 0.6\nc1: bf16 0.3, fp16 0.6\nh1: fp16 0.6\n"))
+        self.assertEqual((code, said), (0, "a1: bf16 0.3, fp16 0.6\nc1: bf16 0.3, fp16 0.6\n"
+                                           "g1: bf16 0.3,0.6,0.9, fp16 0.6,1.2,1.8\nh1: fp16 0.6\n"))
         self.assertEqual(self.rows(), {
-            ("a1", "forward", "bf16", "none"): ("bf16.forward/1", 0.3),
-            ("a1", "forward", "fp16", "none"): ("fp16.forward/1", 0.6),
-            ("c1", "forward", "bf16", "causal"): ("bf16.forward/1", 0.3),
-            ("c1", "forward", "fp16", "causal"): ("fp16.forward/1", 0.6),
-            ("h1", "forward", "fp16", "none"): ("fp16.forward/1", 0.6)})
+            ("a1", "forward", "bf16", "none"): ("bf16.forward/1", (0.3,)),
+            ("a1", "forward", "fp16", "none"): ("fp16.forward/1", (0.6,)),
+            ("c1", "forward", "bf16", "causal"): ("bf16.forward/1", (0.3,)),
+            ("c1", "forward", "fp16", "causal"): ("fp16.forward/1", (0.6,)),
+            ("g1", "backward", "bf16", "none"): ("bf16.backward/1", (0.3, 0.6, 0.9)),
+            ("g1", "backward", "fp16", "none"): ("fp16.backward/1", (0.6, 1.2, 1.8)),
+            ("h1", "forward", "fp16", "none"): ("fp16.forward/1", (0.6,))})
         sizes = {case.name: case.input_bytes for case in read_cases(str(self.dir / "cases.tsv"))}
         self.assertEqual(self.measured, [(name, element, sizes[name]) for name, element in (
-            ("a1", "bf16"), ("a1", "fp16"), ("c1", "bf16"), ("c1", "fp16"), ("h1", "fp16"))])
+            ("a1", "bf16"), ("a1", "fp16"), ("c1", "bf16"), ("c1", "fp16"), ("g1", "bf16"), ("g1", "fp16"),
+            ("h1", "fp16"))])
 
     def test_some_rows_again_and_the_others_as_they_were(self):
         self.run_with(lambda case, element: 0.25)
@@ -86,9 +96,11 @@ class BoundsTest(unittest.TestCase):
                                                                 "c1\tforward\tfp16\tcausal\tfp16.forward/1\t0.6"))
 
     def test_numbers_that_the_type_lacks(self):
-        code, said = self.run_with(lambda case, element: None if element == "fp16" else 0.0, "a1")
-        self.assertEqual((code, said), (0, "a1: bf16 0, fp16 refused\n"))
-        self.assertEqual([largest for _, largest in self.rows().values()], [0.0, None])
+        code, said = self.run_with(lambda case, element: None if element == "fp16" else 1e-9, "a1", "g1")
+        self.assertEqual((code, said), (0, "a1: bf16 1.2e-09, fp16 refused\n"
+                                           "g1: bf16 1.2e-09,2.4e-09,3.6e-09, fp16 refused\n"))
+        self.assertEqual([largest for _, largest in self.rows().values()],
+                         [(1.2e-9,), None, (1.2e-9, 2.4e-9, 3.6e-9), None])
 
     def test_what_gives_no_number_has_no_row(self):
         code, said = self.run_with(lambda case, element: math.nan if element == "fp16" else 0.25, "a1")
@@ -104,11 +116,41 @@ class BoundsTest(unittest.TestCase):
         self.assertEqual((code, said), (1, "a1: bf16 none\n"))
         self.assertRegex(complaint.getvalue(), r"\Abounds: a1, bf16: no kernel for it")
 
+    def test_a_case_that_fails_is_named_and_the_rest_goes_on(self):
+        def fail(case, element):
+            if case.name == "a1":
+                raise flash_errors.NotMeasured("it was not that")
+            return 0.25
+
+        (self.dir / "cases.tsv").write_text(CASES.replace("c1\t2\t3\t4\tuniform", "c1\t2\t3\t4\tnonsense"))
+        with contextlib.redirect_stderr(io.StringIO()) as complaint:
+            code, said = self.run_with(fail, "--contract", "bf16")
+        self.assertEqual((code, said), (2, "a1: bf16 none\ng1: bf16 0.3,0.6,0.9\n"))
+        self.assertRegex(complaint.getvalue(), r"\Abounds: a1, bf16: it was not that\n"
+                                               r"bounds: c1, not made: generate: exit code 64: .*nonsense.*\n\Z")
+
+    def test_the_table_has_what_was_made_before_a_run_is_cut(self):
+        def cut(case, element):
+            if case.name == "g1":
+                raise KeyboardInterrupt
+            return 0.25
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.run_with(cut, "--contract", "bf16")
+        self.assertEqual([key[0] for key in self.rows()], ["a1", "c1"])
+
     def test_an_error_that_is_no_rounding(self):
-        self.program.require_rounding(2.0 ** -6, 1.0, "bf16")
-        self.program.require_rounding(math.nan, 1.0, "bf16")
-        with self.assertRaisesRegex(self.program.CannotMake, "an error of 0.5 beside values of up to 3 is no rounding"):
-            self.program.require_rounding(0.5, 3.0, "bf16")
+        def require(error, reach, noise=0.0, terms=0, factor=0.0):
+            flash_errors.require_rounding(flash_errors.Found(error, reach), "bf16", noise, terms, factor)
+
+        require(2.0 ** -6, 1.0)
+        require(math.nan, 1.0)
+        require(0.5, 3.0, noise=0.1)
+        require(2.0 ** -127, 0.0)
+        require(2.0 ** -117, 0.0, terms=100, factor=10.0)
+        for wrong in (dict(error=0.5, reach=3.0), dict(error=2.0 ** -117, reach=0.0)):
+            with self.assertRaisesRegex(flash_errors.NotMeasured, "an error of .* beside sums of up to .* is no rounding"):
+                require(**wrong)
 
     def test_without_pytorch(self):
         self.assertEqual(self.run_itself(), (69, "bounds: no PyTorch: not here\n"))
@@ -116,6 +158,98 @@ class BoundsTest(unittest.TestCase):
     def test_a_contract_that_promises_bytes(self):
         self.assertEqual(self.run_itself("--contract", "f32"),
                          (2, "bounds: contract f32 is not compared by bound: need one that is\n"))
+
+
+class MeasuredTest(unittest.TestCase):
+    """What is done with tensors, on a PyTorch of lists."""
+
+    # B, heads, N_q, d and the rest of a row
+    CASES = {"one key": "2\t3\t4\tuniform\t7\t5\t-\t1\t1\tnone\t{}",
+             "full": "2\t5\t8\tuniform\t7\t5\t-\t1\t7\tnone\t{}",
+             "more keys": "2\t3\t4\tuniform\t7\t5\t-\t2\t6\tcausal\t{}",
+             "blind rows": "2\t6\t9\tuniform\t7\t5\t-\t2\t3\tcausal\t{}",
+             "shared keys": "2\t4\t3\tuniform\t7\t5\t-\t4,2\t5\tcausal\t{}",
+             "narrow": "1\t4\t3\tuniform\t7\t5\t-\t1\t4\tnone\t{}\tfp16",
+             "wide": "1\t3\t4\tstray:1e6\t7\t5\t-\t1\t3\tnone\t{}"}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="bounds_test-")
+        self.addCleanup(folder.cleanup)
+        self.dir = Path(folder.name)
+        self.program = program_as_module(BOUNDS)
+
+    def case(self, name, operation):
+        """And its input."""
+        table = self.dir / "cases.tsv"
+        table.write_text(CASES.splitlines()[0] + f"\nx\t{self.CASES[name].format(operation)}\n")
+        case, = read_cases(str(table))
+        path = str(self.dir / "in")
+        self.program.generate(str(BIN / "testcases/generate"), case, path)
+        return case, path
+
+    def measured(self, case, path, element, at_once=1 << 27):
+        with unittest.mock.patch.dict(sys.modules, torch=tiny_torch), \
+                unittest.mock.patch.object(flash_errors, "SCORES_AT_ONCE", at_once):
+            return flash_errors.errors_of_flash(path, case, element)
+
+    def by_hw4(self, path, element):
+        """The errors of what is rounded once as well."""
+        output = str(self.dir / "out")
+        subprocess.run([BIN / "hw4", "--device", "cpu", "--contract", element, path, output], check=True,
+                       capture_output=True)
+        atol = "9,9,9" if b"backward" in subprocess.run([BIN / "seq", path, "/dev/null"], check=True,
+                                                        capture_output=True).stdout else "9"
+        done = subprocess.run([BIN / "judge/compare", "--exact", element, "--atol", atol, path, output], check=True,
+                              capture_output=True, text=True)
+        return [float(found) for found in re.findall(r"^largest absolute difference: (\S+)", done.stdout, re.MULTILINE)]
+
+    def test_of_one_rounding_it_is_that_rounding(self):
+        for operation in ("forward", "backward"):
+            for name in self.CASES:
+                for element in ("bf16", "fp16"):
+                    if name == "wide" or name == "narrow" and element != "fp16":
+                        continue
+                    with self.subTest(name, operation=operation, element=element):
+                        case, path = self.case(name, operation)
+                        found, wanted = self.measured(case, path, element), self.by_hw4(path, element)
+                        if name == "one key":  # O is V, and dQ and dK are 0: what is left is what float32 leaves
+                            self.assertLess(max(found[:2]), 1e-4)
+                            found, wanted = found[2:], wanted[2:]
+                        for place, (mine, other) in enumerate(zip(found, wanted)):
+                            if name == "shared keys" and place > 0:  # the heads' are rounded before they are added
+                                self.assertTrue(other <= mine <= 3 * other, (found, wanted))
+                            else:
+                                self.assertAlmostEqual(mine / other, 1, delta=0.01, msg=(found, wanted))
+
+    def test_however_many_scores_are_held_at_once(self):
+        for operation in ("forward", "backward"):
+            for name in ("more keys", "blind rows", "shared keys"):
+                case, path = self.case(name, operation)
+                whole = self.measured(case, path, "bf16")
+                for at_once in (1, 20, 40, 100):
+                    for mine, other in zip(self.measured(case, path, "bf16", at_once), whole):
+                        self.assertAlmostEqual(mine, other, delta=1e-12)
+
+    def test_numbers_and_gradients_that_the_type_lacks(self):
+        case, path = self.case("wide", "backward")
+        self.assertIsNone(self.measured(case, path, "fp16"))
+        case, path = self.case("full", "backward")
+        data = array.array("f", Path(path).read_bytes()[64:])
+        floats = case.tokens * case.dim
+        data[-floats:] = array.array("f", [60000.0] * floats)  # dO of the last batch
+        Path(path).write_bytes(Path(path).read_bytes()[:64] + data.tobytes())
+        self.assertIsNone(self.measured(case, path, "fp16"))
+        self.assertIsNotNone(self.measured(case, path, "bf16"))
+
+    def test_a_mask_that_begins_elsewhere_is_noticed(self):
+        def upper_left(q, k, v, dropout, causal, mask_wanted, scale):
+            rows = q.shape[2]
+            return tiny_torch.flash(q, k[:, :, :rows], v[:, :, :rows], dropout, causal, mask_wanted, scale)
+
+        case, path = self.case("more keys", "forward")
+        with unittest.mock.patch.object(tiny_torch.ops.aten, "_scaled_dot_product_flash_attention", upper_left):
+            with self.assertRaisesRegex(flash_errors.NotMeasured, "is no rounding to bf16"):
+                self.measured(case, path, "bf16")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ ROWS = {}  # their rows of the table of cases
 CRCS = {}  # those of their outputs, by name and contract
 REVISIONS = {}  # of the contracts that hw4 lists and that promise bytes, by name, the default first
 BOUNDED = {}  # likewise of those that promise a bound
+BOUNDED_GRADIENTS = {}  # likewise, of backward
 
 
 def setUpModule():
@@ -59,6 +60,8 @@ def setUpModule():
     for contract in json.loads(listed)["contracts"]:
         revisions = REVISIONS if contract["compared"] == "bytes" else BOUNDED
         revisions[contract["name"]] = contract["computes"][0]["revision"]
+        if contract["compared"] == "bound":
+            BOUNDED_GRADIENTS[contract["name"]] = contract["computes"][1]["revision"]
     for name, (batches, tokens, dim) in SHAPES.items():
         case_input = fixture(name, ".in")
         subprocess.run([GENERATE, "--shape", f"{batches},{tokens},{dim}", "--seed", "7", case_input], check=True)
@@ -89,6 +92,10 @@ def expected_rows():
 
 def bound_row(name, contract="bf16", bound="0.05", revision=None):
     return f"{name}\tforward\t{contract}\tnone\t{revision or BOUNDED[contract]}\t{bound}"
+
+
+def gradient_bound_row(name, contract="bf16", mask="none", bound="0.05,0.05,0.05"):
+    return f"{name}\tbackward\t{contract}\t{mask}\t{BOUNDED_GRADIENTS[contract]}\t{bound}"
 
 
 def crc_in_of(name):
@@ -591,6 +598,10 @@ class Bounds(Workplace):
                 ([bound_row("a1"), bound_row("a1")], BOUNDS_HEADER, "two rows are of a1 forward bf16 none"),
                 ([bound_row("a1", bound="-1")], BOUNDS_HEADER, "a1: bound is '-1', need a number from 0 or 'refused'"),
                 ([bound_row("a1", bound="nan")], BOUNDS_HEADER, "a1: bound is 'nan'"),
+                ([bound_row("a1", bound="1,2,3")], BOUNDS_HEADER, "a1: bound is '1,2,3', need a number from 0 or 'ref"),
+                ([gradient_bound_row("g1", bound="1")], BOUNDS_HEADER,
+                 "g1: bound is '1', need 3 numbers from 0 or 'refused'"),
+                ([gradient_bound_row("g1", bound="1,,2")], BOUNDS_HEADER, "g1: bound is '1,,2', need 3 numbers"),
                 ([], EXPECTED_HEADER, "the header row has no column bound")):
             with self.subTest(message):
                 self.write_bounds(*rows, header=header)
@@ -1779,11 +1790,42 @@ class LongForms(Workplace):
                 self.assertEqual(struct.unpack_from("<iii", data), (-2, "backward" in more, "causal" in more), name)
 
     def test_real_hw4_passes_under_all(self):
-        forward = [line.split("\t")[:4] for line in self.expected_text().splitlines()[2:] if "\tf32\t" in line]
-        self.write_bounds(*("\t".join([name, operation, contract, mask, f"{contract}.{operation}/1", "0.1"])
-                            for name, operation, _, mask in forward for contract in BOUNDED))
+        forward = [line.split("\t")[:4] for line in self.expected_text().splitlines()[2:] if "\tforward\tf32" in line]
+        self.write_bounds(*("\t".join([name, operation, contract, mask, BOUNDED[contract], "0.1"])
+                            for name, operation, _, mask in forward for contract in BOUNDED),
+                          *(gradient_bound_row(name, contract, mask) for name, mask in (("g1", "none"), ("g2", "causal"))
+                            for contract in BOUNDED))
         said = self.judge_them("--device", "cpu", "--contract", "all")
         self.assertEqual(said.splitlines()[-1], "36 passed, 0 failed")  # fixed and fixed16 have no backward
+
+    def test_each_gradient_has_a_bound_of_its_own(self):
+        self.judge_them("--device", "cpu", "--keep")
+        made, output = os.path.join(self.cases, "g2.in"), self.path("out")
+        for contract in BOUNDED:
+            subprocess.run([HW4, "--device", "cpu", "--contract", contract, made, output], check=True,
+                           stdout=subprocess.DEVNULL)
+            said = subprocess.run([COMPARE, "--exact", contract, "--atol", "1,1,1", made, output], check=True,
+                                  capture_output=True, text=True).stdout
+            found = re.findall(r"^largest absolute difference: (\S+) at batch \d, (\w+), ", said, re.MULTILINE)
+            self.assertEqual([name for _, name in found], ["dQ", "dK", "dV"], said)
+            for tight in (None, 0, 1, 2):
+                bound = ",".join(f"{float(error) * (0.99 if place == tight else 1.01):.9g}"
+                                 for place, (error, _) in enumerate(found))
+                self.write_bounds(gradient_bound_row("g2", contract, "causal", bound))
+                said = self.judge_them("--device", "cpu", "--contract", contract, "g2", code=0 if tight is None else 1)
+                if tight is None:
+                    self.assertRegex(said, rf"\AAC +g2 +{contract} .* bound \S+,\S+,\S+: largest absolute difference: "
+                                           r"\S+ at batch \d, dQ, .*; \S+ at batch \d, dK, .*; \S+ at batch \d, dV, ")
+                else:
+                    self.assertRegex(said, rf"\AWA +g2 +{contract} .*: different \(rule: ")
+                    self.assertIn(f", {found[tight][1]}, ", said[said.index("first: "):].splitlines()[0])
+
+    def test_the_json_says_the_bounds_of_gradients(self):
+        self.write_bounds(gradient_bound_row("g1"))
+        report = self.path("run.json")
+        self.judge_them("--device", "cpu", "--contract", "bf16", "--json", report, "g1")
+        case, = json.loads(read(report))["cases"]
+        self.assertEqual((case["bound"], case["revision"]), ([0.05] * 3, BOUNDED_GRADIENTS["bf16"]))
 
     def test_what_a_contract_lacks_is_no_case_under_it(self):
         self.assertEqual(self.judge_them("--device", "cpu", "--contract", "fixed", "b6", "g1").splitlines()[-1],
