@@ -19,8 +19,6 @@ constexpr int kPiece = 8;           // columns
 constexpr int kPieces = 4;          // of a thread
 constexpr int64_t kAlignment = 256; // of what is in scratch memory
 
-constexpr int64_t padded(int64_t dim) { return (dim + kPiece - 1) / kPiece * kPiece; }
-
 // Where things are in scratch memory, in bytes.
 struct Offsets {
     int64_t q = kAlignment; // the counter is before it
@@ -30,7 +28,7 @@ struct Offsets {
 
     Offsets(const Problem& problem, int64_t queries) {
         const auto bytes = [&](int64_t rows) {
-            return (2 * rows * padded(problem.dim) + kAlignment - 1) / kAlignment * kAlignment;
+            return (2 * rows * padded_columns(problem.dim) + kAlignment - 1) / kAlignment * kAlignment;
         };
         const int64_t of_keys = bytes(problem.batches * problem.kv_heads * problem.keys);
         k = q + bytes(problem.units() * queries);
@@ -48,7 +46,7 @@ struct Rows {
 
     Rows(int64_t rows, int64_t head_count, int64_t dim)
         : of_head(static_cast<uint32_t>(rows)), heads(static_cast<uint32_t>(head_count)),
-          of_block(static_cast<uint32_t>(kThreads * kPieces * kPiece / padded(dim))),
+          of_block(static_cast<uint32_t>(kThreads * kPieces * kPiece / padded_columns(dim))),
           blocks_of_head((of_head + of_block - 1) / of_block) {}
 
     HW4_INLINE uint32_t blocks() const { return heads * blocks_of_head; }
@@ -62,7 +60,7 @@ struct Part {
 };
 
 struct RoundArgs {
-    Part<const float> parts[3];
+    Part<const float> parts[kMostRounded];
     unsigned* counter;
     int dim;
 };
@@ -141,12 +139,35 @@ __global__ void __launch_bounds__(kThreads) widen_rows(const __grid_constant__ W
 #endif
 }
 
-// Packed rows of all heads.
-Operand packed(void* at, int64_t rows, int64_t heads, int64_t columns) {
-    return {at, columns, rows * columns, heads * rows * columns};
+template <class T>
+Part<T> part_of(const RowsOfHeads<T>& operand, int dim) {
+    return {operand.floats, static_cast<uint16_t*>(operand.numbers), Rows(operand.rows, operand.heads, dim)};
 }
 
 } // namespace
+
+void round_all(const RowsOfHeads<const float>* operands, int count, int dim, unsigned* counter, NumberType type,
+               cudaStream_t stream) {
+    RoundArgs round{{part_of(operands[0], dim), part_of(operands[0], dim), part_of(operands[0], dim),
+                     part_of(operands[0], dim), part_of(operands[0], dim)},
+                    counter,
+                    dim};
+    uint32_t blocks = 0;
+    for (int i = 0; i < count; ++i) {
+        round.parts[i] = part_of(operands[i], dim);
+        blocks += round.parts[i].rows.blocks();
+    }
+    const auto kernel = type == NumberType::bf16 ? round_rows<Bf16> : round_rows<Fp16>;
+    kernel<<<blocks, kThreads, 0, stream>>>(round);
+    HW4_CUDA_LAUNCHED("round_rows");
+}
+
+void widen(const RowsOfHeads<float>& operand, int dim, NumberType type, cudaStream_t stream) {
+    const WidenArgs widen{part_of(operand, dim), dim};
+    const auto kernel = type == NumberType::bf16 ? widen_rows<Bf16> : widen_rows<Fp16>;
+    kernel<<<widen.part.rows.blocks(), kThreads, 0, stream>>>(widen);
+    HW4_CUDA_LAUNCHED("widen_rows");
+}
 
 size_t rounded_bytes(const Problem& problem) { return static_cast<size_t>(Offsets(problem, problem.queries).end); }
 
@@ -154,7 +175,7 @@ Args round_operands(const Launch& launch, NumberType type, cudaStream_t stream) 
     const Problem& problem = launch.problem;
     const ForwardArgs from = forward_args(launch);
     const int64_t queries = launch.queries();
-    const int64_t columns = padded(problem.dim);
+    const int64_t columns = padded_columns(problem.dim);
     const Offsets offsets(problem, queries);
     const auto at = [&](int64_t offset) { return static_cast<unsigned char*>(launch.scratch) + offset; };
     Args args;
@@ -175,26 +196,17 @@ Args round_operands(const Launch& launch, NumberType type, cudaStream_t stream) 
     args.statistics_unit = from.statistics_unit;
     args.counter = static_cast<unsigned*>(launch.scratch);
 
-    const Rows of_queries(queries, problem.units(), problem.dim);
-    const Rows of_keys(problem.keys, problem.batches * problem.kv_heads, problem.dim);
-    const RoundArgs round{{{from.q, static_cast<uint16_t*>(args.q.at), of_queries},
-                           {from.k, static_cast<uint16_t*>(args.k.at), of_keys},
-                           {from.v, static_cast<uint16_t*>(args.v.at), of_keys}},
-                          args.counter,
-                          from.dim};
-    const auto kernel = type == NumberType::bf16 ? round_rows<Bf16> : round_rows<Fp16>;
-    kernel<<<of_queries.blocks() + 2 * of_keys.blocks(), kThreads, 0, stream>>>(round);
-    HW4_CUDA_LAUNCHED("round_rows");
+    const int64_t kv_units = problem.batches * problem.kv_heads;
+    const RowsOfHeads<const float> operands[] = {{from.q, args.q.at, queries, problem.units()},
+                                                 {from.k, args.k.at, problem.keys, kv_units},
+                                                 {from.v, args.v.at, problem.keys, kv_units}};
+    round_all(operands, 3, from.dim, args.counter, type, stream);
     return args;
 }
 
 void widen_output(const Launch& launch, const Args& args, cudaStream_t stream) {
     const ForwardArgs to = forward_args(launch);
-    const Rows rows(args.queries, args.units(), launch.problem.dim);
-    const WidenArgs widen{{to.out, static_cast<uint16_t*>(args.out.at), rows}, to.dim};
-    const auto kernel = args.type == NumberType::bf16 ? widen_rows<Bf16> : widen_rows<Fp16>;
-    kernel<<<rows.blocks(), kThreads, 0, stream>>>(widen);
-    HW4_CUDA_LAUNCHED("widen_rows");
+    widen({to.out, args.out.at, args.queries, args.units()}, to.dim, args.type, stream);
 }
 
 } // namespace hw4::gpu::half_forward

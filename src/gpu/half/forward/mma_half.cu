@@ -7,15 +7,14 @@
 // Order     As in wgmma_half.cu, with smaller tiles.
 // Limits    Nothing is on its way while a block computes.
 #include "src/gpu/half/forward/kernels.h"
+#include "src/gpu/half/forward/mma_rows.cuh"
 #include "src/gpu/half/forward/output_rows.cuh"
 
-#include "src/gpu/common/shared_address.cuh"
 #include "src/gpu/device/check.h"
 
 namespace hw4::gpu::half_forward {
 namespace {
 
-constexpr int kThreads = 128;
 constexpr int kRows = 64;
 
 template <int kDim>
@@ -28,49 +27,8 @@ struct Tiles {
     alignas(16) uint16_t values[kKeys][kRow];
 };
 
-// Rows from global to shared memory; what is beyond `dim` or the last row is 0.
-template <int kDim, int kCount>
-__device__ __forceinline__ void load_rows(uint16_t (&to)[kCount][kDim + 8], const uint16_t* from, int64_t distance,
-                                          int rows, int dim, bool whole_pieces) {
-    constexpr int kPieces = kDim / 8;
-    for (int i = static_cast<int>(threadIdx.x); i < kCount * kPieces; i += kThreads) {
-        const int row = i / kPieces;
-        const int column = i % kPieces * 8;
-        uint4 piece = make_uint4(0, 0, 0, 0);
-        if (row < rows && column < dim) {
-            const uint16_t* const at = from + row * distance + column;
-            if (whole_pieces) {
-                piece = *reinterpret_cast<const uint4*>(at);
-            } else {
-                const auto word = [&](int k) {
-                    const uint32_t low = column + k < dim ? at[k] : 0u;
-                    const uint32_t high = column + k + 1 < dim ? at[k + 1] : 0u;
-                    return high << 16 | low;
-                };
-                piece = make_uint4(word(0), word(2), word(4), word(6));
-            }
-        }
-        *reinterpret_cast<uint4*>(&to[row][column]) = piece;
-    }
-}
-
-// Four 8 x 8 matrices, one row's address from each lane; turned: columns become rows.
-template <bool kTurned>
-__device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const uint16_t* row) {
-    if constexpr (kTurned)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                     : "r"(address_of(row))
-                     : "memory");
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                     : "r"(address_of(row))
-                     : "memory");
-}
-
 template <class Number, int kDim>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMmaThreads)
     mma_kernel(const __grid_constant__ KernelArgs args, Operand q, Operand k, Operand v) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char mma_memory[];
@@ -147,7 +105,7 @@ void launch_for(const Args& args, cudaStream_t stream) {
     const KernelArgs kernel_args(args, kRows);
     const auto kernel = mma_kernel<Number, kDim>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    kernel<<<kernel_args.work.jobs, kThreads, kBytes, stream>>>(kernel_args, args.q, args.k, args.v);
+    kernel<<<kernel_args.work.jobs, kMmaThreads, kBytes, stream>>>(kernel_args, args.q, args.k, args.v);
     HW4_CUDA_LAUNCHED("mma_kernel");
 }
 

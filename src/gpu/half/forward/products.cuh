@@ -8,8 +8,8 @@
 namespace hw4::gpu::half_forward {
 
 // One instruction: 64 rows of A, 16 columns of them, times kColumns columns of B. begin() and add(s, a, b): both from
-// shared memory, row by row, so that 16 columns are 32 bytes of each row; add(s, words, b): A from four words a thread,
-// B's sixteen rows as they are, with the columns along them.
+// shared memory, row by row, so that 16 columns are 32 bytes of each row; begin_down() and add_down(): B's sixteen rows
+// as they are, with the columns along them; add(s, words, b): likewise, A from four words a thread.
 template <class Number, int kColumns>
 struct Product;
 
@@ -30,6 +30,12 @@ struct Product;
         }                                                                                                              \
         static __device__ __forceinline__ void add(float* s, uint64_t a, uint64_t b) {                                 \
             HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", types, SHARED, "0, 0", "l"(a), "l"(b));                        \
+        }                                                                                                              \
+        static __device__ __forceinline__ void begin_down(float* s, uint64_t a, uint64_t b) {                          \
+            HW4_MULTIPLY(columns, sums, HW4_BEGUN, "0", types, SHARED, "0, 1", "l"(a), "l"(b));                        \
+        }                                                                                                              \
+        static __device__ __forceinline__ void add_down(float* s, uint64_t a, uint64_t b) {                            \
+            HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", types, SHARED, "0, 1", "l"(a), "l"(b));                        \
         }                                                                                                              \
         static __device__ __forceinline__ void add(float* s, const uint32_t (&a)[4], uint64_t b) {                     \
             HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", types, WORDS, "1", HW4_A_WORDS, "l"(b));                       \
