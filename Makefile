@@ -275,7 +275,7 @@ $(GTEST_HEADER).gch: Makefile $(BUILD)/cpp-command
 	@echo '#include <gtest/gtest.h>' > $(GTEST_HEADER)
 	$(call say,CXX,gtest/gtest.h)
 	$(Q)$(COMPILE_CPP) $(UNIT_TEST_FLAGS) -x c++-header $(GTEST_HEADER) -o $@
-$(call objects,$(wildcard src/gpu/*/forward/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
+$(call objects,$(wildcard src/gpu/*/*/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
 # Half precision is compared by a bound, and has files of its own; its kernels write out which operations they mean.
 $(call objects,$(wildcard src/gpu/half/*/*.cu)): private EXACT_DEVICE :=

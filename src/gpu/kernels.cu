@@ -4,6 +4,7 @@
 #include "src/gpu/f32/forward/kernels.h"
 #include "src/gpu/fixed/forward/kernels.h"
 #include "src/gpu/fixed16/forward/kernels.h"
+#include "src/gpu/half/backward/kernels.h"
 #include "src/gpu/half/forward/kernels.h"
 #include "src/problem/words.h"
 
@@ -260,6 +261,30 @@ const std::vector<Kernel>& kernels() {
          .plan = plan_wgmma_half,
          .launch = launch_wgmma_bf16,
          .launch_narrow = half_forward::launch_wgmma},
+        {.name = "mma_bf16_gradients",
+         .idea = "mma.sync: keys stay for dK and dV, queries stay for dQ, pairs computed for both",
+         .does = &kBackward,
+         .under = &kBf16,
+         .needs = {.arch = 80, .masks = kEveryMask},
+         .plan = plan_mma_half_gradients,
+         .launch = launch_mma_bf16_gradients,
+         .launch_narrow_backward = half_backward::launch_mma},
+        {.name = "wgmma_again",
+         .idea = "the same with Hopper's asynchronous products, tiles by the copy engine, blocks that stay",
+         .does = &kBackward,
+         .under = &kBf16,
+         .needs = kHopperMasked,
+         .plan = plan_wgmma_half_gradients,
+         .launch = launch_wgmma_again,
+         .launch_narrow_backward = half_backward::launch_wgmma_again},
+        {.name = "wgmma_bf16_gradients",
+         .idea = "pairs computed once: blocks of keys add to dQ in memory, in turns",
+         .does = &kBackward,
+         .under = &kBf16,
+         .needs = kHopperMasked,
+         .plan = plan_wgmma_half_gradients,
+         .launch = launch_wgmma_bf16_gradients,
+         .launch_narrow_backward = half_backward::launch_wgmma},
         {.name = "mma_fp16",
          .idea = "tensor cores by mma.sync, weights in registers between the two products",
          .does = &kForward,
@@ -276,6 +301,22 @@ const std::vector<Kernel>& kernels() {
          .plan = plan_wgmma_half,
          .launch = launch_wgmma_fp16,
          .launch_narrow = half_forward::launch_wgmma},
+        {.name = "mma_fp16_gradients",
+         .idea = "mma.sync: keys stay for dK and dV, queries stay for dQ, pairs computed for both",
+         .does = &kBackward,
+         .under = &kFp16,
+         .needs = {.arch = 80, .masks = kEveryMask},
+         .plan = plan_mma_half_gradients,
+         .launch = launch_mma_fp16_gradients,
+         .launch_narrow_backward = half_backward::launch_mma},
+        {.name = "wgmma_fp16_gradients",
+         .idea = "all that wgmma_bf16_gradients does",
+         .does = &kBackward,
+         .under = &kFp16,
+         .needs = kHopperMasked,
+         .plan = plan_wgmma_half_gradients,
+         .launch = launch_wgmma_fp16_gradients,
+         .launch_narrow_backward = half_backward::launch_wgmma},
     };
     return table;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/contracts/contract.h"
+#include "src/gpu/half/backward/args.h"
 #include "src/gpu/half/forward/args.h"
 #include "src/gpu/launch.h"
 
@@ -47,6 +48,8 @@ struct Kernel {
     // On operands that are of the contract's type already, where that has 16 bits; else none.
     std::function<void(const half_forward::Args& args, const Device& device, cudaStream_t stream)> launch_narrow =
         nullptr;
+    std::function<void(const half_backward::Args& args, const Device& device, cudaStream_t stream)>
+        launch_narrow_backward = nullptr;
 };
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest

@@ -16,7 +16,7 @@ namespace {
 std::vector<Kernel> half_kernels() {
     std::vector<Kernel> list;
     for (const Kernel& kernel : kernels())
-        if (kernel.under->compared == Compared::bound) list.push_back(kernel);
+        if (kernel.under->compared == Compared::bound && kernel.does == &kForward) list.push_back(kernel);
     return list;
 }
 

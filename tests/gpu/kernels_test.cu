@@ -86,6 +86,15 @@ TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_EQ(chosen({4, 16384, 64}, kT4, kBf16), "");
 }
 
+TEST(ChooseKernel, TakesTheFastestOfHalfPrecisionsGradients) {
+    EXPECT_EQ(chosen(Problem{4, 16384, 33}.of_operation(kBackward), kH200, kBf16), "wgmma_bf16_gradients");
+    EXPECT_EQ(chosen(Problem{4, 16384, 128}.of_operation(kBackward), kH200, kFp16), "wgmma_fp16_gradients");
+    EXPECT_EQ(chosen(Problem{4, 16384, 200}.of_operation(kBackward), kH200, kBf16), "mma_bf16_gradients");
+    EXPECT_EQ(chosen(Problem{4, 16384, 64}.of_operation(kBackward), kRtx3090, kFp16), "mma_fp16_gradients");
+    EXPECT_EQ(chosen(Problem{4, 16384, 64}.of_operation(kBackward), kT4, kBf16), "");
+    EXPECT_EQ(chosen(Problem{100000, 8, 64}.of_operation(kBackward), kH200, kBf16), "mma_bf16_gradients");
+}
+
 // Three rows of tiles for two blocks: 396 of 128 rows for the 264 blocks of an H200 at d = 64.
 TEST(ChooseKernel, DrawsFromAQueueWhereThatPays) {
     EXPECT_EQ(chosen({396, 128, 64}, kH200), "drawn_tiles");
@@ -317,6 +326,19 @@ TEST(Scratch, OfHalfPrecisionIsForItsOperands) {
             EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 57}), scratch_bytes(kernel.name, {4, 16384, 64}));
             EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), 4 * 256u);
         }
+}
+
+// Eight matrices with half the bytes, the rows' statistics, L, origin and D; sums of dQ where blocks of keys add to
+// them.
+TEST(Scratch, OfHalfPrecisionsGradientsIsForAllThatIsBetween) {
+    const size_t rows = 4 * 16384;
+    const Problem problem = Problem{4, 16384, 64}.of_operation(kBackward);
+    const size_t turns = 4 * (4 + 2 * rows / 64);
+    const size_t matrices = 256 + 8 * rows * 64 * 2 + rows * sizeof(RowStatistics) + 3 * rows * 4 + (turns + 240);
+    for (const char* const name : {"mma_bf16_gradients", "mma_fp16_gradients"})
+        EXPECT_EQ(scratch_bytes(name, problem), matrices);
+    for (const char* const name : {"wgmma_again", "wgmma_bf16_gradients", "wgmma_fp16_gradients"})
+        EXPECT_EQ(scratch_bytes(name, problem), matrices + rows * 64 * 4);
 }
 
 TEST(PlanOf, RefusesHeadsOfHalfPrecisionWithMoreRowsThanTheirNumbersHave) {
