@@ -59,6 +59,7 @@
 #include "src/bench/launch_timer.h"
 #include "src/bench/timing_line.h"
 #include "src/bench/timing_table.h"
+#include "src/gpu/half/backward/float_operands.h"
 #include "src/gpu/half/forward/float_operands.h"
 #include "src/gpu/kernel_file.h"
 #include "src/gpu/kernel_of_file.h"
@@ -103,6 +104,17 @@ Timing time_narrow(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& 
     const Scratch scratch = make_scratch(scratch_bytes);
     const auto type =
         request.element == Element::bf16 ? half_forward::NumberType::bf16 : half_forward::NumberType::fp16;
+    if (kernel.does == &kBackward) {
+        const Launch on_floats = on_gpu.launch(scratch, scratch_bytes);
+        const half_backward::Args args = half_backward::round_operands(on_floats, type, nullptr);
+        const Kernel& forward = *choose_kernel(on_gpu.problem.of_operation(kForward), on_gpu.device, *request.contract);
+        forward.launch_narrow(args.forward, on_gpu.device, nullptr);
+        HW4_CUDA(cudaDeviceSynchronize());
+        const auto launch = [&](const Launch&, cudaStream_t stream) {
+            kernel.launch_narrow_backward(args, on_gpu.device, stream);
+        };
+        return times_of(LaunchTimer(launch, 0, on_gpu), request);
+    }
     half_forward::Args args = half_forward::round_operands(on_gpu.launch(scratch, scratch_bytes), type, nullptr);
     HW4_CUDA(cudaDeviceSynchronize());
     const Scratch out = make_scratch(scratch_bytes);
@@ -247,7 +259,7 @@ void time_case(const Request& request, const Data& data, const Device& device) {
             std::fprintf(stderr, "time_kernels: left out: %s\n", plan.why_not.c_str());
             continue;
         }
-        if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu);
+        if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu, *request.contract);
         const size_t scratch_bytes = scratch_for(plan.scratch_bytes, plan.most_scratch, request.most_scratch, 1);
         const Timing timing =
             request.element != Element::float32

@@ -43,10 +43,10 @@ struct CaseOnGpu {
 // What backward needs of forward, computed once for a case of backward.
 class ForwardOnGpu {
 public:
-    explicit ForwardOnGpu(const CaseOnGpu& on_gpu)
+    ForwardOnGpu(const CaseOnGpu& on_gpu, const Contract& contract)
         : problem_(on_gpu.problem.of_operation(kForward)), rows_(static_cast<size_t>(problem_.output_rows())),
           out_(rows_, static_cast<size_t>(problem_.dim)), statistics_(make_scratch(rows_ * sizeof(RowStatistics))) {
-        const Kernel& kernel = *choose_kernel(problem_, on_gpu.device, kF32);
+        const Kernel& kernel = *choose_kernel(problem_, on_gpu.device, contract);
         const size_t scratch_bytes = plan_of(kernel, problem_, on_gpu.device).scratch_bytes;
         const Scratch scratch = make_scratch(scratch_bytes);
         Launch launch = on_gpu.launch(scratch, scratch_bytes);

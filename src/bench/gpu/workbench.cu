@@ -229,43 +229,51 @@ private:
 // Kernels of half precision, on operands of their type.
 class NarrowSubject : public Subject {
 public:
-    NarrowSubject(const Cell& cell, const CaseData& data, const Contract& contract, const gpu::Device& device,
-                  cudaStream_t stream, MemoryCount& memory)
-        : problem_(data.problem), bits_(contract.element), device_(device), stream_(stream),
+    NarrowSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
+                  const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), bits_(contract.element), device_(device), stream_(stream),
           kernel_(kernel_for(cell.kernel, problem_, contract, device)),
           row_((problem_.dim + kPiece - 1) / kPiece * kPiece),
-          in_(memory, bytes_of_rows(problem_.input_rows()), purpose::kInputs),
-          out_(memory, bytes_of_rows(problem_.output_rows()), purpose::kO),
-          counter_(memory, sizeof(unsigned), purpose::kForwardScratch) {
+          in_(memory, bytes_of_rows(problem_.input_rows()), purpose::kInputs) {
         kernel = kernel_.name;
         revision = contract.revision_of(*problem_.operation);
-        HW4_CUDA(cudaMemset(counter_.get(), 0, sizeof(unsigned)));
         HW4_CUDA(cudaMemset(in_.get(), 0, bytes_of_rows(problem_.input_rows()))); // what is beyond d
         copy(in_.get(), stored_row(), bits_.of(data.values.data(), data.values.size()).data(), packed_row(),
              problem_.input_rows(), cudaMemcpyHostToDevice);
-        args_.type = contract.element == Element::bf16 ? gpu::half_forward::NumberType::bf16
-                                                       : gpu::half_forward::NumberType::fp16;
-        args_.batches = problem_.batches;
-        args_.heads = problem_.heads;
-        args_.kv_heads = problem_.kv_heads;
-        args_.queries = problem_.queries;
-        args_.keys = problem_.keys;
-        args_.dim = row_;
-        args_.root_of = problem_.dim;
-        args_.sight = sight_of(problem_.mask, problem_.queries, problem_.keys);
-        args_.q = operand(problem_.operation->inputs, 0, in_);
-        args_.k = operand(problem_.operation->inputs, 1, in_);
-        args_.v = operand(problem_.operation->inputs, 2, in_);
-        args_.out = operand(problem_.operation->outputs, 0, out_);
-        args_.counter = static_cast<unsigned*>(counter_.get());
+        const Problem forward = problem_.of_operation(kForward);
+        forward_kernel_ = pass == Pass::forward ? &kernel_ : &kernel_for("", forward, contract, device);
+        o_ = Memory(memory, bytes_of_rows(forward.output_rows()), purpose::kO);
+        counter_ = Memory(memory, sizeof(unsigned), purpose::kForwardScratch);
+        HW4_CUDA(cudaMemset(counter_.get(), 0, sizeof(unsigned)));
+        gpu::half_forward::Args& args = args_.forward;
+        args.type = contract.element == Element::bf16 ? gpu::half_forward::NumberType::bf16
+                                                      : gpu::half_forward::NumberType::fp16;
+        args.batches = problem_.batches;
+        args.heads = problem_.heads;
+        args.kv_heads = problem_.kv_heads;
+        args.queries = problem_.queries;
+        args.keys = problem_.keys;
+        args.dim = row_;
+        args.root_of = problem_.dim;
+        args.sight = sight_of(problem_.mask, problem_.queries, problem_.keys);
+        args.q = operand(problem_, problem_.operation->inputs, 0, in_);
+        args.k = operand(problem_, problem_.operation->inputs, 1, in_);
+        args.v = operand(problem_, problem_.operation->inputs, 2, in_);
+        args.out = operand(forward, kForward.outputs, 0, o_);
+        args.counter = static_cast<unsigned*>(counter_.get());
+        if (pass != Pass::forward) prepare_backward(memory);
     }
 
-    void run() override { kernel_.launch_narrow(args_, device_, stream_); }
+    void run() override {
+        if (pass_ != Pass::backward) forward_kernel_->launch_narrow(args_.forward, device_, stream_);
+        if (pass_ != Pass::forward) kernel_.launch_narrow_backward(args_, device_, stream_);
+    }
 
     std::vector<float> output() override {
         std::vector<char> bits(static_cast<size_t>(problem_.output_rows()) * packed_row());
         HW4_CUDA(cudaStreamSynchronize(stream_));
-        copy(bits.data(), packed_row(), out_.get(), stored_row(), problem_.output_rows(), cudaMemcpyDeviceToHost);
+        copy(bits.data(), packed_row(), (pass_ == Pass::forward ? o_ : gradients_).get(), stored_row(),
+             problem_.output_rows(), cudaMemcpyDeviceToHost);
         std::vector<float> values(problem_.floats_in(problem_.output_rows()));
         bits_.widen(bits, values.data());
         return values;
@@ -282,23 +290,47 @@ private:
         HW4_CUDA(cudaMemcpy2D(to, to_row, from, from_row, std::min(to_row, from_row), static_cast<size_t>(rows), kind));
     }
 
-    gpu::half_forward::Operand operand(const List<Operand>& list, size_t index, const Memory& memory) const {
+    // O and the statistics of its rows stay for backward.
+    void prepare_backward(MemoryCount& memory) {
+        statistics_ = Memory(memory, static_cast<size_t>(problem_.units() * problem_.queries) * sizeof(RowStatistics),
+                             purpose::kRowStatistics);
+        args_.forward.statistics = static_cast<RowStatistics*>(statistics_.get());
+        args_.forward.statistics_unit = problem_.queries;
+        before_backward_bytes = memory.in_use();
+        gradients_ = Memory(memory, bytes_of_rows(problem_.output_rows()), purpose::kGradients);
+        args_.dout = operand(problem_, kBackward.inputs, 3, in_);
+        args_.dq = operand(problem_, kBackward.outputs, 0, gradients_);
+        args_.dk = operand(problem_, kBackward.outputs, 1, gradients_);
+        args_.dv = operand(problem_, kBackward.outputs, 2, gradients_);
+        scratch_ =
+            Memory(memory, static_cast<size_t>(gpu::half_backward::Scratch(args_).end), purpose::kBackwardScratch);
+        args_.scratch = scratch_.get();
+        if (pass_ == Pass::backward) forward_kernel_->launch_narrow(args_.forward, device_, stream_);
+    }
+
+    gpu::half_forward::Operand operand(const Problem& problem, const List<Operand>& list, size_t index,
+                                       const Memory& memory) const {
         const Matrix<uint16_t> matrix =
-            operand_at(problem_, list, index, static_cast<uint16_t*>(memory.get()), static_cast<size_t>(row_));
+            operand_at(problem, list, index, static_cast<uint16_t*>(memory.get()), static_cast<size_t>(row_));
         return {matrix.at, static_cast<int64_t>(matrix.row), static_cast<int64_t>(matrix.head),
                 static_cast<int64_t>(matrix.batch)};
     }
 
+    Pass pass_;
     Problem problem_;
     Bits bits_;
     gpu::Device device_;
     cudaStream_t stream_;
     const gpu::Kernel& kernel_;
+    const gpu::Kernel* forward_kernel_ = nullptr;
     int64_t row_; // columns from one to the next
     Memory in_;
-    Memory out_;
+    Memory o_;
     Memory counter_;
-    gpu::half_forward::Args args_;
+    Memory statistics_; // of backward, as what follows
+    Memory gradients_;
+    Memory scratch_;
+    gpu::half_backward::Args args_;
 };
 
 // All scores in memory. Every operand is a tensor of its own, [batch][head][row][column], whose heads follow one
@@ -420,7 +452,7 @@ public:
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
         if (contract.element != Element::float32)
-            return std::make_unique<NarrowSubject>(cell, data, contract, device_, stream_.get(), memory);
+            return std::make_unique<NarrowSubject>(cell, pass, data, contract, device_, stream_.get(), memory);
         return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), memory);
     }
 
