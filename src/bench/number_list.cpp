@@ -1,6 +1,7 @@
 #include "src/bench/number_list.h"
 
 #include <limits>
+#include <string_view>
 
 #include "src/base/numbers.h"
 
@@ -36,8 +37,9 @@ std::optional<Range> range_of(const std::string& text, int64_t least, int64_t mo
 
 std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most) {
     if (text.empty()) return std::nullopt;
-    const char letter = text.back();
-    const int64_t unit = letter == 'k' || letter == 'K' ? 1024 : letter == 'm' || letter == 'M' ? 1024 * 1024 : 1;
+    constexpr std::string_view kLetters = "kKmMgG"; // each pair 1024 times the one before
+    const size_t letter = kLetters.find(text.back());
+    const int64_t unit = letter == std::string_view::npos ? 1 : int64_t{1} << 10 * (letter / 2 + 1);
     const auto count =
         whole_number(unit == 1 ? text : text.substr(0, text.size() - 1), 0, std::numeric_limits<int64_t>::max() / unit);
     if (!count || *count * unit < least || *count * unit > most) return std::nullopt;

@@ -8,7 +8,8 @@
 
 namespace hw4::bench {
 
-// "4096", "4k", "2m": k is 1024, m 1024 of those. Nothing where it is no such number from `least` to `most`.
+// "4096", "4k", "2m", "1g": k is 1024, m 1024 of those, g 1024 of those. Nothing where it is no such number from
+// `least` to `most`.
 std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most);
 
 // Numbers and ranges with commas between them. A range is A..B*F, each F times the one before, or A..B+D, each D more,

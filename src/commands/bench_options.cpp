@@ -230,12 +230,9 @@ float parse_term(const std::string& text) {
 
 // "8G", "512m", "1000000"
 int64_t parse_bytes(const std::string& text) {
-    const bool giga = !text.empty() && (text.back() == 'G' || text.back() == 'g');
-    const int64_t unit = giga ? int64_t{1} << 30 : 1;
-    const auto bytes =
-        sized_number(giga ? text.substr(0, text.size() - 1) : text, 1, std::numeric_limits<int64_t>::max() / unit);
+    const auto bytes = sized_number(text, 1, std::numeric_limits<int64_t>::max());
     if (!bytes) refuse_value("memory_limit", text, "bytes, such as 8G, 512M or 1000000");
-    return *bytes * unit;
+    return *bytes;
 }
 
 bool ends_in(const std::string& name, const std::string& ending) {

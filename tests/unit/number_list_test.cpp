@@ -15,6 +15,7 @@ TEST(NumberList, NumbersAndRanges) {
     EXPECT_EQ(number_list("0..5+2", 0, 10), (Numbers{0, 2, 4}));
     EXPECT_EQ(number_list("7..7", 1, 10), Numbers{7});
     EXPECT_EQ(number_list("1m", 1, 1 << 20), Numbers{1 << 20});
+    EXPECT_EQ(number_list("1M..1G*10", 1, 1 << 30), (Numbers{1 << 20, 10 << 20, 100 << 20, 1000 << 20}));
 }
 
 TEST(NumberList, EndsWhereNumbersDo) {
