@@ -4,11 +4,11 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <new>
 #include <optional>
 
 #include "src/base/error.h"
 #include "src/bench/exact_rows.h"
+#include "src/bench/outcome.h"
 #include "src/bench/sample_statistics.h"
 #include "src/bench/sampling.h"
 #include "src/io/case_values.h"
@@ -82,7 +82,12 @@ public:
     CellMeasurement(const Cell& cell, Workbench& workbench) : cell_(cell), workbench_(workbench) {}
 
     Measured measured(Pass pass) {
-        Measured result = outcome_of([&](Measured& unfinished) { measure(pass, unfinished); });
+        Measured result;
+        const Outcome outcome = outcome_of([&] { measure(pass, result); });
+        result.status = outcome.status;
+        result.reason = outcome.reason;
+        result.wanted_bytes = outcome.wanted_bytes;
+        result.free_bytes = outcome.free_bytes;
         if (result.as_reference == false) {
             result.status = Status::failed;
             result.reason = "the bytes are not those of the contract's reference";
@@ -93,39 +98,11 @@ public:
     // What one run takes, until it is refused more, and gives back.
     MemoryTrack memory_of(Pass pass) {
         MemoryLog log;
-        outcome_of([&](Measured&) { run_once(pass, log); }); // which the row has already
+        outcome_of([&] { run_once(pass, log); }); // which the row has already
         return {cell_, pass, log.events()};
     }
 
 private:
-    template <class Work>
-    static Measured outcome_of(const Work& work) {
-        Measured result;
-        try {
-            work(result);
-            result.status = Status::ok;
-        } catch (const OutOfMemory& error) {
-            result.status = Status::oom;
-            result.wanted_bytes = error.wanted;
-            result.free_bytes = error.free;
-            result.reason =
-                "needs " + std::to_string(error.wanted) + " bytes more, " + std::to_string(error.free) + " are free";
-        } catch (const std::bad_alloc&) {
-            result.status = Status::oom;
-            result.reason = "out of host memory";
-        } catch (const Unsupported& error) {
-            result.status = Status::unsupported;
-            result.reason = one_line(error.reason);
-        } catch (const Error& error) {
-            result.status = error.code() == ExitCode::out_of_memory ? Status::oom : Status::failed;
-            result.reason = error.what();
-        } catch (const std::exception& error) {
-            result.status = Status::failed;
-            result.reason = one_line(error.what());
-        }
-        return result;
-    }
-
     void measure(Pass pass, Measured& result) {
         const Problem problem = problem_of(cell_, operation_of(pass));
         MemoryCount memory(free_bytes());

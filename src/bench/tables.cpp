@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "src/bench/csv.h"
 #include "src/bench/sample_statistics.h"
 
 namespace hw4::bench {
@@ -83,20 +84,6 @@ bool is_text(size_t column) { return column < 2 || column == 6 || column + 1 == 
 std::string markdown_line(const Fields& fields) {
     std::string line = "|";
     for (const std::string& field : fields) line += " " + field + " |";
-    return line + "\n";
-}
-
-// In quotes where a field has a comma or a quote.
-std::string csv_field(const std::string& text) {
-    if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-    return quoted + "\"";
-}
-
-std::string csv_line(const Fields& fields) {
-    std::string line;
-    for (size_t i = 0; i < fields.size(); ++i) line += (i == 0 ? "" : ",") + csv_field(fields[i]);
     return line + "\n";
 }
 
