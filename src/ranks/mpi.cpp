@@ -1,9 +1,13 @@
 // The ranks of a build with MPI, which is started only where something has started several processes: by itself a
 // process is as quick as in a build without.
 #include <mpi.h>
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdint>
@@ -16,6 +20,81 @@
 
 namespace hw4 {
 namespace {
+
+// The most in one call: its bytes must be an int, too.
+constexpr size_t kMostFloats = size_t{1} << 28;
+
+// In the words of MPI.
+struct Places {
+    std::vector<int> counts;
+    std::vector<int> firsts;
+
+    explicit Places(const std::vector<Piece>& pieces) {
+        for (const Piece& piece : pieces) {
+            counts.push_back(as_int(piece.count));
+            firsts.push_back(as_int(piece.first));
+        }
+    }
+
+private:
+    static int as_int(size_t number) {
+        if (number > static_cast<size_t>(std::numeric_limits<int>::max()))
+            throw Error(ExitCode::internal, std::to_string(number) + " numbers are more than MPI takes in a call");
+        return static_cast<int>(number);
+    }
+};
+
+class MpiCollectives : public Collectives {
+public:
+    void sum(float* values, size_t count) override {
+        for (size_t done = 0; done < count; done += kMostFloats)
+            MPI_Allreduce(MPI_IN_PLACE, values + done, static_cast<int>(std::min(count - done, kMostFloats)), MPI_FLOAT,
+                          MPI_SUM, MPI_COMM_WORLD);
+    }
+
+    void all_to_all(const float* values, const std::vector<Piece>& to, float* received,
+                    const std::vector<Piece>& from) override {
+        // What is sent may begin beyond an int.
+        const size_t base = std::min_element(to.begin(), to.end(), begins_before)->first;
+        const Places sent(moved_by(base, to));
+        const Places got(from);
+        MPI_Alltoallv(values + base, sent.counts.data(), sent.firsts.data(), MPI_FLOAT, received, got.counts.data(),
+                      got.firsts.data(), MPI_FLOAT, MPI_COMM_WORLD);
+    }
+
+    void all_gather(float* values, const std::vector<Piece>& pieces) override {
+        const size_t base = std::min_element(pieces.begin(), pieces.end(), begins_before)->first;
+        const Places places(moved_by(base, pieces));
+        MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values + base, places.counts.data(), places.firsts.data(),
+                       MPI_FLOAT, MPI_COMM_WORLD);
+    }
+
+    void meet() override { MPI_Barrier(MPI_COMM_WORLD); }
+
+    bool takes_device_memory() const override {
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+        return MPIX_Query_cuda_support() == 1;
+#else
+        return false;
+#endif
+    }
+
+    // The first words of what it says, up to a comma or the end of the line.
+    std::string library() const override {
+        std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+        int length = 0;
+        MPI_Get_library_version(text.data(), &length);
+        const std::string words(text.data(), static_cast<size_t>(length));
+        return words.substr(0, words.find_first_of(",\n\t"));
+    }
+
+private:
+    static bool begins_before(const Piece& a, const Piece& b) { return a.first < b.first; }
+    static std::vector<Piece> moved_by(size_t base, std::vector<Piece> pieces) {
+        for (Piece& piece : pieces) piece.first -= base;
+        return pieces;
+    }
+};
 
 // An error of any call here ends all ranks, with MPI's own words (MPI_ERRORS_ARE_FATAL): nobody could be told.
 class MpiRanks : public Ranks {
@@ -60,6 +139,8 @@ public:
         for (size_t i = 0; i < ranks; ++i) each.push_back(together.substr(static_cast<size_t>(places[i]), sizes[i]));
         return each;
     }
+
+    std::unique_ptr<Collectives> collectives() override { return std::make_unique<MpiCollectives>(); }
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));

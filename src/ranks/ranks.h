@@ -1,5 +1,6 @@
 // Several who compute one case together, each a share of it: processes that mpirun or srun has started, or threads of
-// one. All that they tell one another goes through exchange(); nothing else of the program knows of MPI.
+// one. All that they tell one another goes through exchange(), and numbers in bulk through collectives(); nothing else
+// of the program knows of MPI.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/ranks/collectives.h"
 
 namespace hw4 {
 
@@ -25,6 +27,9 @@ public:
 
     // What each has given, by rank. A call of one rank returns after the same call of all of them.
     virtual std::vector<std::string> exchange(const std::string& mine) = 0;
+
+    // For as long as the ranks live.
+    virtual std::unique_ptr<Collectives> collectives();
 
     // For who cannot take part in the next exchange, for which the others would wait for ever: ends them all.
     [[noreturn]] virtual void abort(ExitCode code) noexcept = 0;
