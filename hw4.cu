@@ -75,13 +75,6 @@ Options agreed_options(int argc, char** argv, Ranks& ranks) {
     return options;
 }
 
-ExitCode run_bench_alone(int argc, char** argv, Ranks& ranks) {
-    agree(ranks, [&] {
-        if (ranks.count() > 1) throw Error(ExitCode::usage, "bench is for one process, not for several ranks");
-    });
-    return run_bench(argc, argv);
-}
-
 // mpirun -np 1 hw4 a.in a.out : -np 1 hw4 b.in b.out starts ranks too.
 void refuse_other_arguments(int argc, char** argv, Ranks& ranks) {
     Parcel mine;
@@ -115,7 +108,7 @@ int run_as(Ranks& ranks, int argc, char** argv) {
     try {
         refuse_other_arguments(argc, argv, ranks);
         const bool is_bench = argc > 1 && argv[1] == std::string("bench");
-        return static_cast<int>(is_bench ? run_bench_alone(argc - 1, argv + 1, ranks)
+        return static_cast<int>(is_bench ? run_bench(argc - 1, argv + 1, ranks)
                                          : act(agreed_options(argc, argv, ranks), ranks));
     } catch (const AgreedError& error) {
         return ranks.is_first() ? fail(error.code(), error.what()) : static_cast<int>(error.code());

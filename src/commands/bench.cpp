@@ -24,12 +24,14 @@
 #include "src/bench/tables.h"
 #include "src/bench/time_left.h"
 #include "src/commands/bench_child.h"
+#include "src/commands/bench_collectives.h"
 #include "src/commands/bench_options.h"
 #include "src/commands/version_line.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
 #include "src/io/growing_file.h"
 #include "src/io/output_file.h"
+#include "src/ranks/agree.h"
 
 namespace hw4 {
 namespace {
@@ -300,11 +302,30 @@ ExitCode command(int argc, char** argv) {
     });
 }
 
+// What `parse` makes of the arguments, by every rank; the first one has the word.
+template <class Parse, class Run>
+ExitCode on_ranks(int argc, char** argv, Ranks& ranks, const Parse& parse, const Run& run) {
+    decltype(parse(argc, argv)) request;
+    agree(ranks, [&] { request = parse(argc - 1, argv + 1); });
+    if (request.action != Action::run && !ranks.is_first()) return ExitCode::ok;
+    return act(request, [&](const auto& to_run) { return run(to_run, {argv, argv + argc}, ranks); });
+}
+
 } // namespace
 
-ExitCode run_bench(int argc, char** argv) {
-    const ExitCode code = command(argc, argv);
-    flush_standard_output();
+ExitCode run_bench(int argc, char** argv, Ranks& ranks) {
+    const auto measured = [&] {
+        const std::string first = argc > 1 ? argv[1] : "";
+        if (first == "allreduce") return on_ranks(argc, argv, ranks, bench::parse_allreduce, run_allreduce);
+        if (first == "gradients") return on_ranks(argc, argv, ranks, bench::parse_gradients, run_gradients);
+        agree(ranks, [&] {
+            if (ranks.count() > 1)
+                throw Error(ExitCode::usage, "bench is for one process, but for allreduce and gradients");
+        });
+        return command(argc, argv);
+    };
+    const ExitCode code = measured();
+    agree(ranks, flush_standard_output);
     return code;
 }
 

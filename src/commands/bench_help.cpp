@@ -11,9 +11,16 @@ std::string help_text() {
         preset_lines += "                            " + name +
                         std::string(name.size() < 16 ? 16 - name.size() : 1, ' ') + preset.idea + "\n";
     }
+    std::string model_lines;
+    for (const Model& model : models()) {
+        const std::string name = model.name;
+        model_lines += "                            " + name + std::string(10 - name.size(), ' ') + model.idea + "\n";
+    }
     return "usage: hw4 bench [options]\n"
            "       hw4 bench compare OLD NEW [--threshold PERCENT]\n"
            "       hw4 bench accumulate [--count N] [--term X] [--device auto|gpu|cpu] [--output FILE.json]\n"
+           "       mpirun -np N hw4 bench allreduce [options of allreduce]\n"
+           "       mpirun -np N hw4 bench gradients [options of gradients]\n"
            "\n"
            "Times attention forward, backward and both as one, over sizes and implementations, counts memory, and "
            "looks\n"
@@ -97,6 +104,28 @@ std::string help_text() {
            "\n"
            "accumulate: N times X, default 1000 and 0.01, added up in float32, fp16 and bf16, of narrow numbers in\n"
            "float32, and in chains of 32 and 64, as the contracts of hw4 add; beside the exact sums.\n"
+           "\n"
+           "allreduce: a vector of float32 added up over ranks, in the columns of nccl-tests: algbw is its bytes over "
+           "the\n"
+           "time of the slowest rank, busbw 2 (n - 1) / n of that; sums are looked at. gradients: the gradients of a\n"
+           "transformer added up over ranks after or during a backward pass of f32's kernels, a launch a layer. A rank "
+           "has\n"
+           "its place on the machine for its GPU; rows say where ranks share one. Without mpirun there is one rank.\n"
+           "  --sizes BYTES           of allreduce: a list, default 1m..1g*10; k, m and g are powers of 1024\n"
+           "  --model NAME            of gradients: a list of\n" +
+           model_lines +
+           "  --ways NAME             of gradients: naive, a call a tensor; flat, one call; overlapped, buckets while\n"
+           "                          backward goes on; default: all. Backward alone comes first\n"
+           "  --buckets BYTES         of gradients: a list, default 1m..1g*10\n"
+           "  --batch_size N, --seq_len N, --threads N\n"
+           "                          of gradients: of a rank's attention, default 8 and 512, causal; processors are "
+           "shared\n"
+           "  --via NAME              mpi, its all-reduce, the default; nccl, where libnccl.so.2 is found; ordered, in "
+           "an\n"
+           "                          order that does not depend on the number of ranks, nor do its bytes\n"
+           "  --contributions N       that are added up, default 8: ranks have N / n each, and no fewer than one\n"
+           "  --warmup N, --repeats N, --limit SECONDS, --device, --output, --csv, --quiet\n"
+           "                          default 5, 20 and 10 s; as above\n"
            "\n"
            "exit codes: those of hw4, and\n"
            "   1  compare: something is slower or lost\n"

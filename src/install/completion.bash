@@ -31,12 +31,14 @@ _hw4_bench() {
     --preset) _hw4_words "$(_hw4_names "$program" --preset | awk '/^   /{print $1}')" "$word" ;;
     --dtype) _hw4_words "float32 fp16 bf16" "$word" ;;
     --passes) _hw4_words "forward backward forward_backward" "$word" ;;
+    --via) _hw4_words "mpi nccl ordered" "$word" ;;
+    --ways) _hw4_words "naive flat overlapped" "$word" ;;
     --timing) _hw4_words "event wall" "$word" ;;
     bench)
         if [[ $word == -* ]]; then
             _hw4_options "$word" "$program" bench
         else
-            _hw4_words "compare accumulate" "$word"
+            _hw4_words "compare accumulate allreduce gradients" "$word"
         fi
         ;;
     *)

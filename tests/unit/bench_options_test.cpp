@@ -165,7 +165,7 @@ TEST(BenchOptions, Refused) {
             "--cold flushes before each sample, and --timing wall has one: take one of the two");
     refused({"--preset", "cs336-flash", "--timing", "wall"},
             "--preset cs336-flash is --cold, which flushes before each sample, and --timing wall has one");
-    refused({"file"}, "'file': need options alone, compare or accumulate");
+    refused({"file"}, "'file': need options alone, or one of compare, accumulate, allreduce and gradients");
     refused({"--causal=maybe"}, "--causal 'maybe': need yes, no or both, after =");
     refused({"--passes", "sideways"}, "--passes 'sideways': need some of forward, backward, forward_backward");
     refused({"--repeats"}, "option '--repeats' needs a value");
@@ -202,6 +202,44 @@ TEST(BenchOptions, HelpHasEveryPresetAndImplementation) {
         end = help.find('\n', at);
         EXPECT_LE(end - at, 120) << help.substr(at, end - at);
     }
+}
+
+AllreduceRequest allreduce(const Words& words) { return parsed(words, parse_allreduce); }
+GradientsRequest gradients(const Words& words) { return parsed(words, parse_gradients); }
+
+TEST(AllreduceOptions, DefaultsAreThoseOfTheStudy) {
+    const AllreduceRequest request = allreduce({});
+    EXPECT_EQ(request.sizes, (std::vector<int64_t>{1 << 20, 10 << 20, 100 << 20, 1000 << 20}));
+    EXPECT_EQ(request.vias, std::vector<Via>{Via::mpi});
+    EXPECT_EQ(request.rules.warmup, 5);
+}
+
+TEST(AllreduceOptions, Lists) {
+    const AllreduceRequest request = allreduce({"--sizes", "4,1g", "--via", "ordered,nccl", "--contributions", "12"});
+    EXPECT_EQ(request.sizes, (std::vector<int64_t>{4, 1 << 30}));
+    EXPECT_EQ(request.vias, (std::vector<Via>{Via::ordered, Via::nccl}));
+    EXPECT_EQ(request.contributions, 12);
+}
+
+TEST(AllreduceOptions, RefusesAllElse) {
+    const std::vector<Words> wrong = {{"--sizes", "3"},    {"--via", "gloo"},   {"--contributions", "0"},
+                                      {"--warmup", "1,2"}, {"--output", "r"},   {"x"},
+                                      {"--model", "71m"},  {"--buckets", "1m"}, {"--output", "-", "--csv", "-"}};
+    for (const Words& words : wrong)
+        EXPECT_EQ(failure_of([&] { allreduce(words); }).code, ExitCode::usage) << words.front();
+}
+
+TEST(GradientsOptions, ModelsWaysAndBuckets) {
+    EXPECT_STREQ(gradients({}).models.front()->name, "71m");
+    const GradientsRequest request = gradients({"--model", "tiny,cs336-xl", "--ways", "flat", "--buckets", "25m"});
+    EXPECT_STREQ(request.models.back()->name, "cs336-xl");
+    EXPECT_EQ(request.ways, std::vector<SyncWay::Kind>{SyncWay::Kind::flat});
+    EXPECT_EQ(request.buckets, std::vector<int64_t>{25 << 20});
+    EXPECT_EQ(failure_of([&] {
+                  gradients({"--model", "gpt"});
+              }).message,
+              "--model 'gpt': need some of 71m, cs336-xl, tiny; see bench --help");
+    EXPECT_EQ(failure_of([&] { gradients({"--ways", "none"}); }).code, ExitCode::usage);
 }
 
 } // namespace

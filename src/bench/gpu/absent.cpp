@@ -1,6 +1,8 @@
 // The GPU's workbench of a build without nvcc: it says that it is not there.
 #include "src/base/error.h"
 #include "src/bench/accumulate.h"
+#include "src/bench/float_memory.h"
+#include "src/bench/summation.h"
 #include "src/bench/workbench.h"
 
 namespace hw4::bench {
@@ -11,5 +13,9 @@ namespace {
 
 std::unique_ptr<Workbench> gpu_workbench() { fail(); }
 std::vector<float> gpu_sums(const Addends&) { fail(); }
+std::unique_ptr<FloatMemory> card_floats(size_t) { fail(); }
+std::unique_ptr<FloatMemory> pinned_floats(size_t) { fail(); }
+std::string card_identity() { fail(); }
+std::unique_ptr<Summation> nccl_summation(SumNode, Ranks&) { fail(); }
 
 } // namespace hw4::bench

@@ -1,0 +1,47 @@
+// The all-reduce of CS336's study of collectives: a vector of float32 added up over ranks, by size and by library, in
+// the columns of nccl-tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/bench/rank_group.h"
+#include "src/bench/summation.h"
+
+namespace hw4::bench {
+
+struct AllreduceCell {
+    Via via = Via::mpi;
+    int64_t bytes = int64_t{1} << 20;
+    int contributions = 8; // that the ranks divide among them: with 1, 2, 4 or 8 ranks the same numbers are added up
+    CollectiveRules rules;
+
+    size_t count() const { return static_cast<size_t>(bytes) / sizeof(float); }
+};
+
+struct AllreduceRow {
+    AllreduceCell cell;
+    RankGroup group;
+    Outcome outcome;
+    std::string path;            // as Summation has it
+    std::vector<double> seconds; // until the slowest rank has done it
+    int64_t wrong = 0;           // numbers of all ranks' results
+    std::string crc32;           // of the first rank's result
+    bool same_on_all = true;     // ranks, byte for byte
+
+    // 1e9 bytes a second: of the vector; and of what each link carries in the best of cases, 2 (n - 1) / n of it.
+    double algorithm_bandwidth() const;
+    double bus_bandwidth() const;
+};
+
+// Called by all ranks. `group`: says where the vectors are.
+AllreduceRow measure_allreduce(const AllreduceCell& cell, const RankGroup& group, Ranks& ranks,
+                               Collectives& collectives);
+
+std::string allreduce_head(const RankGroup& group);
+std::string allreduce_line(const AllreduceRow& row);
+std::string allreduce_csv_head();
+std::string allreduce_csv(const AllreduceRow& row);
+std::string allreduce_json(const AllreduceRow& row); // an object
+
+} // namespace hw4::bench

@@ -1,0 +1,152 @@
+// NCCL, loaded when an all-reduce asks for it: hw4 neither needs it nor links it.
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/bench/summation.h"
+#include "src/bench/workbench.h"
+#include "src/gpu/device/memory.h"
+
+namespace hw4::bench {
+namespace {
+
+// What nccl.h says, which a machine that builds hw4 need not have.
+constexpr int kFloat = 7; // ncclFloat32
+constexpr int kSum = 0;   // ncclSum
+struct UniqueId {
+    std::array<char, 128> bytes;
+};
+using Communicator = void*;
+
+// libnccl.so.2 and those of its functions that are needed.
+class Library {
+public:
+    Library() : handle_(::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) {
+        if (handle_ == nullptr) {
+            lacking_ = "NCCL is not here: libnccl.so.2 cannot be loaded";
+            return;
+        }
+        find(get_version, "ncclGetVersion");
+        find(get_unique_id, "ncclGetUniqueId");
+        find(init_rank, "ncclCommInitRank");
+        find(all_reduce, "ncclAllReduce");
+        find(destroy, "ncclCommDestroy");
+        find(error_string, "ncclGetErrorString");
+        if (lacking_.empty())
+            last_error = reinterpret_cast<decltype(last_error)>(::dlsym(handle_, "ncclGetLastError")); // from 2.13 on
+    }
+    ~Library() {
+        if (handle_ != nullptr) ::dlclose(handle_);
+    }
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+    // Why it cannot be used; empty: it can.
+    const std::string& lacking() const { return lacking_; }
+
+    // "NCCL: invalid usage (...)", for a call that did not return 0.
+    std::string words_of(int status, const char* call) const {
+        const char* const more = last_error == nullptr ? nullptr : last_error(nullptr);
+        const std::string told = more == nullptr ? "" : more;
+        const std::string detail = told.substr(0, told.find('\n'));
+        return std::string(call) + ": " + error_string(status) + (detail.empty() ? "" : ": " + detail);
+    }
+
+    std::string version() const {
+        int number = 0;
+        if (get_version(&number) != 0) return "NCCL";
+        return "NCCL " + std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
+               std::to_string(number % 100);
+    }
+
+    int (*get_version)(int* version) = nullptr;
+    int (*get_unique_id)(UniqueId* id) = nullptr;
+    int (*init_rank)(Communicator* communicator, int ranks, UniqueId id, int rank) = nullptr;
+    int (*all_reduce)(const void* from, void* to, size_t count, int type, int operation, Communicator communicator,
+                      cudaStream_t stream) = nullptr;
+    int (*destroy)(Communicator communicator) = nullptr;
+    const char* (*error_string)(int status) = nullptr;
+    const char* (*last_error)(Communicator communicator) = nullptr;
+
+private:
+    template <class Function>
+    void find(Function& function, const char* name) {
+        function = reinterpret_cast<Function>(::dlsym(handle_, name));
+        if (function == nullptr && lacking_.empty()) lacking_ = std::string("the NCCL here lacks ") + name;
+    }
+
+    void* handle_;
+    std::string lacking_;
+};
+
+// Throws on all ranks what the first of them that has a reason says.
+void agree_on(const std::string& reason, Ranks& ranks) {
+    for (const std::string& of_rank : ranks.exchange(reason))
+        if (!of_rank.empty()) throw Unsupported(of_rank);
+}
+
+class NcclSummation : public Summation {
+public:
+    NcclSummation(SumNode share, Ranks& ranks) : share_(share) {
+        agree_on(library_.lacking(), ranks);
+        UniqueId id{};
+        std::string reason;
+        if (ranks.is_first())
+            if (const int status = library_.get_unique_id(&id); status != 0)
+                reason = library_.words_of(status, "ncclGetUniqueId");
+        agree_on(reason, ranks);
+        const std::string first = ranks.exchange({id.bytes.data(), id.bytes.size()}).front();
+        std::memcpy(id.bytes.data(), first.data(), id.bytes.size());
+        // Ranks that share a card are told so here, all of them ("Duplicate GPU detected").
+        if (const int status = library_.init_rank(&communicator_, ranks.count(), id, ranks.rank()); status != 0) {
+            communicator_ = nullptr;
+            reason = library_.words_of(status, "ncclCommInitRank");
+        }
+        try {
+            agree_on(reason, ranks);
+        } catch (const Unsupported&) {
+            destroy();
+            throw;
+        }
+        stream_ = gpu::make_stream(); // last: what fails by itself would leave the others waiting
+    }
+    ~NcclSummation() override { destroy(); }
+    NcclSummation(const NcclSummation&) = delete;
+    NcclSummation& operator=(const NcclSummation&) = delete;
+
+    std::vector<SumNode> parts() const override { return {share_}; }
+
+    void sum(FloatMemory& memory, size_t, size_t first, size_t count) override {
+        float* const values = memory.data() + first;
+        const int status = library_.all_reduce(values, values, count, kFloat, kSum, communicator_, stream_.get());
+        if (status != 0) throw Error(ExitCode::internal, library_.words_of(status, "ncclAllReduce"));
+        HW4_CUDA(cudaStreamSynchronize(stream_.get()));
+    }
+
+    std::string path() const override { return library_.version(); }
+
+private:
+    void destroy() {
+        if (communicator_ != nullptr) library_.destroy(communicator_);
+        communicator_ = nullptr;
+    }
+
+    SumNode share_;
+    Library library_;
+    gpu::Stream stream_;
+    Communicator communicator_ = nullptr;
+};
+
+} // namespace
+
+std::unique_ptr<Summation> nccl_summation(SumNode share, Ranks& ranks) {
+    return std::make_unique<NcclSummation>(share, ranks);
+}
+
+} // namespace hw4::bench

@@ -1,0 +1,113 @@
+#include "src/bench/gradients.h"
+
+#include <gtest/gtest.h>
+
+#include "src/ranks/thread_ranks.h"
+
+namespace hw4::bench {
+namespace {
+
+const Model& model(const std::string& name) {
+    for (const Model& known : models())
+        if (name == known.name) return known;
+    throw Error(ExitCode::internal, "no model " + name);
+}
+
+TEST(ParameterList, Has70859776In149Tensors) {
+    const std::vector<Tensor> tensors = model("71m").tensors();
+    EXPECT_EQ(tensors.size(), 149);
+    EXPECT_EQ(count_of(tensors), 70859776);
+    EXPECT_EQ(tensors.front().name, "head.weight");
+    EXPECT_EQ(tensors.front().count, 32000 * 512);
+    EXPECT_EQ(tensors.back().name, "tokens");
+}
+
+// Four matrices of attention, three of a gated feed-forward and two norms a layer; two embeddings and a norm.
+TEST(ParameterList, HasThoseOfCs336Xl) {
+    const std::vector<Tensor> tensors = model("cs336-xl").tensors();
+    EXPECT_EQ(tensors.size(), 48 * 9 + 3);
+    EXPECT_EQ(count_of(tensors), 48u * (4 * 1600 * 1600 + 3 * 1600 * 6400 + 2 * 1600) + 2 * 10000 * 1600 + 1600);
+}
+
+TEST(ParameterList, IsInTheOrderOfBackward) {
+    for (const Model& each : models()) {
+        int done = 0;
+        for (const Tensor& tensor : each.tensors()) {
+            EXPECT_GE(tensor.after_layers, done) << tensor.name;
+            done = tensor.after_layers;
+        }
+        EXPECT_EQ(done, each.layers);
+        EXPECT_EQ(each.tensors().front().after_layers, 0);
+    }
+}
+
+TEST(Buckets, HaveAllTensorsInOrderAndNoneCut) {
+    const std::vector<Tensor> tensors = {{"a", 10, 0}, {"b", 3, 1}, {"c", 3, 1}, {"d", 4, 2}};
+    const auto counts = [&](size_t bytes) {
+        std::vector<size_t> found;
+        size_t next = 0;
+        for (const Bucket& bucket : buckets_of(tensors, bytes)) {
+            EXPECT_EQ(bucket.first, next);
+            next += bucket.count;
+            found.push_back(bucket.count);
+        }
+        return found;
+    };
+    EXPECT_EQ(counts(0), (std::vector<size_t>{10, 3, 3, 4}));
+    EXPECT_EQ(counts(24), (std::vector<size_t>{10, 6, 4}));
+    EXPECT_EQ(counts(28), (std::vector<size_t>{10, 6, 4}));
+    EXPECT_EQ(counts(40), (std::vector<size_t>{10, 10}));
+    EXPECT_EQ(counts(1000), (std::vector<size_t>{20}));
+    EXPECT_EQ(buckets_of(tensors, 24)[1].after_layers, 1);
+    EXPECT_EQ(buckets_of(tensors, 40)[1].after_layers, 2); // when its last tensor is there
+}
+
+TEST(GradientSteps, EveryWayAddsUpEverything) {
+    on_thread_ranks(2, [](Ranks& ranks) {
+        const auto collectives = ranks.collectives();
+        GradientsCell cell;
+        cell.model = &model("tiny");
+        cell.batch_size = 1;
+        cell.seq_len = 16;
+        cell.threads = 1;
+        cell.rules = {1, 3, 10};
+        GradientSteps steps(cell, group_of(ranks, "cpu", ""), ranks, *collectives);
+        const auto measured = [&](SyncWay way, Via via) {
+            cell.way = way;
+            cell.via = via;
+            const GradientsRow row = steps.measure(cell);
+            EXPECT_EQ(row.outcome.status, Status::ok) << row.outcome.reason;
+            EXPECT_EQ(row.seconds.size(), 3);
+            EXPECT_EQ(row.communicating.size(), 3);
+            EXPECT_EQ(row.bytes, 134912 * sizeof(float));
+            EXPECT_TRUE(row.exposed_s.has_value());
+            return row.calls;
+        };
+        using Kind = SyncWay::Kind;
+        EXPECT_EQ(measured({Kind::none, 0}, Via::mpi), 0);
+        for (const Via via : {Via::mpi, Via::ordered}) {
+            EXPECT_EQ(measured({Kind::naive, 0}, via), 29);
+            EXPECT_EQ(measured({Kind::flat, 0}, via), 1);
+            EXPECT_EQ(measured({Kind::overlapped, 1 << 20}, via), 1);
+            EXPECT_GT(measured({Kind::overlapped, 64 << 10}, via), 2);
+        }
+    });
+}
+
+TEST(GradientSteps, ExposedIsWhatIsBeyondBackwardAlone) {
+    GradientsRow row;
+    row.cell.model = &model("71m");
+    row.cell.way = {SyncWay::Kind::overlapped, 10 << 20};
+    row.group = {2, 1, 1, "gpu", "Open MPI"};
+    row.path = "host memory, staged";
+    row.calls = 20;
+    row.seconds = {0.05};
+    row.communicating = {0.04};
+    row.exposed_s = 0.01;
+    const std::string line = gradients_line(row);
+    for (const char* const words : {"overlapped", "10", "50.000", "40.000", "10.000", "staged, ranks share a card"})
+        EXPECT_NE(line.find(words), std::string::npos) << words;
+}
+
+} // namespace
+} // namespace hw4::bench
