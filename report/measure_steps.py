@@ -84,4 +84,6 @@ STEPS = (
     *(Step(name, what, ("all",), ("report/bench_sweep", name), takes_seconds=True) for name, what in SWEEPS.items()),
     Step("accumulate", "CS336: sums in low precision and in chains, on the GPU and the CPU", ("all",),
          ("report/bench_sweep", "accumulate")),
+    Step("collectives", "hw4 bench: vectors and gradients added up by ranks that share this machine", ("hw4-mpi",),
+         ("report/bench_collectives",)),
 )

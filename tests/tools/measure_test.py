@@ -55,7 +55,7 @@ sys.exit(behaviour.get("exit", 0))
 """
 
 MAKEFILE = """
-GOALS := all time-kernels time-tilings references start-up
+GOALS := all time-kernels time-tilings references start-up hw4-mpi
 .PHONY: $(GOALS)
 $(GOALS):
 \t@echo $@ $(ARCHS) >> $(MEASURE_TEST)/made
@@ -147,11 +147,12 @@ class WholeRuns(Workplace):
                                  "half_ladder", "lengths", "tilings", "steps", "profile_ladder", "profile_cases",
                                  "profile_fixed", "profile_fixed16", "profile_half", "accuracy", "distributions",
                                  "half_errors", "values", "causal", "backward", "sequential", "cpu", "files", "lab5",
-                                 "lab5_sweep", "cs336_attention", "cs336_flash", "warmups", "memory", "accumulate"])
+                                 "lab5_sweep", "cs336_attention", "cs336_flash", "warmups", "memory", "accumulate",
+                                 "collectives"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
-            self.assertIn(f"measure: step {number} of 31, {name}: ", done.stderr)
+            self.assertIn(f"measure: step {number} of 32, {name}: ", done.stderr)
             self.assertRegex(done.stdout, rf"(?m)^{name} is done$")  # the programs' own output
             self.assertRegex(done.stdout, rf"(?m)^{name} +measured in \d+ s$")
 
@@ -197,7 +198,7 @@ class WholeRuns(Workplace):
         done = self.measure(MAKEFLAGS="w -j7 --jobserver-auth=3,4 -- ARCHS=90")  # as make measure -j7 ARCHS=90 has it
         self.assertNotIn("jobserver", done.stderr)
         self.assertEqual(self.made(), [f"{goal} 90" for goal in
-                                       ("time-kernels", "time-tilings", "all", "references", "start-up")])
+                                       ("time-kernels", "time-tilings", "all", "references", "start-up", "hw4-mpi")])
 
     def test_nobodys_name_and_nobodys_folder(self):
         self.measure()
@@ -237,7 +238,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 9 of 31, tilings: tilings.json is there, of this commit; --again measures it "
+        self.assertIn("measure: step 9 of 32, tilings: tilings.json is there, of this commit; --again measures it "
                       "again\n", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
