@@ -17,7 +17,7 @@ NAMES = ("ladder", "blocking", "tile_life", "data_flow", "pipeline", "breakdown"
          "speedup_over_seq", "error_over_length", "cpu", "values", "prefixes", "causal", "backward",
          "backward_errors", "digits", "fixed_ladder", "speed_against_error", "half_ladder", "half_lengths",
          "half_error", "lab5_length", "lab5_passes", "lab5_sizes", "lab5_memory", "cs336_attention", "cs336_memory",
-         "warmups")
+         "warmups", "scaling")
 
 
 def module_of(name):

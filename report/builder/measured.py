@@ -166,6 +166,7 @@ class Measured:
         self.profile = self.documents["profile_ladder.json"]
         self.profile_of_cases = self.documents["profile_cases.json"]
         self.profile_of_fixed = self.documents["profile_fixed.json"]
+        self.collectives = self.documents.get("collectives.json")
 
     def has(self, *names) -> bool:
         """Whether all of these files are there."""

@@ -110,6 +110,8 @@ SUMS = {"count": whole, "term": positive,
         "sums": some({"term": text, "sum": text, "chain": maybe(whole), "result": number, "exact": number})}
 TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 
+# What all rows of a measurement by several ranks have.
+BY_RANKS = {"device": text, "ranks": whole, "cards": whole, "shares_cards": flag, "status": text, "samples": [positive]}
 DOCUMENTS = {
     "kernels.json": {
         **COMMON, "gpu": {"at_start": some(CLOCKS), "at_end": some(CLOCKS)},
@@ -163,6 +165,9 @@ DOCUMENTS = {
                                  "events": some({"microseconds": number, "purpose": text, "bytes": whole,
                                                  "taken": whole})})},
     "accumulate.json": {**COMMON, "by_device": each(SUMS)},
+    "collectives.json": {
+        **COMMON, "allreduce": some({**BY_RANKS, "via": text, "size": whole}),
+        "gradients": some({**BY_RANKS, "model": text, "way": text, "bytes": whole, "calls": whole})},
     "values.json": {
         **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "kinds": each(text),
         "cases": some({**SHAPE, "kind": text, "hw4": {"kernel": text, "seconds": SAMPLES},
@@ -194,7 +199,7 @@ DOCUMENTS = {
 # Those without which the report lacks a chapter or a figure and is built all the same.
 OPTIONAL = ("rounds.json", "half_errors.json", "half_rounds.json", "half_lengths.json", "half_ladder.json",
             "profile_half.json", "lab5.json", "lab5_sweep.json", "cs336_attention.json", "cs336_flash.json",
-            "warmups.json", "memory.json", "accumulate.json")
+            "warmups.json", "memory.json", "accumulate.json", "collectives.json")
 
 
 def check(value, schema, file, place=""):

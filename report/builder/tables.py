@@ -298,8 +298,67 @@ def files_short(data):
     return markdown(("case", "input, output", "hw4's best run", "wanted"), rows, "llrl")
 
 
+# ---- Collectives
+
+
+@needs("collectives.json")
+def collectives(data):
+    rows = data.collectives["allreduce"]
+    libraries = sorted({row["library"] for row in rows if "library" in row})
+    sharing = max((row["ranks"] for row in rows if row["shares_cards"]), default=0)
+    words = (f"A vector of float32 added up over ranks of one machine ({', '.join(libraries)}), as "
+             f"`hw4 bench allreduce` measures it: GB/s of the bus, 2 (n − 1)/n of the vector's bytes over the time of the "
+             f"slowest of n ranks. "
+             + (f"Up to {sharing} ranks share one card here, and all of them the machine's memory: the columns can be "
+                f"compared with one another, and say nothing of a network. " if sharing else "")
+             + f"`ordered` is the sum in an order that does not depend on the number of ranks: {same_bytes(rows)}.")
+    return f"{words}\n\n{_bandwidths(rows)}\n\n{_gradient_steps(data.collectives['gradients'])}"
+
+
+def same_bytes(rows):
+    """Whether the sums in order are the same for every number of ranks, in words."""
+    found = {}
+    for row in rows:
+        if row["via"] == "ordered" and row["status"] == "ok":
+            found.setdefault(row["size"], {}).setdefault(row["crc32"], set()).add(row["ranks"])
+    if all(len(checksums) == 1 for checksums in found.values()):
+        counts = sorted({rank for checksums in found.values() for ranks in checksums.values() for rank in ranks})
+        return f"with {', '.join(map(str, counts))} ranks it had the same bytes, for every size"
+    return "its bytes differed"  # which nobody should ever read
+
+
+def _bandwidths(rows):
+    sizes = sorted({row["size"] for row in rows})
+    several = [row for row in rows if row["ranks"] > 1]
+    kinds = list(dict.fromkeys((row["device"], row["ranks"], row["via"]) for row in several))
+    cells = {(row["device"], row["ranks"], row["via"], row["size"]): row for row in several}
+    table = [(f"`{via}`", device, str(ranks), *(known(cells[device, ranks, via, size].get("busbw_gb_s"), ".2f")
+                                                for size in sizes)) for device, ranks, via in kinds]
+    reasons = dict.fromkeys(f"`{row['via']}` on {row['ranks']} ranks: {row['reason']}" for row in several
+                            if row["status"] == "unsupported")
+    remark = f"\n\n{NOT_KNOWN}: {next(iter(reasons))}." if reasons else ""
+    return markdown(("via", "vectors", "ranks", *(f"{size / (1 << 20):.0f} MiB" for size in sizes)), table,
+                    "llr" + "r" * len(sizes)) + remark
+
+
+def _gradient_steps(rows):
+    """Ways beside one another; a column for each model, number of ranks and library."""
+    first = rows[0]
+    words = (f"Gradients of a transformer's parameters added up after or during a backward pass of the program's own "
+             f"kernels ({first['device']}, a launch a layer), `hw4 bench gradients`: ms a step, and how many of them "
+             f"backward alone does not take.")
+    table = []
+    for row in rows:
+        bucket = f" {row['bucket_bytes'] / (1 << 20):.0f} MiB" if "bucket_bytes" in row else ""
+        table.append((row["model"], str(row["ranks"]), f"`{row['via']}`" if "via" in row else "",
+                      ("backward alone" if row["way"] == "none" else row["way"]) + bucket, str(row["calls"]),
+                      known(row.get("step_s"), ".1f", 1e3), known(row.get("exposed_s"), ".1f", 1e3)))
+    return f"{words}\n\n" + markdown(("model", "ranks", "via", "way", "calls", "step, ms", "exposed, ms"), table,
+                                     "lrllrrr")
+
+
 TABLES = {function.__name__: function for function in (machine, measurements, results, ladder, fixed_kernels,
                                                        fixed_ideas, distributions, rounds, half_errors, causal,
                                                        backward, gradient_errors, no_help, profile,
-                                                       profile_reasons, files_short, start_up)}
+                                                       profile_reasons, files_short, start_up, collectives)}
 TABLES |= tables_courses.TABLES

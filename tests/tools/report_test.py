@@ -18,6 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 sys.path.insert(0, str(ROOT / "judge"))
 sys.path.insert(0, str(ROOT / "report"))
 
+import scaling  # noqa: E402 (the path is set above)
 from builder import claims, facts, figures, layout, markers, schema, sources, tables  # noqa: E402 (the path is set above)
 from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
@@ -258,6 +259,29 @@ class Folder(unittest.TestCase):
         return {"PYTHONPATH": str(self.folder / "modules")}
 
 
+class Scaling(unittest.TestCase):
+    PARTS = scaling.Parts(start=0.5, read=scaling.bytes_of_operand(1), write=scaling.bytes_of_operand(1),
+                          rate={"f32": 4.0 * scaling.TOKENS ** 2 * scaling.DIM}, case="t22", tokens={"f32": 1})
+
+    def run_of(self, heads, cards, one_disk=False):
+        run = scaling.run_of(self.PARTS, "f32", heads, cards, one_disk)
+        return run.start, run.read, run.kernel, run.write
+
+    def test_a_card_reads_its_queries_and_all_that_they_see(self):
+        self.assertEqual(self.run_of(1, 1), (0.5, 3, 1, 1))
+        self.assertEqual(self.run_of(1, 4), (0.5, 2.25, 0.25, 0.25))
+        self.assertEqual(self.run_of(16, 4), (0.5, 12, 4, 4))  # four heads each
+        self.assertEqual(self.run_of(16, 64), (0.5, 2.25, 0.25, 0.25))
+
+    def test_one_disk_gives_each_card_its_share_of_a_rate(self):
+        self.assertEqual(self.run_of(1, 4, one_disk=True), (0.5, 9, 0.25, 1))
+        self.assertEqual(self.run_of(16, 4, one_disk=True), (0.5, 48, 4, 16))
+
+    def test_speed_up_is_over_one_card(self):
+        self.assertEqual(scaling.speed_up(self.PARTS, "f32", 1, 1, True), 1)
+        self.assertEqual(scaling.speed_up(self.PARTS, "f32", 1, 4, False), 5.5 / 3.25)
+
+
 class Data(Folder):
     def refused(self):
         with self.assertRaises(Failed) as caught:
@@ -303,6 +327,19 @@ class Data(Folder):
             self.assertEqual(kept.count("{{ figure:ladder }}"), 1, missing)
             for file in {missing} & {"rounds.json", "half_errors.json"}:
                 self.assertNotRegex(kept, rf"\{{\{{[^}}]* {file.removesuffix('.json')}\.")
+
+    def test_collectives(self):
+        text = tables.collectives(self.measured())
+        for words in ("Up to 4 ranks share one card here", "with 1, 2, 4 ranks it had the same bytes",
+                      "| via | vectors | ranks | 1 MiB | 1024 MiB |", "| `ordered` | gpu | 4 | 6.00 | 6.00 |",
+                      "| `nccl` | gpu | 2 | n/a | n/a |", "n/a: `nccl` on 2 ranks: Duplicate GPU.",
+                      "| 71m | 2 | `mpi` | overlapped 10 MiB | 20 | 250.0 | 125.0 |"):
+            self.assertIn(words, text)
+        self.assertIn("collectives.json", tables.measurements(self.measured()))
+        self.change("collectives.json", lambda document: document["allreduce"][3].update(crc32="other"))
+        self.assertIn("its bytes differed", tables.collectives(self.measured()))
+        self.change("collectives.json", lambda document: document["gradients"][0].pop("way"))
+        self.assertIn("collectives.json: gradients[0].way: missing", self.refused())
 
     def test_what_is_not_as_expected_is_named(self):
         def drop(document):
