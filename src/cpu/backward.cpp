@@ -21,6 +21,34 @@ constexpr int64_t kFloatsOfLine = kCacheLine / sizeof(float);
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 int64_t whole_parts(int64_t whole, int64_t part) { return parts(whole, part) * part; }
 
+// What of backward is asked for: of a block of keys dK and dV, of all of them dQ too, or dQ alone.
+struct Asked {
+    int64_t first_key; // of those whose pairs are formed
+    int64_t keys;
+    bool gives_dq;
+    bool gives_dk_dv;
+    int64_t unseeing_rows; // of each head, from its first on, that have no such pair; whole groups of its sums
+
+    explicit Asked(const Problem& problem)
+        : first_key(problem.operation == &kKeyGradients ? problem.first_key : 0),
+          keys(problem.operation == &kKeyGradients ? problem.block_keys : problem.keys),
+          gives_dq(problem.operation != &kKeyGradients), gives_dk_dv(problem.operation != &kQueryGradients),
+          unseeing_rows(unseeing(problem) / kGroupRows * kGroupRows) {}
+
+    // The problem without those rows.
+    Problem of_rows(const Problem& problem) const {
+        Problem seeing = problem;
+        seeing.queries -= unseeing_rows;
+        return seeing;
+    }
+
+private:
+    int64_t unseeing(const Problem& problem) const {
+        if (gives_dq || problem.mask == Mask::none) return 0;
+        return std::max<int64_t>(first_key - sight_of(problem.mask, problem.queries, problem.keys).first + 1, 0);
+    }
+};
+
 // How the work is cut: each head of queries into slabs of rows, and the slabs of all heads into rounds, whose pairs are
 // in memory at the same time. A round is some heads of keys with all their slabs; where there is no memory for that,
 // some slabs of one head. Whatever the number of batches, but for fewer heads in a round.
@@ -34,8 +62,8 @@ struct Cut {
     int64_t rounds;
     int64_t block_rows; // that a thread takes at a time
 
-    Cut(const BackwardKernel& kernel, const Problem& problem, int threads)
-        : heads(problem.batches * problem.kv_heads), padded_keys(whole_parts(problem.keys, kernel.panel_keys)),
+    Cut(const BackwardKernel& kernel, const Problem& problem, const Asked& asked, int threads)
+        : heads(problem.batches * problem.kv_heads), padded_keys(whole_parts(asked.keys, kernel.panel_keys)),
           slab_rows(best_slab(problem.queries, memory(threads) / row_bytes(), kernel.panel_keys, threads)),
           slabs(parts(problem.queries, slab_rows)), head_jobs(problem.heads / problem.kv_heads * slabs) {
         const int64_t jobs_at_once = std::max<int64_t>(memory(threads) / (slab_rows * row_bytes()), 1);
@@ -110,9 +138,10 @@ struct Scratch {
     RowStatistics* statistics; // [unit][query]
     float* pairs;              // [job of the round][P, dS]
     float* sums;               // [block of keys][columns]; none where a head's are done in one round
+    float* out;                // forward's O, [unit][query], where no dQ takes its place; else none
     size_t bytes;
 
-    Scratch(void* base, const Cut& cut, const BackwardKernel& kernel, const Problem& problem) {
+    Scratch(void* base, const Cut& cut, const BackwardKernel& kernel, const Problem& problem, const Asked& asked) {
         size_t floats = 0;
         const auto take = [&](int64_t count) {
             float* part = base != nullptr ? static_cast<float*>(base) + floats : nullptr;
@@ -120,10 +149,11 @@ struct Scratch {
             return part;
         };
         constexpr int64_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float);
-        const int64_t key_tasks = parts(problem.keys, kGradientKeys) * parts(problem.dim, kGradientColumns);
+        const int64_t key_tasks = parts(asked.keys, kGradientKeys) * parts(problem.dim, kGradientColumns);
         statistics = reinterpret_cast<RowStatistics*>(take(problem.units() * problem.queries * kStatisticsFloats));
         pairs = take(cut.round_jobs * 2 * cut.slab_floats());
         sums = take(cut.splits_heads() ? key_tasks * static_cast<int64_t>(kernel.sum_floats(problem.dim)) : 0);
+        out = take(asked.gives_dq ? 0 : problem.units() * problem.queries * problem.dim);
         bytes = floats * sizeof(float);
     }
 };
@@ -155,15 +185,19 @@ private:
 // What follows forward, which has left O in the place of dQ, and the statistics.
 class GradientWork {
 public:
-    GradientWork(const BackwardKernel& kernel, const Launch& launch)
-        : kernel_(kernel), launch_(launch), problem_(launch.problem), cut_(kernel, problem_, launch.threads),
-          scratch_(launch.scratch, cut_, kernel, problem_), scale_(scale_for(problem_.dim)),
-          gradient_scale_(gradient_scale_for(problem_.dim)), row_blocks_(parts(cut_.slab_rows, cut_.block_rows)),
-          column_parts_(parts(problem_.dim, kGradientColumns)),
-          key_tasks_(parts(problem_.keys, kGradientKeys) * column_parts_),
-          sum_floats_(kernel.sum_floats(problem_.dim)) {}
+    GradientWork(const BackwardKernel& kernel, const Launch& launch, const Asked& asked)
+        : kernel_(kernel), launch_(launch), problem_(launch.problem), asked_(asked),
+          cut_(kernel, problem_, asked, launch.threads), scratch_(launch.scratch, cut_, kernel, problem_, asked),
+          scale_(scale_for(problem_.dim)), gradient_scale_(gradient_scale_for(problem_.dim)),
+          row_blocks_(parts(cut_.slab_rows, cut_.block_rows)), column_parts_(parts(problem_.dim, kGradientColumns)),
+          key_tasks_(parts(asked.keys, kGradientKeys) * column_parts_), sum_floats_(kernel.sum_floats(problem_.dim)),
+          dk_(launch.out[asked.gives_dq ? 1 : 0]), dv_(launch.out[asked.gives_dq ? 2 : 1]) {}
 
     RowStatistics* statistics() const { return scratch_.statistics; }
+    Matrix<float> out() const {
+        if (asked_.gives_dq) return launch_.out[0];
+        return operand_at(problem_, kForward.outputs, 0, scratch_.out, static_cast<size_t>(problem_.dim));
+    }
 
     void run() {
         struct Round {
@@ -190,7 +224,8 @@ public:
             for (int64_t i = 0; i < cut_.rounds; ++i) {
                 Round& round = rounds[static_cast<size_t>(i)];
                 round.rows.take_part([&](int64_t task) { take_rows(i, task, workspace); });
-                round.keys.take_part([&](int64_t task) { take_keys(i, task, sums, workspace); });
+                if (asked_.gives_dk_dv)
+                    round.keys.take_part([&](int64_t task) { take_keys(i, task, sums, workspace); });
             }
         });
     }
@@ -219,14 +254,14 @@ private:
     Slab slab_of(int64_t round, int64_t job) const {
         const int64_t unit = job / cut_.slabs;
         const int64_t first_row = job % cut_.slabs * cut_.slab_rows;
-        const int64_t first_sees = problem_.mask == Mask::none ? problem_.keys : problem_.keys - problem_.queries + 1;
+        const int64_t first_sees = sight_of(problem_.mask, problem_.queries, problem_.keys).first - asked_.first_key;
         float* const p = scratch_.pairs + (job - cut_.first_job(round)) * 2 * cut_.slab_floats();
         return {unit / problem_.heads,
                 unit % problem_.heads,
                 unit,
                 first_row,
                 std::min(cut_.slab_rows, problem_.queries - first_row),
-                Sight{first_sees, problem_.keys}.from(first_row),
+                Sight{first_sees, asked_.keys}.from(first_row),
                 Pairs{p, p + cut_.slab_floats(), cut_.slab_rows * kernel_.panel_keys}};
     }
 
@@ -239,15 +274,16 @@ private:
         const int64_t rows = std::min(cut_.block_rows, slab.rows - row);
         const int64_t kv_head = slab.head / (problem_.heads / problem_.kv_heads);
         const int64_t at = (slab.first_row + row) * problem_.dim;
+        const int64_t key_at = asked_.first_key * problem_.dim;
         const int64_t pair = row * kernel_.panel_keys;
         kernel_.take_rows({launch_.in[0].of(slab.batch, slab.head) + at, launch_.in[3].of(slab.batch, slab.head) + at,
-                           launch_.in[1].of(slab.batch, kv_head), launch_.in[2].of(slab.batch, kv_head),
-                           launch_.out[0].of(slab.batch, slab.head) + at,
-                           scratch_.statistics + slab.unit * problem_.queries + slab.first_row + row, rows,
-                           problem_.keys, problem_.dim, scale_, gradient_scale_, slab.sight.from(row),
-                           Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}},
+                           launch_.in[1].of(slab.batch, kv_head) + key_at,
+                           launch_.in[2].of(slab.batch, kv_head) + key_at, out().of(slab.batch, slab.head) + at,
+                           scratch_.statistics + slab.unit * problem_.queries + slab.first_row + row, rows, asked_.keys,
+                           problem_.dim, scale_, gradient_scale_, slab.sight.from(row),
+                           Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}, asked_.gives_dq},
                           workspace);
-        launch_.done(rows);
+        if (asked_.gives_dq) launch_.done(rows);
     }
 
     // The first keys come first: under the causal mask most rows see them. `sums` is for heads that are done in a
@@ -257,7 +293,7 @@ private:
         const int64_t part = task / heads(round);
         const int64_t first_key = part / column_parts_ * kGradientKeys;
         const int64_t first_column = part % column_parts_ * kGradientColumns;
-        const int64_t keys = std::min(kGradientKeys, problem_.keys - first_key);
+        const int64_t keys = std::min(kGradientKeys, asked_.keys - first_key);
         const int64_t batch = head / problem_.kv_heads;
         const int64_t kv_head = head % problem_.kv_heads;
         const int64_t pair = first_key * cut_.slab_rows;
@@ -267,14 +303,13 @@ private:
         for (int64_t job = std::max(first, cut_.first_job(round)); job < std::min(end, cut_.end_job(round)); ++job) {
             const Slab slab = slab_of(round, job);
             const int64_t at = slab.first_row * problem_.dim;
-            kernel_.take_keys({launch_.in[0].of(slab.batch, slab.head) + at,
-                               launch_.in[3].of(slab.batch, slab.head) + at,
-                               launch_.out[1].of(batch, kv_head) + first_key * problem_.dim,
-                               launch_.out[2].of(batch, kv_head) + first_key * problem_.dim, slab.first_row, slab.rows,
-                               first_key, keys, first_column, problem_.dim, gradient_scale_, slab.sight,
-                               Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}, sums, job == first,
-                               job % cut_.slabs == cut_.slabs - 1, job == end - 1},
-                              workspace);
+            kernel_.take_keys(
+                {launch_.in[0].of(slab.batch, slab.head) + at, launch_.in[3].of(slab.batch, slab.head) + at,
+                 dk_.of(batch, kv_head) + first_key * problem_.dim, dv_.of(batch, kv_head) + first_key * problem_.dim,
+                 slab.first_row, slab.rows, first_key, keys, first_column, problem_.dim, gradient_scale_, slab.sight,
+                 Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}, sums, job == first,
+                 job % cut_.slabs == cut_.slabs - 1, job == end - 1},
+                workspace);
         }
         if (end <= cut_.end_job(round) && first_column == 0) launch_.done(2 * keys);
     }
@@ -282,6 +317,7 @@ private:
     const BackwardKernel& kernel_;
     const Launch& launch_;
     const Problem& problem_;
+    const Asked asked_;
     const Cut cut_;
     const Scratch scratch_;
     const Scale scale_;
@@ -290,12 +326,15 @@ private:
     const int64_t column_parts_; // of a row
     const int64_t key_tasks_;    // of a head of keys
     const size_t sum_floats_;    // of one
+    const Matrix<float> dk_;     // of the block; none where they are not asked for
+    const Matrix<float> dv_;
 };
 
 // Forward on the same operands, before anything else: O stands where dQ will.
-void launch_forward(const Kernel& kernel, const Launch& launch, RowStatistics* statistics) {
+void launch_forward(const Kernel& kernel, const Launch& launch, const Matrix<float>& out, RowStatistics* statistics) {
     Launch forward = launch;
     forward.problem.operation = &kForward;
+    forward.out[0] = out;
     forward.statistics = statistics;
     forward.scratch = nullptr;
     forward.done = [](int64_t) {};
@@ -303,29 +342,45 @@ void launch_forward(const Kernel& kernel, const Launch& launch, RowStatistics* s
 }
 
 // What a forward that was done before has left, to where this one's would be.
-void bring_forward(const Launch& launch, RowStatistics* statistics) {
-    const Problem& problem = launch.problem;
-    std::copy_n(launch.statistics, problem.units() * problem.queries, statistics);
-    for (int64_t batch = 0; batch < problem.batches; ++batch)
-        for (int64_t head = 0; head < problem.heads; ++head)
-            std::copy_n(launch.forward_out.of(batch, head), problem.queries * problem.dim,
-                        launch.out[0].of(batch, head));
+void bring_forward(const Launch& whole, const Asked& asked, const Matrix<float>& out, RowStatistics* statistics) {
+    const Problem& problem = whole.problem;
+    const int64_t first = asked.unseeing_rows;
+    const int64_t rows = problem.queries - first;
+    for (int64_t unit = 0; unit < problem.units(); ++unit) {
+        const int64_t batch = unit / problem.heads;
+        const int64_t head = unit % problem.heads;
+        std::copy_n(whole.statistics + unit * problem.queries + first, rows, statistics + unit * rows);
+        std::copy_n(whole.forward_out.of(batch, head) + first * problem.dim, rows * problem.dim, out.of(batch, head));
+    }
+}
+
+// The launch without the rows that do not count.
+Launch of_rows(const Launch& launch, const Asked& asked) {
+    Launch seeing = launch;
+    seeing.problem = asked.of_rows(launch.problem);
+    for (Matrix<const float>* rows : {&seeing.in[0], &seeing.in[3]})
+        rows->at += static_cast<size_t>(asked.unseeing_rows) * rows->row;
+    return seeing;
 }
 
 } // namespace
 
-Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads) {
+Plan plan_backward(const Kernel& kernel, const Problem& whole, int threads) {
     const BackwardKernel& steps = *kernel.backward;
-    return {"", Scratch(nullptr, Cut(steps, problem, threads), steps, problem).bytes};
+    const Asked asked(whole);
+    const Problem problem = asked.of_rows(whole);
+    return {"", Scratch(nullptr, Cut(steps, problem, asked, threads), steps, problem, asked).bytes};
 }
 
-void launch_backward(const Kernel& kernel, const Launch& launch) {
-    need_packed_rows(launch);
-    GradientWork work(*kernel.backward, launch);
+void launch_backward(const Kernel& kernel, const Launch& whole) {
+    need_packed_rows(whole);
+    const Asked asked(whole.problem);
+    const Launch launch = of_rows(whole, asked);
+    GradientWork work(*kernel.backward, launch, asked);
     if (launch.forward_out.at == nullptr)
-        launch_forward(kernel, launch, work.statistics());
+        launch_forward(kernel, launch, work.out(), work.statistics());
     else
-        bring_forward(launch, work.statistics());
+        bring_forward(whole, asked, work.out(), work.statistics());
     work.run();
 }
 

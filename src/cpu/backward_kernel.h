@@ -39,7 +39,7 @@ struct GradientRows {
     const float* dout = nullptr; // likewise
     const float* k = nullptr;    // [keys][dim]
     const float* v = nullptr;    // [keys][dim]
-    float* dq = nullptr;         // [rows][dim]; first it holds forward's O
+    float* dq = nullptr;         // [rows][dim]; first it holds forward's O, and that to the end without `sums`
     const RowStatistics* statistics = nullptr;
     int64_t rows = 0; // <= kGradientRows
     int64_t keys = 0;
@@ -47,7 +47,8 @@ struct GradientRows {
     Scale scale{};
     float gradient_scale = 0;
     Sight sight{};
-    Pairs pairs{}; // from the block's first row on
+    Pairs pairs{};    // from the block's first row on
+    bool sums = true; // false: only the pairs are wanted
 };
 
 // Some keys of one head of keys and values in some columns, and rows of one head of queries whose pairs are in memory.

@@ -130,7 +130,8 @@ std::string name_list(const Contract& contract, const std::vector<Kernel>& table
 } // namespace
 
 Plan plan_of(const Kernel& kernel, const Problem& problem, int threads) {
-    const std::string lacking = what_it_lacks(*kernel.does, kernel.needs.masks, problem);
+    const Problem asked = problem.of_operation(whole_of(*problem.operation)); // who does it does any part of it
+    const std::string lacking = what_it_lacks(*kernel.does, kernel.needs.masks, asked);
     if (!lacking.empty()) return Plan{"kernel " + std::string(kernel.name) + " " + lacking};
     return kernel.plan(kernel, problem, threads);
 }

@@ -9,8 +9,8 @@
 
 namespace hw4 {
 
-// Which of a problem's two lengths a matrix has.
-enum class Rows { of_queries, of_keys };
+// Which of a problem's lengths a matrix has.
+enum class Rows { of_queries, of_keys, of_key_block };
 
 // What decides whether its numbers are too large (domain.h); they must be finite in any case.
 enum class Role { query, key, value, gradient, other };
@@ -27,6 +27,8 @@ struct Operation {
     List<Operand> inputs;
     List<Operand> outputs;
     int products; // of N_q x N_k x d multiply-adds, less what a mask hides
+    // Of which this gives some of the outputs, from the same inputs; null: it is asked for as it is.
+    const Operation* part_of = nullptr;
 };
 
 constexpr size_t kMostInputs = 4; // of any operation
@@ -42,6 +44,9 @@ inline constexpr Operand kBackwardIn[] = {{"Q", Rows::of_queries, Role::query},
                                           {"dO", Rows::of_queries, Role::gradient}};
 inline constexpr Operand kBackwardOut[] = {
     {"dQ", Rows::of_queries, Role::other}, {"dK", Rows::of_keys, Role::other}, {"dV", Rows::of_keys, Role::other}};
+inline constexpr Operand kQueryGradientsOut[] = {{"dQ", Rows::of_queries, Role::other}};
+inline constexpr Operand kKeyGradientsOut[] = {{"dK", Rows::of_key_block, Role::other},
+                                               {"dV", Rows::of_key_block, Role::other}};
 } // namespace operands
 
 // O = softmax(Q K^T / sqrt(d)) V.
@@ -56,9 +61,29 @@ inline constexpr Operation kBackward = {.name = "backward",
 
 inline constexpr const Operation* kOperations[] = {&kForward, &kBackward};
 
+// Backward by several who share a head of keys: dQ of who has rows of queries, dK and dV of who has a block of keys.
+// What both need, the scores and dP, is counted once, with dQ.
+inline constexpr Operation kQueryGradients = {.name = "backward",
+                                              .file_code = 1,
+                                              .inputs = operands::kBackwardIn,
+                                              .outputs = operands::kQueryGradientsOut,
+                                              .products = 3,
+                                              .part_of = &kBackward};
+inline constexpr Operation kKeyGradients = {.name = "backward",
+                                            .file_code = 1,
+                                            .inputs = operands::kBackwardIn,
+                                            .outputs = operands::kKeyGradientsOut,
+                                            .products = 2,
+                                            .part_of = &kBackward};
+
+// What is asked for where part of it is computed.
+inline const Operation& whole_of(const Operation& operation) {
+    return operation.part_of == nullptr ? operation : *operation.part_of;
+}
+
 // What heads of queries that share keys must be taken together for.
 inline bool gives_rows_of_keys(const Operation& operation) {
-    const auto has_them = [](const Operand& output) { return output.rows == Rows::of_keys; };
+    const auto has_them = [](const Operand& output) { return output.rows != Rows::of_queries; };
     return std::any_of(operation.outputs.begin(), operation.outputs.end(), has_them);
 }
 

@@ -21,6 +21,9 @@ struct Problem {
     Mask mask = Mask::none;
     const Operation* operation = &kForward;
     Element element = Element::float32; // of the files; in memory all is float32
+    // Of operations that give rows of a block of keys: which. All keys are inputs.
+    int64_t first_key = 0;
+    int64_t block_keys = 0;
 
     constexpr Problem() = default;
     // As many keys as queries in one head: the course's.
@@ -43,7 +46,9 @@ struct Problem {
     // A Problem is only made after the products below were checked to fit (case_header.cpp).
     int64_t units() const { return batches * heads; }
     int64_t heads_of(const Operand& operand) const { return operand.rows == Rows::of_queries ? heads : kv_heads; }
-    int64_t head_rows(const Operand& operand) const { return operand.rows == Rows::of_queries ? queries : keys; }
+    int64_t head_rows(const Operand& operand) const {
+        return operand.rows == Rows::of_queries ? queries : operand.rows == Rows::of_keys ? keys : block_keys;
+    }
     // In a batch.
     int64_t rows_of(const Operand& operand) const { return heads_of(operand) * head_rows(operand); }
     int64_t rows_of(const List<Operand>& list) const {
@@ -73,8 +78,12 @@ struct Problem {
 
     // Two a multiply-add, of the pairs that the mask leaves. A double, since the count can pass 2^64.
     double flops() const {
-        return 2.0 * operation->products * static_cast<double>(units()) * visible_pairs(mask, queries, keys) *
-               static_cast<double>(dim);
+        return 2.0 * operation->products * static_cast<double>(units()) * pairs() * static_cast<double>(dim);
+    }
+    // Of a unit: of a query and a key that it sees, of those keys that the operation is about.
+    double pairs() const {
+        const auto from = [this](int64_t key) { return visible_pairs(mask, queries, keys - key); };
+        return block_keys == 0 ? from(0) : from(first_key) - from(first_key + block_keys);
     }
 };
 

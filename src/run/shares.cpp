@@ -1,5 +1,7 @@
 #include "src/run/shares.h"
 
+#include <cmath>
+
 #include "src/contracts/fixed/rules.h"
 
 namespace hw4 {
@@ -48,6 +50,105 @@ private:
     const int64_t first_;
 };
 
+// What a pair of a query and a key costs, in products of a row: forward makes two of them, which of the others is said.
+constexpr double kForwardCost = 2;
+constexpr double kQueryCost = kForwardCost + 3; // scores, dP, dQ
+constexpr double kBlockCost = 4;                // scores, dP, dK, dV
+constexpr double kWholeCost = kForwardCost + 5;
+
+// A head of keys whose gradients several give: into which blocks its keys are cut, each for one of them, so that the
+// one who takes longest takes as short as can be; the others share the rows of queries.
+class KeyBlocks {
+public:
+    KeyBlocks(const Problem& problem, int shares) : problem_(problem) {
+        double enough = kWholeCost * pairs_from(0); // for two, and one by himself
+        if (shares == 1) return;
+        double too_little = 0;
+        constexpr int kHalvings = 40;
+        for (int i = 0; i < kHalvings; ++i) {
+            const double middle = (too_little + enough) / 2;
+            (suffices(middle, shares) ? enough : too_little) = middle;
+        }
+        starts_ = starts_within(enough, shares);
+    }
+
+    // None where the head is not shared.
+    size_t count() const { return starts_.size(); }
+    int64_t first(size_t block) const { return starts_[block]; }
+    int64_t end(size_t block) const { return block + 1 < count() ? starts_[block + 1] : problem_.keys; }
+
+private:
+    double pairs_from(int64_t key) const { return visible_pairs(problem_.mask, problem_.queries, problem_.keys - key); }
+
+    // Of the rows that see the key, with every key that they see.
+    double pairs_of_rows_seeing(int64_t key) const {
+        const int64_t before = key + 1 - sight_of(problem_.mask, problem_.queries, problem_.keys).first;
+        const bool by_all = problem_.mask == Mask::none || before <= 0;
+        return pairs_from(0) - (by_all ? 0 : visible_pairs(problem_.mask, before, key));
+    }
+
+    double cost(int64_t first, int64_t end) const {
+        return kForwardCost * pairs_of_rows_seeing(first) + kBlockCost * (pairs_from(first) - pairs_from(end));
+    }
+
+    // The largest block from that key on that costs no more; of no keys where there is none.
+    int64_t end_within(double most, int64_t first) const {
+        int64_t low = 0; // in cuts from `first` on
+        int64_t high = (problem_.keys - first + kCutKeys - 1) / kCutKeys + 1;
+        while (low + 1 < high) {
+            const int64_t middle = low + (high - low) / 2;
+            (cost(first, cut(first, middle)) <= most ? low : high) = middle;
+        }
+        return cut(first, low);
+    }
+    int64_t cut(int64_t first, int64_t number) const { return std::min(first + number * kCutKeys, problem_.keys); }
+
+    // As few blocks as cost no more each, up to so many; none where there is no way.
+    std::vector<int64_t> starts_within(double most, int shares) const {
+        std::vector<int64_t> starts;
+        for (int64_t first = 0; first < problem_.keys;) {
+            const int64_t end = end_within(most, first);
+            if (end == first || starts.size() == static_cast<size_t>(shares)) return {};
+            starts.push_back(first);
+            first = end;
+        }
+        return starts;
+    }
+
+    bool suffices(double most, int shares) const {
+        const size_t blocks = starts_within(most, shares).size();
+        const double left = shares - static_cast<double>(blocks);
+        return blocks > 0 && left > 0 && kQueryCost * pairs_from(0) / left <= most;
+    }
+
+    const Problem problem_; // of one head of keys, and of its heads of queries any
+    std::vector<int64_t> starts_;
+};
+
+// Of one head of keys with its heads of queries, counted through the batches.
+std::vector<std::vector<CasePart>> shared_gradients(const Problem& problem, int64_t head, int shares) {
+    Problem of_head = problem.of_batches(1);
+    of_head.heads = problem.heads / problem.kv_heads;
+    of_head.kv_heads = 1;
+    const int64_t rows = of_head.heads * problem.queries;
+    const std::vector<CasePart> all = parts_of(problem, {head * rows, (head + 1) * rows});
+    const KeyBlocks blocks(of_head, shares);
+    if (blocks.count() == 0) return {all};
+    std::vector<std::vector<CasePart>> divided;
+    for (const QueryRows& share : divide(of_head.of_operation(kForward), shares - static_cast<int>(blocks.count()))) {
+        divided.push_back(parts_of(problem, {head * rows + share.first, head * rows + share.end}));
+        for (CasePart& part : divided.back()) part.problem.operation = &kQueryGradients;
+    }
+    for (size_t block = 0; block < blocks.count(); ++block) {
+        divided.push_back(all);
+        Problem& of_block = divided.back().front().problem;
+        of_block.operation = &kKeyGradients;
+        of_block.first_key = blocks.first(block);
+        of_block.block_keys = blocks.end(block) - blocks.first(block);
+    }
+    return divided;
+}
+
 } // namespace
 
 std::vector<QueryRows> divide(const Problem& problem, int shares) {
@@ -64,6 +165,20 @@ std::vector<QueryRows> divide(const Problem& problem, int shares) {
     };
     std::vector<QueryRows> divided;
     for (int share = 0; share < shares; ++share) divided.push_back({start_of(share), start_of(share + 1)});
+    return divided;
+}
+
+std::vector<std::vector<CasePart>> divide_into_parts(const Problem& problem, int shares, Gradients gradients) {
+    std::vector<std::vector<CasePart>> divided;
+    const int64_t heads = problem.batches * problem.kv_heads;
+    if (gradients == Gradients::cut && problem.operation == &kBackward && heads < shares) {
+        for (int64_t head = 0; head < heads; ++head) {
+            const auto of_head = static_cast<int>((head + 1) * shares / heads - head * shares / heads);
+            for (std::vector<CasePart>& parts : shared_gradients(problem, head, of_head))
+                divided.push_back(std::move(parts));
+        }
+    } else
+        for (const QueryRows& rows : divide(problem, shares)) divided.push_back(parts_of(problem, rows));
     return divided;
 }
 

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "src/cpu/by_blocks.h"
+#include "src/run/shares.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/cpu_subjects.h"
@@ -60,6 +61,29 @@ protected:
             EXPECT_EQ(done, problem.output_rows()) << test.name << ", " << count << " threads";
         }
     }
+
+    // Of a part's rows nothing else is known to the kernel.
+    static void expect_reference_rows(const AttentionCase& test, const CasePart& part, int threads) {
+        const Problem& own = part.problem;
+        std::vector<float> in(own.floats_in(own.input_rows()));
+        std::vector<float> out(own.floats_in(own.output_rows()), NAN);
+        part.each_stretch(own.operation->inputs, 0, own.input_rows(), [&](int64_t first, int64_t at, int64_t rows) {
+            std::copy_n(&test.qkv[own.floats_in(at)], own.floats_in(rows), &in[own.floats_in(first)]);
+        });
+        const Marked scratch(plan_of(GetParam(), own, threads).scratch_bytes);
+        Launch launch = launch_of(own, in.data(), out.data(), scratch.get(), threads);
+        std::atomic<int64_t> done{0};
+        launch.done = [&](int64_t rows) { done += rows; };
+        GetParam().launch(GetParam(), launch);
+        EXPECT_TRUE(scratch.intact());
+        EXPECT_EQ(done, own.output_rows());
+        part.each_stretch(own.operation->outputs, 0, own.output_rows(), [&](int64_t first, int64_t at, int64_t rows) {
+            EXPECT_EQ(std::memcmp(&test.expected[own.floats_in(at)], &out[own.floats_in(first)],
+                                  own.floats_in(rows) * sizeof(float)),
+                      0)
+                << "rows from " << at << " on";
+        });
+    }
 };
 
 // One row, whole segments, tiles and panels of every width, one less and one more; odd d and whole ones.
@@ -92,6 +116,36 @@ TEST_P(EachBackwardKernel, TakesHeadsAndTwoLengths) {
                                            BackwardSizes{2, 3, 3, 1, 130, 20}, BackwardSizes{2, 8, 4, 33, 1, 20},
                                            BackwardSizes{1, 2, 1, 300, 70, 8}, BackwardSizes{20, 2, 1, 5, 65, 4}})
             expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread, {1, 2, 7});
+}
+
+// Rows that see no key, groups of rows that see none of a block, heads that share keys.
+TEST_P(EachBackwardKernel, GivesSomeOfTheGradients) {
+    for (const Mask mask : kEveryMask)
+        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 200, 200, 33}, BackwardSizes{2, 2, 1, 300, 70, 8},
+                                           BackwardSizes{1, 3, 1, 70, 200, 5}, BackwardSizes{1, 1, 1, 2200, 2200, 2}}) {
+            const AttentionCase& test = reference_case(backward_of(sizes, mask), CaseKind::spread, 11);
+            for (const int shares : {3, 5})
+                for (const std::vector<CasePart>& parts : divide_into_parts(test.problem, shares, Gradients::cut))
+                    for (const CasePart& part : parts) {
+                        SCOPED_TRACE(test.name + " in " + std::to_string(shares));
+                        expect_reference_rows(test, part, 2);
+                    }
+        }
+}
+
+// Wherever they begin and end.
+TEST_P(EachBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
+    for (const Mask mask : kEveryMask) {
+        const AttentionCase& test = reference_case(backward_of({1, 2, 1, 130, 150, 7}, mask), CaseKind::uniform, 11);
+        for (const auto& [first, keys] : {std::array<int64_t, 2>{0, 1}, {37, 100}, {149, 1}, {63, 66}, {0, 150}}) {
+            SCOPED_TRACE(test.name + ", " + std::to_string(keys) + " keys from " + std::to_string(first) + " on");
+            CasePart part(test.problem);
+            part.problem.operation = &kKeyGradients;
+            part.problem.first_key = first;
+            part.problem.block_keys = keys;
+            for (const int threads : {1, 7}) expect_reference_rows(test, part, threads);
+        }
+    }
 }
 
 TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnRandomShapes) {

@@ -21,6 +21,10 @@ class PartsRun : public ::testing::Test {
 protected:
     PartsReport run(const QueryRows& rows, OutputFile& output, const Contract& contract = kF32,
                     const LseOutput& lse = {}) {
+        return run(parts_of(CaseReader(folder_ / "a.in").problem(), rows), output, contract, lse);
+    }
+    PartsReport run(const std::vector<CasePart>& parts, OutputFile& output, const Contract& contract = kF32,
+                    const LseOutput& lse = {}) {
         CaseReader input(folder_ / "a.in");
         EngineOptions options;
         options.contract = &contract;
@@ -28,8 +32,7 @@ protected:
         const auto on_cpu = [](const EngineRequest&) {
             return EngineMaker{"cpu", [](const EngineRequest& request) { return cpu::make_engine(request); }};
         };
-        return run_parts(input, parts_of(input.problem(), rows), output, options, kSmall, on_cpu, nullptr, nullptr,
-                         lse);
+        return run_parts(input, parts, output, options, kSmall, on_cpu, nullptr, nullptr, lse);
     }
 
     test::TemporaryFolder folder_;
@@ -45,7 +48,7 @@ TEST_F(PartsRun, GiveTheBytesOfTheWhole) {
             write_file(folder_ / "a.in", test::file_of(problem, whole.qkv));
             for (const int shares : {1, 3, 5}) {
                 OutputFile output(folder_ / "a.out", interrupts_);
-                const std::vector<QueryRows> divided = divide(problem, shares);
+                const std::vector<std::vector<CasePart>> divided = divide_into_parts(problem, shares, Gradients::cut);
                 for (size_t share = divided.size(); share-- > 0;)
                     EXPECT_EQ(run(divided[share], output, *contract).failure, nullptr);
                 output.commit(false);

@@ -40,25 +40,36 @@ std::string name(const Problem& problem, int shares) {
     return sizes_of(problem).second + " in " + std::to_string(shares);
 }
 
-TEST(CaseShares, HaveEveryOutputRowOnceAndEachAtItsPlace) {
+TEST(CaseShares, FollowOneAnother) {
     for (const Problem& problem : problems())
         for (const int shares : {1, 2, 3, 5, 16}) {
             SCOPED_TRACE(name(problem, shares));
-            std::vector<int> seen(static_cast<size_t>(problem.output_rows()));
             int64_t end_before = 0;
             for (const QueryRows& rows : divide(problem, shares)) {
                 EXPECT_EQ(rows.first, end_before);
                 end_before = rows.end;
-                for (const CasePart& part : parts_of(problem, rows))
-                    part.each_stretch(problem.operation->outputs, 0, part.problem.output_rows(),
-                                      [&](int64_t, int64_t at, int64_t count) {
-                                          for (int64_t row = at; row < at + count; ++row)
-                                              ++seen.at(static_cast<size_t>(row));
-                                      });
             }
             EXPECT_EQ(end_before, problem.units() * problem.queries);
-            EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
         }
+}
+
+TEST(CaseShares, HaveEveryOutputRowOnceAndEachAtItsPlace) {
+    for (const Problem& problem : problems())
+        for (const Gradients gradients : {Gradients::whole, Gradients::cut})
+            for (const int shares : {1, 2, 3, 5, 16}) {
+                SCOPED_TRACE(name(problem, shares));
+                std::vector<int> seen(static_cast<size_t>(problem.output_rows()));
+                const std::vector<std::vector<CasePart>> divided = divide_into_parts(problem, shares, gradients);
+                EXPECT_EQ(divided.size(), static_cast<size_t>(shares));
+                for (const std::vector<CasePart>& parts : divided)
+                    for (const CasePart& part : parts)
+                        part.each_stretch(part.problem.operation->outputs, 0, part.problem.output_rows(),
+                                          [&](int64_t, int64_t at, int64_t count) {
+                                              for (int64_t row = at; row < at + count; ++row)
+                                                  ++seen.at(static_cast<size_t>(row));
+                                          });
+                EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+            }
 }
 
 // One row after the other gives the same places as all at once.
@@ -118,6 +129,62 @@ TEST(CaseShares, OfGradientsAreWholeGroupsOfHeads) {
     std::vector<int64_t> rows;
     for (const QueryRows& share : divide(problem, 4)) rows.push_back(share.end - share.first);
     EXPECT_EQ(rows, (std::vector<int64_t>{2000, 2000, 0, 2000})); // one has none
+}
+
+TEST(CaseShares, OfGradientsAreWholeHeadsWhereThereAreEnough) {
+    const Problem problem = problem_of(2, 6, 3, {1000, 1000}, Mask::causal, kBackward);
+    for (const Gradients gradients : {Gradients::whole, Gradients::cut})
+        for (const std::vector<CasePart>& parts : divide_into_parts(problem, 6, gradients)) {
+            ASSERT_EQ(parts.size(), 1U);
+            EXPECT_EQ(parts[0].problem.operation, &kBackward);
+        }
+    for (const std::vector<CasePart>& parts : divide_into_parts(problem, 7, Gradients::whole))
+        for (const CasePart& part : parts) EXPECT_EQ(part.problem.operation, &kBackward);
+}
+
+// In products of matrices, of which one share makes seven.
+double longest_gradients(const Problem& problem, int shares) {
+    double longest = 0;
+    for (const std::vector<CasePart>& parts : divide_into_parts(problem, shares, Gradients::cut)) {
+        double cost = 0;
+        for (const CasePart& part : parts) {
+            const Problem& own = part.problem;
+            const auto pairs = [&](const Problem& of) { return static_cast<double>(of.heads) * of.pairs(); };
+            if (own.operation == &kQueryGradients)
+                cost += 5 * pairs(own);
+            else if (own.operation == &kBackward)
+                cost += 7 * pairs(own);
+            else { // forward of the rows that see the block
+                Problem rows = own.of_operation(kForward);
+                rows.block_keys = 0;
+                const int64_t unseeing = own.first_key + own.queries - own.keys;
+                if (own.mask == Mask::causal && unseeing > 0) {
+                    Problem before = rows;
+                    before.queries = unseeing;
+                    before.keys = own.first_key;
+                    cost -= 2 * pairs(before);
+                }
+                cost += 2 * pairs(rows) + 4 * pairs(own);
+            }
+        }
+        longest = std::max(longest, cost);
+    }
+    return longest / (static_cast<double>(problem.heads) * problem.pairs());
+}
+
+TEST(CaseShares, OfGradientsOfOneHeadTakeAsLongAsTheHeaderSays) {
+    const Problem plain = problem_of(1, 1, 1, {65536, 65536}, Mask::none, kBackward);
+    EXPECT_NEAR(longest_gradients(plain, 1), 7, 1e-9);
+    EXPECT_NEAR(longest_gradients(plain, 2), 6, 0.05);
+    EXPECT_NEAR(longest_gradients(plain, 3), 5, 0.05);
+    EXPECT_NEAR(longest_gradients(plain, 5), 3.33, 0.05);
+    EXPECT_NEAR(longest_gradients(plain, 64), 2.1, 0.05);
+    const Problem grouped = problem_of(1, 4, 1, {65536, 65536}, Mask::none, kBackward);
+    EXPECT_NEAR(longest_gradients(grouped, 5), 3.33, 0.05);
+    // Under the mask who has later keys has fewer rows.
+    const Problem causal = problem_of(1, 1, 1, {65536, 65536}, Mask::causal, kBackward);
+    EXPECT_LT(longest_gradients(causal, 5), 3.3);
+    EXPECT_LT(longest_gradients(causal, 64), 2.1);
 }
 
 // What a share is made of: the rest of a head, of a group, of a batch; batches; and so on down again.

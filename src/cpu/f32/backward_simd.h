@@ -294,6 +294,10 @@ struct Backward {
         const Workspace w(workspace, block.rows, block.dim);
         start_rows(block, w);
         const int64_t seen = block.sight.of(block.rows - 1);
+        if (!block.sums) {
+            for (int64_t key = 0; key < seen; key += kTileKeys) form_pairs(block, w, key);
+            return;
+        }
         for (int64_t x = 0; x < block.dim; x += kGradientColumns) {
             const int64_t sums = parts(block.rows, kLanes) * kLanes * padded_from(x, block.dim);
             Forward::clear(w.group, sums);
