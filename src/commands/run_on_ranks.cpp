@@ -145,10 +145,27 @@ private:
         remark_unusual(input_->path(), problem());
     }
 
+    // The GPU's kernels give all gradients of a head of keys or none.
+    Gradients agreed_gradients() {
+        const bool all_have_heads = problem().batches * problem().kv_heads >= ranks_.count();
+        if (problem().operation != &kBackward || all_have_heads) return Gradients::whole;
+        bool on_cpu = false;
+        agree(ranks_, [&] {
+            EngineRequest request;
+            request.input = input_->path();
+            request.problem = problem();
+            request.options = options_.engine;
+            on_cpu = (*choice_)(request).device == "cpu";
+        });
+        const std::vector<std::string> all = ranks_.exchange(on_cpu ? "cpu" : "gpu");
+        return std::count(all.begin(), all.end(), "cpu") == ranks_.count() ? Gradients::cut : Gradients::whole;
+    }
+
     void compute() {
-        failure_ = attempt([this] {
-            const QueryRows rows = divide(problem(), ranks_.count())[static_cast<size_t>(ranks_.rank())];
-            const std::vector<CasePart> parts = parts_of(problem(), rows);
+        const Gradients gradients = agreed_gradients();
+        failure_ = attempt([&] {
+            const std::vector<CasePart> parts =
+                divide_into_parts(problem(), ranks_.count(), gradients)[static_cast<size_t>(ranks_.rank())];
             for (const CasePart& part : parts) flops_ += part.problem.flops();
             const bool sums = !options_.json.empty();
             report_ = run_parts(*input_, parts, *output_, options_.engine, staging_limits(processors_),

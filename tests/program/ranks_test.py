@@ -109,6 +109,12 @@ class BytesTest(RanksTest):
             path = generated_by("--shape", "2,70,8", "--heads", heads, "--backward", "--causal", "--seed", "5")
             self.assert_same_as_one(path, backward_by_one(path), ranks=(3, 5))
 
+    def test_gradients_of_one_head_of_keys(self):
+        for heads, shape, keys in (("1,1", "1,333,9", "333"), ("3,1", "1,150,8", "420"), ("1,1", "1,1300,4", "1300")):
+            path = generated_by("--shape", shape, "--heads", heads, "--keys", keys, "--backward", "--causal", "--seed",
+                                "5")
+            self.assert_same_as_one(path, backward_by_one(path))
+
     def test_numbers_of_two_bytes(self):
         for element in ("bf16", "fp16"):
             case = ("--shape", "2,300,8", "--heads", "2,1", "--seed", "5", "--element", element)
