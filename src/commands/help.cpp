@@ -46,7 +46,8 @@ std::string help_text() {
         "\n"
         "Of several processes that mpirun or srun --mpi=pmix has started (ranks, of a build with MPI=yes) each reads,\n"
         "computes and writes a share of one case, on the GPU that its place on its machine gives it or on the CPU;\n"
-        "the bytes are those of one. INPUT and OUTPUT are plain files that all of them see. Shares are of equal cost:\n"
+        "the bytes are those of one. INPUT and OUTPUT are plain files, not gzip, that all of them see; without a file\n"
+        "system in common --gather is for OUTPUT. Shares are of equal cost:\n"
         "heads and rows of queries; of backward key-value heads, and on the CPU, where there are fewer of those than\n"
         "ranks, rows of queries for dQ and of keys for dK and dV; on the GPU some are idle then. The first rank\n"
         "renames OUTPUT once all are done, and speaks for all: where any fails, all end with its line and exit code,\n"
@@ -95,6 +96,8 @@ std::string help_text() {
         "                          tab, OUTPUT, which cannot be -. Empty lines and lines that begin with # are "
         "skipped\n"
         "  --sync                  return only when OUTPUT is safe on the disk\n"
+        "  --gather                of several ranks only the first sees OUTPUT and --lse: the others send it their\n"
+        "                          rows, a few MiB at a time. INPUT, or a copy of it, is for each to read\n"
         "  -h, --help, -V, --version\n"
         "\n";
     return what + options +

@@ -94,6 +94,7 @@ enum Option : int {
     kTrace,
     kPairs,
     kSync,
+    kGather,
     kHelp,
     kVersionOption
 };
@@ -116,6 +117,7 @@ constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContrac
                                {"trace", required_argument, nullptr, kTrace},
                                {"pairs", required_argument, nullptr, kPairs},
                                {"sync", no_argument, nullptr, kSync},
+                               {"gather", no_argument, nullptr, kGather},
                                {"help", no_argument, nullptr, kHelp},
                                {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
@@ -176,6 +178,7 @@ Options parse_options(int argc, char** argv) {
         case kTrace: options.trace = parse_name("trace", optarg); break;
         case kPairs: options.pairs = parse_name("pairs", optarg); break;
         case kSync: options.sync = true; break;
+        case kGather: options.gather = true; break;
         case 'h':
         case kHelp: options.action = Action::help; return options;
         case 'V':

@@ -27,6 +27,7 @@ struct Options {
     std::optional<std::vector<int>> gpus; // these cards, each with a share; empty: all; none: one, as ever
     bool time = false;
     bool sync = false;
+    bool gather = false; // of several ranks only the first writes
     bool list_as_json = false;
     std::string lse;              // likewise
     std::string json;             // likewise

@@ -22,6 +22,7 @@
 #include "src/gpu/engine.h"
 #include "src/problem/words.h"
 #include "src/ranks/agree.h"
+#include "src/ranks/gathering.h"
 #include "src/ranks/parcel.h"
 #include "src/ranks/processors.h"
 #include "src/ranks/thread_ranks.h"
@@ -40,7 +41,7 @@ namespace {
 class RankedRun {
 public:
     RankedRun(const Options& options, Ranks& ranks, InterruptGuard& interrupts)
-        : options_(options), names_(options.cases.front()), ranks_(ranks), interrupts_(interrupts),
+        : options_(options), names_(options.cases.front()), ranks_(ranks), interrupts_(interrupts), gathering_(ranks),
           processors_(share_of_processors(ranks, available_processors(), allowed_processors())) {
         if (options_.engine.threads == 0) options_.engine.threads = processors_;
     }
@@ -112,6 +113,26 @@ private:
 
     // By the others.
     void join_outputs() {
+        if (options_.gather)
+            tell_outputs();
+        else
+            share_outputs();
+        began_ = timeline_.now(); // the same moment for all of them, about
+    }
+
+    // The first alone sees the files.
+    void tell_outputs() {
+        if (ranks_.is_first()) return;
+        const auto told = [this](const std::string& name, FileNumber number) {
+            return std::make_unique<OutputFile>(name, [this, number](uint64_t offset, const void* data, size_t size) {
+                gathering_.put(number, offset, data, size);
+            });
+        };
+        output_ = told(names_.output, kOutput);
+        if (!options_.lse.empty()) lse_ = told(options_.lse, kLse);
+    }
+
+    void share_outputs() {
         std::string told;
         agree(ranks_, [&] {
             if (!ranks_.is_first()) return;
@@ -133,7 +154,6 @@ private:
             output_ = join(names_.output, output_form());
             lse_ = join(options_.lse, lse_form());
         });
-        began_ = timeline_.now(); // the same moment for all of them, about
     }
 
     void tell_sizes() {
@@ -163,6 +183,17 @@ private:
 
     void compute() {
         const Gradients gradients = agreed_gradients();
+        if (!options_.gather) return compute_share(gradients);
+        const std::optional<RankFailure> failed = attempt([&] {
+            gathering_.during([&] { compute_share(gradients); },
+                              [this](int file, uint64_t offset, const std::string& rows) {
+                                  (file == kOutput ? output_ : lse_)->write_at(offset, rows.data(), rows.size());
+                              });
+        });
+        if (!failure_) failure_ = failed;
+    }
+
+    void compute_share(Gradients gradients) {
         failure_ = attempt([&] {
             const std::vector<CasePart> parts =
                 divide_into_parts(problem(), ranks_.count(), gradients)[static_cast<size_t>(ranks_.rank())];
@@ -297,16 +328,19 @@ private:
         if (options_.time) std::fputs(time_table(whole_report(), whole_figures(), all_).c_str(), lines_);
     }
 
+    enum FileNumber : int { kOutput, kLse }; // of those that rows are sent for
+
     Timeline timeline_;
     Options options_;
     const CaseNames& names_;
     Ranks& ranks_;
     InterruptGuard& interrupts_;
+    Gathering gathering_;  // where it is asked for
     const int processors_; // for this rank
     std::optional<EngineChoice> choice_;
     std::optional<CaseReader> input_;
     std::vector<FileIdentity> kept_;
-    std::unique_ptr<OutputFile> output_, lse_; // of the others: the first one's, opened
+    std::unique_ptr<OutputFile> output_, lse_; // of the others: the first one's, opened or told
     std::unique_ptr<OutputFile> json_, trace_; // of the first
     FILE* lines_ = stdout;
     OutputChecksum checksum_, lse_checksum_;

@@ -239,6 +239,8 @@ OutputFile::OutputFile(const std::string& name, const Temporary& of_another, con
         cannot_create(path_, of_another.path + " is another file here than for the first rank, need a shared one");
 }
 
+OutputFile::OutputFile(const std::string& name, Tell tell) : path_(shown_output(name)), tell_(std::move(tell)) {}
+
 OutputFile::Temporary OutputFile::temporary() const {
     struct stat made {};
     if (::fstat(fd(), &made) != 0) cannot_create(path_, with_errno("cannot stat"));
@@ -323,6 +325,7 @@ void OutputFile::write_plain(const void* data, size_t size) {
 }
 
 void OutputFile::write_at(uint64_t offset, const void* data, size_t size) {
+    if (tell_) return tell_(offset, data, size);
     offset += head_bytes_;
     write_all(data, size, [this, offset](const void* from, size_t step, size_t done) {
         return ::pwrite(fd(), from, step, static_cast<off_t>(offset + done));
@@ -330,7 +333,7 @@ void OutputFile::write_at(uint64_t offset, const void* data, size_t size) {
 }
 
 void OutputFile::reserve(uint64_t size) {
-    if (random_access()) reserve_in(fd(), 0, head_bytes_ + size);
+    if (random_access() && !tell_) reserve_in(fd(), 0, head_bytes_ + size);
 }
 
 void OutputFile::reserve_in(int file, int mode, uint64_t size) const {
@@ -348,6 +351,7 @@ void OutputFile::flush(int file) const {
 }
 
 void OutputFile::finish(bool sync) {
+    if (tell_) return;
     if (gzip_) gzip_->finish();
     if (sync) flush(fd());
     if ((temporary_ ? temporary_->close() : direct_.close_checked()) != 0)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,13 +59,18 @@ public:
     // Of one with random access.
     Temporary temporary() const;
 
+    // Part of an output that another has where this process sees no such file: it is told what to write, by any
+    // number of threads at once.
+    using Tell = std::function<void(uint64_t offset, const void* data, size_t size)>;
+    OutputFile(const std::string& name, Tell tell);
+
     // Temporary files of earlier runs for the same output that were killed; they have been removed.
     std::vector<std::string> leftovers() const;
 
     void write(const void* data, size_t size);
 
     // Whether write_at() works: a device, a FIFO, standard output or gzip takes bytes only one after the other.
-    bool random_access() const { return (temporary_.has_value() || others_) && !gzip_; }
+    bool random_access() const { return (temporary_.has_value() || others_ || tell_) && !gzip_; }
     // By any number of threads at once. The offset is that of what is written, without the form's head.
     void write_at(uint64_t offset, const void* data, size_t size);
     // Room for the whole output, so that a full disk shows early. Where the file system cannot promise any, or for a
@@ -108,6 +114,7 @@ private:
     FileDescriptor direct_;                  // standard output, a device, a FIFO or, in the end, a mount point
     std::optional<TemporaryFile> temporary_; // or else this
     bool others_ = false;                    // direct_ is another's temporary file
+    Tell tell_;                              // or another writes, and there is none of these
     std::unique_ptr<GzipSink> gzip_;         // null: written as it is
     uint64_t head_bytes_ = 0;                // the form's, before offset 0
 };

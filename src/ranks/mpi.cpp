@@ -118,26 +118,19 @@ public:
     std::string node() const override { return machine_name(); }
 
     std::vector<std::string> exchange(const std::string& mine) override {
-        const auto ranks = static_cast<size_t>(count_);
-        uint64_t size = mine.size();
-        std::vector<uint64_t> sizes(ranks);
-        MPI_Allgather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
-        const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-        if (all > static_cast<uint64_t>(std::numeric_limits<int>::max())) // the same on all of them
-            throw AgreedError(ExitCode::out_of_memory, "the ranks have " + std::to_string(all) +
-                                                           " bytes to tell one another, which MPI cannot pass on");
-        std::vector<int> counts(ranks);
-        std::vector<int> places(ranks);
-        for (size_t i = 0; i < ranks; ++i) {
-            counts[i] = static_cast<int>(sizes[i]);
-            places[i] = i == 0 ? 0 : places[i - 1] + counts[i - 1];
-        }
-        std::string together(static_cast<size_t>(all), '\0');
-        MPI_Allgatherv(mine.data(), static_cast<int>(size), MPI_BYTE, together.data(), counts.data(), places.data(),
-                       MPI_BYTE, MPI_COMM_WORLD);
-        std::vector<std::string> each;
-        for (size_t i = 0; i < ranks; ++i) each.push_back(together.substr(static_cast<size_t>(places[i]), sizes[i]));
-        return each;
+        const Places places = places_of(mine);
+        std::string together(places.all, '\0');
+        MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, together.data(), places.counts.data(),
+                       places.starts.data(), MPI_BYTE, MPI_COMM_WORLD);
+        return apart(together, places);
+    }
+
+    std::vector<std::string> to_first(const std::string& mine) override {
+        const Places places = places_of(mine);
+        std::string together(is_first() ? places.all : 0, '\0');
+        MPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, together.data(), places.counts.data(),
+                    places.starts.data(), MPI_BYTE, 0, MPI_COMM_WORLD);
+        return is_first() ? apart(together, places) : std::vector<std::string>();
     }
 
     std::unique_ptr<Collectives> collectives() override { return std::make_unique<MpiCollectives>(); }
@@ -148,6 +141,38 @@ public:
     }
 
 private:
+    // Of what each gives, one after the other.
+    struct Places {
+        std::vector<int> counts;
+        std::vector<int> starts;
+        size_t all = 0;
+    };
+
+    Places places_of(const std::string& mine) const {
+        const auto ranks = static_cast<size_t>(count_);
+        const uint64_t size = mine.size();
+        std::vector<uint64_t> sizes(ranks);
+        MPI_Allgather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
+        const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+        if (all > static_cast<uint64_t>(std::numeric_limits<int>::max())) // the same on all of them
+            throw AgreedError(ExitCode::out_of_memory, "the ranks have " + std::to_string(all) +
+                                                           " bytes to tell one another, which MPI cannot pass on");
+        Places places{std::vector<int>(ranks), std::vector<int>(ranks), static_cast<size_t>(all)};
+        for (size_t i = 0; i < ranks; ++i) {
+            places.counts[i] = static_cast<int>(sizes[i]);
+            places.starts[i] = i == 0 ? 0 : places.starts[i - 1] + places.counts[i - 1];
+        }
+        return places;
+    }
+
+    static std::vector<std::string> apart(const std::string& together, const Places& places) {
+        std::vector<std::string> each;
+        for (size_t i = 0; i < places.counts.size(); ++i)
+            each.push_back(
+                together.substr(static_cast<size_t>(places.starts[i]), static_cast<size_t>(places.counts[i])));
+        return each;
+    }
+
     // MPI's threads must not be given the signals that InterruptGuard waits for later.
     static void start() {
         sigset_t signals{};
@@ -156,9 +181,9 @@ private:
         for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
         pthread_sigmask(SIG_BLOCK, &signals, &before);
         int provided = 0;
-        MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+        MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
-        if (provided < MPI_THREAD_FUNNELED)
+        if (provided < MPI_THREAD_SERIALIZED)
             throw Error(ExitCode::internal, "this MPI cannot be used by a program with threads");
     }
 

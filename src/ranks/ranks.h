@@ -1,6 +1,6 @@
 // Several who compute one case together, each a share of it: processes that mpirun or srun has started, or threads of
-// one. All that they tell one another goes through exchange(), and numbers in bulk through collectives(); nothing else
-// of the program knows of MPI.
+// one. All that they tell one another goes through exchange() and to_first(), by one thread of each at a time, and
+// numbers in bulk through collectives(); nothing else of the program knows of MPI.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,11 @@ public:
 
     // What each has given, by rank. A call of one rank returns after the same call of all of them.
     virtual std::vector<std::string> exchange(const std::string& mine) = 0;
+    // The same, but only the first is given it, and the others nothing.
+    virtual std::vector<std::string> to_first(const std::string& mine) {
+        std::vector<std::string> all = exchange(mine);
+        return is_first() ? all : std::vector<std::string>();
+    }
 
     // For as long as the ranks live.
     virtual std::unique_ptr<Collectives> collectives();

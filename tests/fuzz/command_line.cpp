@@ -84,8 +84,9 @@ bool same(const Options& a, const Options& b) {
            a.engine.kernel == b.engine.kernel && a.kernel_file == b.kernel_file &&
            a.engine.streams == b.engine.streams && a.engine.copies == b.engine.copies &&
            a.engine.threads == b.engine.threads && a.gpus == b.gpus && a.causal == b.causal &&
-           a.operation == b.operation && a.lse == b.lse && a.time == b.time && a.sync == b.sync && a.json == b.json &&
-           a.trace == b.trace && a.pairs == b.pairs && names_of(a) == names_of(b);
+           a.operation == b.operation && a.lse == b.lse && a.time == b.time && a.sync == b.sync &&
+           a.gather == b.gather && a.json == b.json && a.trace == b.trace && a.pairs == b.pairs &&
+           names_of(a) == names_of(b);
 }
 
 bool same(const Parsed& a, const Parsed& b) {
@@ -117,6 +118,7 @@ Words written_out(const Options& options) {
     if (options.operation != nullptr) words.push_back("--" + std::string(options.operation->name));
     if (options.time) words.emplace_back("--time");
     if (options.sync) words.emplace_back("--sync");
+    if (options.gather) words.emplace_back("--gather");
     if (!options.pairs.empty()) words.push_back("--pairs=" + options.pairs);
     words.emplace_back("--");
     const Words names = names_of(options);

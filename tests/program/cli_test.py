@@ -50,7 +50,7 @@ STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "ch
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
 OPTIONS = ("contract", "arith", "lse", "device", "gpus", "kernel", "list-kernels", "streams", "copies", "threads", "time",
-           "json", "trace", "pairs", "sync", "help", "version")
+           "json", "trace", "pairs", "sync", "gather", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
          "threshold", "digits", "normal:1", "stray:60", "sink:0", "low")

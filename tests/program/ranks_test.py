@@ -40,11 +40,11 @@ def setUpModule():
     if "Open MPI" not in version:
         raise unittest.SkipTest(f"needs the mpirun of Open MPI, found {version.splitlines()[:1]}")
     cli_test.setUpModule()
-    backward_by_one.cache_clear()
+    bytes_of_one.cache_clear()
 
 
 @functools.lru_cache(maxsize=None)
-def backward_by_one(path):
+def bytes_of_one(path):
     out = path.with_suffix(".one")
     done = hw4(path, out)
     if done.returncode != OK:
@@ -52,21 +52,21 @@ def backward_by_one(path):
     return out.read_bytes()
 
 
-def command(ranks, *args, faults=None):
-    """What starts them. `faults`: rank -> the environment that makes its calls go wrong."""
+def command(ranks, *args, faults=None, folders=None):
+    """What starts them. `faults`: rank -> the environment that makes its calls go wrong; `folders`: rank -> its own."""
     words = ["mpirun", "--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     for rank in range(ranks):
         settings = {"LD_PRELOAD": SHIM, **faults[rank]} if faults and rank in faults else {}
         words += [":"] if rank else []
-        words += ["-np", "1"]
+        words += ["-np", "1", *(["-wdir", folders[rank]] if folders else [])]
         for name, value in settings.items():
             words += ["-x", f"{name}={value}"]
         words += [HW4_MPI, "--device", "cpu", *args]
     return [str(word) for word in words]
 
 
-def together(ranks, *args, faults=None):
-    return subprocess.run(command(ranks, *args, faults=faults), capture_output=True, text=True, errors="replace",
+def together(ranks, *args, faults=None, folders=None):
+    return subprocess.run(command(ranks, *args, faults=faults, folders=folders), capture_output=True, text=True, errors="replace",
                           timeout=PATIENCE, stdin=subprocess.DEVNULL, check=False)
 
 
@@ -107,13 +107,13 @@ class BytesTest(RanksTest):
     def test_backward(self):
         for heads in ("4,2", "1,1"):
             path = generated_by("--shape", "2,70,8", "--heads", heads, "--backward", "--causal", "--seed", "5")
-            self.assert_same_as_one(path, backward_by_one(path), ranks=(3, 5))
+            self.assert_same_as_one(path, bytes_of_one(path), ranks=(3, 5))
 
     def test_gradients_of_one_head_of_keys(self):
         for heads, shape, keys in (("1,1", "1,333,9", "333"), ("3,1", "1,150,8", "420"), ("1,1", "1,1300,4", "1300")):
             path = generated_by("--shape", shape, "--heads", heads, "--keys", keys, "--backward", "--causal", "--seed",
                                 "5")
-            self.assert_same_as_one(path, backward_by_one(path))
+            self.assert_same_as_one(path, bytes_of_one(path))
 
     def test_numbers_of_two_bytes(self):
         for element in ("bf16", "fp16"):
@@ -121,7 +121,22 @@ class BytesTest(RanksTest):
             path = generated_by(*case)
             self.assert_same_as_one(path, by_seq(path), ranks=(3,))
             path = generated_by(*case, "--backward")
-            self.assert_same_as_one(path, backward_by_one(path), ranks=(3,))
+            self.assert_same_as_one(path, bytes_of_one(path), ranks=(3,))
+
+    def test_only_the_first_sees_what_is_gathered(self):
+        """The others are where there is no such folder, and may open nothing but the input."""
+        (self.dir / "elsewhere").mkdir()
+        (self.dir / "here").mkdir()
+        folders = [self.dir, self.dir / "elsewhere", self.dir / "elsewhere"]
+        faults = {rank: dict(FAULT_CALL="open", FAULT_AT=2, FAULT_HOW=errno.EACCES, FAULT_STAYS=1) for rank in (1, 2)}
+        for options in (("--shape", "3,300,8"), ("--shape", "1,300,8", "--backward", "--causal")):
+            path = generated_by(*options, "--seed", "5")
+            with self.subTest(options):
+                done = together(3, "--gather", path, "here/out", faults=faults, folders=folders)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assert_same_bytes((self.dir / "here/out").read_bytes(), bytes_of_one(path))
+                self.assertEqual(os.listdir(self.dir / "elsewhere"), [])
+        self.assertNotEqual(together(3, path, "here/out", folders=folders).returncode, OK)  # without --gather
 
     def test_a_process_by_itself_is_one(self):
         path = generated(3, 64, 8)
@@ -224,6 +239,13 @@ class FailureTest(RanksTest):
                 with self.subTest(fault=fault, rank=rank):
                     done = together(3, "--sync", self.case, self.out, faults={rank: fault})
                     self.assert_all_fail(done, code, wanted + (rf".*\(rank {rank}\)$" if rank else ""))
+
+    def test_gathering_fails_where_the_first_cannot_write(self):
+        fault = dict(FAULT_CALL="pwrite", FAULT_AT=1, FAULT_HOW=errno.ENOSPC, FAULT_STAYS=1)
+        done = together(3, "--gather", self.case, self.out, faults={0: fault})
+        self.assert_all_fail(done, IO_ERROR, "cannot write: No space left")
+        done = together(3, "--gather", self.case, self.out, faults={1: {**fault, "FAULT_CALL": "pread"}})
+        self.assert_all_fail(done, IO_ERROR, r"cannot read: No space left.*\(rank 1\)$")
 
     def hold_rank(self, rank):
         """The ranks, once one of them is about to write, which it does not before it is let go; and its process."""

@@ -284,9 +284,9 @@ TEST_F(CommandLine, HelpWinsOverTheRest) {
 
 TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
     const std::string help = help_text();
-    for (const char* option :
-         {"--contract", "--arith", "--device", "--gpus", "--kernel", "--kernel-file", "--list-kernels", "--streams",
-          "--copies", "--threads", "--time", "--json", "--trace", "--pairs", "--sync", "--help", "--version"})
+    for (const char* option : {"--contract", "--arith", "--device", "--gpus", "--kernel", "--kernel-file",
+                               "--list-kernels", "--streams", "--copies", "--threads", "--time", "--json", "--trace",
+                               "--pairs", "--sync", "--gather", "--help", "--version"})
         EXPECT_NE(help.find(option), std::string::npos) << option;
     for (const ExitCode code :
          {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,

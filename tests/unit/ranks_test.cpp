@@ -6,6 +6,7 @@
 
 #include "src/problem/domain.h"
 #include "src/ranks/agree.h"
+#include "src/ranks/gathering.h"
 #include "src/ranks/launched.h"
 #include "src/ranks/one_rank.h"
 #include "src/ranks/parcel.h"
@@ -160,6 +161,76 @@ TEST(Agree, WhateverIsThrownIsAFailure) {
                            if (rank == 0) throw std::runtime_error("odd");
                        }),
               std::vector<Failure>(2, {ExitCode::internal, "odd"}));
+}
+
+// Of rank r for file r: bytes that are its number, more of them than there is room for at once.
+void put_own(Gathering& gathering, const Ranks& ranks) {
+    const std::string bytes(size_t{11} << 20, static_cast<char>('0' + ranks.rank()));
+    gathering.put(ranks.rank(), 0, bytes.data(), bytes.size() / 2);
+    gathering.put(ranks.rank(), bytes.size() / 2, bytes.data(), bytes.size() - bytes.size() / 2);
+}
+
+TEST(Gathering, BringsWhatAllHaveToTheFirst) {
+    std::map<int, std::string> files; // by the first alone
+    on_thread_ranks(3, [&](Ranks& ranks) {
+        Gathering gathering(ranks);
+        gathering.during(
+            [&] {
+                if (!ranks.is_first()) put_own(gathering, ranks);
+            },
+            [&](int file, uint64_t offset, const std::string& bytes) {
+                EXPECT_TRUE(ranks.is_first());
+                EXPECT_LE(bytes.size(), size_t{2} << 20); // so little is on its way
+                EXPECT_EQ(offset, files[file].size());
+                files[file] += bytes;
+            });
+    });
+    EXPECT_EQ(files.size(), 2U);
+    for (const int rank : {1, 2})
+        EXPECT_TRUE(files[rank] == std::string(size_t{11} << 20, static_cast<char>('0' + rank)));
+}
+
+TEST(Gathering, GoesOnToTheEndWhereNothingCanBeWritten) {
+    int calls = 0;
+    on_thread_ranks(3, [&](Ranks& ranks) {
+        Gathering gathering(ranks);
+        const auto gather = [&] {
+            gathering.during(
+                [&] {
+                    if (!ranks.is_first()) put_own(gathering, ranks);
+                },
+                [&](int, uint64_t, const std::string&) {
+                    ++calls;
+                    throw Error(ExitCode::io_error, "the disk is full");
+                });
+        };
+        if (ranks.is_first())
+            EXPECT_EQ(failure_of(gather), (Failure{ExitCode::io_error, "the disk is full"}));
+        else
+            gather();
+    });
+    EXPECT_EQ(calls, 1);
+}
+
+TEST(Gathering, NobodyWaitsForRoomWhenAnotherRankHasEnded) {
+    const auto body = [](Ranks& ranks) {
+        if (ranks.rank() == 1) throw Error(ExitCode::io_error, "gone");
+        Gathering gathering(ranks);
+        gathering.during([&] { put_own(gathering, ranks); }, [](int, uint64_t, const std::string&) {});
+    };
+    EXPECT_EQ(failure_of([&] { on_thread_ranks(3, body); }), (Failure{ExitCode::io_error, "gone"}));
+}
+
+TEST(Gathering, EndsWithTheWorkThatFails) {
+    const auto body = [](Ranks& ranks) {
+        Gathering gathering(ranks);
+        gathering.during(
+            [&] {
+                if (ranks.rank() == 1) throw Error(ExitCode::bad_data, "no number");
+            },
+            [](int, uint64_t, const std::string&) {});
+    };
+    EXPECT_EQ(failure_of([&] { on_thread_ranks(2, body); }), (Failure{ExitCode::bad_data, "no number"}));
 }
 
 } // namespace

@@ -87,6 +87,16 @@ TEST_F(RunOnRanks, GivesTheBytesOfOne) {
     EXPECT_EQ(folder_.names(), (std::vector<std::string>{"a.in", "a.out"}));
 }
 
+TEST_F(RunOnRanks, TheFirstWritesWhatAllHaveGathered) {
+    options_.gather = true;
+    for (const Problem& problem : test::shared_problems()) {
+        const AttentionCase& whole = write_case(problem);
+        run(3);
+        EXPECT_TRUE(read_file(folder_ / "a.out") == bytes_of(whole.expected)) << whole.name;
+    }
+    EXPECT_EQ(folder_.names(), (std::vector<std::string>{"a.in", "a.out"}));
+}
+
 TEST_F(RunOnRanks, TheFirstSpeaksForAll) {
     write_case({3, 40, 8});
     run(3);
@@ -121,12 +131,15 @@ TEST_F(RunOnRanks, WritesLogsumexpsAndHeadsOfArrays) {
     logsumexps(kF32, problem, whole.statistics.data(), problem.output_rows(), lse.data());
     options_.cases[0].output = folder_ / "a.npy";
     options_.lse = folder_ / "lse";
-    run(4);
-    EXPECT_TRUE(read_file(folder_ / "lse") == bytes_of(lse));
-    const std::string array = read_file(folder_ / "a.npy");
-    const std::string expected = bytes_of(whole.expected);
-    EXPECT_EQ(array.substr(1, 5), "NUMPY");
-    EXPECT_TRUE(array.substr(array.size() - expected.size()) == expected);
+    for (const bool gather : {false, true}) {
+        options_.gather = gather;
+        run(4);
+        EXPECT_TRUE(read_file(folder_ / "lse") == bytes_of(lse));
+        const std::string array = read_file(folder_ / "a.npy");
+        const std::string expected = bytes_of(whole.expected);
+        EXPECT_EQ(array.substr(1, 5), "NUMPY");
+        EXPECT_TRUE(array.substr(array.size() - expected.size()) == expected);
+    }
 }
 
 TEST_F(RunOnRanks, ReportsOnAllOfThem) {

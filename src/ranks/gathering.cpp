@@ -1,0 +1,111 @@
+#include "src/ranks/gathering.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <vector>
+
+#include "src/base/worker_threads.h"
+#include "src/ranks/parcel.h"
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kMostRoom = size_t{4} << 20; // of a rank
+constexpr size_t kRoomOfAll = size_t{1} << 30;
+constexpr size_t kLeastRoom = size_t{64} << 10;
+// A round begins when all have come: who has little to send comes all the same, or the others would wait for him.
+constexpr std::chrono::milliseconds kPatience{2};
+
+size_t room_of(const Ranks& ranks) {
+    return std::clamp(kRoomOfAll / static_cast<size_t>(ranks.count()), kLeastRoom, kMostRoom);
+}
+
+} // namespace
+
+Gathering::Gathering(Ranks& ranks) : ranks_(ranks), room_(room_of(ranks)) {}
+
+void Gathering::put(int file, uint64_t offset, const void* data, size_t size) {
+    const char* const bytes = static_cast<const char*>(data);
+    const size_t step = room_ / 2;
+    for (size_t done = 0; done < size; done += step) {
+        const std::string some(bytes + done, std::min(step, size - done));
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [&] { return pending_.size() + some.size() <= room_ || nobody_carries_; });
+        if (nobody_carries_) throw Error(ExitCode::internal, "another rank has ended");
+        pending_ += Parcel().put(file).put(offset + done).put(some).bytes();
+        changed_.notify_all();
+    }
+}
+
+void Gathering::end(bool nobody_carries) {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ended_ = true;
+        nobody_carries_ = nobody_carries_ || nobody_carries;
+    }
+    changed_.notify_all();
+}
+
+Gathering::Load Gathering::take() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, kPatience, [&] { return ended_ || pending_.size() >= room_ / 2; });
+    Load load{"", ended_};
+    load.bytes.swap(pending_);
+    changed_.notify_all();
+    return load;
+}
+
+void Gathering::carry(const Write& write) {
+    std::exception_ptr failure;
+    for (bool are_last = false; !are_last;) {
+        const Load mine = take();
+        const std::string state = std::string(mine.is_last ? "last" : "") + (mine.bytes.empty() ? "" : "+");
+        are_last = true;
+        bool is_any = false;
+        for (const std::string& rank : ranks_.exchange(state)) {
+            are_last = are_last && rank.rfind("last", 0) == 0;
+            is_any = is_any || (!rank.empty() && rank.back() == '+');
+        }
+        if (!is_any) continue;
+        for (const std::string& rank : ranks_.to_first(mine.bytes))
+            for (OpenedParcel parcel(rank); !parcel.empty();) {
+                const int file = parcel.take<int>();
+                const auto offset = parcel.take<uint64_t>();
+                const std::string bytes = parcel.take_text();
+                if (failure) continue; // the others go on to their end
+                try {
+                    write(file, offset, bytes);
+                } catch (...) {
+                    failure = std::current_exception();
+                }
+            }
+    }
+    if (failure) std::rethrow_exception(failure);
+}
+
+void Gathering::during(const std::function<void()>& work, const Write& write) {
+    std::exception_ptr failure;
+    std::exception_ptr of_work; // which may only be that nobody carries
+    {
+        WorkerThreads carrier;
+        carrier.start(1, [&](int) {
+            try {
+                carry(write);
+            } catch (...) {
+                failure = std::current_exception();
+                end(true);
+            }
+        });
+        try {
+            work();
+        } catch (...) {
+            of_work = std::current_exception();
+        }
+        end(false);
+    }
+    for (const std::exception_ptr& either : {failure, of_work})
+        if (either) std::rethrow_exception(either);
+}
+
+} // namespace hw4
