@@ -215,8 +215,8 @@ PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these has a make of its own, and two of them at once would compile the same files.
-NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-faults soak-sizes soak-load sanitize tsan \
-    coverage fuzz
+NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-faults soak-sizes soak-load \
+    soak-slurm sanitize tsan coverage fuzz
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
 .NOTPARALLEL:
 endif
@@ -449,10 +449,10 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: all that takes long: soak-differential, soak-faults, soak-sizes, soak-load
+## soak: all that takes long: soak-differential, soak-faults, soak-sizes, soak-load, soak-slurm
 ## soak-differential: every kernel of this machine against the references on random cases, for SOAK_SECONDS=600
 .PHONY: soak soak-differential
-soak: soak-differential soak-faults soak-sizes soak-load
+soak: soak-differential soak-faults soak-sizes soak-load soak-slurm
 soak-differential: $(BUILD)/differential
 	$(BUILD)/differential --seconds $(SOAK_SECONDS)
 
@@ -473,8 +473,9 @@ SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON)
 ## soak-faults: every way of running hw4 with every call failing in turn, limits, changing input, hundreds of kills
 ## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
 ## soak-load: sixteen runs at once, again and again; the GPU's too where there is one
-.PHONY: soak-faults soak-sizes soak-load
-soak-faults soak-sizes soak-load: | built-tests
+## soak-slurm: hw4 as tasks of a Slurm that it starts for itself; installs slurm-wlm and Open MPI where it may
+.PHONY: soak-faults soak-sizes soak-load soak-slurm
+soak-faults soak-sizes soak-load soak-slurm: | built-tests
 .PHONY: built-tests
 built-tests:
 	@$(MAKE) --no-print-directory $(JOBS) all tests
@@ -485,6 +486,10 @@ soak-sizes:
 	$(SOAK_TESTS) tests/program/size_test.py -v
 soak-load:
 	$(SOAK_TESTS) tests/program/load_test.py
+# Installed first, so that the tests are built with MPI.
+built-tests: | $(if $(filter soak soak-slurm,$(MAKECMDGOALS)),need-slurm)
+soak-slurm:
+	$(SOAK_TESTS) tests/program/slurm_test.py -v
 
 # Where programs are instrumented, tests take many times as long.
 SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200
@@ -597,8 +602,8 @@ need-gpu: need-cuda
 	$(if $(PRESENT_ARCHS),,$(error make $(firstword $(MAKECMDGOALS)) needs a GPU: nvidia-smi finds none))@:
 
 # What the commands need and the machine lacks is installed through apt when that is allowed, or named.
-.PHONY: need-run need-test
-need-run need-test: need-%:
+.PHONY: need-run need-test need-slurm
+need-run need-test need-slurm: need-%:
 	@.ci/need $*
 
 ## help: this list
