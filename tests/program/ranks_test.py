@@ -203,6 +203,15 @@ class RefusalTest(RanksTest):
                 self.assert_all_fail(done, USAGE, rf"started as 'hw4 --device cpu {text}', need the arguments of the "
                                                   r"first rank \(rank 2\)$")
 
+    def test_ranks_that_see_another_input(self):
+        folders = [self.dir / "one", self.dir / "other"]
+        for folder, case in zip(folders, (self.case, generated(2, 299, 8))):
+            folder.mkdir()
+            shutil.copy(case, folder / "a.in")
+        done = together(2, "a.in", self.out, folders=folders)
+        self.assert_all_fail(done, IO_ERROR, r"is \(2, 299, 8\) here and \(2, 300, 8\) for the first rank, need the same "
+                                             r"file \(rank 1\)$")
+
     def test_wrong_usage_is_said_once(self):
         self.assert_all_fail(together(2, "--streams", "0", self.case, self.out), USAGE, r"--streams '0'")
         self.assertEqual(together(3, "--version").stdout.count("hw4 "), 1)

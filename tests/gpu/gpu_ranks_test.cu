@@ -1,0 +1,86 @@
+// Several ranks in one process that share the card.
+#include <gtest/gtest.h>
+
+#include "src/base/json_value.h"
+#include "src/commands/run_on_ranks.h"
+#include "src/ranks/thread_ranks.h"
+#include "tests/support/need_gpu.h"
+#include "tests/support/shared_cases.h"
+#include "tests/support/subject.h"
+
+namespace hw4 {
+namespace {
+
+class GpuRanks : public ::testing::Test {
+protected:
+    GpuRanks() {
+        options_.device = Device::gpu;
+        options_.cases = {{folder_ / "a.in", folder_ / "a.out"}};
+        options_.json = folder_ / "a.json";
+    }
+
+    // On the cards in turn, as processes of one machine are.
+    void run(int count) {
+        testing::internal::CaptureStdout();
+        on_thread_ranks(count, [&](Ranks& ranks) {
+            Options of_rank = options_;
+            of_rank.engine.card = ranks.node_rank();
+            run_on_ranks(of_rank, ranks, interrupts_);
+        });
+        testing::internal::GetCapturedStdout();
+    }
+
+    void expect_bytes_of_one(const Problem& problem, const Contract& contract, int count) {
+        const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
+        test::write_file(folder_ / "a.in", test::file_of(problem, whole.qkv));
+        options_.engine.contract = &contract;
+        run(count);
+        EXPECT_TRUE(test::read_file(folder_ / "a.out") == test::bytes_of(whole.expected.data(), whole.expected.size()))
+            << contract.name << " " << whole.name << " on " << count;
+    }
+
+    // Of the ranks, "" where one had nothing to do.
+    std::vector<std::string> devices() {
+        const JsonValue report = parse_json(test::read_file(folder_ / "a.json"), "a.json");
+        std::vector<std::string> list;
+        for (const JsonValue& rank : report.find("ranks")->list) list.push_back(rank.string_of("device", ""));
+        return list;
+    }
+
+    test::TemporaryFolder folder_;
+    InterruptGuard interrupts_;
+    Options options_;
+};
+
+TEST_F(GpuRanks, GiveTheBytesOfOne) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Contract* contract : contracts_by_bytes())
+        for (const Problem& problem : test::shared_problems())
+            if (why_not(*contract, problem).empty())
+                for (const int count : {2, 3}) expect_bytes_of_one(problem, *contract, count);
+}
+
+TEST_F(GpuRanks, AllComputeOnTheCard) {
+    HW4_SKIP_WITHOUT_GPU();
+    expect_bytes_of_one({3, 300, 64}, kF32, 3);
+    EXPECT_EQ(devices(), std::vector<std::string>(3, "gpu"));
+}
+
+// Its kernels give all gradients of a head of keys or none: the others are idle.
+TEST_F(GpuRanks, DoNotCutTheGradientsOfAHead) {
+    HW4_SKIP_WITHOUT_GPU();
+    Problem problem(1, 700, 8);
+    problem.operation = &kBackward;
+    expect_bytes_of_one(problem, kF32, 3);
+    const std::vector<std::string> all = devices();
+    EXPECT_EQ(std::count(all.begin(), all.end(), "gpu"), 1);
+}
+
+TEST_F(GpuRanks, TheFirstWritesWhatAllHaveGathered) {
+    HW4_SKIP_WITHOUT_GPU();
+    options_.gather = true;
+    expect_bytes_of_one({3, 700, 64}, kF32, 3);
+}
+
+} // namespace
+} // namespace hw4
