@@ -47,12 +47,12 @@ std::string help_text() {
         "Of several processes that mpirun or srun --mpi=pmix has started (ranks, of a build with MPI=yes) each reads,\n"
         "computes and writes a share of one case, on the GPU that its place on its machine gives it or on the CPU;\n"
         "the bytes are those of one. INPUT and OUTPUT are plain files, not gzip, that all of them see; without a file\n"
-        "system in common --gather is for OUTPUT. Shares are of equal cost:\n"
-        "heads and rows of queries; of backward key-value heads, and on the CPU, where there are fewer of those than\n"
-        "ranks, rows of queries for dQ and of keys for dK and dV; on the GPU some are idle then. The first rank\n"
-        "renames OUTPUT once all are done, and speaks for all: where any fails, all end with its line and exit code,\n"
-        "of several flaws with that of the first in the file. --time, --json and --trace tell of every rank. A build\n"
-        "without MPI computes nothing as one of several tasks (64).\n"
+        "system in common --gather is for OUTPUT. Shares are of equal cost: heads and rows of queries; of backward\n"
+        "key-value heads, and on the CPU, where there are fewer of those than ranks, rows of queries for dQ and of\n"
+        "keys for dK and dV; on the GPU some are idle then. The first rank renames OUTPUT once all are done, and\n"
+        "speaks for all: where any fails, all end with its line and exit code, of several flaws with that of the\n"
+        "first in the file. --time, --json and --trace tell of every rank. A build without MPI computes nothing as\n"
+        "one of several tasks (64).\n"
         "\n";
     std::string contract_lines;
     for (const Contract* contract : contracts())
