@@ -365,22 +365,22 @@ Launch of_rows(const Launch& launch, const Asked& asked) {
 
 } // namespace
 
-Plan plan_backward(const Kernel& kernel, const Problem& whole, int threads) {
+Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads) {
     const BackwardKernel& steps = *kernel.backward;
-    const Asked asked(whole);
-    const Problem problem = asked.of_rows(whole);
-    return {"", Scratch(nullptr, Cut(steps, problem, asked, threads), steps, problem, asked).bytes};
+    const Asked asked(problem);
+    const Problem seeing = asked.of_rows(problem);
+    return {"", Scratch(nullptr, Cut(steps, seeing, asked, threads), steps, seeing, asked).bytes};
 }
 
-void launch_backward(const Kernel& kernel, const Launch& whole) {
-    need_packed_rows(whole);
-    const Asked asked(whole.problem);
-    const Launch launch = of_rows(whole, asked);
-    GradientWork work(*kernel.backward, launch, asked);
+void launch_backward(const Kernel& kernel, const Launch& launch) {
+    need_packed_rows(launch);
+    const Asked asked(launch.problem);
+    const Launch seeing = of_rows(launch, asked);
+    GradientWork work(*kernel.backward, seeing, asked);
     if (launch.forward_out.at == nullptr)
-        launch_forward(kernel, launch, work.out(), work.statistics());
+        launch_forward(kernel, seeing, work.out(), work.statistics());
     else
-        bring_forward(whole, asked, work.out(), work.statistics());
+        bring_forward(launch, asked, work.out(), work.statistics());
     work.run();
 }
 
