@@ -97,7 +97,7 @@ void GradientSteps::prepare(const GradientsCell& cell) {
     if (!pass_) pass_ = std::make_unique<Pass>(cell, group_.device);
 }
 
-// MPI is the calling thread's alone (MPI_THREAD_FUNNELED), so that backward has another one where they overlap.
+// Only the calling thread talks to other ranks, so backward has another one where they overlap.
 // Returns the seconds in calls, which are made whatever becomes of backward: others wait for them.
 double GradientSteps::step(const GradientsCell& cell, const std::vector<Bucket>& buckets, Summation* summation,
                            Outcome& outcome) {

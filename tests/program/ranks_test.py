@@ -66,8 +66,9 @@ def command(ranks, *args, faults=None, folders=None):
 
 
 def together(ranks, *args, faults=None, folders=None):
-    return subprocess.run(command(ranks, *args, faults=faults, folders=folders), capture_output=True, text=True, errors="replace",
-                          timeout=PATIENCE, stdin=subprocess.DEVNULL, check=False)
+    words = command(ranks, *args, faults=faults, folders=folders)
+    return subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=PATIENCE,
+                          stdin=subprocess.DEVNULL, check=False)
 
 
 def said(done):
@@ -256,12 +257,12 @@ class FailureTest(RanksTest):
         done = together(3, "--gather", self.case, self.out, faults={1: {**fault, "FAULT_CALL": "pread"}})
         self.assert_all_fail(done, IO_ERROR, r"cannot read: No space left.*\(rank 1\)$")
 
-    def hold_rank(self, rank):
+    def hold_rank(self, rank, environment=None):
         """The ranks, once one of them is about to write, which it does not before it is let go; and its process."""
         mark, fired = uuid.uuid4().hex, self.dir / "fired"
         hold = {"FAULT_CALL": "pwrite", "FAULT_AT": 1, "FAULT_HOW": "wait", "FAULT_FIRED": fired, "HW4_TEST_MARK": mark}
         process = subprocess.Popen(command(3, self.case, self.out, faults={rank: hold}), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         self.addCleanup(process.kill)
         wait_until(lambda: fired.exists() or process.poll() is not None, "the rank to write")
         return process, self.marked(mark)
@@ -293,7 +294,8 @@ class FailureTest(RanksTest):
         self.assertEqual((self.out.read_bytes(), self.temporaries()), (by_seq(self.case), []))
 
     def test_an_interrupt_reaches_all(self):
-        process, held = self.hold_rank(1)
+        # A second after SIGTERM mpirun kills; on a busy machine that is before all have cleaned up.
+        process, held = self.hold_rank(1, {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": str(PATIENCE)})
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=PATIENCE)
         self.assertNotEqual(process.returncode, OK)
