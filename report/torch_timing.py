@@ -95,15 +95,16 @@ class TorchTiming:
         self._torch.cuda.empty_cache()  # hw4's kernels are measured by another process
         return result
 
-    def backward(self, shape: tuple[int, int, int], causal=False) -> dict:
-        """The gradients of attention on (B, 1, N, d) by the backend 'efficient', forward not counted. Refusals as in
-        attention()."""
+    def backward(self, shape: tuple[int, int, int], causal=False, backend="efficient", dtype="float32",
+                 heads=1) -> dict:
+        """The gradients of attention, forward not counted, by the backend 'efficient', 'flash' or 'cudnn'. Shapes and
+        refusals as in attention()."""
         torch = self._torch
         try:
-            with self._by["efficient"]():
-                leaves = [operand.requires_grad_() for operand in self._operands(shape, None, "float32")]
+            with self._by[backend]():
+                leaves = [operand.requires_grad_() for operand in self._operands(shape, None, dtype, heads)]
                 out = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
-                given = torch.empty(*out.shape, device="cuda").uniform_(-3, 3)
+                given = torch.empty_like(out).uniform_(-3, 3)
                 result = self._measure(lambda: torch.autograd.grad(out, leaves, given, retain_graph=True),
                                        why_no_graph="autograd takes the stream of forward")
         except RuntimeError as error:
