@@ -7,7 +7,7 @@
 // Who       A block a multiprocessor, which takes job after job: two groups of 64 keys, a warp that has tiles copied
 // and
 //           one for each group that has dQ added.
-// Memory    K and V; two stages of Q, dO and dQ; dS: 194 KiB at d = 64 with tiles of 128 queries, 209 KiB at 128 with
+// Memory    K and V; two stages of Q, dO and dQ; dS: 195 KiB at d = 64 with tiles of 128 queries, 210 KiB at 128 with
 //           64. 240 registers a thread. In global memory L, origin and D of each row and the sums of dQ.
 // Overlap   dP with P, dV with dS, scores of the next tile with the handing over of dQ; copies and additions with all.
 // Masks     Tiles of which no query sees a key are passed over, and only those of which some do not are masked.
