@@ -8,7 +8,6 @@
 #include "tests/support/backward_problem.h"
 #include "tests/support/each_kernel.h"
 #include "tests/support/half_gradients.h"
-#include "tests/support/properties.h"
 #include "tests/support/scattered.h"
 
 namespace hw4::gpu {
