@@ -4,36 +4,12 @@
 // A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Both operands
 // are signed, but for weights. Of the eight tiles there are with three digits: three of sums, three of keys, one of
 // rows; with two digits, twice two of sums, two of keys, two of rows.
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "src/cpu/amx_tiles.h"
 #include "src/cpu/fixed/attention_simd.h"
 #include "src/cpu/fixed/avx512.h"
 
 namespace hw4::cpu {
 namespace {
-
-// All tiles 16 x 64 bytes, while it exists.
-struct TileSession {
-    struct alignas(64) Configuration {
-        uint8_t palette = 1;
-        uint8_t start_row = 0;
-        uint8_t unused[14] = {};
-        uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-        uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    };
-    static_assert(sizeof(Configuration) == 64);
-
-    TileSession() {
-        const Configuration configuration;
-        keep_order(); // the instructions are assembly that does not say which memory it reads and writes
-        _tile_loadconfig(&configuration);
-    }
-    ~TileSession() { _tile_release(); }
-    TileSession(const TileSession&) = delete;
-    TileSession& operator=(const TileSession&) = delete;
-};
 
 // Tiles are named by literals alone. Digits of keys or values are the first operand.
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage)
@@ -152,23 +128,8 @@ struct Amx : Avx512Machine {
 
 #undef HW4_AMX_ADD
 
-// Linux gives the tiles' state to processes that ask for it.
-bool permitted() {
-    constexpr long kAskForState = 0x1023; // ARCH_REQ_XCOMP_PERM
-    constexpr long kTileData = 18;
-    return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
-}
-
 bool supported() {
-    static const bool all = [] {
-        constexpr unsigned kTilesAndBytes = 3u << 24;
-        unsigned a = 0;
-        unsigned b = 0;
-        unsigned c = 0;
-        unsigned d = 0;
-        return __builtin_cpu_supports("avx512f") && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
-               (d & kTilesAndBytes) == kTilesAndBytes && permitted();
-    }();
+    static const bool all = __builtin_cpu_supports("avx512f") && has_tiles(kTilesOfBytes);
     return all;
 }
 

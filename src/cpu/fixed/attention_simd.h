@@ -27,14 +27,11 @@
 
 #include "src/cpu/block_kernel.h"
 #include "src/cpu/fixed/weights_simd.h"
+#include "src/cpu/keep_order.h"
 
 namespace hw4::cpu {
 
 constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block: they share each tile while it is in the nearest cache
-
-// Compilers load nothing across this. Where they may, they load all operands of a panel's step as early as they can,
-// run out of registers and keep sums in memory.
-HW4_INLINE void keep_order() { asm volatile("" ::: "memory"); }
 
 template <class Rules, class V>
 struct FixedAttention {
