@@ -1,4 +1,4 @@
-// bf16 and fp16: what the references and the CPU's kernels give, and which numbers are refused.
+// bf16 and fp16: what the references and the CPU's kernels on widened numbers give, and which numbers are refused.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "src/bench/exact_rows.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/cpu_subjects.h"
+#include "tests/support/like_reference.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -71,8 +71,7 @@ TEST_P(HalfContract, IsAsNearToFloat64AsItsLastRoundingAllows) {
 TEST_P(HalfContract, GivesARowTheSameBytesWhereverItIs) {
     const Problem problem = grouped_heads(6, 50, 90, 20);
     const AttentionCase half(problem, CaseKind::spread, 5, contract());
-    for (const cpu::Kernel& kernel : cpu_kernels_of(kForward, &contract())) {
-        if (!kernel.needs.processor()) continue;
+    for (const cpu::Kernel& kernel : kernels_like_reference(contract())) {
         for (const int threads : {1, 2, 7}) {
             std::vector<float> out(half.expected.size(), NAN);
             cpu::compute_batches(kernel, problem, half.qkv.data(), out.data(), threads);
@@ -96,8 +95,7 @@ TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
         for (const CaseKind kind : {CaseKind::spread, CaseKind::denormal, CaseKind::dominant, CaseKind::huge,
                                     CaseKind::vzero, CaseKind::fading}) {
             const AttentionCase half(problem, kind, 7, contract());
-            for (const cpu::Kernel& kernel : cpu_kernels_of(kForward, &contract())) {
-                if (!kernel.needs.processor()) continue;
+            for (const cpu::Kernel& kernel : kernels_like_reference(contract())) {
                 std::vector<float> out(half.expected.size(), NAN);
                 std::vector<RowStatistics> rows(half.statistics.size(), {NAN, NAN, NAN});
                 cpu::compute_batches(kernel, problem, half.qkv.data(), out.data(), 2, rows.data());
@@ -113,7 +111,7 @@ TEST_P(HalfContract, RoundsLongHeadsInPieces) {
     problem.keys = 5;
     const AttentionCase half(problem, CaseKind::uniform, 6, contract());
     std::vector<float> out(half.expected.size(), NAN);
-    cpu::compute_batches(cpu::choose_kernel("", problem, contract()), problem, half.qkv.data(), out.data(), 4);
+    cpu::compute_batches(kernels_like_reference(contract()).back(), problem, half.qkv.data(), out.data(), 4);
     EXPECT_TRUE(same_bytes(half.expected, out));
 }
 

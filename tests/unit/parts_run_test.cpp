@@ -6,6 +6,7 @@
 
 #include "src/cpu/engine.h"
 #include "src/run/shares.h"
+#include "tests/support/like_reference.h"
 #include "tests/support/shared_cases.h"
 
 namespace hw4 {
@@ -29,6 +30,7 @@ protected:
         EngineOptions options;
         options.contract = &contract;
         options.threads = 2;
+        options.kernel = kernel_like_reference(contract);
         const auto on_cpu = [](const EngineRequest&) {
             return EngineMaker{"cpu", [](const EngineRequest& request) { return cpu::make_engine(request); }};
         };

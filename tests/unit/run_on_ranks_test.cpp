@@ -12,6 +12,7 @@
 #include "src/base/json_value.h"
 #include "src/gpu/engine.h"
 #include "src/ranks/thread_ranks.h"
+#include "tests/support/like_reference.h"
 #include "tests/support/shared_cases.h"
 
 namespace hw4 {
@@ -60,6 +61,7 @@ protected:
         const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
         write_file(folder_ / "a.in", test::file_of(problem, whole.qkv));
         options_.engine.contract = &contract;
+        options_.engine.kernel = kernel_like_reference(contract);
         return whole;
     }
 

@@ -5,6 +5,7 @@
 #include "src/cpu/engine.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/like_reference.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -54,6 +55,7 @@ protected:
         EngineOptions options;
         options.contract = &contract;
         options.chunk_batches = chunk;
+        options.kernel = kernel_like_reference(contract);
         OutputChecksum checksum;
         const RunReport report = run_pipeline(input, output, options, kSmall,
                                               [](const EngineRequest& request) { return cpu::make_engine(request); },

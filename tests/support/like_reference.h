@@ -1,0 +1,26 @@
+// The CPU's kernels whose outputs have the reference's bytes under contracts that are compared by a bound.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/cpu/kernels.h"
+#include "src/cpu/rounded.h"
+
+namespace hw4 {
+
+// Those that this processor has.
+inline std::vector<cpu::Kernel> kernels_like_reference(const Contract& contract) {
+    std::vector<cpu::Kernel> list;
+    for (const cpu::Kernel& kernel : cpu::kernels())
+        if (kernel.under == &contract && kernel.launch == cpu::launch_rounded && kernel.needs.processor())
+            list.push_back(kernel);
+    return list;
+}
+
+// The name to ask for; none where all kernels of the contract have those bytes.
+inline std::string kernel_like_reference(const Contract& contract) {
+    return contract.compared == Compared::bytes ? "" : kernels_like_reference(contract).back().name;
+}
+
+} // namespace hw4
