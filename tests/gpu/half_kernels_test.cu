@@ -8,6 +8,7 @@
 #include "tests/support/each_kernel.h"
 #include "tests/support/file_to_file.h"
 #include "tests/support/half_bound.h"
+#include "tests/support/queries_and_keys.h"
 #include "tests/support/scattered.h"
 
 namespace hw4::gpu {
@@ -31,19 +32,6 @@ Problem with_heads(Problem problem, int64_t batches, int64_t heads, int64_t kv_h
     problem.heads = heads;
     problem.kv_heads = kv_heads;
     return problem;
-}
-
-// One after the other, as often as there are queries.
-template <class Change>
-void each_query(std::vector<float>& values, const Problem& problem, Change change) {
-    for (int64_t query = 0; query < problem.queries; ++query) change(values.data() + query * problem.dim, query);
-}
-
-template <class Change>
-void each_key(std::vector<float>& values, const Problem& problem, Change change) {
-    float* const keys = values.data() + problem.floats_in(problem.queries);
-    for (int64_t key = 0; key < problem.keys; ++key)
-        change(keys + key * problem.dim, keys + (problem.keys + key) * problem.dim, key);
 }
 
 class HalfKernel : public KernelTest {
