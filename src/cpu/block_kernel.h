@@ -47,6 +47,8 @@ struct BlockKernel {
     // `workspace` is aligned to 64 bytes and holds workspace_floats() for the block; its content does not matter.
     void (*attend)(const RowBlock& block, float* workspace) = nullptr;
 
+    int64_t most_dim = 0; // 0: any
+
     // For kernels that want K and V of a head in another form, made once; 0 and null for the others.
     int64_t prepared_keys = 0; // a tile of K and V, the least piece that is prepared
     size_t (*prepared_bytes)(int64_t keys, int64_t dim) = nullptr;
@@ -58,7 +60,7 @@ struct BlockKernel {
     int64_t tiles_of(int64_t keys) const { return prepared_keys == 0 ? 0 : (keys + prepared_keys - 1) / prepared_keys; }
 };
 
-// One a file of f32/, and two of fixed/.
+// One a file of f32/ and of half/, and two of fixed/.
 const BlockKernel& f32_generic_blocks();
 const BlockKernel& fixed_generic_blocks();
 const BlockKernel& fixed16_generic_blocks();
@@ -79,6 +81,8 @@ const BlockKernel& fixed16_avx_vnni_blocks();
 const BlockKernel& fixed16_avx512_blocks();
 const BlockKernel& fixed_amx_blocks();
 const BlockKernel& fixed16_amx_blocks();
+const BlockKernel& bf16_dot_blocks();
+const BlockKernel& bf16_amx_blocks();
 #endif
 
 } // namespace hw4::cpu

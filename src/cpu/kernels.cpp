@@ -16,7 +16,7 @@ const std::vector<Kernel>& kernels() {
                       .idea = idea,
                       .does = &kForward,
                       .under = &under,
-                      .needs = {.processor = blocks.supported, .masks = kEveryMask},
+                      .needs = {.processor = blocks.supported, .masks = kEveryMask, .most_dim = blocks.most_dim},
                       .plan = plan_blocks,
                       .launch = launch_blocks,
                       .blocks = &blocks};
@@ -88,6 +88,8 @@ const std::vector<Kernel>& kernels() {
 #elif defined(__x86_64__)
         rounded("bf16_avx2", "avx2 on numbers rounded to bf16", kBf16, f32_avx2_blocks()),
         rounded("bf16_avx512", "avx512 on numbers rounded to bf16", kBf16, f32_avx512_blocks()),
+        by_blocks("bf16_dot", "16 rows a vector, AVX512-BF16 dot products", kBf16, bf16_dot_blocks()),
+        by_blocks("bf16_amx", "16 rows a vector, AMX matrix products of bf16", kBf16, bf16_amx_blocks()),
 #endif
         rounded_backward("bf16_backward_generic", "backward_generic on numbers rounded to bf16", kBf16,
                          f32_generic_backward()),
@@ -133,6 +135,9 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, int threads) {
     const Problem asked = problem.of_operation(whole_of(*problem.operation)); // who does it does any part of it
     const std::string lacking = what_it_lacks(*kernel.does, kernel.needs.masks, asked);
     if (!lacking.empty()) return Plan{"kernel " + std::string(kernel.name) + " " + lacking};
+    if (kernel.needs.most_dim > 0 && problem.dim > kernel.needs.most_dim)
+        return Plan{"kernel " + std::string(kernel.name) + " takes d up to " + std::to_string(kernel.needs.most_dim) +
+                    ", this case has " + std::to_string(problem.dim)};
     return kernel.plan(kernel, problem, threads);
 }
 

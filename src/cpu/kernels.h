@@ -30,6 +30,7 @@ struct Launch {
 struct Needs {
     bool (*processor)(); // whether this one has it
     List<Mask> masks = kNoMask;
+    int64_t most_dim = 0; // 0: any
 };
 
 // What it needs for a problem and so many threads.

@@ -1,4 +1,4 @@
-// The CPU's kernels whose outputs have the reference's bytes under contracts that are compared by a bound.
+// The CPU's forward kernels whose outputs have the reference's bytes under contracts that are compared by a bound.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ namespace hw4 {
 inline std::vector<cpu::Kernel> kernels_like_reference(const Contract& contract) {
     std::vector<cpu::Kernel> list;
     for (const cpu::Kernel& kernel : cpu::kernels())
-        if (kernel.under == &contract && kernel.launch == cpu::launch_rounded && kernel.needs.processor())
+        if (kernel.under == &contract && kernel.does == &kForward && kernel.launch == cpu::launch_rounded &&
+            kernel.needs.processor())
             list.push_back(kernel);
     return list;
 }

@@ -1,0 +1,70 @@
+// Matrix products of 16 x 32 with 32 x 16 bf16 numbers (AMX-BF16: Sapphire Rapids and later). This file alone is built
+// with -mavx512f -mamx-tile -mamx-bf16.
+//
+// A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Of the eight
+// tiles there are, four are sums, two are columns and two are rows.
+#include "src/cpu/amx_tiles.h"
+#include "src/cpu/half/attention_tiles.h"
+#include "src/cpu/half/avx512.h"
+
+namespace hw4::cpu {
+namespace {
+
+struct AmxBf16 : Avx512Bf16Machine {
+    using Session = TileSession;
+
+    // 32 columns, in two blocks that are `block` apart, times 32 rows; c is [column][row].
+    template <bool kAdds>
+    static HW4_INLINE void products(const uint16_t* columns, int64_t block, const uint16_t* rows, int64_t steps,
+                                    float* c) {
+        constexpr int64_t kTile = int64_t{16} * 32; // numbers, in rows of 64 bytes
+        constexpr int64_t kSumsRow = 128;           // bytes
+        // Names, since some compilers' macros cast the first word of what they are given.
+        float* const c01 = c + 16;
+        float* const c10 = c + kTile;
+        float* const c11 = c10 + 16;
+        keep_order();
+        if constexpr (kAdds) {
+            _tile_loadd(0, c, kSumsRow);
+            _tile_loadd(1, c01, kSumsRow);
+            _tile_loadd(2, c10, kSumsRow);
+            _tile_loadd(3, c11, kSumsRow);
+        } else {
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            _tile_zero(3);
+        }
+        for (int64_t step = 0; step < steps; ++step, columns += kTile, rows += 2 * kTile) {
+            const uint16_t* const next_columns = columns + block;
+            const uint16_t* const next_rows = rows + kTile;
+            _tile_loadd(4, columns, 64);
+            _tile_loadd(6, rows, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, next_rows, 64);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_loadd(5, next_columns, 64);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+        _tile_stored(0, c, kSumsRow);
+        _tile_stored(1, c01, kSumsRow);
+        _tile_stored(2, c10, kSumsRow);
+        _tile_stored(3, c11, kSumsRow);
+        keep_order();
+    }
+};
+
+bool supported() {
+    static const bool all = __builtin_cpu_supports("avx512f") && has_tiles(kTilesOfBf16);
+    return all;
+}
+
+} // namespace
+
+const BlockKernel& bf16_amx_blocks() {
+    static constexpr BlockKernel blocks = TileAttention<AmxBf16>::blocks(supported);
+    return blocks;
+}
+
+} // namespace hw4::cpu

@@ -1,0 +1,293 @@
+// The kernels of bf16 that multiply its numbers themselves: the same tiles on every machine, and on one that is plain
+// C++, which runs anywhere.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "src/cpu/by_blocks.h"
+#include "src/cpu/kernels.h"
+#include "tests/support/attention_case.h"
+#include "tests/support/causal_problem.h"
+#include "tests/support/half_bound.h"
+#include "tests/support/plain_tiles.h"
+#include "tests/support/queries_and_keys.h"
+
+namespace hw4::cpu {
+namespace {
+
+using Values = std::vector<float>;
+
+Kernel plain_kernel() {
+    static constexpr BlockKernel blocks = TileAttention<PlainTiles>::blocks([] { return true; });
+    return {.name = "bf16_plain",
+            .idea = "for tests",
+            .does = &kForward,
+            .under = &kBf16,
+            .needs = {.processor = blocks.supported, .masks = kEveryMask, .most_dim = blocks.most_dim},
+            .plan = plan_blocks,
+            .launch = launch_blocks,
+            .blocks = &blocks};
+}
+
+std::vector<Kernel> tile_kernels() {
+    std::vector<Kernel> list = {plain_kernel()};
+    for (const Kernel& kernel : kernels())
+        if (kernel.under == &kBf16 && kernel.launch == launch_blocks) list.push_back(kernel);
+    return list;
+}
+
+Values values_of(const Problem& problem, const Distribution& kind) {
+    Values values(problem.floats_in(problem.input_rows()));
+    fill_case_values({problem, kind, 7}, 0, values.size(), values.data());
+    return values;
+}
+
+Values row_of(const Values& out, const Problem& problem, int64_t row) {
+    return {out.begin() + row * problem.dim, out.begin() + (row + 1) * problem.dim};
+}
+
+class HalfTiles : public testing::TestWithParam<Kernel> {
+protected:
+    void SetUp() override {
+        if (!GetParam().needs.processor()) GTEST_SKIP() << "this processor has no " << GetParam().name;
+    }
+
+    static Values attend(const Problem& problem, const Values& values, int threads = 1,
+                         RowStatistics* statistics = nullptr) {
+        Values out(problem.floats_in(problem.output_rows()), NAN);
+        compute_batches(GetParam(), problem, values.data(), out.data(), threads, statistics);
+        return out;
+    }
+    static void expect_within_bound(const Problem& problem, const Values& values) {
+        EXPECT_TRUE(HalfRows(problem, Element::bf16, values).hold(attend(problem, values)));
+    }
+    static void expect_within_bound(const Problem& problem, const Distribution& kind = CaseKind::uniform) {
+        expect_within_bound(problem, values_of(problem, kind));
+    }
+};
+
+// Steps, blocks, tiles and groups, whole and in part.
+TEST_P(HalfTiles, AreWithinTheBound) {
+    for (const int64_t dim : {1, 16, 31, 33, 64, 100})
+        for (const int64_t keys : {1, 31, 33, 128, 129, 200}) {
+            Problem problem(1, 35, dim);
+            problem.keys = keys;
+            expect_within_bound(problem);
+        }
+    for (const Problem& problem : {Problem{1, 200, 8}, Problem{3, 20, 256}, Problem{1, 3, 1024}})
+        expect_within_bound(problem);
+}
+
+// The diagonal in every place of a tile, rows that see no key; and heads that share keys.
+TEST_P(HalfTiles, AreWithinTheBoundUnderTheMask) {
+    for (const int64_t queries : {1, 33, 200})
+        for (const int64_t keys : {1, 32, 70, 129, 161, 300}) expect_within_bound(causal_problem(queries, keys, 20));
+    Problem heads = causal_problem(40, 70, 33);
+    heads.batches = 2;
+    heads.heads = 6;
+    heads.kv_heads = 2;
+    expect_within_bound(heads);
+}
+
+TEST_P(HalfTiles, AreWithinTheBoundOnEveryKind) {
+    for (Problem problem : {Problem{1, 160, 64}, Problem{1, 140, 33}})
+        for (const Mask mask : kEveryMask)
+            for (const CaseKind kind :
+                 {CaseKind::equal, CaseKind::negative, CaseKind::spread, CaseKind::denormal, CaseKind::dominant,
+                  CaseKind::vzero, CaseKind::fading, CaseKind::climb, CaseKind::normal, CaseKind::low}) {
+                problem.mask = mask;
+                expect_within_bound(problem, kind);
+            }
+}
+
+// Denormal numbers that weigh, since what they meet is huge: the instructions would take them for zeros. In a row and
+// in a key, and beside rows and keys that have none.
+TEST_P(HalfTiles, CountDenormalNumbersThatMeetHugeOnes) {
+    for (const int64_t dim : {1, 40}) {
+        Problem problem(1, 40, dim);
+        problem.keys = 150;
+        Values values = values_of(problem, CaseKind::uniform);
+        const auto last = static_cast<size_t>(dim - 1);
+        const auto set_last = [&](float of_query, float of_key) {
+            each_query(values, problem, [&](float* q, int64_t query) {
+                std::fill_n(q, dim, 0.0f);
+                q[last] = of_query * static_cast<float>(query % 4);
+            });
+            each_key(values, problem, [&](float* key, float*, int64_t index) {
+                std::fill_n(key, dim, 0.0f);
+                key[last] = of_key * static_cast<float>(index % 3);
+            });
+        };
+        for (const auto& [query, key] : {std::pair{0x1p-128f, 0x1p125f}, std::pair{0x1p124f, 0x1p-127f}}) {
+            set_last(query, key);
+            expect_within_bound(problem, values);
+            const Values out = attend(problem, values);
+            EXPECT_FALSE(same_bytes(row_of(out, problem, 0), row_of(out, problem, 3))) << "all scores are alike";
+        }
+    }
+}
+
+// Values below the normal numbers, and such that products with weights would be there.
+TEST_P(HalfTiles, KeepTheLeastValues) {
+    for (const float size : {0x1p-133f, 0x1p-128f, 0x1p-122f, 0x1p-110f}) {
+        const Problem problem(1, 140, 16);
+        Values values = values_of(problem, CaseKind::uniform);
+        each_key(values, problem, [&](float*, float* value, int64_t) {
+            for (int64_t t = 0; t < problem.dim; ++t) value[t] *= size;
+        });
+        expect_within_bound(problem, values);
+    }
+}
+
+TEST_P(HalfTiles, StayFiniteAtTheEndOfTheDomain) {
+    const Problem problem(1, 140, 16); // times the largest value less than 2^52
+    for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+        Values values = values_of(problem, kind);
+        each_key(values, problem, [&](float*, float* value, int64_t) {
+            for (int64_t t = 0; t < problem.dim; ++t) value[t] = t % 2 == 0 ? 0x1.cp44f : -0x1.cp44f;
+        });
+        DomainCheck("domain", problem, kBf16.domain).check(0, problem.input_rows(), values.data());
+        for (const float x : attend(problem, values)) ASSERT_TRUE(std::isfinite(x));
+        expect_within_bound(problem, values);
+    }
+}
+
+// Weights are 1, and whole numbers of V have their mean.
+TEST_P(HalfTiles, GiveTheMeanOfEqualScores) {
+    for (const int64_t keys : {1, 64, 256}) {
+        const Problem problem(1, keys, 8);
+        Values values(problem.floats_in(problem.input_rows()), 0.5f);
+        each_key(values, problem, [&](float*, float* value, int64_t key) {
+            for (int64_t t = 0; t < problem.dim; ++t) value[t] = static_cast<float>((key + t) % 2 == 0 ? 3 : 5);
+        });
+        const Values out = attend(problem, values);
+        for (int64_t t = 0; t < problem.dim; ++t)
+            EXPECT_EQ(out[static_cast<size_t>(t)], keys > 1 ? 4 : t % 2 == 0 ? 3 : 5);
+    }
+}
+
+// A row is the value of its largest score, wherever that is; also where the scores are neighbours among the floats.
+TEST_P(HalfTiles, GiveTheValueOfTheLargestOfHugeScores) {
+    constexpr int64_t kKeys = 200;
+    for (const int power : {16, 24, 60, 110})
+        for (const int64_t order : {1, 7, 199}) // of scores: rising, mixed, falling
+            for (const bool negative : {false, true}) {
+                Problem problem(1, 33, 3);
+                problem.keys = kKeys;
+                Values values(problem.floats_in(problem.input_rows()));
+                each_query(values, problem, [&](float* q, int64_t) { q[0] = std::ldexp(1.0f, power - 8); });
+                int64_t winner = 0;
+                each_key(values, problem, [&](float* key, float* value, int64_t index) {
+                    const int64_t rank = index * order % kKeys - (negative ? kKeys : 0);
+                    key[0] = std::ldexp(static_cast<float>(rank), 8);
+                    value[1] = static_cast<float>(index);
+                    if (rank == (negative ? -1 : kKeys - 1)) winner = index;
+                });
+                const Values out = attend(problem, values);
+                for (const size_t row : {size_t{0}, size_t{32}})
+                    ASSERT_EQ(out[3 * row + 1], static_cast<float>(winner)) << power << " " << order << " " << negative;
+            }
+}
+
+// Rows whose scores are all far from 0 are those of what is added to that, and rows beside them do not notice.
+TEST_P(HalfTiles, GiveRowsThatAreFarWhatTheyWouldBeNear) {
+    for (const float far : {32768.0f, -32768.0f}) {
+        const Problem problem(1, 140, 33);
+        Values near = values_of(problem, CaseKind::uniform);
+        each_query(near, problem, [&](float* q, int64_t) {
+            std::fill_n(q, problem.dim, 0.0f);
+            q[1] = 1;
+        });
+        each_key(near, problem, [&](float* key, float*, int64_t index) {
+            key[0] = 128;
+            key[1] = static_cast<float>(index * 7 % 32) / 4;
+        });
+        Values mixed = near;
+        each_query(mixed, problem, [&](float* q, int64_t query) { q[0] = query % 3 == 0 ? far / 128 : 0; });
+        const Values out = attend(problem, mixed);
+        EXPECT_TRUE(HalfRows(problem, Element::bf16, near).hold(out)) << far;
+        const Values beside = attend(problem, near);
+        for (int64_t row = 1; row < problem.queries; row += 3)
+            EXPECT_TRUE(same_bytes(row_of(beside, problem, row), row_of(out, problem, row))) << row;
+    }
+}
+
+TEST_P(HalfTiles, TellWhatRowsAddUpTo) {
+    for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::equal})
+        for (const Problem& problem : {Problem{2, 70, 20}, causal_problem(140, 130, 33)}) {
+            const Values values = values_of(problem, kind);
+            std::vector<RowStatistics> rows(static_cast<size_t>(problem.output_rows()), {NAN, NAN, NAN});
+            EXPECT_TRUE(same_bytes(attend(problem, values), attend(problem, values, 1, rows.data())));
+            Values sums(rows.size());
+            logsumexps(kBf16, problem, rows.data(), problem.output_rows(), sums.data());
+            const HalfRows exact(problem, Element::bf16, values);
+            for (size_t i = 0; i < rows.size(); ++i) {
+                const HalfRow row = exact.row(static_cast<int64_t>(i));
+                if (row.logsumexp == -HUGE_VAL)
+                    ASSERT_EQ(sums[i], -HUGE_VALF) << i;
+                else
+                    ASSERT_NEAR(sums[i], row.logsumexp, row.logsumexp_bound) << i;
+            }
+        }
+}
+
+// A row's bytes follow from its query and the keys that it sees.
+
+TEST_P(HalfTiles, GiveTheSameBytesWithAnyThreadsAndInAnyBatch) {
+    Problem problem = causal_problem(50, 140, 20);
+    problem.batches = 5;
+    problem.heads = 4;
+    problem.kv_heads = 2;
+    const Values values = values_of(problem, CaseKind::spread);
+    const Values out = attend(problem, values);
+    for (const int threads : {2, 7}) EXPECT_TRUE(same_bytes(out, attend(problem, values, threads))) << threads;
+    const auto in = static_cast<int64_t>(problem.batch_input_floats());
+    const auto there = static_cast<int64_t>(problem.batch_output_floats());
+    EXPECT_TRUE(same_bytes({out.begin() + 3 * there, out.begin() + 4 * there},
+                           attend(problem.of_batches(1), {values.begin() + 3 * in, values.begin() + 4 * in}, 3)));
+}
+
+// Alone, with the keys that it sees and no others; one of its tiles has numbers that make others' scores chains.
+TEST_P(HalfTiles, GiveARowAloneTheSameBytes) {
+    for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::fading}) {
+        const Problem problem = causal_problem(300, 300, 20);
+        Values values = values_of(problem, kind);
+        each_query(values, problem, [](float* q, int64_t query) { q[3] = query == 160 ? 0x1p70f : q[3]; });
+        each_key(values, problem, [](float* key, float*, int64_t index) { key[5] = index == 150 ? 0x1p65f : key[5]; });
+        const Values out = attend(problem, values);
+        for (const int64_t query : {0, 1, 31, 32, 127, 128, 140, 161, 191, 192, 299}) {
+            Problem alone(1, 1, problem.dim);
+            alone.keys = query + 1;
+            const auto seen = static_cast<int64_t>(alone.floats_in(alone.keys));
+            const auto part = [&](int64_t first, int64_t count) {
+                return Values(values.begin() + first, values.begin() + first + count);
+            };
+            const auto all = static_cast<int64_t>(problem.floats_in(problem.keys));
+            Values one = part(query * problem.dim, problem.dim);
+            for (const int64_t matrix : {1, 2})
+                for (const float x : part(matrix * all, seen)) one.push_back(x);
+            EXPECT_TRUE(same_bytes(row_of(out, problem, query), attend(alone, one))) << query;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, HalfTiles, testing::ValuesIn(tile_kernels()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+// Longer rows are left to kernels that take them.
+TEST(HalfTilesChoice, TakesRowsThatFit) {
+    std::vector<Kernel> table;
+    for (const Kernel& kernel : kernels())
+        if (std::string(kernel.name) == "bf16_generic") table.push_back(kernel);
+    table.push_back(plain_kernel());
+    const auto chosen = [&](int64_t dim) { return std::string(choose_kernel("", {1, 2, dim}, kBf16, table).name); };
+    EXPECT_EQ(chosen(1024), "bf16_plain");
+    EXPECT_EQ(chosen(1025), "bf16_generic");
+    EXPECT_EQ(plan_of(plain_kernel(), {1, 2, 1025}, 1).why_not,
+              "kernel bf16_plain takes d up to 1024, this case has 1025");
+}
+
+} // namespace
+} // namespace hw4::cpu
