@@ -19,9 +19,10 @@ inline std::vector<cpu::Kernel> kernels_like_reference(const Contract& contract)
     return list;
 }
 
-// The name to ask for; none where all kernels of the contract have those bytes.
-inline std::string kernel_like_reference(const Contract& contract) {
-    return contract.compared == Compared::bytes ? "" : kernels_like_reference(contract).back().name;
+// The name to ask for; none where all kernels have those bytes: of contracts that promise them, and of backward.
+inline std::string kernel_like_reference(const Contract& contract, const Operation& operation = kForward) {
+    const bool all = contract.compared == Compared::bytes || &operation != &kForward;
+    return all ? "" : kernels_like_reference(contract).back().name;
 }
 
 } // namespace hw4

@@ -337,7 +337,8 @@ TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
         const AttentionCase test({3, 450, 8}, CaseKind::uniform, 6, *contract);
         const NoNewThreads none;
         ASSERT_THROW(std::thread([] {}).join(), std::system_error);
-        const Kernel& kernel = choose_kernel(kernel_like_reference(*contract), test.problem, *contract);
+        const std::string name = kernel_like_reference(*contract);
+        const Kernel& kernel = choose_kernel(name, test.problem, *contract);
         EXPECT_TRUE(same_bytes(test.expected, attend(kernel, test, 4))) << contract->name;
     }
 }

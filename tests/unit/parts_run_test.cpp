@@ -30,7 +30,7 @@ protected:
         EngineOptions options;
         options.contract = &contract;
         options.threads = 2;
-        options.kernel = kernel_like_reference(contract);
+        options.kernel = kernel_like_reference(contract, *input.problem().operation);
         const auto on_cpu = [](const EngineRequest&) {
             return EngineMaker{"cpu", [](const EngineRequest& request) { return cpu::make_engine(request); }};
         };

@@ -61,7 +61,7 @@ protected:
         const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
         write_file(folder_ / "a.in", test::file_of(problem, whole.qkv));
         options_.engine.contract = &contract;
-        options_.engine.kernel = kernel_like_reference(contract);
+        options_.engine.kernel = kernel_like_reference(contract, *problem.operation);
         return whole;
     }
 
