@@ -6,6 +6,7 @@
 
 #include "src/base/gate.h"
 #include "src/base/parallel.h"
+#include "src/contracts/f32/asked_gradients.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/by_blocks.h"
 
@@ -21,34 +22,6 @@ constexpr int64_t kFloatsOfLine = kCacheLine / sizeof(float);
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 int64_t whole_parts(int64_t whole, int64_t part) { return parts(whole, part) * part; }
 
-// What of backward is asked for: of a block of keys dK and dV, of all of them dQ too, or dQ alone.
-struct Asked {
-    int64_t first_key; // of those whose pairs are formed
-    int64_t keys;
-    bool gives_dq;
-    bool gives_dk_dv;
-    int64_t unseeing_rows; // of each head, from its first on, that have no such pair; whole groups of its sums
-
-    explicit Asked(const Problem& problem)
-        : first_key(problem.operation == &kKeyGradients ? problem.first_key : 0),
-          keys(problem.operation == &kKeyGradients ? problem.block_keys : problem.keys),
-          gives_dq(problem.operation != &kKeyGradients), gives_dk_dv(problem.operation != &kQueryGradients),
-          unseeing_rows(unseeing(problem) / kGroupRows * kGroupRows) {}
-
-    // The problem without those rows.
-    Problem of_rows(const Problem& problem) const {
-        Problem seeing = problem;
-        seeing.queries -= unseeing_rows;
-        return seeing;
-    }
-
-private:
-    int64_t unseeing(const Problem& problem) const {
-        if (gives_dq || problem.mask == Mask::none) return 0;
-        return std::max<int64_t>(first_key - sight_of(problem.mask, problem.queries, problem.keys).first + 1, 0);
-    }
-};
-
 // How the work is cut: each head of queries into slabs of rows, and the slabs of all heads into rounds, whose pairs are
 // in memory at the same time. A round is some heads of keys with all their slabs; where there is no memory for that,
 // some slabs of one head. Whatever the number of batches, but for fewer heads in a round.
@@ -62,7 +35,7 @@ struct Cut {
     int64_t rounds;
     int64_t block_rows; // that a thread takes at a time
 
-    Cut(const BackwardKernel& kernel, const Problem& problem, const Asked& asked, int threads)
+    Cut(const BackwardKernel& kernel, const Problem& problem, const AskedGradients& asked, int threads)
         : heads(problem.batches * problem.kv_heads), padded_keys(whole_parts(asked.keys, kernel.panel_keys)),
           slab_rows(best_slab(problem.queries, memory(threads) / row_bytes(), kernel.panel_keys, threads)),
           slabs(parts(problem.queries, slab_rows)), head_jobs(problem.heads / problem.kv_heads * slabs) {
@@ -141,7 +114,8 @@ struct Scratch {
     float* out;                // forward's O, [unit][query], where no dQ takes its place; else none
     size_t bytes;
 
-    Scratch(void* base, const Cut& cut, const BackwardKernel& kernel, const Problem& problem, const Asked& asked) {
+    Scratch(void* base, const Cut& cut, const BackwardKernel& kernel, const Problem& problem,
+            const AskedGradients& asked) {
         size_t floats = 0;
         const auto take = [&](int64_t count) {
             float* part = base != nullptr ? static_cast<float*>(base) + floats : nullptr;
@@ -185,7 +159,7 @@ private:
 // What follows forward, which has left O in the place of dQ, and the statistics.
 class GradientWork {
 public:
-    GradientWork(const BackwardKernel& kernel, const Launch& launch, const Asked& asked)
+    GradientWork(const BackwardKernel& kernel, const Launch& launch, const AskedGradients& asked)
         : kernel_(kernel), launch_(launch), problem_(launch.problem), asked_(asked),
           cut_(kernel, problem_, asked, launch.threads), scratch_(launch.scratch, cut_, kernel, problem_, asked),
           scale_(scale_for(problem_.dim)), gradient_scale_(gradient_scale_for(problem_.dim)),
@@ -317,7 +291,7 @@ private:
     const BackwardKernel& kernel_;
     const Launch& launch_;
     const Problem& problem_;
-    const Asked asked_;
+    const AskedGradients asked_;
     const Cut cut_;
     const Scratch scratch_;
     const Scale scale_;
@@ -342,7 +316,8 @@ void launch_forward(const Kernel& kernel, const Launch& launch, const Matrix<flo
 }
 
 // What a forward that was done before has left, to where this one's would be.
-void bring_forward(const Launch& whole, const Asked& asked, const Matrix<float>& out, RowStatistics* statistics) {
+void bring_forward(const Launch& whole, const AskedGradients& asked, const Matrix<float>& out,
+                   RowStatistics* statistics) {
     const Problem& problem = whole.problem;
     const int64_t first = asked.unseeing_rows;
     const int64_t rows = problem.queries - first;
@@ -355,7 +330,7 @@ void bring_forward(const Launch& whole, const Asked& asked, const Matrix<float>&
 }
 
 // The launch without the rows that do not count.
-Launch of_rows(const Launch& launch, const Asked& asked) {
+Launch of_rows(const Launch& launch, const AskedGradients& asked) {
     Launch seeing = launch;
     seeing.problem = asked.of_rows(launch.problem);
     for (Matrix<const float>* rows : {&seeing.in[0], &seeing.in[3]})
@@ -367,14 +342,14 @@ Launch of_rows(const Launch& launch, const Asked& asked) {
 
 Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads) {
     const BackwardKernel& steps = *kernel.backward;
-    const Asked asked(problem);
+    const AskedGradients asked(problem);
     const Problem seeing = asked.of_rows(problem);
     return {"", Scratch(nullptr, Cut(steps, seeing, asked, threads), steps, seeing, asked).bytes};
 }
 
 void launch_backward(const Kernel& kernel, const Launch& launch) {
     need_packed_rows(launch);
-    const Asked asked(launch.problem);
+    const AskedGradients asked(launch.problem);
     const Launch seeing = of_rows(launch, asked);
     GradientWork work(*kernel.backward, seeing, asked);
     if (launch.forward_out.at == nullptr)
