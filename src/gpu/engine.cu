@@ -31,7 +31,7 @@ const Kernel* first_kernel(const Operation& operation, const Contract& contract)
 std::string unsupported_reason_on(const Device& device, const Problem& problem, const std::string& name,
                                   const Contract& contract) {
     if (name.empty() && choose_kernel(problem, device, contract) != nullptr) return "";
-    const Kernel* kernel = name.empty() ? first_kernel(*problem.operation, contract) : find_kernel(name);
+    const Kernel* kernel = name.empty() ? first_kernel(whole_of(*problem.operation), contract) : find_kernel(name);
     if (kernel != nullptr) return plan_of(*kernel, problem, device).why_not;
     return name.empty()
                ? "no GPU kernel of this build computes " + std::string(contract.name) + " " + problem.operation->name

@@ -18,8 +18,10 @@ std::string capability(int arch) { return std::to_string(arch / 10) + "." + std:
 // kernel. Empty: nothing.
 std::string lacking(const Kernel& kernel, const Problem& problem, const Device& device) {
     const Needs& needs = kernel.needs;
-    const std::string missing = what_it_lacks(*kernel.does, needs.masks, problem);
+    const Problem whole = problem.of_operation(whole_of(*problem.operation));
+    const std::string missing = what_it_lacks(*kernel.does, needs.masks, whole);
     if (!missing.empty()) return missing;
+    if (problem.operation != kernel.does && !kernel.does_parts) return "gives all gradients of a head of keys or none";
     for (const Operand& operand : problem.operation->inputs)
         if (problem.rows_of(operand) > kMostBatchRows)
             return "takes up to " + std::to_string(kMostBatchRows) + " rows of " + operand.name +
@@ -149,21 +151,24 @@ const std::vector<Kernel>& kernels() {
          .under = &kF32,
          .needs = kAny,
          .plan = plan_plain_gradients,
-         .launch = launch_plain_gradients},
+         .launch = launch_plain_gradients,
+         .does_parts = true},
         {.name = "shared_gradients",
          .idea = "32 rows share tiles of 32 others in shared memory, their sums in registers",
          .does = &kBackward,
          .under = &kF32,
          .needs = kAny,
          .plan = plan_plain_gradients,
-         .launch = launch_shared_gradients},
+         .launch = launch_shared_gradients,
+         .does_parts = true},
         {.name = "kept_pairs",
          .idea = "P and dS in memory: each pair computed once, then three products in register tiles",
          .does = &kBackward,
          .under = &kF32,
          .needs = kTopTiles,
          .plan = plan_kept_pairs,
-         .launch = launch_kept_pairs},
+         .launch = launch_kept_pairs,
+         .does_parts = true},
         {.name = "mma_groups",
          .idea = "integer tensor cores by mma.sync, 64 query rows for each four warps",
          .does = &kForward,
@@ -344,7 +349,7 @@ const Kernel* choose_kernel(const Problem& problem, const Device& device, const 
                             const std::vector<Kernel>& table) {
     const Kernel* best = nullptr;
     for (const Kernel& kernel : table) {
-        if (kernel.under != &contract || kernel.does != problem.operation) continue;
+        if (kernel.under != &contract || kernel.does != &whole_of(*problem.operation)) continue;
         const Plan plan = plan_of(kernel, problem, device);
         if (!plan.why_not.empty()) continue;
         if (plan.pays || best == nullptr) best = &kernel;

@@ -50,6 +50,7 @@ struct Kernel {
         nullptr;
     std::function<void(const half_backward::Args& args, const Device& device, cudaStream_t stream)>
         launch_narrow_backward = nullptr;
+    bool does_parts = false; // some outputs of its operation without the others, too
 };
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest

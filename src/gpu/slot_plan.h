@@ -80,11 +80,9 @@ inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options)
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
 }
 
-// Whether the output of a batch is complete from the first row on when its queries are computed in their order.
-inline bool can_slice(const Problem& problem) {
-    const List<Operand>& outputs = problem.operation->outputs;
-    return problem.heads == 1 && outputs.size() == 1 && outputs[0].rows == Rows::of_queries;
-}
+// Whether the output of a batch is complete from the first row on when its queries are computed in their order. Kernels
+// of backward take all of them at once, even for dQ alone.
+inline bool can_slice(const Problem& problem) { return problem.operation == &kForward && problem.heads == 1; }
 
 // How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large
 // card; its first output is copied out and written while the others are computed.

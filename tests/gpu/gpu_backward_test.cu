@@ -1,9 +1,11 @@
 // Every kernel of backward, byte for byte the contract's reference: whatever the shape, the values, the mask and the
 // heads, with as little scratch memory as it needs and with more, and whoever has computed forward.
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
+#include "src/run/shares.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/each_kernel.h"
 #include "tests/support/mixed_rows.h"
@@ -70,6 +72,27 @@ protected:
 
     void expect_reference_bytes(const Problem& problem, const Distribution& values = CaseKind::uniform) {
         if (plan(problem).why_not.empty()) expect_with_any_scratch(reference_case(problem, values, 5));
+    }
+
+    // Of a part's rows nothing else is known to the kernel.
+    void expect_reference_rows(const AttentionCase& test, const CasePart& part) {
+        const Problem& own = part.problem;
+        if (!plan(test.problem).why_not.empty()) return;
+        const Plan needs = plan(own);
+        ASSERT_EQ(needs.why_not, "");
+        std::vector<float> in(own.floats_in(own.input_rows()));
+        part.each_stretch(own.operation->inputs, 0, own.input_rows(), [&](int64_t first, int64_t at, int64_t rows) {
+            std::copy_n(&test.qkv[own.floats_in(at)], own.floats_in(rows), &in[own.floats_in(first)]);
+        });
+        std::vector<float> expected(own.floats_in(own.output_rows()));
+        part.each_stretch(own.operation->outputs, 0, own.output_rows(), [&](int64_t first, int64_t at, int64_t rows) {
+            std::copy_n(&test.expected[own.floats_in(at)], own.floats_in(rows), &expected[own.floats_in(first)]);
+        });
+        for (const size_t bytes : scratch_sizes(needs)) {
+            const std::string with = test.name + ", " + std::to_string(bytes) + " bytes of scratch memory";
+            EXPECT_TRUE(same_bytes(expected, attend_poisoned(own, in, bytes, GetParam().launch))) << with;
+            EXPECT_TRUE(same_bytes(expected, attend_poisoned(own, in, bytes, with_forward_given(GetParam())))) << with;
+        }
     }
 
     std::vector<float> gradients(const Problem& problem, const std::vector<float>& in) const {
@@ -185,6 +208,67 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAsOnOtherCards) {
             }
 }
 
+// As ranks share them: rows of dQ, blocks of dK and dV. Rows that see no key, groups of rows that see none of a block,
+// heads that share keys.
+TEST_P(EachGpuBackwardKernel, GivesSomeOfTheGradients) {
+    for (const Mask mask : kEveryMask)
+        for (const BackwardSizes& sizes :
+             {BackwardSizes{1, 1, 1, 200, 200, 64}, BackwardSizes{1, 2, 1, 300, 170, 37},
+              BackwardSizes{1, 3, 1, 170, 300, 128}, BackwardSizes{1, 1, 1, 2200, 2200, 8},
+              BackwardSizes{1, 2, 1, 2500, 1300, 5}, BackwardSizes{1, 1, 1, 1300, 2500, 64}}) {
+            const AttentionCase& test = reference_case(backward_of(sizes, mask), CaseKind::spread, 5);
+            for (const int shares : {2, 3, 5})
+                for (const std::vector<CasePart>& parts : divide_into_parts(test.problem, shares, Gradients::cut))
+                    for (const CasePart& part : parts) {
+                        SCOPED_TRACE("in " + std::to_string(shares));
+                        expect_reference_rows(test, part);
+                    }
+        }
+}
+
+CasePart key_block(const Problem& whole, int64_t first, int64_t keys) {
+    CasePart part(whole);
+    part.problem.operation = &kKeyGradients;
+    part.problem.first_key = first;
+    part.problem.block_keys = keys;
+    return part;
+}
+
+CasePart all_queries(const Problem& whole) {
+    CasePart part(whole);
+    part.problem.operation = &kQueryGradients;
+    return part;
+}
+
+// Wherever they begin and end.
+TEST_P(EachGpuBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t dim : {37, 64}) {
+            const AttentionCase& test = reference_case(backward_of({1, 2, 1, 130, 150, dim}, mask), CaseKind::brink, 5);
+            for (const auto& [first, keys] : {std::array<int64_t, 2>{0, 1},
+                                              {0, 64},
+                                              {37, 100},
+                                              {64, 64},
+                                              {149, 1},
+                                              {63, 66},
+                                              {128, 22},
+                                              {0, 150}}) {
+                SCOPED_TRACE(std::to_string(keys) + " keys from " + std::to_string(first) + " on");
+                expect_reference_rows(test, key_block(test.problem, first, keys));
+            }
+        }
+}
+
+// In rounds of some heads, and of some rows of one.
+TEST_P(EachGpuBackwardKernel, GivesDqAloneOfEveryHead) {
+    for (const Mask mask : kEveryMask)
+        for (const BackwardSizes& sizes : {BackwardSizes{1, 4, 2, 130, 150, 64}, BackwardSizes{1, 2, 2, 1200, 99, 8},
+                                           BackwardSizes{1, 2, 1, 1200, 1200, 8}}) {
+            const AttentionCase& test = reference_case(backward_of(sizes, mask), CaseKind::uniform, 5);
+            expect_reference_rows(test, all_queries(test.problem));
+        }
+}
+
 // Whoever has computed forward.
 TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
     for (const Mask mask : kEveryMask)
@@ -282,6 +366,14 @@ TEST_P(EachGpuBackwardKernel, SanitizerWideShapes) {
 
 TEST_P(EachGpuBackwardKernel, SanitizerBlindRows) {
     for (const int64_t dim : {64, 37}) expect_reference_bytes(backward_of({1, 2, 1, 70, 5, dim}, Mask::causal));
+}
+
+TEST_P(EachGpuBackwardKernel, SanitizerParts) {
+    for (const Mask mask : kEveryMask) {
+        const AttentionCase& test = reference_case(backward_of({1, 2, 1, 66, 140, 64}, mask), CaseKind::uniform, 5);
+        expect_reference_rows(test, key_block(test.problem, 64, 64));
+        expect_reference_rows(test, all_queries(test.problem));
+    }
 }
 
 // Two groups of rows, two of keys: as few pairs as that takes.

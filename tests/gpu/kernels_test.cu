@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/gpu/common/forward_args.h"
+#include "src/gpu/f32/backward/gradient_args.h"
 #include "src/gpu/f32/forward/tile_choice.h"
 
 namespace hw4::gpu {
@@ -93,6 +94,26 @@ TEST(ChooseKernel, TakesTheFastestOfHalfPrecisionsGradients) {
     EXPECT_EQ(chosen(Problem{4, 16384, 64}.of_operation(kBackward), kRtx3090, kFp16), "mma_fp16_gradients");
     EXPECT_EQ(chosen(Problem{4, 16384, 64}.of_operation(kBackward), kT4, kBf16), "");
     EXPECT_EQ(chosen(Problem{100000, 8, 64}.of_operation(kBackward), kH200, kBf16), "mma_bf16_gradients");
+}
+
+Problem key_block(Problem problem, int64_t first_key, int64_t keys) {
+    problem.operation = &kKeyGradients;
+    problem.first_key = first_key;
+    problem.block_keys = keys;
+    return problem;
+}
+
+TEST(ChooseKernel, TakesTheSameForPartsOfBackwardOrNone) {
+    const Problem problem{1, 4096, 64};
+    EXPECT_EQ(chosen(problem.of_operation(kQueryGradients), kH200), "kept_pairs");
+    EXPECT_EQ(chosen(key_block(problem, 1024, 64), kH200), "kept_pairs");
+    EXPECT_EQ(chosen(key_block(problem, 4095, 1), kH200), "shared_gradients"); // most of a tile would be padding
+    EXPECT_EQ(chosen(key_block(problem, 1024, 64), kT4), "shared_gradients");
+    EXPECT_EQ(chosen(key_block(problem, 1024, 64), kH200, kBf16), "");
+    EXPECT_EQ(plan_by("mma_bf16_gradients", problem.of_operation(kQueryGradients), kH200).why_not,
+              "kernel mma_bf16_gradients gives all gradients of a head of keys or none");
+    EXPECT_EQ(plan_by("drawn_tiles", problem.of_operation(kQueryGradients), kH200).why_not,
+              "kernel drawn_tiles computes forward, this case asks for backward");
 }
 
 // Three rows of tiles for two blocks: 396 of 128 rows for the 264 blocks of an H200 at d = 64.
@@ -282,6 +303,51 @@ TEST(ForwardArgs, SayWhereAHeadIs) {
     EXPECT_EQ(args.out.more, 0u) << "heads of the output follow one another through all batches";
     const Launch plain = launch_of({3, 50, 7}, kH200, in.data(), 8, out.data(), 9, nullptr);
     EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].of(2, 0));
+}
+
+// Its keys are all there are, and rows are left out by whole groups.
+TEST(GradientArgs, OfABlockOfKeysBeginWithTheFirst) {
+    std::vector<float> in(kRoom);
+    std::vector<float> out(kRoom);
+    Problem problem = key_block({1, 3000, 64}, 2112, 128);
+    const RowFacts facts{};
+    const auto args_of = [&] {
+        return gradient_args(launch_of(problem, kH200, in.data(), 64, out.data(), 64, nullptr), &facts);
+    };
+    const GradientArgs plain = args_of();
+    EXPECT_FALSE(plain.gives_dq());
+    EXPECT_EQ(plain.dk.at, out.data());
+    EXPECT_EQ(plain.dv.at, out.data() + size_t{128 * 64});
+    EXPECT_EQ(plain.forward.q.at, in.data());
+    EXPECT_EQ(plain.forward.k.at, in.data() + size_t{(3000 + 2112) * 64});
+    EXPECT_EQ(plain.forward.v.at, in.data() + size_t{(2 * 3000 + 2112) * 64});
+    EXPECT_EQ(plain.dout.at, in.data() + size_t{3 * 3000 * 64});
+    EXPECT_EQ(plain.forward.queries, 3000);
+    EXPECT_EQ(plain.forward.keys, 128);
+    EXPECT_EQ(plain.forward.sight.of(0), 128);
+    EXPECT_EQ(plain.first_seeing(127), 0);
+    EXPECT_EQ(plain.forward.seen_share(), 1);
+    problem.mask = Mask::causal;
+    const GradientArgs masked = args_of();
+    EXPECT_EQ(masked.forward.q.at, in.data() + size_t{2048 * 64});
+    EXPECT_EQ(masked.dout.at, in.data() + size_t{(3 * 3000 + 2048) * 64});
+    EXPECT_EQ(masked.forward.k.at, plain.forward.k.at);
+    EXPECT_EQ(masked.forward.queries, 3000 - 2048);
+    EXPECT_EQ(masked.forward.sight.of(2112 - 2048 - 1), 0);
+    EXPECT_EQ(masked.forward.sight.of(2112 - 2048), 1);
+    EXPECT_EQ(masked.first_seeing(127), 2112 - 2048 + 127);
+    EXPECT_EQ(masked.forward.seen_share(), problem.pairs() / ((3000 - 2048) * 128));
+}
+
+TEST(GradientArgs, OfRowsHaveNoGradientsOfKeys) {
+    std::vector<float> in(kRoom);
+    std::vector<float> out(kRoom);
+    const Problem problem = Problem{1, 3000, 64}.of_operation(kQueryGradients);
+    const GradientArgs args = gradient_args(launch_of(problem, kH200, in.data(), 64, out.data(), 64, nullptr), nullptr);
+    EXPECT_TRUE(args.gives_dq());
+    EXPECT_FALSE(args.gives_dk_dv());
+    EXPECT_EQ(args.forward.out.at, out.data());
+    EXPECT_EQ(args.forward.keys, 3000);
 }
 
 size_t scratch_bytes(const std::string& name, const Problem& problem) {

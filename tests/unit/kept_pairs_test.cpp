@@ -82,6 +82,50 @@ TEST(Rounds, HaveNoRoomForPartsThatTheyNeverHave) {
     EXPECT_GT(most_round_bytes(shared), size_t{6} * 2 * 128 * 128 * sizeof(float));
 }
 
+// Of a block of keys, under the mask of the rows that see it.
+Problem key_gradients(const Problem& problem, int64_t first_key, int64_t keys) {
+    Problem part = problem.of_operation(kKeyGradients);
+    part.first_key = first_key;
+    part.block_keys = keys;
+    return AskedGradients(part).of_rows(part);
+}
+
+TEST(Rounds, OfPartsHaveRoomForTheirPairsAndSums) {
+    Problem whole = problem_of(1, 4096, 4096, 64);
+    const size_t pairs = size_t{2} * 4096 * 1024 * sizeof(float);
+    const size_t sums = size_t{4} * 1024 * 64 * sizeof(float); // four groups, of rows or of keys
+    EXPECT_EQ(most_round_bytes(key_gradients(whole, 1024, 1024)), pairs + 2 * sums);
+    Problem rows = whole.of_operation(kQueryGradients);
+    rows.queries = 1024;
+    EXPECT_EQ(most_round_bytes(rows), pairs + sums);
+    whole.mask = Mask::causal;
+    EXPECT_EQ(most_round_bytes(key_gradients(whole, 3072, 1024)), pairs / 4); // one group sees them
+}
+
+TEST(Rounds, OfPartsFitTheMemoryTheyAreFor) {
+    for (const Mask mask : kEveryMask)
+        for (const int64_t heads : {1, 3}) {
+            Problem whole = problem_of(1, 5000, 4100, 64);
+            whole.mask = mask;
+            whole.heads = heads;
+            for (const Problem& part : {key_gradients(whole, 0, 1088), key_gradients(whole, 2112, 1988),
+                                        whole.of_operation(kQueryGradients)}) {
+                const size_t least = least_round_bytes(part);
+                const size_t most = most_round_bytes(part);
+                for (size_t bytes = least; bytes <= most + least; bytes += least / 2 + most / 7)
+                    EXPECT_LE(bytes_of(part, rounds_for(part, kH200, bytes)), bytes) << name_of(mask) << " " << heads;
+            }
+        }
+}
+
+// dQ of a row owes nothing to other heads, nor to other slabs.
+TEST(Rounds, OfRowsOfManyHeadsNeedNoSumsApart) {
+    Problem problem = problem_of(64, 2048, 2048, 64);
+    problem.heads = 4;
+    problem.operation = &kQueryGradients;
+    EXPECT_FALSE(rounds_for(problem, kH200, most_round_bytes(problem)).apart);
+}
+
 TEST(Rounds, OfWhatNoCardHoldsHaveASizeAllTheSame) {
     const Problem largest = problem_of(1000, int64_t{1} << 30, int64_t{1} << 30, 128);
     EXPECT_EQ(most_round_bytes(largest), size_t{1} << 62);

@@ -159,8 +159,10 @@ TEST(SlotPlanTest, SplitsNoBatchOfSeveralHeads) {
     problem.heads = problem.kv_heads = 2;
     EXPECT_EQ(plan_queries(problem, {}, 1), problem.queries);
     problem.heads = problem.kv_heads = 1;
-    problem.operation = &kBackward;
-    EXPECT_EQ(plan_queries(problem, {}, 1), problem.queries);
+    for (const Operation* operation : {&kBackward, &kQueryGradients}) {
+        problem.operation = operation;
+        EXPECT_EQ(plan_queries(problem, {}, 1), problem.queries);
+    }
 }
 
 TEST(SlotPlanTest, ShrinksStepByStepToTheSmallest) {

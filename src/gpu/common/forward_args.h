@@ -56,10 +56,14 @@ struct ForwardArgs {
     // Of all pairs of a query and a key, those in which the query sees the key.
     double seen_share() const {
         if (sight.more == 0) return 1;
-        const auto first = static_cast<double>(sight.first < 1 ? 1 : sight.first);
-        const auto last = static_cast<double>(sight.of(queries - 1));
-        const double seeing = last < first ? 0 : last - first + 1;
-        return seeing * (first + last) / 2 / (static_cast<double>(queries) * static_cast<double>(keys));
+        const auto pairs = [this](const Sight& keys_seen) {
+            const auto first = static_cast<double>(keys_seen.first < 1 ? 1 : keys_seen.first);
+            const auto last = static_cast<double>(keys_seen.of(queries - 1));
+            const double seeing = last < first ? 0 : last - first + 1;
+            return seeing * (first + last) / 2;
+        };
+        const double beyond = pairs({sight.first - keys, sight.more}); // of a block of keys, after it
+        return (pairs(sight) - beyond) / (static_cast<double>(queries) * static_cast<double>(keys));
     }
 
     HW4_INLINE uint32_t kv_units() const { return group.quotient(units); }

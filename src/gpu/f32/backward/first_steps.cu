@@ -14,10 +14,18 @@ constexpr size_t kPartAlignment = 256;
 
 size_t aligned(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 
+static_assert(kGroupRows % kQueryStep == 0, "forward may begin at any group of rows");
+
+Problem forward_of(const Problem& problem) {
+    Problem forward = problem.of_operation(kForward);
+    forward.first_key = forward.block_keys = 0;
+    return forward;
+}
+
 // Enough for any of forward's kernels: which one is chosen may be another one for a part of the batches.
 size_t forward_scratch_bytes(const Problem& problem, const Device& device) {
     size_t most = 0;
-    const Problem forward = problem.of_operation(kForward);
+    const Problem forward = forward_of(problem);
     for (const Kernel& kernel : kernels_of(kF32)) {
         const Plan plan = plan_of(kernel, forward, device);
         if (plan.why_not.empty()) most = std::max(most, plan.scratch_bytes);
@@ -29,11 +37,12 @@ size_t forward_scratch_bytes(const Problem& problem, const Device& device) {
 struct Parts {
     RowFacts* facts;
     RowStatistics* statistics;
+    float* out; // O, packed, where no dQ takes its place; else none
     void* of_forward;
     size_t bytes;
 
     Parts(void* base, const Problem& problem, const Device& device) {
-        const auto rows = static_cast<size_t>(problem.units() * problem.queries);
+        const int64_t rows = problem.units() * problem.queries;
         bytes = 0;
         const auto take = [&](size_t count) {
             void* const part = static_cast<char*>(base) + bytes;
@@ -41,7 +50,9 @@ struct Parts {
             return part;
         };
         facts = static_cast<RowFacts*>(take(facts_bytes(problem)));
-        statistics = static_cast<RowStatistics*>(take(rows * sizeof(RowStatistics)));
+        statistics = static_cast<RowStatistics*>(take(static_cast<size_t>(rows) * sizeof(RowStatistics)));
+        const bool has_dq = AskedGradients(problem).gives_dq;
+        out = static_cast<float*>(take(has_dq ? 0 : problem.floats_in(rows) * sizeof(float)));
         of_forward = take(forward_scratch_bytes(problem, device));
     }
 };
@@ -50,7 +61,8 @@ struct FactArgs {
     Heads<const float> dout; // by unit
     Heads<const float> out;
     const RowStatistics* statistics; // [unit][query]
-    RowFacts* facts;                 // likewise
+    int64_t statistics_unit;         // from one unit to the next
+    RowFacts* facts;                 // [unit][query]
     int64_t queries;
     int row_blocks; // of a unit
     int dim;
@@ -85,9 +97,9 @@ __global__ __launch_bounds__(kRowsOfBlock) void row_facts(const __grid_constant_
         D += chain;
     }
     if (first_row + lane >= args.queries) return;
-    const size_t row = static_cast<size_t>(unit) * args.queries + first_row + lane;
-    const RowStatistics& told = args.statistics[row];
-    args.facts[row] = {told.M, told.origin, inverse_of(told), D};
+    const int64_t row = first_row + lane;
+    const RowStatistics& told = args.statistics[unit * args.statistics_unit + row];
+    args.facts[unit * args.queries + row] = {told.M, told.origin, inverse_of(told), D};
 }
 
 } // namespace
@@ -100,26 +112,36 @@ size_t first_steps_bytes(const Problem& problem, const Device& device) { return 
 
 const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream) {
     const Problem& problem = launch.problem;
+    const AskedGradients asked(problem);
     const Parts parts(launch.scratch, problem, launch.device);
     const RowStatistics* statistics = launch.statistics;
     Matrix<const float> out = launch.forward_out;
     if (out.at == nullptr) {
         Launch forward = launch;
-        forward.problem = problem.of_operation(kForward);
+        forward.problem = forward_of(problem);
+        forward.first_query = asked.unseeing_rows;
+        if (!asked.gives_dq)
+            forward.out[0] =
+                operand_at(forward.problem, kForward.outputs, 0, parts.out, static_cast<size_t>(problem.dim));
         forward.statistics = parts.statistics;
         forward.scratch = parts.of_forward;
         forward.scratch_bytes = 0; // the least
         choose_kernel(forward.problem, launch.device, kF32)->launch(forward, stream);
         statistics = parts.statistics;
-        out = {launch.out[0].at, launch.out[0].row, launch.out[0].head, launch.out[0].batch};
+        out = {forward.out[0].at, forward.out[0].row, forward.out[0].head, forward.out[0].batch};
     }
+    const auto seeing = [&](Matrix<const float> matrix) {
+        matrix.at += static_cast<size_t>(asked.unseeing_rows) * matrix.row;
+        return heads_of(matrix, problem.heads);
+    };
     FactArgs args{};
-    args.dout = heads_of(launch.in[3], problem.heads);
-    args.out = heads_of(out, problem.heads);
-    args.statistics = statistics;
+    args.dout = seeing(launch.in[3]);
+    args.out = seeing(out);
+    args.statistics = statistics + asked.unseeing_rows;
+    args.statistics_unit = problem.queries;
     args.facts = parts.facts;
-    args.queries = problem.queries;
-    args.row_blocks = static_cast<int>((problem.queries + kRowsOfBlock - 1) / kRowsOfBlock);
+    args.queries = problem.queries - asked.unseeing_rows;
+    args.row_blocks = static_cast<int>((args.queries + kRowsOfBlock - 1) / kRowsOfBlock);
     args.dim = static_cast<int>(problem.dim);
     row_facts<<<static_cast<unsigned>(problem.units() * args.row_blocks), kRowsOfBlock, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("row_facts");

@@ -13,8 +13,8 @@ size_t first_steps_bytes(const Problem& problem, const Device& device);
 // What of it stays in use: the facts. The rest is free once these steps are done.
 size_t facts_bytes(const Problem& problem);
 
-// Where O was not given it stands in dQ's place until this is done. The facts are in the launch's scratch memory,
-// [unit][query].
+// Where O was not given it stands in dQ's place until this is done, or, where no dQ is asked for, in scratch memory.
+// The facts are in the launch's scratch memory, [unit][query], of the queries that are asked for (gradient_args()).
 const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream);
 
 } // namespace hw4::gpu

@@ -1,7 +1,7 @@
 // What the backward kernels are launched with, as they take it.
 #pragma once
 
-#include "src/contracts/f32/backward.h"
+#include "src/contracts/f32/asked_gradients.h"
 #include "src/gpu/common/forward_args.h"
 
 namespace hw4::gpu {
@@ -14,13 +14,17 @@ struct alignas(16) RowFacts {
     float D;
 };
 
+// Of a part of backward: its keys and the query rows that see them, as if there were no others.
 struct GradientArgs {
-    ForwardArgs forward;     // what forward takes; its out is dQ
+    ForwardArgs forward;     // what forward takes; its out is dQ, or none
     Heads<const float> dout; // by unit
-    Heads<float> dk;         // by head of K and V
+    Heads<float> dk;         // by head of K and V; none where they are not asked for
     Heads<float> dv;
     const RowFacts* rows; // [unit][query]
     float scale;          // of dQ and dK
+
+    HW4_INLINE bool gives_dq() const { return forward.out.at != nullptr; }
+    HW4_INLINE bool gives_dk_dv() const { return dk.at != nullptr; }
 
     HW4_INLINE const RowFacts& row(uint32_t unit, int64_t query) const { return rows[unit * forward.queries + query]; }
 
@@ -34,11 +38,25 @@ struct GradientArgs {
 
 inline GradientArgs gradient_args(const Launch& launch, const RowFacts* rows) {
     const Problem& problem = launch.problem;
+    const AskedGradients asked(problem);
+    Launch seeing = launch;
+    seeing.first_query = asked.unseeing_rows;
     GradientArgs args{};
-    args.forward = forward_args(launch);
+    args.forward = forward_args(seeing);
+    ForwardArgs& forward = args.forward;
+    if (!asked.gives_dq) forward.out = {};
+    for (Heads<const float>* matrix : {&forward.k, &forward.v})
+        matrix->at += static_cast<size_t>(asked.first_key) * matrix->row;
+    forward.keys = asked.keys;
+    // Of a block under a mask the last rows see more keys than it has: those after it.
+    forward.sight.first = problem.mask == Mask::none ? asked.keys : forward.sight.first - asked.first_key;
     args.dout = heads_of(launch.in[3], problem.heads);
-    args.dk = heads_of(launch.out[1], problem.kv_heads);
-    args.dv = heads_of(launch.out[2], problem.kv_heads);
+    args.dout.at += static_cast<size_t>(asked.unseeing_rows) * args.dout.row;
+    if (asked.gives_dk_dv) {
+        const Matrix<float>* const out = launch.out + (asked.gives_dq ? 1 : 0);
+        args.dk = heads_of(out[0], problem.kv_heads);
+        args.dv = heads_of(out[1], problem.kv_heads);
+    }
     args.rows = rows;
     args.scale = gradient_scale_for(problem.dim);
     return args;

@@ -68,8 +68,8 @@ __global__ __launch_bounds__(kThreads) void join_kernel(const __grid_constant__ 
     const ForwardArgs& forward = args.all.forward;
     const uint32_t first_head = forward.kv_unit(args.first_unit);
     const uint32_t heads = forward.kv_unit(args.first_unit + args.units - 1) - first_head + 1;
-    const int64_t of_queries = int64_t{args.units} * args.rows;
-    const int64_t of_keys = int64_t{heads} * args.keys();
+    const int64_t of_queries = args.all.gives_dq() ? int64_t{args.units} * args.rows : 0;
+    const int64_t of_keys = args.all.gives_dk_dv() ? int64_t{heads} * args.keys() : 0;
     const int64_t numbers = (of_queries + 2 * of_keys) * forward.dim;
     const int64_t step = int64_t{gridDim.x} * kThreads;
     for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < numbers; index += step) {

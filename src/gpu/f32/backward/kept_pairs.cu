@@ -58,19 +58,21 @@ Plan plan_kept_pairs(const Problem& problem, const Device& device) {
                        std::to_string(rows);
         return plan;
     }
+    const AskedGradients asked(problem);
+    const Problem seeing = asked.of_rows(problem);
     const auto dim = static_cast<int>(problem.dim);
     plan.shared_bytes = std::max(pair_bytes(dim, device), sum_bytes(dim));
     const size_t first_steps = first_steps_bytes(problem, device);
-    plan.scratch_bytes = std::max(first_steps, bytes_before_rounds(problem) + least_round_bytes(problem));
-    plan.most_scratch = std::max(first_steps, bytes_before_rounds(problem) + most_round_bytes(problem));
-    plan.pays = problem.queries > kFewRows && problem.keys > kFewRows && plan.scratch_bytes <= kMuchScratch;
+    plan.scratch_bytes = std::max(first_steps, bytes_before_rounds(problem) + least_round_bytes(seeing));
+    plan.most_scratch = std::max(first_steps, bytes_before_rounds(problem) + most_round_bytes(seeing));
+    plan.pays = seeing.queries > kFewRows && asked.keys > kFewRows && plan.scratch_bytes <= kMuchScratch;
     return plan;
 }
 
 void launch_kept_pairs(const Launch& launch, cudaStream_t stream) {
-    const Problem& problem = launch.problem;
+    const Problem problem = AskedGradients(launch.problem).of_rows(launch.problem);
     const RowFacts* const facts = take_first_steps(launch, stream);
-    const size_t first = bytes_before_rounds(problem);
+    const size_t first = bytes_before_rounds(launch.problem);
     const size_t bytes = std::max(launch.scratch_bytes, first + least_round_bytes(problem)) - first;
     const Rounds rounds = rounds_for(problem, launch.device, bytes);
     const RoundSizes sizes(problem);

@@ -1,4 +1,5 @@
-// The backward kernels of f32, one file each, for the table in kernels.cu.
+// The backward kernels of f32, one file each, for the table in kernels.cu. They take parts of backward too, which
+// differ in gradient_args() alone: the kernels' loops do not know of them.
 #pragma once
 
 #include "src/gpu/kernels.h"

@@ -11,6 +11,7 @@ size_t sum_bytes(int dim);
 
 // Sets the queue of the round and its counter, then forms its pairs.
 void launch_pairs(RoundArgs args, const Device& device, cudaStream_t stream);
-void launch_sums(const RoundArgs& args, cudaStream_t stream);
+// Those that are asked for.
+void launch_sums(RoundArgs args, cudaStream_t stream);
 
 } // namespace hw4::gpu

@@ -25,18 +25,20 @@ struct RoundArgs {
     // P of the round's units, each in tiles of 128 rows and 64 keys, [unit][block of rows][tile of keys][kPairTile]; dS
     // so many floats further on. In a tile pairs stand as the lanes of a warp have them (kPairLine). Rows up to the
     // next multiple of 64, and keys likewise, have zeros where there is no pair; of keys that a query does not see only
-    // those are there that sums read.
+    // those are there that sums read. After a block of keys there may be anything: only sums of dQ would read it.
     float* p;
     size_t ds_from_p;
     size_t pair_unit;
     uint32_t key_tiles; // of a row of tiles
     PairQueue queue;
     unsigned* drawn; // from the queue, so far
-    // Where sums are apart, each group's for itself, [unit of the round][group][row][part_row]; else null.
+    // Where sums are apart, each group's for itself, [unit of the round][group][row][part_row]; else null. Not null
+    // even of those that are not asked for.
     float* dq_parts;
     float* dk_parts;
     float* dv_parts;
     size_t part_row;
+    uint32_t first_sum; // the job of the first block of sums: behind dK's and dV's where dQ alone is asked for
 
     HW4_INLINE const ForwardArgs& forward() const { return all.forward; }
     HW4_INLINE uint32_t unit(uint32_t of_round) const { return first_unit + of_round; }

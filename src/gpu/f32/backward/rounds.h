@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "src/contracts/f32/backward.h"
+#include "src/contracts/f32/asked_gradients.h"
 #include "src/gpu/device.h"
 #include "src/problem/problem.h"
 
@@ -17,8 +17,10 @@ constexpr int64_t kPaddedKeys = 64;  // and tiles of so many keys
 inline int64_t parts_of(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 inline int64_t whole_parts(int64_t whole, int64_t part) { return parts_of(whole, part) * part; }
 
-// What a launch has in memory, in floats.
+// What a launch has in memory, in floats. Here and below, of a part of backward the problem is that of its rows
+// (AskedGradients::of_rows).
 struct RoundSizes {
+    AskedGradients asked;
     int64_t key_tiles;  // of a row of tiles
     int64_t part_row;   // of a row of sums
     int64_t keys;       // of a unit
@@ -26,17 +28,18 @@ struct RoundSizes {
     bool in_parts;      // sums may have to be apart
 
     explicit RoundSizes(const Problem& problem)
-        : key_tiles(parts_of(problem.keys, kPaddedKeys)),
-          part_row(whole_parts(problem.dim, problem.dim <= 32 ? 32 : 64)), keys(problem.keys),
-          key_groups(parts_of(problem.keys, kGroupRows)),
-          in_parts(problem.heads != problem.kv_heads || std::max(problem.queries, problem.keys) > kGroupRows) {}
+        : asked(problem), key_tiles(parts_of(asked.keys, kPaddedKeys)),
+          part_row(whole_parts(problem.dim, problem.dim <= 32 ? 32 : 64)), keys(asked.keys),
+          key_groups(parts_of(keys, kGroupRows)),
+          in_parts((asked.gives_dq && keys > kGroupRows) ||
+                   (asked.gives_dk_dv && (problem.heads != problem.kv_heads || problem.queries > kGroupRows))) {}
 
     int64_t pairs(int64_t rows) const { // P, and as much for dS
         return whole_parts(rows, kPaddedRows) * key_tiles * kPaddedKeys;
     }
-    int64_t query_parts(int64_t rows) const { return key_groups * rows * part_row; }
-    int64_t key_parts(int64_t rows) const { return parts_of(rows, kGroupRows) * keys * part_row; } // of dK, and of dV
-    int64_t key_totals() const { return keys * part_row; }
+    int64_t query_parts(int64_t rows) const { return asked.gives_dq ? key_groups * rows * part_row : 0; }
+    int64_t key_parts(int64_t rows) const { return parts_of(rows, kGroupRows) * key_totals(); } // of dK, and of dV
+    int64_t key_totals() const { return asked.gives_dk_dv ? keys * part_row : 0; }
     int64_t of_unit(int64_t rows) const {
         return 2 * pairs(rows) + (in_parts ? query_parts(rows) + 2 * key_parts(rows) : 0);
     }
@@ -63,14 +66,16 @@ inline int64_t least_slab(const Problem& problem) { return std::min<int64_t>(pro
 // Of sums as many blocks as come at once, or better several times as many, or the last ones leave most of the card
 // idle. Cut at their groups there are more of them, which cost memory and a kernel that joins them.
 inline bool needs_sums_apart(const Problem& problem, const Rounds& rounds, const Device& device) {
-    if (!RoundSizes(problem).in_parts) return false;
-    if (rounds.slabs > 1 || problem.heads != problem.kv_heads) return true;
+    const RoundSizes sizes(problem);
+    const AskedGradients& asked = sizes.asked;
+    if (!sizes.in_parts) return false;
+    if (asked.gives_dk_dv && (rounds.slabs > 1 || problem.heads != problem.kv_heads)) return true;
     constexpr double kFewTurns = 2;
     const int64_t columns = problem.dim <= 32 ? 1 : parts_of(problem.dim, 64);
-    const int64_t blocks = rounds.units_at_once * columns *
-                           (2 * parts_of(problem.keys, kPaddedRows) + parts_of(problem.queries, kPaddedRows));
-    const double share = visible_pairs(problem.mask, problem.queries, problem.keys) /
-                         (static_cast<double>(problem.queries) * static_cast<double>(problem.keys));
+    const int64_t of_keys = asked.gives_dk_dv ? 2 * parts_of(asked.keys, kPaddedRows) : 0;
+    const int64_t of_queries = asked.gives_dq ? parts_of(rounds.slab_rows, kPaddedRows) : 0;
+    const int64_t blocks = rounds.units_at_once * columns * (of_keys + of_queries);
+    const double share = problem.pairs() / (static_cast<double>(problem.queries) * static_cast<double>(asked.keys));
     const int64_t fitting = int64_t{problem.dim <= 32 ? 3 : 2} * device.multiprocessors;
     return static_cast<double>(blocks) * share < kFewTurns * static_cast<double>(fitting);
 }

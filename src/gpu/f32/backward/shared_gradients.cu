@@ -167,8 +167,8 @@ void launch_for(const GradientArgs& args, cudaStream_t stream) {
 
 void launch_shared_gradients(const Launch& launch, cudaStream_t stream) {
     const GradientArgs args = gradient_args(launch, take_first_steps(launch, stream));
-    launch_for<ForQueries>(args, stream);
-    launch_for<ForKeys>(args, stream);
+    if (args.gives_dq()) launch_for<ForQueries>(args, stream);
+    if (args.gives_dk_dv()) launch_for<ForKeys>(args, stream);
 }
 
 } // namespace hw4::gpu

@@ -430,7 +430,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void sum_kernel(const __gr
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(512) char sum_memory[];
     SumMemory<T>& shared = *reinterpret_cast<SumMemory<T>*>(sum_memory);
-    const SumJob job = sum_job<T>(args, blockIdx.x);
+    const SumJob job = sum_job<T>(args, args.first_sum + blockIdx.x);
     if (args.dq_parts != nullptr && job.first_stage >= job.end_stage) return; // nobody sees anybody in this group
     if (job.of == SumOf::dq)
         sum_stages<T, true>(args, job, shared);

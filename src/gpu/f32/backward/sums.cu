@@ -21,13 +21,16 @@ size_t sum_bytes(int dim) {
     return bytes;
 }
 
-void launch_sums(const RoundArgs& args, cudaStream_t stream) {
+void launch_sums(RoundArgs args, cudaStream_t stream) {
     with_sum_tiling(args.all.forward.dim, [&](auto tiling) {
         using T = decltype(tiling);
         constexpr size_t kBytes = sizeof(SumMemory<T>);
         HW4_CUDA(cudaFuncSetAttribute(sum_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
         const SumGrid grid = sum_grid<T>(args);
-        sum_kernel<T><<<grid.key_jobs(args.units) + grid.row_jobs(args.units), T::kThreads, kBytes, stream>>>(args);
+        const uint32_t key_jobs = grid.key_jobs(args.units);
+        const uint32_t end = key_jobs + (args.all.gives_dq() ? grid.row_jobs(args.units) : 0);
+        args.first_sum = args.all.gives_dk_dv() ? 0 : key_jobs;
+        sum_kernel<T><<<end - args.first_sum, T::kThreads, kBytes, stream>>>(args);
     });
     HW4_CUDA_LAUNCHED("sums");
 }
