@@ -47,6 +47,13 @@ Device device_of_kernel(const std::string& name, Device asked, const Contract& c
     return needed;
 }
 
+// Why no kernel of the GPU that may be taken takes the problem; empty where one does.
+std::string no_gpu_kernel(const EngineRequest& request, const Problem& problem) {
+    const EngineOptions& options = request.options;
+    return options.kernel_file != nullptr ? gpu::unsupported_reason(problem, *options.kernel_file)
+                                          : gpu::unsupported_reason(problem, options.kernel, *options.contract);
+}
+
 Device chosen_device(const Options& options) {
     if (options.engine.kernel_file != nullptr) return Device::gpu;
     if (options.engine.kernel.empty()) return options.device;
@@ -71,6 +78,14 @@ EngineMaker EngineChoice::operator()(const EngineRequest& request) {
     return {"cpu", [](const EngineRequest& first) { return cpu::make_engine(first); }};
 }
 
+bool EngineChoice::gives_parts(const EngineRequest& request) {
+    if (!takes_gpu(request)) return true;
+    Problem of_keys = request.problem.of_operation(kKeyGradients);
+    of_keys.block_keys = of_keys.keys;
+    const Problem of_queries = request.problem.of_operation(kQueryGradients);
+    return no_gpu_kernel(request, of_keys).empty() && no_gpu_kernel(request, of_queries).empty();
+}
+
 const gpu::Unusable& EngineChoice::no_gpu(const EngineRequest& request) {
     if (!no_gpu_) no_gpu_ = gpu::unusable(request.pen, request.options.card);
     return *no_gpu_;
@@ -79,19 +94,15 @@ const gpu::Unusable& EngineChoice::no_gpu(const EngineRequest& request) {
 bool EngineChoice::takes_gpu(const EngineRequest& request) {
     if (device_ == Device::cpu) return false;
     const gpu::Unusable& unusable = no_gpu(request);
-    const auto no_kernel_named = [&](const std::string& name) {
-        return gpu::unsupported_reason(request.problem, name, *request.options.contract);
-    };
-    const std::string& asked = request.options.kernel;
     const Hw4Kernel* const file = request.options.kernel_file;
     std::string no_kernel;
-    if (unusable.reason.empty())
-        no_kernel = file != nullptr ? gpu::unsupported_reason(request.problem, *file) : no_kernel_named(asked);
+    if (unusable.reason.empty()) no_kernel = no_gpu_kernel(request, request.problem);
     if (unusable.reason.empty() && no_kernel.empty()) return true;
     if (device_ == Device::gpu && !unusable.reason.empty())
         throw Error(unusable.code, "no usable GPU: " + unusable.reason);
     if (device_ == Device::gpu) {
-        const bool another = (!asked.empty() || file != nullptr) && no_kernel_named("").empty();
+        const bool named = !request.options.kernel.empty() || file != nullptr;
+        const bool another = named && gpu::unsupported_reason(request.problem, "", *request.options.contract).empty();
         const char* way_out = !another          ? "; --device cpu can"
                               : file == nullptr ? "; without --kernel another is taken"
                                                 : "; without --kernel-file another is taken";

@@ -26,6 +26,10 @@ public:
     // context. Throws Error.
     EngineMaker operator()(const EngineRequest& request);
 
+    // Whether who would compute this case of backward gives some gradients of a head of keys without the others, too:
+    // not every kernel of the GPU does. Says and throws what the call above does.
+    bool gives_parts(const EngineRequest& request);
+
     // Why it last had to be the CPU though it was left to choose; empty where it was not so.
     const std::string& why_cpu() const { return why_cpu_; }
 

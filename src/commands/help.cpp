@@ -48,9 +48,9 @@ std::string help_text() {
         "computes and writes a share of one case, on the GPU that its place on its machine gives it or on the CPU;\n"
         "the bytes are those of one. INPUT and OUTPUT are plain files, not gzip, that all of them see; without a file\n"
         "system in common --gather is for OUTPUT. Shares are of equal cost: heads and rows of queries; of backward\n"
-        "key-value heads, and on the CPU, where there are fewer of those than ranks, rows of queries for dQ and of\n"
-        "keys for dK and dV; on the GPU some are idle then. The first rank renames OUTPUT once all are done, and\n"
-        "speaks for all: where any fails, all end with its line and exit code, of several flaws with that of the\n"
+        "key-value heads, and where there are fewer of those than ranks, rows of queries for dQ and of keys for dK\n"
+        "and dV; under bf16 and fp16 on the GPU some are idle then. The first rank renames OUTPUT once all are done,\n"
+        "and speaks for all: where any fails, all end with its line and exit code, of several flaws with that of the\n"
         "first in the file. --time, --json and --trace tell of every rank. A build without MPI computes nothing as\n"
         "one of several tasks (64).\n"
         "\n";

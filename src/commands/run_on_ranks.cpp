@@ -165,20 +165,20 @@ private:
         remark_unusual(input_->path(), problem());
     }
 
-    // The GPU's kernels give all gradients of a head of keys or none.
+    // Cut where all can.
     Gradients agreed_gradients() {
         const bool all_have_heads = problem().batches * problem().kv_heads >= ranks_.count();
         if (problem().operation != &kBackward || all_have_heads) return Gradients::whole;
-        bool on_cpu = false;
+        bool can_cut = false;
         agree(ranks_, [&] {
             EngineRequest request;
             request.input = input_->path();
             request.problem = problem();
             request.options = options_.engine;
-            on_cpu = (*choice_)(request).device == "cpu";
+            can_cut = choice_->gives_parts(request);
         });
-        const std::vector<std::string> all = ranks_.exchange(on_cpu ? "cpu" : "gpu");
-        return std::count(all.begin(), all.end(), "cpu") == ranks_.count() ? Gradients::cut : Gradients::whole;
+        const std::vector<std::string> all = ranks_.exchange(can_cut ? "cut" : "whole");
+        return std::count(all.begin(), all.end(), "cut") == ranks_.count() ? Gradients::cut : Gradients::whole;
     }
 
     void compute() {

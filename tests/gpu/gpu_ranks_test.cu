@@ -4,6 +4,7 @@
 #include "src/base/json_value.h"
 #include "src/commands/run_on_ranks.h"
 #include "src/ranks/thread_ranks.h"
+#include "tests/support/backward_problem.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/shared_cases.h"
 #include "tests/support/subject.h"
@@ -66,12 +67,25 @@ TEST_F(GpuRanks, AllComputeOnTheCard) {
     EXPECT_EQ(devices(), std::vector<std::string>(3, "gpu"));
 }
 
-// Its kernels give all gradients of a head of keys or none: the others are idle.
-TEST_F(GpuRanks, DoNotCutTheGradientsOfAHead) {
+// One key-value head: some give rows of dQ, the others blocks of dK and dV.
+TEST_F(GpuRanks, ShareTheGradientsOfAHead) {
     HW4_SKIP_WITHOUT_GPU();
-    Problem problem(1, 700, 8);
-    problem.operation = &kBackward;
-    expect_bytes_of_one(problem, kF32, 3);
+    for (const Mask mask : kEveryMask)
+        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 700, 700, 64}, BackwardSizes{1, 1, 1, 2300, 2300, 8},
+                                           BackwardSizes{1, 3, 1, 300, 500, 37}})
+            for (const int count : {2, 3, 5}) {
+                expect_bytes_of_one(backward_of(sizes, mask), kF32, count);
+                EXPECT_EQ(devices(), std::vector<std::string>(static_cast<size_t>(count), "gpu"));
+            }
+}
+
+// Of half precision they give all gradients of a head or none.
+TEST_F(GpuRanks, DoNotCutTheGradientsOfHalfPrecision) {
+    HW4_SKIP_WITHOUT_GPU();
+    const AttentionCase& whole = reference_case(backward_of({1, 1, 1, 300, 300, 64}), CaseKind::uniform, 3);
+    test::write_file(folder_ / "a.in", test::file_of(whole.problem, whole.qkv));
+    options_.engine.contract = &kBf16;
+    run(3);
     const std::vector<std::string> all = devices();
     EXPECT_EQ(std::count(all.begin(), all.end(), "gpu"), 1);
 }
