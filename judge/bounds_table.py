@@ -12,6 +12,7 @@ from tsv import Row, TableError
 
 VALUE = "bound"
 REFUSED = "refused"  # the case has numbers that the contract's type has not
+ANY_NUMBER = 1e308  # where FlashAttention-2 gives none, or one that is not near: any that is finite will do
 OUTPUTS = {"forward": 1, "backward": 3}  # of each operation, which all have a bound (src/problem/operation.h)
 
 
