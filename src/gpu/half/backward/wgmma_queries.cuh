@@ -14,7 +14,8 @@ struct QueryVariant {
     static constexpr int kRows = kGroups * 64;
     static constexpr int kStages = 2;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
-    static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize;
+    static constexpr int kReaders = kGroups * kGroupThreads;
+    static constexpr int kWarps = kReaders / kWarpSize;
     static constexpr int kCopierRegisters = 40;
     static constexpr int kGroupRegisters = 232;
     static constexpr int kPanels = kDim / kBoxColumns;
@@ -41,7 +42,7 @@ struct QueryMemory {
 
     __device__ void init() {
         init_barrier(address_of(&queries_filled), 1);
-        init_barrier(address_of(&queries_released), T::kWarps);
+        init_barrier(address_of(&queries_released), T::kReaders);
         for (int i = 0; i < T::kStages; ++i) {
             init_barrier(address_of(&keys_filled[i]), 1);
             init_barrier(address_of(&keys_released[i]), T::kWarps);
@@ -190,7 +191,7 @@ private:
             release(address_of(&memory_.keys_released[turn_.stage]));
             turn_ = turn_.plus<T::kStages>(1);
         }
-        release(address_of(&memory_.queries_released));
+        arrive(address_of(&memory_.queries_released)); // by every thread, which has read the job
         const Operand& of = args_.all.dq;
         uint16_t* const head = static_cast<uint16_t*>(of.at) + job.batch * of.batch + job.head * of.head;
         half_forward::OutputRows to{{nullptr, nullptr}, args_.all.dim};
@@ -256,7 +257,7 @@ void launch_query_kernel(const Args& args, int64_t most_blocks, cudaStream_t str
     const CUtensorMap k = operand(forward.k, forward.keys, forward.kv_heads, T::kKeys);
     const CUtensorMap v = operand(forward.v, forward.keys, forward.kv_heads, T::kKeys);
     const CUtensorMap dout = operand(args.dout, forward.queries, forward.heads, T::kRows);
-    const QueryArgs query_args{KernelArgs(args, T::kKeys), half_forward::Work(forward, T::kRows)};
+    const QueryArgs query_args{KernelArgs(args, T::kKeys), half_forward::Work(forward, T::kRows, T::kRows)};
     const auto kernel = query_kernel<Number, T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const int64_t blocks = std::min<int64_t>(query_args.work.jobs, most_blocks);

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kMmaThreads)
 template <class Number, int kDim>
 void launch_for(const Args& args, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(Tiles<kDim>);
-    const KernelArgs kernel_args(args, kRows);
+    const KernelArgs kernel_args(args, kRows, kRows);
     const auto kernel = mma_kernel<Number, kDim>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     kernel<<<kernel_args.work.jobs, kMmaThreads, kBytes, stream>>>(kernel_args, args.q, args.k, args.v);

@@ -68,8 +68,8 @@ __device__ __forceinline__ void store_rows_apart(const float (&o)[kN], const flo
     }
 }
 
-// A lane's rows are `row` and the one 8 below, of its job's head; those beyond the last query go nowhere. By all lanes
-// of a warp. kWhole: all operands take pieces of 16 bytes.
+// A lane's rows are `row` and the one 8 below, of its job's head; those before the first query or beyond the last
+// go nowhere. By all lanes of a warp. kWhole: all operands take pieces of 16 bytes.
 template <class Number, bool kWhole, int kN>
 __device__ __forceinline__ void store_job(const KernelArgs& args, const Job& job, int row, RunningRows& rows,
                                           const float (&o)[kN]) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void store_job(const KernelArgs& args, const Job& job
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int query = row + 8 * i;
-        if (query >= args.view.queries) continue;
+        if (query < 0 || query >= args.view.queries) continue;
         to.row[i] = head + query * args.out.row;
         if (args.statistics != nullptr && threadIdx.x % 4 == 0) {
             const int64_t unit = int64_t{job.batch} * args.work.heads + job.head;

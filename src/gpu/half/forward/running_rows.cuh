@@ -28,9 +28,10 @@ __device__ __forceinline__ void hide_unseen(float (&s)[kN], int seen_first, int 
 }
 
 struct RunningRows {
-    // Weights are 2 to the power of scale * (score - top), at most 2^kSlack: the top is a score that came first, and
-    // stays until one is larger by more than that. So sums rarely have to be multiplied anew.
-    static constexpr float kSlack = 8;
+    // Weights are 2 to the power of scale * (score - top), the top being the largest score so far. Its own weight, 1,
+    // is the same when it is rounded to the type; a top that stayed until a score is larger by some powers of two would
+    // save most multiplications of sums, but where one key takes nearly all its rounded weight is half an ulp off, and
+    // errors were half again as large.
     // Up to here scale * top is rounded, which adds the same to all exponents of a row, at most 2^-14. Beyond, where it
     // would be whole powers of 2, scores have the top taken from them first.
     static constexpr float kFar = 1024;
@@ -61,14 +62,14 @@ struct RunningRows {
             before[row] = top[row];
             const float was = __fmul_rn(before[row], scale);
             const float now = __fmul_rn(tile[row], scale);
-            raised[row] = now > __fadd_rn(was, kSlack);
+            raised[row] = tile[row] > before[row];
             if (raised[row]) top[row] = tile[row];
             base[row] = raised[row] ? now : was;
             if (base[row] == minus_infinity()) base[row] = 0; // nothing seen yet
             factor[row] = raised[row] ? power_of_2(__fsub_rn(was, base[row])) : 1.0f;
         }
         if (__any_sync(kAllLanes, fmaxf(fabsf(base[0]), fabsf(base[1])) > kFar))
-            begin_at_tops(s, scale, before, tile, base, factor, raised);
+            begin_at_tops(s, scale, before, base, factor, raised);
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             float part[2] = {0, 0};
@@ -103,19 +104,16 @@ struct RunningRows {
 
 private:
     // Of rows that are far, which others of the warp need not be: from theirs 0 is taken, which leaves them as they
-    // are. Far away two scores may be the same when they are scaled, so it is by their distance that a top stays. A row
-    // that comes back has its earlier weights counted from a rounded top, if they are still worth anything.
+    // are. Far away two scores may be the same when they are scaled, so what tops are apart is scaled. A row that comes
+    // back has its earlier weights counted from a rounded top, if they are still worth anything.
     template <int kN>
     __device__ __forceinline__ void begin_at_tops(float (&s)[kN], float scale, const float (&before)[2],
-                                                  const float (&tile)[2], float (&base)[2], float (&factor)[2],
-                                                  bool (&raised)[2]) {
+                                                  float (&base)[2], float (&factor)[2], const bool (&raised)[2]) {
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             const bool far = fabsf(base[row]) > kFar;
             if (far) {
                 base[row] = 0;
-                raised[row] = __fmul_rn(__fsub_rn(tile[row], before[row]), scale) > kSlack;
-                top[row] = raised[row] ? tile[row] : before[row];
                 factor[row] = raised[row] ? power_of_2(__fmul_rn(__fsub_rn(before[row], top[row]), scale)) : 1.0f;
             }
             const float taken = far ? top[row] : 0.0f;

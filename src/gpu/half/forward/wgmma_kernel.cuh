@@ -464,7 +464,7 @@ void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stre
     const CUtensorMap q = operand(args.q, args.queries, args.heads, T::kRows);
     const CUtensorMap k = operand(args.k, args.keys, args.kv_heads, T::kKeys);
     const CUtensorMap v = operand(args.v, args.keys, args.kv_heads, T::kKeys);
-    const KernelArgs kernel_args(args, T::kRows);
+    const KernelArgs kernel_args(args, T::kRows, kGroupRows);
     const auto kernel = half_kernel<Number, T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const int64_t blocks = std::min<int64_t>(kernel_args.work.jobs, most_blocks);

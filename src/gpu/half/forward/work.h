@@ -31,18 +31,19 @@ struct View {
     template <int kKeys>
     __host__ __device__ int tiles(int first, int end) const {
         const int last = (end < queries ? end : queries) - 1;
-        return last < first ? 0 : (of(last) + kKeys - 1) / kKeys;
+        return last < first || last < 0 ? 0 : (of(last) + kKeys - 1) / kKeys;
     }
 };
 
 struct Job {
     uint32_t batch;
     uint32_t head;
-    int first; // query
+    int first; // query; below 0: the first of the job's rows are before all queries
 };
 
 // Jobs in the order in which they are begun. Heads that are at work together have keys and values that fit into the L2
-// cache together. Under a mask the longest jobs of those heads come first.
+// cache together. Under a mask the longest jobs of those heads come first, and what a head's jobs have more rows than
+// it has queries, in whole groups, is before its first query: the job that lacks rows is then the one that sees least.
 struct Work {
     uint32_t jobs;
     uint32_t blocks; // of queries, of each head
@@ -50,13 +51,16 @@ struct Work {
     uint32_t heads;
     uint32_t together;
     int rows; // of a job
+    int lead; // rows of a head's first job that are before its first query
     bool longest_first;
 
-    Work(const Args& args, int block_rows)
+    Work(const Args& args, int block_rows, int group_rows)
         : blocks(static_cast<uint32_t>((args.queries + block_rows - 1) / block_rows)),
           units(static_cast<uint32_t>(args.units())), heads(static_cast<uint32_t>(args.heads)), rows(block_rows),
-          longest_first(args.causal()) {
+          lead(0), longest_first(args.causal()) {
         jobs = blocks * units;
+        const int missing = static_cast<int>(int64_t{blocks} * rows - args.queries);
+        if (longest_first) lead = missing / group_rows * group_rows;
         constexpr int64_t kCache = int64_t{32} << 20;
         const int64_t head_bytes = std::max<int64_t>(args.keys * args.dim * 4, 1);
         const int64_t fitting = kCache / head_bytes * (args.heads / args.kv_heads);
@@ -74,7 +78,7 @@ struct Work {
             unit = before + within % these;
         }
         const uint32_t batch = unit / heads;
-        return {batch, unit - batch * heads, static_cast<int>(block) * rows};
+        return {batch, unit - batch * heads, static_cast<int>(block) * rows - lead};
     }
 };
 
@@ -89,7 +93,7 @@ inline bool takes_pieces(const Args& args) {
            takes_pieces(args.out);
 }
 
-// What a kernel takes whose jobs have so many rows.
+// What a kernel takes whose jobs have so many rows, in groups of so many.
 struct KernelArgs {
     Work work;
     View view;
@@ -102,8 +106,8 @@ struct KernelArgs {
     float log2_scale;
     bool whole_pieces;
 
-    KernelArgs(const Args& args, int rows)
-        : work(args, rows), view(args), out(args.out), statistics(args.statistics),
+    KernelArgs(const Args& args, int rows, int group_rows)
+        : work(args, rows, group_rows), view(args), out(args.out), statistics(args.statistics),
           statistics_unit(args.statistics_unit), counter(args.counter),
           group(static_cast<uint32_t>(args.heads / args.kv_heads)), dim(static_cast<int>(args.dim)),
           log2_scale(args.log2_scale()), whole_pieces(takes_pieces(args)) {}
