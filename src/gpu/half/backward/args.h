@@ -1,8 +1,12 @@
 // What the backward kernels of half precision are launched with.
 //
-//   P  = 2^(c * (score - origin) - L)   origin, M and l are forward's (row_statistics.h), L = M + log2(l); no key: P =
-//   0 dS = P * (dO v^T - D)       D = dO . O, O as it was written dV = sum_i P dO_i           P rounded to the type dK
-//   = sum_i dS q_i * g       dS rounded to the type, g = 1 / sqrt(d) dQ = sum_j dS k_j * g
+// P = 2^(c * (score - origin) - L); 0 where the key is not seen. origin, M and l are forward's (row_statistics.h), and
+// L = M + log2(l).
+//
+// dS = P * (dO v^T - D), D = dO . O with O as it was written.
+//
+// dV = sum over queries of P dO, dK = g * sum of dS q, dQ = g * sum over keys of dS k, with g = 1 / sqrt(d). P and dS
+// are rounded to the type before they are multiplied.
 //
 // Sums are float32. dK, dV: heads of the group ascending, in each tiles of queries ascending. dQ: blocks of keys
 // descending, one after the other added to the sum in memory, or to that in registers. Which tiles there are depends on

@@ -14,7 +14,7 @@
 // not at work. The first stores where others add.
 //
 // Barriers: `filled` of a stage ends its round when the copy engine has written all its bytes, `released` when every
-// warp of both groups has seen the products that read it end.
+// thread of both groups has read what it reads itself and seen the products end that read the rest.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
 // What becomes of dQ: nothing, another kernel computes it; added as blocks come; added in turns.
 enum class Queries { none, unordered, in_turns };
 
-template <class Sizes_, Queries kDq_ = Queries::in_turns, bool kAhead_ = true>
+template <class Sizes_, Queries kDq_ = Queries::in_turns, bool kAhead_ = (Sizes_::kDim > 64)>
 struct Variant : Sizes_ {
     using Sizes = Sizes_;
     static constexpr Queries kDq = kDq_;
@@ -50,7 +50,7 @@ struct Variant : Sizes_ {
     static constexpr bool kAhead = kAhead_; // scores of the next tile before dQ and dK of this one
     static constexpr int kStages = 2;       // of queries, of dO and of dQ
     static constexpr int kThreads = (Sizes::kGroups + 1) * kGroupThreads;
-    static constexpr int kWarps = Sizes::kGroups * kGroupThreads / kWarpSize; // that release stages
+    static constexpr int kReaders = Sizes::kGroups * kGroupThreads; // that release stages
     static constexpr int kCopierRegisters = 24;
     static constexpr int kGroupRegisters = 240;
     // Panels of 64 columns follow one another, rows of 128 bytes each.
@@ -90,12 +90,12 @@ struct BlockMemory {
     // By one thread, before all others begin.
     __device__ void init() {
         init_barrier(address_of(&keys_filled), 1);
-        init_barrier(address_of(&keys_released), T::kWarps + (T::kHasDq ? T::kGroups : 0));
+        init_barrier(address_of(&keys_released), T::kReaders + (T::kHasDq ? T::kGroups : 0));
         for (int i = 0; i < T::kStages; ++i) {
             init_barrier(address_of(&queries_filled[i]), 1);
-            init_barrier(address_of(&queries_released[i]), T::kWarps);
+            init_barrier(address_of(&queries_released[i]), T::kReaders);
             init_barrier(address_of(&douts_filled[i]), 1);
-            init_barrier(address_of(&douts_released[i]), T::kWarps);
+            init_barrier(address_of(&douts_released[i]), T::kReaders);
         }
         for (int i = 0; i < T::kStages; ++i)
             for (int group = 0; group < T::kGroups; ++group) {
@@ -396,7 +396,7 @@ private:
 
     __device__ __forceinline__ void work(uint32_t number) {
         go_through(number);
-        release(at_.keys_released());
+        arrive(at_.keys_released());
         asm volatile("" : "+r"(number)); // looked up again rather than kept
         const KeyJob job = args_.work.job(number);
         store(job, first_row(job));
@@ -612,13 +612,13 @@ private:
     __device__ __forceinline__ void end_values() {
         pin(dv_);
         pin_words(p_); // which are read until now
-        release(at_.douts_released(turn_.stage));
+        arrive(at_.douts_released(turn_.stage));
     }
 
     __device__ __forceinline__ void end_keys() {
         pin(dk_);
         pin_words(ds_);
-        release(at_.queries_released(turn_.stage));
+        arrive(at_.queries_released(turn_.stage));
         turn_ = turn_.template plus<T::kStages>(1);
     }
 
@@ -638,7 +638,8 @@ private:
         for (int i = 0; i < T::kGroupSums; i += 4)
             store4(to + i * 4 * kGroupThreads, dq_[i], dq_[i + 1], dq_[i + 2], dq_[i + 3]);
         publish_to_async();
-        release(at_.sums_filled(sums_stage()));
+        __syncwarp();
+        if (is_elected()) arrive(at_.sums_filled(sums_stage()));
     }
 
     __device__ __forceinline__ void store(const KeyJob& job, int row) const {
@@ -662,12 +663,6 @@ private:
     static __device__ __forceinline__ void pin_words(uint32_t (&words)[kSteps][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) pin(words[step]);
-    }
-
-    // By one lane of each warp, which has come together.
-    static __device__ __forceinline__ void release(SharedAddress barrier) {
-        __syncwarp();
-        if (is_elected()) arrive(barrier);
     }
 };
 
