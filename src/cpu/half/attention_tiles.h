@@ -14,7 +14,7 @@
 //
 // How numbers are kept from what the instructions do to denormals, which they take and leave as zeros:
 //   V        is packed times 2^64: its least number is normal then, and so is any part of it that O could show. The
-//            largest sum, at most 2^52 of values (the contract's domain) times 2^64 and a weight's 2^kSlack, is finite.
+//            largest sum, at most 2^52 of values (the contract's domain) times 2^64, is finite.
 //   Q and K  are packed as they are. A denormal number changes no score by more than 2^-62 of a column, unless what it
 //            meets is 2^64 or more. So scores of a row or of a key that has such a number are not taken from the
 //            product: they are chains in float32.
@@ -67,8 +67,6 @@ struct TileAttention {
     static constexpr size_t kLine = 64;
     static_assert(kBlockRows % kRows == 0 && kTileKeys % kColumns == 0 && kColumns == kDepth);
 
-    // A row's reference is a score that came first, and stays until one is larger by more than that, in powers of two.
-    static constexpr float kSlack = 8.0f;
     // Up to here a reference is scaled and rounded, which adds the same to all exponents of a row, at most 2^-14. From
     // there on scores have it taken from them before they are scaled.
     static constexpr float kFar = 1024.0f;
@@ -308,7 +306,7 @@ struct TileAttention {
             if (group.raise_above[row] == -HUGE_VALF) factors[row] = 0.0f;
             group.base[row] = base;
             group.origin[row] = origin;
-            group.raise_above[row] = fused(kSlack, scale.inv_c, top);
+            group.raise_above[row] = top;
             group.l[row] *= factors[row];
         }
         group.any_far = false;
