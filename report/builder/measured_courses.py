@@ -98,7 +98,6 @@ class Sweep:
         document = data.documents[file]
         self.file = file
         self.torch = (document["torch"] or "").partition("+")[0]
-        self.cut_short = document["cut_short"]
         found = {}
         for index, record in enumerate(document["rows"]):
             row = {**document["settings"], **record}

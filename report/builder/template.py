@@ -112,7 +112,7 @@ class Renderer:
                 raise Failed(f"{name}:{number}: {wrong}") from wrong
             if filled.strip() or not line.strip():
                 lines.append(filled)
-        return with_contents(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)))
+        return with_contents(renumbered(re.sub(r"\n{3,}", "\n\n", "\n".join(lines))))
 
     def kept_lines(self, text, name):
         """[(number, line)] of what is not left out for data that are missing."""
@@ -154,6 +154,32 @@ class Renderer:
 def anchor(heading):
     """Where GitHub has a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+CHAPTER = re.compile(r"^## (\d+)\. |^### (\d+\.\d+) |^## Appendix ([A-Z])(?=:)", re.MULTILINE)
+REFERENCE = re.compile(r"(?<=\b[Ss]ection )\d+\.\d+|(?<=\b[Aa]ppendix )[A-Z]\b")
+
+
+def renumbered(text):
+    """Chapters, their sections and appendices counted as they come, since some may be left out; and what is said of
+    them by number."""
+    now, chapter, section, appendix = {}, 0, 0, 0
+
+    def count(match):
+        nonlocal chapter, section, appendix
+        if match[1]:
+            chapter, section = chapter + 1, 0
+            return f"## {chapter}. "
+        if match[2]:
+            section += 1
+            now[match[2]] = f"{chapter}.{section}"
+            return f"### {now[match[2]]} "
+        appendix += 1
+        now[match[3]] = chr(ord("A") + appendix - 1)
+        return f"## Appendix {now[match[3]]}"
+
+    counted = CHAPTER.sub(count, text)
+    return REFERENCE.sub(lambda match: now.get(match[0], match[0]), counted)
 
 
 def with_contents(text):

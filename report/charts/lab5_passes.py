@@ -7,7 +7,7 @@ from . import style, sweeps, words
 
 NEEDS = ("lab5.json",)
 ALT = ("TFLOP/s of forward, backward and both over the length N: PyTorch's naive form, FlashAttention-2, cuDNN and "
-       "hw4's f32")
+       "hw4's f32 and bf16")
 LEFT, WIDTH, GAP, BOTTOM, INNER = 0.62, 2.2, 0.2, 0.6, 2.35
 HEIGHT = 3.65
 TITLES = {"forward": "forward", "backward": "backward", "forward_backward": "both"}
@@ -23,7 +23,8 @@ def caption(data):
     return (f"Forward, backward and both as one, over the length, {words.gpu(data)}: B·N = {TOKENS}, H = "
             f"{BASE['heads']}, d = {BASE['columns'] // BASE['heads']}, no mask; of those that have a backward pass. "
             f"lab5.py's FLOP over the time: backward counts 2.5 times forward's, both 3.5 times. Medians, bands from "
-            f"p20 to p80. Those of PyTorch {found.sweep.torch} are in fp16, hw4's `f32` in float32.")
+            f"p20 to p80. Those of PyTorch {found.sweep.torch} are in fp16, hw4's `f32` in float32, its `bf16` "
+            f"in that type.")
 
 
 def draw(data):

@@ -8,7 +8,7 @@ from builder.template import significant
 
 from . import style, words
 
-ALT = "seconds from file to file over the number of cards, 1 to 64, for N = 1 M with 1 and 16 heads, under both contracts"
+ALT = "seconds from file to file over the number of cards, 1 to 64, for N = 1 M with 1 and 16 heads, under f32 and fixed"
 LOOKS = {"f32": style.HW4, "fixed": style.FIXED}
 LEFT, WIDTH, GAP, BOTTOM, INNER = 0.75, 3.3, 0.85, 0.6, 2.65
 HEIGHT = BOTTOM + INNER + 0.75

@@ -42,7 +42,7 @@ TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
         }
 }
 
-// On operands of their type, whose rows need not end where a copy does; only forward.
+// On operands of their type, whose rows need not end where a copy does.
 TEST_F(BenchOnGpu, HalfPrecisionIsRight) {
     const auto workbench = gpu_workbench();
     for (const Contract* contract : {&kBf16, &kFp16})

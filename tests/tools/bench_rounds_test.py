@@ -139,7 +139,8 @@ class Runs(BenchWorkplace):
     def test_wrong_usage(self):
         for arguments, told in ((["--rounds", "0"], "--rounds: need a whole number from 1"),
                                 (["--runs", "0"], "--runs: need a whole number from 1"), (["t99"], "t99"),
-                                (["4,0,64,64"], "shape '4,0,64,64': need B,H,N,d from 1")):
+                                (["4,0,64,64"], "shape '4,0,64,64': need B,H,N,d from 1"),
+                                (["--backward"], "--backward: is of --contracts bf16 fp16")):
             with self.subTest(arguments):
                 self.assertIn(told, self.bench(*arguments, exit_code=2).stderr)
 

@@ -23,7 +23,7 @@ from builder import claims, facts, figures, layout, markers, schema, sources, ta
 from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
 from builder.spread import Spread, percentile  # noqa: E402
-from builder.template import Renderer, significant  # noqa: E402
+from builder.template import Renderer, renumbered, significant  # noqa: E402
 from charts import style  # noqa: E402
 
 README = """# A test
@@ -158,6 +158,14 @@ class Templates(unittest.TestCase):
         for value, text in ((340.02, "340"), (75.58, "75.6"), (5.7805, "5.78"), (0.02543, "0.0254"), (9.996, "10.0"),
                             (0.0, "0"), (12345.6, "12300"), (-0.5, "-0.500"), (999.6, "1000")):
             self.assertEqual(significant(value, 3), text)
+
+
+class Numbers(unittest.TestCase):
+    def test_what_is_left_out_is_not_counted(self):
+        text = ("## 1. One\n\n### 1.1 A\n\nSee section 7.2 and appendix C.\n\n## 7. Seven\n\n### 7.2 B\n\n## Last\n\n"
+                "## Appendix C: c\n\nOf section 1.1, Section 9.9.\n")
+        self.assertEqual(renumbered(text), "## 1. One\n\n### 1.1 A\n\nSee section 2.1 and appendix A.\n\n## 2. Seven\n\n"
+                                           "### 2.1 B\n\n## Last\n\n## Appendix A: c\n\nOf section 1.1, Section 9.9.\n")
 
 
 class Layout(unittest.TestCase):

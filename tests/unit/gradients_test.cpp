@@ -62,7 +62,7 @@ TEST(Buckets, HaveAllTensorsInOrderAndNoneCut) {
     EXPECT_EQ(buckets_of(tensors, 40)[1].after_layers, 2); // when its last tensor is there
 }
 
-TEST(GradientSteps, EveryWayAddsUpEverything) {
+TEST(GradientSteps, EveryWayHasAllBytesInItsCalls) {
     on_thread_ranks(2, [](Ranks& ranks) {
         const auto collectives = ranks.collectives();
         GradientsCell cell;
