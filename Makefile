@@ -57,7 +57,7 @@ JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(PROCESSORS))
 EXACT := -ffp-contract=off
 EXACT_DEVICE := -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 # g++ 13 takes every function that returns a reference, and has a temporary among its arguments, for a dangling one.
-FALSE_ALARMS := $(shell $(CXX) -Wdangling-reference -x c++ -E /dev/null > /dev/null 2>&1 && echo -Wno-dangling-reference)
+FALSE_ALARMS := $(shell $(CXX) -Werror -Wdangling-reference -x c++ -E /dev/null > /dev/null 2>&1 && echo -Wno-dangling-reference)
 WARN := -Wall -Wextra -Wshadow -Wconversion $(FALSE_ALARMS) -Werror
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fPIE
 HARDEN_LINK := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack

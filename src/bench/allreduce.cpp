@@ -193,7 +193,8 @@ std::string allreduce_csv(const AllreduceRow& row) {
                      std::to_string(row.cell.count() * sizeof(float)), std::to_string(row.cell.count()), "float", "sum",
                      name_of(row.outcome.status), row.outcome.reason, std::to_string(row.seconds.size()),
                      number(ok ? median(row.seconds) * 1e6 : 0), number(ok ? row.algorithm_bandwidth() : 0),
-                     number(ok ? row.bus_bandwidth() : 0), std::to_string(row.wrong), row.crc32});
+                     number(ok ? row.bus_bandwidth() : 0), row.path.empty() ? "" : std::to_string(row.wrong),
+                     row.crc32});
 }
 
 std::string allreduce_json(const AllreduceRow& row) {

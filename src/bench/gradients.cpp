@@ -155,6 +155,7 @@ GradientsRow GradientSteps::measure(const GradientsCell& cell) {
         if (parts <= parts_) return;
         const size_t count = count_of(tensors_);
         memory_.reset();
+        parts_ = 0;
         memory_ = group_.device == "gpu" ? card_floats(parts * count) : host_floats(parts * count);
         const std::vector<float> zeros(std::min<size_t>(count, 1 << 20)); // which stay zeros, however often added up
         for (size_t first = 0; first < parts * count; first += zeros.size())

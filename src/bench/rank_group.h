@@ -25,7 +25,7 @@ struct RankGroup {
 // Called by all, as all below. A rank on a GPU uses its card already.
 RankGroup group_of(Ranks& ranks, const std::string& device, const std::string& library);
 
-// "4 ranks on one machine, on the GPU, sharing one card, Open MPI v4.1.4"
+// "4 ranks on one machine, on one card that ranks share, Open MPI v4.1.4"
 std::string words_of(const RankGroup& group);
 void add_group(JsonFields& fields, const RankGroup& group);
 

@@ -37,8 +37,8 @@ std::string common_device(Device asked, bool quiet, Ranks& ranks) {
         return "gpu";
     }
     const std::vector<std::string> reasons = ranks.exchange(mine.reason);
-    const auto has_one = [](const std::string& reason) { return !reason.empty(); };
-    const auto lacking = std::find_if(reasons.begin(), reasons.end(), has_one);
+    const auto lacks_one = [](const std::string& reason) { return !reason.empty(); };
+    const auto lacking = std::find_if(reasons.begin(), reasons.end(), lacks_one);
     if (lacking == reasons.end()) return "gpu";
     if (ranks.is_first() && !quiet) std::fprintf(stderr, "%s: using the CPU: %s\n", kName, lacking->c_str());
     return "cpu";

@@ -14,7 +14,8 @@ std::string help_text() {
     std::string model_lines;
     for (const Model& model : models()) {
         const std::string name = model.name;
-        model_lines += "                            " + name + std::string(10 - name.size(), ' ') + model.idea + "\n";
+        model_lines += "                            " + name +
+                       std::string(name.size() < 10 ? 10 - name.size() : 1, ' ') + model.idea + "\n";
     }
     return "usage: hw4 bench [options]\n"
            "       hw4 bench compare OLD NEW [--threshold PERCENT]\n"

@@ -190,7 +190,7 @@ private:
                                   (file == kOutput ? output_ : lse_)->write_at(offset, rows.data(), rows.size());
                               });
         });
-        if (!failure_) failure_ = failed;
+        if (failed) failure_ = failed; // of the two why, not that nobody carries
     }
 
     void compute_share(Gradients gradients) {

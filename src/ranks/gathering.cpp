@@ -89,20 +89,24 @@ void Gathering::during(const std::function<void()>& work, const Write& write) {
     std::exception_ptr of_work; // which may only be that nobody carries
     {
         WorkerThreads carrier;
-        carrier.start(1, [&](int) {
+        const auto carry_all = [&](int) {
             try {
                 carry(write);
             } catch (...) {
                 failure = std::current_exception();
                 end(true);
             }
-        });
+        };
+        bool has_carrier = false;
         try {
+            carrier.start(1, carry_all);
+            has_carrier = true;
             work();
         } catch (...) {
             of_work = std::current_exception();
         }
         end(false);
+        if (!has_carrier) carry_all(0); // no thread could be started; the others wait for what this rank tells them
     }
     for (const std::exception_ptr& either : {failure, of_work})
         if (either) std::rethrow_exception(either);

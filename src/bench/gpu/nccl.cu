@@ -103,6 +103,12 @@ public:
         agree_on(reason, ranks);
         const std::string first = ranks.exchange({id.bytes.data(), id.bytes.size()}).front();
         std::memcpy(id.bytes.data(), first.data(), id.bytes.size());
+        try {
+            stream_ = gpu::make_stream();
+        } catch (const Error& error) {
+            reason = error.what();
+        }
+        agree_on(reason, ranks);
         // Ranks that share a card are told so here, all of them ("Duplicate GPU detected").
         if (const int status = library_.init_rank(&communicator_, ranks.count(), id, ranks.rank()); status != 0) {
             communicator_ = nullptr;
@@ -114,7 +120,6 @@ public:
             destroy();
             throw;
         }
-        stream_ = gpu::make_stream(); // last: what fails by itself would leave the others waiting
     }
     ~NcclSummation() override { destroy(); }
     NcclSummation(const NcclSummation&) = delete;

@@ -244,7 +244,7 @@ public:
         forward_kernel_ = pass == Pass::forward ? &kernel_ : &kernel_for("", forward, contract, device);
         o_ = Memory(memory, bytes_of_rows(forward.output_rows()), purpose::kO);
         counter_ = Memory(memory, sizeof(unsigned), purpose::kForwardScratch);
-        HW4_CUDA(cudaMemset(counter_.get(), 0, sizeof(unsigned)));
+        HW4_CUDA(cudaMemsetAsync(counter_.get(), 0, sizeof(unsigned), stream_));
         gpu::half_forward::Args& args = args_.forward;
         args.type = contract.element == Element::bf16 ? gpu::half_forward::NumberType::bf16
                                                       : gpu::half_forward::NumberType::fp16;

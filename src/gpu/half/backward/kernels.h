@@ -8,7 +8,7 @@
 
 namespace hw4::gpu {
 
-// mma.sync, any card from compute capability 8.0 on, any d up to 256.
+// mma.sync, any card from compute capability 8.0 on, d up to 256 where a block may have 100 KiB, else up to 128.
 Plan plan_mma_half_gradients(const Problem& problem, const Device& device);
 void launch_mma_bf16_gradients(const Launch& launch, cudaStream_t stream);
 void launch_mma_fp16_gradients(const Launch& launch, cudaStream_t stream);
@@ -25,7 +25,6 @@ size_t mma_gradient_bytes(int64_t dim);
 void launch_mma(const Args& args, const Device& device, cudaStream_t stream);
 
 // Rows of all operands have to be at boundaries of 16 bytes.
-bool wgmma_takes(const Args& args);
 size_t wgmma_gradient_bytes(int64_t dim);
 void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream);
 

@@ -1,8 +1,7 @@
 // wgmma_again: a step to wgmma_bf16_gradients, with dQ by a kernel of its own.
 //
-// Idea      One kernel for dK and dV, whose blocks keep keys; one for dQ, whose blocks keep queries
-// (wgmma_queries.cuh).
-//           Both compute S and dP: seven products for five, but no sums in memory, and nobody waits for anybody.
+// Idea      One kernel for dK and dV, whose blocks keep keys; one for dQ, whose blocks keep queries. Both compute S and
+// dP: seven products for five, but no sums in memory, and nobody waits for anybody.
 #include "src/gpu/half/backward/kernels.h"
 #include "src/gpu/half/backward/rows.h"
 #include "src/gpu/half/backward/wgmma_queries.cuh"

@@ -1,15 +1,14 @@
 // wgmma_bf16_gradients, wgmma_fp16_gradients: backward in bf16 or fp16 on Hopper's tensor cores, summed up in float32,
 // dQ in a fixed order.
 //
-// Idea      Five products, each once: keys stay, P and dS are the left operands of dV and dK from registers, and dQ of
-// a
-//           block of keys is added to sums in memory (wgmma_kernel.cuh).
-// Who       A block a multiprocessor, which takes job after job: two groups of 64 keys, a warp that has tiles copied
-// and
+// Idea      Five products, each once: keys stay, P and dS are the left operands of dV and dK from registers, and a
+//           block's dQ is added to sums in memory (wgmma_kernel.cuh).
+// Who       A block a multiprocessor, which takes job after job: two groups of 64 keys, a warp that has tiles copied,
 //           one for each group that has dQ added.
 // Memory    K and V; two stages of Q, dO and dQ; dS: 195 KiB at d = 64 with tiles of 128 queries, 210 KiB at 128 with
 //           64. 240 registers a thread. In global memory L, origin and D of each row and the sums of dQ.
-// Overlap   dP with P, dV with dS, scores of the next tile with the handing over of dQ; copies and additions with all.
+// Overlap   dP with P, dV with dS, at d = 128 scores of the next tile with the handing over
+//           of dQ; copies and additions with all.
 // Masks     Tiles of which no query sees a key are passed over, and only those of which some do not are masked.
 // Order     args.h. Blocks of keys add to dQ from the last to the first, and are begun in that order.
 #include "src/gpu/half/backward/kernels.h"
@@ -31,12 +30,6 @@ void launch_wgmma_for(const Args& args, int64_t blocks, cudaStream_t stream) {
 }
 
 } // namespace
-
-bool wgmma_takes(const Args& args) {
-    const half_forward::Args& forward = args.forward;
-    return forward.dim <= For128::kDim && forward.keys > 0 && takes_pieces(forward) && takes_pieces(args.dout) &&
-           takes_pieces(args.dq) && takes_pieces(args.dk) && takes_pieces(args.dv);
-}
 
 size_t wgmma_gradient_bytes(int64_t dim) {
     return dim <= For64::kDim ? sizeof(BlockMemory<For64>) : sizeof(BlockMemory<For128>);

@@ -6,8 +6,8 @@
 // together.
 //
 // A tile:  S = K Q^T and dP = V dO^T; P from S while dP is multiplied; dV += P dO; dS from P and dP; both groups' dS in
-//          shared memory; S of the next tile, dQ = dS K, dK += dS Q; dQ to shared memory, from where it is added to its
-//          sums in the background.
+//          shared memory; dQ = dS K, dK += dS Q, and with kAhead S of the next tile; dQ to shared memory, from where it
+//          is added to its sums in the background.
 //
 // Sums of dQ are added to in turns: a counter for each tile and group says how many blocks have been there, and a block
 // waits until those with later keys have. Jobs are begun in that order too (work.h), so nobody waits for a job that is
@@ -39,8 +39,8 @@ constexpr int kGroupThreads = 128;
 constexpr int kGroupKeys = 64;
 constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
 
-// What becomes of dQ: nothing, another kernel computes it; added as blocks come; added in turns.
-enum class Queries { none, unordered, in_turns };
+// What becomes of dQ: nothing, another kernel computes it; added to sums in memory, in turns.
+enum class Queries { none, in_turns };
 
 template <class Sizes_, Queries kDq_ = Queries::in_turns, bool kAhead_ = (Sizes_::kDim > 64)>
 struct Variant : Sizes_ {
@@ -287,27 +287,21 @@ private:
             const uint32_t chunk = (walk.unit(args_) * tiles + static_cast<uint32_t>(walk.tile)) * T::kGroups + group_;
             float* const sums = args_.sums + int64_t{chunk} * T::kChunk;
             const unsigned which = turn_.stage * T::kGroups + group_;
-            if constexpr (T::kDq == Queries::in_turns) {
-                const auto place =
-                    static_cast<unsigned>(place_in_tile<T::kQueries, T::kKeys>(args_.view, walk.tile, walk.job.block));
-                if (place > 0) {
-                    while (read_turn(args_.turns + chunk) != place) {
-                    }
-                    join_async();
+            const auto place =
+                static_cast<unsigned>(place_in_tile<T::kQueries, T::kKeys>(args_.view, walk.tile, walk.job.block));
+            if (place > 0) {
+                while (read_turn(args_.turns + chunk) != place) {
                 }
-                wait_for_phase(at_.sums_filled(which), static_cast<int>(turn_.phase));
-                if (place > 0)
-                    add_floats(sums, at_.sums(which), T::kSumBytes);
-                else
-                    store_bytes(sums, at_.sums(which), T::kSumBytes);
-                finish_stores();
                 join_async();
-                pass_turn(args_.turns + chunk, place + 1);
-            } else {
-                wait_for_phase(at_.sums_filled(which), static_cast<int>(turn_.phase));
-                add_floats(sums, at_.sums(which), T::kSumBytes);
-                finish_stores();
             }
+            wait_for_phase(at_.sums_filled(which), static_cast<int>(turn_.phase));
+            if (place > 0)
+                add_floats(sums, at_.sums(which), T::kSumBytes);
+            else
+                store_bytes(sums, at_.sums(which), T::kSumBytes);
+            finish_stores();
+            join_async();
+            pass_turn(args_.turns + chunk, place + 1);
             arrive(at_.sums_released(which));
             turn_ = turn_.plus<T::kStages>(1);
             walk.next();

@@ -28,8 +28,6 @@ size_t mma_shared_bytes(int64_t dim);
 void launch_mma(const Args& args, const Device& device, cudaStream_t stream);
 
 // Rows of all operands have to be at boundaries of 16 bytes.
-constexpr int64_t kMostWgmmaColumns = 128;
-bool wgmma_takes(const Args& args);
 size_t wgmma_shared_bytes(int64_t dim);
 void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream);
 

@@ -12,11 +12,11 @@
 //           Longest jobs first.
 // Order     Tiles from the last to the first, in each a fixed order (running_rows.cuh). Who does a job does not matter.
 // Limits    Dims between take as long as 64 or 128.
-// Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: wgmma_stage 499 and
-//           542, wgmma_ring 500 and 571, wgmma_ahead 524 and 620, wgmma_turns 523 and 639, wgmma_bf16 531 and 659.
-// No help   d = 64: two groups, 436, also with 192 keys; no turns, 510; one power of eight by a polynomial on the other
-//           units, 508, one of four, 484. d = 128: no turns, 617; one of eight, 637; tiles of 176 keys, 655 (causal 610
-//           against 599).
+// Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: wgmma_stage 469 and
+//           516, wgmma_ring 479 and 529, wgmma_ahead 490 and 593, wgmma_turns 467 and 551, wgmma_bf16 494 and 581.
+// No help   Measured while tops stayed (running_rows.cuh), when the last step had 531 and 659. d = 64: two groups, 436,
+//           also with 192 keys; no turns, 510; one power of eight by a polynomial on the other units, 508, one of four,
+//           484. d = 128: no turns, 617; one of eight, 637; tiles of 176 keys, 655 (causal 610 against 599).
 #include "src/gpu/half/forward/kernels.h"
 #include "src/gpu/half/forward/wgmma_kernel.cuh"
 
@@ -35,8 +35,6 @@ void launch_for(const Args& args, int64_t blocks, cudaStream_t stream) {
 }
 
 } // namespace
-
-bool wgmma_takes(const Args& args) { return args.dim <= kMostWgmmaColumns && args.keys > 0 && takes_pieces(args); }
 
 size_t wgmma_shared_bytes(int64_t dim) {
     return dim <= For64::kDim ? sizeof(BlockMemory<For64>) : sizeof(BlockMemory<For128>);
