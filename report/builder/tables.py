@@ -7,6 +7,7 @@ from charts.bank_conflicts import per_load
 from file_bars import SMALL_CASES, evaluate, evaluate_total
 
 from . import sources, tables_courses
+from .errors import Failed
 from .facts.profiles import shared_pipe_pct, waiting
 from .markdown import NOT_KNOWN, known, markdown, ms
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
@@ -321,6 +322,8 @@ def same_bytes(rows):
     for row in rows:
         if row["via"] == "ordered" and row["status"] == "ok":
             found.setdefault(row["size"], {}).setdefault(row["crc32"], set()).add(row["ranks"])
+    if not found or any(len(set().union(*checksums.values())) < 2 for checksums in found.values()):
+        raise Failed("collectives.json: allreduce: need sums in order of every size by two numbers of ranks or more")
     if all(len(checksums) == 1 for checksums in found.values()):
         counts = sorted({rank for checksums in found.values() for ranks in checksums.values() for rank in ranks})
         return f"with {', '.join(map(str, counts))} ranks it had the same bytes, for every size"
@@ -332,11 +335,11 @@ def _bandwidths(rows):
     several = [row for row in rows if row["ranks"] > 1]
     kinds = list(dict.fromkeys((row["device"], row["ranks"], row["via"]) for row in several))
     cells = {(row["device"], row["ranks"], row["via"], row["size"]): row for row in several}
-    table = [(f"`{via}`", device, str(ranks), *(known(cells[device, ranks, via, size].get("busbw_gb_s"), ".2f")
+    table = [(f"`{via}`", device, str(ranks), *(known(cells.get((device, ranks, via, size), {}).get("busbw_gb_s"), ".2f")
                                                 for size in sizes)) for device, ranks, via in kinds]
     reasons = dict.fromkeys(f"`{row['via']}` on {row['ranks']} ranks: {row['reason']}" for row in several
-                            if row["status"] == "unsupported")
-    remark = f"\n\n{NOT_KNOWN}: {next(iter(reasons))}." if reasons else ""
+                            if "reason" in row)
+    remark = f"\n\n{NOT_KNOWN}: {'; '.join(reasons)}." if reasons else ""
     return markdown(("via", "vectors", "ranks", *(f"{size / (1 << 20):.0f} MiB" for size in sizes)), table,
                     "llr" + "r" * len(sizes)) + remark
 

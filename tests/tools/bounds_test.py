@@ -22,6 +22,7 @@ import flash_errors  # noqa: E402 (the path to them is set above)
 import tiny_torch  # noqa: E402
 from bounds_table import read_bounds  # noqa: E402
 from case_table import read_cases  # noqa: E402
+from listing import choose_by_bound, listing_of  # noqa: E402
 from program_module import program_as_module  # noqa: E402
 
 BOUNDS = ROOT / "testcases/bounds"
@@ -250,6 +251,15 @@ class MeasuredTest(unittest.TestCase):
         with unittest.mock.patch.object(tiny_torch.ops.aten, "_scaled_dot_product_flash_attention", upper_left):
             with self.assertRaisesRegex(flash_errors.NotMeasured, "is no rounding to bf16"):
                 self.measured(case, path, "bf16")
+
+
+class CommittedTest(unittest.TestCase):
+    def test_every_case_has_a_row_of_its_revision(self):
+        bounds = read_bounds(str(ROOT / "testcases/bounds.tsv"))
+        for contract in choose_by_bound(listing_of(str(BIN / "hw4")).contracts, "all"):
+            for case in read_cases(str(ROOT / "testcases/cases.tsv")):
+                bound, revision = bounds.of(case, contract.name), contract.revision_for(case)
+                self.assertEqual(bound and bound.revision, revision, f"{case.name} under {contract.name}")
 
 
 if __name__ == "__main__":

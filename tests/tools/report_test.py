@@ -346,6 +346,11 @@ class Data(Folder):
         self.assertIn("collectives.json", tables.measurements(self.measured()))
         self.change("collectives.json", lambda document: document["allreduce"][3].update(crc32="other"))
         self.assertIn("its bytes differed", tables.collectives(self.measured()))
+        self.change("collectives.json", lambda document: document["allreduce"].pop(3))
+        with self.assertRaisesRegex(Failed, "need sums in order of every size by two numbers"):
+            self.change("collectives.json", lambda document: document.update(
+                allreduce=[row for row in document["allreduce"] if row["via"] != "ordered" or row["ranks"] == 1]))
+            tables.collectives(self.measured())
         self.change("collectives.json", lambda document: document["gradients"][0].pop("way"))
         self.assertIn("collectives.json: gradients[0].way: missing", self.refused())
 
