@@ -21,9 +21,10 @@
 // The centre of the bound is the reference: the contract f32 (src/contracts/f32/forward.h), every operation in its
 // order, on the rounded inputs, and its O rounded. Weights stay float32 there. On the CPU the kernels of f32 compute
 // just that on widened numbers, and have its bytes: of fp16 all there are, of bf16 those
-// that are not in src/cpu/half, which multiply such numbers themselves and are within the bound. Its error: with u = 2^-8 for bf16
-// and 2^-11 for fp16, |O| <= max|V| gives at most u*max|V|, or half the least denormal where that is more, for the last
-// rounding, beside f32's own error, which is thousands of times smaller than u where scores are moderate.
+// that are not in src/cpu/half, which multiply such numbers themselves and are within the bound. Its error: with u =
+// 2^-8 for bf16 and 2^-11 for fp16, |O| <= max|V| gives at most u*max|V|, or half the least denormal where that is
+// more, for the last rounding, beside f32's own error, which is thousands of times smaller than u where scores are
+// moderate.
 #pragma once
 
 #include "src/contracts/f32/forward.h"
