@@ -9,6 +9,7 @@
 #include "tests/support/each_kernel.h"
 #include "tests/support/half_gradients.h"
 #include "tests/support/scattered.h"
+#include "tests/support/values_of.h"
 
 namespace hw4::gpu {
 namespace {
@@ -18,12 +19,6 @@ std::vector<Kernel> half_backward_kernels() {
     for (const Kernel& kernel : kernels())
         if (kernel.under->compared == Compared::bound && kernel.does == &kBackward) list.push_back(kernel);
     return list;
-}
-
-std::vector<float> values_of(const Problem& problem, const Distribution& kind = CaseKind::uniform) {
-    std::vector<float> values(problem.floats_in(problem.input_rows()));
-    fill_in_parallel({problem, kind, 7}, 0, values.size(), values.data());
-    return values;
 }
 
 class HalfBackwardKernel : public KernelTest {

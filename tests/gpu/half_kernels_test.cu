@@ -10,6 +10,7 @@
 #include "tests/support/half_bound.h"
 #include "tests/support/queries_and_keys.h"
 #include "tests/support/scattered.h"
+#include "tests/support/values_of.h"
 
 namespace hw4::gpu {
 namespace {
@@ -19,12 +20,6 @@ std::vector<Kernel> half_kernels() {
     for (const Kernel& kernel : kernels())
         if (kernel.under->compared == Compared::bound && kernel.does == &kForward) list.push_back(kernel);
     return list;
-}
-
-std::vector<float> values_of(const Problem& problem, const Distribution& kind) {
-    std::vector<float> values(problem.floats_in(problem.input_rows()));
-    fill_in_parallel({problem, kind, 7}, 0, values.size(), values.data());
-    return values;
 }
 
 Problem with_heads(Problem problem, int64_t batches, int64_t heads, int64_t kv_heads) {

@@ -13,6 +13,7 @@
 #include "tests/support/half_bound.h"
 #include "tests/support/plain_tiles.h"
 #include "tests/support/queries_and_keys.h"
+#include "tests/support/values_of.h"
 
 namespace hw4::cpu {
 namespace {
@@ -36,12 +37,6 @@ std::vector<Kernel> tile_kernels() {
     for (const Kernel& kernel : kernels())
         if (kernel.under == &kBf16 && kernel.launch == launch_blocks) list.push_back(kernel);
     return list;
-}
-
-Values values_of(const Problem& problem, const Distribution& kind) {
-    Values values(problem.floats_in(problem.input_rows()));
-    fill_case_values({problem, kind, 7}, 0, values.size(), values.data());
-    return values;
 }
 
 Values row_of(const Values& out, const Problem& problem, int64_t row) {

@@ -9,7 +9,7 @@
 // Overlap   A tile's scores with the weights of the one before, within a group; groups in turns, so that one makes
 //           weights while the tensor cores work for another; copies with all else; the ends of jobs with the next.
 // Masks     Tiles that no row of a group sees are passed over, and only those that some row sees part of are masked.
-//           Longest jobs first.
+//           Longest jobs first; what jobs have more rows than there are queries is before the first.
 // Order     Tiles from the last to the first, in each a fixed order (running_rows.cuh). Who does a job does not matter.
 // Limits    Dims between take as long as 64 or 128.
 // Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: wgmma_stage 469 and
