@@ -33,6 +33,7 @@
 #include <type_traits>
 
 #include "src/cpu/block_kernel.h"
+#include "src/cpu/store_turned.h"
 
 namespace hw4::cpu {
 
@@ -389,17 +390,7 @@ struct TileAttention {
                 V::rounded(fused(F::load(at), inverse, F(0.0f)) * F(kValueUnit)).store(at);
             }
         }
-        const int64_t whole_rows = rows / 4 * 4;
-        const int64_t whole_dim = dim / 4 * 4;
-        for (int64_t row = 0; row < whole_rows; row += 4)
-            for (int64_t x = 0; x < whole_dim; x += 4)
-                V::transpose4(o + x * kRows + row, kRows, out + row * dim + x, dim);
-        const auto one_by_one = [&](int64_t first_row, int64_t end_row, int64_t first_column) {
-            for (int64_t row = first_row; row < end_row; ++row)
-                for (int64_t x = first_column; x < dim; ++x) out[row * dim + x] = o[x * kRows + row];
-        };
-        one_by_one(0, whole_rows, whole_dim);
-        one_by_one(whole_rows, rows, 0);
+        store_turned<V>(o, int64_t{kRows}, rows, dim, out);
     }
 
     static void store_statistics(const Group& group, int64_t rows, RowStatistics* to) {
