@@ -18,6 +18,7 @@ MOST_ROUNDINGS = 8  # of weights, of what is given, and of what is between
 # What sums in float32 leave of gradients that are 0 since everything cancels, as where a query sees one key. There is
 # nothing of the type's roundings in FlashAttention-2's error then, and 1.2 times it would be chance.
 CANCELLED = 2.0 ** -20
+SPLIT_ROWS = 64  # of queries: what FlashAttention-2 counts where it asks whether a batch fills the card
 
 
 class NotMeasured(Exception):
@@ -50,6 +51,15 @@ def operands(path: str, case: Case) -> list:
     return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
 
 
+def filling_batch(q, *others) -> list:
+    """The same batches again and again, until they fill the card. Of fewer FlashAttention-2 divides the keys among
+    blocks, each with a largest score of its own, and adds them up afterwards: other errors, which hang on the batch."""
+    import torch
+    blocks = math.prod(q.shape[:2]) * math.ceil(q.shape[2] / SPLIT_ROWS)
+    times = math.ceil(2 * torch.cuda.get_device_properties(q.device).multi_processor_count / blocks)
+    return [m.repeat(times, 1, 1, 1) for m in (q, *others)]
+
+
 def flash_attention(q, k, v, causal: bool):
     """Query i of N_q sees the keys up to i + N_k - N_q under the mask, as in src/problem/mask.h."""
     import torch
@@ -59,12 +69,18 @@ def flash_attention(q, k, v, causal: bool):
     return out[..., :dim]
 
 
+def flash_output(q, k, v, causal: bool):
+    return flash_attention(*filling_batch(q, k, v), causal)[:q.shape[0]]
+
+
 def flash_gradients(q, k, v, d_o, causal: bool) -> list:
     """dQ, dK and dV, each head's for itself."""
     import torch
-    leaves = [m.detach().requires_grad_() for m in (q, k, v)]
+    *leaves, slopes = filling_batch(q, k, v, d_o)
+    leaves = [m.detach().requires_grad_() for m in leaves]
     with torch.enable_grad():
-        return list(torch.autograd.grad(flash_attention(*leaves, causal), leaves, d_o))
+        gradients = torch.autograd.grad(flash_attention(*leaves, causal), leaves, slopes)
+    return [m[:q.shape[0]] for m in gradients]
 
 
 @dataclasses.dataclass
@@ -156,7 +172,7 @@ def heads_together(gradient, kv_heads: int):
 
 def forward_errors(q, k, v, causal: bool) -> list[Found]:
     found = Found(reach=v.double().abs().max().item())
-    out = flash_attention(q, k, v, causal)
+    out = flash_output(q, k, v, causal)
     for part in chunks(*q.shape[:3], k.shape[2], causal):
         exact = exact_weights(q[part.batches, :, part.rows], k[part.batches], part.first_sees) @ v[part.batches].double()
         found.error = worse(found.error, (out[part.batches, :, part.rows].double() - exact).abs().max().item())

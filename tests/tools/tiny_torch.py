@@ -9,6 +9,7 @@ import types
 
 uint8, float32, bfloat16, float16, float64 = "uint8", "float32", "bfloat16", "float16", "float64"
 BYTES = {uint8: 1, float32: 4, bfloat16: 2, float16: 2}
+MULTIPROCESSORS = 3
 
 
 def rounded(x, dtype):
@@ -76,6 +77,10 @@ class Tensor:
         for head in range(self.shape[0] * self.shape[1]):
             rows += self.data[head * stride:(head + 1) * stride] * times
         return Tensor((self.shape[0], self.shape[1] * times, *self.shape[2:]), rows, self.dtype)
+
+    def repeat(self, times, *others):
+        assert others == (1,) * (len(self.shape) - 1)
+        return Tensor((self.shape[0] * times, *self.shape[1:]), self.data * times, self.dtype)
 
     def unsqueeze(self, place):
         return Tensor((*self.shape[:place], 1, *self.shape[place:]), self.data, self.dtype)
@@ -188,6 +193,7 @@ def pad(m, sides):
 def flash(q, k, v, dropout, causal, mask_wanted, scale):
     assert q.dtype == k.dtype == v.dtype in (bfloat16, float16) and k.shape == v.shape and q.shape[1] == k.shape[1]
     assert q.shape[-1] == k.shape[-1] and q.shape[-1] % 8 == 0 and (dropout, mask_wanted) == (0.0, False)
+    assert q.shape[0] * q.shape[1] * math.ceil(q.shape[2] / 64) >= 2 * MULTIPROCESSORS, "it would divide the keys"
     scores = q.double() @ k.double().mT * scale
     if causal:
         last = k.shape[2] - q.shape[2]
@@ -226,6 +232,8 @@ def grad(out, leaves, d_o):
 
 abs = Tensor.abs
 enable_grad = contextlib.nullcontext
+cuda = types.SimpleNamespace(
+    get_device_properties=lambda device: types.SimpleNamespace(multi_processor_count=MULTIPROCESSORS))
 autograd = types.SimpleNamespace(grad=grad)
 nn = types.SimpleNamespace(functional=types.SimpleNamespace(pad=pad))
 ops = types.SimpleNamespace(aten=types.SimpleNamespace(_scaled_dot_product_flash_attention=flash))
