@@ -1,7 +1,8 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
 //     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
-//                  [--elements NAME] [--runs N] [--launches K|auto] [--scratch-mib N|all] B,N,d [B,N,d ...]
+//                  [--elements NAME] [--any-order] [--runs N] [--launches K|auto] [--scratch-mib N|all]
+//                  B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
 //                  [--elements NAME] [--scratch-mib N|all] --once B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] [--backward] --list
@@ -26,7 +27,8 @@
 //
 // --backward: the kernels of backward, for whom O and the statistics of its rows are there: forward is computed once
 // for each shape, before and outside of the samples. Of scratch memory a launch has what its kernel needs and, up to
-// --scratch-mib in all, what makes it faster; default all of that.
+// --scratch-mib in all, what makes it faster; default all of that. --any-order, with --elements bf16 or fp16 and the
+// kernel that hw4 chooses: parts of dQ are added as they come, which hw4 never does; to see what their order costs.
 //
 // Prints on a terminal a table, a row for each kernel, shape and kind: median and the times below which a fifth and
 // four fifths of the samples lie, with a * after the kernel that hw4 takes. --csv prints the same for a spreadsheet.
@@ -71,7 +73,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] "
-    "[--elements NAME] [--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | "
+    "[--elements NAME] [--any-order] [--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | "
     "--csv | --table] "
     "B,N,d ... | --list";
 
@@ -84,6 +86,7 @@ struct Request {
     bool chosen = false;
     Mask mask = Mask::none;
     Element element = Element::float32; // of the operands
+    bool any_order = false;             // of the parts of dQ
     bool once = false;                  // no warm-up, one sample of one launch
     bool list = false;                  // nothing else
     size_t most_scratch = std::numeric_limits<size_t>::max();
@@ -106,7 +109,8 @@ Timing time_narrow(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& 
         request.element == Element::bf16 ? half_forward::NumberType::bf16 : half_forward::NumberType::fp16;
     if (kernel.does == &kBackward) {
         const Launch on_floats = on_gpu.launch(scratch, scratch_bytes);
-        const half_backward::Args args = half_backward::round_operands(on_floats, type, nullptr);
+        half_backward::Args args = half_backward::round_operands(on_floats, type, nullptr);
+        args.ordered = !request.any_order;
         const Kernel& forward = *choose_kernel(on_gpu.problem.of_operation(kForward), on_gpu.device, *request.contract);
         forward.launch_narrow(args.forward, on_gpu.device, nullptr);
         HW4_CUDA(cudaDeviceSynchronize());
@@ -179,6 +183,7 @@ Request parse_request(int argc, char** argv) {
                                           {"causal", no_argument, nullptr, 'm'},
                                           {"kind", required_argument, nullptr, 'd'},
                                           {"elements", required_argument, nullptr, 'e'},
+                                          {"any-order", no_argument, nullptr, 'y'},
                                           {"once", no_argument, nullptr, 'o'},
                                           {"list", no_argument, nullptr, 'n'},
                                           {"json", no_argument, nullptr, 'j'},
@@ -205,6 +210,7 @@ Request parse_request(int argc, char** argv) {
         case 'm': request.mask = Mask::causal; break;
         case 'd': request.kinds.push_back(distribution_of(optarg)); break;
         case 'e': request.element = parse_element(optarg); break;
+        case 'y': request.any_order = true; break;
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
         case 'j': request.form = TimingForm::json; break;
@@ -223,6 +229,9 @@ Request parse_request(int argc, char** argv) {
                     (request.contract->element == Element::float32
                          ? ""
                          : " and " + std::string(name_of(request.contract->element))));
+    if (request.any_order &&
+        (request.operation != &kBackward || request.element == Element::float32 || !request.chosen))
+        usage_error("--any-order: is of --backward --chosen with --elements bf16 or fp16");
     request.table = table_of(request);
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");

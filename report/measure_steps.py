@@ -45,6 +45,8 @@ STEPS = (
          ("report/bench_rounds",), takes_seconds=True),
     Step("half_rounds", "bf16 and fp16 beside FlashAttention-2 and cuDNN, in turns", ("time-kernels",),
          ("report/bench_rounds", "--contracts", "bf16", "fp16"), takes_seconds=True),
+    Step("half_backward", "gradients of bf16 and fp16 beside FlashAttention-2's and cuDNN's, in turns",
+         ("time-kernels",), ("report/bench_rounds", "--backward", "--contracts", "bf16", "fp16"), takes_seconds=True),
     Step("half_lengths", "bf16 from N = 512 to 16384, beside FlashAttention-2 and cuDNN", ("time-kernels",),
          ("report/bench_rounds", "--contracts", "bf16", "--rounds", "2", "--runs", "5", *HALF_LENGTHS),
          takes_seconds=True),

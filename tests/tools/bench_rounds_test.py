@@ -87,6 +87,24 @@ class Runs(BenchWorkplace):
         self.assertEqual([case["name"] for case in self.document()["cases"]],
                          ["4,16,8192,64", "2,16,8192,128", "16,32,1024,64", "1,16,16384,64", "1,16,16384,128"])
 
+    def test_backward(self):
+        """Two and a half times the operations, and other ways beside bf16's kernel."""
+        self.write("torch.py", fake_torch(flash=0.001, cudnn=0.0006, heads=(16, 32)))
+        done = self.bench("4,16,8192,64", "--backward", "--rounds", "1", "--masks", "none", "--contracts", "bf16", "fp16")
+        rest = ["--runs", "7", "--launches", "auto", "64,8192,64"]
+        asked = [["--contract", contract, "--elements", contract, "--backward", *way, *rest]
+                 for contract, way in (("bf16", ["--chosen"]), ("fp16", ["--chosen"]),
+                                       ("bf16", ["--chosen", "--any-order"]), ("bf16", ["--kernel", "wgmma_again"]))]
+        self.assertEqual(self.calls(), asked)
+        [case] = self.document()["cases"]
+        self.assertEqual(case["flop"], 10 * 64 * 8192 ** 2 * 64)
+        self.assertEqual(list(case["seconds"])[:4], ["bf16", "fp16", "bf16 any order", "bf16 dQ apart"])
+        self.assertAlmostEqual(case["seconds"]["flash2 bf16"][0], 0.0025)
+        # 0.5, 0.625, 0.75 and 0.875 ms
+        self.assertRegex(done.stdout, r" any order / bf16 +dQ apart / bf16\n4,16,8192,64 +none .* 0\.667 +0\.571\n")
+        self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("missed")],
+                         ["missed: 4,16,8192,64, none: fp16 / bf16 is 0.800, wanted 0.98"])
+
     def test_the_ratio_is_that_of_a_round(self):
         record = {"seconds": {"ours": [1.0, 2.0, 5.0], "theirs": [2.0, 8.0, 5.0]}}
         self.assertEqual(BENCH.over(record, "ours", "theirs"), 2.0)  # of 2, 4 and 1; by the medians 2.5

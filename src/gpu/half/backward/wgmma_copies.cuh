@@ -136,13 +136,14 @@ private:
             const unsigned which = turn_.stage * T::kGroups + group_;
             const auto place =
                 static_cast<unsigned>(place_in_tile<T::kQueries, T::kKeys>(args_.view, walk.tile, walk.job.block));
-            if (place > 0) {
+            const bool adds = place > 0 || !args_.ordered; // to what is there
+            if (adds && args_.ordered) {
                 while (read_turn(args_.turns + chunk) != place) {
                 }
                 join_async();
             }
             wait_for_phase(at_.sums_filled(which), static_cast<int>(turn_.phase));
-            if (place > 0)
+            if (adds)
                 add_floats(sums, at_.sums(which), T::kSumBytes);
             else
                 store_bytes(sums, at_.sums(which), T::kSumBytes);
