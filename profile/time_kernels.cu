@@ -73,7 +73,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] "
-    "[--elements NAME] [--any-order] [--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] [--once] [--json | "
+    "[--elements NAME] [--any-order] [--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] "
+    "[--once] [--json | "
     "--csv | --table] "
     "B,N,d ... | --list";
 
