@@ -21,7 +21,8 @@
 //   scores   below 2^-126 are nothing to an exponent, whatever becomes of them.
 //
 // A row's bytes depend on its query and the keys that it sees, on nothing else: tiles of keys begin at multiples of
-// their size; a key that is not seen has the weight +0, which leaves every sum as it was; a row that has its reference
+// their size, from the last to the first as on the GPU (and in FlashAttention-2, so that weights are rounded at the same
+// largest scores as its); a key that is not seen has the weight +0, which leaves every sum as it was; a row that has its reference
 // raised leaves the others theirs.
 //
 // A machine V brings: its vectors F of 16 floats and I of 16 words with the overloads of the operations, transpose4,
@@ -409,7 +410,7 @@ struct TileAttention {
         const auto rows_of = [&](int64_t g) { return least(kRows, block.rows - g * kRows); };
         for (int64_t g = 0; g < groups; ++g)
             start_group(w.groups[g], block.q + g * kRows * dim, rows_of(g), dim, q_of(g), o_of(g));
-        for (int64_t t = 0; t < tiles_of(block.sees(block.rows - 1)); ++t) {
+        for (int64_t t = tiles_of(block.sees(block.rows - 1)) - 1; t >= 0; --t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const int64_t first_key = t * kTileKeys;
             for (int64_t g = 0; g < groups; ++g) {
