@@ -190,10 +190,15 @@ def costs(data) -> list[Cost]:
 # ---- Half precision's own kernels
 
 HALF_TYPES = ("bf16", "fp16")
+ANY_ORDER, APART = "bf16 any order", "bf16 dQ apart"  # other ways to the gradients of bf16
 
 
 def half_rounds(data) -> list[InTurns]:
     return [InTurns(record) for record in data.documents["half_rounds.json"]["cases"]]
+
+
+def half_gradients(data) -> list[InTurns]:
+    return [InTurns(record) for record in data.documents["half_backward.json"]["cases"]]
 
 
 def half_lengths(data) -> dict[int, dict[str, list[InTurns]]]:

@@ -152,6 +152,7 @@ DOCUMENTS = {
                                   ("hw4", "hw4_fixed", "hw4_fixed16", "hw4_bf16", "hw4_fp16", "efficient",
                                    "flash2 bf16", "cudnn bf16", "flash2 fp16", "naive tf32")}})},
     "half_rounds.json": IN_TURNS,
+    "half_backward.json": IN_TURNS,
     "half_lengths.json": IN_TURNS,
     "half_ladder.json": {**COMMON, "contract": text, "ladder": LADDER},
     "profile_half.json": PROFILE,
@@ -197,7 +198,7 @@ DOCUMENTS = {
 }
 
 # Those without which the report lacks a chapter or a figure and is built all the same.
-OPTIONAL = ("rounds.json", "half_errors.json", "half_rounds.json", "half_lengths.json", "half_ladder.json",
+OPTIONAL = ("rounds.json", "half_errors.json", "half_rounds.json", "half_backward.json", "half_lengths.json", "half_ladder.json",
             "profile_half.json", "lab5.json", "lab5_sweep.json", "cs336_attention.json", "cs336_flash.json",
             "warmups.json", "memory.json", "accumulate.json", "collectives.json")
 

@@ -7,7 +7,8 @@ from . import sources
 from .errors import Failed
 from .markdown import NOT_KNOWN, known, markdown, ms
 from .measured_courses import PASSES, Cs336, Sweep, track_of
-from .measured_half import HALF_TYPES, Half, costs, half_ladder, half_rounds, points
+from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
+                            points)
 from .needs import needs
 from .template import significant
 
@@ -51,17 +52,29 @@ def half_ideas(data):
     return markdown(("kernel", "idea", *titles), rows, "ll" + "r" * len(titles))
 
 
-@needs("half_rounds.json")
-def half_turns(data):
+def beside_peers(cases, more=()):
+    """Rates and ratios of both types; and more columns, a title and what is in them."""
     rows = []
-    for case in half_rounds(data):
+    for case in cases:
         cells = [cell for who in HALF_TYPES for cell in (
             f"{case.rate(who):.0f}", f"{case.rate(f'flash2 {who}'):.0f}", f"{case.rate(f'cudnn {who}'):.0f}",
             f"{case.over(who, f'flash2 {who}'):.2f}", f"{case.over(who, f'cudnn {who}'):.2f}")]
-        rows.append((case.text, case.mask, *cells))
+        rows.append((case.text, case.mask, *cells, *(f"{cell(case):.2f}" for _, cell in more)))
     titles = [title for who in HALF_TYPES for title in (f"`{who}`", "FlashAttention-2", "cuDNN",
                                                         "over FlashAttention-2", "over cuDNN")]
+    titles += [title for title, _ in more]
     return markdown(("B, H, N, d", "mask", *titles), rows, "ll" + "r" * len(titles))
+
+
+@needs("half_rounds.json")
+def half_turns(data):
+    return beside_peers(half_rounds(data))
+
+
+@needs("half_backward.json")
+def half_gradient_turns(data):
+    return beside_peers(half_gradients(data), (("any order over `bf16`", lambda case: case.over(ANY_ORDER, "bf16")),
+                                               ("dQ apart over `bf16`", lambda case: case.over(APART, "bf16"))))
 
 
 @needs("half_errors.json")
@@ -199,6 +212,6 @@ def accumulate(data):
     return markdown(("number", "sum", "added", *by_device, "exact", "error"), rows, "lll" + "r" * (len(by_device) + 2))
 
 
-TABLES = {function.__name__: function for function in (contracts, half_ideas, half_turns, half_own_errors, exactness,
-                                                       lab5_sweep, cs336_attention, cs336_flash, cs336_bytes,
-                                                       accumulate)}
+TABLES = {function.__name__: function for function in (contracts, half_ideas, half_turns, half_gradient_turns,
+                                                       half_own_errors, exactness, lab5_sweep, cs336_attention,
+                                                       cs336_flash, cs336_bytes, accumulate)}

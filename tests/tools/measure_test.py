@@ -143,8 +143,8 @@ class Workplace(unittest.TestCase):
 class WholeRuns(Workplace):
     def test_every_step_in_order(self):
         done = self.measure()
-        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "kernels_fixed16", "rounds", "half_rounds", "half_lengths",
-                                 "half_ladder", "lengths", "tilings", "steps", "profile_ladder", "profile_cases",
+        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "kernels_fixed16", "rounds", "half_rounds",
+                                 "half_backward", "half_lengths", "half_ladder", "lengths", "tilings", "steps", "profile_ladder", "profile_cases",
                                  "profile_fixed", "profile_fixed16", "profile_half", "accuracy", "distributions",
                                  "half_errors", "values", "causal", "backward", "sequential", "cpu", "files", "lab5",
                                  "lab5_sweep", "cs336_attention", "cs336_flash", "warmups", "memory", "accumulate",
@@ -152,7 +152,7 @@ class WholeRuns(Workplace):
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
-            self.assertIn(f"measure: step {number} of 32, {name}: ", done.stderr)
+            self.assertIn(f"measure: step {number} of {len(NAMES)}, {name}: ", done.stderr)
             self.assertRegex(done.stdout, rf"(?m)^{name} is done$")  # the programs' own output
             self.assertRegex(done.stdout, rf"(?m)^{name} +measured in \d+ s$")
 
@@ -238,7 +238,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn("measure: step 9 of 32, tilings: tilings.json is there, of this commit; --again measures it "
+        self.assertIn(f"measure: step 10 of {len(NAMES)}, tilings: tilings.json is there, of this commit; --again measures it "
                       "again\n", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 

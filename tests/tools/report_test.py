@@ -531,6 +531,10 @@ class Facts(Folder):
         self.assertEqual(ladder["last"]["tensor_pipe_pct"], 62.5)
         self.assertAlmostEqual(found["half_rounds"]["bf16"]["over_cudnn"]["least"]["value"], 500 / 450)
         self.assertAlmostEqual(found["half_rounds"]["fp16_over_bf16"]["most"]["value"], 0.99)
+        self.assertAlmostEqual(found["half_gradients"]["any_order"]["most"]["value"], 510 / 500)
+        self.assertAlmostEqual(found["half_gradients"]["apart"]["least"]["value"], 0.8)
+        self.assertIn("| over cuDNN | any order over `bf16` | dQ apart over `bf16` |",
+                      tables.TABLES["half_gradient_turns"](self.measured()))
         self.assertAlmostEqual(found["half_own_errors"]["bf16"]["most"]["value"], 7 / 8)
         self.assertIn("| `wgmma_ring` | tiles copied to a ring of stages, ahead of their use | 495 | 55 | 40 |",
                       tables.TABLES["half_ideas"](self.measured()))

@@ -1,8 +1,8 @@
 """hw4 beside half precision: the rounds, and the errors."""
 from __future__ import annotations
 
-from ..measured_half import (CUDNN, FLASH2, FORMATS, HALF_TYPES, MASKS, PAIR_PRODUCTS, PAIR_ROOF, SAME_ACCURACY, Half,
-                             costs, half_ladder, half_lengths, half_rounds)
+from ..measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, HALF_TYPES, MASKS, PAIR_PRODUCTS, PAIR_ROOF,
+                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
 from ..needs import needs
 from .common import extremes, name_of, timing
 from .fixed import BYTES_PER_CYCLE, TILE_SCORES
@@ -92,11 +92,8 @@ def ratios_of(cases, who, other):
                      for case in cases})
 
 
-@needs("half_rounds.json")
-def in_turns(data):
+def turns_of(cases, document):
     """By shape and mask; and over all what bf16 and fp16 are of the others."""
-    cases = half_rounds(data)
-    document = data.documents["half_rounds.json"]
     tree = {"rounds": document["rounds"], "count": len(cases), "torch": document["torch"]["torch"].partition("+")[0],
             "fp16_over_bf16": ratios_of(cases, "fp16", "bf16")}
     for who in HALF_TYPES:
@@ -106,6 +103,19 @@ def in_turns(data):
         tree.setdefault(name_of(case.name), {})[case.mask] = {
             name_of(who): timing(case.seconds(who), case.record["flop"]) for who in case.record["seconds"]}
     return tree
+
+
+@needs("half_rounds.json")
+def in_turns(data):
+    return turns_of(half_rounds(data), data.documents["half_rounds.json"])
+
+
+@needs("half_backward.json")
+def gradients(data):
+    """Also what the order of dQ's parts costs, and a kernel of its own for dQ."""
+    cases = half_gradients(data)
+    tree = turns_of(cases, data.documents["half_backward.json"])
+    return {**tree, "any_order": ratios_of(cases, ANY_ORDER, "bf16"), "apart": ratios_of(cases, APART, "bf16")}
 
 
 @needs("half_lengths.json")
@@ -140,4 +150,4 @@ def exactness(data):
 
 
 FACTS = {"fixed16": fixed16, "rounds": rounds, "half_errors": half_errors, "half_ladder": ladder,
-         "half_rounds": in_turns, "half_lengths": lengths, "half_own_errors": own_errors, "exactness": exactness}
+         "half_rounds": in_turns, "half_gradients": gradients, "half_lengths": lengths, "half_own_errors": own_errors, "exactness": exactness}
