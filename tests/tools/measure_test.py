@@ -144,11 +144,11 @@ class WholeRuns(Workplace):
     def test_every_step_in_order(self):
         done = self.measure()
         self.assertEqual(NAMES, ["kernels", "kernels_fixed", "kernels_fixed16", "rounds", "half_rounds",
-                                 "half_backward", "half_lengths", "half_ladder", "lengths", "tilings", "steps", "profile_ladder", "profile_cases",
-                                 "profile_fixed", "profile_fixed16", "profile_half", "accuracy", "distributions",
-                                 "half_errors", "values", "causal", "backward", "sequential", "cpu", "files", "lab5",
-                                 "lab5_sweep", "cs336_attention", "cs336_flash", "warmups", "memory", "accumulate",
-                                 "collectives"])
+                                 "half_backward", "half_lengths", "half_ladder", "lengths", "tilings", "steps",
+                                 "profile_ladder", "profile_cases", "profile_fixed", "profile_fixed16",
+                                 "profile_half", "accuracy", "distributions", "half_errors", "values", "causal",
+                                 "backward", "sequential", "cpu", "files", "lab5", "lab5_sweep", "cs336_attention",
+                                 "cs336_flash", "warmups", "memory", "accumulate", "collectives"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
@@ -238,8 +238,8 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn(f"measure: step 10 of {len(NAMES)}, tilings: tilings.json is there, of this commit; --again measures it "
-                      "again\n", done.stderr)
+        self.assertIn(f"measure: step 10 of {len(NAMES)}, tilings: tilings.json is there, of this commit; "
+                      "--again measures it again\n", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 
     def test_without_a_gpu_nothing_is_left_to_do(self):

@@ -21,9 +21,9 @@
 //   scores   below 2^-126 are nothing to an exponent, whatever becomes of them.
 //
 // A row's bytes depend on its query and the keys that it sees, on nothing else: tiles of keys begin at multiples of
-// their size, from the last to the first as on the GPU (and in FlashAttention-2, so that weights are rounded at the same
-// largest scores as its); a key that is not seen has the weight +0, which leaves every sum as it was; a row that has its reference
-// raised leaves the others theirs.
+// their size, from the last to the first as on the GPU (and in FlashAttention-2, so that weights are rounded at the
+// same largest scores as its); a key that is not seen has the weight +0, which leaves every sum as it was; a row that
+// has its reference raised leaves the others theirs.
 //
 // A machine V brings: its vectors F of 16 floats and I of 16 words with the overloads of the operations, transpose4,
 // rounded, store_high, pair, products, and Session, which exists while a block is computed.
