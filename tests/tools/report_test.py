@@ -539,6 +539,12 @@ class Facts(Folder):
         self.assertIn("| `wgmma_ring` | tiles copied to a ring of stages, ahead of their use | 495 | 55 | 40 |",
                       tables.TABLES["half_ideas"](self.measured()))
 
+    def test_collectives(self):
+        found = facts.all_facts(self.measured())["collectives"]
+        self.assertEqual(found["ordered_over_mpi"]["most"]["value"], 1)
+        self.assertEqual(found["overlapped_over_flat"]["least"]["value"], 2)
+        self.assertEqual(found["overlapped_over_flat"]["least"]["case"], "71m, 2 ranks, mpi")
+
     def test_lab5(self):
         found = facts.all_facts(self.measured())["lab5"]
         self.assertEqual((found["length"]["none"]["first"]["tokens"], found["length"]["none"]["last"]["tokens"]),

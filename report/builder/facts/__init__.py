@@ -28,6 +28,7 @@ has no unit. The ends of a list of numbers are least and most, each with case an
     backward.memory.256.tflops           backward.errors.dQ.not_above      backward.lengths.n4096.hw4.dK
     seq.t28.kernel_speed_up  .files_speed_up  .seconds                     seq.kernel.least.case
     scaling.heads16.f32.cards64.seconds  .speed_up  .one_disk_speed_up     on paper, from measured parts
+    collectives.ordered_over_mpi.most.case  collectives.overlapped_over_flat.least.value
     code.rows  code.keys  code.threads   sizes in the sources
 
 `report/build --facts` prints all of them with their values.
@@ -36,7 +37,7 @@ from __future__ import annotations
 
 from .. import sources
 from ..needs import are_there
-from . import backward, causal, courses, fixed, half, kernels, machine, profiles, runs, scaling, values
+from . import backward, causal, collectives, courses, fixed, half, kernels, machine, profiles, runs, scaling, values
 
 
 def all_facts(data) -> dict:
@@ -48,7 +49,7 @@ def all_facts(data) -> dict:
             "cpu": runs.cpu(data), "fixed": fixed.fixed(data), "distributions": fixed.distributions(data),
             "values": values.values(data), "causal": causal.causal(data), "backward": backward.backward(data),
             "scaling": scaling.scaling(data), "code": sources.constants(),
-            **{name: function(data) for name, function in {**half.FACTS, **courses.FACTS}.items()
+            **{name: function(data) for name, function in {**half.FACTS, **courses.FACTS, **collectives.FACTS}.items()
                if are_there(function, data)}}
 
 
