@@ -231,11 +231,17 @@ class BenchCpu(Workplace):
             self.assertEqual([len(case["seconds"][who]) for who in ("hw4", "torch", "seq")], [2, 0, 1])
         self.assertRegex(done.stdout, r"\ne03 .* equal\n")
 
+    def test_each_contract(self):
+        done = self.run_program("bench_cpu", "e03", "--contract", "fixed16", "f32", "--runs", "1", "--bin", BIN)
+        self.assertEqual([(case["contract"], case["bytes_equal"]) for case in self.document()["cases"]],
+                         [("fixed16", True), ("f32", True)])
+        self.assertRegex(done.stdout, r"\ne03 +fixed16 .* equal\ne03 +f32 .* equal\n")
+
     def test_bytes_that_differ(self):
         (self.dir / "testcases").mkdir()
         for program in ("hw4", "testcases/generate"):
             (self.dir / program).symlink_to(BIN / program)
-        (self.dir / "seq").write_text('#!/bin/sh\necho > "$2"\n')
+        (self.dir / "seq").write_text('#!/bin/sh\nfor last; do :; done\necho > "$last"\n')
         (self.dir / "seq").chmod(0o755)
         self.assertIn(" DIFFER\n", self.run_program("bench_cpu", "e03", "--bin", self.dir, exit_code=1).stdout)
         (self.dir / "seq").write_text("#!/bin/sh\necho 'seq: it broke' >&2\nexit 70\n")
