@@ -18,6 +18,20 @@ struct VectorTileWeights {
 template <class Rules, class V>
 struct VectorWeights;
 
+// fixed::quarter_power of 1 to 4 as the bits of floats.
+struct QuarterBits {
+    uint32_t of[5];
+};
+
+constexpr QuarterBits quarter_bits() {
+    QuarterBits bits{};
+    for (int i = 1; i <= 4; ++i)
+        bits.of[i] = 0x3f800000u + static_cast<uint32_t>((fixed::quarter_power(i) - 1.0f) * 0x1p23f);
+    return bits;
+}
+
+constexpr QuarterBits kQuarterBits = quarter_bits();
+
 template <class V>
 struct VectorWeights<FixedRules, V> {
     using F = typename V::F;
@@ -48,9 +62,7 @@ struct VectorWeights<FixedRules, V> {
         const I whole = x.shifted_right(bits);
         const I fraction = x - whole.shifted_left(bits);
         const I quarters = fraction.template shifted_left<2>().shifted_right(bits) + I(1);
-        alignas(64) int32_t each[V::kWidth];
-        quarters.store(each);
-        for (int lane = 0; lane < V::kWidth; ++lane) part[lane] = fixed::quarter_power(each[lane]);
+        V::gathered(kQuarterBits.of, quarters).as_float().store(part);
         (to_float(whole) * power(clamped(I(0) - f, 0, 127))).store(m);
         by.at = (I(fixed::kPowerBias) - whole.shifted_left(apart)).template shifted_left<fixed::kMostBits>() -
                 quarters.template shifted_left<fixed::kMostBits - 2>();
