@@ -28,13 +28,15 @@ struct Amx : Avx512Machine {
     static constexpr int kRowVectors = kDigits == 3 ? 1 : 2;
     static constexpr int kColumns = 16;
     static constexpr int kDepth = 64;
+    static constexpr int kWeightsAtOnce = 4;
     static constexpr int kLaneBytes = 64;
     static constexpr int kTileBytes = 16 * 64;
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {0, 0, 0};
 
-    // [four places of the depth][row][place], the digits as the words have them but for the bits of `sign`.
-    static HW4_INLINE void pack(const Avx512Ints* w, uint8_t* to, size_t digit_bytes, __m512i sign) {
+    // [four places of the depth][row][place]
+    static HW4_INLINE void pack_a(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
+        const __m512i sign = _mm512_set1_epi32(static_cast<int32_t>(0x80808080u));
         for (size_t four = 0; four < kDepth / 4; ++four) {
             __m512i digit[kDigits];
             bytes_of_four(w + 4 * four, digit);
@@ -42,17 +44,15 @@ struct Amx : Avx512Machine {
                 _mm512_store_si512(to + i * digit_bytes + 64 * four, _mm512_xor_si512(digit[i], sign));
         }
     }
-    static HW4_INLINE __m512i signs() { return _mm512_set1_epi32(static_cast<int32_t>(0x80808080u)); }
-    static HW4_INLINE void pack_a(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
-        pack(w, to, digit_bytes, signs());
-    }
     static HW4_INLINE void pack_weights(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
-        pack(w, to, digit_bytes, _mm512_setzero_si512());
+        __m512i digit[kDigits];
+        bytes_of_four(w, digit);
+        for (size_t i = 0; i < kDigits; ++i) _mm512_store_si512(to + i * digit_bytes, digit[i]);
     }
     // [column][place of the depth]
     static HW4_INLINE void pack_b(const Avx512Ints* w, uint8_t* to, size_t digit_bytes) {
         alignas(64) int32_t fours[kDigits][16][16]; // [four places][column]
-        pack(w, reinterpret_cast<uint8_t*>(fours), sizeof fours[0], signs());
+        pack_a(w, reinterpret_cast<uint8_t*>(fours), sizeof fours[0]);
         for (size_t i = 0; i < kDigits; ++i) {
             auto* const columns = reinterpret_cast<int32_t*>(to + i * digit_bytes);
             for (int64_t four = 0; four < 16; four += 4)

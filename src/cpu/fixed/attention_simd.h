@@ -17,8 +17,8 @@
 //
 // A machine V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes, kRowVectors,
 // kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4, gathered (of a
-// table, by lane), pack_a, pack_weights, pack_b, Sums and ValueSums, the accumulators of a panel of scores and of
-// output, and Session, which exists while a block is computed.
+// table, by lane), pack_a and pack_b of kDepth places, pack_weights of kWeightsAtOnce, Sums and ValueSums, the
+// accumulators of a panel of scores and of output, and Session, which exists while a block is computed.
 #pragma once
 
 #include <cstring>
@@ -384,18 +384,22 @@ struct FixedAttention {
     template <bool kCut, class Sight, class Counts>
     static HW4_INLINE void weigh_step(const int32_t* x, int first, const Weighing& by, uint8_t* p, LaneSums& sums,
                                       Sight seen, Counts counts) {
-        I w[kDepth];
         constexpr int kTogether = kDepth < kRound ? kDepth : kRound;
-        for (int from = 0; from < kDepth; from += kTogether)
+        static_assert(kTogether % V::kWeightsAtOnce == 0);
+        for (int from = 0; from < kDepth; from += kTogether) {
+            I w[kTogether];
 #pragma GCC unroll 8
             for (int lane = 0; lane < kTogether; ++lane) {
                 const int i = from + lane;
                 I score = I::load(x + int64_t{i} * kRows);
                 if (kCut) score = score.shifted_right(by.cut);
-                w[i] = seen(i, Weights::weight_of(score, by));
-                if (counts(i)) sums.add(first + lane, w[i]);
+                w[lane] = seen(i, Weights::weight_of(score, by));
+                if (counts(i)) sums.add(first + lane, w[lane]);
             }
-        V::pack_weights(w, p, kRows * V::kLaneBytes);
+#pragma GCC unroll 8
+            for (int lane = 0; lane < kTogether; lane += V::kWeightsAtOnce)
+                V::pack_weights(w + lane, p + int64_t{from + lane} * kWidth, kRows * V::kLaneBytes);
+        }
     }
 
     // Scores to the digits of weights; returns the weights' sums.

@@ -22,6 +22,7 @@ namespace {
 struct ThreeDigits : AvxMachine {
     static constexpr int kDigits = 3;
     static constexpr int kDepth = 2;
+    static constexpr int kWeightsAtOnce = kDepth;
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {-128, 0, -128};
 
@@ -97,6 +98,7 @@ struct ThreeDigits : AvxMachine {
 struct TwoDigits : AvxMachine {
     static constexpr int kDigits = 2;
     static constexpr int kDepth = 2;
+    static constexpr int kWeightsAtOnce = kDepth;
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {0, 0, 0};
 

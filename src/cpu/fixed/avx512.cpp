@@ -15,6 +15,7 @@ struct Avx512Vnni : Avx512Machine {
     static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 4;
     static constexpr int kDepth = 4;
+    static constexpr int kWeightsAtOnce = kDepth;
     static constexpr int kLaneBytes = 4;
     static constexpr int kQueryOffset[3] = {128, 128, 128};
     static constexpr int kWeightOffset[3] = {0, 0, 0};

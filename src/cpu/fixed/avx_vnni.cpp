@@ -16,6 +16,7 @@ template <int kDigitCount>
 struct AvxVnni : AvxMachine {
     static constexpr int kDigits = kDigitCount;
     static constexpr int kDepth = 4;
+    static constexpr int kWeightsAtOnce = kDepth;
     static constexpr int kQueryOffset[3] = {128, 128, 128};
     static constexpr int kWeightOffset[3] = {0, 0, 0};
 

@@ -12,6 +12,7 @@ template <int kDigitCount>
 struct Sdot : NeonMachine {
     static constexpr int kDigits = kDigitCount;
     static constexpr int kDepth = 4;
+    static constexpr int kWeightsAtOnce = kDepth;
     static constexpr int kLaneBytes = 4;
 
     static HW4_INLINE void pack_a(const NeonInts* w, uint8_t* to, size_t digit_bytes) {

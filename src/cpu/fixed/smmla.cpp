@@ -12,6 +12,7 @@ template <int kDigitCount>
 struct Smmla : NeonMachine {
     static constexpr int kDigits = kDigitCount;
     static constexpr int kDepth = 8;
+    static constexpr int kWeightsAtOnce = kDepth;
     static constexpr int kLaneBytes = 8;
 
     static HW4_INLINE void pack_a(const NeonInts* w, uint8_t* to, size_t digit_bytes) {
