@@ -263,8 +263,8 @@ $(BUILD)/src/cpu/f32/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/f32/avx512.cpp.o: private FILE_FLAGS := -mavx512f
 $(BUILD)/src/cpu/fixed/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/fixed/avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxvnni
-$(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512vnni
-$(BUILD)/src/cpu/fixed/amx.cpp.o: private FILE_FLAGS := -mavx512f -mamx-tile -mamx-int8
+$(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -mavx512vnni
+$(BUILD)/src/cpu/fixed/amx.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -mamx-tile -mamx-int8
 $(BUILD)/src/cpu/half/dot.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bf16
 $(BUILD)/src/cpu/half/amx.cpp.o: private FILE_FLAGS := -mavx512f -mamx-tile -mamx-bf16
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod

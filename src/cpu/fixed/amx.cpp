@@ -1,5 +1,5 @@
 // Matrix products of 16 x 64 with 64 x 16 bytes (AMX-INT8: Sapphire Rapids and later). This file alone is built with
-// -mavx512f -mamx-tile -mamx-int8.
+// -mavx512f -mavx512bw -mamx-tile -mamx-int8.
 //
 // A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Both operands
 // are signed, but for weights. Of the eight tiles there are with three digits: three of sums, three of keys, one of
@@ -129,7 +129,8 @@ struct Amx : Avx512Machine {
 #undef HW4_AMX_ADD
 
 bool supported() {
-    static const bool all = __builtin_cpu_supports("avx512f") && has_tiles(kTilesOfBytes);
+    static const bool all =
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && has_tiles(kTilesOfBytes);
     return all;
 }
 

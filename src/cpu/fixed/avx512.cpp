@@ -1,5 +1,5 @@
 // 512-bit dot products of four bytes (AVX512-VNNI: Cascade Lake and later, Zen 4). 3 x 8 accumulators, 2 + 1 operands:
-// 27 of 32 registers, fewer with two digits. This file alone is built with -mavx512f -mavx512vnni.
+// 27 of 32 registers, fewer with two digits. This file alone is built with -mavx512f -mavx512bw -mavx512vnni.
 //
 // The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
 // words have, and weights as they are.
@@ -100,7 +100,10 @@ struct Avx512Vnni : Avx512Machine {
     using ValueSums = Sums;
 };
 
-bool supported() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni"); }
+bool supported() {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vnni");
+}
 
 } // namespace
 

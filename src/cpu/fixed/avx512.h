@@ -84,18 +84,28 @@ struct Avx512Machine {
         return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
     }
 
-    // Bytes of four words a lane, by digit, highest first.
+    // a with the bytes of b, in their order, where the mask has ones.
+    static HW4_INLINE __m512i merged(__m512i a, __mmask64 mask, __m512i b, __m512i order) {
+        return _mm512_mask_shuffle_epi8(a, mask, b, order);
+    }
+
+    // Bytes of four words a lane, by digit, highest first. Words are merged by halves, the first with the third, and
+    // then by bytes: one instruction each.
     template <int kDigits>
     static HW4_INLINE void bytes_of_four(const Avx512Ints* w, __m512i (&digit)[kDigits]) {
-        const __m512i bytes = _mm512_set1_epi32(0x00ff00ff);
-        const __m512i halves = _mm512_set1_epi32(0xffff);
-        const auto even = [&](int i) { return select(bytes, w[i].x, _mm512_slli_epi32(w[i + 1].x, 8)); };
-        const auto odd = [&](int i) { return select(bytes, _mm512_srli_epi32(w[i].x, 8), w[i + 1].x); };
-        const __m512i even01 = even(0);
-        const __m512i even23 = even(2);
-        if constexpr (kDigits == 3) digit[0] = select(halves, _mm512_srli_epi32(even01, 16), even23);
-        digit[kDigits - 2] = select(halves, odd(0), _mm512_slli_epi32(odd(2), 16));
-        digit[kDigits - 1] = select(halves, even01, _mm512_slli_epi32(even23, 16));
+        constexpr __mmask64 kUpperHalves = 0xcccccccccccccccc;
+        constexpr __mmask64 kOddBytes = 0xaaaaaaaaaaaaaaaa;
+        const __m512i halves = _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302); // in turned order
+        const __m512i bytes = _mm512_set4_epi32(0x0e0f0c0d, 0x0a0b0809, 0x06070405, 0x02030001);
+        const __m512i low02 = merged(w[0].x, kUpperHalves, w[2].x, halves);
+        const __m512i low13 = merged(w[1].x, kUpperHalves, w[3].x, halves);
+        digit[kDigits - 1] = merged(low02, kOddBytes, low13, bytes);
+        digit[kDigits - 2] = merged(low13, ~kOddBytes, low02, bytes);
+        if constexpr (kDigits == 3) {
+            const __m512i high02 = merged(w[2].x, ~kUpperHalves, w[0].x, halves);
+            const __m512i high13 = merged(w[3].x, ~kUpperHalves, w[1].x, halves);
+            digit[0] = merged(high02, kOddBytes, high13, bytes);
+        }
     }
 };
 
