@@ -29,6 +29,7 @@ struct Amx : Avx512Machine {
     static constexpr int kColumns = 16;
     static constexpr int kDepth = 64;
     static constexpr int kWeightsAtOnce = 4;
+    static constexpr bool kFinishesLate = true;
     static constexpr int kLaneBytes = 64;
     static constexpr int kTileBytes = 16 * 64;
     static constexpr int kQueryOffset[3] = {0, 0, 0};
@@ -61,8 +62,11 @@ struct Amx : Avx512Machine {
         }
     }
 
+    // Sums of a panel are stored by close() and read by finish(), before which the next panel may begin.
     template <bool kUnsignedRows>
     struct Panel {
+        alignas(64) int32_t l[kRowVectors * kDigits][16][16];
+
         HW4_INLINE void start(const uint8_t*) {
             _tile_zero(0);
             _tile_zero(1);
@@ -102,14 +106,16 @@ struct Amx : Avx512Machine {
             }
         }
 
-        template <class End>
-        HW4_INLINE void finish(End end) const {
-            alignas(64) int32_t l[kRowVectors * kDigits][16][16];
+        HW4_INLINE void close() {
             _tile_stored(0, l[0], 64);
             _tile_stored(1, l[1], 64);
             _tile_stored(2, l[2], 64);
             if constexpr (kDigits == 2) _tile_stored(3, l[3], 64);
             keep_order();
+        }
+
+        template <class End>
+        HW4_INLINE void finish(End end) const {
             for (int x = 0; x < kColumns; ++x)
 #pragma GCC unroll 2
                 for (int r = 0; r < kRowVectors; ++r) {

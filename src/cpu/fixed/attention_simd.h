@@ -18,7 +18,8 @@
 // A machine V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes, kRowVectors,
 // kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4, gathered (of a
 // table, by lane), pack_a and pack_b of kDepth places, pack_weights of kWeightsAtOnce, Sums and ValueSums, the
-// accumulators of a panel of scores and of output, and Session, which exists while a block is computed.
+// accumulators of a panel of scores and of output, kFinishesLate (below), and Session, which exists while a block is
+// computed.
 #pragma once
 
 #include <cstring>
@@ -349,14 +350,37 @@ struct FixedAttention {
         for (int64_t i = 0; i < padded_rows(dim); ++i) o[i] = 0.0f;
     }
 
-    // end(column, row vector, x) for all of a panel.
-    template <class Sums, class End>
-    static HW4_INLINE void panel(const uint8_t* a, const uint8_t* block, int64_t step_count, End end) {
-        Sums sums; // NOLINT(cppcoreguidelines-pro-type-member-init): start() does
+    template <class Sums>
+    static HW4_INLINE void multiply(Sums& sums, const uint8_t* a, const uint8_t* block, int64_t step_count) {
         sums.start(block);
         const uint8_t* b = block + kStartBytes;
         for (int64_t step = 0; step < step_count; ++step, a += kStepA, b += kStepB) sums.step(a, b);
-        sums.finish(end);
+    }
+
+    // end(column, row vector, x) for `columns` columns and those that fill the last panel. A machine that finishes late
+    // has the products of a panel under way while it finishes the one before.
+    template <class Sums, class End>
+    static HW4_INLINE void panels(const uint8_t* a, const uint8_t* block, size_t block_bytes, int64_t columns,
+                                  int64_t step_count, End end) {
+        if constexpr (V::kFinishesLate) {
+            Sums sums; // NOLINT(cppcoreguidelines-pro-type-member-init): close() does
+            multiply(sums, a, block, step_count);
+            sums.close();
+            int64_t x = 0;
+            for (; x + kColumns < columns; x += kColumns) {
+                block += block_bytes;
+                multiply(sums, a, block, step_count);
+                sums.finish([&](int column, int r, I sum) { end(x + column, r, sum); });
+                sums.close();
+            }
+            sums.finish([&](int column, int r, I sum) { end(x + column, r, sum); });
+        } else {
+            for (int64_t x = 0; x < columns; x += kColumns, block += block_bytes) {
+                Sums sums; // NOLINT(cppcoreguidelines-pro-type-member-init): start() does
+                multiply(sums, a, block, step_count);
+                sums.finish([&](int column, int r, I sum) { end(x + column, r, sum); });
+            }
+        }
     }
 
     // What the weights of a vector of rows add up to.
@@ -492,14 +516,12 @@ struct FixedAttention {
                             const TileLayout& layout, int64_t dim, int least_v_exponent) {
         I largest[kRowVectors];
         for (I& m : largest) m = I(INT32_MIN);
-        const int64_t q_steps = steps(dim);
         int32_t* const scores = w.x;
-        const uint8_t* b = tile.k;
-        for (int64_t j = 0; j < rounded_up(tile.keys, kKeysAtOnce); j += kColumns, b += layout.k_block)
-            panel<typename V::Sums>(q, b, q_steps, [&](int column, int r, I x) {
-                x.store(scores + (j + column) * kRows + int64_t{r} * kWidth);
-                largest[r] = larger(largest[r], x);
-            });
+        panels<typename V::Sums>(q, tile.k, layout.k_block, rounded_up(tile.keys, kKeysAtOnce), steps(dim),
+                                 [&](int64_t key, int r, I x) {
+                                     x.store(scores + key * kRows + int64_t{r} * kWidth);
+                                     largest[r] = larger(largest[r], x);
+                                 });
 
         alignas(64) int32_t seen[kTileKeys * kRows];
         if (tile.hides()) hide_scores(scores, tile, seen, largest);
@@ -534,12 +556,11 @@ struct FixedAttention {
                 fused(to_float(sums[r].of[i]), weights.sums, F::load(group.l[i] + at)).store(group.l[i] + at);
         }
 
-        b = tile.v;
-        for (int64_t x = 0; x < dim; x += kColumns, b += layout.v_block)
-            panel<typename V::ValueSums>(w.p, b, steps(tile.keys), [&](int column, int r, I y) {
-                float* const sum = o + (x + column) * kRows + int64_t{r} * kWidth;
-                fused(to_float(y), o_weight[r], F::load(sum)).store(sum);
-            });
+        panels<typename V::ValueSums>(w.p, tile.v, layout.v_block, dim, steps(tile.keys),
+                                      [&](int64_t column, int r, I y) {
+                                          float* const sum = o + column * kRows + int64_t{r} * kWidth;
+                                          fused(to_float(y), o_weight[r], F::load(sum)).store(sum);
+                                      });
     }
 
     static HW4_INLINE float sum_of_weights(const Group& group, int64_t row) {

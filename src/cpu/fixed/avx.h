@@ -75,6 +75,7 @@ struct AvxMachine {
     static constexpr int kWidth = 8;
     static constexpr int kRowVectors = 1;
     static constexpr int kColumns = 4;
+    static constexpr bool kFinishesLate = false;
     static constexpr int kLaneBytes = 4;
 
     template <class T>

@@ -14,6 +14,7 @@ struct Avx512Vnni : Avx512Machine {
     static constexpr int kDigits = kDigitCount;
     static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 4;
+    static constexpr bool kFinishesLate = false;
     static constexpr int kDepth = 4;
     static constexpr int kWeightsAtOnce = kDepth;
     static constexpr int kLaneBytes = 4;

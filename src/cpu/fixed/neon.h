@@ -75,6 +75,7 @@ struct NeonMachine {
     static constexpr int kWidth = 4;
     static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 4;
+    static constexpr bool kFinishesLate = false;
     // All digits are signed; those of P are 128 below the true ones.
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {-128, -128, -128};
