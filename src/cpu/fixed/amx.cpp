@@ -2,8 +2,8 @@
 // -mavx512f -mavx512bw -mamx-tile -mamx-int8.
 //
 // A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Both operands
-// are signed, but for weights. Of the eight tiles there are with three digits: three of sums, three of keys, one of
-// rows; with two digits, twice two of sums, two of keys, two of rows.
+// are signed, but for weights. Two vectors of rows share a tile of keys. Of the eight tiles there are with three
+// digits: twice three of sums, one of keys, one of rows; with two digits, twice two of sums, two of keys, two of rows.
 #include "src/cpu/amx_tiles.h"
 #include "src/cpu/fixed/attention_simd.h"
 #include "src/cpu/fixed/avx512.h"
@@ -25,13 +25,13 @@ template <int kDigitCount>
 struct Amx : Avx512Machine {
     using Session = TileSession;
     static constexpr int kDigits = kDigitCount;
-    static constexpr int kRowVectors = kDigits == 3 ? 1 : 2;
+    static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 16;
     static constexpr int kDepth = 64;
     static constexpr int kWeightsAtOnce = 4;
     static constexpr bool kFinishesLate = true;
     static constexpr int kLaneBytes = 64;
-    static constexpr int kTileBytes = 16 * 64;
+    static constexpr int64_t kTileBytes = int64_t{16} * 64;
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {0, 0, 0};
 
@@ -71,27 +71,44 @@ struct Amx : Avx512Machine {
             _tile_zero(0);
             _tile_zero(1);
             _tile_zero(2);
-            if constexpr (kDigits == 2) _tile_zero(3);
+            _tile_zero(3);
+            if constexpr (kDigits == 3) {
+                _tile_zero(4);
+                _tile_zero(5);
+            }
         }
 
-        // A product takes 16 cycles and its sum is there after some 50: products of one sum are kept apart, with two
-        // digits.
+        // A product takes 16 cycles and its sum is there after some 50: products of one sum are kept apart. Sums of the
+        // first vector of rows come first, of the highest digits first.
         // NOLINTNEXTLINE(readability-function-cognitive-complexity): the macro's
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             keep_order();
             if constexpr (kDigits == 3) {
-                _tile_loadd(3, b, 64);
-                _tile_loadd(6, a, 64);
-                HW4_AMX_ADD(0, 3, 6);
-                _tile_loadd(4, b + kTileBytes, 64);
-                HW4_AMX_ADD(1, 4, 6);
-                _tile_loadd(5, b + 2 * kTileBytes, 64);
-                HW4_AMX_ADD(2, 5, 6);
+                _tile_loadd(6, b, 64);
+                _tile_loadd(7, a + 4 * kTileBytes, 64);
+                HW4_AMX_ADD(2, 6, 7);
+                _tile_loadd(7, a + 5 * kTileBytes, 64);
+                HW4_AMX_ADD(5, 6, 7);
+                _tile_loadd(7, a, 64);
+                HW4_AMX_ADD(0, 6, 7);
                 _tile_loadd(7, a + kTileBytes, 64);
-                HW4_AMX_ADD(1, 3, 7);
-                HW4_AMX_ADD(2, 4, 7);
-                _tile_loadd(6, a + 2 * kTileBytes, 64);
-                HW4_AMX_ADD(2, 3, 6);
+                HW4_AMX_ADD(3, 6, 7);
+                _tile_loadd(7, a + 3 * kTileBytes, 64);
+                HW4_AMX_ADD(4, 6, 7);
+                _tile_loadd(7, a + 2 * kTileBytes, 64);
+                HW4_AMX_ADD(1, 6, 7);
+                _tile_loadd(6, b + kTileBytes, 64);
+                HW4_AMX_ADD(2, 6, 7);
+                _tile_loadd(7, a + 3 * kTileBytes, 64);
+                HW4_AMX_ADD(5, 6, 7);
+                _tile_loadd(7, a + kTileBytes, 64);
+                HW4_AMX_ADD(4, 6, 7);
+                _tile_loadd(7, a, 64);
+                HW4_AMX_ADD(1, 6, 7);
+                _tile_loadd(6, b + 2 * kTileBytes, 64);
+                HW4_AMX_ADD(2, 6, 7);
+                _tile_loadd(7, a + kTileBytes, 64);
+                HW4_AMX_ADD(5, 6, 7);
             } else {
                 _tile_loadd(5, b + kTileBytes, 64);
                 _tile_loadd(6, a, 64);
@@ -112,7 +129,11 @@ struct Amx : Avx512Machine {
             _tile_stored(0, l[0], 64);
             _tile_stored(1, l[1], 64);
             _tile_stored(2, l[2], 64);
-            if constexpr (kDigits == 2) _tile_stored(3, l[3], 64);
+            _tile_stored(3, l[3], 64);
+            if constexpr (kDigits == 3) {
+                _tile_stored(4, l[4], 64);
+                _tile_stored(5, l[5], 64);
+            }
             keep_order();
         }
 
