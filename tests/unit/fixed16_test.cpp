@@ -11,6 +11,7 @@
 
 #include "src/contracts/fixed/rules.h"
 #include "src/contracts/reference.h"
+#include "src/cpu/fixed/exp2_segments.h"
 
 namespace hw4::fixed16 {
 namespace {
@@ -118,6 +119,17 @@ TEST(Fixed16Table, HasTheseBitsForever) {
 }
 
 // ---- Weights
+
+// Every exponent from the least that kernels compute with to the largest there is.
+TEST(Fixed16Weight, OfSegmentsIsTheTables) {
+    constexpr auto kTopUnits = static_cast<int32_t>(kTop * kTableSize);
+    for (int32_t exponent = kTopUnits - (1 << 17); exponent <= kTopUnits; ++exponent) {
+        const uint32_t bits = (static_cast<uint32_t>(exponent) << (23 - kFractionBits)) + (127u << 23);
+        ASSERT_EQ(fixed::nearest(cpu::exp2_by_segments<cpu::Exp2Operations>(bits)),
+                  weight_at(exponent, kExp2Table.fraction[exponent & (kTableSize - 1)]))
+            << exponent;
+    }
+}
 
 TEST(Fixed16Unit, IsWhatAScoreCounts) {
     for (int f = -127; f <= 12 + 31; ++f) {

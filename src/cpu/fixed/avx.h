@@ -82,6 +82,7 @@ struct AvxMachine {
     static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
         transpose4_words(from, from_stride, to, to_stride);
     }
+    static constexpr bool kExp2BySegments = false;
     // A table's numbers at the lanes.
     static HW4_INLINE AvxInts gathered(const uint32_t* table, AvxInts at) {
         return _mm256_i32gather_epi32(reinterpret_cast<const int*>(table), at.x, sizeof(int32_t));

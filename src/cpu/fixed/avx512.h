@@ -2,6 +2,7 @@
 // common.
 #pragma once
 
+#include "src/cpu/fixed/exp2_segments.h"
 #include "src/cpu/fixed/sse.h"
 #include "src/cpu/x86_intrinsics.h"
 
@@ -77,6 +78,23 @@ struct Avx512Machine {
     // A table's numbers at the lanes.
     static HW4_INLINE Avx512Ints gathered(const uint32_t* table, Avx512Ints at) {
         return _mm512_i32gather_epi32(at.x, table, sizeof(int32_t));
+    }
+
+    // Sixteen lanes from a table come one after the other: 26 micro-operations, where two registers have segments.
+    static constexpr bool kExp2BySegments = true;
+    static HW4_INLINE Avx512Floats coefficient(int i, Avx512Ints bits) {
+        const float* const from = kExp2Coefficients.of[i];
+        const __m512i segment = _mm512_srli_epi32(bits.x, kSegmentBits); // its lowest five bits count
+        return _mm512_permutex2var_ps(_mm512_load_ps(from), segment, _mm512_load_ps(from + kExp2Segments / 2));
+    }
+    static HW4_INLINE Avx512Floats within_segment(Avx512Ints bits) {
+        const __m512i one = _mm512_castps_si512(_mm512_set1_ps(1.0f));
+        const __m512i mask = _mm512_set1_epi32((1 << kSegmentBits) - 1);
+        return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits.x, mask, one, 0xea));
+    }
+    static HW4_INLINE Avx512Floats with_fraction(Avx512Floats y, Avx512Ints bits) {
+        const __m512i fraction = _mm512_set1_epi32(0x7fffff); // not the first operand, which the result replaces
+        return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(y.x), bits.x, fraction, 0xe4));
     }
 
     // Bits of a where the mask has ones, of b elsewhere.

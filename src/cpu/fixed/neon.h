@@ -101,6 +101,7 @@ struct NeonMachine {
         put(3, vget_high_s32(low.val[1]), vget_high_s32(high.val[1]));
     }
 
+    static constexpr bool kExp2BySegments = false;
     // A table's numbers at the lanes.
     static HW4_INLINE NeonInts gathered(const uint32_t* table, NeonInts at) {
         const auto two = vreinterpretq_u64_s32(at.x);

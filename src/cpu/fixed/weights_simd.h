@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/contracts/fixed/rules.h"
+#include "src/cpu/fixed/exp2_segments.h"
 
 namespace hw4::cpu {
 
@@ -106,7 +107,10 @@ struct VectorWeights<Fixed16Rules, V> {
     static constexpr int32_t kTopUnits = static_cast<int32_t>(fixed16::kTop * fixed16::kTableSize);
     static_assert(kTopUnits - (1 << kLeastWeightBits) < -fixed16::kTableSize);
 
-    // A weight's exponent is its score shifted left, plus `at`, likewise.
+    // A weight's exponent is its score shifted left, plus `at`, likewise. A machine that takes powers by segments wants
+    // it as the bits of a float, further to the left and with a bias.
+    static constexpr int kFurther = V::kExp2BySegments ? 23 - fixed16::kFractionBits : 0;
+    static constexpr int32_t kBias = V::kExp2BySegments ? 127 << 23 : 0;
     struct Weighing {
         I cut, floor, left, at;
     };
@@ -119,8 +123,9 @@ struct VectorWeights<Fixed16Rules, V> {
         by.cut = clamped(f - I(fixed16::kFractionBits), 0, 31);
         by.left = clamped(I(fixed16::kFractionBits) - f, 0, kLeastWeightBits); // a difference of 1 is too much there
         const I x = largest.shifted_right(by.cut);
-        by.at = I(kTopUnits) - x.shifted_left(by.left);
+        by.at = (I(kTopUnits) - x.shifted_left(by.left)).template shifted_left<kFurther>() + I(kBias);
         by.floor = x - I(1 << kLeastWeightBits).shifted_right(by.left);
+        by.left = by.left + I(kFurther);
         const I value = clamped(I(0) - f, -fixed16::kFractionBits, 127) + I(127);
         (to_float(x) * value.template shifted_left<23>().as_float()).store(m);
         F(1.0f).store(part);
@@ -135,7 +140,11 @@ struct VectorWeights<Fixed16Rules, V> {
     }
 
     static HW4_INLINE I weight_of(I x, const Weighing& by) {
-        return nearest(exp2_at(larger(x, by.floor).shifted_left(by.left) + by.at));
+        const I exponent = larger(x, by.floor).shifted_left(by.left) + by.at;
+        if constexpr (V::kExp2BySegments)
+            return nearest(exp2_by_segments<V>(exponent));
+        else
+            return nearest(exp2_at(exponent));
     }
 
     static HW4_INLINE bool any_raised(F m, F row_reference) {
