@@ -50,7 +50,8 @@ struct Kernel {
         nullptr;
     std::function<void(const half_backward::Args& args, const Device& device, cudaStream_t stream)>
         launch_narrow_backward = nullptr;
-    bool does_parts = false; // some outputs of its operation without the others, too
+    bool does_parts = false;   // some outputs of its operation without the others, too
+    bool takes_narrow = false; // launches whose operands have 16 bits, too
 };
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest

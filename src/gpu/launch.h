@@ -15,13 +15,17 @@
 namespace hw4::gpu {
 
 // Some batches of a case in device memory. Where dim is a multiple of 4, every operand, row, head and batch starts at a
-// boundary of 16 bytes, and kernels may take rows as float4. Any other dim may have any distances from dim on: packed
-// rows (--copies linear) are dim apart, and kernels take those float by float.
+// boundary of four elements, and kernels may take rows as float4. Any other dim may have any distances from dim on:
+// packed rows (--copies linear) are dim apart, and kernels take those float by float.
 struct Launch {
     Problem problem;
     Device device;
     Matrix<const float> in[kMostInputs]; // in the operation's order
     Matrix<float> out[kMostOutputs];
+    // Of kernels that take operands of 16 bits: where they are of such a type, they are these instead.
+    Element element = Element::float32;
+    Matrix<const uint16_t> narrow_in[kMostInputs];
+    Matrix<uint16_t> narrow_out[kMostOutputs];
     RowStatistics* statistics = nullptr; // of forward, [unit][query]; null: nobody asks for them
     // Of backward: O, where forward was done before, by whoever has its statistics too. None: the launch does it.
     Matrix<const float> forward_out;
@@ -43,6 +47,19 @@ inline Launch launch_of(const Problem& problem, const Device& device, const floa
     set_operands(launch, in, in_row, out, out_row);
     launch.scratch = scratch;
     launch.scratch_bytes = scratch_bytes;
+    return launch;
+}
+
+// The same of elements that have 16 bits.
+inline Launch launch_of(const Problem& problem, const Device& device, Element element, const uint16_t* in,
+                        size_t in_row, uint16_t* out, size_t out_row, void* scratch, size_t scratch_bytes = 0) {
+    Launch launch = launch_of(problem, device, nullptr, 0, nullptr, 0, scratch, scratch_bytes);
+    const Operation& operation = *problem.operation;
+    launch.element = element;
+    for (size_t i = 0; i < operation.inputs.size(); ++i)
+        launch.narrow_in[i] = operand_at(problem, operation.inputs, i, in, in_row);
+    for (size_t i = 0; i < operation.outputs.size(); ++i)
+        launch.narrow_out[i] = operand_at(problem, operation.outputs, i, out, out_row);
     return launch;
 }
 

@@ -21,6 +21,12 @@ struct Heads {
         T* const start = at + index * head;
         return more == 0 ? start : start + in_batch.quotient(index) * more;
     }
+
+    // The same memory as elements of another type.
+    template <class Other>
+    HW4_INLINE Heads<Other> as() const {
+        return {reinterpret_cast<Other*>(at), row, head, more, in_batch};
+    }
 };
 
 template <class T>
@@ -31,7 +37,7 @@ Heads<T> heads_of(const Matrix<T>& matrix, int64_t in_batch) {
 }
 
 // A launch of some query rows is to the kernels one of as many: q, out, sight and statistics begin with the first of
-// them.
+// them. Where elements are not float32, all four operands are 16-bit numbers, which only kernels see that ask.
 struct ForwardArgs {
     Heads<const float> q; // by unit
     Heads<const float> k; // by head of K and V
@@ -43,10 +49,13 @@ struct ForwardArgs {
     RowStatistics* statistics;  // [unit][query]; null: nobody asks for them
     int64_t statistics_unit;    // from one unit to the next
     uint32_t units;             // heads of all batches
+    Element element;            // of q, k, v and out
     Divisor group = Divisor(1); // neighbours among them that share a head of K and V
     int dim;
     Scale scale;
     void* scratch;
+
+    HW4_INLINE bool is_narrow() const { return element != Element::float32; }
 
     // What is known of a row when it is done, to whoever asks.
     HW4_INLINE void tell(uint32_t unit, int64_t query, const RowStatistics& row) const {
@@ -77,10 +86,17 @@ inline ForwardArgs forward_args(const Launch& launch) {
         return matrix;
     };
     ForwardArgs args{};
-    args.q = heads_of(from_first_query(launch.in[0]), problem.heads);
-    args.k = heads_of(launch.in[1], problem.kv_heads);
-    args.v = heads_of(launch.in[2], problem.kv_heads);
-    args.out = heads_of(from_first_query(launch.out[0]), problem.heads);
+    const auto set_operands = [&](const auto& in, const auto& out) {
+        args.q = heads_of(from_first_query(in[0]), problem.heads).template as<const float>();
+        args.k = heads_of(in[1], problem.kv_heads).template as<const float>();
+        args.v = heads_of(in[2], problem.kv_heads).template as<const float>();
+        args.out = heads_of(from_first_query(out[0]), problem.heads).template as<float>();
+    };
+    if (launch.element == Element::float32)
+        set_operands(launch.in, launch.out);
+    else
+        set_operands(launch.narrow_in, launch.narrow_out);
+    args.element = launch.element;
     args.queries = launch.queries();
     args.keys = problem.keys;
     args.sight = sight_of(problem.mask, problem.queries, problem.keys);

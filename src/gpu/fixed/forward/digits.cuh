@@ -90,13 +90,4 @@ __device__ __forceinline__ float added_squares(float4 x, float sum) {
 // costs less than a thousandth, and squares that vanish less than 2^-70: a thousandth too, or below the least bound.
 __device__ __forceinline__ float length_bound(float square) { return fmaxf(sqrtf(square) * 1.001f, 0x1p-56f); }
 
-// A row's columns from `first` on, zeros where there are none.
-__device__ __forceinline__ float4 four_columns(const float* row, int first, int dim, bool aligned) {
-    if (aligned && first + 4 <= dim) return *reinterpret_cast<const float4*>(row + first);
-    float x[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = first + i < dim ? row[first + i] : 0.0f;
-    return make_float4(x[0], x[1], x[2], x[3]);
-}
-
 } // namespace hw4::gpu::fixed_point

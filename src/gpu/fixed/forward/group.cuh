@@ -154,7 +154,8 @@ struct Group {
             if (row_in_group(row) >= where.rows) continue;
             if (threadIdx.x % 4 == 0)
                 args.tell(where.unit, where.first + row_in_group(row), {running.reference[row].value(), 0.0f, l});
-            running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
+            running.store(row, FloatRow{static_cast<float*>(where.output<ThreeDigits>(args, row_in_group(row)))},
+                          args.dim, inverse, scale);
         }
     }
 

@@ -4,6 +4,7 @@
 #include "src/gpu/common/early_launch.cuh"
 #include "src/gpu/device/check.h"
 #include "src/gpu/fixed/forward/digits.cuh"
+#include "src/gpu/fixed/forward/elements.cuh"
 
 namespace hw4::gpu::fixed_point {
 namespace {
@@ -42,17 +43,19 @@ struct TileOfFloats {
     }
     static __device__ int column() { return static_cast<int>(threadIdx.x) % kGroups * 4; }
 
-    __device__ void load(const float* matrix, size_t stride, int rows, int dim) {
-        const float* first = matrix + static_cast<size_t>(row(0)) * stride;
+    // Of elements that are stored as ElementType says.
+    template <class ElementType, class Stored>
+    __device__ void load(const Stored* matrix, size_t stride, int rows, int dim) {
+        const Stored* first = matrix + static_cast<size_t>(row(0)) * stride;
         const bool whole = dim == kDim && rows == kTileKeys;
         const bool aligned = dim % 4 == 0;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-            const float* const from = first + static_cast<size_t>(row(i) - row(0)) * stride;
+            const Stored* const from = first + static_cast<size_t>(row(i) - row(0)) * stride;
             if (whole)
-                x[i] = *reinterpret_cast<const float4*>(from + column());
+                x[i] = ElementType::floats(four_at(from, column()));
             else
-                x[i] = row(i) < rows ? four_columns(from, column(), dim, aligned) : make_float4(0, 0, 0, 0);
+                x[i] = ElementType::floats(row(i) < rows ? four_columns(from, column(), dim, aligned) : Four<Stored>{});
         }
     }
 
@@ -160,7 +163,7 @@ __device__ __forceinline__ void raise(float& largest, float to) {
 }
 
 // A block for each tile of K, and one for each tile of V.
-template <class Rules, int kDim>
+template <class Rules, int kDim, class ElementType>
 __global__ void __launch_bounds__(kThreadsFor<Rules, kDim>)
     prepare_kernel(const __grid_constant__ ForwardArgs args, Facts facts, Prepared to) {
     using Layout = TileLayout<Rules, kDim>;
@@ -173,11 +176,12 @@ __global__ void __launch_bounds__(kThreadsFor<Rules, kDim>)
     const uint32_t kv_unit = index / tiles;
     const int64_t first_key = int64_t{index % tiles} * Rules::kTileKeys;
     const int keys = static_cast<int>(min(int64_t{Rules::kTileKeys}, args.keys - first_key));
+    using Stored = typename ElementType::Stored;
     const Heads<const float>& matrix = values ? args.v : args.k;
-    const float* const from = matrix.of(kv_unit) + static_cast<size_t>(first_key) * matrix.row;
+    const Stored* const from = matrix.as<const Stored>().of(kv_unit) + static_cast<size_t>(first_key) * matrix.row;
 
     TileOfFloats<Rules, kDim> tile;
-    tile.load(from, matrix.row, keys, args.dim);
+    tile.template load<ElementType>(from, matrix.row, keys, args.dim);
     unsigned char* const image = to.tiles + size_t{index} * Layout::kStride;
     auto* const scales = reinterpret_cast<TileScales*>(image + Layout::kScales);
     if (values) {
@@ -207,14 +211,23 @@ __global__ void __launch_bounds__(kThreadsFor<Rules, kDim>)
     }
 }
 
-template <class Rules, int kDim>
-void launch(const ForwardArgs& args, Facts facts, const Prepared& to, cudaStream_t stream) {
-    const auto kernel = prepare_kernel<Rules, kDim>;
+template <class Rules, int kDim, class ElementType>
+void launch_for(const ForwardArgs& args, Facts facts, const Prepared& to, cudaStream_t stream) {
+    const auto kernel = prepare_kernel<Rules, kDim, ElementType>;
     constexpr size_t kBytes = sizeof(PrepareMemory<Rules, kDim>);
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const int64_t blocks = int64_t{2} * args.kv_units() * tiles_of<Rules>(args.keys);
     kernel<<<static_cast<unsigned>(blocks), kThreadsFor<Rules, kDim>, kBytes, stream>>>(args, facts, to);
     HW4_CUDA_LAUNCHED("prepare_kernel");
+}
+
+template <class Rules, int kDim>
+void launch(const ForwardArgs& args, Facts facts, const Prepared& to, cudaStream_t stream) {
+    if constexpr (Rules::kTakesNarrow) {
+        if (args.element == Element::bf16) return launch_for<Rules, kDim, NarrowElement<Bf16>>(args, facts, to, stream);
+        if (args.element == Element::fp16) return launch_for<Rules, kDim, NarrowElement<Fp16>>(args, facts, to, stream);
+    }
+    return launch_for<Rules, kDim, Float32Element>(args, facts, to, stream);
 }
 
 } // namespace

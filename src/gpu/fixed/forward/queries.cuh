@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
+#include "src/gpu/fixed/forward/elements.cuh"
 #include "src/gpu/fixed/forward/job_rows.h"
 #include "src/gpu/fixed/forward/scores.cuh"
 
@@ -129,11 +130,24 @@ struct GroupRows {
                 more};
     }
 
-    __device__ const float* queries(const ForwardArgs& args) const {
-        return args.q.of(unit) + static_cast<size_t>(first) * args.q.row;
+    // Where a row begins, of whichever elements: worked out once for all, since registers are few.
+    template <class Rules>
+    __device__ const void* query(const ForwardArgs& args, int row) const {
+        return row_at<Rules>(args, args.q, row);
     }
-    __device__ float* output(const ForwardArgs& args, int row) const {
-        return args.out.of(unit) + static_cast<size_t>(first + row) * args.out.row;
+    template <class Rules>
+    __device__ void* output(const ForwardArgs& args, int row) const {
+        return row_at<Rules>(args, args.out, row);
+    }
+
+private:
+    template <class Rules, class T>
+    __device__ T* row_at(const ForwardArgs& args, const Heads<T>& heads, int row) const {
+        T* const of_floats = heads.of(unit) + static_cast<size_t>(first + row) * heads.row;
+        if (!Rules::kTakesNarrow) return of_floats;
+        const auto begin = reinterpret_cast<uintptr_t>(heads.at);
+        const uintptr_t bytes = reinterpret_cast<uintptr_t>(of_floats) - begin;
+        return reinterpret_cast<T*>(begin + (args.is_narrow() ? bytes / 2 : bytes));
     }
 };
 
@@ -145,7 +159,7 @@ public:
 
     // Rows that do not exist are zeros.
     __device__ __forceinline__ void fetch(const ForwardArgs& args, const Prepared& prepared, const GroupRows& where) {
-        from_ = where.queries(args) + static_cast<size_t>(Digits::row(0)) * args.q.row;
+        from_ = where.query<Rules>(args, Digits::row(0));
         rows_ = where.rows;
         facts = prepared.heads[args.kv_unit(where.unit)];
         fetch_rows(args, 0);
@@ -156,6 +170,7 @@ public:
         float square = 0;
 #pragma unroll 1
         for (int first = 0;;) {
+            widen(args);
             square = fmaxf(square, Digits::store(to, first, x_, args.scale.c, facts));
             first += Digits::kAhead;
             if (first == Digits::kSteps) break;
@@ -171,26 +186,56 @@ public:
 private:
     using Digits = QueryDigits<Rules, kDim>;
 
-    const float* from_; // the thread's row of the next step
+    const void* from_; // the thread's row of the next step
     int rows_;
-    typename Digits::Rows x_;
+    typename Digits::Rows x_; // as they come from memory, until widen()
 
     __device__ __forceinline__ void fetch_rows(const ForwardArgs& args, int first) {
+        if constexpr (Rules::kTakesNarrow) {
+            if (args.is_narrow()) return fetch_rows_of<uint16_t>(args, first);
+        }
+        fetch_rows_of<float>(args, first);
+    }
+
+    template <class Stored>
+    __device__ __forceinline__ void fetch_rows_of(const ForwardArgs& args, int first) {
+        const Stored* from = static_cast<const Stored*>(from_);
         const auto fetch = [&](const auto& four) {
 #pragma unroll
             for (int i = 0; i < Digits::kAhead; ++i) {
 #pragma unroll
                 for (int part = 0; part < Digits::kParts; ++part)
-                    x_[i][part] = four(Digits::row(first + i), Digits::column(part));
-                from_ += Digits::kRowsAtOnce * args.q.row;
+                    x_[i][part] = held(four(Digits::row(first + i), Digits::column(part)));
+                from += Digits::kRowsAtOnce * args.q.row;
             }
         };
         if (args.dim == kDim && rows_ == kGroupRows)
-            fetch([&](int, int column) { return *reinterpret_cast<const float4*>(from_ + column); });
+            fetch([&](int, int column) { return four_at(from, column); });
         else
             fetch([&](int row, int column) {
-                return row < rows_ ? four_columns(from_, column, args.dim, args.dim % 4 == 0) : make_float4(0, 0, 0, 0);
+                return row < rows_ ? four_columns(from, column, args.dim, args.dim % 4 == 0) : Four<Stored>{};
             });
+        from_ = from;
+    }
+
+    // In the place of the floats that they will be: only then has memory to be waited for. All four are set, or the
+    // last two would have to be kept from the rows before.
+    static __device__ __forceinline__ float4 held(float4 four) { return four; }
+    static __device__ __forceinline__ float4 held(uint2 four) {
+        return make_float4(float_of(four.x), float_of(four.y), 0.0f, 0.0f);
+    }
+
+    __device__ __forceinline__ void widen(const ForwardArgs& args) {
+        if (!Rules::kTakesNarrow) return;
+        if (args.element == Element::bf16) widen_from<Bf16>();
+        if (args.element == Element::fp16) widen_from<Fp16>();
+    }
+    template <class Number>
+    __device__ __forceinline__ void widen_from() {
+#pragma unroll
+        for (auto& row : x_)
+#pragma unroll
+            for (float4& four : row) four = widened<Number>(make_uint2(bits_of(four.x), bits_of(four.y)));
     }
 };
 

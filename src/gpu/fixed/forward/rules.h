@@ -13,6 +13,7 @@ struct ThreeDigits {
     static constexpr int kDigits = fixed::kDigits;
     static constexpr int kTileKeys = fixed::kTileKeys;
     static constexpr bool kNeedsLengths = true; // of queries and keys, which tell how far scores may lie apart
+    static constexpr bool kTakesNarrow = false; // operands of 16 bits too
 
     static HW4_INLINE int row_exponent(float largest, const HeadFacts&) { return fixed::exponent_for(largest); }
 };
@@ -22,6 +23,7 @@ struct TwoDigits {
     static constexpr int kDigits = fixed16::kDigits;
     static constexpr int kTileKeys = fixed16::kTileKeys;
     static constexpr bool kNeedsLengths = false;
+    static constexpr bool kTakesNarrow = true;
 
     static HW4_INLINE int row_exponent(float largest, const HeadFacts& facts) {
         return fixed16::row_exponent(largest, facts.k.smallest());

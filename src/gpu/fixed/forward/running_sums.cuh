@@ -1,6 +1,7 @@
 // What a thread carries from tile to tile for its two rows: references, running sums, and the output that they end as.
 #pragma once
 
+#include "src/gpu/fixed/forward/elements.cuh"
 #include "src/gpu/fixed/forward/scores.cuh"
 
 namespace hw4::gpu::fixed_point {
@@ -63,11 +64,13 @@ struct RunningSums {
         return of_two + __shfl_xor_sync(~0u, of_two, 2);
     }
 
-    __device__ void store(int row, float* out, int dim, float inverse, fixed::Factors scale) const {
+    template <class Row>
+    __device__ void store(int row, Row to, int dim, float inverse, fixed::Factors scale) const {
         const int first = static_cast<int>(threadIdx.x) % 4 * 2;
-        float* to = out + first;
-        asm("" : "+l"(to)); // one address, and offsets: the compiler would work out every number's from the beginning
-        __builtin_assume(__isGlobal(to));
+        to.at += first;
+        // One address, and offsets: the compiler would work out every number's from the beginning.
+        asm("" : "+l"(to.at));
+        __builtin_assume(__isGlobal(to.at));
         const auto result = [&](float x) { return fixed::fixed_result(x, h[row], inverse, scale); };
         if (dim == kColumns)
             store_whole(row, to, result);
@@ -81,8 +84,8 @@ private:
 
     // All columns. The results of a part are there before the first is stored, so that none waits until the one before
     // has left its registers.
-    template <class Result>
-    __device__ __forceinline__ void store_whole(int row, float* to, const Result& result) const {
+    template <class Row, class Result>
+    __device__ __forceinline__ void store_whole(int row, const Row& to, const Result& result) const {
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             float2 pair[kGroups];
@@ -92,13 +95,13 @@ private:
                     make_float2(result(o[part][4 * group + 2 * row]), result(o[part][4 * group + 2 * row + 1]));
 #pragma unroll
             for (int group = 0; group < kGroups; ++group)
-                *reinterpret_cast<float2*>(to + part * 2 * kSums + 8 * group) = pair[group];
+                to.put_pair(part * 2 * kSums + 8 * group, pair[group].x, pair[group].y);
         }
     }
 
     // The columns that there are, counted from the thread's first; both of a pair or neither where pairs can be stored.
-    template <class Result>
-    __device__ void store_up_to(int left, bool pairs, int row, float* to, const Result& result) const {
+    template <class Row, class Result>
+    __device__ void store_up_to(int left, bool pairs, int row, const Row& to, const Result& result) const {
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
 #pragma unroll
@@ -107,10 +110,10 @@ private:
                 const float a = result(o[part][4 * group + 2 * row]);
                 const float b = result(o[part][4 * group + 2 * row + 1]);
                 if (pairs) {
-                    if (column < left) *reinterpret_cast<float2*>(to + column) = make_float2(a, b);
+                    if (column < left) to.put_pair(column, a, b);
                 } else {
-                    if (column < left) to[column] = a;
-                    if (column + 1 < left) to[column + 1] = b;
+                    if (column < left) to.put(column, a);
+                    if (column + 1 < left) to.put(column + 1, b);
                 }
             }
     }

@@ -116,7 +116,11 @@ struct PairGroup {
             if (row_in_group(row) >= where.rows) continue;
             if (threadIdx.x % 4 == 0)
                 args.tell(where.unit, where.first + row_in_group(row), {running.reference[row].held, 0.0f, l});
-            running.store(row, where.output(args, row_in_group(row)), args.dim, inverse, scale);
+            void* const to = where.output<TwoDigits>(args, row_in_group(row));
+            if (args.is_narrow())
+                running.store(row, NarrowRow{static_cast<uint16_t*>(to), args.element}, args.dim, inverse, scale);
+            else
+                running.store(row, FloatRow{static_cast<float*>(to)}, args.dim, inverse, scale);
         }
     }
 

@@ -10,6 +10,7 @@
 //           turns in one buffer, 97. 255 registers, of which some are spilled (sm_90). Two blocks a multiprocessor,
 //           beyond 128 one. Scratch: the digits of K and V. One code for all masks.
 // Overlap   K of the next tile travels from when this one's scores are there, V from when its output is; not at 256.
+// Elements  As in wgmma_pairs.
 // Order     Integers within a tile; from tile to tile the contract's, in the order of the keys.
 // Limits    As in mma_groups; table_pairs: a load for each weight.
 #include "src/gpu/fixed/forward/prepare.h"

@@ -11,6 +11,8 @@
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
 // Masks     Kernels of their own (wgmma_pairs_masked.cu).
+// Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; here rows of Q and O take a
+//           branch that is the same for a whole launch, since kernels for each would take long to compile.
 // Order     As in mma_pairs: a job's tiles are done in their order, whoever does them.
 // Limits    No pipe alone: tensor cores, issue slots and the chain from scores to weights hold each other up; then
 //           power.

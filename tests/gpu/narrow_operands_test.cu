@@ -1,0 +1,241 @@
+// Kernels that take operands of 16 bits as they are: their output is that of the numbers as floats, rounded once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/problem/domain.h"
+#include "tests/support/attend.h"
+#include "tests/support/causal_problem.h"
+#include "tests/support/need_gpu.h"
+
+namespace hw4::gpu {
+namespace {
+
+constexpr uint16_t kPoison = 0xffff; // no number in either type
+
+// Rows further apart than their columns, with poison between them and in the output.
+class NarrowRows {
+public:
+    NarrowRows(int64_t rows, int64_t dim)
+        : dim_(static_cast<size_t>(dim)), row_(dim_ + (dim % 4 == 0 ? 4 : 3)),
+          host_(static_cast<size_t>(rows) * row_, kPoison), device_(make_scratch(bytes())) {}
+
+    void fill(const std::vector<uint16_t>& numbers) {
+        each_row([&](uint16_t* row, size_t at) { std::copy_n(numbers.data() + at, dim_, row); });
+    }
+    // Empty where something was written between rows.
+    std::vector<uint16_t> numbers() {
+        std::vector<uint16_t> list(host_.size() / row_ * dim_);
+        each_row([&](uint16_t* row, size_t at) {
+            std::copy_n(row, dim_, list.data() + at);
+            std::fill_n(row, dim_, kPoison);
+        });
+        const bool clean = std::all_of(host_.begin(), host_.end(), [](uint16_t x) { return x == kPoison; });
+        return clean ? list : std::vector<uint16_t>();
+    }
+
+    void copy_in(cudaStream_t stream) {
+        HW4_CUDA(cudaMemcpyAsync(device_.get(), host_.data(), bytes(), cudaMemcpyHostToDevice, stream));
+    }
+    void copy_out(cudaStream_t stream) {
+        HW4_CUDA(cudaMemcpyAsync(host_.data(), device_.get(), bytes(), cudaMemcpyDeviceToHost, stream));
+    }
+    uint16_t* data() const { return static_cast<uint16_t*>(device_.get()); }
+    size_t stride() const { return row_; }
+
+private:
+    size_t bytes() const { return host_.size() * sizeof(uint16_t); }
+
+    template <class Visit>
+    void each_row(const Visit& visit) {
+        for (size_t row = 0; row < host_.size() / row_; ++row) visit(host_.data() + row * row_, row * dim_);
+    }
+
+    size_t dim_;
+    size_t row_;
+    std::vector<uint16_t> host_;
+    Scratch device_;
+};
+
+std::vector<uint16_t> narrowed(Element element, const std::vector<float>& values) {
+    std::vector<uint16_t> numbers(values.size());
+    narrow(element, values.data(), values.size(), numbers.data());
+    return numbers;
+}
+
+using KernelAndElement = std::tuple<Kernel, Element>;
+
+class NarrowOperands : public testing::TestWithParam<KernelAndElement> {
+protected:
+    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
+    void TearDown() override {
+        if (compared_ == 0 && !refusal_.empty()) GTEST_SKIP() << refusal_;
+    }
+
+    static const Kernel& kernel() { return std::get<0>(GetParam()); }
+    static Element element() { return std::get<1>(GetParam()); }
+
+    // Nothing where the kernel cannot take the problem, or the contract not the numbers, rounded to the type.
+    template <class Run>
+    void expect_bytes(Problem problem, const Distribution& values, Run run) {
+        problem.element = element();
+        const Plan plan = plan_of(kernel(), problem, current_device());
+        refusal_ = plan.why_not;
+        if (!plan.why_not.empty()) return;
+        const std::optional<AttentionCase>& test = case_of(problem, values);
+        if (!test) return;
+        ++compared_;
+        std::vector<RowStatistics> statistics;
+        EXPECT_TRUE(narrowed(element(), test->expected) == attend(*test, plan.scratch_bytes, run, statistics))
+            << test->name;
+        EXPECT_TRUE(same_statistics(test->statistics, statistics)) << test->name;
+    }
+    void expect_bytes(const Problem& problem, const Distribution& values = CaseKind::uniform) {
+        expect_bytes(problem, values, kernel().launch);
+    }
+
+private:
+    static bool takes(const Problem& problem, const std::vector<float>& values) {
+        try {
+            DomainCheck("", problem, kernel().under->domain).check(0, problem.input_rows(), values.data());
+            return true;
+        } catch (const Flaw&) {
+            return false;
+        }
+    }
+
+    // Of values that the element has; the same for all kernels of a contract.
+    static const std::optional<AttentionCase>& case_of(const Problem& problem, const Distribution& distribution) {
+        using Key = std::tuple<std::string, std::string, const Contract*>;
+        static std::map<Key, std::optional<AttentionCase>> cases;
+        const Key key{sizes_of(problem).second, spelling_of(distribution), kernel().under};
+        const auto found = cases.find(key);
+        if (found != cases.end()) return found->second;
+        std::vector<float> values(problem.floats_in(problem.input_rows()));
+        fill_case_values({problem, distribution, 3}, 0, values.size(), values.data());
+        round_all(problem.element, values.data(), values.size(), values.data());
+        if (!takes(problem, values)) return cases.emplace(key, std::nullopt).first->second;
+        const auto fill = [&](float* to, int64_t batch) {
+            const size_t count = problem.batch_input_floats();
+            std::copy_n(values.data() + static_cast<size_t>(batch) * count, count, to);
+        };
+        return cases.emplace(key, AttentionCase::filled(problem, spelling_of(distribution), fill, *kernel().under))
+            .first->second;
+    }
+
+    template <class Run>
+    static std::vector<uint16_t> attend(const AttentionCase& test, size_t scratch_bytes, Run run,
+                                        std::vector<RowStatistics>& statistics) {
+        const Problem& problem = test.problem;
+        const Stream stream = make_stream();
+        NarrowRows in(problem.input_rows(), problem.dim);
+        NarrowRows out(problem.output_rows(), problem.dim);
+        in.fill(narrowed(element(), test.qkv));
+        in.copy_in(stream.get());
+        out.copy_in(stream.get());
+        const Scratch scratch = make_scratch(scratch_bytes);
+        poison(scratch.get(), scratch_bytes, stream.get());
+        statistics.resize(static_cast<size_t>(problem.output_rows()));
+        const size_t statistics_bytes = statistics.size() * sizeof(RowStatistics);
+        const Scratch rows = make_scratch(statistics_bytes);
+        Launch launch = launch_of(problem, current_device(), element(), in.data(), in.stride(), out.data(),
+                                  out.stride(), scratch.get(), scratch_bytes);
+        launch.statistics = static_cast<RowStatistics*>(rows.get());
+        run(launch, stream.get());
+        out.copy_out(stream.get());
+        HW4_CUDA(
+            cudaMemcpyAsync(statistics.data(), rows.get(), statistics_bytes, cudaMemcpyDeviceToHost, stream.get()));
+        HW4_CUDA(cudaStreamSynchronize(stream.get()));
+        return out.numbers();
+    }
+
+    int compared_ = 0;
+    std::string refusal_;
+};
+
+constexpr int64_t kDims[] = {1, 2, 4, 32, 33, 64, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
+
+Problem with_heads(Problem problem, int64_t batches, int64_t heads, int64_t kv_heads) {
+    problem.batches = batches;
+    problem.heads = heads;
+    problem.kv_heads = kv_heads;
+    return problem;
+}
+
+TEST_P(NarrowOperands, GiveTheReferenceBytes) {
+    for (const int64_t dim : kDims)
+        for (const int64_t n : {1, 63, 64, 65, 127, 128, 129, 300}) expect_bytes({1, n, dim});
+}
+
+// Some of them with numbers of every size that the type has.
+TEST_P(NarrowOperands, GiveTheReferenceBytesOnEveryKind) {
+    for (const Problem& problem : {Problem{1, 300, 64}, Problem{2, 130, 33}, Problem{1, 70, 128}})
+        for (const CaseKind kind : kAllKinds) expect_bytes(problem, kind);
+}
+
+TEST_P(NarrowOperands, GiveTheReferenceBytesUnderTheMask) {
+    for (const int64_t dim : kDims)
+        for (const int64_t keys : {1, 65, 129, 200})
+            for (const int64_t queries : {keys, keys + 70}) expect_bytes(causal_problem(queries, keys, dim));
+}
+
+TEST_P(NarrowOperands, GiveTheReferenceBytesOfHeadsThatShareKeys) {
+    for (const int64_t dim : {1, 33, 64, 100, 128})
+        for (const int64_t keys : {1, 70, 200})
+            for (const Mask mask : kEveryMask) {
+                Problem problem = with_heads(causal_problem(70, keys, dim), 2, 4, 2);
+                problem.mask = mask;
+                expect_bytes(problem);
+            }
+}
+
+// Blocks that share their work, and groups that share a block's keys.
+TEST_P(NarrowOperands, GiveTheReferenceBytesWhenTheCardIsFull) {
+    const int64_t multiprocessors = current_device().multiprocessors;
+    for (const int64_t dim : {32, 64, 128}) {
+        expect_bytes({3 * multiprocessors, 64, dim});
+        expect_bytes(with_heads(causal_problem(700, 700, dim), multiprocessors / 8 + 1, 4, 4));
+    }
+    for (const int64_t dim : {33, 64}) expect_bytes({multiprocessors / 2 + 1, 700, dim});
+}
+
+TEST_P(NarrowOperands, GiveTheReferenceBytesOfSomeQueriesOfEveryHead) {
+    for (const int64_t dim : {33, 64, 128})
+        for (const Mask mask : kEveryMask) {
+            Problem problem = with_heads(causal_problem(kQueryStep + 70, 100, dim), 2, 2, 1);
+            problem.mask = mask;
+            expect_bytes(problem, CaseKind::uniform, in_query_steps(kernel()));
+        }
+}
+
+// For compute-sanitizer (tests/gpu-check).
+TEST_P(NarrowOperands, SanitizerShapes) {
+    for (const int64_t dim : {1, 33, 64, 128}) {
+        expect_bytes({1, 70, dim});
+        expect_bytes(with_heads(causal_problem(33, 70, dim), 1, 2, 1));
+    }
+}
+
+std::vector<Kernel> kernels_of_narrow_operands() {
+    std::vector<Kernel> list;
+    for (const Kernel& kernel : kernels())
+        if (kernel.takes_narrow) list.push_back(kernel);
+    return list;
+}
+
+std::string name_of_pair(const testing::TestParamInfo<KernelAndElement>& instance) {
+    return std::string(std::get<0>(instance.param).name) + "_" + name_of(std::get<1>(instance.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, NarrowOperands,
+                         testing::Combine(testing::ValuesIn(kernels_of_narrow_operands()),
+                                          testing::Values(Element::bf16, Element::fp16)),
+                         name_of_pair);
+
+} // namespace
+} // namespace hw4::gpu
