@@ -18,9 +18,10 @@
 // --causal: under that mask, each query sees the keys up to its own. --list prints the kernels' names, a line each, and
 // needs no GPU.
 //
-// --elements bf16 or fp16, under the contract of that name: operands and output have that type, as in half-precision
-// programs, and the kernel alone is timed. By default, and with float32, all is float32 as in hw4, and what rounds the
-// operands and widens the output is part of a launch.
+// --elements bf16 or fp16, under the contract of that name or one whose kernels take both (fixed16): operands and
+// output have that type, in packed rows as in half-precision programs, and a launch is what it takes from there. By
+// default, and with float32, all is float32 as in hw4, and what rounds the operands and widens the output of bf16 and
+// fp16 is part of a launch.
 //
 // --kernel-file: one more kernel of f32's table, its last, in a shared library (src/gpu/hw4_kernel.h). hw4 chooses it
 // for no shape.
@@ -51,6 +52,7 @@
 #include <getopt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -101,6 +103,26 @@ struct Request {
 Timing times_of(const LaunchTimer& timer, const Request& request) {
     if (request.once) return {1, {timer.sample(1)}};
     return timer.samples(request.samples);
+}
+
+// On operands that are stored so, by a kernel that takes them as they are.
+Timing time_stored(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const Distribution& kind,
+                   const Request& request) {
+    const Problem& problem = on_gpu.problem;
+    std::vector<float> values(problem.floats_in(problem.input_rows()));
+    fill_in_parallel({problem, kind, 1}, 0, values.size(), values.data());
+    narrow(request.element, values.data(), values.size(), values.data());
+    const Scratch in = make_scratch(problem.stored_input_bytes());
+    const Scratch out = make_scratch(problem.stored_output_bytes());
+    HW4_CUDA(cudaMemcpy(in.get(), values.data(), problem.stored_input_bytes(), cudaMemcpyHostToDevice));
+    const auto row = static_cast<size_t>(problem.dim);
+    Launch stored = launch_of(problem, on_gpu.device, request.element, static_cast<const uint16_t*>(in.get()), row,
+                              static_cast<uint16_t*>(out.get()), row, nullptr, scratch_bytes);
+    const auto launch = [&](const Launch& on_floats, cudaStream_t stream) {
+        stored.scratch = on_floats.scratch;
+        kernel.launch(stored, stream);
+    };
+    return times_of(LaunchTimer(launch, scratch_bytes, on_gpu), request);
 }
 
 // On operands that were rounded before.
@@ -224,7 +246,10 @@ Request parse_request(int argc, char** argv) {
         default: usage_error(kUsage);
         }
     }
-    if (request.element != Element::float32 && request.element != request.contract->element)
+    request.table = table_of(request);
+    const bool any_narrow = std::any_of(request.table.begin(), request.table.end(),
+                                        [](const Kernel& kernel) { return kernel.takes_narrow; });
+    if (request.element != Element::float32 && request.element != request.contract->element && !any_narrow)
         usage_error("--elements " + std::string(name_of(request.element)) + ": the kernels of " +
                     request.contract->name + " take float32" +
                     (request.contract->element == Element::float32
@@ -233,7 +258,6 @@ Request parse_request(int argc, char** argv) {
     if (request.any_order &&
         (request.operation != &kBackward || request.element == Element::float32 || !request.chosen))
         usage_error("--any-order: is of --backward --chosen with --elements bf16 or fp16");
-    request.table = table_of(request);
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
     if (!request.kernel.empty()) require_kernel(request.kernel, request.table, *request.contract, *request.operation);
@@ -272,9 +296,10 @@ void time_case(const Request& request, const Data& data, const Device& device) {
         if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu, *request.contract);
         const size_t scratch_bytes = scratch_for(plan.scratch_bytes, plan.most_scratch, request.most_scratch, 1);
         const Timing timing =
-            request.element != Element::float32
-                ? time_narrow(kernel, scratch_bytes, on_gpu, request)
-                : times_of(LaunchTimer(kernel.launch, scratch_bytes, on_gpu, forward ? &*forward : nullptr), request);
+            request.element == Element::float32
+                ? times_of(LaunchTimer(kernel.launch, scratch_bytes, on_gpu, forward ? &*forward : nullptr), request)
+            : kernel.takes_narrow ? time_stored(kernel, scratch_bytes, on_gpu, data.kind, request)
+                                  : time_narrow(kernel, scratch_bytes, on_gpu, request);
         if (request.form == TimingForm::json)
             print_line(kernel, kernel.name == chosen, data, scratch_bytes, timing);
         else

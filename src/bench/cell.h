@@ -80,6 +80,7 @@ inline Problem problem_of(const Cell& cell, const Operation& operation) {
     problem.heads = problem.kv_heads = cell.num_heads;
     problem.mask = cell.causal ? Mask::causal : Mask::none;
     problem.operation = &operation;
+    problem.element = cell.element;
     return problem;
 }
 

@@ -169,6 +169,7 @@ bool has_reference_row(const Computed& computed, const Operands& operands, int64
     alone.in[2] = operands.in(2, unit);
     alone.out[0] = row.data();
     computed.reference(alone);
+    round_all(problem.element, row.data(), row.size(), row.data());
     return same_bytes(row.data(), operands.out(0, unit) + query * problem.dim, problem.dim);
 }
 
@@ -199,6 +200,7 @@ std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData
     if (problem.flops() <= kMostReferenceFlops) {
         std::vector<float> expected(output.size());
         compute_by_reference(contract, problem, data.values.data(), expected.data());
+        round_all(problem.element, expected.data(), expected.size(), expected.data());
         return same_bytes(expected.data(), output.data(), static_cast<int64_t>(output.size()));
     }
     if (problem.operation != &kForward) return std::nullopt;

@@ -14,7 +14,8 @@ namespace hw4::bench {
 // Rows of O; or of dQ and, where a head is small enough that all its pairs can be looked at, of dK and dV.
 RowError error_of_rows(const CaseData& data, const std::vector<float>& output);
 
-// All rows where the case is small; else some rows of O that see all keys, and of gradients nothing.
+// All rows where the case is small; else some rows of O that see all keys, and of gradients nothing. Rounded to the
+// problem's element, as in a file.
 std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data,
                                         const std::vector<float>& output);
 

@@ -1,6 +1,8 @@
 // Cells measured on the card, and the sums of the study of accumulation.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "src/bench/accumulate.h"
 #include "src/bench/measure.h"
 #include "src/gpu/kernels.h"
@@ -40,6 +42,36 @@ TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
             EXPECT_EQ(row.of(Pass::forward).as_reference, true) << contract->name;
             for (const Pass pass : kPasses) EXPECT_NE(row.of(pass).status, Status::failed) << row.of(pass).reason;
         }
+}
+
+// From operands that have 16 bits on the card too, and take half the memory there.
+TEST_F(BenchOnGpu, Fixed16GivesItsBytesFromEveryElement) {
+    const auto workbench = gpu_workbench();
+    for (const int64_t dim : {64, 37})
+        for (const bool causal : {false, true}) {
+            std::map<Element, size_t> peak;
+            for (const Element element : kElements) {
+                Cell cell = cell_of("fixed16", causal);
+                cell.emb_dim = 3 * dim;
+                cell.element = element;
+                const Measured forward = measure(cell, *workbench).of(Pass::forward);
+                if (forward.status == Status::unsupported) GTEST_SKIP() << forward.reason;
+                EXPECT_EQ(forward.status, Status::ok) << forward.reason;
+                EXPECT_EQ(forward.as_reference, true) << name_of(element) << " " << dim;
+                peak[element] = forward.peak_bytes;
+            }
+            const size_t saved = 4 * 2 * 3 * 130 * static_cast<size_t>(dim) * 2; // of Q, K, V and O
+            EXPECT_EQ(peak[Element::bf16] + saved, peak[Element::float32]);
+            EXPECT_EQ(peak[Element::fp16] + saved, peak[Element::float32]);
+        }
+}
+
+TEST_F(BenchOnGpu, KernelsOfFloatsRefuseOthers) {
+    const auto workbench = gpu_workbench();
+    Cell cell = cell_of("f32", false);
+    cell.kernel = "plain_rows";
+    cell.element = Element::bf16;
+    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).reason, "kernel plain_rows takes float32, not bf16");
 }
 
 // On operands of their type, whose rows need not end where a copy does.

@@ -132,6 +132,15 @@ class Runs(BenchWorkplace):
                                         ("fixed", ["--causal", *rest]), ("fixed16", ["--causal", *rest]))]
         self.assertEqual(self.calls(), [*others[:3], *half, *others[3:]])
 
+    def test_a_contract_from_other_elements(self):
+        done = self.bench("1,64,8", "--rounds", "1", "--contracts", "fixed16", "fixed16:bf16", "--masks", "none")
+        rest = ["--chosen", "--runs", "7", "--launches", "auto", "1,64,8"]
+        self.assertEqual(self.calls()[:2], [["--contract", "fixed16", *rest],
+                                            ["--contract", "fixed16", "--elements", "bf16", *rest]])
+        [case] = self.document()["cases"]
+        self.assertIn("fixed16:bf16", case["seconds"])
+        self.assertIn("  fixed16:bf16 / FA2\n", done.stdout)  # in bf16, as what it is beside
+
     def test_the_shapes_of_the_bars(self):
         self.bench("--rounds", "1", "--contracts", "fixed16", "--masks", "none")
         shapes = [(case["batches"], case["tokens"], case["dim"]) for case in self.document()["cases"]]

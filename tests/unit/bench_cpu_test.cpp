@@ -237,6 +237,25 @@ TEST(ExactRows, SeeAWrongRowAndNaN) {
     }
 }
 
+// What a kernel gives that stores such elements: the reference's numbers, rounded. Small cases are looked at whole, of
+// large ones some rows.
+TEST(ExactRows, OfNarrowElementsAreTheReferencesRounded) {
+    for (const int64_t tokens : {32, 600})
+        for (const Element element : {Element::bf16, Element::fp16}) {
+            Cell cell = quick_cell("fixed16");
+            cell.seq_len = tokens;
+            cell.emb_dim = 3 * 16;
+            cell.element = element;
+            const CaseData data = data_of(cell, kForward);
+            std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
+            cpu::compute_batches(cpu::choose_kernel("", data.problem, kFixed16), data.problem, data.values.data(),
+                                 output.data(), 2);
+            EXPECT_EQ(has_reference_bytes(kFixed16, data, output), false);
+            round_all(element, output.data(), output.size(), output.data());
+            EXPECT_EQ(has_reference_bytes(kFixed16, data, output), true);
+        }
+}
+
 TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
     Cell cell = quick_cell("f32");
     cell.seq_len = 600;

@@ -104,89 +104,6 @@ const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, c
     return *found;
 }
 
-// A contract's kernels.
-class KernelSubject : public Subject {
-public:
-    KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), device_(device), stream_(stream) {
-        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
-        kernel = chosen.name;
-        revision = contract.revision_of(*problem_.operation);
-        in_ = Memory(memory, problem_.input_bytes(), purpose::kInputs);
-        HW4_CUDA(cudaMemcpy(in_.get(), data.values.data(), problem_.input_bytes(), cudaMemcpyHostToDevice));
-        if (pass == Pass::forward) {
-            forward_kernel_ = &chosen;
-            out_ = Memory(memory, problem_.output_bytes(), purpose::kO);
-            forward_scratch_ = scratch_for(chosen, problem_, memory);
-            forward_ = launch(problem_, out_, forward_scratch_);
-            return;
-        }
-        backward_kernel_ = &chosen;
-        prepare_forward(contract, memory);
-        before_backward_bytes = memory.in_use();
-        out_ = Memory(memory, problem_.output_bytes(), purpose::kGradients);
-        backward_scratch_ = scratch_for(chosen, problem_, memory);
-        backward_ = launch(problem_, out_, backward_scratch_);
-        bring_forward(backward_, forward_);
-        if (pass == Pass::backward) forward_kernel_->launch(forward_, stream_);
-    }
-
-    void run() override {
-        if (pass_ != Pass::backward) forward_kernel_->launch(forward_, stream_);
-        if (pass_ != Pass::forward) backward_kernel_->launch(backward_, stream_);
-    }
-
-    std::vector<float> output() override {
-        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
-        HW4_CUDA(cudaStreamSynchronize(stream_));
-        HW4_CUDA(cudaMemcpy(values.data(), out_.get(), problem_.output_bytes(), cudaMemcpyDeviceToHost));
-        return values;
-    }
-
-private:
-    LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
-        return {gpu::plan_of(of, problem, device_), memory,
-                problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
-    }
-
-    gpu::Launch launch(const Problem& problem, const Memory& out, const LaunchScratch& scratch) const {
-        const auto row = static_cast<size_t>(problem.dim);
-        return gpu::launch_of(problem, device_, in_.floats(), row, out.floats(), row, scratch.memory.get(),
-                              scratch.bytes);
-    }
-
-    // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
-    void prepare_forward(const Contract& contract, MemoryCount& memory) {
-        const Problem forward = problem_.of_operation(kForward);
-        forward_kernel_ = &kernel_for("", forward, contract, device_);
-        o_ = Memory(memory, forward.output_bytes(), purpose::kO);
-        statistics_ =
-            Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
-        forward_scratch_ = scratch_for(*forward_kernel_, forward, memory);
-        forward_ = launch(forward, o_, forward_scratch_);
-        const float* const in = in_.floats();
-        for (size_t i = 0; i < kForward.inputs.size(); ++i)
-            forward_.in[i] = operand_at(problem_, problem_.operation->inputs, i, in, static_cast<size_t>(problem_.dim));
-        forward_.statistics = static_cast<RowStatistics*>(statistics_.get());
-    }
-
-    Pass pass_;
-    Problem problem_;
-    gpu::Device device_;
-    cudaStream_t stream_;
-    Memory in_;
-    Memory out_;
-    Memory o_; // of backward
-    Memory statistics_;
-    LaunchScratch forward_scratch_;
-    LaunchScratch backward_scratch_;
-    const gpu::Kernel* forward_kernel_ = nullptr;
-    const gpu::Kernel* backward_kernel_ = nullptr;
-    gpu::Launch forward_;
-    gpu::Launch backward_;
-};
-
 // Values in the bits of their type on the card, and back.
 class Bits {
 public:
@@ -224,6 +141,112 @@ private:
     }
 
     Element element_;
+};
+
+// A contract's kernels, on operands of float32 or, where they take such, of 16 bits.
+class KernelSubject : public Subject {
+public:
+    KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
+                  const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), bits_(cell.element), device_(device), stream_(stream) {
+        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
+        kernel = chosen.name;
+        if (is_narrow() && !chosen.takes_narrow)
+            throw Unsupported("kernel " + kernel + " takes float32, not " + name_of(cell.element));
+        revision = contract.revision_of(*problem_.operation);
+        in_ = Memory(memory, problem_.stored_input_bytes(), purpose::kInputs);
+        upload(data.values);
+        if (pass == Pass::forward) {
+            forward_kernel_ = &chosen;
+            out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kO);
+            forward_scratch_ = scratch_for(chosen, problem_, memory);
+            forward_ = launch(problem_, out_, forward_scratch_);
+            return;
+        }
+        backward_kernel_ = &chosen;
+        prepare_forward(contract, memory);
+        before_backward_bytes = memory.in_use();
+        out_ = Memory(memory, problem_.output_bytes(), purpose::kGradients);
+        backward_scratch_ = scratch_for(chosen, problem_, memory);
+        backward_ = launch(problem_, out_, backward_scratch_);
+        bring_forward(backward_, forward_);
+        if (pass == Pass::backward) forward_kernel_->launch(forward_, stream_);
+    }
+
+    void run() override {
+        if (pass_ != Pass::backward) forward_kernel_->launch(forward_, stream_);
+        if (pass_ != Pass::forward) backward_kernel_->launch(backward_, stream_);
+    }
+
+    std::vector<float> output() override {
+        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
+        HW4_CUDA(cudaStreamSynchronize(stream_));
+        if (is_narrow()) {
+            std::vector<char> bits(problem_.stored_output_bytes());
+            HW4_CUDA(cudaMemcpy(bits.data(), out_.get(), bits.size(), cudaMemcpyDeviceToHost));
+            bits_.widen(bits, values.data());
+        } else {
+            HW4_CUDA(cudaMemcpy(values.data(), out_.get(), problem_.output_bytes(), cudaMemcpyDeviceToHost));
+        }
+        return values;
+    }
+
+private:
+    bool is_narrow() const { return problem_.element != Element::float32; }
+
+    void upload(const std::vector<float>& values) const {
+        const size_t bytes = problem_.stored_input_bytes();
+        if (is_narrow())
+            HW4_CUDA(
+                cudaMemcpy(in_.get(), bits_.of(values.data(), values.size()).data(), bytes, cudaMemcpyHostToDevice));
+        else
+            HW4_CUDA(cudaMemcpy(in_.get(), values.data(), bytes, cudaMemcpyHostToDevice));
+    }
+
+    LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
+        return {gpu::plan_of(of, problem, device_), memory,
+                problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
+    }
+
+    gpu::Launch launch(const Problem& problem, const Memory& out, const LaunchScratch& scratch) const {
+        const auto row = static_cast<size_t>(problem.dim);
+        if (is_narrow())
+            return gpu::launch_of(problem, device_, problem.element, static_cast<const uint16_t*>(in_.get()), row,
+                                  static_cast<uint16_t*>(out.get()), row, scratch.memory.get(), scratch.bytes);
+        return gpu::launch_of(problem, device_, in_.floats(), row, out.floats(), row, scratch.memory.get(),
+                              scratch.bytes);
+    }
+
+    // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
+    void prepare_forward(const Contract& contract, MemoryCount& memory) {
+        const Problem forward = problem_.of_operation(kForward);
+        forward_kernel_ = &kernel_for("", forward, contract, device_);
+        o_ = Memory(memory, forward.output_bytes(), purpose::kO);
+        statistics_ =
+            Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
+        forward_scratch_ = scratch_for(*forward_kernel_, forward, memory);
+        forward_ = launch(forward, o_, forward_scratch_);
+        const float* const in = in_.floats();
+        for (size_t i = 0; i < kForward.inputs.size(); ++i)
+            forward_.in[i] = operand_at(problem_, problem_.operation->inputs, i, in, static_cast<size_t>(problem_.dim));
+        forward_.statistics = static_cast<RowStatistics*>(statistics_.get());
+    }
+
+    Pass pass_;
+    Problem problem_;
+    Bits bits_;
+    gpu::Device device_;
+    cudaStream_t stream_;
+    Memory in_;
+    Memory out_;
+    Memory o_; // of backward
+    Memory statistics_;
+    LaunchScratch forward_scratch_;
+    LaunchScratch backward_scratch_;
+    const gpu::Kernel* forward_kernel_ = nullptr;
+    const gpu::Kernel* backward_kernel_ = nullptr;
+    gpu::Launch forward_;
+    gpu::Launch backward_;
 };
 
 // Kernels of half precision, on operands of their type.
@@ -448,7 +471,7 @@ public:
             return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
         }
         const Contract& contract = *find_contract(cell.impl);
-        if (cell.element != contract.element)
+        if (contract.element != Element::float32 && cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
         if (contract.element != Element::float32)
