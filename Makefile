@@ -185,8 +185,9 @@ FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
-# Those with kernels of f32 in them, and those with no kernel at all; the others have kernels of fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) profile/row_tilings.cu profile/my_kernel.cu \
+# Those with kernels for every card that f32 has some for, and those with no kernel at all; the others have kernels of
+# fixed.
+F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/stored_rows.cu profile/row_tilings.cu profile/my_kernel.cu \
     tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)

@@ -11,15 +11,15 @@ namespace hw4 {
 constexpr float kBf16Overflow = 0x1.ffp127f;
 constexpr float kFp16Overflow = 65520.0f;
 
-inline uint16_t bf16_bits(float x) {
+HW4_INLINE uint16_t bf16_bits(float x) {
     const uint32_t bits = bits_of(x);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u); // NaN, which stays one
     return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-inline float bf16_value(uint16_t bits) { return float_of(uint32_t{bits} << 16); }
+HW4_INLINE float bf16_value(uint16_t bits) { return float_of(uint32_t{bits} << 16); }
 
-inline uint16_t fp16_bits(float x) {
+HW4_INLINE uint16_t fp16_bits(float x) {
     constexpr uint32_t kOverflow = 0x477ff000u;    // kFp16Overflow
     constexpr uint32_t kLeastNormal = 0x38800000u; // 2^-14
     constexpr uint32_t kBias = (127u - 15u) << 23;
@@ -33,14 +33,14 @@ inline uint16_t fp16_bits(float x) {
     return with_sign(bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f));
 }
 
-inline float fp16_value(uint16_t bits) {
+HW4_INLINE float fp16_value(uint16_t bits) {
     const uint32_t sign = (bits & 0x8000u) << 16;
     const uint32_t magnitude = (bits & 0x7fffu) << 13;
     if (magnitude >= 0x7c00u << 13) return float_of(sign | 0x7f800000u | magnitude); // infinity, NaN
     return float_of(sign | bits_of(float_of(magnitude) * 0x1p112f));                 // exact, also of denormals
 }
 
-inline float rounded_to_bf16(float x) { return bf16_value(bf16_bits(x)); }
-inline float rounded_to_fp16(float x) { return fp16_value(fp16_bits(x)); }
+HW4_INLINE float rounded_to_bf16(float x) { return bf16_value(bf16_bits(x)); }
+HW4_INLINE float rounded_to_fp16(float x) { return fp16_value(fp16_bits(x)); }
 
 } // namespace hw4

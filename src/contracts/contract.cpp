@@ -5,6 +5,14 @@
 #include "src/problem/matrix.h"
 
 namespace hw4 {
+namespace {
+
+[[noreturn]] void fail_beyond(Element element, const char* instead, const std::string& path) {
+    throw Error(ExitCode::bad_data,
+                path + ": its outputs go beyond " + name_of(element) + "; need " + instead + ", or smaller numbers");
+}
+
+} // namespace
 
 const Computed* Contract::find(const Operation& operation) const {
     for (const Computed& computed : computes)
@@ -63,12 +71,17 @@ void refuse_infinite(const Contract& contract, const Problem& problem, const std
                      size_t count) {
     if (!outputs_may_overflow(contract, problem)) return;
     const auto refuse_in = [&](Element element, const char* instead) {
-        if (element == Element::float32 || holds(element, outputs, count)) return;
-        throw Error(ExitCode::bad_data, path + ": its outputs go beyond " + name_of(element) + "; need " + instead +
-                                            ", or smaller numbers");
+        if (element != Element::float32 && !holds(element, outputs, count)) fail_beyond(element, instead, path);
     };
     refuse_in(contract.element, "another contract");
     refuse_in(problem.element, "elements of float32");
+}
+
+void refuse_stored_infinite(const Contract& contract, const Problem& problem, const std::string& path,
+                            const void* outputs, size_t count) {
+    if (are_finite(problem.element, outputs, count)) return;
+    if (contract.element != Element::float32) fail_beyond(contract.element, "another contract", path);
+    fail_beyond(problem.element, "elements of float32", path);
 }
 
 void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,

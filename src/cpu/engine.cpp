@@ -1,7 +1,6 @@
 #include "src/cpu/engine.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <optional>
 
@@ -87,9 +86,11 @@ public:
     RowRange completes(int64_t batches, int) const override { return {0, batches * problem().batch_output_rows()}; }
 
     void copy_in(const RowsIn& rows) override {
-        const size_t bytes = static_cast<size_t>(rows.rows) * problem().row_bytes();
-        pen().time(Stage::copy_in, bytes,
-                   [&] { std::memcpy(slot(rows.slot).in.get() + rows.first_row * problem().dim, rows.from, bytes); });
+        const size_t bytes = static_cast<size_t>(rows.rows) * problem().stored_row_bytes();
+        pen().time(Stage::copy_in, bytes, [&] {
+            widen(problem().element, rows.from, problem().floats_in(rows.rows),
+                  slot(rows.slot).in.get() + rows.first_row * problem().dim);
+        });
     }
     void wait_until_copied(int) override {}
 
@@ -104,7 +105,8 @@ public:
         });
     }
 
-    const float* fetch(const RowsOut& rows) override {
+    bool gives_stored() const override { return false; }
+    const void* fetch(const RowsOut& rows) override {
         if (rows.statistics != nullptr)
             std::copy_n(slot(rows.slot).row_statistics() + rows.first_row, rows.rows, rows.statistics);
         return slot(rows.slot).out.get() + rows.first_row * slot(rows.slot).dim;

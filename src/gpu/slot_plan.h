@@ -30,18 +30,19 @@ constexpr int64_t kLeastBlockRows = 4; // rows of a block: what the kernel with 
 
 // Bytes from one row to the next.
 inline size_t row_pitch(const Problem& problem, Copies copies) {
-    const size_t row_bytes = problem.row_bytes();
+    const size_t row_bytes = problem.stored_row_bytes();
     return copies == Copies::linear ? row_bytes : (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
 }
 
 // What an output row takes beside itself.
 inline size_t bytes_beside_output(bool statistics) { return statistics ? sizeof(RowStatistics) : 0; }
 
-// A batch's input and output, with the statistics of its rows where they are asked for. Padded rows take, with d = 1, a
-// hundred times what the file holds.
-inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false) {
+// A batch's input and output, with the statistics of its rows where they are asked for, and as floats too where kernels
+// want them so. Padded rows take, with d = 1, a hundred times what the file holds.
+inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false,
+                                     bool widened = false) {
     const auto rows = static_cast<size_t>(problem.batch_input_rows() + problem.batch_output_rows());
-    return rows * row_pitch(problem, copies) +
+    return rows * (row_pitch(problem, copies) + (widened ? problem.row_bytes() : 0)) +
            static_cast<size_t>(problem.batch_output_rows()) * bytes_beside_output(statistics);
 }
 
@@ -54,7 +55,7 @@ inline int64_t filling_rows(const Problem& problem) {
 // So many that a launch fills the card, where that matters: a case that takes longer to copy than to compute goes on in
 // small chunks, and is under way all the time.
 inline int64_t filling_batches(const Problem& problem) {
-    const auto bytes = static_cast<double>(problem.input_bytes() + problem.output_bytes());
+    const auto bytes = static_cast<double>(problem.stored_input_bytes() + problem.stored_output_bytes());
     if (problem.flops() < kWeightyFlopPerByte * bytes) return 1;
     return std::min(problem.batches, filling_rows(problem) / (problem.heads * problem.queries));
 }
@@ -69,11 +70,11 @@ inline int64_t blocks_of_batch(const Problem& problem) {
     return most;
 }
 
-inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options) {
+inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options, bool widened = false) {
     int64_t batches = options.chunk_batches > 0
                           ? options.chunk_batches
                           : std::max(chunk_batches_for(problem, options.streams), filling_batches(problem));
-    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics, widened);
     batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch(problem)));
     const int64_t chunks = (problem.batches + batches - 1) / batches;
@@ -86,8 +87,9 @@ inline bool can_slice(const Problem& problem) { return problem.operation == &kFo
 
 // How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large
 // card; its first output is copied out and written while the others are computed.
-inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches) {
-    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
+inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches,
+                            bool widened = false) {
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics, widened);
     const bool split = options.queries_at_once > 0 || batch_bytes > kSlotDeviceBytes;
     if (slot_batches > 1 || !split || !can_slice(problem)) return problem.queries;
     const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : filling_rows(problem);

@@ -233,12 +233,17 @@ size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
 }
 
 void CaseReader::read_rows(int64_t first, int64_t count, float* to) {
+    const size_t bytes = static_cast<size_t>(count) * problem().stored_row_bytes();
+    const size_t floats = problem().floats_in(count);
+    read_stored_rows(first, count, reinterpret_cast<char*>(to + floats) - bytes);
+    widen_at_end(problem().element, to, floats);
+}
+
+void CaseReader::read_stored_rows(int64_t first, int64_t count, void* to) {
     const size_t start = static_cast<size_t>(first) * problem().stored_row_bytes();
     const size_t wanted = static_cast<size_t>(count) * problem().stored_row_bytes();
-    const size_t floats = problem().floats_in(count);
-    const size_t got = read_from(start, reinterpret_cast<char*>(to + floats) - wanted, wanted);
+    const size_t got = read_from(start, to, wanted);
     if (got < wanted) fail_ended_early(start + got);
-    widen_at_end(problem().element, to, floats);
 }
 
 size_t CaseReader::whole_bytes() const { return header_.bytes + problem().stored_input_bytes(); }

@@ -35,6 +35,8 @@ public:
     // Any rows, by any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the
     // other.
     void read_rows(int64_t first, int64_t count, float* to);
+    // The same in the elements of the file.
+    void read_stored_rows(int64_t first, int64_t count, void* to);
     bool random_access() const { return source_->random_access() != nullptr; }
 
     // After the last row: the file must end here, and must not have been written to meanwhile.

@@ -1,5 +1,5 @@
-// What a number of a case file is stored as. In memory all are float32: narrow ones are widened when they are read,
-// which is exact, and rounded to nearest even when they are written.
+// What a number of a case file is stored as. All are computed with as float32: narrow ones are widened, which is exact,
+// and what they give is rounded to nearest even.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +35,15 @@ inline uint32_t bits_of(Element element, float x) {
     return element == Element::float32 ? bits_of(x) : element == Element::bf16 ? bf16_bits(x) : fp16_bits(x);
 }
 
-// Many at a time. Stored numbers fill the end of the room for as many floats, and become floats there.
+// Many at a time.
+void widen(Element element, const void* from, size_t count, float* to);
+// Stored numbers fill the end of the room for as many floats, and become floats there.
 void widen_at_end(Element element, float* room, size_t count);
 // Floats as they are stored; `to` may be where they are.
 void narrow(Element element, const float* from, size_t count, void* to);
-// Whether all of them are finite when they are stored.
+// Whether all of them are finite when they are stored; and whether those that are stored are.
 bool holds(Element element, const float* x, size_t count);
+bool are_finite(Element element, const void* stored, size_t count);
 // Floats that are rounded to the type; `to` may be `from`.
 void round_all(Element element, const float* from, size_t count, float* to);
 

@@ -20,7 +20,7 @@ struct Problem {
     int64_t kv_heads = 1; // of K and V; divides the heads of Q
     Mask mask = Mask::none;
     const Operation* operation = &kForward;
-    Element element = Element::float32; // of the files; in memory all is float32
+    Element element = Element::float32; // of the files
     // Of operations that give rows of a block of keys: which. All keys are inputs.
     int64_t first_key = 0;
     int64_t block_keys = 0;
@@ -61,7 +61,7 @@ struct Problem {
     int64_t input_rows() const { return batches * batch_input_rows(); }
     int64_t output_rows() const { return batches * batch_output_rows(); }
 
-    // In memory.
+    // As floats.
     size_t row_bytes() const { return static_cast<size_t>(dim) * sizeof(float); }
     size_t floats_in(int64_t rows) const { return static_cast<size_t>(rows) * static_cast<size_t>(dim); }
     size_t batch_input_floats() const { return floats_in(batch_input_rows()); }
@@ -71,7 +71,7 @@ struct Problem {
     size_t input_bytes() const { return static_cast<size_t>(batches) * batch_input_bytes(); }
     size_t output_bytes() const { return static_cast<size_t>(batches) * batch_output_bytes(); }
 
-    // In the files, without headers.
+    // In the files, without headers, and on their way from and to them.
     size_t stored_row_bytes() const { return static_cast<size_t>(dim) * bytes_of(element); }
     size_t stored_input_bytes() const { return static_cast<size_t>(input_rows()) * stored_row_bytes(); }
     size_t stored_output_bytes() const { return static_cast<size_t>(output_rows()) * stored_row_bytes(); }

@@ -27,9 +27,8 @@ constexpr size_t kMostTouched = size_t{2} << 20; // of a buffer: a longer one is
 constexpr int kMostOpen = 8; // cases at once: enough small ones to fill the ring, and few descriptors
 
 // Makes the pages of a buffer that will be needed, by a thread that has nothing to do yet.
-void touch(float* buffer, size_t bytes) {
-    volatile auto* memory = reinterpret_cast<unsigned char*>(buffer);
-    for (size_t at = 0; at < bytes; at += kPageBytes) memory[at] = 0;
+void touch(volatile unsigned char* buffer, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += kPageBytes) buffer[at] = 0;
 }
 
 // Whether an error is that of a broken engine, after which no case can be computed.
@@ -162,34 +161,47 @@ private:
     // A reader's error goes with its piece, so that of several flaws in a file always the same one is named.
     void read_pieces(int reader) {
         const Pen pen(setup_.timeline, "reader " + std::to_string(reader));
+        std::vector<float> widened;
         while (const std::optional<StagedPiece> staged = ring_.take()) {
             try {
-                ring_.filled(*staged, read_piece(*staged, pen));
+                ring_.filled(*staged, read_piece(*staged, widened, pen));
             } catch (...) {
                 ring_.failed(*staged, std::current_exception());
             }
         }
     }
 
-    Findings read_piece(const StagedPiece& staged, const Pen& pen) {
+    Findings read_piece(const StagedPiece& staged, std::vector<float>& widened, const Pen& pen) {
         const int buffer = ring_.buffer_of(staged);
         Engine* const used_before = copied_by_[static_cast<size_t>(buffer)];
         if (used_before != nullptr) used_before->wait_until_copied(buffer);
         const CaseOnItsWay& from = *line_.wait(staged.of);
-        float* data = memory_.ring_buffer(buffer, from.plan.piece_bytes);
+        unsigned char* const data = memory_.ring_buffer(buffer, from.plan.piece_bytes);
         const int64_t first = staged.piece * from.plan.piece_rows;
         const int64_t rows = std::min(from.plan.piece_rows, from.problem.input_rows() - first);
-        const size_t bytes = static_cast<size_t>(rows) * from.problem.row_bytes();
-        const size_t stored = static_cast<size_t>(rows) * from.problem.stored_row_bytes();
-        pen.time(Stage::read, stored, [&] { read_rows(from, first, rows, data); });
-        return pen.time(Stage::check, bytes, [&] { return from.domain->examine(*from.part, first, rows, data); });
+        const size_t bytes = static_cast<size_t>(rows) * from.problem.stored_row_bytes();
+        pen.time(Stage::read, bytes, [&] { read_rows(from, first, rows, data); });
+        return pen.time(Stage::check, bytes, [&] {
+            return from.domain->examine(*from.part, first, rows, as_floats(from.problem, rows, data, widened));
+        });
     }
 
-    static void read_rows(const CaseOnItsWay& from, int64_t first, int64_t rows, float* data) {
-        from.part->each_stretch(from.problem.operation->inputs, first, rows,
-                                [&](int64_t own, int64_t at, int64_t count) {
-                                    from.run.input->read_rows(at, count, data + (own - first) * from.problem.dim);
-                                });
+    static void read_rows(const CaseOnItsWay& from, int64_t first, int64_t rows, unsigned char* data) {
+        const size_t row_bytes = from.problem.stored_row_bytes();
+        from.part->each_stretch(
+            from.problem.operation->inputs, first, rows, [&](int64_t own, int64_t at, int64_t count) {
+                from.run.input->read_stored_rows(at, count, data + static_cast<size_t>(own - first) * row_bytes);
+            });
+    }
+
+    // Where they are, or in the room for them.
+    static const float* as_floats(const Problem& problem, int64_t rows, const unsigned char* data,
+                                  std::vector<float>& room) {
+        if (problem.element == Element::float32) return reinterpret_cast<const float*>(data);
+        const size_t count = problem.floats_in(rows);
+        if (room.size() < count) room.resize(count);
+        widen(problem.element, data, count, room.data());
+        return room.data();
     }
 
     // ---- Feeding the engine
@@ -250,7 +262,8 @@ private:
         const int64_t end = std::min(first + fed.plan.piece_rows, fed.problem.input_rows());
         const int64_t chunk_rows = fed.engine->chunk_batches() * fed.problem.batch_input_rows();
         const int buffer = ring_.buffer_of(filled.staged);
-        const float* data = memory_.ring_buffer(buffer, fed.plan.piece_bytes);
+        const unsigned char* const data = memory_.ring_buffer(buffer, fed.plan.piece_bytes);
+        const size_t row_bytes = fed.problem.stored_row_bytes();
         copied_by_[static_cast<size_t>(buffer)] = fed.engine;
         for (int64_t row = first; row < end;) {
             const int64_t chunk = row / chunk_rows; // NOLINT(clang-analyzer-core.DivideZero): a batch has rows
@@ -258,8 +271,8 @@ private:
             const int64_t next = std::min(end, chunk_end);
             const int slot = slot_of(fed, chunk);
             wait_for_another_case(fed, slot);
-            fed.engine->copy_in(
-                {slot, row - chunk * chunk_rows, next - row, data + (row - first) * fed.problem.dim, buffer});
+            fed.engine->copy_in({slot, row - chunk * chunk_rows, next - row,
+                                 data + static_cast<size_t>(row - first) * row_bytes, buffer});
             if (next == chunk_end) compute(fed, chunk);
             row = next;
         }
@@ -307,7 +320,7 @@ private:
     void write_parts(int writer) {
         const Pen pen(setup_.timeline, "writer " + std::to_string(writer));
         const size_t usual_bytes = setup_.plan.part_bytes;
-        float* const staging = memory_.writer_buffer(writer, usual_bytes);
+        unsigned char* const staging = memory_.writer_buffer(writer, usual_bytes);
         touch(staging, std::min(usual_bytes, kMostTouched));
         // By one of them; the others wait, or zeros might come after what was computed.
         std::call_once(prepared_, [&] { failure_.guard([&] { prepare_first_output(staging, pen); }); });
@@ -324,13 +337,13 @@ private:
 
     // While the engine is made there is nothing to write yet, but the output's pages can be made: writing over pages
     // that are there is half again as fast.
-    void prepare_first_output(const float* zeros, const Pen& pen) {
+    void prepare_first_output(const unsigned char* zeros, const Pen& pen) {
         CaseOnItsWay* const first = line_.wait(0);
         if (first == nullptr || first->failed) return;
         guard(*first, [&] { pen.time(Stage::prepare, 0, [&] { prepare_output(*first, zeros); }); });
     }
 
-    void prepare_output(const CaseOnItsWay& of, const float* zeros) {
+    void prepare_output(const CaseOnItsWay& of, const unsigned char* zeros) {
         OutputFile& output = *of.run.output;
         if (!reserve_output(of) || !output.random_access()) return;
         const size_t most = std::min(of.problem.stored_output_bytes(), kMostPrepared);
@@ -343,9 +356,10 @@ private:
         bool in_slot = true; // are its rows
         if (!of.failed)
             guard(of, [&] {
-                float* const staging = memory_.writer_buffer(writer, of.plan.part_bytes);
-                RowStatistics* const statistics = of.run.lse == nullptr ? nullptr : behind(staging, part, of.problem);
-                const float* data =
+                unsigned char* const buffer = memory_.writer_buffer(writer, of.plan.part_bytes);
+                auto* const statistics = of.run.lse == nullptr ? nullptr : reinterpret_cast<RowStatistics*>(buffer);
+                unsigned char* const staging = of.run.lse == nullptr ? buffer : behind(statistics, part);
+                const void* const data =
                     of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer, statistics});
                 const void* const stored = as_stored(of, part, data, staging, pen);
                 in_slot = stored != staging;
@@ -356,23 +370,31 @@ private:
         if (in_slot) parts_.fetched(part.slot);
     }
 
-    // The room for statistics in a writer's buffer, behind the rows.
-    static RowStatistics* behind(float* staging, const OutputPart& part, const Problem& problem) {
-        return reinterpret_cast<RowStatistics*>(staging + part.rows * problem.dim);
+    // The room for rows in a writer's buffer, behind their statistics.
+    static unsigned char* behind(RowStatistics* statistics, const OutputPart& part) {
+        return reinterpret_cast<unsigned char*>(statistics + part.rows);
     }
 
-    // Narrow numbers in the writer's buffer, floats where they are.
-    const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const float* data, float* staging,
+    // In the elements of the file: where the rows are, or in the writer's buffer.
+    const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const void* data, unsigned char* staging,
                           const Pen& pen) const {
         const Contract& contract = *setup_.options.contract;
-        const bool narrowed = of.problem.element != Element::float32;
-        if (!narrowed && !outputs_may_overflow(contract, of.problem)) return data;
+        if (!outputs_may_overflow(contract, of.problem)) return data;
+        const Element element = of.problem.element;
+        const bool are_floats = element == Element::float32 || !of.engine->gives_stored();
         const size_t count = of.problem.floats_in(part.rows);
-        pen.time(Stage::write, 0, [&] {
-            refuse_infinite(contract, of.problem, of.run.input->path(), data, count);
-            if (narrowed) narrow(of.problem.element, data, count, staging);
+        return pen.time(Stage::write, 0, [&]() -> const void* {
+            const std::string& path = of.run.input->path();
+            if (!are_floats) {
+                refuse_stored_infinite(contract, of.problem, path, data, count);
+                return data;
+            }
+            const auto* const floats = static_cast<const float*>(data);
+            refuse_infinite(contract, of.problem, path, floats, count);
+            if (element == Element::float32) return data;
+            narrow(element, floats, count, staging);
+            return staging;
         });
-        return narrowed ? staging : data;
     }
 
     // Of the file, of rows that are to be written.

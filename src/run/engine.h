@@ -67,12 +67,13 @@ struct EngineFacts {
     size_t device_bytes = 0;     // the most memory it took on the GPU
 };
 
-// Rows of a chunk's input, as they follow one another in the file, on their way into the chunk's slot.
+// Rows of a chunk's input, as they follow one another in the file and in its elements, on their way into the chunk's
+// slot.
 struct RowsIn {
     int slot;
     int64_t first_row; // of the slot
     int64_t rows;
-    const float* from;
+    const void* from;
     int buffer; // the staging buffer that `from` is in
 };
 
@@ -93,7 +94,7 @@ struct RowsOut {
     int slot;
     int64_t first_row; // of the slot
     int64_t rows;
-    float* staging;            // room for them
+    void* staging;             // room for them, in the elements of the file
     int writer;                // who asks
     RowStatistics* statistics; // room for theirs, where the engine was asked for them; else null
 };
@@ -130,7 +131,9 @@ public:
     virtual void compute(const Work& work) = 0;
     // Called by several threads, each with its own number. Returns where the rows are, once they are there: in
     // `staging`, or where the engine keeps them. Their statistics, if asked for, are in the room for them then.
-    virtual const float* fetch(const RowsOut& rows) = 0;
+    virtual const void* fetch(const RowsOut& rows) = 0;
+    // What is fetched, of every case: rows in the elements of the file; or floats, which are not in `staging`.
+    virtual bool gives_stored() const = 0;
 
     // After the last fetch of all.
     virtual void finish() = 0;

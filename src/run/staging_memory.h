@@ -57,28 +57,26 @@ public:
     size_t bytes() const { return memory_.bytes(); }
 
     // Where a reader puts a piece of the input: a buffer of so many bytes at least. Who has the buffer asks.
-    float* ring_buffer(int index, size_t bytes) {
+    unsigned char* ring_buffer(int index, size_t bytes) {
         if (bytes > plan_.piece_bytes) return larger(index, bytes);
-        return floats_at(static_cast<size_t>(index) * plan_.piece_bytes);
+        return memory_.data() + static_cast<size_t>(index) * plan_.piece_bytes;
     }
     // Where a writer takes output from.
-    float* writer_buffer(int writer, size_t bytes) {
+    unsigned char* writer_buffer(int writer, size_t bytes) {
         if (bytes > plan_.part_bytes) return larger(plan_.ring_buffers + writer, bytes);
-        return floats_at(static_cast<size_t>(plan_.ring_buffers) * plan_.piece_bytes +
-                         static_cast<size_t>(writer) * plan_.part_bytes);
+        return memory_.data() + static_cast<size_t>(plan_.ring_buffers) * plan_.piece_bytes +
+               static_cast<size_t>(writer) * plan_.part_bytes;
     }
 
 private:
-    float* floats_at(size_t offset) const { return reinterpret_cast<float*>(memory_.data() + offset); }
-
     // A case with rows longer than the buffers, which were made for any: memory of its own, which no GPU knows of.
-    float* larger(int buffer, size_t bytes) {
+    unsigned char* larger(int buffer, size_t bytes) {
         std::unique_ptr<MappedMemory>& memory = larger_[static_cast<size_t>(buffer)];
         if (!memory || memory->bytes() < bytes) {
             memory.reset(); // first: there may not be enough for both
             memory = std::make_unique<MappedMemory>(bytes);
         }
-        return reinterpret_cast<float*>(memory->data());
+        return memory->data();
     }
 
     StagingPlan plan_;

@@ -51,8 +51,8 @@ inline StagingPlan plan_staging(const Problem& problem, bool many_readers, bool 
     };
     constexpr int64_t kShares = 2; // pieces a thread should find, at least
     StagingPlan plan{};
-    const size_t in_bytes = problem.row_bytes();
-    const size_t out_bytes = problem.row_bytes() + beside_output;
+    const size_t in_bytes = problem.stored_row_bytes();
+    const size_t out_bytes = problem.stored_row_bytes() + beside_output;
     plan.piece_rows = rows_of_piece(in_bytes, problem.input_rows(), kShares * limits.readers, limits.piece_bytes);
     plan.part_rows = rows_of_piece(out_bytes, problem.output_rows(), kShares * limits.writers, limits.piece_bytes);
     plan.piece_bytes = page_bytes(plan.piece_rows, in_bytes);

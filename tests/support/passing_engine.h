@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -67,7 +68,8 @@ public:
         Slot& to = slot(rows.slot);
         if (to.computed_for != cases_) expect_fetched(rows.slot);
         const std::lock_guard<std::mutex> lock(mutex_);
-        to_copy_.push_back({rows, to.memory.data() + rows.first_row * problem_.dim, problem_.dim});
+        const size_t row_bytes = problem_.stored_row_bytes();
+        to_copy_.push_back({rows, to.memory.data() + static_cast<size_t>(rows.first_row) * row_bytes, row_bytes});
     }
     void wait_until_copied(int buffer) override {
         fail_if(faults_.wait, waits_++, "wait");
@@ -84,47 +86,53 @@ public:
         if (work.slice == 0) {
             expect_fetched(work.slot);
             computed.computed_for = cases_;
-            computed.dim = problem_.dim;
-            computed.output = static_cast<size_t>(cut_.batches) * problem_.batch_input_floats();
+            computed.row_bytes = problem_.stored_row_bytes();
+            computed.output = static_cast<size_t>(cut_.batches * problem_.batch_input_rows()) * computed.row_bytes;
         }
         computed.unfetched_rows += work.batches * queries;
-        for (int64_t b = 0; b < work.batches; ++b) {
-            const float* q = computed.memory.data() + (b * problem_.batch_input_rows() + first_query) * problem_.dim;
-            std::copy(q, q + queries * problem_.dim, computed.output_row(b * problem_.queries + first_query));
-        }
+        for (int64_t b = 0; b < work.batches; ++b)
+            std::memcpy(computed.output_row(b * problem_.queries + first_query),
+                        computed.row(b * problem_.batch_input_rows() + first_query),
+                        static_cast<size_t>(queries) * computed.row_bytes);
     }
 
-    const float* fetch(const RowsOut& rows) override {
+    const void* fetch(const RowsOut& rows) override {
         fail_if(faults_.fetch, fetches_++, "fetch");
         Slot& from = slot(rows.slot);
-        const float* data = from.output_row(rows.first_row);
+        const unsigned char* const data = from.output_row(rows.first_row);
         const bool in_slot = leaves_ == Leaves::in_slot || (leaves_ == Leaves::by_turns && rows.slot % 2 == 1);
-        if (!in_slot) std::copy(data, data + rows.rows * from.dim, rows.staging);
+        if (!in_slot) std::memcpy(rows.staging, data, static_cast<size_t>(rows.rows) * from.row_bytes);
         for (int64_t row = 0; row < rows.rows && rows.statistics != nullptr; ++row)
-            rows.statistics[row] = statistics_of(data[row * from.dim]);
+            rows.statistics[row] = statistics_of(from.output_row(rows.first_row + row), from.row_bytes);
         from.unfetched_rows -= rows.rows;
-        return in_slot ? data : rows.staging;
+        return in_slot ? data : static_cast<const unsigned char*>(rows.staging);
     }
+    bool gives_stored() const override { return true; }
 
     void finish() override {}
 
-    // What it tells of a row, by the row's first number: where both are files, they have to match.
-    static RowStatistics statistics_of(float first) { return {first, 0, 1}; }
+    // What it tells of a row, by the row's first bytes: where both are files, they have to match.
+    static RowStatistics statistics_of(const void* row, size_t row_bytes) {
+        float first = 0;
+        std::memcpy(&first, row, std::min(sizeof first, row_bytes));
+        return {first, 0, 1};
+    }
 
 private:
     struct Slot {
-        std::vector<float> memory; // of the chunk's input, then of its output
-        int computed_for = 0;      // the case, by its number
-        int64_t dim = 0;
+        std::vector<unsigned char> memory; // of the chunk's input, then of its output
+        int computed_for = 0;              // the case, by its number
+        size_t row_bytes = 0;
         size_t output = 0;
         std::atomic<int64_t> unfetched_rows{0};
 
-        float* output_row(int64_t row) { return memory.data() + output + row * dim; }
+        unsigned char* row(int64_t index) { return memory.data() + static_cast<size_t>(index) * row_bytes; }
+        unsigned char* output_row(int64_t index) { return row(index) + output; }
     };
     struct Copy {
         RowsIn rows;
-        float* to;
-        int64_t dim;
+        unsigned char* to;
+        size_t row_bytes;
     };
 
     void fail_if(int at, int call, const char* what) const {
@@ -140,14 +148,14 @@ private:
     }
 
     void plan(const Problem& problem, const std::function<void()>& all_fetched) {
-        const size_t floats =
-            static_cast<size_t>(cut_.batches) * (problem.batch_input_floats() + problem.batch_output_floats());
-        if (floats > slots_.front().memory.size()) {
+        const int64_t batch_rows = problem.batch_input_rows() + problem.batch_output_rows();
+        const size_t bytes = static_cast<size_t>(cut_.batches * batch_rows) * problem.stored_row_bytes();
+        if (bytes > slots_.front().memory.size()) {
             all_fetched();
             copy_those([](const RowsIn&) { return true; });
             for (int i = 0; i < cut_.slots; ++i) {
                 expect_fetched(i);
-                slot(i).memory = std::vector<float>(floats);
+                slot(i).memory = std::vector<unsigned char>(bytes);
             }
         }
         problem_ = problem;
@@ -161,7 +169,7 @@ private:
         const auto rest = std::stable_partition(to_copy_.begin(), to_copy_.end(),
                                                 [&](const Copy& copy) { return chosen(copy.rows); });
         for (auto copy = to_copy_.begin(); copy != rest; ++copy)
-            std::copy(copy->rows.from, copy->rows.from + copy->rows.rows * copy->dim, copy->to);
+            std::memcpy(copy->to, copy->rows.from, static_cast<size_t>(copy->rows.rows) * copy->row_bytes);
         to_copy_.erase(to_copy_.begin(), rest);
     }
 

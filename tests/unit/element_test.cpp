@@ -67,6 +67,24 @@ TEST_P(NarrowElement, IsWidenedAndNarrowedInPlace) {
         if (count > 0) std::memcpy(reinterpret_cast<char*>(room.data()) + count * 2, stored.data(), count * 2);
         widen_at_end(GetParam(), room.data(), count);
         EXPECT_EQ(room, values) << count;
+        room.assign(count, NAN);
+        widen(GetParam(), stored.data(), count, room.data());
+        EXPECT_EQ(room, values) << count << ", elsewhere";
+    }
+}
+
+// Wherever among others it stands.
+TEST_P(NarrowElement, IsFiniteOrNot) {
+    const auto none = static_cast<uint16_t>(infinity() + 1);
+    for (const size_t count : {1, 2, 255, 256, 257, 1000}) {
+        std::vector<uint16_t> stored(count, static_cast<uint16_t>(infinity() - 1));
+        EXPECT_TRUE(are_finite(GetParam(), stored.data(), count)) << count;
+        for (const auto bits : {static_cast<uint16_t>(infinity()), static_cast<uint16_t>(0x8000u | infinity()), none})
+            for (const size_t place : {size_t{0}, count / 2, count - 1}) {
+                std::vector<uint16_t> with = stored;
+                with[place] = bits;
+                EXPECT_FALSE(are_finite(GetParam(), with.data(), count)) << count << ", " << place;
+            }
     }
 }
 
@@ -77,9 +95,11 @@ TEST(Float32Element, IsLeftAsItIs) {
     std::vector<float> values = {1.1f, -0.0f, 0x1p-149f, 3e38f};
     const std::vector<float> before = values;
     widen_at_end(Element::float32, values.data(), values.size());
+    widen(Element::float32, before.data(), before.size(), values.data());
     narrow(Element::float32, values.data(), values.size(), values.data());
     round_all(Element::float32, values.data(), values.size(), values.data());
     EXPECT_EQ(values, before);
+    EXPECT_TRUE(are_finite(Element::float32, values.data(), values.size()));
     EXPECT_EQ(overflow_of(Element::float32), HUGE_VALF);
 }
 

@@ -148,6 +148,17 @@ TEST_P(HalfGradients, AreRefusedWhereTheyAreInfinite) {
         EXPECT_EQ(failure(contract(), std::nextafter(overflow_of(element()), 0.0f)), Failure{});
     }
     EXPECT_EQ(failure(kF32, HUGE_VALF), by_file);
+    // The same where they are stored already.
+    const auto stored_failure = [&](const Contract& under, float largest) {
+        const float out[4] = {1, 0, -largest, 2};
+        uint16_t stored[4];
+        narrow(element(), out, 4, stored);
+        return failure_of([&] { refuse_stored_infinite(under, problem, "a.in", stored, 4); });
+    };
+    EXPECT_EQ(stored_failure(contract(), HUGE_VALF), by_contract);
+    EXPECT_EQ(stored_failure(contract(), NAN), by_contract);
+    EXPECT_EQ(stored_failure(contract(), std::nextafter(overflow_of(element()), 0.0f)), Failure{});
+    EXPECT_EQ(stored_failure(kF32, overflow_of(element())), by_file);
     problem.element = Element::float32;
     EXPECT_FALSE(outputs_may_overflow(kF32, problem));
     problem.operation = &kForward;

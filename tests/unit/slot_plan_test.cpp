@@ -94,6 +94,25 @@ TEST(SlotPlanTest, CountsTheStatisticsOfRows) {
     EXPECT_EQ(plan_queries(fitting, asking, 1), filling_rows(fitting));
 }
 
+// As they are stored, and as packed floats beside that where kernels want them.
+TEST(SlotPlanTest, CountsRowsOfNarrowElements) {
+    Problem problem{1 << 30, 100, 129};
+    problem.element = Element::bf16;
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), size_t{4 * 100 * 258});
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::two_d), size_t{4 * 100 * 512});
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear, true), size_t{4 * 100 * 258 + 12 * 100});
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear, false, true), size_t{4 * 100 * (258 + 516)});
+    EngineOptions options;
+    options.copies = Copies::linear;
+    options.chunk_batches = 1 << 30;
+    EXPECT_EQ(plan_slots(problem, options).batches, (256 << 20) / (4 * 100 * 258));
+    EXPECT_EQ(plan_slots(problem, options, true).batches, (256 << 20) / (4 * 100 * 774));
+    Problem fitting{1, 1 << 19, 64}; // just the size of a slot
+    fitting.element = Element::fp16;
+    EXPECT_EQ(plan_queries(fitting, options, 1), fitting.queries);
+    EXPECT_EQ(plan_queries(fitting, options, 1, true), filling_rows(fitting));
+}
+
 TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
     const Problem huge{1, 300000, 64};
     EXPECT_GT(device_bytes_per_batch(huge, Copies::two_d), kSlotDeviceBytes);

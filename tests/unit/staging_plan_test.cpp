@@ -30,6 +30,16 @@ TEST(StagingPlan, HasRoomForWhatComesWithOutputRows) {
     EXPECT_GE(plan_staging({1, 2, 3000}, true, true, {}, 12).part_bytes, size_t{2 * 12012});
 }
 
+TEST(StagingPlan, HasTwiceTheRowsOfHalfTheSize) {
+    Problem problem{500, 2048, 64};
+    const StagingPlan floats = plan_staging(problem, true, true, {});
+    problem.element = Element::bf16;
+    const StagingPlan plan = plan_staging(problem, true, true, {});
+    EXPECT_EQ(plan.bytes(), floats.bytes());
+    EXPECT_EQ(plan.piece_rows, 2 * floats.piece_rows);
+    EXPECT_EQ(plan.part_rows, 2 * floats.part_rows);
+}
+
 TEST(StagingPlan, SharesASmallFileAmongTheThreads) {
     const StagingPlan plan = plan_staging({320, 128, 32}, true, true, {}); // 15 MiB in, 5 out
     EXPECT_EQ(plan.readers, 8);

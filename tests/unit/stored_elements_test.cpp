@@ -6,6 +6,7 @@
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/like_reference.h"
+#include "tests/support/passing_engine.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -65,6 +66,19 @@ protected:
         return report;
     }
 
+    // To a.out and a.lse.
+    void pass(const test::Cut& cut, test::Leaves leaves) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile output(folder_ / "a.out", interrupts_);
+        OutputFile lse(folder_ / "a.lse", interrupts_);
+        const auto make = [&](const EngineRequest& request) {
+            return std::make_unique<test::PassingEngine>(request, cut, test::Faults{}, leaves);
+        };
+        run_pipeline(input, output, {}, kSmall, make, nullptr, nullptr, {&lse, nullptr});
+        output.commit(false);
+        lse.commit(false);
+    }
+
     InterruptGuard interrupts_;
     test::TemporaryFolder folder_;
 };
@@ -92,6 +106,34 @@ TEST_P(StoredElement, IsWidenedWhenReadAndRoundedWhenWritten) {
             EXPECT_TRUE(read_file(folder_ / "a.lse") == test::bytes_of(logsumexp.data(), logsumexp.size()))
                 << contract->name << ", " << chunk;
         }
+    }
+}
+
+// An engine that gives what it is given: rows reach it, and leave it, as they are in the files, wherever they are cut.
+TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
+    for (const int64_t dim : {1, 3, 33, 64, 5000}) {
+        Problem of = problem(12, dim == 5000 ? 2 : 50, dim);
+        of.heads = of.kv_heads = 1;
+        of.keys = of.queries;
+        const std::vector<float> values = values_of(of);
+        write_case(of, values);
+        const std::string given = stored(of.element, values);
+        std::string wanted;
+        for (int64_t batch = 0; batch < of.batches; ++batch) // Q
+            wanted += given.substr(static_cast<size_t>(batch * of.batch_input_rows()) * of.stored_row_bytes(),
+                                   static_cast<size_t>(of.batch_output_rows()) * of.stored_row_bytes());
+        std::vector<RowStatistics> rows;
+        for (size_t at = 0; at < wanted.size(); at += of.stored_row_bytes())
+            rows.push_back(test::PassingEngine::statistics_of(wanted.data() + at, of.stored_row_bytes()));
+        std::vector<float> logsumexp(rows.size());
+        logsumexps(kF32, of, rows.data(), of.output_rows(), logsumexp.data());
+        for (const int64_t queries : {0, 7})
+            for (const auto leaves : {test::Leaves::in_slot, test::Leaves::in_staging, test::Leaves::by_turns}) {
+                pass({2, queries == 0 ? 5 : 1, queries}, leaves);
+                EXPECT_TRUE(read_file(folder_ / "a.out") == wanted) << dim << ", " << queries;
+                EXPECT_TRUE(read_file(folder_ / "a.lse") == test::bytes_of(logsumexp.data(), logsumexp.size()))
+                    << dim << ", " << queries;
+            }
     }
 }
 

@@ -75,37 +75,32 @@ inline Scratch make_scratch(size_t bytes) {
     return Scratch(memory);
 }
 
-// Rows of floats on the device, a pitch apart, in memory that somebody else owns. With linear copies the pitch is the
-// row itself.
+// Rows on the device, a pitch apart, in memory that somebody else owns. With linear copies the pitch is the row itself.
 class PitchedRows {
 public:
-    PitchedRows(float* data, size_t columns, size_t pitch_bytes, Copies copies)
-        : data_(data), columns_(columns), pitch_bytes_(pitch_bytes), copies_(copies) {}
+    PitchedRows(void* data, size_t row_bytes, size_t pitch_bytes, Copies copies)
+        : data_(static_cast<unsigned char*>(data)), row_bytes_(row_bytes), pitch_bytes_(pitch_bytes), copies_(copies) {}
 
-    float* data() const { return data_; }
-    float* row(size_t index) const { return data_ + index * stride(); }
-    size_t stride() const { return pitch_bytes_ / sizeof(float); } // floats from one row to the next
+    void* row(size_t index) const { return data_ + index * pitch_bytes_; }
 
-    void copy_in(const float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
-        copy(row(first_row), pitch_bytes_, host, row_bytes(), rows, cudaMemcpyHostToDevice, stream);
+    void copy_in(const void* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
+        copy(row(first_row), pitch_bytes_, host, row_bytes_, rows, cudaMemcpyHostToDevice, stream);
     }
-    void copy_out(float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
-        copy(host, row_bytes(), row(first_row), pitch_bytes_, rows, cudaMemcpyDeviceToHost, stream);
+    void copy_out(void* host, size_t rows, cudaStream_t stream, size_t first_row = 0) const {
+        copy(host, row_bytes_, row(first_row), pitch_bytes_, rows, cudaMemcpyDeviceToHost, stream);
     }
 
 private:
-    size_t row_bytes() const { return columns_ * sizeof(float); }
-
     void copy(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t rows, cudaMemcpyKind kind,
               cudaStream_t stream) const {
         if (copies_ == Copies::linear)
-            HW4_CUDA(cudaMemcpyAsync(to, from, rows * row_bytes(), kind, stream));
+            HW4_CUDA(cudaMemcpyAsync(to, from, rows * row_bytes_, kind, stream));
         else
-            HW4_CUDA(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes(), rows, kind, stream));
+            HW4_CUDA(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes_, rows, kind, stream));
     }
 
-    float* data_;
-    size_t columns_;
+    unsigned char* data_;
+    size_t row_bytes_;
     size_t pitch_bytes_;
     Copies copies_;
 };
@@ -121,12 +116,12 @@ public:
         else
             HW4_CUDA(cudaMallocPitch(&memory, &pitch_bytes_, columns * sizeof(float), rows));
         memory_ = Scratch(memory);
-        view_ = PitchedRows(static_cast<float*>(memory), columns, pitch_bytes_, copies);
+        view_ = PitchedRows(memory, columns * sizeof(float), pitch_bytes_, copies);
     }
 
-    float* data() const { return view_.data(); }
-    float* row(size_t index) const { return view_.row(index); }
-    size_t stride() const { return view_.stride(); }
+    float* data() const { return row(0); }
+    float* row(size_t index) const { return static_cast<float*>(view_.row(index)); }
+    size_t stride() const { return pitch_bytes_ / sizeof(float); } // floats from one row to the next
     size_t bytes() const { return rows_ * pitch_bytes_; }
 
     void copy_in(const float* host, size_t rows, cudaStream_t stream, size_t first_row = 0) {
