@@ -58,6 +58,32 @@ TEST(Fixed16Exponent, OfARowLeavesNoMoreThanTwelveBitsWhereKIsLargest) {
         }
 }
 
+// Of tiles with every largest number: those numbers, halves (8 * 21/16 is 10.5), others, and such as vanish.
+TEST(Fixed16Digits, AreInTheSumThatRounds) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> part(-1.0f, 1.0f);
+    for (int magnitude = -149; magnitude < 128; ++magnitude)
+        for (const float more : {1.0f, 0x1.000002p0f, 0x1.86p0f, 0x1.fffffep0f}) {
+            const float largest = std::ldexp(more, magnitude);
+            const int e = tile_exponent(largest);
+            const fixed::Factors scale = fixed::tile_factors(e);
+            const auto expect_same = [&](float x) {
+                if (std::fabs(x) > largest) return;
+                const uint32_t wanted = Numbers::biased_digits(fixed::quantised(x, scale));
+                ASSERT_EQ(fixed::two_biased_digits(x, scale) & 0xffffu, wanted) << x << " of " << largest;
+                ASSERT_LE(wanted, 0xffffu);
+            };
+            for (const float x : {largest, std::nextafter(largest, 0.0f), 0.0f, float_of(1), 0x1p-126f, largest / 3})
+                for (const float sign : {1.0f, -1.0f}) expect_same(sign * x);
+            for (int n = 1; n < 3100; n += 2) {
+                expect_same(std::ldexp(static_cast<float>(8 * n), -e));
+                expect_same(-std::ldexp(static_cast<float>(8 * n), -e));
+                expect_same(part(random) * largest);
+                expect_same(std::ldexp(part(random) * largest, -15)); // about a unit, and less
+            }
+        }
+}
+
 TEST(Fixed16Digits, MakeUpEveryNumber) {
     for (int32_t n = -kLargest; n <= kLargest; ++n) {
         const uint32_t bytes = Numbers::digit_bytes(n);

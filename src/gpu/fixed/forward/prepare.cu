@@ -107,7 +107,8 @@ struct ValueWords {
         const float* const next = &v.x[i + kOfWord - 1].x;
 #pragma unroll
         for (int column = 0; column < 4; ++column)
-            to[column] = kOfWord == 1 ? digits(x[column]) : digits(x[column]) | digits(next[column]) << 16;
+            to[column] =
+                kOfWord == 1 ? digits(x[column]) : __byte_perm(digits(x[column]), digits(next[column]), 0x5410);
     }
 
     // Of keys `key`, the next one, and those 8 further on.
