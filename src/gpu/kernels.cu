@@ -292,7 +292,8 @@ const std::vector<Kernel>& kernels() {
          .needs = kHopperMasked,
          .plan = plan_wgmma_half_gradients,
          .launch = launch_wgmma_bf16_gradients,
-         .launch_narrow_backward = half_backward::launch_wgmma},
+         .launch_narrow_backward = half_backward::launch_wgmma,
+         .has_turns = true},
         {.name = "mma_fp16",
          .idea = "tensor cores by mma.sync, weights in registers between the two products",
          .does = &kForward,
@@ -324,7 +325,8 @@ const std::vector<Kernel>& kernels() {
          .needs = kHopperMasked,
          .plan = plan_wgmma_half_gradients,
          .launch = launch_wgmma_fp16_gradients,
-         .launch_narrow_backward = half_backward::launch_wgmma},
+         .launch_narrow_backward = half_backward::launch_wgmma,
+         .has_turns = true},
     };
     return table;
 }

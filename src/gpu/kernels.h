@@ -51,7 +51,8 @@ struct Kernel {
     std::function<void(const half_backward::Args& args, const Device& device, cudaStream_t stream)>
         launch_narrow_backward = nullptr;
     bool does_parts = false;   // some outputs of its operation without the others, too
-    bool takes_narrow = false; // launches whose operands have 16 bits, too
+    bool takes_narrow = false; // launches whose operands have 16 bits, too; half precision's have launch_narrow
+    bool has_turns = false;    // adds dQ's parts in turns, or as they come (half_backward::Args::ordered)
 };
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest
