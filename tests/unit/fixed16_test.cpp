@@ -146,7 +146,7 @@ TEST(Fixed16Table, HasTheseBitsForever) {
 
 // ---- Weights
 
-// Every exponent from the least that kernels compute with to the largest there is.
+// Every exponent from the least that kernels compute with (kLeastWeightBits of weights_simd.h) to the largest there is.
 TEST(Fixed16Weight, OfSegmentsIsTheTables) {
     constexpr auto kTopUnits = static_cast<int32_t>(kTop * kTableSize);
     for (int32_t exponent = kTopUnits - (1 << 17); exponent <= kTopUnits; ++exponent) {

@@ -13,7 +13,8 @@
 //   lse      from the sums in float32, not rounded.
 //
 // An output is compared by a bound: its largest error against float64, which is computed from the rounded inputs, is at
-// most what testcases/bounds.tsv says for the case, 1.2 times that of FlashAttention-2 on the same inputs. So an engine
+// most what testcases/bounds.tsv says for the case, 1.2 times that of FlashAttention-2 on the same inputs, in a batch
+// that fills the card. So an engine
 // may choose its order of additions, its tiles and its exponential; what it chooses it has to keep: a row's bytes
 // depend on its query, the keys and the values that it sees and their number alone, not on the run, the threads, the
 // batch, or the rows beside it.

@@ -3,7 +3,8 @@
 //
 // A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Both operands
 // are signed, but for weights. Two vectors of rows share a tile of keys. Of the eight tiles there are with three
-// digits: twice three of sums, one of keys, one of rows; with two digits, twice two of sums, two of keys, two of rows.
+// digits: twice three of sums, one of keys, one of rows; with two digits, twice two of sums, and four for keys and
+// rows.
 #include "src/cpu/amx_tiles.h"
 #include "src/cpu/fixed/attention_simd.h"
 #include "src/cpu/fixed/avx512.h"
