@@ -57,7 +57,7 @@ def filling_batch(q, *others) -> list:
     import torch
     blocks = math.prod(q.shape[:2]) * math.ceil(q.shape[2] / SPLIT_ROWS)
     times = math.ceil(2 * torch.cuda.get_device_properties(q.device).multi_processor_count / blocks)
-    return [m.repeat(times, 1, 1, 1) for m in (q, *others)]
+    return [q, *others] if times == 1 else [m.repeat(times, 1, 1, 1) for m in (q, *others)]
 
 
 def flash_attention(q, k, v, causal: bool):
