@@ -28,10 +28,11 @@ constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a 
 constexpr double kWeightyFlopPerByte = 1000;
 constexpr int64_t kLeastBlockRows = 4; // rows of a block: what the kernel with the smallest blocks takes
 
-// Bytes from one row to the next.
-inline size_t row_pitch(const Problem& problem, Copies copies) {
+// Bytes from one row to the next. Rows that are widened are packed: kernels read the floats, not them.
+inline size_t row_pitch(const Problem& problem, Copies copies, bool widened) {
     const size_t row_bytes = problem.stored_row_bytes();
-    return copies == Copies::linear ? row_bytes : (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+    if (copies == Copies::linear || widened) return row_bytes;
+    return (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
 }
 
 // What an output row takes beside itself.
@@ -42,7 +43,7 @@ inline size_t bytes_beside_output(bool statistics) { return statistics ? sizeof(
 inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false,
                                      bool widened = false) {
     const auto rows = static_cast<size_t>(problem.batch_input_rows() + problem.batch_output_rows());
-    return rows * (row_pitch(problem, copies) + (widened ? problem.row_bytes() : 0)) +
+    return rows * (row_pitch(problem, copies, widened) + (widened ? problem.row_bytes() : 0)) +
            static_cast<size_t>(problem.batch_output_rows()) * bytes_beside_output(statistics);
 }
 

@@ -1,6 +1,6 @@
 // How a chunk of a case lies in its slot: rows as the file has them, some for its input and then some for its output;
 // behind them the statistics of the output's rows, where they are asked for; and behind those the same rows as floats,
-// packed, where the file's elements have 16 bits and kernels do not take them.
+// where the file's elements have 16 bits and kernels do not take them. Both forms are packed then.
 #pragma once
 
 #include "src/gpu/device/memory.h"
@@ -14,7 +14,7 @@ class SlotLayout {
 public:
     SlotLayout(const Problem& problem, Copies copies, int64_t batches, bool statistics, bool widened)
         : copies_(copies), element_(problem.element), dim_(problem.dim), row_bytes_(problem.stored_row_bytes()),
-          pitch_bytes_(row_pitch(problem, copies)),
+          pitch_bytes_(row_pitch(problem, copies, widened)),
           input_rows_(aligned(static_cast<size_t>(batches * problem.batch_input_rows()))),
           output_rows_(aligned(static_cast<size_t>(batches * problem.batch_output_rows()))),
           statistics_bytes_(output_rows_ * bytes_beside_output(statistics)),
