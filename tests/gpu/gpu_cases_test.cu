@@ -17,15 +17,30 @@ using hw4::test::Failure;
 
 class GpuCases : public ::testing::Test {
 protected:
-    void add(const AttentionCase& test) {
+    static std::string stored(Element element, const std::vector<float>& values) {
+        std::string bytes(values.size() * bytes_of(element), '\0');
+        narrow(element, values.data(), values.size(), bytes.data());
+        return bytes;
+    }
+
+    // In a file with such elements.
+    void add(const AttentionCase& test, Element element = Element::float32) {
         const std::string name = folder_ / std::to_string(names_.size());
-        const Problem& problem = test.problem;
-        hw4::test::write_file(name + ".in", hw4::test::header_bytes(static_cast<int32_t>(problem.batches),
-                                                                    static_cast<int32_t>(problem.queries),
-                                                                    static_cast<int32_t>(problem.dim)) +
-                                                hw4::test::bytes_of(test.qkv.data(), test.qkv.size()));
+        Problem problem = test.problem;
+        problem.element = element;
+        const Bytes header = header_of(problem);
+        hw4::test::write_file(name + ".in", std::string(header.begin(), header.end()) + stored(element, test.qkv));
         names_.push_back({name + ".in", name + ".out"});
-        expected_.push_back(hw4::test::bytes_of(test.expected.data(), test.expected.size()));
+        expected_.push_back(stored(element, test.expected));
+    }
+    // Of numbers that the element has.
+    void add_stored(const Problem& problem, Element element, const Contract& contract) {
+        const size_t count = problem.batch_input_floats();
+        const auto fill = [&](float* qkv, int64_t batch) {
+            fill_case_values({problem, CaseKind::uniform, 9}, static_cast<size_t>(batch) * count, count, qkv);
+            round_all(element, qkv, count, qkv);
+        };
+        add(AttentionCase::filled(problem, name_of(element), fill, contract), element);
     }
     // Larger and smaller by turns; of many chunks and of one; of another d, which changes where everything lies.
     void add_shapes(const Contract& contract) {
@@ -69,6 +84,29 @@ TEST_F(GpuCases, GiveTheReferenceBytesOneAfterTheOther) {
         for (const Copies copies : {Copies::two_d, Copies::linear})
             for (const int streams : {1, 2, 4})
                 for (const int64_t chunk : {0, 1}) {
+                    EngineOptions options;
+                    options.contract = contract;
+                    options.copies = copies;
+                    options.streams = streams;
+                    options.chunk_batches = chunk;
+                    for (const Failure& end : run(options))
+                        EXPECT_EQ(end, Failure{}) << contract->name << name_of(copies) << streams << chunk;
+                }
+    }
+}
+
+// What a slot holds, and whether floats are beside it, changes from case to case.
+TEST_F(GpuCases, MayBeStoredInOtherElementsByTurns) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Contract* contract : {&kF32, &kFixed16}) {
+        names_.clear();
+        expected_.clear();
+        for (const Problem& problem : {Problem{9, 133, 64}, Problem{5, 70, 37}})
+            for (const Element element : {Element::float32, Element::bf16, Element::fp16, Element::float32})
+                add_stored(problem, element, *contract);
+        for (const Copies copies : {Copies::two_d, Copies::linear})
+            for (const int streams : {1, 3})
+                for (const int64_t chunk : {0, 2}) {
                     EngineOptions options;
                     options.contract = contract;
                     options.copies = copies;

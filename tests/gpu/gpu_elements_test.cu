@@ -1,13 +1,15 @@
 // Files whose numbers are stored as bf16 or fp16, by the GPU engine: what it gives is what it gives for the same
-// numbers as float32, rounded; and it copies no more than the files have.
+// numbers as float32, rounded; and it copies no more than the files have. And the kernels that widen and narrow rows.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "src/gpu/device/memory.h"
 #include "src/gpu/engine.h"
 #include "src/gpu/kernels.h"
+#include "src/gpu/stored_rows.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/need_gpu.h"
@@ -82,6 +84,20 @@ protected:
     hw4::test::TemporaryFolder folder_;
 };
 
+// A single row, in the smallest of slots.
+TEST_P(StoredElementOnGpu, IsTakenOfOneRowByEveryKernel) {
+    for (const KernelInfo& kernel : kernel_list())
+        for (const int64_t dim : {1, 33})
+            for (const Copies copies : {Copies::two_d, Copies::linear}) {
+                Problem problem{1, 1, dim};
+                problem.operation = kernel.does;
+                EngineOptions options;
+                options.copies = copies;
+                expect_the_same(problem, kernel, options);
+            }
+    EXPECT_GT(compared_, 0);
+}
+
 // Chunks of two batches, the last one short, by every kernel.
 TEST_P(StoredElementOnGpu, IsTakenByEveryKernel) {
     for (const KernelInfo& kernel : kernel_list())
@@ -128,7 +144,83 @@ TEST_P(StoredElementOnGpu, IsTakenOfHeadsUnderTheMask) {
     EXPECT_GT(compared_, 0);
 }
 
+// For compute-sanitizer (tests/gpu-check): under f32, whose kernels take floats, rows are widened and narrowed.
+TEST_P(StoredElementOnGpu, SanitizerShapes) {
+    for (const int64_t dim : {1, 33, 64})
+        for (const Problem& problem : {Problem{1, 1, dim}, Problem{3, 1, dim}})
+            for (const Copies copies : {Copies::two_d, Copies::linear}) {
+                const Kernel* const chosen = choose_kernel(problem, current_device(), kF32);
+                ASSERT_NE(chosen, nullptr);
+                ASSERT_FALSE(chosen->takes_narrow);
+                EngineOptions options;
+                options.copies = copies;
+                options.streams = 2;
+                options.chunk_batches = 2;
+                expect_the_same(problem, {chosen->name, chosen->idea, chosen->does, chosen->under, ""}, options);
+            }
+    EXPECT_EQ(compared_, 12);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, StoredElementOnGpu, testing::Values(Element::bf16, Element::fp16),
+                         [](const auto& instance) { return std::string(name_of(instance.param)); });
+
+// Rows that are so many bytes longer than their numbers, in memory that ends where they do.
+class RowsOfElement : public testing::TestWithParam<Element> {
+protected:
+    static constexpr uint16_t kPoison = 0xffff; // no number in either type
+
+    static void expect_as_on_host(int64_t rows, int64_t dim, int64_t beyond) {
+        const auto count = static_cast<size_t>(rows * dim);
+        const auto row = static_cast<size_t>(dim + beyond);
+        std::vector<float> values(count);
+        fill_case_values({{1, rows, dim}, CaseKind::uniform, 8}, 0, count, values.data());
+        const std::vector<uint16_t> wanted = stored_rows(values, dim, row);
+        std::vector<float> widened(count);
+        round_all(GetParam(), values.data(), count, widened.data());
+
+        const Scratch stored = make_scratch(wanted.size() * sizeof(uint16_t));
+        const Scratch floats = make_scratch(count * sizeof(float));
+        const StoredRows both{GetParam(), stored.get(), row * sizeof(uint16_t), static_cast<float*>(floats.get()),
+                              rows,       dim};
+        put(wanted, stored);
+        widen_rows(both, nullptr);
+        EXPECT_EQ(got<float>(floats, count), widened) << rows << ", " << dim << ", " << beyond;
+        put(values, floats);
+        put(std::vector<uint16_t>(wanted.size(), kPoison), stored);
+        narrow_rows(both, nullptr);
+        EXPECT_EQ(got<uint16_t>(stored, wanted.size()), wanted) << rows << ", " << dim << ", " << beyond;
+    }
+
+private:
+    static std::vector<uint16_t> stored_rows(const std::vector<float>& values, int64_t dim, size_t row) {
+        const auto columns = static_cast<size_t>(dim);
+        std::vector<uint16_t> stored(values.size() / columns * row, kPoison);
+        for (size_t i = 0; i * columns < values.size(); ++i)
+            narrow(GetParam(), &values[i * columns], columns, &stored[i * row]);
+        return stored;
+    }
+
+    template <class T>
+    static void put(const std::vector<T>& values, const Scratch& to) {
+        HW4_CUDA(cudaMemcpy(to.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+    }
+    template <class T>
+    static std::vector<T> got(const Scratch& from, size_t count) {
+        std::vector<T> values(count);
+        HW4_CUDA(cudaMemcpy(values.data(), from.get(), count * sizeof(T), cudaMemcpyDeviceToHost));
+        return values;
+    }
+};
+
+// One row, a block's, and one more. For compute-sanitizer too, which sees what is beyond an end.
+TEST_P(RowsOfElement, SanitizerShapes) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const int64_t rows : {1, 8, 9})
+        for (const int64_t dim : {1, 33, 64})
+            for (const int64_t beyond : {0, 5}) expect_as_on_host(rows, dim, beyond);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RowsOfElement, testing::Values(Element::bf16, Element::fp16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
 } // namespace
