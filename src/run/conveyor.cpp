@@ -378,23 +378,27 @@ private:
     // In the elements of the file: where the rows are, or in the writer's buffer.
     const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const void* data, unsigned char* staging,
                           const Pen& pen) const {
-        const Contract& contract = *setup_.options.contract;
-        if (!outputs_may_overflow(contract, of.problem)) return data;
         const Element element = of.problem.element;
-        const bool are_floats = element == Element::float32 || !of.engine->gives_stored();
+        const bool to_narrow = element != Element::float32 && !of.engine->gives_stored();
+        const bool may_overflow = outputs_may_overflow(*setup_.options.contract, of.problem);
+        if (!to_narrow && !may_overflow) return data;
         const size_t count = of.problem.floats_in(part.rows);
         return pen.time(Stage::write, 0, [&]() -> const void* {
-            const std::string& path = of.run.input->path();
-            if (!are_floats) {
-                refuse_stored_infinite(contract, of.problem, path, data, count);
-                return data;
-            }
-            const auto* const floats = static_cast<const float*>(data);
-            refuse_infinite(contract, of.problem, path, floats, count);
-            if (element == Element::float32) return data;
-            narrow(element, floats, count, staging);
+            if (may_overflow) refuse_beyond(of, data, count);
+            if (!to_narrow) return data;
+            narrow(element, static_cast<const float*>(data), count, staging);
             return staging;
         });
+    }
+
+    // Outputs as the engine gives them, where one is infinite.
+    void refuse_beyond(const CaseOnItsWay& of, const void* data, size_t count) const {
+        const Contract& contract = *setup_.options.contract;
+        const std::string& path = of.run.input->path();
+        if (of.problem.element != Element::float32 && of.engine->gives_stored())
+            refuse_stored_infinite(contract, of.problem, path, data, count);
+        else
+            refuse_infinite(contract, of.problem, path, static_cast<const float*>(data), count);
     }
 
     // Of the file, of rows that are to be written.
