@@ -137,6 +137,46 @@ TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
     }
 }
 
+// What an engine has stored, which nobody looks at after it: the last number of what is fetched is infinite.
+class InfiniteEngine : public test::PassingEngine {
+public:
+    InfiniteEngine(const EngineRequest& request, const test::Cut& cut)
+        : PassingEngine(request, cut, {}, test::Leaves::in_staging), problem_(request.problem) {}
+
+    const void* fetch(const RowsOut& rows) override {
+        const void* const fetched = PassingEngine::fetch(rows);
+        const float infinity = HUGE_VALF;
+        const size_t last = problem_.floats_in(rows.rows) - 1;
+        narrow(problem_.element, &infinity, 1,
+               static_cast<unsigned char*>(rows.staging) + last * bytes_of(problem_.element));
+        return fetched;
+    }
+
+private:
+    const Problem problem_;
+};
+
+TEST_P(StoredElement, IsRefusedWhereAnEngineGivesInfinity) {
+    Problem of = problem(3, 20, 5);
+    of.heads = of.kv_heads = 1;
+    of.keys = of.queries;
+    write_case(of, values_of(of));
+    const auto failure_under = [&](const Contract& contract) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile output(folder_ / "a.out", interrupts_);
+        EngineOptions options;
+        options.contract = &contract;
+        const auto make = [](const EngineRequest& request) {
+            return std::make_unique<InfiniteEngine>(request, test::Cut{2, 1});
+        };
+        return failure_of([&] { run_pipeline(input, output, options, kSmall, make, nullptr); });
+    };
+    const std::string beyond = folder_ / "a.in" + ": its outputs go beyond " + name_of(GetParam()) + "; need ";
+    EXPECT_EQ(failure_under(kF32), (Failure{ExitCode::bad_data, beyond + "elements of float32, or smaller numbers"}));
+    EXPECT_EQ(failure_under(GetParam() == Element::bf16 ? kBf16 : kFp16),
+              (Failure{ExitCode::bad_data, beyond + "another contract, or smaller numbers"}));
+}
+
 // Backward too: its outputs have rows of queries and of keys.
 TEST_P(StoredElement, IsThatOfGradients) {
     Problem of = problem(3, 20, 5);
