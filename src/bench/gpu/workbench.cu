@@ -3,12 +3,8 @@
 // multiple of 8 numbers apart.
 #include "src/bench/workbench.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "src/base/error.h"
@@ -104,55 +100,25 @@ const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, c
     return *found;
 }
 
-// Values in the bits of their type on the card, and back.
-class Bits {
-public:
-    explicit Bits(Element element) : element_(element) {}
-
-    std::vector<char> of(const float* values, size_t count) const {
-        std::vector<char> bits(count * bytes_of(element_));
-        for (size_t i = 0; i < count; ++i) put(bits.data() + i * bytes_of(element_), values[i]);
-        return bits;
-    }
-    void widen(const std::vector<char>& bits, float* values) const {
-        for (size_t i = 0; i < bits.size() / bytes_of(element_); ++i)
-            values[i] = widened(bits.data() + i * bytes_of(element_));
-    }
-
-private:
-    void put(char* to, float value) const {
-        const __half half = __float2half_rn(value);
-        const __nv_bfloat16 bf16 = __float2bfloat16_rn(value);
-        const void* const from = element_ == Element::float32 ? static_cast<const void*>(&value)
-                                 : element_ == Element::fp16  ? static_cast<const void*>(&half)
-                                                              : static_cast<const void*>(&bf16);
-        std::memcpy(to, from, bytes_of(element_));
-    }
-    float widened(const char* from) const {
-        float value = 0;
-        __half half{};
-        __nv_bfloat16 bf16{};
-        switch (element_) {
-        case Element::float32: std::memcpy(&value, from, sizeof value); return value;
-        case Element::fp16: std::memcpy(&half, from, sizeof half); return __half2float(half);
-        case Element::bf16: std::memcpy(&bf16, from, sizeof bf16); return __bfloat162float(bf16);
-        }
-        return value;
-    }
-
-    Element element_;
-};
+// Values in the bits of their type on the card.
+std::vector<char> stored_as(Element element, const float* values, size_t count) {
+    std::vector<char> bits(count * bytes_of(element));
+    narrow(element, values, count, bits.data());
+    return bits;
+}
 
 // A contract's kernels, on operands of float32 or, where they take such, of 16 bits.
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
                   const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), bits_(cell.element), device_(device), stream_(stream) {
+        : pass_(pass), problem_(data.problem), device_(device), stream_(stream) {
         const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
         kernel = chosen.name;
         if (is_narrow() && !chosen.takes_narrow)
             throw Unsupported("kernel " + kernel + " takes float32, not " + name_of(cell.element));
+        if (is_narrow() && pass != Pass::forward) // prepare_forward() makes launches of floats
+            throw Unsupported("backward of " + cell.impl + " takes float32, not " + name_of(cell.element));
         revision = contract.revision_of(*problem_.operation);
         in_ = Memory(memory, problem_.stored_input_bytes(), purpose::kInputs);
         upload(data.values);
@@ -184,7 +150,7 @@ public:
         if (is_narrow()) {
             std::vector<char> bits(problem_.stored_output_bytes());
             HW4_CUDA(cudaMemcpy(bits.data(), out_.get(), bits.size(), cudaMemcpyDeviceToHost));
-            bits_.widen(bits, values.data());
+            widen(problem_.element, bits.data(), values.size(), values.data());
         } else {
             HW4_CUDA(cudaMemcpy(values.data(), out_.get(), problem_.output_bytes(), cudaMemcpyDeviceToHost));
         }
@@ -197,8 +163,8 @@ private:
     void upload(const std::vector<float>& values) const {
         const size_t bytes = problem_.stored_input_bytes();
         if (is_narrow())
-            HW4_CUDA(
-                cudaMemcpy(in_.get(), bits_.of(values.data(), values.size()).data(), bytes, cudaMemcpyHostToDevice));
+            HW4_CUDA(cudaMemcpy(in_.get(), stored_as(problem_.element, values.data(), values.size()).data(), bytes,
+                                cudaMemcpyHostToDevice));
         else
             HW4_CUDA(cudaMemcpy(in_.get(), values.data(), bytes, cudaMemcpyHostToDevice));
     }
@@ -234,7 +200,6 @@ private:
 
     Pass pass_;
     Problem problem_;
-    Bits bits_;
     gpu::Device device_;
     cudaStream_t stream_;
     Memory in_;
@@ -254,14 +219,14 @@ class NarrowSubject : public Subject {
 public:
     NarrowSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
                   const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), bits_(contract.element), device_(device), stream_(stream),
+        : pass_(pass), problem_(data.problem), element_(contract.element), device_(device), stream_(stream),
           kernel_(kernel_for(cell.kernel, problem_, contract, device)),
           row_((problem_.dim + kPiece - 1) / kPiece * kPiece),
           in_(memory, bytes_of_rows(problem_.input_rows()), purpose::kInputs) {
         kernel = kernel_.name;
         revision = contract.revision_of(*problem_.operation);
         HW4_CUDA(cudaMemset(in_.get(), 0, bytes_of_rows(problem_.input_rows()))); // what is beyond d
-        copy(in_.get(), stored_row(), bits_.of(data.values.data(), data.values.size()).data(), packed_row(),
+        copy(in_.get(), stored_row(), stored_as(element_, data.values.data(), data.values.size()).data(), packed_row(),
              problem_.input_rows(), cudaMemcpyHostToDevice);
         const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = pass == Pass::forward ? &kernel_ : &kernel_for("", forward, contract, device);
@@ -298,7 +263,7 @@ public:
         copy(bits.data(), packed_row(), (pass_ == Pass::forward ? o_ : gradients_).get(), stored_row(),
              problem_.output_rows(), cudaMemcpyDeviceToHost);
         std::vector<float> values(problem_.floats_in(problem_.output_rows()));
-        bits_.widen(bits, values.data());
+        widen(element_, bits.data(), values.size(), values.data());
         return values;
     }
 
@@ -341,7 +306,7 @@ private:
 
     Pass pass_;
     Problem problem_;
-    Bits bits_;
+    Element element_;
     gpu::Device device_;
     cudaStream_t stream_;
     const gpu::Kernel& kernel_;
@@ -398,7 +363,7 @@ private:
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place =
                 static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
-            const std::vector<char> bits = Bits(element_).of(data.values.data() + place, batch_values());
+            const std::vector<char> bits = stored_as(element_, data.values.data() + place, batch_values());
             HW4_CUDA(cudaMemcpy(static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
                                 bits.data(), bits.size(), cudaMemcpyHostToDevice));
         }
@@ -412,7 +377,7 @@ private:
                                 static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
                                 bits.size(), cudaMemcpyDeviceToHost));
             const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
-            Bits(element_).widen(bits, values.data() + place);
+            widen(element_, bits.data(), batch_values(), values.data() + place);
         }
     }
 
