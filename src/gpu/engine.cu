@@ -381,7 +381,7 @@ private:
     void widen(const Work& work, cudaStream_t in) const {
         if (!plan_->layout.is_widened()) return;
         const int64_t rows = work.batches * problem().batch_input_rows();
-        widen_rows(plan_->layout.widened_input(memory_.slot(work.slot), 0, rows), in);
+        widen_rows(plan_->layout.widened_input(memory_.slot(work.slot), rows), in);
     }
 
     // With the scratch memory of stream `turn`.
@@ -404,8 +404,7 @@ private:
         const SlotLayout& layout = plan_->layout;
         const auto row = static_cast<size_t>(of.dim);
         if (layout.is_widened())
-            return launch_of(of, device_, layout.widened_input(slot, 0, 0).floats, row,
-                             layout.widened_output(slot, 0, 0).floats, row, nullptr);
+            return launch_of(of, device_, layout.float_input(slot), row, layout.float_output(slot), row, nullptr);
         if (layout.is_narrow())
             return launch_of(of, device_, of.element, static_cast<const uint16_t*>(layout.input(slot)), layout.stride(),
                              static_cast<uint16_t*>(layout.output(slot)), layout.stride(), nullptr);

@@ -35,8 +35,10 @@ public:
         if (statistics_bytes_ == 0) return nullptr;
         return static_cast<RowStatistics*>(rows_in(slot).row(input_rows_ + output_rows_));
     }
-    // Where rows are widened: the two forms of some of them, counted from the first.
-    StoredRows widened_input(void* slot, int64_t first, int64_t rows) const { return both_forms(slot, first, rows); }
+    // Where rows are widened: their floats; and both forms of the first ones, or of some.
+    float* float_input(void* slot) const { return both_forms(slot, 0, 0).floats; }
+    float* float_output(void* slot) const { return widened_output(slot, 0, 0).floats; }
+    StoredRows widened_input(void* slot, int64_t rows) const { return both_forms(slot, 0, rows); }
     StoredRows widened_output(void* slot, int64_t first, int64_t rows) const {
         return both_forms(slot, static_cast<int64_t>(input_rows_) + first, rows);
     }
