@@ -19,9 +19,9 @@
 // needs no GPU.
 //
 // --elements bf16 or fp16, under the contract of that name or one whose kernels take both (fixed16): operands and
-// output have that type, in packed rows as in half-precision programs, and a launch is what it takes from there. By
-// default, and with float32, all is float32 as in hw4, and what rounds the operands and widens the output of bf16 and
-// fp16 is part of a launch.
+// output have that type, as in half-precision programs, and a launch is what it takes from there. Their rows are
+// packed under fixed16, and whole pieces of 16 bytes under bf16 and fp16. By default, and with float32, all is float32
+// as in hw4, and what rounds the operands and widens the output of bf16 and fp16 is part of a launch.
 //
 // --kernel-file: one more kernel of f32's table, its last, in a shared library (src/gpu/hw4_kernel.h). hw4 chooses it
 // for no shape.

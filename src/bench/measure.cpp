@@ -149,7 +149,7 @@ private:
         const double rows = static_cast<double>(problem.units()) * static_cast<double>(problem.queries);
         if (rows * static_cast<double>(problem.dim) * kMostInputs > kMostFloats)
             throw Unsupported("more than 2^40 numbers");
-        memory.need(problem.input_bytes() / 2, purpose::kInputs); // of 16 bits
+        memory.need(problem.stored_input_bytes(), purpose::kInputs);
     }
 
     const CaseData& data_of(const Problem& problem) {
