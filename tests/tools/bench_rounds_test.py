@@ -90,7 +90,8 @@ class Runs(BenchWorkplace):
     def test_backward(self):
         """Two and a half times the operations, and other ways beside bf16's kernel."""
         self.write("torch.py", fake_torch(flash=0.001, cudnn=0.0006, heads=(16, 32)))
-        done = self.bench("4,16,8192,64", "--backward", "--rounds", "1", "--masks", "none", "--contracts", "bf16", "fp16")
+        done = self.bench("4,16,8192,64", "--backward", "--rounds", "1", "--masks", "none", "--contracts", "bf16",
+                          "fp16")
         rest = ["--runs", "7", "--launches", "auto", "64,8192,64"]
         asked = [["--contract", contract, "--elements", contract, "--backward", *way, *rest]
                  for contract, way in (("bf16", ["--chosen"]), ("fp16", ["--chosen"]),
