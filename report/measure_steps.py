@@ -10,6 +10,7 @@ PROFILED_CASES = ("t02", "t04", "t06", "t08", "t10", "t18", "t20", "t26", "t28")
 HALF_LENGTHS = [f"{max(1, 8192 >> doubling)},{1024 // dim},{1 << doubling},{dim}" for dim in (64, 128)
                 for doubling in range(9, 15)]
 HALF_LADDER = ("64,8192,64", "32,8192,128")
+FIXED16_LADDER = ("4,16384,64", "4,16384,128")
 # Of hw4 bench
 SWEEPS = {"lab5": "Lab5: time, rate and memory over length, batch, heads and width",
           "lab5_sweep": "Lab5: every combination that students measure",
@@ -39,10 +40,8 @@ STEPS = (
          ("report/bench_gpu", "--contract", "f32")),
     Step("kernels_fixed", "the kernels of the contract fixed, beside f32, PyTorch and cuBLAS", ("time-kernels",),
          ("report/bench_gpu", "--contract", "fixed")),
-    Step("kernels_fixed16", "the kernels of the contract fixed16, beside f32, PyTorch and cuBLAS", ("time-kernels",),
-         ("report/bench_gpu", "--contract", "fixed16")),
     Step("rounds", "fixed and fixed16 beside FlashAttention-2 and cuDNN in bf16, in turns", ("time-kernels",),
-         ("report/bench_rounds",), takes_seconds=True),
+         ("report/bench_rounds", "--contracts", "fixed", "fixed16", "fixed16:bf16"), takes_seconds=True),
     Step("half_rounds", "bf16 and fp16 beside FlashAttention-2 and cuDNN, in turns", ("time-kernels",),
          ("report/bench_rounds", "--contracts", "bf16", "fp16"), takes_seconds=True),
     Step("half_backward", "gradients of bf16 and fp16 beside FlashAttention-2's and cuDNN's, in turns",
@@ -62,8 +61,10 @@ STEPS = (
          ("profile/profile", "--case", *PROFILED_CASES, "--kernel", "padded_tiles", "register_rows", "chosen")),
     Step("profile_fixed", "the counters of every kernel of the contract fixed on t28", ("time-kernels",),
          ("profile/profile", "--contract", "fixed", "--case", "t28", "--kernel", "all")),
-    Step("profile_fixed16", "the counters of every kernel of the contract fixed16 on t28", ("time-kernels",),
-         ("profile/profile", "--contract", "fixed16", "--case", "t28", "--kernel", "all")),
+    Step("fixed16_ladder", "the kernels of the contract fixed16", ("time-kernels",),
+         ("report/bench_ladder", "fixed16", *FIXED16_LADDER)),
+    Step("profile_fixed16", "the counters of every kernel of the contract fixed16", ("time-kernels",),
+         ("profile/profile", "--contract", "fixed16", "--case", *FIXED16_LADDER, "--kernel", "all")),
     Step("profile_half", "the counters of every kernel of the contract bf16", ("time-kernels",),
          ("profile/profile", "--contract", "bf16", "--case", *HALF_LADDER, "--kernel", "all")),
     # 1: an error is beyond the course's limit, which is a result too.

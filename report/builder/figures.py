@@ -16,8 +16,8 @@ NAMES = ("ladder", "blocking", "tile_life", "data_flow", "pipeline", "breakdown"
          "bank_conflicts", "stalls", "roofline", "metrics_over_cases", "tilings", "cases", "tflops_over_length",
          "speedup_over_seq", "error_over_length", "cpu", "values", "prefixes", "causal", "backward",
          "backward_errors", "digits", "fixed_ladder", "speed_against_error", "half_ladder", "half_lengths",
-         "half_gradients", "half_error", "lab5_length", "lab5_passes", "lab5_sizes", "lab5_memory", "cs336_attention", "cs336_memory",
-         "warmups", "scaling")
+         "half_gradients", "half_error", "lab5_length", "lab5_passes", "lab5_sizes", "lab5_memory", "cs336_attention",
+         "cs336_memory", "warmups", "scaling")
 
 
 def module_of(name):

@@ -156,6 +156,8 @@ DOCUMENTS = {
     "half_lengths.json": IN_TURNS,
     "half_ladder.json": {**COMMON, "contract": text, "ladder": LADDER},
     "profile_half.json": PROFILE,
+    "fixed16_ladder.json": {**COMMON, "contract": text, "ladder": LADDER},
+    "profile_fixed16.json": PROFILE,
     "lab5.json": SWEEP,
     "lab5_sweep.json": SWEEP,
     "cs336_attention.json": SWEEP,
@@ -198,8 +200,8 @@ DOCUMENTS = {
 }
 
 # Those without which the report lacks a chapter or a figure and is built all the same.
-OPTIONAL = ("rounds.json", "half_errors.json", "half_rounds.json", "half_backward.json", "half_lengths.json", "half_ladder.json",
-            "profile_half.json", "lab5.json", "lab5_sweep.json", "cs336_attention.json", "cs336_flash.json",
+OPTIONAL = ("rounds.json", "half_errors.json", "half_rounds.json", "half_backward.json", "half_lengths.json",
+            "half_ladder.json", "profile_half.json", "fixed16_ladder.json", "profile_fixed16.json", "lab5.json", "lab5_sweep.json", "cs336_attention.json", "cs336_flash.json",
             "warmups.json", "memory.json", "accumulate.json", "collectives.json")
 
 

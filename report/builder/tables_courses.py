@@ -26,6 +26,12 @@ def rate_of(found):
     return significant(found.tflops.mid, 3) if found.ok else STATUS[found.status]
 
 
+def with_remark(data, file, table):
+    """The table of a sweep, and before it whether all of it was measured."""
+    cut = data.documents[file]["cut_short"]
+    return ("The run was ended before the last cells: what is missing here was not measured.\n\n" if cut else "") + table
+
+
 def mib(count):
     return significant(count / MIB, 3)
 
@@ -33,11 +39,11 @@ def mib(count):
 # ---- Half precision
 
 
-@needs("half_ladder.json", "profile_half.json")
-def half_ideas(data):
-    by_dim = half_ladder(data)
-    counted = {(launch["dim"], launch["kernel"]): launch["metrics"]
-               for launch in data.documents["profile_half.json"]["launches"]}
+def ideas(data, ladder, profile):
+    """Of two files: rates and, where the second is there, what the profiler says."""
+    by_dim = half_ladder(data, ladder)
+    launches = data.documents.get(profile, {"launches": []})["launches"]
+    counted = {(launch["dim"], launch["kernel"]): launch["metrics"] for launch in launches}
     names = list(dict.fromkeys(rung.kernel for rungs in by_dim.values() for rung in rungs))
     rows = []
     for name in names:
@@ -45,11 +51,23 @@ def half_ideas(data):
         for dim, rungs in by_dim.items():
             rung = next((rung for rung in rungs if rung.kernel == name), None)
             metrics = counted.get((dim, name), {})
-            cells += [known(rung.tflops.mid if rung else None, ".0f"), known(metrics.get("tensor_pipe_pct"), ".0f"),
-                      known(metrics.get("issue_slots_busy_pct"), ".0f")]
+            cells.append(known(rung.tflops.mid if rung else None, ".0f"))
+            if launches:
+                cells += [known(metrics.get(name), ".0f") for name in ("tensor_pipe_pct", "issue_slots_busy_pct")]
         rows.append((f"`{name}`", sources.idea(name), *cells))
-    titles = [title for dim in by_dim for title in (f"d = {dim}: TFLOP/s", "tensor cores active, %", "issue slots, %")]
+    shares = ("tensor cores active, %", "issue slots, %") if launches else ()
+    titles = [title for dim in by_dim for title in (f"d = {dim}: TFLOP/s", *shares)]
     return markdown(("kernel", "idea", *titles), rows, "ll" + "r" * len(titles))
+
+
+@needs("half_ladder.json", "profile_half.json")
+def half_ideas(data):
+    return ideas(data, "half_ladder.json", "profile_half.json")
+
+
+@needs("fixed16_ladder.json")
+def fixed16_ideas(data):
+    return ideas(data, "fixed16_ladder.json", "profile_fixed16.json")
 
 
 def beside_peers(cases, more=()):
@@ -134,8 +152,8 @@ def lab5_sweep(data):
         rows.append((f"{batches}", f"{tokens}", f"{heads}", f"{columns}", "causal" if causal else "none",
                      *(f"{time_of(by_who[who])} ({rate_of(by_who[who])})" if who in by_who and by_who[who].ok
                        else STATUS[by_who[who].status] if who in by_who else NOT_KNOWN for who in everybody)))
-    return markdown(("B", "N", "H", "width", "mask", *(in_words(who) for who in everybody)), rows,
-                    "rrrrl" + "r" * len(everybody))
+    return with_remark(data, "lab5_sweep.json", markdown(
+        ("B", "N", "H", "width", "mask", *(in_words(who) for who in everybody)), rows, "rrrrl" + "r" * len(everybody)))
 
 
 # ---- CS336
@@ -157,7 +175,8 @@ def cs336_attention(data):
             cells += [time_of(row.forward), before, time_of(row.backward)]
         rows.append((f"{dim}", f"{tokens}", *cells))
     titles = [title for who in everybody for title in (f"{in_words(who)}: forward, ms", "MiB", "backward, ms")]
-    return markdown(("d", "N", *titles), rows, "rr" + "r" * len(titles))
+    return with_remark(data, "cs336_attention.json",
+                       markdown(("d", "N", *titles), rows, "rr" + "r" * len(titles)))
 
 
 @needs("cs336_flash.json")
@@ -170,7 +189,8 @@ def cs336_flash(data):
             for row in (row for row in of_type if (row.columns, row.tokens) == (dim, tokens)):
                 rows.append((dtype, f"{dim}", short(tokens), in_words(row.who),
                              *(time_of(getattr(row, name)) for name in PASSES)))
-    return markdown(("type", "d", "N", "", "forward, ms", "backward, ms", "both, ms"), rows, "lrrlrrr")
+    return with_remark(data, "cs336_flash.json", markdown(
+        ("type", "d", "N", "", "forward, ms", "backward, ms", "both, ms"), rows, "lrrlrrr"))
 
 
 # What the naive form takes, in numbers of the sizes; float32.
@@ -212,6 +232,6 @@ def accumulate(data):
     return markdown(("number", "sum", "added", *by_device, "exact", "error"), rows, "lll" + "r" * (len(by_device) + 2))
 
 
-TABLES = {function.__name__: function for function in (contracts, half_ideas, half_turns, half_gradient_turns,
+TABLES = {function.__name__: function for function in (contracts, half_ideas, fixed16_ideas, half_turns, half_gradient_turns,
                                                        half_own_errors, exactness, lab5_sweep, cs336_attention,
                                                        cs336_flash, cs336_bytes, accumulate)}

@@ -75,8 +75,10 @@ def draw(data):
     ax.set_ylabel("TFLOP/s, 4·B·N²·d over the time (logarithmic): better →")
     joined = front(found)
     ax.plot(*zip(*(found[who] for who in joined)), color=style.PALE, linewidth=1.4, zorder=1)
-    places = {who: (WIDTH * math.log(error / left) / math.log(right / left),
-                    INNER * math.log(rate / bottom) / math.log(top / bottom)) for who, (error, rate) in found.items()}
+    # Those of the line have their labels first, nearest to them.
+    places = {who: (WIDTH * math.log(found[who][0] / left) / math.log(right / left),
+                    INNER * math.log(found[who][1] / bottom) / math.log(top / bottom))
+              for who in (*joined, *(who for who in found if who not in joined))}
     labels = {who: (POINTS[who][0], f"{significant(rate, 3)} TFLOP/s, {words.scientific(error)}")
               for who, (error, rate) in found.items()}
     for who, rates in rungs(data, found).items():
@@ -86,7 +88,7 @@ def draw(data):
     for who, corner in label_corners(places, labels, [places[who] for who in joined]).items():
         look = POINTS[who][1]
         ax.plot(*([value] for value in found[who]), marker=look["marker"], color=look["color"], markersize=8,
-                linestyle="", zorder=4)
+                linestyle="", zorder=5 if who in joined else 4)
         for line, (text, weight) in enumerate(zip(labels[who], ("bold", "normal"))):
             at = corner[0] / WIDTH, (corner[1] + LINE * (1.5 - line)) / INNER
             ax.text(*at, text, transform=ax.transAxes, va="center_baseline", fontsize=style.SMALL, weight=weight,

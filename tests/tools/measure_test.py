@@ -143,9 +143,9 @@ class Workplace(unittest.TestCase):
 class WholeRuns(Workplace):
     def test_every_step_in_order(self):
         done = self.measure()
-        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "kernels_fixed16", "rounds", "half_rounds",
+        self.assertEqual(NAMES, ["kernels", "kernels_fixed", "rounds", "half_rounds",
                                  "half_backward", "half_lengths", "half_ladder", "lengths", "tilings", "steps",
-                                 "profile_ladder", "profile_cases", "profile_fixed", "profile_fixed16",
+                                 "profile_ladder", "profile_cases", "profile_fixed", "fixed16_ladder", "profile_fixed16",
                                  "profile_half", "accuracy", "distributions", "half_errors", "values", "causal",
                                  "backward", "sequential", "cpu", "files", "lab5", "lab5_sweep", "cs336_attention",
                                  "cs336_flash", "warmups", "memory", "accumulate", "collectives"])
@@ -238,7 +238,7 @@ class Resumed(Workplace):
     def test_what_is_there_is_passed_over(self):
         done = self.measure()
         self.assertEqual((self.ran(), self.made()), ([], []))
-        self.assertIn(f"measure: step 10 of {len(NAMES)}, tilings: tilings.json is there, of this commit; "
+        self.assertIn(f"measure: step 9 of {len(NAMES)}, tilings: tilings.json is there, of this commit; "
                       "--again measures it again\n", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cpu +was there$")
 

@@ -339,7 +339,7 @@ class Data(Folder):
     def test_collectives(self):
         text = tables.collectives(self.measured())
         for words in ("Up to 4 ranks share one card here", "with 1, 2, 4 ranks it had the same bytes",
-                      "| via | vectors | ranks | 1 MiB | 1024 MiB |", "| `ordered` | gpu | 4 | 6.00 | 6.00 |",
+                      "| via | vectors | ranks | 1 MiB | 1024 MiB |", "| `ordered` | gpu | 4 | 12.00 | 12.00 |",
                       "| `nccl` | gpu | 2 | n/a | n/a |", "n/a: `nccl` on 2 ranks: Duplicate GPU.",
                       "| 71m | 2 | `mpi` | overlapped 10 MiB | 20 | 250.0 | 125.0 |"):
             self.assertIn(words, text)
@@ -467,8 +467,11 @@ class Facts(Folder):
         self.assertEqual(found["none"]["fixed16"]["over_cudnn"]["least"]["case"], "512×1024×64")
         self.assertEqual(found["causal"]["fixed16"]["faster_than_flash2"], 1)
         rows = tables.rounds(self.measured()).splitlines()
-        self.assertEqual(rows[2], "| t28 | 4, 16384, 64 | none | 160 | 320 | 250 | 400 | 2.00 | 1.28 | 0.80 |")
-        self.assertEqual(rows[5], "|  | 512, 1024, 64 | causal | 160 | 200 | 250 | 400 | 1.25 | 0.80 | 0.50 |")
+        self.assertEqual(rows[2],
+                         "| t28 | 4, 16384, 64 | none | 160 | 320 | 330 | 250 | 400 | 2.00 | 1.28 | 0.80 | 1.32 |")
+        self.assertEqual(rows[5],
+                         "|  | 512, 1024, 64 | causal | 160 | 200 | 220 | 250 | 400 | 1.25 | 0.80 | 0.50 | 0.88 |")
+        self.assertAlmostEqual(found["none"]["from_bf16"]["over_fixed16"]["most"]["value"], 1.1)
         self.change("rounds.json", lambda d: d["cases"][0]["seconds"].pop("cudnn bf16"))
         with self.assertRaisesRegex(Failed, "^rounds.json: t28, mask none: seconds: no cudnn bf16$"):
             tables.rounds(self.measured())
@@ -531,6 +534,8 @@ class Facts(Folder):
         self.assertEqual(ladder["last"]["tensor_pipe_pct"], 62.5)
         self.assertAlmostEqual(found["half_rounds"]["bf16"]["over_cudnn"]["least"]["value"], 500 / 450)
         self.assertAlmostEqual(found["half_rounds"]["fp16_over_bf16"]["most"]["value"], 0.99)
+        self.assertAlmostEqual(found["fixed16_ladder"]["d128"]["wgmma_pairs"]["speed_up"], 2, 4)
+        self.assertIn("| `mma_pairs` |", tables.TABLES["fixed16_ideas"](self.measured()))
         self.assertAlmostEqual(found["half_gradients"]["any_order"]["most"]["value"], 510 / 500)
         self.assertAlmostEqual(found["half_gradients"]["apart"]["least"]["value"], 0.8)
         self.assertIn("| over cuDNN | any order over `bf16` | dQ apart over `bf16` |",
@@ -541,7 +546,7 @@ class Facts(Folder):
 
     def test_collectives(self):
         found = facts.all_facts(self.measured())["collectives"]
-        self.assertEqual(found["ordered_over_mpi"]["most"]["value"], 1)
+        self.assertEqual(found["ordered_over_mpi"]["most"]["value"], 2)
         self.assertEqual(found["overlapped_over_flat"]["least"]["value"], 2)
         self.assertEqual(found["overlapped_over_flat"]["least"]["case"], "71m, 2 ranks, mpi")
 
@@ -554,6 +559,11 @@ class Facts(Folder):
         self.assertEqual(found["base"]["fixed16"]["backward"], {"status": "unsupported"})
         self.assertEqual(found["length"]["none"]["n16384"]["f32"]["forward"]["peak_mib"], 512)
         self.assertAlmostEqual(found["length"]["none"]["n16384"]["f32"]["backward_over_forward"], 2.5, 2)
+
+    def test_a_sweep_that_was_cut_short_says_so(self):
+        self.assertNotIn("was not measured", tables.TABLES["lab5_sweep"](self.measured()))
+        self.change("lab5_sweep.json", lambda d: d.update(cut_short=True))
+        self.assertIn("was not measured.\n\n| B | N |", tables.TABLES["lab5_sweep"](self.measured()))
 
     def test_a_size_of_two_runs_has_the_row_with_more_passes(self):
         def rows(data):

@@ -17,6 +17,7 @@ has no unit. The ends of a list of numbers are least and most, each with case an
     fixed.roof.tflops                    distributions.normal.d64.hw4_fixed.largest_of_row
     rounds.t28.none.fixed16.tflops  .over_flash2                           rounds.causal.fixed16.over_cudnn.least.case
     half_errors.normal.n1024.d64.hw4_fixed16   .bf16_over_fixed16          half_errors.normal.fp16.least.value
+    fixed16_ladder.d64.wgmma_pairs.speed_up
     half_ladder.d64.wgmma_ring.tflops  .speed_up  .tensor_pipe_pct         half_rounds.bf16.over_cudnn.least.value
     half_gradients.bf16.over_cudnn.least.value  half_gradients.any_order.most.value
     half_lengths.d64.causal.n1024.bf16.tflops  half_own_errors.bf16.most.value  exactness.fixed16.over_fastest

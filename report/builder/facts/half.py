@@ -1,8 +1,8 @@
 """hw4 beside half precision: the rounds, and the errors."""
 from __future__ import annotations
 
-from ..measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, HALF_TYPES, MASKS, PAIR_PRODUCTS, PAIR_ROOF,
-                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
+from ..measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, MASKS, PAIR_PRODUCTS,
+                             PAIR_ROOF, SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
 from ..needs import needs
 from .common import extremes, name_of, timing
 from .fixed import BYTES_PER_CYCLE, TILE_SCORES
@@ -35,6 +35,8 @@ def rounds(data):
             ratios = {shown(case): case.over("fixed16", who) for case in cases}
             tree[mask]["fixed16"][f"over_{name}"] = extremes(ratios)
             tree[mask]["fixed16"][f"faster_than_{name}"] = len(half.faster_than(who, mask))
+        tree[mask]["from_bf16"] = {
+            "over_fixed16": extremes({shown(case): case.over(FROM_BF16, "fixed16") for case in cases})}
     return tree
 
 
@@ -62,11 +64,10 @@ def half_errors(data):
 # ---- Half precision's own kernels
 
 
-@needs("half_ladder.json", "profile_half.json")
-def ladder(data):
+def counted_ladder(data, ladder, profile):
     """By head size and kernel; and what the profiler counted of it."""
     tree = {}
-    for dim, rungs in half_ladder(data).items():
+    for dim, rungs in half_ladder(data, ladder).items():
         of_dim, before = {"rungs": len(rungs)}, None
         for rung in rungs:
             of_dim[rung.kernel] = timing(rung.seconds, rung.flop)
@@ -77,7 +78,7 @@ def ladder(data):
         of_dim[before.kernel]["over_second"] = rungs[min(1, len(rungs) - 1)].seconds.mid / before.seconds.mid
         of_dim["last"] = {"name": before.kernel, **of_dim[before.kernel]}
         tree[f"d{dim}"] = of_dim
-    for launch in data.documents["profile_half.json"]["launches"]:
+    for launch in data.documents.get(profile, {"launches": []})["launches"]:
         of_kernel = tree.get(f"d{launch['dim']}", {}).get(launch["kernel"])
         if of_kernel is not None:
             of_kernel.update({key: launch["metrics"].get(key) for key in
@@ -85,6 +86,16 @@ def ladder(data):
             if tree[f"d{launch['dim']}"]["last"]["name"] == launch["kernel"]:
                 tree[f"d{launch['dim']}"]["last"].update(of_kernel)
     return tree
+
+
+@needs("half_ladder.json", "profile_half.json")
+def ladder(data):
+    return counted_ladder(data, "half_ladder.json", "profile_half.json")
+
+
+@needs("fixed16_ladder.json")
+def fixed16_ladder(data):
+    return counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json")
 
 
 def ratios_of(cases, who, other):
@@ -150,4 +161,6 @@ def exactness(data):
 
 
 FACTS = {"fixed16": fixed16, "rounds": rounds, "half_errors": half_errors, "half_ladder": ladder,
-         "half_rounds": in_turns, "half_gradients": gradients, "half_lengths": lengths, "half_own_errors": own_errors, "exactness": exactness}
+         "fixed16_ladder": fixed16_ladder,
+         "half_rounds": in_turns, "half_gradients": gradients, "half_lengths": lengths,
+         "half_own_errors": own_errors, "exactness": exactness}
