@@ -90,6 +90,7 @@ FILE_ROWS = (
     Row("pwrite", errno.EDQUOT, (IO_ERROR,), UNWRITABLE + "Disk quota exceeded"),
     Row("pwrite", errno.EINTR, (OK,)),
     Row("pwrite", "short", (OK,)),
+    Row("pwrite", "short", (OK,), stays=True),  # the first may only prepare pages
     Row("pwrite", "none", (IO_ERROR,), UNWRITABLE + "No space left", stays=True),
     Row("write", errno.EIO, (IO_ERROR,), UNWRITABLE + "Input/output error"),
     Row("write", errno.EINTR, (OK,)),
