@@ -1,6 +1,8 @@
 // One GPU engine for case after case.
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
 #include "src/run/conveyor.h"
@@ -69,6 +71,22 @@ protected:
         return cases.ends;
     }
 
+    // Both ways of copying, each number of streams and each size of chunks.
+    void expect_no_failure(const Contract& contract, std::initializer_list<int> streams,
+                           std::initializer_list<int64_t> chunks) {
+        for (const Copies copies : {Copies::two_d, Copies::linear})
+            for (const int count : streams)
+                for (const int64_t batches : chunks) {
+                    EngineOptions options;
+                    options.contract = &contract;
+                    options.copies = copies;
+                    options.streams = count;
+                    options.chunk_batches = batches;
+                    for (const Failure& end : run(options))
+                        EXPECT_EQ(end, Failure{}) << contract.name << name_of(copies) << count << batches;
+                }
+    }
+
     InterruptGuard interrupts_;
     hw4::test::TemporaryFolder folder_;
     std::vector<hw4::test::Names> names_;
@@ -81,17 +99,7 @@ TEST_F(GpuCases, GiveTheReferenceBytesOneAfterTheOther) {
         names_.clear();
         expected_.clear();
         add_shapes(*contract);
-        for (const Copies copies : {Copies::two_d, Copies::linear})
-            for (const int streams : {1, 2, 4})
-                for (const int64_t chunk : {0, 1}) {
-                    EngineOptions options;
-                    options.contract = contract;
-                    options.copies = copies;
-                    options.streams = streams;
-                    options.chunk_batches = chunk;
-                    for (const Failure& end : run(options))
-                        EXPECT_EQ(end, Failure{}) << contract->name << name_of(copies) << streams << chunk;
-                }
+        expect_no_failure(*contract, {1, 2, 4}, {0, 1});
     }
 }
 
@@ -104,17 +112,7 @@ TEST_F(GpuCases, MayBeStoredInOtherElementsByTurns) {
         for (const Problem& problem : {Problem{9, 133, 64}, Problem{5, 70, 37}})
             for (const Element element : {Element::float32, Element::bf16, Element::fp16, Element::float32})
                 add_stored(problem, element, *contract);
-        for (const Copies copies : {Copies::two_d, Copies::linear})
-            for (const int streams : {1, 3})
-                for (const int64_t chunk : {0, 2}) {
-                    EngineOptions options;
-                    options.contract = contract;
-                    options.copies = copies;
-                    options.streams = streams;
-                    options.chunk_batches = chunk;
-                    for (const Failure& end : run(options))
-                        EXPECT_EQ(end, Failure{}) << contract->name << name_of(copies) << streams << chunk;
-                }
+        expect_no_failure(*contract, {1, 3}, {0, 2});
     }
 }
 

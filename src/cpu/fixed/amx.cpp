@@ -79,8 +79,8 @@ struct Amx : Avx512Machine {
             }
         }
 
-        // A product takes 16 cycles and its sum is there after some 50: products of one sum are kept apart. Sums of the
-        // first vector of rows come first, of the highest digits first.
+        // A sum is there long after the next product could begin: products of one sum are kept apart. Sums of the first
+        // vector of rows come first, of the highest digits first.
         // NOLINTNEXTLINE(readability-function-cognitive-complexity): the macro's
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             keep_order();

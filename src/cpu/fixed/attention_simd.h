@@ -19,7 +19,7 @@
 // kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4, gathered (of a
 // table, by lane), kExp2BySegments (exp2_segments.h) and its operations where it is true, pack_a and pack_b of kDepth
 // places, pack_weights of kWeightsAtOnce, Sums and ValueSums, the accumulators of a panel of scores and of output,
-// kFinishesLate (below), and Session, which exists while a block is computed.
+// kFinishesLate and with it their close() (below), and Session, which exists while a block is computed.
 #pragma once
 
 #include <cstring>

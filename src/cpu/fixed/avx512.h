@@ -80,7 +80,7 @@ struct Avx512Machine {
         return _mm512_i32gather_epi32(at.x, table, sizeof(int32_t));
     }
 
-    // Sixteen lanes from a table come one after the other: 26 micro-operations, where two registers have segments.
+    // Sixteen lanes from a table are loaded one after the other; segments are in two registers.
     static constexpr bool kExp2BySegments = true;
     static HW4_INLINE Avx512Floats coefficient(int i, Avx512Ints bits) {
         const float* const from = kExp2Coefficients.of[i];

@@ -2,6 +2,7 @@
 // its sums in global memory.
 #pragma once
 
+#include "src/gpu/common/handing_on.cuh"
 #include "src/gpu/common/ring_position.cuh"
 #include "src/gpu/half/backward/wgmma_memory.cuh"
 
@@ -98,15 +99,6 @@ __device__ __forceinline__ void finish_reading() {
 // What the copy engine did and what threads do are in order, whichever memory.
 __device__ __forceinline__ void join_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-__device__ __forceinline__ unsigned read_turn(const unsigned* turn) {
-    unsigned value;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(turn) : "memory");
-    return value;
-}
-__device__ __forceinline__ void pass_turn(unsigned* turn, unsigned value) {
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(value) : "memory");
-}
-
 // What one thread does for each group: its dQ is added to the sums in global memory.
 template <class T>
 class Adder {
@@ -141,7 +133,7 @@ private:
             const auto place =
                 static_cast<unsigned>(place_in_tile<T::kQueries, T::kKeys>(args_.view, walk.tile, walk.job.block));
             if (place > 0 && args_.ordered) {
-                while (read_turn(args_.turns + chunk) != place) {
+                while (load_acquire(args_.turns + chunk) != place) {
                 }
                 join_async();
             }
@@ -153,7 +145,7 @@ private:
             if (args_.ordered) {
                 finish_stores();
                 join_async();
-                pass_turn(args_.turns + chunk, place + 1);
+                store_release(args_.turns + chunk, place + 1);
             } else {
                 finish_reading();
             }

@@ -88,7 +88,6 @@ struct KernelArgs {
     const float* products;
     float* sums; // of dQ
     int padded;  // queries of a unit
-    uint32_t units;
     uint32_t heads;
     uint32_t group; // heads that share a head of K and V
     int dim;
@@ -100,7 +99,7 @@ struct KernelArgs {
     KernelArgs(const Args& args, int block_keys)
         : work(args, block_keys), view(args.forward), dq(args.dq), dk(args.dk), dv(args.dv),
           padded(static_cast<int>(padded_queries(args.forward.queries))),
-          units(static_cast<uint32_t>(args.forward.units())), heads(static_cast<uint32_t>(args.forward.heads)),
+          heads(static_cast<uint32_t>(args.forward.heads)),
           group(static_cast<uint32_t>(args.forward.heads / args.forward.kv_heads)),
           dim(static_cast<int>(args.forward.dim)), log2_scale(args.forward.log2_scale()), scale(args.scale()),
           whole_pieces(takes_pieces(args.forward) && takes_pieces(args.dout) && takes_pieces(args.dq) &&
