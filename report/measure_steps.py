@@ -10,6 +10,7 @@ PROFILED_CASES = ("t02", "t04", "t06", "t08", "t10", "t18", "t20", "t26", "t28")
 HALF_LENGTHS = [f"{max(1, 8192 >> doubling)},{1024 // dim},{1 << doubling},{dim}" for dim in (64, 128)
                 for doubling in range(9, 15)]
 HALF_LADDER = ("64,8192,64", "32,8192,128")
+CPU_CONTRACTS = ("f32", "fixed", "fixed16", "bf16")
 FIXED16_LADDER = ("4,16384,64", "4,16384,128")
 # Of hw4 bench
 SWEEPS = {"lab5": "Lab5: time, rate and memory over length, batch, heads and width",
@@ -82,6 +83,8 @@ STEPS = (
          ("report/bench_backward",)),
     Step("sequential", "seq on some batches of every case", ("all",), ("report/bench_seq",), needs_gpu=False),
     Step("cpu", "the CPU engine, beside seq and PyTorch", ("all",), ("report/bench_cpu",), needs_gpu=False),
+    Step("cpu_contracts", "the CPU engine under each contract on t20, beside PyTorch in float32", ("all",),
+         ("report/bench_cpu", "--contract", *CPU_CONTRACTS, "--no-seq", "t20"), needs_gpu=False),
     Step("files", "hw4 from file to file, beside two plain programs", ("all", "references", "start-up"),
          ("report/bench_files",), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
     *(Step(name, what, ("all",), ("report/bench_sweep", name), takes_seconds=True) for name, what in SWEEPS.items()),

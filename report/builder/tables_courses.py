@@ -10,6 +10,7 @@ from .measured_courses import PASSES, Cs336, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
                             points)
 from .needs import needs
+from .spread import Spread
 from .template import significant
 
 OOM = "OOM"
@@ -68,6 +69,19 @@ def half_ideas(data):
 @needs("fixed16_ladder.json")
 def fixed16_ideas(data):
     return ideas(data, "fixed16_ladder.json", "profile_fixed16.json")
+
+
+@needs("cpu_contracts.json")
+def cpu_contracts(data):
+    rows = []
+    for case in data.documents["cpu_contracts.json"]["cases"]:
+        spreads = {who: Spread.of(samples) for who, samples in case["seconds"].items() if samples}
+        cells = (known(spreads["torch"].mid / spreads[who].mid if "torch" in spreads else None, ".2f")
+                 for who in ("warm", "hw4"))
+        rows.append((f"`{case['contract']}`", f"`{case['kernel']}`", ms(spreads["warm"].mid),
+                     significant(case["flop"] * 1e-12 / spreads["warm"].mid, 3), *cells))
+    return markdown(("contract", "kernel", "ms", "TFLOP/s", "times PyTorch's float32", "in a run from file to file"), rows,
+                    "llrrrr")
 
 
 def beside_peers(cases, more=()):
@@ -232,6 +246,6 @@ def accumulate(data):
     return markdown(("number", "sum", "added", *by_device, "exact", "error"), rows, "lll" + "r" * (len(by_device) + 2))
 
 
-TABLES = {function.__name__: function for function in (contracts, half_ideas, fixed16_ideas, half_turns, half_gradient_turns,
-                                                       half_own_errors, exactness, lab5_sweep, cs336_attention,
-                                                       cs336_flash, cs336_bytes, accumulate)}
+TABLES = {function.__name__: function for function in (
+    contracts, half_ideas, fixed16_ideas, cpu_contracts, half_turns, half_gradient_turns, half_own_errors, exactness,
+    lab5_sweep, cs336_attention, cs336_flash, cs336_bytes, accumulate)}

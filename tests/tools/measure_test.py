@@ -147,8 +147,8 @@ class WholeRuns(Workplace):
                                  "half_backward", "half_lengths", "half_ladder", "lengths", "tilings", "steps",
                                  "profile_ladder", "profile_cases", "profile_fixed", "fixed16_ladder", "profile_fixed16",
                                  "profile_half", "accuracy", "distributions", "half_errors", "values", "causal",
-                                 "backward", "sequential", "cpu", "files", "lab5", "lab5_sweep", "cs336_attention",
-                                 "cs336_flash", "warmups", "memory", "accumulate", "collectives"])
+                                 "backward", "sequential", "cpu", "cpu_contracts", "files", "lab5", "lab5_sweep",
+                                 "cs336_attention", "cs336_flash", "warmups", "memory", "accumulate", "collectives"])
         self.assertEqual(self.ran(), NAMES)
         self.assertEqual(self.files(), sorted([f"{name}.json" for name in NAMES] + TRACES))
         for number, name in enumerate(NAMES, 1):
@@ -344,7 +344,7 @@ class Failures(Workplace):
         self.write(self.dir / "broken-time-kernels", "")
         done = self.measure(exit_code=1)
         self.assertEqual(self.ran(), ["tilings", "steps", "accuracy", "distributions", "half_errors", "sequential",
-                                      "cpu", *NAMES[NAMES.index("files"):]])
+                                      *NAMES[NAMES.index("cpu"):]])
         self.assertEqual(self.made().count("time-kernels"), 1)
         self.assertRegex(done.stdout, r"(?m)^lengths +MISSING: make time-kernels failed$")
 
@@ -357,7 +357,8 @@ class Failures(Workplace):
         self.no_gpu()
         done = self.measure(exit_code=69)
         self.assertEqual((done.stdout, done.stderr),
-                         ("", "measure: no GPU that nvidia-smi knows of; --only sequential cpu needs none\n"))
+                         ("", "measure: no GPU that nvidia-smi knows of; --only sequential cpu cpu_contracts needs "
+                          "none\n"))
         self.assertEqual((self.ran(), self.made()), ([], []))
         self.measure("--only", "sequential", "cpu")
         self.assertEqual(self.ran(), ["sequential", "cpu"])
