@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <string>
 #include <system_error>
@@ -40,5 +41,18 @@ void on_threads(int threads, const Work& work) {
     work();
     for (std::thread& thread : others) thread.join();
 }
+
+// work(first, count), which must not throw, of every piece of so many things, on all processors.
+template <class Work>
+void in_pieces(size_t things, size_t piece, const Work& work) {
+    const size_t pieces = (things + piece - 1) / piece;
+    const size_t workers = std::min(pieces, static_cast<size_t>(available_processors()));
+    std::atomic<size_t> next{0};
+    on_threads(static_cast<int>(workers), [&] {
+        for (size_t i = 0; (i = next.fetch_add(1)) < pieces;) work(i * piece, std::min(piece, things - i * piece));
+    });
+}
+
+constexpr size_t kPieceNumbers = size_t{1} << 16; // what a thread takes at a time of work on single numbers
 
 } // namespace hw4

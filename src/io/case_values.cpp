@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 
@@ -14,8 +13,6 @@
 
 namespace hw4 {
 namespace {
-
-constexpr size_t kPieceFloats = size_t{1} << 16; // what a thread takes at a time
 
 struct KindRow {
     const char* name = nullptr;
@@ -196,8 +193,7 @@ float gradient_value(const CaseRecipe& recipe, float plain, uint64_t word) {
     }
 }
 
-float special_value(const CaseRecipe& recipe, size_t index) {
-    const Position at = position_of(recipe.problem, index);
+float special_value(const CaseRecipe& recipe, size_t index, const Position& at) {
     const uint64_t word = mixed(recipe.seed, index);
     const float plain = within(3.0f, word);
     if (at.matrix == kOtherMatrix) return plain;
@@ -240,6 +236,16 @@ float special_value(const CaseRecipe& recipe, size_t index) {
     return plain;
 }
 
+// Values from a position on, up to the end of its row.
+void fill_row(const CaseRecipe& recipe, size_t first, Position at, size_t count, float* to) {
+    const bool of_kind = at.matrix != 'G' && at.matrix != kOtherMatrix;
+    if (recipe.values.kind == CaseKind::normal && of_kind) { // what is measured by
+        for (size_t i = 0; i < count; ++i) to[i] = normal(recipe, first + i, recipe.values.number);
+        return;
+    }
+    for (size_t i = 0; i < count; ++i, ++at.column) to[i] = special_value(recipe, first + i, at);
+}
+
 } // namespace
 
 Distribution::Distribution(CaseKind k) : Distribution(k, row_of(k).usual_number) {}
@@ -272,23 +278,21 @@ std::vector<std::string> case_kind_names() {
 }
 
 void fill_case_values(const CaseRecipe& recipe, size_t first, size_t count, float* to) {
-    if (recipe.values.kind == CaseKind::uniform) { // the one that has to be fast: no positions
+    if (recipe.values.kind == CaseKind::uniform) { // has to be fast: no positions
         for (size_t i = 0; i < count; ++i) to[i] = within(3.0f, mixed(recipe.seed, first + i));
         return;
     }
-    for (size_t i = 0; i < count; ++i) to[i] = special_value(recipe, first + i);
+    for (size_t done = 0; done < count;) {
+        const Position start = position_of(recipe.problem, first + done); // divides: once for a row
+        const size_t in_row = std::min(count - done, static_cast<size_t>(recipe.problem.dim - start.column));
+        fill_row(recipe, first + done, start, in_row, to + done);
+        done += in_row;
+    }
 }
 
 void fill_in_parallel(const CaseRecipe& recipe, size_t first, size_t count, float* to) {
-    const size_t pieces = (count + kPieceFloats - 1) / kPieceFloats;
-    const size_t workers = std::min<size_t>(pieces, static_cast<size_t>(available_processors()));
-    std::atomic<size_t> next_piece{0};
-    on_threads(static_cast<int>(workers), [&] {
-        for (size_t piece = 0; (piece = next_piece.fetch_add(1)) < pieces;) {
-            const size_t begin = piece * kPieceFloats;
-            fill_case_values(recipe, first + begin, std::min(kPieceFloats, count - begin), to + begin);
-        }
-    });
+    in_pieces(count, kPieceNumbers,
+              [&](size_t begin, size_t piece) { fill_case_values(recipe, first + begin, piece, to + begin); });
 }
 
 } // namespace hw4

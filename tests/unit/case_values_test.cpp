@@ -336,7 +336,8 @@ TEST(CaseValues, OfOtherOperandsAreUniform) {
     problem.operation = &kBackward;
     const std::vector<float> uniform = values({problem, CaseKind::uniform, 1});
     const ptrdiff_t gradient = 3 * 6 * 4;
-    for (const CaseKind kind : {CaseKind::brink, CaseKind::threshold, CaseKind::digits, CaseKind::fading}) {
+    for (const CaseKind kind :
+         {CaseKind::normal, CaseKind::brink, CaseKind::threshold, CaseKind::digits, CaseKind::fading}) {
         const std::vector<float> data = values({problem, kind, 1});
         EXPECT_TRUE(std::equal(uniform.begin() + gradient, uniform.end(), data.begin() + gradient));
         EXPECT_FALSE(std::equal(uniform.begin(), uniform.begin() + gradient, data.begin()));
