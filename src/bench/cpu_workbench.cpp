@@ -33,14 +33,24 @@ private:
     Counted counted_;
 };
 
+void copy_by_all(const float* from, size_t count, float* to) {
+    in_pieces(count, kPieceNumbers, [&](size_t first, size_t piece) { std::copy_n(from + first, piece, to + first); });
+}
+
 // A copy of the case's operands.
 Floats operands_of(const CaseData& data, MemoryCount& memory) {
     Floats in(memory, data.values.size(), purpose::kInputs);
-    std::copy(data.values.begin(), data.values.end(), in.get());
+    copy_by_all(data.values.data(), data.values.size(), in.get());
     return in;
 }
 
 size_t output_floats(const Problem& problem) { return problem.floats_in(problem.output_rows()); }
+
+UntouchedVector<float> output_in(const Floats& memory, const Problem& problem) {
+    UntouchedVector<float> output(output_floats(problem));
+    copy_by_all(memory.get(), output.size(), output.data());
+    return output;
+}
 
 // A contract's kernels.
 class KernelSubject : public Subject {
@@ -75,7 +85,7 @@ public:
         if (pass_ != Pass::forward) backward_kernel_->launch(*backward_kernel_, backward_);
     }
 
-    std::vector<float> output() override { return {out_.get(), out_.get() + output_floats(problem_)}; }
+    UntouchedVector<float> output() override { return output_in(out_, problem_); }
 
 private:
     static const cpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract) {
@@ -156,10 +166,7 @@ public:
         if (pass_ != Pass::forward) naive_backward(operands_);
     }
 
-    std::vector<float> output() override {
-        const float* const from = pass_ == Pass::forward ? o_.get() : out_.get();
-        return {from, from + output_floats(problem_)};
-    }
+    UntouchedVector<float> output() override { return output_in(pass_ == Pass::forward ? o_ : out_, problem_); }
 
 private:
     size_t row() const { return static_cast<size_t>(problem_.dim); }

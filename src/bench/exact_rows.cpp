@@ -36,8 +36,8 @@ double dot(const float* a, const float* b, int64_t count) {
 // The operands of a case, by unit. Heads of queries and of keys are as many.
 class Operands {
 public:
-    Operands(const CaseData& data, const std::vector<float>& output)
-        : problem_(data.problem), in_(data.values.data()), out_(output.data()) {}
+    Operands(const CaseData& data, const float* output)
+        : problem_(data.problem), in_(data.values.data()), out_(output) {}
 
     const float* in(size_t operand, int64_t unit) const { return of(problem_.operation->inputs, operand, in_, unit); }
     const float* out(size_t operand, int64_t unit) const {
@@ -175,15 +175,13 @@ bool has_reference_row(const Computed& computed, const Operands& operands, int64
 
 } // namespace
 
-RowError error_of_rows(const CaseData& data, const std::vector<float>& output) {
+RowError error_of_rows(const CaseData& data, const float* output) {
     const Operands operands(data, output);
     const Problem& problem = data.problem;
     const std::vector<int64_t> rows = sampled(problem.units() * problem.queries);
     std::vector<RowError> errors(rows.size());
-    std::atomic<size_t> next{0};
-    on_threads(available_processors(), [&] {
-        for (size_t i = 0; (i = next.fetch_add(1)) < rows.size();)
-            errors[i] = error_of_query_row(operands, rows[i] / problem.queries, rows[i] % problem.queries);
+    in_pieces(rows.size(), 1, [&](size_t i, size_t) {
+        errors[i] = error_of_query_row(operands, rows[i] / problem.queries, rows[i] % problem.queries);
     });
     RowError whole;
     for (const RowError& error : errors) merge(whole, error);
@@ -193,28 +191,32 @@ RowError error_of_rows(const CaseData& data, const std::vector<float>& output) {
     return whole;
 }
 
-std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data,
-                                        const std::vector<float>& output) {
+std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data, const float* output) {
     const Problem& problem = data.problem;
     if (contract.compared != Compared::bytes) return std::nullopt;
     if (problem.flops() <= kMostReferenceFlops) {
-        std::vector<float> expected(output.size());
-        compute_by_reference(contract, problem, data.values.data(), expected.data());
-        round_all(problem.element, expected.data(), expected.size(), expected.data());
-        return same_bytes(expected.data(), output.data(), static_cast<int64_t>(output.size()));
+        UntouchedVector<float> expected(problem.floats_in(problem.output_rows()));
+        in_pieces(static_cast<size_t>(problem.batches), 1, [&](size_t batch, size_t) {
+            float* const of_batch = expected.data() + batch * problem.batch_output_floats();
+            compute_by_reference(contract, problem.of_batches(1),
+                                 data.values.data() + batch * problem.batch_input_floats(), of_batch);
+            round_all(problem.element, of_batch, problem.batch_output_floats(), of_batch);
+        });
+        return same_bytes(expected.data(), output, static_cast<int64_t>(expected.size()));
     }
     if (problem.operation != &kForward) return std::nullopt;
     const Operands operands(data, output);
     const Computed& computed = *contract.find(kForward);
     const int64_t last = problem.queries - 1;
-    if (problem.mask != Mask::none) { // the last one sees all keys
-        for (const int64_t unit : sampled(problem.units()))
-            if (!has_reference_row(computed, operands, unit, last)) return false;
-        return true;
-    }
-    for (const int64_t row : sampled(problem.units() * problem.queries))
-        if (!has_reference_row(computed, operands, row / problem.queries, row % problem.queries)) return false;
-    return true;
+    const bool has_mask = problem.mask != Mask::none; // the last row sees all keys
+    const std::vector<int64_t> places = sampled(has_mask ? problem.units() : problem.units() * problem.queries);
+    std::atomic<bool> same{true};
+    in_pieces(places.size(), 1, [&](size_t i, size_t) {
+        const int64_t unit = has_mask ? places[i] : places[i] / problem.queries;
+        const int64_t query = has_mask ? last : places[i] % problem.queries;
+        if (!has_reference_row(computed, operands, unit, query)) same = false;
+    });
+    return same;
 }
 
 } // namespace hw4::bench

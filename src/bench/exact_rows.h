@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "src/bench/row.h"
 #include "src/bench/workbench.h"
@@ -11,12 +10,13 @@
 
 namespace hw4::bench {
 
+// Outputs are as a file of the problem's operation has them.
+
 // Rows of O; or of dQ and, where a head is small enough that all its pairs can be looked at, of dK and dV.
-RowError error_of_rows(const CaseData& data, const std::vector<float>& output);
+RowError error_of_rows(const CaseData& data, const float* output);
 
 // All rows where the case is small; else some rows of O that see all keys, and of gradients nothing. Rounded to the
 // problem's element, as in a file.
-std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data,
-                                        const std::vector<float>& output);
+std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data, const float* output);
 
 } // namespace hw4::bench

@@ -56,7 +56,7 @@ Cell attention_of(const GradientsCell& cell, const std::string& device) {
 
 CaseData drawn_data(const Problem& problem) {
     constexpr uint64_t kSeed = 1;
-    CaseData data{problem, std::vector<float>(problem.floats_in(problem.input_rows()))};
+    CaseData data{problem, UntouchedVector<float>(problem.floats_in(problem.input_rows()))};
     fill_in_parallel({problem, distribution_of("normal:1"), kSeed}, 0, data.values.size(), data.values.data());
     return data;
 }

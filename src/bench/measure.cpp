@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/base/parallel.h"
 #include "src/bench/exact_rows.h"
 #include "src/bench/outcome.h"
 #include "src/bench/sample_statistics.h"
@@ -64,13 +65,17 @@ bool settled(const std::vector<double>& seconds, const Rules& rules, Clock::time
 }
 
 CaseData make_data(const Cell& cell, const Problem& problem) {
-    CaseData data{problem, std::vector<float>(problem.floats_in(problem.input_rows()))};
-    fill_in_parallel({problem, distribution_of(cell.kind), kSeed}, 0, data.values.size(), data.values.data());
-    round_all(cell.element, data.values.data(), data.values.size(), data.values.data());
+    CaseData data{problem, UntouchedVector<float>(problem.floats_in(problem.input_rows()))};
+    const CaseRecipe recipe{problem, distribution_of(cell.kind), kSeed};
+    in_pieces(data.values.size(), kPieceNumbers, [&](size_t first, size_t count) {
+        float* const values = data.values.data() + first;
+        fill_case_values(recipe, first, count, values);
+        round_all(problem.element, values, count, values);
+    });
     return data;
 }
 
-std::string crc32_of(const std::vector<float>& output) {
+std::string crc32_of(const UntouchedVector<float>& output) {
     OutputChecksum checksum;
     checksum.add_in_parts(0, output.data(), output.size() * sizeof(float));
     return checksum.text();
@@ -122,11 +127,11 @@ private:
         const CardState state = workbench_.state_under_load(*subject, median(result.seconds));
         result.clock_mhz = state.clock_mhz;
         result.power_w = state.power_w;
-        const std::vector<float> output = subject->output();
+        const UntouchedVector<float> output = subject->output();
         result.output_crc32 = crc32_of(output);
-        result.error = error_of_rows(data, output);
+        result.error = error_of_rows(data, output.data());
         const Contract* const contract = find_contract(cell_.impl);
-        if (contract != nullptr) result.as_reference = has_reference_bytes(*contract, data, output);
+        if (contract != nullptr) result.as_reference = has_reference_bytes(*contract, data, output.data());
     }
 
     void run_once(Pass pass, MemoryLog& log) {

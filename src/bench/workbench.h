@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/untouched_vector.h"
 #include "src/bench/cell.h"
 #include "src/bench/memory_count.h"
 
@@ -13,7 +14,7 @@ namespace hw4::bench {
 // The operands of a pass, as a case file of its operation has them, in the values of the cell's element type.
 struct CaseData {
     Problem problem;
-    std::vector<float> values;
+    UntouchedVector<float> values;
 };
 
 // One pass of one implementation with its operands and all memory in place: what is timed.
@@ -24,7 +25,7 @@ public:
     // Once. On a GPU it may return before that is done.
     virtual void run() = 0;
     // What the last run gave, as a file of the pass's operation has it. Ends what is still going on.
-    virtual std::vector<float> output() = 0;
+    virtual UntouchedVector<float> output() = 0;
 
     std::string kernel;               // by its name
     std::string revision;             // of the contract; empty: of none

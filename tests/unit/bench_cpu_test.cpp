@@ -26,7 +26,9 @@ Cell quick_cell(const std::string& impl, bool causal = false) {
     return cell;
 }
 
-Row measured(const Cell& cell) { return measure(cell, *cpu_workbench(2)); }
+Row measured(const Cell& cell, std::vector<MemoryTrack>* tracks = nullptr) {
+    return measure(cell, *cpu_workbench(2), tracks);
+}
 
 TEST(BenchOnCpu, EveryPassIsRight) {
     for (const bool causal : {false, true})
@@ -145,7 +147,7 @@ TEST(BenchOnCpu, CountsWhatEachPassTakes) {
 TEST(BenchOnCpu, OneRunTakesWhatTheRowSays) {
     for (const char* impl : {"naive", "f32"}) {
         std::vector<MemoryTrack> tracks;
-        const Row row = measure(quick_cell(impl), *cpu_workbench(2), &tracks);
+        const Row row = measured(quick_cell(impl), &tracks);
         ASSERT_EQ(tracks.size(), kPassCount);
         for (const MemoryTrack& track : tracks) EXPECT_EQ(test::peak_of(track), row.of(track.pass).peak_bytes) << impl;
     }
@@ -153,7 +155,7 @@ TEST(BenchOnCpu, OneRunTakesWhatTheRowSays) {
 
 TEST(BenchOnCpu, APassThatThereIsNotTakesNothing) {
     std::vector<MemoryTrack> tracks;
-    measure(quick_cell("fixed"), *cpu_workbench(2), &tracks);
+    measured(quick_cell("fixed"), &tracks);
     ASSERT_EQ(tracks.size(), 1);
     EXPECT_EQ(tracks[0].pass, Pass::forward);
 }
@@ -163,7 +165,7 @@ TEST(BenchOnCpu, WhatIsRefusedIsInTheTrack) {
     for (const int64_t limit : {200000, 1000}) { // too little for the scores, for half of the inputs
         cell.memory_limit = limit;
         std::vector<MemoryTrack> tracks;
-        const Row row = measure(cell, *cpu_workbench(2), &tracks);
+        const Row row = measured(cell, &tracks);
         ASSERT_EQ(tracks.size(), kPassCount);
         for (const MemoryTrack& track : tracks) {
             const auto refusal = std::find_if(track.events.begin(), track.events.end(), [](const MemoryEvent& event) {
@@ -209,7 +211,7 @@ TEST(BenchOnCpu, OtherRefusalsAreRowsToo) {
 
 CaseData data_of(const Cell& cell, const Operation& operation) {
     const Problem problem = problem_of(cell, operation);
-    CaseData data{problem, std::vector<float>(problem.floats_in(problem.input_rows()))};
+    CaseData data{problem, UntouchedVector<float>(problem.floats_in(problem.input_rows()))};
     fill_case_values({problem, CaseKind::uniform, 3}, 0, data.values.size(), data.values.data());
     return data;
 }
@@ -224,15 +226,15 @@ TEST(ExactRows, SeeAWrongRowAndNaN) {
         const CaseData data = data_of(cell, *operation);
         std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
         compute_by_reference(kF32, data.problem, data.values.data(), output.data());
-        EXPECT_LT(error_of_rows(data, output).largest, 1e-4);
-        EXPECT_EQ(has_reference_bytes(kF32, data, output), true);
+        EXPECT_LT(error_of_rows(data, output.data()).largest, 1e-4);
+        EXPECT_EQ(has_reference_bytes(kF32, data, output.data()), true);
         for (const size_t place : {size_t{0}, output.size() / 2, output.size() - 1}) {
             std::vector<float> wrong = output;
             wrong[place] += 1.0f;
-            EXPECT_NEAR(error_of_rows(data, wrong).largest, 1, 1e-4) << operation->name << " " << place;
-            EXPECT_EQ(has_reference_bytes(kF32, data, wrong), false);
+            EXPECT_NEAR(error_of_rows(data, wrong.data()).largest, 1, 1e-4) << operation->name << " " << place;
+            EXPECT_EQ(has_reference_bytes(kF32, data, wrong.data()), false);
             wrong[place] = NAN;
-            EXPECT_TRUE(std::isnan(error_of_rows(data, wrong).largest)) << operation->name << " " << place;
+            EXPECT_TRUE(std::isnan(error_of_rows(data, wrong.data()).largest)) << operation->name << " " << place;
         }
     }
 }
@@ -250,9 +252,9 @@ TEST(ExactRows, OfNarrowElementsAreTheReferencesRounded) {
             std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
             cpu::compute_batches(cpu::choose_kernel("", data.problem, kFixed16), data.problem, data.values.data(),
                                  output.data(), 2);
-            EXPECT_EQ(has_reference_bytes(kFixed16, data, output), false);
+            EXPECT_EQ(has_reference_bytes(kFixed16, data, output.data()), false);
             round_all(element, output.data(), output.size(), output.data());
-            EXPECT_EQ(has_reference_bytes(kFixed16, data, output), true);
+            EXPECT_EQ(has_reference_bytes(kFixed16, data, output.data()), true);
         }
 }
 
@@ -268,9 +270,9 @@ TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
             std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
             cpu::compute_batches(cpu::choose_kernel("", data.problem, *contract), data.problem, data.values.data(),
                                  output.data(), 2);
-            EXPECT_EQ(has_reference_bytes(*contract, data, output), true) << contract->name;
+            EXPECT_EQ(has_reference_bytes(*contract, data, output.data()), true) << contract->name;
             for (float& value : output) value = std::nextafter(value, 9.0f);
-            EXPECT_EQ(has_reference_bytes(*contract, data, output), false) << contract->name;
+            EXPECT_EQ(has_reference_bytes(*contract, data, output.data()), false) << contract->name;
         }
 }
 

@@ -97,7 +97,7 @@ struct CountingSubject : Subject {
         while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < least_seconds) {
         }
     }
-    std::vector<float> output() override { return {}; }
+    UntouchedVector<float> output() override { return {}; }
     int runs = 0;
     double least_seconds = 0;
 };

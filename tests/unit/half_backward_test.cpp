@@ -58,8 +58,9 @@ TEST_P(HalfGradients, AreAsNearToFloat64AsTheirLastRoundingAllows) {
     const double unit = element() == Element::bf16 ? 0x1p-8 : 0x1p-11;
     for (const Mask mask : kEveryMask) {
         const AttentionCase half(backward_of({1, 1, 1, 32, 32, 64}, mask), CaseKind::normal, 4, contract());
-        const bench::CaseData data{half.problem, rounded(element(), half.qkv)};
-        const bench::RowError error = bench::error_of_rows(data, half.expected);
+        const std::vector<float> inputs = rounded(element(), half.qkv);
+        const bench::CaseData data{half.problem, {inputs.begin(), inputs.end()}};
+        const bench::RowError error = bench::error_of_rows(data, half.expected.data());
         ASSERT_EQ(error.rows, 3 * 32);
         EXPECT_LE(error.largest, 1.01 * unit * error.reference) << half.name;
         EXPECT_GE(error.largest, unit / 16 * error.reference) << half.name << " is rounded";

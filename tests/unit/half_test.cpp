@@ -58,8 +58,9 @@ TEST_P(HalfContract, IsAsNearToFloat64AsItsLastRoundingAllows) {
             Problem problem(1, 32, 64); // as many rows as are looked at
             problem.keys = keys;
             const AttentionCase half(problem, kind, 4, contract());
-            const bench::CaseData data{problem, rounded(element(), half.qkv)};
-            const bench::RowError error = bench::error_of_rows(data, half.expected);
+            const std::vector<float> inputs = rounded(element(), half.qkv);
+            const bench::CaseData data{problem, {inputs.begin(), inputs.end()}};
+            const bench::RowError error = bench::error_of_rows(data, half.expected.data());
             ASSERT_EQ(error.rows, 32);
             const double of_f32 = static_cast<double>(4 * keys + 16) * 0x1p-24 * 6; // |V| < 6
             EXPECT_LE(error.largest, unit() * error.reference + of_f32) << half.name;

@@ -9,6 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/json_fields.h"
+#include "src/base/parallel.h"
 #include "src/bench/event_timer.h"
 #include "src/bench/gpu/cublas.h"
 #include "src/bench/gpu/nvml.h"
@@ -101,10 +102,19 @@ const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, c
 }
 
 // Values in the bits of their type on the card.
-std::vector<char> stored_as(Element element, const float* values, size_t count) {
-    std::vector<char> bits(count * bytes_of(element));
-    narrow(element, values, count, bits.data());
+UntouchedVector<char> stored_as(Element element, const float* values, size_t count) {
+    const size_t each = bytes_of(element);
+    UntouchedVector<char> bits(count * each);
+    in_pieces(count, kPieceNumbers,
+              [&](size_t first, size_t piece) { narrow(element, values + first, piece, bits.data() + first * each); });
     return bits;
+}
+
+// And the other way.
+void take_stored(Element element, const UntouchedVector<char>& bits, float* values) {
+    const size_t each = bytes_of(element);
+    in_pieces(bits.size() / each, kPieceNumbers,
+              [&](size_t first, size_t piece) { widen(element, bits.data() + first * each, piece, values + first); });
 }
 
 // A contract's kernels, on operands of float32 or, where they take such, of 16 bits.
@@ -144,13 +154,13 @@ public:
         if (pass_ != Pass::forward) backward_kernel_->launch(backward_, stream_);
     }
 
-    std::vector<float> output() override {
-        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
+    UntouchedVector<float> output() override {
+        UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
         HW4_CUDA(cudaStreamSynchronize(stream_));
         if (is_narrow()) {
-            std::vector<char> bits(problem_.stored_output_bytes());
+            UntouchedVector<char> bits(problem_.stored_output_bytes());
             HW4_CUDA(cudaMemcpy(bits.data(), out_.get(), bits.size(), cudaMemcpyDeviceToHost));
-            widen(problem_.element, bits.data(), values.size(), values.data());
+            take_stored(problem_.element, bits, values.data());
         } else {
             HW4_CUDA(cudaMemcpy(values.data(), out_.get(), problem_.output_bytes(), cudaMemcpyDeviceToHost));
         }
@@ -160,7 +170,7 @@ public:
 private:
     bool is_narrow() const { return problem_.element != Element::float32; }
 
-    void upload(const std::vector<float>& values) const {
+    void upload(const UntouchedVector<float>& values) const {
         const size_t bytes = problem_.stored_input_bytes();
         if (is_narrow())
             HW4_CUDA(cudaMemcpy(in_.get(), stored_as(problem_.element, values.data(), values.size()).data(), bytes,
@@ -257,13 +267,13 @@ public:
         if (pass_ != Pass::forward) kernel_.launch_narrow_backward(args_, device_, stream_);
     }
 
-    std::vector<float> output() override {
-        std::vector<char> bits(static_cast<size_t>(problem_.output_rows()) * packed_row());
+    UntouchedVector<float> output() override {
+        UntouchedVector<char> bits(static_cast<size_t>(problem_.output_rows()) * packed_row());
         HW4_CUDA(cudaStreamSynchronize(stream_));
         copy(bits.data(), packed_row(), (pass_ == Pass::forward ? o_ : gradients_).get(), stored_row(),
              problem_.output_rows(), cudaMemcpyDeviceToHost);
-        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
-        widen(element_, bits.data(), values.size(), values.data());
+        UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
+        take_stored(element_, bits, values.data());
         return values;
     }
 
@@ -345,8 +355,8 @@ public:
         if (pass_ != Pass::forward) backward();
     }
 
-    std::vector<float> output() override {
-        std::vector<float> values(problem_.floats_in(problem_.output_rows()));
+    UntouchedVector<float> output() override {
+        UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
         HW4_CUDA(cudaStreamSynchronize(stream_));
         for (size_t i = 0; i < problem_.operation->outputs.size(); ++i)
             download(pass_ == Pass::forward ? o_ : out_[i], i, values);
@@ -363,21 +373,21 @@ private:
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place =
                 static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
-            const std::vector<char> bits = stored_as(element_, data.values.data() + place, batch_values());
+            const UntouchedVector<char> bits = stored_as(element_, data.values.data() + place, batch_values());
             HW4_CUDA(cudaMemcpy(static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
                                 bits.data(), bits.size(), cudaMemcpyHostToDevice));
         }
         return tensor;
     }
 
-    void download(const Memory& tensor, size_t operand, std::vector<float>& values) const {
-        std::vector<char> bits(batch_values() * bytes_of(element_));
+    void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) const {
+        UntouchedVector<char> bits(batch_values() * bytes_of(element_));
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             HW4_CUDA(cudaMemcpy(bits.data(),
                                 static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
                                 bits.size(), cudaMemcpyDeviceToHost));
             const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
-            widen(element_, bits.data(), batch_values(), values.data() + place);
+            take_stored(element_, bits, values.data() + place);
         }
     }
 
