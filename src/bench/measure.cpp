@@ -1,18 +1,14 @@
 #include "src/bench/measure.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <optional>
 
 #include "src/base/error.h"
-#include "src/base/parallel.h"
 #include "src/bench/exact_rows.h"
 #include "src/bench/outcome.h"
 #include "src/bench/sample_statistics.h"
 #include "src/bench/sampling.h"
-#include "src/io/case_values.h"
 #include "src/run/output_checksum.h"
 
 namespace hw4::bench {
@@ -21,7 +17,6 @@ namespace {
 using gpu::kLeastRuns;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kSeed = 1; // as `testcases/generate --seed 1`
 constexpr double kMostFloats = 0x1p40;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -64,17 +59,6 @@ bool settled(const std::vector<double>& seconds, const Rules& rules, Clock::time
     return seconds_since(start) >= rules.limit_s;
 }
 
-CaseData make_data(const Cell& cell, const Problem& problem) {
-    CaseData data{problem, UntouchedVector<float>(problem.floats_in(problem.input_rows()))};
-    const CaseRecipe recipe{problem, distribution_of(cell.kind), kSeed};
-    in_pieces(data.values.size(), kPieceNumbers, [&](size_t first, size_t count) {
-        float* const values = data.values.data() + first;
-        fill_case_values(recipe, first, count, values);
-        round_all(problem.element, values, count, values);
-    });
-    return data;
-}
-
 std::string crc32_of(const UntouchedVector<float>& output) {
     OutputChecksum checksum;
     checksum.add_in_parts(0, output.data(), output.size() * sizeof(float));
@@ -84,7 +68,10 @@ std::string crc32_of(const UntouchedVector<float>& output) {
 // All passes of a cell, which share its data.
 class CellMeasurement {
 public:
-    CellMeasurement(const Cell& cell, Workbench& workbench) : cell_(cell), workbench_(workbench) {}
+    CellMeasurement(const Cell& cell, Workbench& workbench, KeptData& kept)
+        : cell_(cell), workbench_(workbench), kept_(kept) {
+        kept_.release_others(cell);
+    }
 
     Measured measured(Pass pass) {
         Measured result;
@@ -113,7 +100,7 @@ private:
         MemoryCount memory(free_bytes());
         refuse_too_large(problem, memory);
         const size_t before = workbench_.driver_bytes();
-        const CaseData& data = data_of(problem);
+        const CaseData& data = kept_.of(cell_, *problem.operation);
         const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data, memory);
         result.kernel = subject->kernel;
         result.revision = subject->revision;
@@ -138,7 +125,8 @@ private:
         const Problem problem = problem_of(cell_, operation_of(pass));
         MemoryCount memory(free_bytes(), &log);
         refuse_too_large(problem, memory);
-        const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data_of(problem), memory);
+        const CaseData& data = kept_.of(cell_, *problem.operation);
+        const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data, memory);
         subject->run();
         workbench_.wait();
     }
@@ -157,15 +145,9 @@ private:
         memory.need(problem.stored_input_bytes(), purpose::kInputs);
     }
 
-    const CaseData& data_of(const Problem& problem) {
-        std::optional<CaseData>& data = data_[problem.operation == &kForward ? 0 : 1];
-        if (!data) data = make_data(cell_, problem);
-        return *data;
-    }
-
     const Cell& cell_;
     Workbench& workbench_;
-    std::array<std::optional<CaseData>, 2> data_; // of forward and backward
+    KeptData& kept_;
 };
 
 } // namespace
@@ -196,10 +178,10 @@ std::optional<Row> refused(const Cell& cell) {
                            std::to_string(cell.num_heads));
 }
 
-Row measure(const Cell& cell, Workbench& workbench, std::vector<MemoryTrack>* memory) {
+Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory) {
     if (const std::optional<Row> refusal = refused(cell)) return *refusal;
     Row row = row_without(cell, Status::skipped, "");
-    CellMeasurement measurement(cell, workbench);
+    CellMeasurement measurement(cell, workbench, kept);
     for (const Pass pass : kPasses) {
         if (!cell.wants(pass)) continue;
         row.of(pass) = measurement.measured(pass);

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "src/bench/kept_data.h"
 #include "src/bench/memory_timeline.h"
 #include "src/bench/row.h"
 #include "src/bench/workbench.h"
@@ -19,8 +20,8 @@ Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules)
 // The row of a cell that nobody could measure: its sizes do not fit together.
 std::optional<Row> refused(const Cell& cell);
 
-// What cannot run, or fails, is told in the row: the cells after it may do better. `memory`: gets a track for each pass
-// that there is here, of one more run that is not timed.
-Row measure(const Cell& cell, Workbench& workbench, std::vector<MemoryTrack>* memory = nullptr);
+// What cannot run, or fails, is told in the row: the cells after it may do better. `kept`: of the cells before it.
+// `memory`: gets a track for each pass that there is here, of one more run that is not timed.
+Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory = nullptr);
 
 } // namespace hw4::bench

@@ -172,8 +172,8 @@ private:
         if (const std::optional<Row> refusal = bench::refused(cell)) return *refusal;
         try {
             if (bench::is_torch(cell.impl)) return measured_by_torch(cell);
-            return request_.separate ? bench::measure_in_child(cell)
-                                     : bench::measure(cell, *workbench_, request_.memory.empty() ? nullptr : &tracks_);
+            if (request_.separate) return bench::measure_in_child(cell);
+            return bench::measure(cell, *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_);
         } catch (const Error& error) { // no process for it
             return bench::row_without(cell, Status::failed, error.what());
         }
@@ -242,6 +242,7 @@ private:
     bench::TimeLeft left_;
     bench::Frame frame_;
     std::unique_ptr<bench::Workbench> workbench_; // none where only processes of their own may take a GPU
+    bench::KeptData kept_;
     bench::TorchHelper torch_;
     FILE* lines_ = nullptr;
     std::vector<Row> rows_;                  // of the files

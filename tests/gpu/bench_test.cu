@@ -30,6 +30,13 @@ protected:
         cell.rules.repeats = 2;
         return cell;
     }
+
+    Row measured(const Cell& cell, Workbench& workbench, std::vector<MemoryTrack>* tracks = nullptr) {
+        return measure(cell, workbench, kept_, tracks);
+    }
+
+private:
+    KeptData kept_; // by all cells of a test, as in a sweep
 };
 
 TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
@@ -37,7 +44,7 @@ TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
     for (const Contract* contract : contracts_by_bytes())
         for (const bool causal : {false, true}) {
             if (gpu::kernels_of(*contract).empty()) continue;
-            const Row row = measure(cell_of(contract->name, causal), *workbench);
+            const Row row = measured(cell_of(contract->name, causal), *workbench);
             EXPECT_EQ(row.of(Pass::forward).status, Status::ok) << row.reason();
             EXPECT_EQ(row.of(Pass::forward).as_reference, true) << contract->name;
             for (const Pass pass : kPasses) EXPECT_NE(row.of(pass).status, Status::failed) << row.of(pass).reason;
@@ -54,7 +61,7 @@ TEST_F(BenchOnGpu, Fixed16GivesItsBytesFromEveryElement) {
                 Cell cell = cell_of("fixed16", causal);
                 cell.emb_dim = 3 * dim;
                 cell.element = element;
-                const Measured forward = measure(cell, *workbench).of(Pass::forward);
+                const Measured forward = measured(cell, *workbench).of(Pass::forward);
                 if (forward.status == Status::unsupported) GTEST_SKIP() << forward.reason;
                 EXPECT_EQ(forward.status, Status::ok) << forward.reason;
                 EXPECT_EQ(forward.as_reference, true) << name_of(element) << " " << dim;
@@ -71,7 +78,7 @@ TEST_F(BenchOnGpu, KernelsOfFloatsRefuseOthers) {
     Cell cell = cell_of("f32", false);
     cell.kernel = "plain_rows";
     cell.element = Element::bf16;
-    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).reason, "kernel plain_rows takes float32, not bf16");
+    EXPECT_EQ(measured(cell, *workbench).of(Pass::forward).reason, "kernel plain_rows takes float32, not bf16");
 }
 
 // On operands of their type, whose rows need not end where a copy does.
@@ -83,7 +90,7 @@ TEST_F(BenchOnGpu, HalfPrecisionIsRight) {
                 Cell cell = cell_of(contract->name, causal);
                 cell.emb_dim = 3 * dim;
                 cell.element = contract->element;
-                const Row row = measure(cell, *workbench);
+                const Row row = measured(cell, *workbench);
                 const Measured& forward = row.of(Pass::forward);
                 if (forward.status == Status::unsupported) GTEST_SKIP() << forward.reason;
                 EXPECT_EQ(forward.status, Status::ok) << forward.reason;
@@ -104,7 +111,7 @@ TEST_F(BenchOnGpu, NaiveIsRightInEveryType) {
         for (const bool causal : {false, true}) {
             Cell cell = cell_of("naive", causal);
             cell.element = element;
-            const Row row = measure(cell, *workbench);
+            const Row row = measured(cell, *workbench);
             if (row.status() == Status::unsupported) GTEST_SKIP() << row.reason();
             const double bound = element == Element::float32 ? 1e-5 : element == Element::fp16 ? 1e-2 : 6e-2;
             for (const Pass pass : kPasses) {
@@ -119,22 +126,22 @@ TEST_F(BenchOnGpu, CountsBytesAndRefusesWhatIsBeyondTheLimit) {
     const auto workbench = gpu_workbench();
     Cell cell = cell_of("naive", false);
     cell.element = Element::fp16;
-    const Row row = measure(cell, *workbench);
+    const Row row = measured(cell, *workbench);
     if (row.status() == Status::unsupported) GTEST_SKIP() << row.reason();
     const size_t matrix = 2 * 130 * 192 * 2;
     const size_t scores = 2 * 3 * 130 * 130 * 2;
     EXPECT_EQ(row.of(Pass::forward).peak_bytes, 4 * matrix + scores);
     EXPECT_EQ(row.of(Pass::backward).peak_bytes, 8 * matrix + 2 * scores);
     cell.memory_limit = static_cast<int64_t>(4 * matrix + scores - 1);
-    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).wanted_bytes, scores);
-    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).status, Status::oom);
+    EXPECT_EQ(measured(cell, *workbench).of(Pass::forward).wanted_bytes, scores);
+    EXPECT_EQ(measured(cell, *workbench).of(Pass::forward).status, Status::oom);
 }
 
 TEST_F(BenchOnGpu, OneRunTakesWhatTheRowSays) {
     const auto workbench = gpu_workbench();
     for (const char* impl : {"naive", "f32"}) {
         std::vector<MemoryTrack> tracks;
-        const Row row = measure(cell_of(impl, false), *workbench, &tracks);
+        const Row row = measured(cell_of(impl, false), *workbench, &tracks);
         for (const MemoryTrack& track : tracks)
             EXPECT_EQ(test::peak_of(track), row.of(track.pass).peak_bytes) << impl << " " << name_of(track.pass);
         if (row.status() != Status::unsupported) EXPECT_EQ(tracks.size(), kPassCount);
@@ -146,10 +153,10 @@ TEST_F(BenchOnGpu, ColdSamplesAndTheWallClockRunToo) {
     Cell cell = cell_of("f32", false);
     cell.passes[1] = cell.passes[2] = false;
     cell.rules.cold = true;
-    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).seconds.size(), 2);
+    EXPECT_EQ(measured(cell, *workbench).of(Pass::forward).seconds.size(), 2);
     cell.rules.cold = false;
     cell.rules.timing = Timing::wall;
-    EXPECT_EQ(measure(cell, *workbench).of(Pass::forward).seconds.size(), 1);
+    EXPECT_EQ(measured(cell, *workbench).of(Pass::forward).seconds.size(), 1);
 }
 
 TEST_F(BenchOnGpu, SumsAreThoseOfTheEmulation) { EXPECT_EQ(gpu_sums({1000, 0.01f}), cpu_sums({1000, 0.01f})); }

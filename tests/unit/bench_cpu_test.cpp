@@ -27,7 +27,8 @@ Cell quick_cell(const std::string& impl, bool causal = false) {
 }
 
 Row measured(const Cell& cell, std::vector<MemoryTrack>* tracks = nullptr) {
-    return measure(cell, *cpu_workbench(2), tracks);
+    KeptData kept;
+    return measure(cell, *cpu_workbench(2), kept, tracks);
 }
 
 TEST(BenchOnCpu, EveryPassIsRight) {
@@ -109,7 +110,8 @@ TEST(BenchOnCpu, APassThatFailsIsToldAndThoseAfterItAreMeasured) {
                                               [] { throw std::runtime_error("broken"); }};
     for (const auto& failure : failures) {
         FailingWorkbench workbench(failure);
-        const Row row = measure(quick_cell("f32"), workbench);
+        KeptData kept;
+        const Row row = measure(quick_cell("f32"), workbench, kept);
         EXPECT_EQ(row.status(), Status::failed);
         EXPECT_EQ(row.reason(), "broken");
         EXPECT_EQ(row.of(Pass::forward).status, Status::ok);
@@ -119,7 +121,8 @@ TEST(BenchOnCpu, APassThatFailsIsToldAndThoseAfterItAreMeasured) {
 
 TEST(BenchOnCpu, AFailureForWantOfMemoryIsNone) {
     FailingWorkbench workbench([] { throw Error(ExitCode::out_of_memory, "no room"); });
-    EXPECT_EQ(measure(quick_cell("f32"), workbench).of(Pass::backward).status, Status::oom);
+    KeptData kept;
+    EXPECT_EQ(measure(quick_cell("f32"), workbench, kept).of(Pass::backward).status, Status::oom);
 }
 
 TEST(BenchOnCpu, AKernelRunsThePassesOfItsOperation) {
