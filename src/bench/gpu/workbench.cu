@@ -9,11 +9,11 @@
 
 #include "src/base/error.h"
 #include "src/base/json_fields.h"
-#include "src/base/parallel.h"
 #include "src/bench/event_timer.h"
 #include "src/bench/gpu/cublas.h"
 #include "src/bench/gpu/nvml.h"
 #include "src/bench/gpu/softmax.h"
+#include "src/bench/gpu/staged_copies.h"
 #include "src/bench/naive.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
@@ -101,28 +101,12 @@ const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, c
     return *found;
 }
 
-// Values in the bits of their type on the card.
-UntouchedVector<char> stored_as(Element element, const float* values, size_t count) {
-    const size_t each = bytes_of(element);
-    UntouchedVector<char> bits(count * each);
-    in_pieces(count, kPieceNumbers,
-              [&](size_t first, size_t piece) { narrow(element, values + first, piece, bits.data() + first * each); });
-    return bits;
-}
-
-// And the other way.
-void take_stored(Element element, const UntouchedVector<char>& bits, float* values) {
-    const size_t each = bytes_of(element);
-    in_pieces(bits.size() / each, kPieceNumbers,
-              [&](size_t first, size_t piece) { widen(element, bits.data() + first * each, piece, values + first); });
-}
-
 // A contract's kernels, on operands of float32 or, where they take such, of 16 bits.
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), device_(device), stream_(stream) {
+                  const gpu::Device& device, cudaStream_t stream, const StagedCopies& copies, MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), device_(device), stream_(stream), copies_(copies) {
         const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
         kernel = chosen.name;
         if (is_narrow() && !chosen.takes_narrow)
@@ -131,7 +115,7 @@ public:
             throw Unsupported("backward of " + cell.impl + " takes float32, not " + name_of(cell.element));
         revision = contract.revision_of(*problem_.operation);
         in_ = Memory(memory, problem_.stored_input_bytes(), purpose::kInputs);
-        upload(data.values);
+        copies_.put(data.values.data(), {problem_.element, in_.get(), data.values.size()});
         if (pass == Pass::forward) {
             forward_kernel_ = &chosen;
             out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kO);
@@ -157,27 +141,12 @@ public:
     UntouchedVector<float> output() override {
         UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
         HW4_CUDA(cudaStreamSynchronize(stream_));
-        if (is_narrow()) {
-            UntouchedVector<char> bits(problem_.stored_output_bytes());
-            HW4_CUDA(cudaMemcpy(bits.data(), out_.get(), bits.size(), cudaMemcpyDeviceToHost));
-            take_stored(problem_.element, bits, values.data());
-        } else {
-            HW4_CUDA(cudaMemcpy(values.data(), out_.get(), problem_.output_bytes(), cudaMemcpyDeviceToHost));
-        }
+        copies_.get({problem_.element, out_.get(), values.size()}, values.data());
         return values;
     }
 
 private:
     bool is_narrow() const { return problem_.element != Element::float32; }
-
-    void upload(const UntouchedVector<float>& values) const {
-        const size_t bytes = problem_.stored_input_bytes();
-        if (is_narrow())
-            HW4_CUDA(cudaMemcpy(in_.get(), stored_as(problem_.element, values.data(), values.size()).data(), bytes,
-                                cudaMemcpyHostToDevice));
-        else
-            HW4_CUDA(cudaMemcpy(in_.get(), values.data(), bytes, cudaMemcpyHostToDevice));
-    }
 
     LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
         return {gpu::plan_of(of, problem, device_), memory,
@@ -212,6 +181,7 @@ private:
     Problem problem_;
     gpu::Device device_;
     cudaStream_t stream_;
+    const StagedCopies& copies_;
     Memory in_;
     Memory out_;
     Memory o_; // of backward
@@ -228,16 +198,15 @@ private:
 class NarrowSubject : public Subject {
 public:
     NarrowSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, cudaStream_t stream, MemoryCount& memory)
+                  const gpu::Device& device, cudaStream_t stream, const StagedCopies& copies, MemoryCount& memory)
         : pass_(pass), problem_(data.problem), element_(contract.element), device_(device), stream_(stream),
-          kernel_(kernel_for(cell.kernel, problem_, contract, device)),
+          copies_(copies), kernel_(kernel_for(cell.kernel, problem_, contract, device)),
           row_((problem_.dim + kPiece - 1) / kPiece * kPiece),
           in_(memory, bytes_of_rows(problem_.input_rows()), purpose::kInputs) {
         kernel = kernel_.name;
         revision = contract.revision_of(*problem_.operation);
-        HW4_CUDA(cudaMemset(in_.get(), 0, bytes_of_rows(problem_.input_rows()))); // what is beyond d
-        copy(in_.get(), stored_row(), stored_as(element_, data.values.data(), data.values.size()).data(), packed_row(),
-             problem_.input_rows(), cudaMemcpyHostToDevice);
+        if (row_ > problem_.dim) clear_beyond_columns();
+        copies_.put(data.values.data(), rows_in(in_, problem_.input_rows()));
         const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = pass == Pass::forward ? &kernel_ : &kernel_for("", forward, contract, device);
         o_ = Memory(memory, bytes_of_rows(forward.output_rows()), purpose::kO);
@@ -268,12 +237,9 @@ public:
     }
 
     UntouchedVector<float> output() override {
-        UntouchedVector<char> bits(static_cast<size_t>(problem_.output_rows()) * packed_row());
-        HW4_CUDA(cudaStreamSynchronize(stream_));
-        copy(bits.data(), packed_row(), (pass_ == Pass::forward ? o_ : gradients_).get(), stored_row(),
-             problem_.output_rows(), cudaMemcpyDeviceToHost);
         UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
-        take_stored(element_, bits, values.data());
+        HW4_CUDA(cudaStreamSynchronize(stream_));
+        copies_.get(rows_in(pass_ == Pass::forward ? o_ : gradients_, problem_.output_rows()), values.data());
         return values;
     }
 
@@ -281,11 +247,16 @@ private:
     static constexpr int64_t kPiece = 8; // columns: rows begin at boundaries of 16 bytes
 
     size_t stored_row() const { return 2 * static_cast<size_t>(row_); }
-    size_t packed_row() const { return 2 * static_cast<size_t>(problem_.dim); }
     size_t bytes_of_rows(int64_t rows) const { return static_cast<size_t>(rows) * stored_row(); }
 
-    static void copy(void* to, size_t to_row, const void* from, size_t from_row, int64_t rows, cudaMemcpyKind kind) {
-        HW4_CUDA(cudaMemcpy2D(to, to_row, from, from_row, std::min(to_row, from_row), static_cast<size_t>(rows), kind));
+    CardRows rows_in(const Memory& memory, int64_t rows) const {
+        return {element_, memory.get(), static_cast<size_t>(rows), static_cast<size_t>(problem_.dim), stored_row()};
+    }
+
+    // Done when it returns: the operands come by another stream.
+    void clear_beyond_columns() const {
+        HW4_CUDA(cudaMemsetAsync(in_.get(), 0, bytes_of_rows(problem_.input_rows()), stream_));
+        HW4_CUDA(cudaStreamSynchronize(stream_));
     }
 
     // O and the statistics of its rows stay for backward.
@@ -319,6 +290,7 @@ private:
     Element element_;
     gpu::Device device_;
     cudaStream_t stream_;
+    const StagedCopies& copies_;
     const gpu::Kernel& kernel_;
     const gpu::Kernel* forward_kernel_ = nullptr;
     int64_t row_; // columns from one to the next
@@ -336,8 +308,9 @@ private:
 class NaiveSubject : public Subject {
 public:
     NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, const Cublas& cublas, cudaStream_t stream,
-                 MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream) {
+                 const StagedCopies& copies, MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream),
+          copies_(copies) {
         kernel = "naive";
         for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) in_[i] = uploaded(data, i, memory);
         o_ = Memory(memory, tensor_bytes(), purpose::kO);
@@ -366,6 +339,10 @@ public:
 private:
     // Of a batch of an operand; all have as many rows.
     size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
+    CardRows batch_of(const Memory& tensor, int64_t batch) const {
+        const size_t bytes = batch_values() * bytes_of(element_);
+        return {element_, static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bytes, batch_values()};
+    }
     size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
 
     Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) const {
@@ -373,21 +350,15 @@ private:
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place =
                 static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
-            const UntouchedVector<char> bits = stored_as(element_, data.values.data() + place, batch_values());
-            HW4_CUDA(cudaMemcpy(static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
-                                bits.data(), bits.size(), cudaMemcpyHostToDevice));
+            copies_.put(data.values.data() + place, batch_of(tensor, batch));
         }
         return tensor;
     }
 
     void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) const {
-        UntouchedVector<char> bits(batch_values() * bytes_of(element_));
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
-            HW4_CUDA(cudaMemcpy(bits.data(),
-                                static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bits.size(),
-                                bits.size(), cudaMemcpyDeviceToHost));
             const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
-            take_stored(element_, bits, values.data() + place);
+            copies_.get(batch_of(tensor, batch), values.data() + place);
         }
     }
 
@@ -428,6 +399,7 @@ private:
     Element element_;
     const Cublas& cublas_;
     cudaStream_t stream_;
+    const StagedCopies& copies_;
     Memory in_[kMostInputs];
     Memory o_;
     Memory weights_;
@@ -443,15 +415,15 @@ public:
         static_cast<void>(cudaGetLastError()); // of a cell that failed: its row has told it
         if (cell.impl == "naive") {
             if (!cublas_) cublas_.emplace();
-            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
+            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), copies_, memory);
         }
         const Contract& contract = *find_contract(cell.impl);
         if (contract.element != Element::float32 && cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
         if (contract.element != Element::float32)
-            return std::make_unique<NarrowSubject>(cell, pass, data, contract, device_, stream_.get(), memory);
-        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), memory);
+            return std::make_unique<NarrowSubject>(cell, pass, data, contract, device_, stream_.get(), copies_, memory);
+        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), copies_, memory);
     }
 
     double sample(Subject& subject, int launches) override {
@@ -511,6 +483,7 @@ public:
 private:
     gpu::Device device_;
     gpu::Stream stream_;
+    StagedCopies copies_;
     gpu::EventTimer timer_;
     Nvml nvml_;
     std::optional<Cublas> cublas_; // once it was asked for
