@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/commands/bench_options.h"
+#include "src/commands/bench_collective_options.h"
 #include "src/ranks/ranks.h"
 
 namespace hw4 {

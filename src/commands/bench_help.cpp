@@ -1,3 +1,4 @@
+#include "src/bench/parameter_list.h"
 #include "src/commands/bench_options.h"
 
 namespace hw4::bench {

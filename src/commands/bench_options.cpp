@@ -1,25 +1,19 @@
 #include "src/commands/bench_options.h"
 
-#include <getopt.h>
-
 #include <algorithm>
 #include <limits>
 
-#include "src/base/error.h"
 #include "src/base/json.h"
 #include "src/base/numbers.h"
-#include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
-#include "src/bench/number_list.h"
+#include "src/commands/bench_values.h"
 #include "src/io/case_values.h"
 
 namespace hw4::bench {
 namespace {
 
-constexpr double kMostSeconds = 1e6;
-
 enum Option : int {
-    kBatchSize = kLong,
+    kBatchSize = kFirstOwn,
     kSeqLen,
     kNumHeads,
     kEmbDim,
@@ -47,17 +41,9 @@ enum Option : int {
     kSeparate,
     kQuiet,
     kMachine,
-    kHelp,
-    kVersionOption,
     kThreshold,
     kCount,
     kTerm,
-    kSizes,
-    kVia,
-    kContributions,
-    kModel,
-    kWays,
-    kBuckets,
 };
 
 constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatchSize},
@@ -110,69 +96,8 @@ constexpr option kAccumulateOptions[] = {{"count", required_argument, nullptr, k
                                          {"version", no_argument, nullptr, kVersionOption},
                                          {nullptr, 0, nullptr, 0}};
 
-constexpr option kAllreduceOptions[] = {{"sizes", required_argument, nullptr, kSizes},
-                                        {"via", required_argument, nullptr, kVia},
-                                        {"contributions", required_argument, nullptr, kContributions},
-                                        {"device", required_argument, nullptr, kDevice},
-                                        {"warmup", required_argument, nullptr, kWarmup},
-                                        {"repeats", required_argument, nullptr, kRepeats},
-                                        {"limit", required_argument, nullptr, kLimit},
-                                        {"output", required_argument, nullptr, kOutput},
-                                        {"csv", required_argument, nullptr, kCsv},
-                                        {"quiet", no_argument, nullptr, kQuiet},
-                                        {"help", no_argument, nullptr, kHelp},
-                                        {"version", no_argument, nullptr, kVersionOption},
-                                        {nullptr, 0, nullptr, 0}};
-
-constexpr option kGradientsOptions[] = {{"model", required_argument, nullptr, kModel},
-                                        {"ways", required_argument, nullptr, kWays},
-                                        {"buckets", required_argument, nullptr, kBuckets},
-                                        {"batch_size", required_argument, nullptr, kBatchSize},
-                                        {"batch-size", required_argument, nullptr, kBatchSize},
-                                        {"seq_len", required_argument, nullptr, kSeqLen},
-                                        {"seq-len", required_argument, nullptr, kSeqLen},
-                                        {"threads", required_argument, nullptr, kThreads},
-                                        {"via", required_argument, nullptr, kVia},
-                                        {"contributions", required_argument, nullptr, kContributions},
-                                        {"device", required_argument, nullptr, kDevice},
-                                        {"warmup", required_argument, nullptr, kWarmup},
-                                        {"repeats", required_argument, nullptr, kRepeats},
-                                        {"limit", required_argument, nullptr, kLimit},
-                                        {"output", required_argument, nullptr, kOutput},
-                                        {"csv", required_argument, nullptr, kCsv},
-                                        {"quiet", no_argument, nullptr, kQuiet},
-                                        {"help", no_argument, nullptr, kHelp},
-                                        {"version", no_argument, nullptr, kVersionOption},
-                                        {nullptr, 0, nullptr, 0}};
-
-[[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
-
-[[noreturn]] void refuse_value(const char* option, const std::string& text, const std::string& need) {
-    usage_error("--" + std::string(option) + " '" + text + "': need " + need);
-}
-
-std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most) {
-    const auto numbers = number_list(text, least, most);
-    if (!numbers)
-        refuse_value(option, text,
-                     "whole numbers from " + std::to_string(least) + " to " + std::to_string(most) +
-                         ", such as 512,1k..16k*2");
-    return *numbers;
-}
-
 std::vector<int64_t> parse_sizes(const char* option, const std::string& text) {
     return parse_numbers(option, text, 1, kMostSize);
-}
-
-int parse_count(const char* option, const std::string& text, int most) {
-    const auto value = whole_number(text, 1, most);
-    if (!value) refuse_value(option, text, "a whole number from 1 to " + std::to_string(most));
-    return static_cast<int>(*value);
-}
-
-std::string parse_name(const char* option, const std::string& name) {
-    if (name.empty()) refuse_value(option, name, "a name");
-    return name;
 }
 
 std::vector<std::string> parse_impls(const std::string& text) {
@@ -197,22 +122,6 @@ std::vector<bool> parse_causal(const char* text) {
     refuse_value("causal", word, "yes, no or both, after =");
 }
 
-// Those of `all` whose names are in the list.
-template <class Value, size_t kCount>
-std::vector<Value> parse_named(const char* option, const std::string& text, const Value (&all)[kCount]) {
-    std::vector<Value> values;
-    for (const std::string& word : split_at_commas(text)) {
-        const Value* const found = std::find_if(all, all + kCount, [&](Value value) { return word == name_of(value); });
-        if (found == all + kCount) {
-            std::string names;
-            for (const Value value : all) names += (names.empty() ? "" : ", ") + std::string(name_of(value));
-            refuse_value(option, text, "some of " + names);
-        }
-        values.push_back(*found);
-    }
-    return values;
-}
-
 const Preset* parse_preset(const std::string& name) {
     std::string names;
     for (const Preset& preset : presets()) {
@@ -228,24 +137,10 @@ std::vector<std::string> parse_kernels(const std::string& text) {
     return names;
 }
 
-Device parse_device(const std::string& name) {
-    if (name == "auto") return Device::automatic;
-    if (name == "gpu") return Device::gpu;
-    if (name == "cpu") return Device::cpu;
-    refuse_value("device", name, "auto, gpu or cpu");
-}
-
 Timing parse_timing(const std::string& name) {
     for (const Timing timing : {Timing::event, Timing::wall})
         if (name == name_of(timing)) return timing;
     refuse_value("timing", name, "event or wall");
-}
-
-std::vector<int> parse_warmups(const std::string& text) {
-    std::vector<int> warmups;
-    for (const int64_t number : parse_numbers("warmup", text, 0, kMostRepeats))
-        warmups.push_back(static_cast<int>(number));
-    return warmups;
 }
 
 // "3%" or "3": percent.
@@ -257,37 +152,10 @@ double parse_percent(const char* option, std::string text) {
     return *percent;
 }
 
-double parse_seconds(const std::string& text) {
-    const auto seconds = decimal_number(text, 0, kMostSeconds);
-    if (!seconds) refuse_value("limit", text, "seconds, from 0 to 1e6");
-    return *seconds;
-}
-
 float parse_term(const std::string& text) {
     const auto term = decimal_number(text, -1e4, 1e4);
     if (!term) refuse_value("term", text, "a number from -1e4 to 1e4");
     return static_cast<float>(*term);
-}
-
-// Of vectors and buckets.
-std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& text) {
-    constexpr int64_t kMostBytes = int64_t{1} << 36;
-    return parse_numbers(option, text, sizeof(float), kMostBytes);
-}
-
-std::vector<const Model*> parse_models(const std::string& text) {
-    std::vector<const Model*> found;
-    for (const std::string& word : split_at_commas(text)) {
-        const auto is_it = [&](const Model& model) { return word == model.name; };
-        const auto model = std::find_if(models().begin(), models().end(), is_it);
-        if (model == models().end()) {
-            std::string names;
-            for (const Model& known : models()) names += (names.empty() ? "" : ", ") + std::string(known.name);
-            refuse_value("model", text, "some of " + names);
-        }
-        found.push_back(&*model);
-    }
-    return found;
 }
 
 // "8G", "512m", "1000000"
@@ -297,27 +165,11 @@ int64_t parse_bytes(const std::string& text) {
     return *bytes;
 }
 
-bool ends_in(const std::string& name, const std::string& ending) {
-    return name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
-}
-
-// As lab5.py refuses it.
-std::string parse_json_name(const std::string& name) {
-    if (!ends_in(name, ".json") && !is_standard_stream(name))
-        refuse_value("output", name, "a name that ends in .json, or -");
-    return name;
-}
-
 void take_memory(const std::string& name, Request& request) {
     request.memory = name;
     const bool counters = ends_in(name, ".json");
     request.memory_form = counters ? MemoryPicture::Form::counters : MemoryPicture::Form::pickle;
     if (!counters && !ends_in(name, ".pickle")) refuse_value("memory", name, "a name that ends in .pickle or .json");
-}
-
-[[noreturn]] void refuse_option(char** argv) {
-    const std::string option = "option '" + refused_option(argv) + "'";
-    usage_error(optopt >= kLong ? option + " takes no value" : "unknown or ambiguous " + option);
 }
 
 void set_passes(Cell& cell, const std::vector<Pass>& passes) {
@@ -351,48 +203,20 @@ bool take_for_sweep(int code, const char* value, Sweep& sweep) {
     }
 }
 
-// False: not one of those that all measurements of several ranks have.
-bool take_for_ranks(int code, const char* value, CollectiveRequest& request) {
-    constexpr int kMostContributions = 1024;
+// False: not one of those that say where cells are measured and where rows go.
+bool take_for_request(int code, const char* value, Request& request) {
     switch (code) {
-    case kVia: request.vias = parse_named("via", value, kEveryVia); return true;
-    case kContributions: request.contributions = parse_count("contributions", value, kMostContributions); return true;
-    case kDevice: request.device = parse_device(value); return true;
-    case kWarmup: {
-        const std::vector<int> warmups = parse_warmups(value);
-        if (warmups.size() > 1) refuse_value("warmup", value, "one number");
-        request.rules.warmup = warmups.front();
-        return true;
-    }
-    case kRepeats: request.rules.repeats = parse_count("repeats", value, kMostRepeats); return true;
-    case kLimit: request.rules.limit_s = parse_seconds(value); return true;
     case kOutput: request.output = parse_json_name(value); return true;
     case kCsv: request.csv = parse_name("csv", value); return true;
+    case kMarkdown: request.markdown = parse_name("markdown", value); return true;
+    case kMemory: take_memory(value, request); return true;
+    case kDevice: request.device = parse_device(value); return true;
+    case kResume: request.resume = true; return true;
+    case kSeparate: request.separate = true; return true;
     case kQuiet: request.quiet = true; return true;
+    case kMachine: request.machine = true; return true;
     default: return false;
     }
-}
-
-// take(code, value) is false for options that are not the measurement's own.
-template <class Take>
-void parse_for_ranks(int argc, char** argv, const option* options, CollectiveRequest& request, const Take& take) {
-    opterr = 0;
-    optind = 0;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", options, nullptr)) != -1;) {
-        if (take(code, optarg) || take_for_ranks(code, optarg, request)) continue;
-        switch (code) {
-        case 'h':
-        case kHelp: request.action = Action::help; return;
-        case 'V':
-        case kVersionOption: request.action = Action::version; return;
-        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
-        default: refuse_option(argv);
-        }
-    }
-    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': need options alone");
-    if (is_standard_stream(request.output) && is_standard_stream(request.csv))
-        usage_error("only one of --output and --csv can be '-', standard output");
 }
 
 void refuse_contradictions(const Request& request) {
@@ -418,29 +242,10 @@ void refuse_contradictions(const Request& request) {
 
 Request parse_request(int argc, char** argv) {
     Request request;
-    opterr = 0; // one line of our own instead of getopt's
-    optind = 0; // start over, also when a test parses twice
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
-        if (take_for_sweep(code, optarg, request.sweep)) continue;
-        switch (code) {
-        case kOutput: request.output = parse_json_name(optarg); break;
-        case kCsv: request.csv = parse_name("csv", optarg); break;
-        case kMarkdown: request.markdown = parse_name("markdown", optarg); break;
-        case kMemory: take_memory(optarg, request); break;
-        case kDevice: request.device = parse_device(optarg); break;
-        case kResume: request.resume = true; break;
-        case kSeparate: request.separate = true; break;
-        case kQuiet: request.quiet = true; break;
-        case kMachine: request.machine = true; break;
-        case 'h':
-        case kHelp: request.action = Action::help; return request;
-        case 'V':
-        case kVersionOption: request.action = Action::version; return request;
-        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
-        default: refuse_option(argv);
-        }
-    }
+    request.action = take_options(argc, argv, kOptions, [&](int code, const char* value) {
+        return take_for_sweep(code, value, request.sweep) || take_for_request(code, value, request);
+    });
+    if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
                     "': need options alone, or one of compare, accumulate, allreduce and gradients");
@@ -493,20 +298,11 @@ std::vector<std::string> options_for(const Cell& cell) {
 
 CompareRequest parse_compare(int argc, char** argv) {
     CompareRequest request;
-    opterr = 0;
-    optind = 0;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kCompareOptions, nullptr)) != -1;) {
-        switch (code) {
-        case kThreshold: request.threshold = parse_percent("threshold", optarg) / 100; break;
-        case 'h':
-        case kHelp: request.action = Action::help; return request;
-        case 'V':
-        case kVersionOption: request.action = Action::version; return request;
-        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
-        default: refuse_option(argv);
-        }
-    }
+    request.action = take_options(argc, argv, kCompareOptions, [&](int code, const char* value) {
+        if (code == kThreshold) request.threshold = parse_percent("threshold", value) / 100;
+        return code == kThreshold;
+    });
+    if (request.action != Action::run) return request;
     if (argc - optind != 2)
         usage_error("compare needs OLD and NEW, got " + std::to_string(argc - optind) +
                     (argc - optind == 1 ? " name" : " names"));
@@ -517,53 +313,17 @@ CompareRequest parse_compare(int argc, char** argv) {
 
 AccumulateRequest parse_accumulate(int argc, char** argv) {
     AccumulateRequest request;
-    opterr = 0;
-    optind = 0;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kAccumulateOptions, nullptr)) != -1;) {
+    request.action = take_options(argc, argv, kAccumulateOptions, [&](int code, const char* value) {
         switch (code) {
-        case kCount: request.addends.count = parse_count("count", optarg, kMostRepeats); break;
-        case kTerm: request.addends.term = parse_term(optarg); break;
-        case kDevice: request.device = parse_device(optarg); break;
-        case kOutput: request.output = parse_json_name(optarg); break;
-        case 'h':
-        case kHelp: request.action = Action::help; return request;
-        case 'V':
-        case kVersionOption: request.action = Action::version; return request;
-        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
-        default: refuse_option(argv);
-        }
-    }
-    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
-    return request;
-}
-
-AllreduceRequest parse_allreduce(int argc, char** argv) {
-    AllreduceRequest request;
-    request.sizes = parse_byte_sizes("sizes", "1m..1g*10");
-    parse_for_ranks(argc, argv, kAllreduceOptions, request, [&](int code, const char* value) {
-        if (code == kSizes) request.sizes = parse_byte_sizes("sizes", value);
-        return code == kSizes;
-    });
-    return request;
-}
-
-GradientsRequest parse_gradients(int argc, char** argv) {
-    GradientsRequest request;
-    request.models = {&models().front()};
-    request.buckets = parse_byte_sizes("buckets", "1m..1g*10");
-    constexpr SyncWay::Kind kWaysToAsk[] = {SyncWay::Kind::naive, SyncWay::Kind::flat, SyncWay::Kind::overlapped};
-    parse_for_ranks(argc, argv, kGradientsOptions, request, [&](int code, const char* value) {
-        switch (code) {
-        case kModel: request.models = parse_models(value); return true;
-        case kWays: request.ways = parse_named("ways", value, kWaysToAsk); return true;
-        case kBuckets: request.buckets = parse_byte_sizes("buckets", value); return true;
-        case kBatchSize: request.batch_size = parse_count("batch_size", value, 1 << 20); return true;
-        case kSeqLen: request.seq_len = parse_count("seq_len", value, 1 << 20); return true;
-        case kThreads: request.threads = parse_count("threads", value, kMostThreads); return true;
+        case kCount: request.addends.count = parse_count("count", value, kMostRepeats); return true;
+        case kTerm: request.addends.term = parse_term(value); return true;
+        case kDevice: request.device = parse_device(value); return true;
+        case kOutput: request.output = parse_json_name(value); return true;
         default: return false;
         }
     });
+    if (request.action != Action::run) return request;
+    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
     return request;
 }
 

@@ -1,11 +1,10 @@
-// The command lines of hw4 bench.
+// The command lines of hw4 bench, but for those of several ranks (bench_collective_options.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "src/bench/accumulate.h"
-#include "src/bench/gradients.h"
 #include "src/bench/memory_timeline.h"
 #include "src/bench/sweep.h"
 #include "src/commands/options.h"
@@ -47,33 +46,6 @@ struct AccumulateRequest {
     std::string output; // JSON; empty: none
 };
 AccumulateRequest parse_accumulate(int argc, char** argv);
-
-// What several ranks measure together.
-struct CollectiveRequest {
-    Action action = Action::run;
-    Device device = Device::automatic;
-    std::vector<Via> vias = {Via::mpi};
-    int contributions = 8;
-    CollectiveRules rules;
-    std::string output; // JSON; a file's name, or - for standard output; empty: none
-    std::string csv;    // likewise
-    bool quiet = false;
-};
-
-struct AllreduceRequest : CollectiveRequest {
-    std::vector<int64_t> sizes; // bytes
-};
-AllreduceRequest parse_allreduce(int argc, char** argv);
-
-struct GradientsRequest : CollectiveRequest {
-    std::vector<const Model*> models;
-    std::vector<SyncWay::Kind> ways = {SyncWay::Kind::naive, SyncWay::Kind::flat, SyncWay::Kind::overlapped};
-    std::vector<int64_t> buckets; // bytes
-    int64_t batch_size = 8;
-    int64_t seq_len = 512;
-    int threads = 0;
-};
-GradientsRequest parse_gradients(int argc, char** argv);
 
 std::string help_text();
 

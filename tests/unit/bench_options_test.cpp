@@ -1,5 +1,6 @@
 #include "src/commands/bench_options.h"
 
+#include "src/commands/bench_collective_options.h"
 #include "src/cpu/engine.h"
 #include "tests/support/temporary_folder.h"
 

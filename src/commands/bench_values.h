@@ -1,0 +1,57 @@
+// What the command lines of hw4 bench have in common: the way through their options, and the values of those. What is
+// wrong with one is thrown as Error (usage).
+#pragma once
+
+#include <getopt.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/base/refused_option.h"
+#include "src/bench/number_list.h"
+#include "src/commands/options.h"
+
+namespace hw4::bench {
+
+// Codes of long options: of those that every command has, and the first of a command's own.
+constexpr int kHelp = kLong;
+constexpr int kVersionOption = kLong + 1;
+constexpr int kFirstOwn = kLong + 2;
+
+[[noreturn]] void usage_error(const std::string& what);
+[[noreturn]] void refuse_value(const char* option, const std::string& text, const std::string& need);
+
+// take(code, value) is false for options that are not the command's own. Leaves optind at the first word that is no
+// option; where help or version is asked for, which comes back then, what follows is not looked at.
+Action take_options(int argc, char** argv, const option* options,
+                    const std::function<bool(int code, const char* value)>& take);
+
+std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most);
+int parse_count(const char* option, const std::string& text, int most);
+std::string parse_name(const char* option, const std::string& name);
+std::string parse_json_name(const std::string& name);
+Device parse_device(const std::string& name);
+std::vector<int> parse_warmups(const std::string& text);
+double parse_seconds(const std::string& text);
+
+// Those of `all` whose names are in the list.
+template <class Value, size_t kCount>
+std::vector<Value> parse_named(const char* option, const std::string& text, const Value (&all)[kCount]) {
+    std::vector<Value> values;
+    for (const std::string& word : split_at_commas(text)) {
+        const Value* const found = std::find_if(all, all + kCount, [&](Value value) { return word == name_of(value); });
+        if (found == all + kCount) {
+            std::string names;
+            for (const Value value : all) names += (names.empty() ? "" : ", ") + std::string(name_of(value));
+            refuse_value(option, text, "some of " + names);
+        }
+        values.push_back(*found);
+    }
+    return values;
+}
+
+bool ends_in(const std::string& name, const std::string& ending);
+
+} // namespace hw4::bench
