@@ -1,33 +1,25 @@
 // The card as a workbench: the kernels of src/gpu by their launches, and the naive baseline by cuBLAS's products. Rows
-// are dim apart, as in a tensor: what is counted is what a tensor of that shape takes. Those of half precision are a
-// multiple of 8 numbers apart.
+// are dim apart, as in a tensor: what is counted is what a tensor of that shape takes.
 #include "src/bench/workbench.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "src/base/error.h"
 #include "src/base/json_fields.h"
 #include "src/bench/event_timer.h"
 #include "src/bench/gpu/cublas.h"
+#include "src/bench/gpu/narrow_subject.h"
 #include "src/bench/gpu/nvml.h"
 #include "src/bench/gpu/softmax.h"
 #include "src/bench/gpu/staged_copies.h"
+#include "src/bench/gpu/subject_parts.h"
 #include "src/bench/naive.h"
-#include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 
 namespace hw4::bench {
 namespace gpu_side {
 namespace {
-
-size_t free_on_card() {
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    return free_bytes;
-}
 
 size_t taken_on_card() {
     size_t free_bytes = 0;
@@ -35,29 +27,6 @@ size_t taken_on_card() {
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
     return total_bytes - free_bytes;
 }
-
-// Memory of the card that is counted.
-class Memory {
-public:
-    Memory() = default;
-    Memory(MemoryCount& count, size_t bytes, const char* purpose)
-        : counted_(count, bytes, purpose, [&] {
-              try {
-                  memory_ = gpu::make_scratch(bytes);
-              } catch (const Error& error) {
-                  if (error.code() != ExitCode::out_of_memory) throw;
-                  static_cast<void>(cudaGetLastError()); // it is told here: the next look must not find it again
-                  count.refuse(bytes, free_on_card(), purpose);
-              }
-          }) {}
-
-    void* get() const { return memory_.get(); }
-    float* floats() const { return static_cast<float*>(memory_.get()); }
-
-private:
-    gpu::Scratch memory_; // before what counts it
-    Counted counted_;
-};
 
 // Backward has O and the statistics of its rows from a forward that was done before.
 void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
@@ -83,23 +52,6 @@ struct LaunchScratch {
         }
     }
 };
-
-// The named kernel, or the one that hw4 takes.
-const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract,
-                              const gpu::Device& device) {
-    const std::string lacking = why_not(contract, problem);
-    if (!lacking.empty()) throw Unsupported(lacking);
-    const gpu::Kernel* const found =
-        name.empty() ? gpu::choose_kernel(problem, device, contract) : gpu::find_kernel(name);
-    const std::vector<gpu::Kernel> all = gpu::kernels_of(contract, *problem.operation);
-    if (found == nullptr)
-        throw Unsupported(all.empty() ? "no GPU kernel of this build computes " + std::string(contract.name) + " " +
-                                            problem.operation->name
-                                      : gpu::plan_of(all.front(), problem, device).why_not);
-    const std::string reason = gpu::plan_of(*found, problem, device).why_not;
-    if (!reason.empty()) throw Unsupported(reason);
-    return *found;
-}
 
 // A contract's kernels, on operands of float32 or, where they take such, of 16 bits.
 class KernelSubject : public Subject {
@@ -192,115 +144,6 @@ private:
     const gpu::Kernel* backward_kernel_ = nullptr;
     gpu::Launch forward_;
     gpu::Launch backward_;
-};
-
-// Kernels of half precision, on operands of their type.
-class NarrowSubject : public Subject {
-public:
-    NarrowSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, cudaStream_t stream, const StagedCopies& copies, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), element_(contract.element), device_(device), stream_(stream),
-          copies_(copies), kernel_(kernel_for(cell.kernel, problem_, contract, device)),
-          row_((problem_.dim + kPiece - 1) / kPiece * kPiece),
-          in_(memory, bytes_of_rows(problem_.input_rows()), purpose::kInputs) {
-        kernel = kernel_.name;
-        revision = contract.revision_of(*problem_.operation);
-        if (row_ > problem_.dim) clear_beyond_columns();
-        copies_.put(data.values.data(), rows_in(in_, problem_.input_rows()));
-        const Problem forward = problem_.of_operation(kForward);
-        forward_kernel_ = pass == Pass::forward ? &kernel_ : &kernel_for("", forward, contract, device);
-        o_ = Memory(memory, bytes_of_rows(forward.output_rows()), purpose::kO);
-        counter_ = Memory(memory, sizeof(unsigned), purpose::kForwardScratch);
-        HW4_CUDA(cudaMemsetAsync(counter_.get(), 0, sizeof(unsigned), stream_));
-        gpu::half_forward::Args& args = args_.forward;
-        args.type = contract.element == Element::bf16 ? gpu::half_forward::NumberType::bf16
-                                                      : gpu::half_forward::NumberType::fp16;
-        args.batches = problem_.batches;
-        args.heads = problem_.heads;
-        args.kv_heads = problem_.kv_heads;
-        args.queries = problem_.queries;
-        args.keys = problem_.keys;
-        args.dim = row_;
-        args.root_of = problem_.dim;
-        args.sight = sight_of(problem_.mask, problem_.queries, problem_.keys);
-        args.q = operand(problem_, problem_.operation->inputs, 0, in_);
-        args.k = operand(problem_, problem_.operation->inputs, 1, in_);
-        args.v = operand(problem_, problem_.operation->inputs, 2, in_);
-        args.out = operand(forward, kForward.outputs, 0, o_);
-        args.counter = static_cast<unsigned*>(counter_.get());
-        if (pass != Pass::forward) prepare_backward(memory);
-    }
-
-    void run() override {
-        if (pass_ != Pass::backward) forward_kernel_->launch_narrow(args_.forward, device_, stream_);
-        if (pass_ != Pass::forward) kernel_.launch_narrow_backward(args_, device_, stream_);
-    }
-
-    UntouchedVector<float> output() override {
-        UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
-        HW4_CUDA(cudaStreamSynchronize(stream_));
-        copies_.get(rows_in(pass_ == Pass::forward ? o_ : gradients_, problem_.output_rows()), values.data());
-        return values;
-    }
-
-private:
-    static constexpr int64_t kPiece = 8; // columns: rows begin at boundaries of 16 bytes
-
-    size_t stored_row() const { return 2 * static_cast<size_t>(row_); }
-    size_t bytes_of_rows(int64_t rows) const { return static_cast<size_t>(rows) * stored_row(); }
-
-    CardRows rows_in(const Memory& memory, int64_t rows) const {
-        return {element_, memory.get(), static_cast<size_t>(rows), static_cast<size_t>(problem_.dim), stored_row()};
-    }
-
-    // Done when it returns: the operands come by another stream.
-    void clear_beyond_columns() const {
-        HW4_CUDA(cudaMemsetAsync(in_.get(), 0, bytes_of_rows(problem_.input_rows()), stream_));
-        HW4_CUDA(cudaStreamSynchronize(stream_));
-    }
-
-    // O and the statistics of its rows stay for backward.
-    void prepare_backward(MemoryCount& memory) {
-        statistics_ = Memory(memory, static_cast<size_t>(problem_.units() * problem_.queries) * sizeof(RowStatistics),
-                             purpose::kRowStatistics);
-        args_.forward.statistics = static_cast<RowStatistics*>(statistics_.get());
-        args_.forward.statistics_unit = problem_.queries;
-        before_backward_bytes = memory.in_use();
-        gradients_ = Memory(memory, bytes_of_rows(problem_.output_rows()), purpose::kGradients);
-        args_.dout = operand(problem_, kBackward.inputs, 3, in_);
-        args_.dq = operand(problem_, kBackward.outputs, 0, gradients_);
-        args_.dk = operand(problem_, kBackward.outputs, 1, gradients_);
-        args_.dv = operand(problem_, kBackward.outputs, 2, gradients_);
-        scratch_ =
-            Memory(memory, static_cast<size_t>(gpu::half_backward::Scratch(args_).end), purpose::kBackwardScratch);
-        args_.scratch = scratch_.get();
-        if (pass_ == Pass::backward) forward_kernel_->launch_narrow(args_.forward, device_, stream_);
-    }
-
-    gpu::half_forward::Operand operand(const Problem& problem, const List<Operand>& list, size_t index,
-                                       const Memory& memory) const {
-        const Matrix<uint16_t> matrix =
-            operand_at(problem, list, index, static_cast<uint16_t*>(memory.get()), static_cast<size_t>(row_));
-        return {matrix.at, static_cast<int64_t>(matrix.row), static_cast<int64_t>(matrix.head),
-                static_cast<int64_t>(matrix.batch)};
-    }
-
-    Pass pass_;
-    Problem problem_;
-    Element element_;
-    gpu::Device device_;
-    cudaStream_t stream_;
-    const StagedCopies& copies_;
-    const gpu::Kernel& kernel_;
-    const gpu::Kernel* forward_kernel_ = nullptr;
-    int64_t row_; // columns from one to the next
-    Memory in_;
-    Memory o_;
-    Memory counter_;
-    Memory statistics_; // of backward, as what follows
-    Memory gradients_;
-    Memory scratch_;
-    gpu::half_backward::Args args_;
 };
 
 // All scores in memory. Every operand is a tensor of its own, [batch][head][row][column], whose heads follow one
@@ -422,7 +265,7 @@ public:
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
         if (contract.element != Element::float32)
-            return std::make_unique<NarrowSubject>(cell, pass, data, contract, device_, stream_.get(), copies_, memory);
+            return narrow_subject(cell, pass, data, contract, device_, stream_.get(), copies_, memory);
         return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), copies_, memory);
     }
 
