@@ -73,9 +73,8 @@ private:
                                               SharedAddress released, int bytes, const Walk<T>& walk) {
         wait_for_phase(released, static_cast<int>(turn_.phase ^ 1));
         expect_bytes(filled, bytes);
-        for (int panel = 0; panel < T::kPanels; ++panel)
-            copy_box(to + panel * T::kQueryPanel, &map, panel * kBoxColumns, walk.tile * T::kQueries,
-                     static_cast<int>(walk.head), static_cast<int>(walk.job.batch), filled);
+        copy_panels<T::kPanels, T::kQueryPanel>(to, map, walk.tile * T::kQueries, static_cast<int>(walk.head),
+                                                static_cast<int>(walk.job.batch), filled);
     }
 };
 

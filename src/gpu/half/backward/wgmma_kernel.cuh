@@ -353,8 +353,7 @@ private:
         for (int i = 0; i < T::kGroupSums; i += 4)
             store4(to + i * 4 * kGroupThreads, dq_[i], dq_[i + 1], dq_[i + 2], dq_[i + 3]);
         publish_to_async();
-        __syncwarp();
-        if (is_elected()) arrive(at_.sums_filled(sums_stage()));
+        arrive_by_warp(at_.sums_filled(sums_stage()));
     }
 
     __device__ __forceinline__ void store(const KeyJob& job, int row) const {
@@ -387,28 +386,20 @@ __global__ void __launch_bounds__(T::kThreads, 1)
                     const __grid_constant__ CUtensorMap v, const __grid_constant__ CUtensorMap dout,
                     const __grid_constant__ KernelArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    extern __shared__ __align__(1024) unsigned char block_memory[];
-    auto& memory = *reinterpret_cast<BlockMemory<T>*>(block_memory);
-    if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
+    auto& memory = memory_of_block<BlockMemory<T>>();
     if (threadIdx.x == 0) {
-        prefetch_map(&q);
-        prefetch_map(&k);
-        prefetch_map(&v);
-        prefetch_map(&dout);
-        memory.init();
+        prepare_block(memory, q, k, v, dout);
         memory.far = args.counters[kFarRows];
     }
     __syncthreads();
-    const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+    const int group = begin_group<T>();
     if (group == T::kGroups) {
-        give_registers_back<T::kCopierRegisters>();
         const unsigned thread = threadIdx.x - T::kGroups * kGroupThreads;
         if (thread == 0)
             Copier<T>(memory, q, k, v, dout, args).run();
         else if (T::kHasDq && thread % kWarpSize == 0 && thread / kWarpSize <= T::kGroups)
             Adder<T>(memory, args, thread / kWarpSize - 1).run();
     } else {
-        take_registers<T::kGroupRegisters>();
         Group<Number, T>(memory, args, group).run();
     }
 #else
@@ -419,22 +410,12 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 // One block a multiprocessor, or fewer.
 template <class Number, class T>
 void launch_gradient_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
-    constexpr size_t kBytes = sizeof(BlockMemory<T>);
-    static_assert(kBytes <= kBlockBytes);
     const half_forward::Args& forward = args.forward;
-    const auto operand = [&](const Operand& from, int64_t rows, int64_t heads, int box_rows) {
-        return half_forward::tensor_map(forward.type, from, forward.dim, rows, heads, forward.batches, box_rows);
-    };
-    const CUtensorMap q = operand(forward.q, forward.queries, forward.heads, T::kQueries);
-    const CUtensorMap k = operand(forward.k, forward.keys, forward.kv_heads, T::kKeys);
-    const CUtensorMap v = operand(forward.v, forward.keys, forward.kv_heads, T::kKeys);
-    const CUtensorMap dout = operand(args.dout, forward.queries, forward.heads, T::kQueries);
     const KernelArgs kernel_args(args, T::kKeys);
-    const auto kernel = gradient_kernel<Number, T>;
-    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = std::min<int64_t>(kernel_args.work.jobs, most_blocks);
-    kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(q, k, v, dout, kernel_args);
-    HW4_CUDA_LAUNCHED("gradient_kernel");
+    launch_blocks<T, BlockMemory<T>>("launch of gradient_kernel", gradient_kernel<Number, T>, kernel_args.work.jobs,
+                                     most_blocks, stream, query_map(forward, forward.q, T::kQueries),
+                                     key_map(forward, forward.k, T::kKeys), key_map(forward, forward.v, T::kKeys),
+                                     query_map(forward, args.dout, T::kQueries), kernel_args);
 }
 
 } // namespace hw4::gpu::half_backward

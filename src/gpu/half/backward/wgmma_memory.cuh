@@ -3,25 +3,32 @@
 
 #include <cstddef>
 
-#include "src/gpu/common/barriers.cuh"
-#include "src/gpu/common/warp.cuh"
 #include "src/gpu/half/backward/wgmma_sizes.h"
 #include "src/gpu/half/backward/work.h"
-#include "src/gpu/half/forward/tensor_map.h"
+#include "src/gpu/half/forward/wgmma_block.cuh"
 
 namespace hw4::gpu::half_backward {
 
+using half_forward::arrive_by_warp;
+using half_forward::begin_group;
+using half_forward::copy_panels;
+using half_forward::init_stage;
 using half_forward::kBoxColumns;
+using half_forward::key_map;
+using half_forward::kGroupThreads;
+using half_forward::launch_blocks;
+using half_forward::memory_of_block;
+using half_forward::Panels;
+using half_forward::prepare_block;
+using half_forward::query_map;
 
-constexpr int kGroupThreads = 128;
 constexpr int kGroupKeys = 64;
-constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
 
 // What becomes of dQ: nothing, another kernel computes it; added to sums in memory, in turns.
 enum class Queries { none, in_turns };
 
 template <class Sizes_, Queries kDq_ = Queries::in_turns, bool kAhead_ = (Sizes_::kDim > 64)>
-struct Variant : Sizes_ {
+struct Variant : Sizes_, Panels<Sizes_::kDim, Sizes_::kQueries, Sizes_::kKeys> {
     using Sizes = Sizes_;
     static constexpr Queries kDq = kDq_;
     static constexpr bool kHasDq = kDq != Queries::none;
@@ -31,16 +38,9 @@ struct Variant : Sizes_ {
     static constexpr int kReaders = Sizes::kGroups * kGroupThreads; // that release stages
     static constexpr int kCopierRegisters = 24;
     static constexpr int kGroupRegisters = 240;
-    // Panels of 64 columns follow one another, rows of 128 bytes each.
-    static constexpr int kPanels = Sizes::kDim / kBoxColumns;
-    static constexpr int kRowBytes = 2 * kBoxColumns;
-    static constexpr int kQueryPanel = Sizes::kQueries * kRowBytes;
-    static constexpr int kKeyPanel = Sizes::kKeys * kRowBytes;
-    static constexpr int kQueryBytes = kPanels * kQueryPanel;
-    static constexpr int kKeyBytes = kPanels * kKeyPanel;
     static constexpr int kFactBytes = Sizes::kQueries * 4;
-    static constexpr int kPairPanel = Sizes::kQueries * kRowBytes; // of dS: 64 keys, a group's
-    static constexpr int kSumBytes = Sizes::kChunk * 4;            // of dQ, a group's
+    static constexpr int kPairPanel = Variant::kQueryPanel; // of dS: 64 keys, a group's
+    static constexpr int kSumBytes = Sizes::kChunk * 4;     // of dQ, a group's
 };
 
 template <class T>
@@ -65,23 +65,18 @@ struct BlockMemory {
     uint32_t job; // after the last, a number that is no job's
     uint32_t far; // some rows have origins
 
-    // By one thread, before all others begin.
-    __device__ void init() {
-        init_barrier(address_of(&keys_filled), 1);
-        init_barrier(address_of(&keys_released), T::kReaders + (T::kHasDq ? T::kGroups : 0));
+    __device__ void init_barriers() {
+        init_stage(keys_filled, keys_released, T::kReaders + (T::kHasDq ? T::kGroups : 0));
         for (int i = 0; i < T::kStages; ++i) {
-            init_barrier(address_of(&queries_filled[i]), 1);
-            init_barrier(address_of(&queries_released[i]), T::kReaders);
-            init_barrier(address_of(&douts_filled[i]), 1);
-            init_barrier(address_of(&douts_released[i]), T::kReaders);
+            init_stage(queries_filled[i], queries_released[i], T::kReaders);
+            init_stage(douts_filled[i], douts_released[i], T::kReaders);
         }
+        // Filled by a group's warps, released by one thread.
         for (int i = 0; i < T::kStages; ++i)
             for (int group = 0; group < T::kGroups; ++group) {
                 init_barrier(address_of(&sums_filled[i][group]), kGroupThreads / kWarpSize);
                 init_barrier(address_of(&sums_released[i][group]), 1);
             }
-        publish_barriers();
-        publish_to_async();
     }
 };
 

@@ -6,32 +6,28 @@
 
 namespace hw4::gpu::half_backward {
 
+constexpr int kBlockQueries = 128;
+
 template <int kDim_, int kKeys_>
-struct QueryVariant {
+struct QueryVariant : Panels<kDim_, kBlockQueries, kKeys_> {
     static constexpr int kDim = kDim_;
     static constexpr int kKeys = kKeys_; // of a tile
-    static constexpr int kGroups = 2;
-    static constexpr int kRows = kGroups * 64;
+    static constexpr int kRows = kBlockQueries;
+    static constexpr int kGroups = kRows / 64;
     static constexpr int kStages = 2;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
     static constexpr int kReaders = kGroups * kGroupThreads;
     static constexpr int kWarps = kReaders / kWarpSize;
     static constexpr int kCopierRegisters = 40;
     static constexpr int kGroupRegisters = 232;
-    static constexpr int kPanels = kDim / kBoxColumns;
-    static constexpr int kRowBytes = 2 * kBoxColumns;
-    static constexpr int kQueryPanel = kRows * kRowBytes;
-    static constexpr int kKeyPanel = kKeys * kRowBytes;
-    static constexpr int kQueryBytes = kPanels * kQueryPanel;
-    static constexpr int kTileBytes = kPanels * kKeyPanel;
 };
 
 template <class T>
 struct QueryMemory {
     alignas(1024) unsigned char queries[T::kQueryBytes];
     unsigned char douts[T::kQueryBytes];
-    unsigned char keys[T::kStages][T::kTileBytes];
-    unsigned char values[T::kStages][T::kTileBytes];
+    unsigned char keys[T::kStages][T::kKeyBytes];
+    unsigned char values[T::kStages][T::kKeyBytes];
     uint64_t queries_filled;
     uint64_t queries_released;
     uint64_t keys_filled[T::kStages];
@@ -40,17 +36,12 @@ struct QueryMemory {
     uint64_t values_released[T::kStages];
     uint32_t job;
 
-    __device__ void init() {
-        init_barrier(address_of(&queries_filled), 1);
-        init_barrier(address_of(&queries_released), T::kReaders);
+    __device__ void init_barriers() {
+        init_stage(queries_filled, queries_released, T::kReaders);
         for (int i = 0; i < T::kStages; ++i) {
-            init_barrier(address_of(&keys_filled[i]), 1);
-            init_barrier(address_of(&keys_released[i]), T::kWarps);
-            init_barrier(address_of(&values_filled[i]), 1);
-            init_barrier(address_of(&values_released[i]), T::kWarps);
+            init_stage(keys_filled[i], keys_released[i], T::kWarps);
+            init_stage(values_filled[i], values_released[i], T::kWarps);
         }
-        publish_barriers();
-        publish_to_async();
     }
 };
 
@@ -86,10 +77,9 @@ __device__ void copy_for_queries(QueryMemory<T>& memory, const CUtensorMap& q, c
         for (int tile = args.all.view.tiles<T::kKeys>(job.first, job.first + T::kRows) - 1; tile >= 0; --tile) {
             const auto copy_tile = [&](const CUtensorMap& map, unsigned char* to, uint64_t& full, uint64_t& released) {
                 wait_for_phase(address_of(&released), static_cast<int>(turn.phase ^ 1));
-                expect_bytes(address_of(&full), T::kTileBytes);
-                for (int panel = 0; panel < T::kPanels; ++panel)
-                    copy_box(address_of(to) + panel * T::kKeyPanel, &map, panel * kBoxColumns, tile * T::kKeys, kv_head,
-                             batch, address_of(&full));
+                expect_bytes(address_of(&full), T::kKeyBytes);
+                copy_panels<T::kPanels, T::kKeyPanel>(address_of(to), map, tile * T::kKeys, kv_head, batch,
+                                                      address_of(&full));
             };
             copy_tile(k, memory.keys[turn.stage], memory.keys_filled[turn.stage], memory.keys_released[turn.stage]);
             copy_tile(v, memory.values[turn.stage], memory.values_filled[turn.stage],
@@ -171,7 +161,7 @@ private:
             }
             wait_for_products<0>();
             pin(dp);
-            release(address_of(&memory_.values_released[turn_.stage]));
+            arrive_by_warp(address_of(&memory_.values_released[turn_.stage]));
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) dp[i] = __fmul_rn(s[i], __fsub_rn(dp[i], product[i % 4 / 2]));
             half_forward::pack_weights<Number>(ds, dp);
@@ -179,7 +169,7 @@ private:
             for (int step = 0; step < kSteps; ++step) pin(ds[step]);
             pin(dq);
             begin_products();
-            const ColumnDescriptor k = columns_.plus(offsetof(Memory, keys) + turn_.stage * T::kTileBytes);
+            const ColumnDescriptor k = columns_.plus(offsetof(Memory, keys) + turn_.stage * T::kKeyBytes);
 #pragma unroll
             for (uint32_t step = 0; step < kSteps; ++step)
                 Product<Number, T::kDim>::add(dq, ds[step], k.plus(step * 16 * T::kRowBytes));
@@ -188,7 +178,7 @@ private:
             pin(dq);
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) pin(ds[step]);
-            release(address_of(&memory_.keys_released[turn_.stage]));
+            arrive_by_warp(address_of(&memory_.keys_released[turn_.stage]));
             turn_ = turn_.plus<T::kStages>(1);
         }
         arrive(address_of(&memory_.queries_released)); // by every thread, which has read the job
@@ -205,7 +195,7 @@ private:
     // 64 queries' rows times a tile of keys' rows.
     __device__ __forceinline__ void multiply_rows(float (&sums)[kPairs], uint32_t queries, uint32_t keys) {
         const RowDescriptor a = rows_.plus(queries + static_cast<uint32_t>(group_) * 64 * T::kRowBytes);
-        const RowDescriptor b = rows_.plus(keys + turn_.stage * T::kTileBytes);
+        const RowDescriptor b = rows_.plus(keys + turn_.stage * T::kKeyBytes);
         begin_products();
         Product<Number, T::kKeys>::begin(sums, a, b);
 #pragma unroll
@@ -213,11 +203,6 @@ private:
             Product<Number, T::kKeys>::add(sums, a.plus(step / 4 * T::kQueryPanel + step % 4 * 32),
                                            b.plus(step / 4 * T::kKeyPanel + step % 4 * 32));
         commit_products();
-    }
-
-    static __device__ __forceinline__ void release(SharedAddress barrier) {
-        __syncwarp();
-        if (is_elected()) arrive(barrier);
     }
 };
 
@@ -227,17 +212,13 @@ __global__ void __launch_bounds__(T::kThreads, 1)
                  const __grid_constant__ CUtensorMap v, const __grid_constant__ CUtensorMap dout,
                  const __grid_constant__ QueryArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    extern __shared__ __align__(1024) unsigned char block_memory[];
-    auto& memory = *reinterpret_cast<QueryMemory<T>*>(block_memory);
-    if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
-    if (threadIdx.x == 0) memory.init();
+    auto& memory = memory_of_block<QueryMemory<T>>();
+    if (threadIdx.x == 0) prepare_block(memory);
     __syncthreads();
-    const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+    const int group = begin_group<T>();
     if (group == T::kGroups) {
-        give_registers_back<T::kCopierRegisters>();
         if (threadIdx.x == T::kGroups * kGroupThreads) copy_for_queries<T>(memory, q, k, v, dout, args);
     } else {
-        take_registers<T::kGroupRegisters>();
         QueryGroup<Number, T>(memory, args, group).run();
     }
 #else
@@ -247,22 +228,12 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 
 template <class Number, class T>
 void launch_query_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
-    constexpr size_t kBytes = sizeof(QueryMemory<T>);
-    static_assert(kBytes <= kBlockBytes);
     const half_forward::Args& forward = args.forward;
-    const auto operand = [&](const Operand& from, int64_t rows, int64_t heads, int box_rows) {
-        return half_forward::tensor_map(forward.type, from, forward.dim, rows, heads, forward.batches, box_rows);
-    };
-    const CUtensorMap q = operand(forward.q, forward.queries, forward.heads, T::kRows);
-    const CUtensorMap k = operand(forward.k, forward.keys, forward.kv_heads, T::kKeys);
-    const CUtensorMap v = operand(forward.v, forward.keys, forward.kv_heads, T::kKeys);
-    const CUtensorMap dout = operand(args.dout, forward.queries, forward.heads, T::kRows);
     const QueryArgs query_args{KernelArgs(args, T::kKeys), half_forward::Work(forward, T::kRows, T::kRows)};
-    const auto kernel = query_kernel<Number, T>;
-    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = std::min<int64_t>(query_args.work.jobs, most_blocks);
-    kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(q, k, v, dout, query_args);
-    HW4_CUDA_LAUNCHED("query_kernel");
+    launch_blocks<T, QueryMemory<T>>("launch of query_kernel", query_kernel<Number, T>, query_args.work.jobs,
+                                     most_blocks, stream, query_map(forward, forward.q, T::kRows),
+                                     key_map(forward, forward.k, T::kKeys), key_map(forward, forward.v, T::kKeys),
+                                     query_map(forward, args.dout, T::kRows), query_args);
 }
 
 } // namespace hw4::gpu::half_backward

@@ -45,4 +45,12 @@ inline CUtensorMap tensor_map(NumberType type, const Operand& from, int64_t dim,
     return map;
 }
 
+// Of an operand with the queries' rows and heads, and of one with the keys'.
+inline CUtensorMap query_map(const Args& args, const Operand& from, int box_rows) {
+    return tensor_map(args.type, from, args.dim, args.queries, args.heads, args.batches, box_rows);
+}
+inline CUtensorMap key_map(const Args& args, const Operand& from, int box_rows) {
+    return tensor_map(args.type, from, args.dim, args.keys, args.kv_heads, args.batches, box_rows);
+}
+
 } // namespace hw4::gpu::half_forward

@@ -12,17 +12,15 @@
 
 #include <cstddef>
 
-#include "src/gpu/common/barriers.cuh"
 #include "src/gpu/common/ring_position.cuh"
 #include "src/gpu/half/forward/output_rows.cuh"
 #include "src/gpu/half/forward/products.cuh"
-#include "src/gpu/half/forward/tensor_map.h"
+#include "src/gpu/half/forward/wgmma_block.cuh"
 
 namespace hw4::gpu::half_forward {
 
-constexpr int kGroupThreads = 128;
 constexpr int kGroupRows = 64;
-constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
+constexpr int kTileKeys = 128;
 
 // What a kernel does beyond copies in the background, each with the ones before: none but those; scores of the next
 // tile are multiplied while this one's become weights; groups take turns in beginning products, so that one makes
@@ -30,34 +28,27 @@ constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
 enum class Overlap { copies, scores, turns };
 
 template <int kDim_, int kGroups_, int kStages_, Overlap kOverlap_ = Overlap::turns>
-struct Variant {
+struct Variant : Panels<kDim_, kGroups_ * kGroupRows, kTileKeys> {
     static constexpr int kDim = kDim_; // smaller ones have columns of zeros
     static constexpr int kGroups = kGroups_;
     static constexpr int kStages = kStages_; // of keys, and of values
     static constexpr Overlap kOverlap = kOverlap_;
-    static constexpr int kKeys = 128; // of a tile
+    static constexpr int kKeys = kTileKeys;
     static constexpr int kRows = kGroups * kGroupRows;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
     static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // that release stages
     // Of a thread, when the copying ones have given theirs back: 64 K in all.
     static constexpr int kCopierRegisters = kGroups == 3 ? 32 : 24;
     static constexpr int kGroupRegisters = kGroups == 3 ? 160 : 240;
-    // Panels of 64 columns follow one another, rows of 128 bytes each.
-    static constexpr int kPanels = kDim / kBoxColumns;
-    static constexpr int kRowBytes = 2 * kBoxColumns;
-    static constexpr int kQueryPanel = kRows * kRowBytes;
-    static constexpr int kKeyPanel = kKeys * kRowBytes;
-    static constexpr int kQueryBytes = kPanels * kQueryPanel;
-    static constexpr int kTileBytes = kPanels * kKeyPanel;
     // The next job's are on their way while one's are used, where there is room.
-    static constexpr int kQueryStages = 2 * (kQueryBytes + kStages * kTileBytes) < kBlockBytes ? 2 : 1;
+    static constexpr int kQueryStages = 2 * (Variant::kQueryBytes + kStages * Variant::kKeyBytes) < kBlockBytes ? 2 : 1;
 };
 
 template <class T>
 struct BlockMemory {
     alignas(1024) unsigned char queries[T::kQueryStages][T::kQueryBytes];
-    unsigned char keys[T::kStages][T::kTileBytes];
-    unsigned char values[T::kStages][T::kTileBytes];
+    unsigned char keys[T::kStages][T::kKeyBytes];
+    unsigned char values[T::kStages][T::kKeyBytes];
     uint64_t queries_filled[T::kQueryStages];
     uint64_t queries_released[T::kQueryStages];
     uint64_t keys_filled[T::kStages];
@@ -66,22 +57,12 @@ struct BlockMemory {
     uint64_t values_released[T::kStages];
     uint32_t job[T::kQueryStages]; // after the last, a number that is no job's
 
-    static_assert(T::kQueryBytes % 1024 == 0 && T::kTileBytes % 1024 == 0, "the swizzle counts from there");
-
-    // By one thread, before all others begin.
-    __device__ void init() {
-        for (int i = 0; i < T::kQueryStages; ++i) {
-            init_barrier(address_of(&queries_filled[i]), 1);
-            init_barrier(address_of(&queries_released[i]), T::kWarps);
-        }
+    __device__ void init_barriers() {
+        for (int i = 0; i < T::kQueryStages; ++i) init_stage(queries_filled[i], queries_released[i], T::kWarps);
         for (int i = 0; i < T::kStages; ++i) {
-            init_barrier(address_of(&keys_filled[i]), 1);
-            init_barrier(address_of(&keys_released[i]), T::kWarps);
-            init_barrier(address_of(&values_filled[i]), 1);
-            init_barrier(address_of(&values_released[i]), T::kWarps);
+            init_stage(keys_filled[i], keys_released[i], T::kWarps);
+            init_stage(values_filled[i], values_released[i], T::kWarps);
         }
-        publish_barriers();
-        publish_to_async();
     }
 };
 
@@ -95,10 +76,10 @@ struct Addresses {
         return memory + offset<offsetof(Memory, queries), T::kQueryBytes>(stage);
     }
     __device__ __forceinline__ SharedAddress keys(unsigned stage) const {
-        return memory + offset<offsetof(Memory, keys), T::kTileBytes>(stage);
+        return memory + offset<offsetof(Memory, keys), T::kKeyBytes>(stage);
     }
     __device__ __forceinline__ SharedAddress values(unsigned stage) const {
-        return memory + offset<offsetof(Memory, values), T::kTileBytes>(stage);
+        return memory + offset<offsetof(Memory, values), T::kKeyBytes>(stage);
     }
     __device__ __forceinline__ SharedAddress queries_filled(unsigned stage) const {
         return memory + offset<offsetof(Memory, queries_filled), 8>(stage);
@@ -194,9 +175,7 @@ private:
         memory_.job[q_turn_.stage] = number;
         if (needed) {
             expect_bytes(filled, T::kQueryBytes);
-            for (int panel = 0; panel < T::kPanels; ++panel)
-                copy_box(at_.queries(q_turn_.stage) + panel * T::kQueryPanel, &q_, panel * kBoxColumns, first, head,
-                         batch, filled);
+            copy_panels<T::kPanels, T::kQueryPanel>(at_.queries(q_turn_.stage), q_, first, head, batch, filled);
         } else {
             arrive(filled);
         }
@@ -212,9 +191,8 @@ private:
                                               SharedAddress filled, SharedAddress released, int tile, int head,
                                               int batch) {
         wait_for_phase(released, static_cast<int>(turn.phase ^ 1));
-        expect_bytes(filled, T::kTileBytes);
-        for (int panel = 0; panel < T::kPanels; ++panel)
-            copy_box(to + panel * T::kKeyPanel, &map, panel * kBoxColumns, tile * T::kKeys, head, batch, filled);
+        expect_bytes(filled, T::kKeyBytes);
+        copy_panels<T::kPanels, T::kKeyPanel>(to, map, tile * T::kKeys, head, batch, filled);
         turn = turn.plus<T::kStages>(1);
     }
 };
@@ -280,7 +258,7 @@ private:
             else
                 attend_ahead(rows, own, hide);
         } else {
-            release(at_.queries_released(q_turn_.stage));
+            arrive_by_warp(at_.queries_released(q_turn_.stage));
         }
         store_job<Number, true>(args_, job, row, rows, o_);
     }
@@ -301,7 +279,7 @@ private:
             begin_values();
             end_values();
         }
-        release(at_.queries_released(q_turn_.stage));
+        arrive_by_warp(at_.queries_released(q_turn_.stage));
     }
 
     // Scores of a tile are multiplied before the values of the one before it, and become weights while those are. The
@@ -337,7 +315,7 @@ private:
             if (raised) multiply_rows(o_, factor);
             pack_weights<Number>(p_, s_);
         }
-        release(at_.queries_released(q_turn_.stage));
+        arrive_by_warp(at_.queries_released(q_turn_.stage));
         wait_for_values();
         begin_values();
         end_values();
@@ -369,7 +347,7 @@ private:
     __device__ __forceinline__ void begin_scores() {
         using Scores = Product<Number, T::kKeys>;
         const RowDescriptor q = q_.plus(q_turn_.stage * T::kQueryBytes);
-        const RowDescriptor k = k_.plus(k_turn_.stage * T::kTileBytes);
+        const RowDescriptor k = k_.plus(k_turn_.stage * T::kKeyBytes);
         begin_products();
         Scores::begin(s_, q, k);
 #pragma unroll
@@ -380,7 +358,7 @@ private:
     }
 
     __device__ __forceinline__ void begin_values() {
-        const ColumnDescriptor v = v_.plus(v_turn_.stage * T::kTileBytes);
+        const ColumnDescriptor v = v_.plus(v_turn_.stage * T::kKeyBytes);
         pin_weights();
         pin(o_);
         begin_products();
@@ -402,17 +380,12 @@ private:
         for (int step = 0; step < kSteps; ++step) pin(p_[step]);
     }
 
-    // By one lane of each warp, which has come together.
-    static __device__ __forceinline__ void release(SharedAddress barrier) {
-        __syncwarp();
-        if (is_elected()) arrive(barrier);
-    }
     __device__ __forceinline__ void release_keys() {
-        release(at_.keys_released(k_turn_.stage));
+        arrive_by_warp(at_.keys_released(k_turn_.stage));
         k_turn_ = k_turn_.plus<T::kStages>(1);
     }
     __device__ __forceinline__ void release_values() {
-        release(at_.values_released(v_turn_.stage));
+        arrive_by_warp(at_.values_released(v_turn_.stage));
         v_turn_ = v_turn_.plus<T::kStages>(1);
     }
 
@@ -430,22 +403,13 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     half_kernel(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
                 const __grid_constant__ CUtensorMap v, const __grid_constant__ KernelArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    extern __shared__ __align__(1024) unsigned char block_memory[];
-    auto& memory = *reinterpret_cast<BlockMemory<T>*>(block_memory);
-    if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
-    if (threadIdx.x == 0) {
-        prefetch_map(&q);
-        prefetch_map(&k);
-        prefetch_map(&v);
-        memory.init();
-    }
+    auto& memory = memory_of_block<BlockMemory<T>>();
+    if (threadIdx.x == 0) prepare_block(memory, q, k, v);
     __syncthreads();
-    const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+    const int group = begin_group<T>();
     if (group == T::kGroups) {
-        give_registers_back<T::kCopierRegisters>();
         if (threadIdx.x == T::kGroups * kGroupThreads) Copier<T>(memory, q, k, v, args).run();
     } else {
-        take_registers<T::kGroupRegisters>();
         Group<Number, T>(memory, args, group).run();
     }
 #else
@@ -456,20 +420,10 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 // One block a multiprocessor, or fewer.
 template <class Number, class T>
 void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
-    constexpr size_t kBytes = sizeof(BlockMemory<T>);
-    static_assert(kBytes <= kBlockBytes);
-    const auto operand = [&](const Operand& from, int64_t rows, int64_t heads, int box_rows) {
-        return tensor_map(args.type, from, args.dim, rows, heads, args.batches, box_rows);
-    };
-    const CUtensorMap q = operand(args.q, args.queries, args.heads, T::kRows);
-    const CUtensorMap k = operand(args.k, args.keys, args.kv_heads, T::kKeys);
-    const CUtensorMap v = operand(args.v, args.keys, args.kv_heads, T::kKeys);
     const KernelArgs kernel_args(args, T::kRows, kGroupRows);
-    const auto kernel = half_kernel<Number, T>;
-    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const int64_t blocks = std::min<int64_t>(kernel_args.work.jobs, most_blocks);
-    kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(q, k, v, kernel_args);
-    HW4_CUDA_LAUNCHED("half_kernel");
+    launch_blocks<T, BlockMemory<T>>("launch of half_kernel", half_kernel<Number, T>, kernel_args.work.jobs,
+                                     most_blocks, stream, query_map(args, args.q, T::kRows),
+                                     key_map(args, args.k, T::kKeys), key_map(args, args.v, T::kKeys), kernel_args);
 }
 
 } // namespace hw4::gpu::half_forward
