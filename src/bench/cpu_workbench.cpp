@@ -64,6 +64,7 @@ public:
             out_ = Floats(memory, output_floats(problem_), purpose::kO);
             forward_scratch_ = scratch_for(*forward_kernel_, problem_, threads, memory);
             forward_ = cpu::launch_of(problem_, in_.get(), out_.get(), forward_scratch_.get(), threads);
+            forward_.crew = &crew_;
             kernel = forward_kernel_->name;
             return;
         }
@@ -73,6 +74,7 @@ public:
         out_ = Floats(memory, output_floats(problem_), purpose::kGradients);
         backward_scratch_ = scratch_for(*backward_kernel_, problem_, threads, memory);
         backward_ = cpu::launch_of(problem_, in_.get(), out_.get(), backward_scratch_.get(), threads);
+        backward_.crew = &crew_;
         backward_.statistics = forward_.statistics;
         const Matrix<float>& o = forward_.out[0];
         backward_.forward_out = {o.at, o.row, o.head, o.batch};
@@ -113,6 +115,7 @@ private:
             Floats(memory, static_cast<size_t>(forward.output_rows()) * kStatisticsFloats, purpose::kRowStatistics);
         forward_scratch_ = scratch_for(*forward_kernel_, forward, threads, memory);
         forward_ = cpu::launch_of(forward, in_.get(), o_.get(), forward_scratch_.get(), threads);
+        forward_.crew = &crew_;
         const auto row = static_cast<size_t>(problem_.dim);
         const float* const in = in_.get();
         for (size_t i = 0; i < kForward.inputs.size(); ++i)
@@ -124,6 +127,7 @@ private:
 
     Pass pass_;
     Problem problem_;
+    Crew crew_; // of all runs
     Floats in_;
     Floats out_;
     Floats o_; // of backward

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "src/base/gate.h"
-#include "src/base/parallel.h"
 #include "src/contracts/f32/asked_gradients.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/by_blocks.h"
@@ -192,7 +191,7 @@ public:
         const size_t floats = whole_lines(kernel_.workspace_floats(most_rows, problem_.dim)) + whole_lines(sum_floats_);
         const AlignedFloats workspaces = allocate_aligned(floats * static_cast<size_t>(workers));
         std::atomic<int> next_worker{0};
-        on_threads(workers, [&] {
+        launch_.on_threads(workers, [&] {
             float* const sums = workspaces.get() + floats * static_cast<size_t>(next_worker.fetch_add(1));
             float* const workspace = sums + whole_lines(sum_floats_);
             for (int64_t i = 0; i < cut_.rounds; ++i) {

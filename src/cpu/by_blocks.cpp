@@ -5,7 +5,6 @@
 
 #include "src/base/error.h"
 #include "src/base/gate.h"
-#include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
 
 namespace hw4::cpu {
@@ -43,7 +42,7 @@ public:
         const bool prepares = kernel_.prepare != nullptr;
         const bool whole_heads = prepares && (blocks_ == 1 || heads_ >= kManyHeads * launch_.threads);
         std::atomic<int> next_worker{0};
-        on_threads(workers, [&] {
+        launch_.on_threads(workers, [&] {
             const int worker = next_worker.fetch_add(1);
             float* workspace = workspaces.get() + workspace_floats * static_cast<size_t>(worker);
             if (whole_heads) return take_heads(room(worker), workspace);

@@ -99,6 +99,7 @@ public:
         pen().time(Stage::kernel, 0, [&] {
             Launch launch = launch_of(problem().of_batches(work.batches), slot(work.slot).in.get(),
                                       slot(work.slot).out.get(), scratch_.get(), threads_);
+            launch.crew = &crew_;
             launch.statistics = slot(work.slot).row_statistics();
             launch.done = [&](int64_t rows) { progress_->add(static_cast<double>(rows)); };
             kernel_->launch(*kernel_, launch);
@@ -170,6 +171,7 @@ private:
     EngineRequest request_; // with the case that is computed
     const std::vector<Kernel>& table_;
     const int threads_;
+    Crew crew_; // of all chunks
     const Kernel* kernel_ = nullptr;
     int64_t chunk_batches_ = 0;
     std::optional<Progress> progress_;

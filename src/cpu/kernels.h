@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/crew.h"
+#include "src/base/parallel.h"
 #include "src/contracts/contract.h"
 #include "src/cpu/backward_kernel.h"
 #include "src/cpu/block_kernel.h"
@@ -17,6 +19,7 @@ namespace hw4::cpu {
 struct Launch {
     Problem problem;
     int threads = 1;
+    Crew* crew = nullptr;                // whose threads they are; none: threads of this launch alone
     Matrix<const float> in[kMostInputs]; // in the operation's order
     Matrix<float> out[kMostOutputs];
     RowStatistics* statistics = nullptr; // of forward, [unit][query]; null: nobody asks for them
@@ -24,6 +27,13 @@ struct Launch {
     Matrix<const float> forward_out;
     void* scratch = nullptr;                // aligned to 64 bytes, with what the kernel's plan says; any content
     std::function<void(int64_t rows)> done; // of output; called by the working threads
+
+    // As hw4::on_threads() does.
+    template <class Work>
+    void on_threads(int count, const Work& work) const {
+        if (crew != nullptr) return crew->run(count, work);
+        hw4::on_threads(count, work);
+    }
 };
 
 // What a kernel needs, whatever else the problem is.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/backward.h"
 #include "src/cpu/by_blocks.h"
@@ -23,9 +22,9 @@ public:
 
     // round(operand, batch, head, first row, rows) for each of them.
     template <class Round>
-    void each(int threads, const Round& round) const {
+    void each(const Launch& launch, const Round& round) const {
         std::atomic<int64_t> next{0};
-        on_threads(static_cast<int>(std::min<int64_t>(threads, count_)), [&] {
+        launch.on_threads(static_cast<int>(std::min<int64_t>(launch.threads, count_)), [&] {
             for (int64_t piece = 0; (piece = next.fetch_add(1)) < count_;) take(piece, round);
         });
     }
@@ -84,13 +83,13 @@ void launch_rounded(const Kernel& kernel, const Launch& launch) {
         round_all(element, from + begin, problem.floats_in(rows), to + begin);
     };
     Pieces(problem, problem.operation->inputs)
-        .each(launch.threads, [&](size_t i, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+        .each(launch, [&](size_t i, int64_t batch, int64_t head, int64_t first, int64_t rows) {
             const Matrix<float> copy = operand_at(problem, problem.operation->inputs, i, copies, launch.in[i].row);
             to_type(launch.in[i].of(batch, head), first, rows, copy.of(batch, head));
         });
     launch_f32(kernel, rounded);
     Pieces(problem, problem.operation->outputs)
-        .each(launch.threads, [&](size_t i, int64_t batch, int64_t head, int64_t first, int64_t rows) {
+        .each(launch, [&](size_t i, int64_t batch, int64_t head, int64_t first, int64_t rows) {
             float* const out = launch.out[i].of(batch, head);
             to_type(out, first, rows, out);
         });

@@ -1,0 +1,94 @@
+#include "src/base/crew.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "src/base/gate.h"
+
+namespace hw4 {
+namespace {
+
+TEST(Crew, DoesAllOfTheWorkEachTime) {
+    Crew crew;
+    for (int round = 0; round < 2000; ++round) {
+        constexpr int kPieces = 17;
+        std::atomic<int> next{0};
+        std::atomic<int> done{0};
+        crew.run(1 + round % 5, [&] {
+            while (next.fetch_add(1) < kPieces) done.fetch_add(1);
+        });
+        ASSERT_EQ(done, kPieces) << round;
+    }
+}
+
+TEST(Crew, TakesAsManyThreadsAsAreAskedFor) {
+    Crew crew;
+    for (const int threads : {3, 5, 2}) {
+        std::atomic<int> begun{0};
+        crew.run(threads, [&] {
+            begun.fetch_add(1);
+            while (begun < threads) std::this_thread::yield(); // all of them at the same time
+        });
+        EXPECT_EQ(begun, threads);
+    }
+}
+
+TEST(Crew, TakesNoMoreThanThat) {
+    Crew crew;
+    std::atomic<int> begun{0};
+    const auto count = [&] { begun.fetch_add(1); };
+    crew.run(8, count);
+    for (int round = 0; round < 1000; ++round) {
+        begun = 0;
+        crew.run(2, count);
+        ASSERT_LE(begun, 2);
+        ASSERT_GE(begun, 1);
+    }
+}
+
+TEST(Crew, KeepsItsThreads) {
+    Crew crew;
+    std::set<std::thread::id> seen;
+    std::mutex mutex;
+    for (int round = 0; round < 50; ++round) {
+        std::atomic<int> begun{0};
+        crew.run(3, [&] {
+            begun.fetch_add(1);
+            while (begun < 3) std::this_thread::yield();
+            const std::lock_guard<std::mutex> lock(mutex);
+            seen.insert(std::this_thread::get_id());
+        });
+    }
+    EXPECT_EQ(seen.size(), 3u);
+    EXPECT_EQ(seen.count(std::this_thread::get_id()), 1u);
+}
+
+// The caller has nothing left to do; another one has.
+TEST(Crew, ReturnsWhenTheLastOfThemIsDone) {
+    Crew crew;
+    for (int round = 0; round < 200; ++round) {
+        Gate other_began;
+        std::atomic<bool> other_done{false};
+        const std::thread::id caller = std::this_thread::get_id();
+        crew.run(2, [&] {
+            if (std::this_thread::get_id() == caller) return other_began.wait();
+            other_began.open();
+            std::this_thread::yield();
+            other_done = true;
+        });
+        ASSERT_TRUE(other_done) << round;
+    }
+}
+
+TEST(Crew, OfOneIsTheCaller) {
+    Crew crew;
+    std::thread::id who;
+    crew.run(1, [&] { who = std::this_thread::get_id(); });
+    EXPECT_EQ(who, std::this_thread::get_id());
+}
+
+} // namespace
+} // namespace hw4
