@@ -10,7 +10,7 @@ PROFILED_CASES = ("t02", "t04", "t06", "t08", "t10", "t18", "t20", "t26", "t28")
 HALF_LENGTHS = [f"{max(1, 8192 >> doubling)},{1024 // dim},{1 << doubling},{dim}" for dim in (64, 128)
                 for doubling in range(9, 15)]
 HALF_LADDER = ("64,8192,64", "32,8192,128")
-CPU_CONTRACTS = ("f32", "fixed", "fixed16", "bf16")
+CPU_CONTRACTS = ("f32", "fixed", "fixed16", "bf16", "fp16")
 FIXED16_LADDER = ("4,16384,64", "4,16384,128")
 # Of hw4 bench
 SWEEPS = {"lab5": "Lab5: time, rate and memory over length, batch, heads and width",

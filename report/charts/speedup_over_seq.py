@@ -13,9 +13,9 @@ def caption(data):
     shortened = sum(record["measured_batches"] < record["batches"] for record in data.sequential["cases"])
     return (f"Speed-up over seq, the sequential program (one thread of {words.processor(data.sequential)}; its "
             f"arithmetic alone, without reading and writing), for every case, on a logarithmic axis. Kernel: the GPU "
-            f"kernel's time on {words.gpu(data)}, under `f32` and, where measured, under `fixed`. File to file: the whole command, from starting the process to its "
-            f"end. CPU engine: the kernel's time with {data.cpu['cases'][0]['threads']} threads, where measured. "
-            f"Medians; whiskers from p20 to p80 of our times. On {shortened} cases seq was timed on some of the "
+            f"kernel's time on {words.gpu(data)}, under `f32` and, where measured, under `fixed`. File to file: the "
+            f"whole command, from starting the process to its end. CPU engine: the kernel's time, warm and in memory, "
+            f"with {data.cpu['cases'][0]['threads']} threads, where measured. Medians; whiskers from p20 to p80 of our times. On {shortened} cases seq was timed on some of the "
             f"batches and scaled to all. Open marks: d = 32, filled: d = 64.")
 
 

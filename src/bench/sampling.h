@@ -25,9 +25,12 @@ struct Timing {
     std::vector<double> seconds; // every sample: seconds of one launch, in the order measured
 };
 
-// sample(k) takes a sample of k launches and returns the seconds of one. Those of the fastest, all being one by one.
+// sample(k) takes a sample of k launches and returns the seconds of one. Those of the fastest, all being one by one. The
+// first does not count: it may bring code to the card, or have a library choose its plan, for as long as all others
+// together.
 template <class Sample>
 double warm_up(const Sample& sample) {
+    sample(1);
     double least = sample(1);
     for (double busy = least; busy < kWarmUpSeconds;) {
         const double seconds = sample(1);

@@ -220,6 +220,14 @@ class DistributionsByTorch(Workplace):
                 self.assertLessEqual(figures["rms"], figures["largest"])
 
 
+# hw4 bench whose only cell does not fit.
+REFUSING_BENCH = """#!/bin/sh
+for last; do :; done
+echo '{"hw4": {"hw4_version": "1", "machine": {}, "forward": {"status": "oom", "reason": "no memory"}}}' > "$last"
+exit 69
+"""
+
+
 class BenchCpu(Workplace):
     def test_without_pytorch(self):
         done = self.run_program("bench_cpu", "e03", "e05", "--runs", "2", "--bin", BIN)
@@ -228,7 +236,7 @@ class BenchCpu(Workplace):
         self.assertEqual([case["case"] for case in document["cases"]], ["e03", "e05"])
         for case in document["cases"]:
             self.assertIs(case["bytes_equal"], True)
-            self.assertEqual([len(case["seconds"][who]) for who in ("warm", "hw4", "torch", "seq")],
+            self.assertEqual([len(case["seconds"][who]) for who in ("hw4", "from_file", "torch", "seq")],
                              [2, 2, 0, 1])
         self.assertRegex(done.stdout, r"\ne03 .* equal\n")
 
@@ -237,6 +245,25 @@ class BenchCpu(Workplace):
         self.assertEqual([(case["contract"], case["bytes_equal"]) for case in self.document()["cases"]],
                          [("fixed16", True), ("f32", True)])
         self.assertRegex(done.stdout, r"\ne03 +fixed16 .* equal\ne03 +f32 .* equal\n")
+
+    def test_pytorch_is_as_warm_as_hw4(self):
+        module, seconds = program_as_module(ROOT / "report/bench_cpu"), []
+
+        def sample(launches):
+            seconds.append((launches, 0.5 if not seconds else 0.02 + 0.001 * len(seconds)))  # the first allocates
+            return seconds[-1][1]
+
+        self.assertAlmostEqual(module.warm_median(sample), 0.027)
+        self.assertEqual(len(seconds), 1 + 5 + 3)  # one, a tenth of a second, the samples
+
+    def test_why_a_contract_was_not_timed(self):
+        (self.dir / "testcases").mkdir()
+        (self.dir / "testcases/generate").symlink_to(BIN / "testcases/generate")
+        (self.dir / "seq").symlink_to(BIN / "seq")
+        (self.dir / "hw4").write_text(REFUSING_BENCH)
+        (self.dir / "hw4").chmod(0o755)
+        self.assertEqual(self.run_program("bench_cpu", "e03", "--bin", self.dir, exit_code=70).stderr,
+                         "bench_cpu: hw4 bench --impl f32: no memory\n")
 
     def test_bytes_that_differ(self):
         (self.dir / "testcases").mkdir()

@@ -336,10 +336,14 @@ class Data(Folder):
             for file in {missing} & {"rounds.json", "half_errors.json"}:
                 self.assertNotRegex(kept, rf"\{{\{{[^}}]* {file.removesuffix('.json')}\.")
 
+    def test_contracts_on_the_cpu_are_beside_pytorch(self):
+        self.change("cpu_contracts.json", lambda document: document["cases"][1]["seconds"].update(torch=[]))
+        self.assertIn("cpu_contracts.json: cases[1].seconds.torch", self.refused())
+
     def test_collectives(self):
         text = tables.collectives(self.measured())
         for words in ("Up to 4 ranks share one card here", "with 1, 2, 4 ranks it had the same bytes",
-                      "| via | vectors | ranks | 1 MiB | 1024 MiB |", "| `ordered` | gpu | 4 | 12.00 | 12.00 |",
+                      "| via | vectors | ranks | 1 MiB | 1024 MiB |", "| `ordered` | gpu | 4 | 4.50 | 12.00 |",
                       "| `nccl` | gpu | 2 | n/a | n/a |", "n/a: `nccl` on 2 ranks: Duplicate GPU.",
                       "| 71m | 2 | `mpi` | overlapped 10 MiB | 20 | 250.0 | 125.0 |"):
             self.assertIn(words, text)
@@ -544,9 +548,18 @@ class Facts(Folder):
         self.assertIn("| `wgmma_ring` | tiles copied to a ring of stages, ahead of their use | 495 | 55 | 40 |",
                       tables.TABLES["half_ideas"](self.measured()))
 
+    def test_contracts_on_the_cpu(self):
+        found = facts.all_facts(self.measured())["cpu_contracts"]
+        self.assertAlmostEqual(found["fixed16"]["over_torch"], 3.0)
+        self.assertIn("| `fixed` | `fixed_generic` | 15.0 | 0.716 | 2.00 | 1.50 |",
+                      tables.TABLES["cpu_contracts"](self.measured()))
+
     def test_collectives(self):
         found = facts.all_facts(self.measured())["collectives"]
-        self.assertEqual(found["ordered_over_mpi"]["most"]["value"], 2)
+        ordered = found["ordered_over_mpi"]
+        self.assertEqual((ordered["long"]["least"]["value"], ordered["short"]["most"]["value"]), (2, 0.75))
+        self.assertEqual(ordered["long"]["least"]["case"], "1024 MiB, 2 ranks, gpu")
+        self.assertEqual(found["naive_over_flat"]["least"]["value"], 1.25)
         self.assertEqual(found["overlapped_over_flat"]["least"]["value"], 2)
         self.assertEqual(found["overlapped_over_flat"]["least"]["case"], "71m, 2 ranks, mpi")
 

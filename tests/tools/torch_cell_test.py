@@ -50,7 +50,12 @@ class Samples(unittest.TestCase):
     def test_after_the_warm_up_as_many_as_asked_for(self):
         sampler = SaidSampler()
         launches, samples = self.taken(sampler, "--repeats", "4")
-        self.assertEqual((launches, len(samples), sampler.samples), (1, 4, 5 + 4))
+        self.assertEqual((launches, len(samples), sampler.samples), (1, 4, 1 + 5 + 4))
+
+    def test_a_first_launch_that_takes_long_is_not_the_warm_up(self):
+        sampler = SaidSampler(lambda sample: 0.5 if sample == 1 else 0.004)
+        self.assertEqual(self.taken(sampler, "--repeats", "2")[0], 3)
+        self.assertGreater(sampler.samples, 20)
 
     def test_short_launches_several_to_a_sample(self):
         self.assertEqual(self.taken(SaidSampler(0.004), "--repeats", "2")[0], 3)

@@ -133,9 +133,16 @@ TEST_F(TakeSamples, AsManyAsAskedForAfterTheWarmUp) {
     rules.repeats = 4;
     const Samples samples = take();
     EXPECT_EQ(samples.seconds.size(), 4);
-    EXPECT_EQ(samples.launches, 1);      // of 20 ms
-    EXPECT_EQ(workbench.samples, 5 + 4); // 0.1 s of warm-up
+    EXPECT_EQ(samples.launches, 1);          // of 20 ms
+    EXPECT_EQ(workbench.samples, 1 + 5 + 4); // the first, 0.1 s of warm-up
     EXPECT_EQ(workbench.flushes, 0);
+}
+
+TEST_F(TakeSamples, AFirstLaunchThatTakesLongIsNotTheWarmUp) {
+    workbench.seconds = [](int sample) { return sample == 0 ? 0.5 : 0.004; };
+    rules.repeats = 2;
+    EXPECT_EQ(take().launches, 3);
+    EXPECT_EQ(workbench.samples, 1 + 25 + 2);
 }
 
 TEST_F(TakeSamples, ShortLaunchesSeveralToASample) {

@@ -50,7 +50,8 @@ def all_facts(data) -> dict:
             "cpu": runs.cpu(data), "fixed": fixed.fixed(data), "distributions": fixed.distributions(data),
             "values": values.values(data), "causal": causal.causal(data), "backward": backward.backward(data),
             "scaling": scaling.scaling(data), "code": sources.constants(),
-            **{name: function(data) for name, function in {**half.FACTS, **courses.FACTS, **collectives.FACTS}.items()
+            **{name: function(data) for name, function in {**runs.FACTS, **half.FACTS, **courses.FACTS,
+                                                                 **collectives.FACTS}.items()
                if are_there(function, data)}}
 
 

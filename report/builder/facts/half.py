@@ -4,7 +4,6 @@ from __future__ import annotations
 from ..measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, MASKS, PAIR_PRODUCTS,
                              PAIR_ROOF, SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
 from ..needs import needs
-from ..spread import Spread
 from .common import extremes, name_of, timing
 from .fixed import BYTES_PER_CYCLE, TILE_SCORES
 
@@ -99,20 +98,6 @@ def fixed16_ladder(data):
     return counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json")
 
 
-@needs("cpu_contracts.json")
-def cpu_contracts(data):
-    """By contract: its rate, and PyTorch's time over its own."""
-    cases = data.documents["cpu_contracts.json"]["cases"]
-    tree = {"threads": cases[0]["threads"], "case": cases[0]["case"]}
-    for case in cases:
-        spreads = {who: Spread.of(samples) for who, samples in case["seconds"].items() if samples}
-        tree[case["contract"]] = timing(spreads["warm"], case["flop"])
-        for name, who in (("over_torch", "warm"), ("from_file_over_torch", "hw4")):
-            if "torch" in spreads:
-                tree[case["contract"]][name] = spreads["torch"].mid / spreads[who].mid
-    return tree
-
-
 def ratios_of(cases, who, other):
     return extremes({f"{case.text}, {'causal' if case.mask == 'causal' else 'no mask'}": case.over(who, other)
                      for case in cases})
@@ -176,6 +161,6 @@ def exactness(data):
 
 
 FACTS = {"fixed16": fixed16, "rounds": rounds, "half_errors": half_errors, "half_ladder": ladder,
-         "fixed16_ladder": fixed16_ladder, "cpu_contracts": cpu_contracts,
+         "fixed16_ladder": fixed16_ladder,
          "half_rounds": in_turns, "half_gradients": gradients, "half_lengths": lengths,
          "half_own_errors": own_errors, "exactness": exactness}

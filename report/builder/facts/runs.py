@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import statistics
 
+from ..measured_cpu import contracts_on_cpu
+from ..needs import needs
 from ..schema import STAGES
 from ..spread import Spread
 from .common import extremes, name_of, timing
@@ -104,3 +106,15 @@ def cpu(data):
         if ratios:
             tree[f"over_{who}"] = extremes(ratios)
     return tree
+
+
+@needs("cpu_contracts.json")
+def cpu_contracts(data):
+    """By contract: its time and rate, and PyTorch's time over it."""
+    cases = contracts_on_cpu(data)
+    return {"threads": cases[0].record["threads"], "case": cases[0].record["case"],
+            **{case.record["contract"]: {**timing(case.seconds("hw4"), case.record["flop"]),
+                                         "over_torch": case.over_torch("hw4")} for case in cases}}
+
+
+FACTS = {"cpu_contracts": cpu_contracts}
