@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kSampledRows = 32;           // of each kind
 constexpr double kMostPairProducts = 0x1p26;   // of a head, for the rows of its keys
 constexpr double kMostReferenceFlops = 0x1p26; // for all rows by the reference
+constexpr int kMostReferences = 8;             // at a time: each may copy a unit's K and V
 
 // Places spread over all of 0 to count - 1, not at the same distance from where heads begin.
 std::vector<int64_t> sampled(int64_t count) {
@@ -155,8 +156,26 @@ RowError error_of_key_rows(const Operands& operands, int64_t unit) {
     return error;
 }
 
-bool same_bytes(const float* a, const float* b, int64_t count) {
-    return std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0;
+bool has_rounded(Element element, std::vector<float>& expected, const float* got) {
+    round_all(element, expected.data(), expected.size(), expected.data());
+    return std::memcmp(expected.data(), got, expected.size() * sizeof(float)) == 0;
+}
+
+// All that a unit gives.
+bool has_reference_unit(const Computed& computed, const Operands& operands, int64_t unit) {
+    const Problem& problem = operands.problem();
+    const List<Operand>& outputs = problem.operation->outputs;
+    std::vector<float> expected[kMostOutputs];
+    UnitOperands whole{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr, 1};
+    for (size_t i = 0; i < problem.operation->inputs.size(); ++i) whole.in[i] = operands.in(i, unit);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        expected[i].resize(problem.floats_in(problem.head_rows(outputs[i])));
+        whole.out[i] = expected[i].data();
+    }
+    computed.reference(whole);
+    for (size_t i = 0; i < outputs.size(); ++i)
+        if (!has_rounded(problem.element, expected[i], operands.out(i, unit))) return false;
+    return true;
 }
 
 // A row that sees all keys, as if it were alone: no contract lets other rows change its bytes.
@@ -169,8 +188,7 @@ bool has_reference_row(const Computed& computed, const Operands& operands, int64
     alone.in[2] = operands.in(2, unit);
     alone.out[0] = row.data();
     computed.reference(alone);
-    round_all(problem.element, row.data(), row.size(), row.data());
-    return same_bytes(row.data(), operands.out(0, unit) + query * problem.dim, problem.dim);
+    return has_rounded(problem.element, row, operands.out(0, unit) + query * problem.dim);
 }
 
 } // namespace
@@ -180,7 +198,7 @@ RowError error_of_rows(const CaseData& data, const float* output) {
     const Problem& problem = data.problem;
     const std::vector<int64_t> rows = sampled(problem.units() * problem.queries);
     std::vector<RowError> errors(rows.size());
-    in_pieces(rows.size(), 1, [&](size_t i, size_t) {
+    in_throwing_pieces(rows.size(), 1, [&](size_t i, size_t) {
         errors[i] = error_of_query_row(operands, rows[i] / problem.queries, rows[i] % problem.queries);
     });
     RowError whole;
@@ -194,27 +212,30 @@ RowError error_of_rows(const CaseData& data, const float* output) {
 std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data, const float* output) {
     const Problem& problem = data.problem;
     if (contract.compared != Compared::bytes) return std::nullopt;
+    const Operands operands(data, output);
+    const Computed& computed = *contract.find(*problem.operation);
+    std::atomic<bool> same{true};
+    const auto compare_in_parallel = [&](int64_t count, const auto& is_same) {
+        const auto compare_one = [&](size_t i, size_t) {
+            if (!is_same(i)) same = false;
+        };
+        in_throwing_pieces(static_cast<size_t>(count), 1, compare_one,
+                           std::min(available_processors(), kMostReferences));
+    };
     if (problem.flops() <= kMostReferenceFlops) {
-        UntouchedVector<float> expected(problem.floats_in(problem.output_rows()));
-        in_pieces(static_cast<size_t>(problem.batches), 1, [&](size_t batch, size_t) {
-            float* const of_batch = expected.data() + batch * problem.batch_output_floats();
-            compute_by_reference(contract, problem.of_batches(1),
-                                 data.values.data() + batch * problem.batch_input_floats(), of_batch);
-            round_all(problem.element, of_batch, problem.batch_output_floats(), of_batch);
+        compare_in_parallel(problem.units(), [&](size_t unit) {
+            return has_reference_unit(computed, operands, static_cast<int64_t>(unit));
         });
-        return same_bytes(expected.data(), output, static_cast<int64_t>(expected.size()));
+        return same;
     }
     if (problem.operation != &kForward) return std::nullopt;
-    const Operands operands(data, output);
-    const Computed& computed = *contract.find(kForward);
     const int64_t last = problem.queries - 1;
     const bool has_mask = problem.mask != Mask::none; // the last row sees all keys
     const std::vector<int64_t> places = sampled(has_mask ? problem.units() : problem.units() * problem.queries);
-    std::atomic<bool> same{true};
-    in_pieces(places.size(), 1, [&](size_t i, size_t) {
+    compare_in_parallel(static_cast<int64_t>(places.size()), [&](size_t i) {
         const int64_t unit = has_mask ? places[i] : places[i] / problem.queries;
         const int64_t query = has_mask ? last : places[i] % problem.queries;
-        if (!has_reference_row(computed, operands, unit, query)) same = false;
+        return has_reference_row(computed, operands, unit, query);
     });
     return same;
 }

@@ -1,5 +1,6 @@
 // Cells measured on the CPU, and what is said of their results.
 #include <functional>
+#include <new>
 
 #include "src/base/error.h"
 #include "src/base/narrow_floats.h"
@@ -261,6 +262,21 @@ TEST(ExactRows, OfNarrowElementsAreTheReferencesRounded) {
         }
 }
 
+TEST(ExactRows, OfSmallCasesAreThoseOfEveryUnit) {
+    for (const Operation* operation : kOperations) {
+        const CaseData data = data_of(quick_cell("f32", true), *operation);
+        std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
+        compute_by_reference(kF32, data.problem, data.values.data(), output.data());
+        EXPECT_EQ(has_reference_bytes(kF32, data, output.data()), true) << operation->name;
+        const size_t unit_floats = data.problem.floats_in(data.problem.queries);
+        for (size_t place = 5; place < output.size(); place += unit_floats) {
+            std::vector<float> wrong = output;
+            wrong[place] = std::nextafter(wrong[place], 9.0f);
+            EXPECT_EQ(has_reference_bytes(kF32, data, wrong.data()), false) << operation->name << " " << place;
+        }
+    }
+}
+
 TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
     Cell cell = quick_cell("f32");
     cell.seq_len = 600;
@@ -277,6 +293,23 @@ TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
             for (float& value : output) value = std::nextafter(value, 9.0f);
             EXPECT_EQ(has_reference_bytes(*contract, data, output.data()), false) << contract->name;
         }
+}
+
+// By one thread or another: as if the reference had thrown on the only one.
+TEST(ExactRows, ThrowWhatAReferenceThrows) {
+    const Computed computes[] = {
+        {.operation = &kForward, .revision = 1, .masks = {}, .reference = [](const UnitOperands&) {
+             throw std::bad_alloc();
+         }}};
+    Contract contract = kF32;
+    contract.computes = computes;
+    for (const int64_t tokens : {32, 600}) { // whole, and some rows
+        Cell cell = quick_cell("f32");
+        cell.seq_len = tokens;
+        const CaseData data = data_of(cell, kForward);
+        const std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
+        EXPECT_THROW(has_reference_bytes(contract, data, output.data()), std::bad_alloc) << tokens;
+    }
 }
 
 } // namespace
