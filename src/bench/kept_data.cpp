@@ -1,5 +1,8 @@
 #include "src/bench/kept_data.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "src/base/parallel.h"
 #include "src/io/case_values.h"
 
@@ -32,16 +35,29 @@ void round_to(Element element, CaseData& data) {
     data.problem.element = element;
 }
 
+bool wants(const Cell& cell, const Operation& operation) {
+    return std::any_of(std::begin(kPasses), std::end(kPasses),
+                       [&](Pass pass) { return cell.wants(pass) && &operation_of(pass) == &operation; });
+}
+
 } // namespace
 
 void KeptData::release_others(const Cell& cell) {
     const bool same_origin = made_for_ && origin_of(*made_for_) == origin_of(cell);
     for (std::optional<CaseData>& data : data_) {
         if (!data) continue;
-        const Element kept = data->problem.element;
-        if (!same_origin || (kept != cell.element && kept != Element::float32)) data.reset();
+        const Problem& kept = data->problem;
+        const bool can_be_rounded = kept.element == cell.element || kept.element == Element::float32;
+        if (!same_origin || !can_be_rounded || !wants(cell, *kept.operation)) data.reset();
     }
     made_for_ = cell;
+}
+
+size_t KeptData::bytes() const {
+    size_t bytes = 0;
+    for (const std::optional<CaseData>& data : data_)
+        if (data) bytes += data->values.size() * sizeof(float);
+    return bytes;
 }
 
 const CaseData& KeptData::of(const Cell& cell, const Operation& operation) {

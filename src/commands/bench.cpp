@@ -180,6 +180,7 @@ private:
     }
 
     Row measured_by_torch(const Cell& cell) {
+        kept_.release_others(cell); // as measure() does: it takes memory too
         Row row = torch_.measure(cell);
         if (request_.separate) torch_.end();
         return row;

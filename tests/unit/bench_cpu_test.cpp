@@ -126,6 +126,34 @@ TEST(BenchOnCpu, AFailureForWantOfMemoryIsNone) {
     EXPECT_EQ(measure(quick_cell("f32"), workbench, kept).of(Pass::backward).status, Status::oom);
 }
 
+// Asks how much memory is free while others' operands may still be there.
+class LookingWorkbench : public FailingWorkbench {
+public:
+    explicit LookingWorkbench(const KeptData& kept) : FailingWorkbench([] {}), kept_(kept) {}
+
+    size_t free_bytes() override {
+        kept_bytes.push_back(kept_.bytes());
+        return FailingWorkbench::free_bytes();
+    }
+
+    std::vector<size_t> kept_bytes;
+
+private:
+    const KeptData& kept_;
+};
+
+TEST(BenchOnCpu, OperandsOfTheCellBeforeAreGoneBeforeFreeMemoryIsCounted) {
+    KeptData kept;
+    LookingWorkbench workbench(kept);
+    Cell cell = quick_cell("f32");
+    cell.passes[1] = cell.passes[2] = false;
+    measure(cell, workbench, kept);
+    EXPECT_GT(kept.bytes(), 0u);
+    cell.seq_len = 50;
+    measure(cell, workbench, kept);
+    EXPECT_EQ(workbench.kept_bytes, (std::vector<size_t>{0, 0}));
+}
+
 TEST(BenchOnCpu, AKernelRunsThePassesOfItsOperation) {
     Cell cell = quick_cell("f32");
     cell.kernel = "generic";

@@ -79,5 +79,35 @@ TEST(KeptData, IsNotMadeTwice) {
         EXPECT_EQ(kept.of(cell, *operation).values.front(), rounded_to_bf16(100.3f));
 }
 
+TEST(KeptData, IsOfPassesThatTheCellWants) {
+    KeptData kept;
+    Cell cell = small_cell();
+    const auto bytes_of = [&](const Operation& operation) { return problem_of(cell, operation).input_bytes(); };
+    for (const Operation* operation : kOperations) kept.of(cell, *operation);
+    EXPECT_EQ(kept.bytes(), bytes_of(kForward) + bytes_of(kBackward));
+    cell.passes[static_cast<size_t>(Pass::backward)] = false;
+    kept.release_others(cell);
+    EXPECT_EQ(kept.bytes(), bytes_of(kForward) + bytes_of(kBackward)) << "forward_backward takes backward's";
+    cell.passes[static_cast<size_t>(Pass::forward_backward)] = false;
+    kept.release_others(cell);
+    EXPECT_EQ(kept.bytes(), bytes_of(kForward));
+    cell.passes[static_cast<size_t>(Pass::forward)] = false;
+    kept.release_others(cell);
+    EXPECT_EQ(kept.bytes(), 0u);
+}
+
+// Whoever measures the cell: PyTorch's takes memory beside what is kept.
+TEST(KeptData, OfOtherSizesIsReleased) {
+    KeptData kept;
+    Cell cell = small_cell();
+    kept.of(cell, kForward);
+    cell.impl = "pytorch";
+    kept.release_others(cell);
+    EXPECT_GT(kept.bytes(), 0u) << "the next cell may take it";
+    cell.seq_len += 1;
+    kept.release_others(cell);
+    EXPECT_EQ(kept.bytes(), 0u);
+}
+
 } // namespace
 } // namespace hw4::bench
