@@ -20,7 +20,7 @@ protected:
 };
 
 TEST_F(StagedCopiesOnGpu, BringBackWhatTheyTook) {
-    const StagedCopies copies;
+    StagedCopies copies;
     for (const Element element : kEveryElement) {
         const size_t buffer = StagedCopies::kBufferBytes / bytes_of(element);
         for (const size_t count : {size_t{1}, buffer - 1, buffer, buffer + 1, 2 * buffer, 5 * buffer + 7}) {
@@ -40,11 +40,25 @@ TEST_F(StagedCopiesOnGpu, BringBackWhatTheyTook) {
     }
 }
 
+gpu::Pinned refuse_to_pin(void*, size_t) { throw Error(ExitCode::internal, "refused"); }
+
+TEST_F(StagedCopiesOnGpu, DoWithoutPinnedMemory) {
+    StagedCopies copies(refuse_to_pin);
+    const size_t count = 3 * StagedCopies::kBufferBytes / sizeof(float) + 5;
+    const std::vector<float> values = numbers(Element::float32, count);
+    const gpu::Scratch memory = gpu::make_scratch(count * sizeof(float));
+    const CardRows rows(Element::float32, memory.get(), count);
+    copies.put(values.data(), rows);
+    std::vector<float> back(count);
+    copies.get(rows, back.data());
+    EXPECT_TRUE(back == values);
+}
+
 // What is between rows stays as it is.
 TEST_F(StagedCopiesOnGpu, LeaveWhatIsBetweenRows) {
     constexpr size_t kColumns = 13;
     constexpr size_t kStored = 16; // numbers from one row to the next
-    const StagedCopies copies;
+    StagedCopies copies;
     const size_t buffer = StagedCopies::kBufferBytes / (2 * kColumns);
     for (const size_t count : {size_t{1}, buffer, buffer + 1, 3 * buffer + 5}) {
         const std::vector<float> values = numbers(Element::bf16, count * kColumns);

@@ -9,7 +9,7 @@ namespace {
 class NarrowSubject : public Subject {
 public:
     NarrowSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, cudaStream_t stream, const StagedCopies& copies, MemoryCount& memory)
+                  const gpu::Device& device, cudaStream_t stream, StagedCopies& copies, MemoryCount& memory)
         : pass_(pass), problem_(data.problem), element_(contract.element), device_(device), stream_(stream),
           copies_(copies), kernel_(kernel_for(cell.kernel, problem_, contract, device)),
           row_((problem_.dim + kPiece - 1) / kPiece * kPiece),
@@ -101,7 +101,7 @@ private:
     Element element_;
     gpu::Device device_;
     cudaStream_t stream_;
-    const StagedCopies& copies_;
+    StagedCopies& copies_;
     const gpu::Kernel& kernel_;
     const gpu::Kernel* forward_kernel_ = nullptr;
     int64_t row_; // columns from one to the next
@@ -117,7 +117,7 @@ private:
 } // namespace
 
 std::unique_ptr<Subject> narrow_subject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                                        const gpu::Device& device, cudaStream_t stream, const StagedCopies& copies,
+                                        const gpu::Device& device, cudaStream_t stream, StagedCopies& copies,
                                         MemoryCount& memory) {
     return std::make_unique<NarrowSubject>(cell, pass, data, contract, device, stream, copies, memory);
 }

@@ -13,7 +13,7 @@ namespace hw4::bench::gpu_side {
 
 // Of a contract whose element is of 16 bits. Throws Unsupported, OutOfMemory, Error.
 std::unique_ptr<Subject> narrow_subject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                                        const gpu::Device& device, cudaStream_t stream, const StagedCopies& copies,
+                                        const gpu::Device& device, cudaStream_t stream, StagedCopies& copies,
                                         MemoryCount& memory);
 
 } // namespace hw4::bench::gpu_side

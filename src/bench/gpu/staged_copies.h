@@ -1,10 +1,11 @@
-// Copies between the card and pageable memory of the host, by way of two pinned buffers: all processors fill or empty
-// one while the card copies the other. The driver does the same on one thread. Numbers are floats on the host and in
-// the bits of their type on the card.
+// Copies between the card and pageable memory of the host, by way of two buffers, pinned where the system lets them
+// be: all processors fill or empty one while the card copies the other. The driver does the same on one thread. Numbers
+// are floats on the host and in the bits of their type on the card.
 #pragma once
 
 #include <algorithm>
 
+#include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "src/base/untouched_vector.h"
 #include "src/bench/workbench.h"
@@ -31,11 +32,13 @@ class StagedCopies {
 public:
     static constexpr size_t kBufferBytes = size_t{16} << 20;
 
-    StagedCopies()
-        : memory_(2 * kBufferBytes), pinned_(gpu::pin(memory_.data(), memory_.size())), stream_(gpu::make_stream()) {}
+    using Pin = gpu::Pinned (*)(void* memory, size_t bytes);
+
+    explicit StagedCopies(Pin pin = gpu::pin)
+        : memory_(2 * kBufferBytes), pinned_(pinned_or_not(pin, memory_)), stream_(gpu::make_stream()) {}
 
     // Returns when all is there.
-    void put(const float* from, const CardRows& to) const {
+    void put(const float* from, const CardRows& to) {
         const size_t most = rows_in_buffer(to);
         for (size_t first = 0, turn = 0; first < to.rows; first += most, ++turn) {
             const size_t rows = std::min(most, to.rows - first);
@@ -51,7 +54,7 @@ public:
     }
 
     // What is on the card must be done.
-    void get(const CardRows& from, float* to) const {
+    void get(const CardRows& from, float* to) {
         const size_t most = rows_in_buffer(from);
         const size_t turns = (from.rows + most - 1) / most;
         const auto rows_of = [&](size_t turn) { return std::min(most, from.rows - turn * most); };
@@ -71,15 +74,22 @@ public:
     }
 
 private:
-    static size_t rows_in_buffer(const CardRows& rows) {
-        if (rows.row_bytes > kBufferBytes) throw Unsupported("rows of more than 16 MiB");
-        return kBufferBytes / rows.row_bytes;
+    // Copies take longer from memory that is not pinned; they are the same.
+    static gpu::Pinned pinned_or_not(Pin pin, UntouchedVector<unsigned char>& memory) {
+        try {
+            return pin(memory.data(), memory.size());
+        } catch (const Error&) {
+            static_cast<void>(cudaGetLastError()); // whoever looks next must not find it; what lasts is found again
+            return {};
+        }
     }
-    unsigned char* buffer(size_t turn) const { return start_ + turn % 2 * kBufferBytes; }
+
+    // One or more: no kernel takes a row that is larger.
+    static size_t rows_in_buffer(const CardRows& rows) { return kBufferBytes / rows.row_bytes; }
+    unsigned char* buffer(size_t turn) { return memory_.data() + turn % 2 * kBufferBytes; }
     cudaEvent_t copied(size_t turn) const { return copied_[turn % 2].get(); }
 
     UntouchedVector<unsigned char> memory_; // before what pins it
-    unsigned char* start_ = memory_.data();
     gpu::Pinned pinned_;
     gpu::Stream stream_;
     gpu::Event copied_[2] = {gpu::make_event(), gpu::make_event()};

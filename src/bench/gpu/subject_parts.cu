@@ -6,11 +6,10 @@
 
 namespace hw4::bench::gpu_side {
 
-size_t free_on_card() {
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    return free_bytes;
+CardMemory memory_of_card() {
+    CardMemory memory;
+    HW4_CUDA(cudaMemGetInfo(&memory.free, &memory.total));
+    return memory;
 }
 
 Memory::Memory(MemoryCount& count, size_t bytes, const char* purpose)
@@ -20,7 +19,7 @@ Memory::Memory(MemoryCount& count, size_t bytes, const char* purpose)
           } catch (const Error& error) {
               if (error.code() != ExitCode::out_of_memory) throw;
               static_cast<void>(cudaGetLastError()); // it is told here: the next look must not find it again
-              count.refuse(bytes, free_on_card(), purpose);
+              count.refuse(bytes, memory_of_card().free, purpose);
           }
       }) {}
 

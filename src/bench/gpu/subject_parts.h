@@ -9,7 +9,14 @@
 
 namespace hw4::bench::gpu_side {
 
-size_t free_on_card();
+// Bytes of the card, by whoever takes them.
+struct CardMemory {
+    size_t free = 0;
+    size_t total = 0;
+
+    size_t taken() const { return total - free; }
+};
+CardMemory memory_of_card();
 
 // Memory of the card that is counted.
 class Memory {

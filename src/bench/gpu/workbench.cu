@@ -21,13 +21,6 @@ namespace hw4::bench {
 namespace gpu_side {
 namespace {
 
-size_t taken_on_card() {
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    return total_bytes - free_bytes;
-}
-
 // Backward has O and the statistics of its rows from a forward that was done before.
 void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
     const Matrix<float>& o = forward.out[0];
@@ -57,7 +50,7 @@ struct LaunchScratch {
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, cudaStream_t stream, const StagedCopies& copies, MemoryCount& memory)
+                  const gpu::Device& device, cudaStream_t stream, StagedCopies& copies, MemoryCount& memory)
         : pass_(pass), problem_(data.problem), device_(device), stream_(stream), copies_(copies) {
         const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
         kernel = chosen.name;
@@ -133,7 +126,7 @@ private:
     Problem problem_;
     gpu::Device device_;
     cudaStream_t stream_;
-    const StagedCopies& copies_;
+    StagedCopies& copies_;
     Memory in_;
     Memory out_;
     Memory o_; // of backward
@@ -151,7 +144,7 @@ private:
 class NaiveSubject : public Subject {
 public:
     NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, const Cublas& cublas, cudaStream_t stream,
-                 const StagedCopies& copies, MemoryCount& memory)
+                 StagedCopies& copies, MemoryCount& memory)
         : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream),
           copies_(copies) {
         kernel = "naive";
@@ -188,7 +181,7 @@ private:
     }
     size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
 
-    Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) const {
+    Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) {
         Memory tensor(memory, tensor_bytes(), problem_.operation->inputs[operand].name);
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place =
@@ -198,7 +191,7 @@ private:
         return tensor;
     }
 
-    void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) const {
+    void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) {
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
             copies_.get(batch_of(tensor, batch), values.data() + place);
@@ -242,7 +235,7 @@ private:
     Element element_;
     const Cublas& cublas_;
     cudaStream_t stream_;
-    const StagedCopies& copies_;
+    StagedCopies& copies_;
     Memory in_[kMostInputs];
     Memory o_;
     Memory weights_;
@@ -256,17 +249,18 @@ public:
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         static_cast<void>(cudaGetLastError()); // of a cell that failed: its row has told it
+        if (!copies_) copies_.emplace();
         if (cell.impl == "naive") {
             if (!cublas_) cublas_.emplace();
-            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), copies_, memory);
+            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), *copies_, memory);
         }
         const Contract& contract = *find_contract(cell.impl);
         if (contract.element != Element::float32 && cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
         if (contract.element != Element::float32)
-            return narrow_subject(cell, pass, data, contract, device_, stream_.get(), copies_, memory);
-        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), copies_, memory);
+            return narrow_subject(cell, pass, data, contract, device_, stream_.get(), *copies_, memory);
+        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), *copies_, memory);
     }
 
     double sample(Subject& subject, int launches) override {
@@ -305,8 +299,8 @@ public:
         return state;
     }
 
-    size_t free_bytes() override { return free_on_card(); }
-    size_t driver_bytes() override { return taken_on_card(); }
+    size_t free_bytes() override { return memory_of_card().free; }
+    size_t driver_bytes() override { return memory_of_card().taken(); }
 
     std::string machine_json() override {
         int driver = 0;
@@ -326,10 +320,10 @@ public:
 private:
     gpu::Device device_;
     gpu::Stream stream_;
-    StagedCopies copies_;
     gpu::EventTimer timer_;
     Nvml nvml_;
-    std::optional<Cublas> cublas_; // once it was asked for
+    std::optional<Cublas> cublas_; // once it was asked for, as what follows
+    std::optional<StagedCopies> copies_;
     gpu::Scratch flushed_;
     size_t flushed_bytes_ = 0;
 };
