@@ -74,13 +74,14 @@ __device__ __forceinline__ int begin_group() {
     return group;
 }
 
-// A block for each job, or `most_blocks` that take more of them.
+// A block for each job, or `most_blocks` that take more of them. `what` is what failed, in a message.
 template <class T, class Memory, class... Parameters>
 void launch_blocks(const char* what, void (*kernel)(Parameters...), int64_t jobs, int64_t most_blocks,
                    cudaStream_t stream, const Parameters&... parameters) {
     constexpr size_t kBytes = sizeof(Memory);
     static_assert(kBytes <= kBlockBytes);
-    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    check(HW4_CUDA_STATUS(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes)), what,
+          __FILE__, __LINE__);
     const auto blocks = static_cast<unsigned>(std::min(jobs, most_blocks));
     kernel<<<blocks, T::kThreads, kBytes, stream>>>(parameters...);
     check(HW4_CUDA_STATUS(cudaGetLastError()), what, __FILE__, __LINE__);
