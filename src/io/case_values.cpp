@@ -193,11 +193,12 @@ float gradient_value(const CaseRecipe& recipe, float plain, uint64_t word) {
     }
 }
 
+bool is_of_kind(const Position& at) { return at.matrix != 'G' && at.matrix != kOtherMatrix; }
+
 float special_value(const CaseRecipe& recipe, size_t index, const Position& at) {
     const uint64_t word = mixed(recipe.seed, index);
     const float plain = within(3.0f, word);
-    if (at.matrix == kOtherMatrix) return plain;
-    if (at.matrix == 'G') return gradient_value(recipe, plain, word);
+    if (!is_of_kind(at)) return at.matrix == 'G' ? gradient_value(recipe, plain, word) : plain;
     switch (recipe.values.kind) {
     case CaseKind::uniform: break;
     case CaseKind::equal: // a key's value depends on its column alone
@@ -238,8 +239,7 @@ float special_value(const CaseRecipe& recipe, size_t index, const Position& at) 
 
 // Values from a position on, up to the end of its row.
 void fill_row(const CaseRecipe& recipe, size_t first, Position at, size_t count, float* to) {
-    const bool of_kind = at.matrix != 'G' && at.matrix != kOtherMatrix;
-    if (recipe.values.kind == CaseKind::normal && of_kind) { // what is measured by
+    if (recipe.values.kind == CaseKind::normal && is_of_kind(at)) { // has to be fast: cells of bench are filled so
         for (size_t i = 0; i < count; ++i) to[i] = normal(recipe, first + i, recipe.values.number);
         return;
     }

@@ -22,9 +22,7 @@ public:
 
     // Bytes of the output from `offset` on; each byte is given once.
     void add(uint64_t offset, const void* data, size_t bytes) {
-        const auto crc = static_cast<uint32_t>(::crc32_z(0, static_cast<const unsigned char*>(data), bytes));
-        const std::lock_guard<std::mutex> lock(mutex_);
-        parts_[offset] = {crc, bytes};
+        add_part(offset, ::crc32_z(0, static_cast<const unsigned char*>(data), bytes), bytes);
     }
 
     // The same by all processors.
@@ -36,8 +34,7 @@ public:
         uLong whole = ::crc32_z(0, nullptr, 0);
         for (size_t i = 0; i < crcs.size(); ++i)
             whole = ::crc32_combine(whole, crcs[i], static_cast<z_off_t>(std::min(kPartBytes, bytes - i * kPartBytes)));
-        const std::lock_guard<std::mutex> lock(mutex_);
-        parts_[offset] = {static_cast<uint32_t>(whole), bytes};
+        add_part(offset, whole, bytes);
     }
 
     // Eight hexadecimal digits, as in testcases/expected.tsv. After all parts were added.
@@ -63,7 +60,7 @@ public:
         uint64_t numbers[3];
         for (size_t at = 0; at + sizeof numbers <= bytes.size(); at += sizeof numbers) {
             std::memcpy(numbers, bytes.data() + at, sizeof numbers);
-            parts_[numbers[0]] = {static_cast<uint32_t>(numbers[1]), static_cast<size_t>(numbers[2])};
+            add_part(numbers[0], numbers[1], static_cast<size_t>(numbers[2]));
         }
     }
 
@@ -72,6 +69,12 @@ private:
         uint32_t crc;
         size_t bytes;
     };
+
+    void add_part(uint64_t offset, uint64_t crc, size_t bytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        parts_[offset] = {static_cast<uint32_t>(crc), bytes};
+    }
+
     std::mutex mutex_;
     std::map<uint64_t, Part> parts_; // by offset
 };
