@@ -517,8 +517,9 @@ sanitize: | need-test
 	    --quick $(TEST_ARGS)
 
 # What has threads of its own. The arithmetic, in one thread and twenty times as slow here, is `make sanitize`'s.
-TSAN_UNIT_TESTS := CaseFile*:*CpuRun*:*EachKernel.DoesNot*:Interrupt*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*
-TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):Progress*:RefuseSameOutput*:SharedDirectory*:SilentPipe*:Staging*:Timeline*
+TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.DoesNot*:ExactRows*:InPieces*:Interrupt*
+TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*:Progress*:RefuseSameOutput*
+TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SharedDirectory*:SilentPipe*:Staging*:Timeline*
 # A signal ends the program without joining its threads, which is no leak.
 ## tsan: the tests of the pipeline, the CPU engine and the command line, under ThreadSanitizer
 .PHONY: tsan

@@ -1,0 +1,77 @@
+// On both sides of the size from which its memory begins at the boundaries of large pages.
+#include "src/base/untouched_vector.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+namespace hw4 {
+namespace {
+
+constexpr size_t kLargePage = size_t{2} << 20; // bytes
+constexpr size_t kAtBoundary = kLargePage / sizeof(uint32_t);
+constexpr size_t kCounts[] = {1, kAtBoundary - 1, kAtBoundary, kAtBoundary + 1, 3 * kAtBoundary - 1, 3 * kAtBoundary};
+
+void fill(UntouchedVector<uint32_t>& numbers, uint32_t first) { std::iota(numbers.begin(), numbers.end(), first); }
+
+// The number of those from `first` on that are not as fill() has left them.
+size_t wrong(const UntouchedVector<uint32_t>& numbers, size_t count, uint32_t first) {
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; ++i) wrong += numbers[i] != first + static_cast<uint32_t>(i);
+    return wrong;
+}
+
+TEST(UntouchedVector, HasWhatIsWritten) {
+    for (const size_t count : kCounts) {
+        UntouchedVector<uint32_t> numbers(count);
+        ASSERT_EQ(numbers.size(), count);
+        fill(numbers, 7);
+        UntouchedVector<uint32_t> others(count); // beside it
+        fill(others, 1000);
+        EXPECT_EQ(wrong(numbers, count, 7), 0u) << count;
+        EXPECT_EQ(wrong(others, count, 1000), 0u) << count;
+    }
+}
+
+TEST(UntouchedVector, BeginsAtALargePageWhereItFillsOne) {
+    for (const size_t count : kCounts) {
+        const UntouchedVector<uint32_t> numbers(count);
+        if (count >= kAtBoundary) {
+            EXPECT_EQ(reinterpret_cast<uintptr_t>(numbers.data()) % kLargePage, 0u) << count;
+        }
+    }
+}
+
+TEST(UntouchedVector, KeepsItsNumbersWhenItGrowsAndWhenItIsMoved) {
+    for (const size_t before : kCounts)
+        for (const size_t after : kCounts) {
+            UntouchedVector<uint32_t> numbers(before);
+            fill(numbers, 3);
+            numbers.resize(after);
+            numbers.shrink_to_fit();
+            ASSERT_EQ(numbers.size(), after);
+            EXPECT_EQ(wrong(numbers, std::min(before, after), 3), 0u) << before << " to " << after;
+            fill(numbers, 5);
+            const uint32_t* const place = numbers.data();
+            UntouchedVector<uint32_t> moved(std::move(numbers));
+            EXPECT_EQ(moved.data(), place);
+            UntouchedVector<uint32_t> other(before);
+            other = std::move(moved);
+            EXPECT_EQ(other.data(), place);
+            EXPECT_EQ(wrong(other, after, 5), 0u) << after;
+        }
+}
+
+TEST(UntouchedVector, HasTheValuesThatItIsGiven) {
+    for (const size_t count : kCounts) {
+        const UntouchedVector<uint32_t> sevens(count, 7u);
+        EXPECT_EQ(std::count(sevens.begin(), sevens.end(), 7u), static_cast<int64_t>(count));
+        const UntouchedVector<uint32_t> copy = sevens;
+        EXPECT_TRUE(copy == sevens) << count;
+    }
+}
+
+} // namespace
+} // namespace hw4
