@@ -521,7 +521,7 @@ TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*:Progress*:RefuseSameOutput*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SharedDirectory*:SilentPipe*:Staging*:Timeline*
 # A signal ends the program without joining its threads, which is no leak.
-## tsan: the tests of the pipeline, the CPU engine and the command line, under ThreadSanitizer
+## tsan: the tests of all that has threads on the CPU, bench too, and of the command line, under ThreadSanitizer
 .PHONY: tsan
 tsan: | need-test
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/tsan BIN=build/tsan/bin CUDA=no SANITIZE=thread all tests

@@ -23,8 +23,8 @@ def runs_for(sample_seconds: float, runs: int) -> int:
 
 
 def warm_up(sample) -> float:
-    """Seconds of the fastest launch but for the first. sample(k) takes a sample of k launches and returns the seconds of
-    one."""
+    """Seconds of the fastest launch but for the first. sample(k) takes a sample of k launches and returns the seconds
+    of one."""
     sample(1)
     busy = least = sample(1)
     while busy < WARM_UP_SECONDS:

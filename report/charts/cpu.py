@@ -16,8 +16,8 @@ def caption(data):
     spreads = [Spread.of(case["seconds"]["hw4"]) for case in cases]
     kernels = ", ".join(sorted({case["kernel"] for case in cases}))
     return (f"Attention on the CPU, {words.processor(data.cpu)}: hw4's kernel ({kernels}) and PyTorch's float32 "
-            f"attention with {cases[0]['threads']} threads each, both warm and in memory, seq's whole "
-            f"process with one. {words.FLOP} over the median of {words.counts(spreads)} samples (seq: one), whiskers from p20 to p80.")
+            f"attention with {cases[0]['threads']} threads each, both warm and in memory, seq's whole process with "
+            f"one. {words.FLOP} over the median of {words.counts(spreads)} samples (seq: one), whiskers from p20 to p80.")
 
 
 def draw(data):

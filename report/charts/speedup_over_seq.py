@@ -15,8 +15,8 @@ def caption(data):
             f"arithmetic alone, without reading and writing), for every case, on a logarithmic axis. Kernel: the GPU "
             f"kernel's time on {words.gpu(data)}, under `f32` and, where measured, under `fixed`. File to file: the "
             f"whole command, from starting the process to its end. CPU engine: the kernel's time, warm and in memory, "
-            f"with {data.cpu['cases'][0]['threads']} threads, where measured. Medians; whiskers from p20 to p80 of our times. On {shortened} cases seq was timed on some of the "
-            f"batches and scaled to all. Open marks: d = 32, filled: d = 64.")
+            f"with {data.cpu['cases'][0]['threads']} threads, where measured. Medians; whiskers from p20 to "
+            f"p80 of our times. On {shortened} cases seq was timed on some of the batches and scaled to all. Open marks: d = 32, filled: d = 64.")
 
 
 def series(data):

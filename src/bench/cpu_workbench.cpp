@@ -148,6 +148,7 @@ public:
         kernel = "naive";
         operands_.problem = problem_;
         operands_.threads = threads;
+        operands_.crew = &crew_;
         operands_.q = input(0);
         operands_.k = input(1);
         operands_.v = input(2);
@@ -182,6 +183,7 @@ private:
 
     Pass pass_;
     Problem problem_;
+    Crew crew_; // of all runs
     Floats in_;
     Floats o_;
     Floats weights_;

@@ -2,6 +2,7 @@
 // runs out of memory.
 #pragma once
 
+#include "src/base/crew.h"
 #include "src/problem/matrix.h"
 
 namespace hw4::bench {
@@ -9,6 +10,7 @@ namespace hw4::bench {
 struct NaiveOperands {
     Problem problem; // as many keys as queries in each head, and as many heads of both
     int threads = 1;
+    Crew* crew = nullptr; // whose threads they are; none: threads of each step alone
     Matrix<const float> q, k, v;
     Matrix<float> o;
     float* weights = nullptr; // P, [unit][query][key]

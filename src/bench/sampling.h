@@ -25,8 +25,8 @@ struct Timing {
     std::vector<double> seconds; // every sample: seconds of one launch, in the order measured
 };
 
-// sample(k) takes a sample of k launches and returns the seconds of one. Those of the fastest, all being one by one. The
-// first does not count: it may bring code to the card, or have a library choose its plan, for as long as all others
+// sample(k) takes a sample of k launches and returns the seconds of one. Those of the fastest, all being one by one.
+// The first does not count: it may bring code to the card, or have a library choose its plan, for as long as all others
 // together.
 template <class Sample>
 double warm_up(const Sample& sample) {

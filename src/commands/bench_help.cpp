@@ -54,9 +54,8 @@ std::string help_text() {
            "take\n"
            "                          all three on a GPU\n"
            "  --kernel NAME           a certain one of the device's kernels, or all of them\n"
-           "  --warmup N              launches before the first sample; default: one and those of 0.1 s, or with --timing "
-           "wall\n"
-           "                          a hundredth of --repeats, at least 2\n"
+           "  --warmup N              launches before the first sample; default: one and those of 0.1 s, or with\n"
+           "                          --timing wall a hundredth of --repeats, at least 2\n"
            "  --preset NAME           these sizes, implementations and rules, but for what other options say:\n" +
            preset_lines +
            "  --passes NAME           forward, backward, forward_backward; default: all\n"

@@ -559,9 +559,15 @@ class Facts(Folder):
         ordered = found["ordered_over_mpi"]
         self.assertEqual((ordered["long"]["least"]["value"], ordered["short"]["most"]["value"]), (2, 0.75))
         self.assertEqual(ordered["long"]["least"]["case"], "1024 MiB, 2 ranks, gpu")
-        self.assertEqual(found["naive_over_flat"]["least"]["value"], 1.25)
         self.assertEqual(found["overlapped_over_flat"]["least"]["value"], 2)
         self.assertEqual(found["overlapped_over_flat"]["least"]["case"], "71m, 2 ranks, mpi")
+
+    def test_no_ratio_of_a_single_step(self):
+        self.change("collectives.json", lambda document: document["gradients"].extend(
+            {**row, "model": "cs336-xl", "step_s": 9.0 if row["way"] == "flat" else 1.0}
+            for row in list(document["gradients"])))
+        found = facts.all_facts(self.measured())["collectives"]
+        self.assertEqual(found["overlapped_over_flat"]["most"]["value"], 2)
 
     def test_lab5(self):
         found = facts.all_facts(self.measured())["lab5"]

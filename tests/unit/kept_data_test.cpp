@@ -96,7 +96,7 @@ TEST(KeptData, IsOfPassesThatTheCellWants) {
     EXPECT_EQ(kept.bytes(), 0u);
 }
 
-// Whoever measures the cell: PyTorch's takes memory beside what is kept.
+// What cells of PyTorch's ask for too, which take memory beside what is kept.
 TEST(KeptData, OfOtherSizesIsReleased) {
     KeptData kept;
     Cell cell = small_cell();

@@ -40,6 +40,8 @@ from .. import sources
 from ..needs import are_there
 from . import backward, causal, collectives, courses, fixed, half, kernels, machine, profiles, runs, scaling, values
 
+OPTIONAL = {**runs.FACTS, **half.FACTS, **courses.FACTS, **collectives.FACTS}
+
 
 def all_facts(data) -> dict:
     return {"machine": machine.machine(data), "peak": machine.peaks(data), "ladder": kernels.ladder(data),
@@ -50,9 +52,7 @@ def all_facts(data) -> dict:
             "cpu": runs.cpu(data), "fixed": fixed.fixed(data), "distributions": fixed.distributions(data),
             "values": values.values(data), "causal": causal.causal(data), "backward": backward.backward(data),
             "scaling": scaling.scaling(data), "code": sources.constants(),
-            **{name: function(data) for name, function in {**runs.FACTS, **half.FACTS, **courses.FACTS,
-                                                                 **collectives.FACTS}.items()
-               if are_there(function, data)}}
+            **{name: function(data) for name, function in OPTIONAL.items() if are_there(function, data)}}
 
 
 def listed(facts, prefix=""):

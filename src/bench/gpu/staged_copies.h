@@ -84,8 +84,10 @@ private:
         }
     }
 
-    // One or more: no kernel takes a row that is larger.
-    static size_t rows_in_buffer(const CardRows& rows) { return kBufferBytes / rows.row_bytes; }
+    static size_t rows_in_buffer(const CardRows& rows) {
+        if (rows.row_bytes > kBufferBytes) throw Unsupported("rows of more than 16 MiB"); // which no kernel takes
+        return kBufferBytes / rows.row_bytes;
+    }
     unsigned char* buffer(size_t turn) { return memory_.data() + turn % 2 * kBufferBytes; }
     cudaEvent_t copied(size_t turn) const { return copied_[turn % 2].get(); }
 
