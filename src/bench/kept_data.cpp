@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 
 #include "src/base/parallel.h"
 #include "src/io/case_values.h"
