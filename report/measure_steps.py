@@ -84,7 +84,7 @@ STEPS = (
     Step("sequential", "seq on some batches of every case", ("all",), ("report/bench_seq",), needs_gpu=False),
     Step("cpu", "the CPU engine, beside seq and PyTorch", ("all",), ("report/bench_cpu",), needs_gpu=False),
     Step("cpu_contracts", "the CPU engine under each contract on t20, beside PyTorch in float32", ("all",),
-         ("report/bench_cpu", "--contract", *CPU_CONTRACTS, "--no-seq", "t20"), needs_gpu=False),
+         ("report/bench_cpu", "--contract", *CPU_CONTRACTS, "--need-torch", "--no-seq", "t20"), needs_gpu=False),
     Step("files", "hw4 from file to file, beside two plain programs", ("all", "references", "start-up"),
          ("report/bench_files",), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
     *(Step(name, what, ("all",), ("report/bench_sweep", name), takes_seconds=True) for name, what in SWEEPS.items()),

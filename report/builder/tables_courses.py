@@ -1,4 +1,4 @@
-"""The tables of half precision, of Lab5 and of CS336, and of what exactness costs."""
+"""The tables of half precision, of the contracts on the CPU, of Lab5 and of CS336, and of what exactness costs."""
 from __future__ import annotations
 
 from charts.words import in_words, scientific, short

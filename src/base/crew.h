@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/parallel.h"
+
 namespace hw4 {
 
 // Not to be called by several threads at the same time.
@@ -78,5 +80,12 @@ private:
     bool ended_ = false;
     std::vector<std::thread> others_;
 };
+
+// By a crew or, where there is none, by threads of this work alone.
+template <class Work>
+void on_threads(Crew* crew, int threads, const Work& work) {
+    if (crew != nullptr) return crew->run(threads, work);
+    on_threads(threads, work);
+}
 
 } // namespace hw4

@@ -4,8 +4,6 @@
 #include <atomic>
 #include <cmath>
 
-#include "src/base/parallel.h"
-
 namespace hw4::bench {
 namespace {
 
@@ -35,16 +33,12 @@ template <class Take>
 void for_blocks(const NaiveOperands& operands, int64_t rows, const Take& take) {
     const int64_t blocks = (rows + kBlock - 1) / kBlock;
     std::atomic<int64_t> next{0};
-    const auto work = [&] {
+    on_threads(operands.crew, operands.threads, [&] {
         for (int64_t task = 0; (task = next.fetch_add(1)) < operands.problem.units() * blocks;) {
             const int64_t first = task % blocks * kBlock;
             take(task / blocks, first, std::min(first + kBlock, rows));
         }
-    };
-    if (operands.crew != nullptr)
-        operands.crew->run(operands.threads, work);
-    else
-        on_threads(operands.threads, work);
+    });
 }
 
 // The unit's matrix; [row] of it.

@@ -1,6 +1,8 @@
 #include "src/commands/bench_collective_options.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "src/base/standard_streams.h"
 #include "src/bench/cell.h"
@@ -28,40 +30,35 @@ enum Option : int {
     kThreads,
 };
 
-constexpr option kAllreduceOptions[] = {{"sizes", required_argument, nullptr, kSizes},
-                                        {"via", required_argument, nullptr, kVia},
-                                        {"contributions", required_argument, nullptr, kContributions},
-                                        {"device", required_argument, nullptr, kDevice},
-                                        {"warmup", required_argument, nullptr, kWarmup},
-                                        {"repeats", required_argument, nullptr, kRepeats},
-                                        {"limit", required_argument, nullptr, kLimit},
-                                        {"output", required_argument, nullptr, kOutput},
-                                        {"csv", required_argument, nullptr, kCsv},
-                                        {"quiet", no_argument, nullptr, kQuiet},
-                                        {"help", no_argument, nullptr, kHelp},
-                                        {"version", no_argument, nullptr, kVersionOption},
-                                        {nullptr, 0, nullptr, 0}};
+// Of every measurement of several ranks.
+constexpr option kRanksOptions[] = {
+    {"via", required_argument, nullptr, kVia},         {"contributions", required_argument, nullptr, kContributions},
+    {"device", required_argument, nullptr, kDevice},   {"warmup", required_argument, nullptr, kWarmup},
+    {"repeats", required_argument, nullptr, kRepeats}, {"limit", required_argument, nullptr, kLimit},
+    {"output", required_argument, nullptr, kOutput},   {"csv", required_argument, nullptr, kCsv},
+    {"quiet", no_argument, nullptr, kQuiet},           {"help", no_argument, nullptr, kHelp},
+    {"version", no_argument, nullptr, kVersionOption}, {nullptr, 0, nullptr, 0}};
 
-constexpr option kGradientsOptions[] = {{"model", required_argument, nullptr, kModel},
-                                        {"ways", required_argument, nullptr, kWays},
-                                        {"buckets", required_argument, nullptr, kBuckets},
-                                        {"batch_size", required_argument, nullptr, kBatchSize},
-                                        {"batch-size", required_argument, nullptr, kBatchSize},
-                                        {"seq_len", required_argument, nullptr, kSeqLen},
-                                        {"seq-len", required_argument, nullptr, kSeqLen},
-                                        {"threads", required_argument, nullptr, kThreads},
-                                        {"via", required_argument, nullptr, kVia},
-                                        {"contributions", required_argument, nullptr, kContributions},
-                                        {"device", required_argument, nullptr, kDevice},
-                                        {"warmup", required_argument, nullptr, kWarmup},
-                                        {"repeats", required_argument, nullptr, kRepeats},
-                                        {"limit", required_argument, nullptr, kLimit},
-                                        {"output", required_argument, nullptr, kOutput},
-                                        {"csv", required_argument, nullptr, kCsv},
-                                        {"quiet", no_argument, nullptr, kQuiet},
-                                        {"help", no_argument, nullptr, kHelp},
-                                        {"version", no_argument, nullptr, kVersionOption},
-                                        {nullptr, 0, nullptr, 0}};
+// Its own, and then those.
+template <size_t kOwn>
+constexpr auto with_ranks_options(const option (&own)[kOwn]) {
+    std::array<option, kOwn + std::size(kRanksOptions)> all{};
+    size_t count = 0;
+    for (const option& each : own) all[count++] = each;
+    for (const option& each : kRanksOptions) all[count++] = each;
+    return all;
+}
+
+constexpr auto kAllreduceOptions = with_ranks_options({{"sizes", required_argument, nullptr, kSizes}});
+
+constexpr auto kGradientsOptions = with_ranks_options({{"model", required_argument, nullptr, kModel},
+                                                       {"ways", required_argument, nullptr, kWays},
+                                                       {"buckets", required_argument, nullptr, kBuckets},
+                                                       {"batch_size", required_argument, nullptr, kBatchSize},
+                                                       {"batch-size", required_argument, nullptr, kBatchSize},
+                                                       {"seq_len", required_argument, nullptr, kSeqLen},
+                                                       {"seq-len", required_argument, nullptr, kSeqLen},
+                                                       {"threads", required_argument, nullptr, kThreads}});
 
 // Of vectors and buckets.
 std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& text) {
@@ -123,7 +120,7 @@ void parse_for_ranks(int argc, char** argv, const option* options, CollectiveReq
 AllreduceRequest parse_allreduce(int argc, char** argv) {
     AllreduceRequest request;
     request.sizes = parse_byte_sizes("sizes", "1m..1g*10");
-    parse_for_ranks(argc, argv, kAllreduceOptions, request, [&](int code, const char* value) {
+    parse_for_ranks(argc, argv, kAllreduceOptions.data(), request, [&](int code, const char* value) {
         if (code == kSizes) request.sizes = parse_byte_sizes("sizes", value);
         return code == kSizes;
     });
@@ -135,7 +132,7 @@ GradientsRequest parse_gradients(int argc, char** argv) {
     request.models = {&models().front()};
     request.buckets = parse_byte_sizes("buckets", "1m..1g*10");
     constexpr SyncWay::Kind kWaysToAsk[] = {SyncWay::Kind::naive, SyncWay::Kind::flat, SyncWay::Kind::overlapped};
-    parse_for_ranks(argc, argv, kGradientsOptions, request, [&](int code, const char* value) {
+    parse_for_ranks(argc, argv, kGradientsOptions.data(), request, [&](int code, const char* value) {
         switch (code) {
         case kModel: request.models = parse_models(value); return true;
         case kWays: request.ways = parse_named("ways", value, kWaysToAsk); return true;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "src/base/crew.h"
-#include "src/base/parallel.h"
 #include "src/contracts/contract.h"
 #include "src/cpu/backward_kernel.h"
 #include "src/cpu/block_kernel.h"
@@ -28,11 +27,9 @@ struct Launch {
     void* scratch = nullptr;                // aligned to 64 bytes, with what the kernel's plan says; any content
     std::function<void(int64_t rows)> done; // of output; called by the working threads
 
-    // As hw4::on_threads() does.
     template <class Work>
     void on_threads(int count, const Work& work) const {
-        if (crew != nullptr) return crew->run(count, work);
-        hw4::on_threads(count, work);
+        hw4::on_threads(crew, count, work);
     }
 };
 

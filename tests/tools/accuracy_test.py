@@ -256,6 +256,10 @@ class BenchCpu(Workplace):
         self.assertAlmostEqual(module.warm_median(sample), 0.027)
         self.assertEqual(len(seconds), 1 + 5 + 3)  # one, a tenth of a second, the samples
 
+    def test_pytorch_that_is_needed(self):
+        done = self.run_program("bench_cpu", "e03", "--need-torch", "--bin", BIN, exit_code=69)
+        self.assertEqual(done.stderr, "bench_cpu: PyTorch is not installed\n")
+
     def test_why_a_contract_was_not_timed(self):
         (self.dir / "testcases").mkdir()
         (self.dir / "testcases/generate").symlink_to(BIN / "testcases/generate")
