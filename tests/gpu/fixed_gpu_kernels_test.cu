@@ -111,6 +111,19 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint32(), CaseKind::spread, 8);
 }
 
+// So many that most heads are prepared while others are computed (prepass.h, and its test), where the kernel does that.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForVeryManyLongSequences) {
+    const int64_t multiprocessors = current_device().multiprocessors;
+    for (const int64_t dim : {64, 50})
+        expect_reference_bytes({5 * multiprocessors / 2, 520, dim}, CaseKind::uniform, 9);
+    expect_reference_bytes({multiprocessors, 1030, 64}, CaseKind::spread, 9);
+    Problem sharing{multiprocessors / 2, 520, 64};
+    sharing.keys = 600;
+    sharing.heads = 4;
+    sharing.kv_heads = 2;
+    expect_reference_bytes(sharing, CaseKind::uniform, 9);
+}
+
 // Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys come after it.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequencesUnderTheMask) {
     const auto under_the_mask = [](Problem problem, int64_t more_keys) {

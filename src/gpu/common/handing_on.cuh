@@ -22,6 +22,10 @@ __device__ __forceinline__ void store_release(unsigned* word, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
+__device__ __forceinline__ void add_release(unsigned* word, unsigned more) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(word), "r"(more) : "memory");
+}
+
 // Each of kThreads threads has kNumbers floats, which `numbers.visit(each)` goes through one after the other.
 template <int kNumbers, int kThreads>
 class HandingOn {

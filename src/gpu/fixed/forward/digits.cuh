@@ -35,7 +35,7 @@ __device__ __forceinline__ Planes<kDigits> planes_of(uint32_t a, uint32_t b, uin
 }
 
 // Of two digits in the lower half of the word, without a conversion to an integer, of which a multiprocessor does few
-// at a time. Where digits go straight to memory that takes more registers than it is worth.
+// at a time. For rows of Q, between products, that takes more registers than it is worth.
 template <int kDigits>
 __device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
     if constexpr (kDigits == 2) return fixed::two_biased_digits(x, scale);

@@ -34,6 +34,12 @@ __host__ __device__ constexpr int swizzled(int row, int at) {
     return static_cast<int>(linear ^ ((linear / kPeriod % kPieces) << 4));
 }
 
+constexpr int kSwizzleRows = 8; // after so many the pattern is the same, whatever kRowBytes
+static_assert(swizzled<32>(8, 20) == swizzled<32>(0, 20) + 8 * 32 &&
+              swizzled<64>(11, 20) == swizzled<64>(3, 20) + 8 * 64);
+static_assert(swizzled<128>(15, 9) == swizzled<128>(7, 9) + 8 * 128 &&
+              swizzled<256>(15, 9) == swizzled<256>(7, 9) + 8 * 256);
+
 constexpr int kScalesStride = 128; // what the scales take in global memory, so that tiles start at whole lines
 
 template <class Rules, int kDim>

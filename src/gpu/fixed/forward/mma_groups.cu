@@ -24,7 +24,8 @@ using namespace fixed_point;
 template <int kDim>
 void launch_for(const ForwardArgs& args, cudaStream_t stream) {
     using T = MmaVariant<ThreeDigits, kDim>;
-    launch_mma<T, Group<MmaProducts<T>>>(args, launch_prepare<ThreeDigits>(args, Facts::needed, 0, stream), {}, stream);
+    launch_mma<T, Group<MmaProducts<T>>>(
+        args, launch_prepare<ThreeDigits>(args, Facts::needed, 0, all_before(args), stream), {}, stream);
 }
 
 } // namespace

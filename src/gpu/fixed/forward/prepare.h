@@ -3,6 +3,7 @@
 
 #include "src/gpu/common/forward_args.h"
 #include "src/gpu/fixed/forward/layout.h"
+#include "src/gpu/fixed/forward/prepass.h"
 
 namespace hw4::gpu::fixed_point {
 
@@ -12,13 +13,28 @@ enum class Facts {
     all,    // the exponents of K too: under fixed16 those of Q follow from them
 };
 
+// Who prepares which heads.
+struct Prepass {
+    HeadRun before;          // by the whole card: the first ones
+    int64_t multiprocessors; // that prepare the others, which follow, beside the next kernel; 0: there are none
+};
+
+inline Prepass all_before(const ForwardArgs& args) { return {{0, args.kv_units()}, 0}; }
+
+// Where heads are prepared beside the next kernel: for each, how many tiles of K and of V are ready. In scratch memory,
+// from Prepared::end on, and 0 at first.
+using ReadyTiles = uint32_t;
+constexpr int64_t ready_bytes(int64_t heads) { return rounded_up(heads * int64_t{sizeof(ReadyTiles)}); }
+
 // To the beginning of the launch's scratch memory, prepared_bytes<Rules>() of it; so many bytes more are set to 0. A
 // kernel that may start before this one has ended (programmatic dependent launch) finds those, and must wait for the
-// rest.
+// rest: for all of it or, where heads are prepared beside it, for each head until its tiles are ready, and for all of
+// it at its end.
 template <class Rules>
-Prepared launch_prepare(const ForwardArgs& args, Facts facts, size_t cleared_bytes, cudaStream_t stream);
+Prepared launch_prepare(const ForwardArgs& args, Facts facts, size_t cleared_bytes, const Prepass& prepass,
+                        cudaStream_t stream);
 
-extern template Prepared launch_prepare<ThreeDigits>(const ForwardArgs&, Facts, size_t, cudaStream_t);
-extern template Prepared launch_prepare<TwoDigits>(const ForwardArgs&, Facts, size_t, cudaStream_t);
+extern template Prepared launch_prepare<ThreeDigits>(const ForwardArgs&, Facts, size_t, const Prepass&, cudaStream_t);
+extern template Prepared launch_prepare<TwoDigits>(const ForwardArgs&, Facts, size_t, const Prepass&, cudaStream_t);
 
 } // namespace hw4::gpu::fixed_point

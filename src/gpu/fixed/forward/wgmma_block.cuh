@@ -151,7 +151,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     ComingQueries<typename T::Rules, T::kDim> coming;
     coming.fetch(args, prepared, where);
     for (uint32_t i = 0; i < block.share.parts; ++i) {
-        if (work.products.warp == 0) work.products.fetcher.announce(block.tiles(i + 1), work.products.ring.turn());
+        if (work.products.warp == 0)
+            work.products.fetcher.announce(block.tiles(i + 1), work.products.ring.turn(), [] {});
         if (where.rows > 0) {
             sync_group(group); // all of it has done with the rows before
             coming.store(args, queries);
@@ -215,7 +216,7 @@ void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t str
     const bool hands_over = shares.are_cut();
     const size_t places = handover_places<T>(blocks);
     const Prepared prepared = launch_prepare<typename T::Rules>(
-        args, WorkOf<T>::kFacts, hands_over ? Handover<T>::cleared_bytes(places) : 0, stream);
+        args, WorkOf<T>::kFacts, hands_over ? Handover<T>::cleared_bytes(places) : 0, all_before(args), stream);
     launch_early("launch of wgmma_kernel", kernel, blocks, T::kThreads, kBytes, stream, args, prepared, shares,
                  hands_over ? Handover<T>(prepared.end, places) : Handover<T>());
 }
@@ -248,10 +249,16 @@ void launch_shares(const Launch& launch, cudaStream_t stream) {
     launch_wgmma_or_masked<T>(launch, blocks_on<T>(launch.device), stream);
 }
 
+// Whether groups share a block.
+template <class Joint>
+bool shares_blocks(const Launch& launch) {
+    const Problem& problem = launch.problem;
+    return takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors);
+}
+
 template <class Joint, class Apart>
 void launch_joint_or_apart(const Launch& launch, cudaStream_t stream) {
-    const Problem& problem = launch.problem;
-    if (takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors))
+    if (shares_blocks<Joint>(launch))
         launch_shares<Joint>(launch, stream);
     else
         launch_shares<Apart>(launch, stream);

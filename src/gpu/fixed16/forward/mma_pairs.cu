@@ -28,7 +28,8 @@ template <int kDim>
 void launch_for(const ForwardArgs& args, PowersAsTold powers, cudaStream_t stream) {
     using T = MmaVariant<TwoDigits, kDim>;
     using Work = PairGroup<MmaPairProducts<T>, PowersAsTold>;
-    launch_mma<T, Work>(args, launch_prepare<TwoDigits>(args, Work::kFacts, 0, stream), powers, stream);
+    launch_mma<T, Work>(args, launch_prepare<TwoDigits>(args, Work::kFacts, 0, all_before(args), stream), powers,
+                        stream);
 }
 
 void launch_by(const Launch& launch, PowersAsTold powers, cudaStream_t stream) {

@@ -10,6 +10,8 @@
 //           some spilled (sm_90a). Scratch: the digits of K and V, and for each block the running sums of its groups.
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
+// Pre-pass  Before the products; at d = 64, for many heads of few rows each, mostly beside them, by a kernel of its own
+//           (wgmma_pairs_beside.cu).
 // Masks     Kernels of their own (wgmma_pairs_masked.cu).
 // Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; here rows of Q and O take a
 //           branch that is the same for a whole launch, since kernels for each would take long to compile.
@@ -35,13 +37,15 @@ size_t shared_bytes_for(int64_t dim) {
     }
 }
 
-// Enough for a part of the batches or of the queries too, which may take the other kind of block.
-size_t handover_bytes_of_parts(const Problem& problem, const Device& device) {
+// What follows the digits. Enough for a part of the batches or of the queries too, which may take the other kind of
+// block.
+size_t bytes_after_digits(const Problem& problem, const Device& device) {
     switch (padded_columns(problem.dim)) {
     case 32:
         return std::max(handover_bytes<PairsApart32>(problem, device), handover_bytes<PairsJoint32>(problem, device));
     case 64:
-        return std::max(handover_bytes<PairsApart64>(problem, device), handover_bytes<PairsJoint64>(problem, device));
+        return static_cast<size_t>(ready_bytes(problem.batches * problem.kv_heads)) +
+               std::max(handover_bytes<PairsApart64>(problem, device), handover_bytes<PairsJoint64>(problem, device));
     default: return handover_bytes<PairsJoint128>(problem, device);
     }
 }
@@ -51,7 +55,7 @@ size_t handover_bytes_of_parts(const Problem& problem, const Device& device) {
 Plan plan_wgmma_pairs(const Problem& problem, const Device& device) {
     Plan plan;
     plan.shared_bytes = shared_bytes_for(problem.dim);
-    plan.scratch_bytes = prepared_bytes<TwoDigits>(problem) + handover_bytes_of_parts(problem, device);
+    plan.scratch_bytes = prepared_bytes<TwoDigits>(problem) + bytes_after_digits(problem, device);
     return plan;
 }
 
@@ -59,7 +63,9 @@ void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream) {
     if (!card_follows_table()) return launch_table_pairs(launch, stream);
     switch (padded_columns(launch.problem.dim)) {
     case 32: return launch_joint_or_apart<PairsJoint32, PairsApart32>(launch, stream);
-    case 64: return launch_joint_or_apart<PairsJoint64, PairsApart64>(launch, stream);
+    case 64:
+        if (shares_blocks<PairsJoint64>(launch) && launch_pairs_beside(launch, stream)) return;
+        return launch_joint_or_apart<PairsJoint64, PairsApart64>(launch, stream);
     default: return launch_shares<PairsJoint128>(launch, stream);
     }
 }
