@@ -25,7 +25,7 @@ from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 NO_COUNTERS, INTERNAL = 69, 70
 CUDA_BIN = "/usr/local/cuda/bin"
 # Before kernels of fixed; before and after those of half precision. They have no lines of their own.
-PASSES_BESIDE = ("compare_powers", "prepare_kernel", "round_rows", "widen_rows")
+PASSES_BESIDE = ("compare_powers", "prepare_kernel", "prepare_beside_kernel", "round_rows", "widen_rows")
 
 CLOSED = ("the GPU's counters are closed to you on this node: run as root, start the container with "
           "--cap-add=SYS_ADMIN, ask the administrator for 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in "

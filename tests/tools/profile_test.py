@@ -452,11 +452,11 @@ class Runs(unittest.TestCase):
         names, units, *rows = sample("t28.csv").splitlines()[3:]
         column = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
         beside = [rows[0].replace("plain_rows(KernelArgs)", name)
-                  for name in ("prepare_kernel<64>(KernelArgs, Prepared)", "round_rows<Bf16>(RoundArgs)",
-                               "widen_rows<Bf16>(WidenArgs)")]
+                  for name in ("prepare_kernel<64>(PrepareArgs)", "prepare_beside_kernel<64>(PrepareArgs)",
+                               "round_rows<Bf16>(RoundArgs)", "widen_rows<Bf16>(WidenArgs)")]
         table = [f'{names},"{column}"', f'{units},"%"']
         for row in rows:
-            table += [*(f'{other},"1.00"' for other in beside[:2]), f'{row},"57.25"', f'{beside[2]},"1.00"']
+            table += [*(f'{other},"1.00"' for other in beside[:3]), f'{row},"57.25"', f'{beside[3]},"1.00"']
         self.ncu_saying("\n".join(table) + "\n", out=sample("t28.jsonl"))
         done = self.profile("--contract", "fixed", "--json", self.path("out.json"))
         document = self.document()
