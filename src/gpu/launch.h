@@ -21,7 +21,7 @@ struct Launch {
     Problem problem;
     Device device;
     Matrix<const float> in[kMostInputs]; // in the operation's order
-    Matrix<float> out[kMostOutputs];
+    Matrix<float> out[kMostOutputs]; // apart from all inputs, which may still be read when the first rows are written
     // Of kernels that take operands of 16 bits: where they are of such a type, they are these instead.
     Element element = Element::float32;
     Matrix<const uint16_t> narrow_in[kMostInputs];

@@ -13,6 +13,7 @@
 
 #include "src/contracts/fixed/forward.h"
 #include "src/contracts/fixed16/forward.h"
+#include "src/gpu/fixed/forward/beside_plan.h"
 #include "src/gpu/fixed/forward/job_rows.h"
 #include "src/gpu/fixed16/forward/card_powers.h"
 #include "src/gpu/kernels.h"
@@ -114,6 +115,12 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
 // So many that most heads are prepared while others are computed (prepass.h, and its test), where the kernel does that.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForVeryManyLongSequences) {
     const int64_t multiprocessors = current_device().multiprocessors;
+    const auto expect_reference_bytes = [&](const Problem& problem, CaseKind kind, uint64_t seed) {
+        const int64_t tiles = (problem.keys + 127) / 128;
+        EXPECT_TRUE(fixed_point::BesidePlan::of(
+            {problem.units(), problem.batches * problem.kv_heads, problem.queries, tiles, 3, multiprocessors}));
+        EachFixedGpuKernel::expect_reference_bytes(problem, kind, seed);
+    };
     for (const int64_t dim : {64, 50})
         expect_reference_bytes({5 * multiprocessors / 2, 520, dim}, CaseKind::uniform, 9);
     expect_reference_bytes({multiprocessors, 1030, 64}, CaseKind::spread, 9);
@@ -181,6 +188,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
     if (of_contract.empty())
         for (const Problem& problem :
              {joint_shape(multiprocessors / 2 + 1, 700, 32, 4), joint_shape(multiprocessors / 2 + 1, 520, 64, 3),
+              joint_shape(5 * multiprocessors / 2, 520, 64, 3), // prepared beside, heads of every kind
               Problem{multiprocessors / 2 + 1, static_cast<int64_t>(5 * tile_keys() + 10), 128}})
             of_contract.push_back(all_kinds_of_batches(problem, contract(), tile_keys()));
     for (const AttentionCase& test : of_contract) expect_reference_bytes(test);

@@ -1,6 +1,6 @@
 // How the work of a launch is divided where some multiprocessors prepare heads first: every tile of every job once, a
 // job's tiles in order and never two at a time, and all blocks end together.
-#include "src/gpu/fixed/forward/late_shares.h"
+#include "src/gpu/fixed/forward/beside_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,6 @@
 #include <map>
 #include <string>
 #include <vector>
-
-#include "src/gpu/fixed/forward/job_rows.h"
-#include "src/gpu/fixed/forward/prepass.h"
 
 namespace hw4::gpu::fixed_point {
 namespace {
@@ -91,10 +88,11 @@ TEST(LateShares, HaveEveryTileOnce) {
 }
 
 TEST(LateShares, EndTogether) {
-    for_each_division([](const EqualJobs&, const Division& division) {
+    const int divisions = for_each_division([](const EqualJobs&, const Division& division) {
         const auto ends = std::minmax_element(division.end.begin(), division.end.end());
         EXPECT_LE(*ends.second - *ends.first, 2); // late blocks are alike, others differ by 1
     });
+    EXPECT_GT(divisions, 100);
 }
 
 // The kernel relies on it: who goes on with a job looks for it at the next block.
@@ -124,6 +122,19 @@ TEST(LateShares, BeginWithTheFirstJobs) {
     for (uint32_t block = 0; block < 20; ++block) EXPECT_EQ(first_job(block, 0) / (14 * 112), 1u); // after 14 rounds
 }
 
+// So that the last job of a head, which may lack rows, is not always the same block's.
+TEST(LateShares, GiveEveryBlockSomeOfTheLastJobsOfHeads) {
+    const auto shares = LateShares::of({500, 6, 16, kMultiprocessors}, {12, 200}); // 6 divides 120 and 132
+    ASSERT_TRUE(shares);
+    for (uint32_t block = 0; block < kMultiprocessors; ++block) {
+        const LateShare share = shares->share(block);
+        int64_t last = 0;
+        for (uint32_t i = 0; i < share.parts; ++i) last += shares->part(share, i).job % 6 == 5 ? 1 : 0;
+        EXPECT_GE(last, share.parts / 6 - 1);
+        EXPECT_LE(last, share.parts / 6 + 2);
+    }
+}
+
 TEST(LateShares, AreNoneWhereNothingIsLeftForLateBlocksOrMostAreLate) {
     const EqualJobs jobs{512, 6, 8, kMultiprocessors};
     EXPECT_TRUE(LateShares::of(jobs, {20, 112}));
@@ -150,22 +161,29 @@ TEST(Preparers, AreMoreTheLessOftenAHeadIsUsedAndNoneForLongRows) {
     EXPECT_FALSE(preparers_of(64, 64 * 8, 1024, 1024)); // eight heads of queries for each
 }
 
-// What fixed_gpu_kernels_test.cu counts on: they are prepared beside, most of them.
-TEST(Preparers, WorkBesideTheManySequencesOfTheGpuTests) {
-    const auto expect_beside = [](int64_t heads, int64_t units, int64_t rows, int64_t keys) {
-        EXPECT_TRUE(takes_joint(units, keys, rows, 3, kMultiprocessors));
-        const auto by = preparers_of(heads, units, rows, keys);
-        ASSERT_TRUE(by);
-        const EqualJobs jobs{units, static_cast<uint32_t>(jobs_for(rows, 3)), static_cast<unsigned>((keys + 127) / 128),
-                             kMultiprocessors};
-        const auto shares = LateShares::of(jobs, {by->multiprocessors, by->job_tiles});
-        ASSERT_TRUE(shares);
-        const int64_t first_units = 2 * shares->early.blocks.number() / jobs.of_unit;
-        EXPECT_LE(3 * (first_units * heads / units + 1), heads);
-    };
-    expect_beside(5 * kMultiprocessors / 2, 5 * kMultiprocessors / 2, 520, 520);
-    expect_beside(kMultiprocessors, kMultiprocessors, 1030, 1030);
-    expect_beside(kMultiprocessors, 2 * kMultiprocessors, 520, 600);
+// Rows of as many keys, in tiles of 128.
+std::optional<BesidePlan> plan_of(int64_t heads, int64_t rows, int64_t multiprocessors = kMultiprocessors) {
+    return BesidePlan::of({heads, heads, rows, (rows + 127) / 128, 3, multiprocessors});
+}
+
+TEST(BesidePlan, IsForManyHeadsOfUpToEightJobs) {
+    EXPECT_TRUE(plan_of(512, 1024));
+    EXPECT_TRUE(plan_of(512, 1536));
+    EXPECT_FALSE(plan_of(512, 1537));
+    EXPECT_FALSE(plan_of(100, 1024)); // too many of them would be prepared before
+    EXPECT_FALSE(plan_of(512, 1024, 1));
+}
+
+TEST(BesidePlan, PreparesTheHeadsOfTwoRoundsBefore) {
+    const auto plan = plan_of(512, 1024);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->preparers, 20);
+    EXPECT_EQ(plan->shares.late(), 20u);
+    EXPECT_EQ(plan->heads_before, 38u); // 224 jobs, 6 a head
+    const auto sharing = BesidePlan::of({1024, 512, 520, 5, 3, kMultiprocessors});
+    ASSERT_TRUE(sharing);
+    const int64_t jobs = 2 * sharing->shares.early.blocks.number();
+    EXPECT_EQ(sharing->heads_before, (jobs - 1) / 6 + 1);
 }
 
 } // namespace

@@ -59,13 +59,8 @@ __device__ __forceinline__ void publish_barriers() {
 // What this thread wrote to shared memory becomes visible to the tensor cores and the copy engine.
 __device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// What this thread wrote to global memory becomes visible to the copy engine, once whoever starts it knows of that; and
-// what it knows others wrote, to the copies that it starts.
-__device__ __forceinline__ void publish_global_to_async() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.global;" ::: "memory");
-#endif
-}
+// What this thread knows to be written to global memory becomes visible to the copies that it starts.
+__device__ __forceinline__ void publish_global_to_async() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 // Of the 128 threads of group `group`.
 __device__ __forceinline__ void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }

@@ -62,13 +62,14 @@ struct LateShares {
     int64_t more;       // so many stretches have one more
     int64_t least_late; // in those of late blocks
 
-    // None where more than half of the blocks are late, or no job would be left for those.
+    // None where there are not more jobs than blocks, where more than half of the blocks are late, or where no job
+    // would be left for those.
     static std::optional<LateShares> of(const EqualJobs& jobs, const LateBlocks& late) {
         const int64_t tiles = jobs.tiles;
         const int64_t sum = jobs.units * jobs.of_unit * tiles;
         const int64_t early = jobs.blocks - late.blocks;
         const int64_t of_late = (sum - early * late.tiles) / jobs.blocks;
-        if (late.blocks > early || of_late < tiles) return std::nullopt;
+        if (jobs.units * jobs.of_unit <= jobs.blocks || late.blocks > early || of_late < tiles) return std::nullopt;
         const int64_t in_turn = of_late / tiles - 1;
         const int64_t before = late.tiles / tiles;
         const int64_t least_late = of_late - in_turn * tiles;
@@ -99,8 +100,8 @@ struct LateShares {
                 tiles - 1 - static_cast<unsigned>(last % tiles)};
     }
 
-    // What a block does, one after the other. By conditions rather than branches: with those the compiler makes the
-    // loop of a kernel, far from here, 2 % slower.
+    // What a block does, one after the other. With one return: with a return for each kind of part the compiler makes
+    // the loop of a kernel, far from here, 2 % slower.
     HW4_INLINE JobPart part(const LateShare& share, uint32_t i) const {
         const uint32_t of_rounds = rounds() - share.first_round;
         const bool in_round = i < of_rounds;

@@ -35,10 +35,15 @@ __host__ __device__ constexpr int swizzled(int row, int at) {
 }
 
 constexpr int kSwizzleRows = 8; // after so many the pattern is the same, whatever kRowBytes
-static_assert(swizzled<32>(8, 20) == swizzled<32>(0, 20) + 8 * 32 &&
-              swizzled<64>(11, 20) == swizzled<64>(3, 20) + 8 * 64);
-static_assert(swizzled<128>(15, 9) == swizzled<128>(7, 9) + 8 * 128 &&
-              swizzled<256>(15, 9) == swizzled<256>(7, 9) + 8 * 256);
+template <int kRowBytes>
+constexpr bool swizzle_repeats() {
+    for (int row = 0; row < kSwizzleRows; ++row)
+        for (int at = 0; at < kRowBytes; at += 16)
+            if (swizzled<kRowBytes>(row + kSwizzleRows, at) != swizzled<kRowBytes>(row, at) + kSwizzleRows * kRowBytes)
+                return false;
+    return true;
+}
+static_assert(swizzle_repeats<32>() && swizzle_repeats<64>() && swizzle_repeats<128>() && swizzle_repeats<256>());
 
 constexpr int kScalesStride = 128; // what the scales take in global memory, so that tiles start at whole lines
 

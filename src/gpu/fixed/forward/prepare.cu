@@ -7,6 +7,7 @@
 #include "src/gpu/common/handing_on.cuh"
 #include "src/gpu/device/check.h"
 #include "src/gpu/fixed/forward/prepared_tile.cuh"
+#include "src/gpu/fixed/forward/prepass.h"
 
 namespace hw4::gpu::fixed_point {
 namespace {
@@ -29,14 +30,20 @@ __device__ __forceinline__ void raise(float& largest, float to) {
     atomicMax(reinterpret_cast<unsigned*>(&largest), bits_of(to));
 }
 
+// Some heads of K and V, one after the other.
+struct HeadRun {
+    uint32_t first;
+    uint32_t count;
+};
+
 // What all blocks of a launch have to know.
 struct PrepareArgs {
     ForwardArgs of;
     Facts facts;
     Prepared to;
-    Divisor tiles;     // of a head
-    HeadRun run;       // by this launch
-    ReadyTiles* ready; // of each head, where somebody waits for them
+    Divisor tiles;      // of a head
+    HeadRun run;        // by this launch
+    ReadyHalves* ready; // of each head, where somebody waits for them
 };
 
 // What a team does at a time: K or V of a tile.
@@ -105,11 +112,20 @@ __device__ __forceinline__ void tell(const PrepareArgs& args, uint32_t head, uin
     if (thread_of_team<kThreads>() == 0) add_release(args.ready + head, halves);
 }
 
+// What a multiprocessor has room for.
+#if __CUDA_ARCH__ == 750
+constexpr int kMostThreads = 1024;
+#elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+constexpr int kMostThreads = 2048;
+#else
+constexpr int kMostThreads = 1536;
+#endif
+
 // Of a multiprocessor at least, for as many numbers on their way from memory as registers have room for.
 template <class Rules, int kDim>
-constexpr int kBlocksFor = (TileOfFloats<Rules, kDim>::kEach > 8   ? 512
-                            : TileOfFloats<Rules, kDim>::kEach > 4 ? 1280
-                                                                   : 2048) /
+constexpr int kBlocksFor = std::min(kMostThreads, TileOfFloats<Rules, kDim>::kEach > 8   ? 512
+                                                  : TileOfFloats<Rules, kDim>::kEach > 4 ? 1280
+                                                                                         : 2048) /
                            kThreadsFor<Rules, kDim>;
 
 // A block for each tile of K, and one for each tile of V.
@@ -184,7 +200,7 @@ void launch_for(PrepareArgs args, const Prepass& prepass, cudaStream_t stream) {
     const auto kernel = prepare_kernel<Rules, kDim, ElementType>;
     constexpr size_t kBytes = sizeof(PrepareMemory<Rules, kDim>);
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    args.run = prepass.before;
+    args.run = {0, prepass.heads_before};
     const int64_t blocks = int64_t{2} * args.run.count * args.tiles.number();
     kernel<<<static_cast<unsigned>(blocks), kThreadsFor<Rules, kDim>, kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("prepare_kernel");
@@ -196,7 +212,7 @@ void launch_for(PrepareArgs args, const Prepass& prepass, cudaStream_t stream) {
         constexpr size_t kBesideBytes = std::max(kTeams * sizeof(TeamMemory<Rules, kDim, Stored>), kWhole);
         const auto beside = prepare_beside_kernel<Rules, kDim, ElementType>;
         HW4_CUDA(cudaFuncSetAttribute(beside, cudaFuncAttributeMaxDynamicSharedMemorySize, kBesideBytes));
-        args.run = {prepass.before.count, args.of.kv_units() - prepass.before.count};
+        args.run = {prepass.heads_before, args.of.kv_units() - prepass.heads_before};
         launch_early("launch of prepare_beside_kernel", beside, static_cast<unsigned>(prepass.multiprocessors),
                      kTeams * kThreadsFor<Rules, kDim>, kBesideBytes, stream, args);
     }
@@ -223,7 +239,7 @@ Prepared launch_prepare(const ForwardArgs& of, Facts facts, size_t cleared_bytes
     HW4_CUDA(cudaMemsetAsync(first, 0, static_cast<size_t>(to.end - first) + cleared_bytes, stream));
     const Divisor tiles(static_cast<uint32_t>(tiles_of<Rules>(of.keys)));
     const bool beside = prepass.multiprocessors > 0;
-    const PrepareArgs args{of, facts, to, tiles, {}, beside ? reinterpret_cast<ReadyTiles*>(to.end) : nullptr};
+    const PrepareArgs args{of, facts, to, tiles, {}, beside ? reinterpret_cast<ReadyHalves*>(to.end) : nullptr};
     switch (padded_columns(of.dim)) {
     case 32: launch<Rules, 32>(args, prepass, stream); break;
     case 64: launch<Rules, 64>(args, prepass, stream); break;

@@ -3,7 +3,6 @@
 
 #include "src/gpu/common/forward_args.h"
 #include "src/gpu/fixed/forward/layout.h"
-#include "src/gpu/fixed/forward/prepass.h"
 
 namespace hw4::gpu::fixed_point {
 
@@ -15,16 +14,17 @@ enum class Facts {
 
 // Who prepares which heads.
 struct Prepass {
-    HeadRun before;          // by the whole card: the first ones
+    uint32_t heads_before;   // by the whole card: the first ones
     int64_t multiprocessors; // that prepare the others, which follow, beside the next kernel; 0: there are none
 };
 
-inline Prepass all_before(const ForwardArgs& args) { return {{0, args.kv_units()}, 0}; }
+inline Prepass all_before(const ForwardArgs& args) { return {args.kv_units(), 0}; }
 
-// Where heads are prepared beside the next kernel: for each, how many tiles of K and of V are ready. In scratch memory,
+// Where heads are prepared beside the next kernel: for each, how many halves of tiles, of K
+// or of V, are ready. In scratch memory,
 // from Prepared::end on, and 0 at first.
-using ReadyTiles = uint32_t;
-constexpr int64_t ready_bytes(int64_t heads) { return rounded_up(heads * int64_t{sizeof(ReadyTiles)}); }
+using ReadyHalves = uint32_t;
+constexpr int64_t ready_bytes(int64_t heads) { return rounded_up(heads * int64_t{sizeof(ReadyHalves)}); }
 
 // To the beginning of the launch's scratch memory, prepared_bytes<Rules>() of it; so many bytes more are set to 0. A
 // kernel that may start before this one has ended (programmatic dependent launch) finds those, and must wait for the

@@ -10,15 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/base/inline.h"
-
 namespace hw4::gpu::fixed_point {
-
-// Some heads of K and V, one after the other.
-struct HeadRun {
-    uint32_t first;
-    uint32_t count;
-};
 
 // Where it was tried and pays: at d = 64 with two digits. At d = 32 and 128, and with three digits, it costs up to as
 // much as it brings.

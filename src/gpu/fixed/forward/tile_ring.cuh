@@ -88,8 +88,8 @@ public:
 
     __device__ void start(const TileRun& first) { run_ = {uniform(first.first), uniform(first.count)}; }
 
-    // Before the first tile of a run has its turn: says what will follow that run, when `wait` has seen to it that it can
-    // be fetched.
+    // Before the first tile of a run has its turn: says what will follow that run, once `wait` has seen to it that it
+    // can be fetched; the run's own first tile has been by then.
     template <class Wait>
     __device__ void announce(const TileRun& next, RingPosition turn, const Wait& wait) {
         fetch_ahead(turn); // of the run itself, which is then no longer the next

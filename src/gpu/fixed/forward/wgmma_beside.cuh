@@ -1,10 +1,11 @@
 // The kernel of wgmma_block.cuh, without a mask, for a launch whose heads are prepared beside it (prepass.h): a block
 // asks, before it has a head's tiles copied, whether the head is ready, and the multiprocessors that prepare heads come
-// to it late (late_shares.h).
+// to it late (late_shares.h). A kernel of its own, so that the machine code of the others stays as it is: their loops
+// are up to 2 % slower or faster with what the compiler finds around them.
 #pragma once
 
+#include "src/gpu/fixed/forward/beside_plan.h"
 #include "src/gpu/fixed/forward/conditional_queries.cuh"
-#include "src/gpu/fixed/forward/late_shares.h"
 #include "src/gpu/fixed/forward/wgmma_block.cuh"
 
 namespace hw4::gpu::fixed_point {
@@ -12,11 +13,12 @@ namespace hw4::gpu::fixed_point {
 // A block's shared memory.
 template <class T>
 struct BesideMemory : BlockMemory<T> {
-    // What is known of heads is kept for so many parts of the block's share: those of the slowest group, which is at
-    // most a part for each stage behind, and some that are still to come.
+    // What is known of heads is kept for so many parts of the block's share. When the first warp is before part i, asks
+    // for parts from i + 1 on, and has had a tile of part i fetched, all groups have left the tile that was kStages
+    // before that one: each part has one at least, so nobody is before part i - kStages.
     static constexpr unsigned kSlots = 24;
-    static constexpr unsigned kAhead = kSlots - (T::kStages + 2);
-    static_assert(kAhead < 32, "a lane for each");
+    static constexpr unsigned kAskedAtOnce = kSlots - (T::kStages + 2);
+    static_assert(kAskedAtOnce < 32, "a lane for each");
 
     LateShare late_share;
     uint32_t known_parts;    // whose heads are known to be ready
@@ -28,7 +30,7 @@ template <class T>
 struct BesideWork {
     const ForwardArgs& args;
     const Prepared& prepared;
-    const ReadyTiles* ready;
+    const ReadyHalves* ready;
     const LateShares& shares;
     BesideMemory<T>& memory;
 
@@ -57,7 +59,7 @@ struct BesideWork {
     __device__ void wait_for_head(uint32_t i) const {
         if (!__any_sync(~0u, i >= memory.known_parts && i < parts())) return;
         const unsigned lane = threadIdx.x % 32;
-        const bool asks = lane < BesideMemory<T>::kAhead && i + lane < parts();
+        const bool asks = lane < BesideMemory<T>::kAskedAtOnce && i + lane < parts();
         const uint32_t of_lane = head(part(asks ? i + lane : i));
         const auto lanes_ready = [&] {
             return __ballot_sync(~0u, asks && load_acquire(ready + of_lane) == 2 * tiles_of_head());
@@ -79,7 +81,7 @@ private:
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     wgmma_beside_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ Prepared prepared,
-                        const ReadyTiles* ready, const __grid_constant__ LateShares shares, Handover<T> handover) {
+                        const ReadyHalves* ready, const __grid_constant__ LateShares shares, Handover<T> handover) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     static_assert(!T::kMasked);
     extern __shared__ __align__(1024) unsigned char block_memory[];
@@ -142,48 +144,29 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 #endif
 }
 
-// How the pre-pass and the products of a launch share the card.
-struct BesidePlan {
-    LateShares shares;
-    Prepass prepass;
-
-    // None where it does not pay.
-    template <class T>
-    static std::optional<BesidePlan> of(const ForwardArgs& args, int64_t multiprocessors) {
-        static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
-        if (args.sight.more != 0 || args.is_narrow()) return std::nullopt; // half the bytes are read in half the time
-        const EqualJobs jobs{args.units, static_cast<uint32_t>(jobs_for(args.queries, T::kGroups)),
-                             static_cast<unsigned>(tiles_of<typename T::Rules>(args.keys)), multiprocessors};
-        const int64_t heads = args.kv_units();
-        const std::optional<Preparers> by =
-            preparers_for({heads * jobs.tiles, jobs.units * jobs.of_unit * jobs.tiles, multiprocessors});
-        if (!by) return std::nullopt;
-        const std::optional<LateShares> shares = LateShares::of(jobs, {by->multiprocessors, by->job_tiles});
-        if (!shares) return std::nullopt;
-        const uint32_t first = args.kv_unit(last_unit_needed_first(*shares)) + 1;
-        if (first > heads / 3) return std::nullopt;
-        return BesidePlan{*shares, {{0, first}, by->multiprocessors}};
-    }
-
-private:
-    // The last unit of the first two rounds: a block looks ahead by one.
-    static uint32_t last_unit_needed_first(const LateShares& shares) {
-        return shares.of_unit.quotient(2 * shares.early.blocks.number());
-    }
-};
+// None where it does not pay: of 16-bit operands either, of which the pre-pass reads half the bytes.
+template <class T>
+std::optional<BesidePlan> beside_plan(const ForwardArgs& args, int64_t multiprocessors) {
+    static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
+    if (args.sight.more != 0 || args.is_narrow()) return std::nullopt;
+    return BesidePlan::of({args.units, args.kv_units(), args.queries, tiles_of<typename T::Rules>(args.keys),
+                           T::kGroups, multiprocessors});
+}
 
 template <class T>
 void launch_beside(const ForwardArgs& args, const BesidePlan& plan, cudaStream_t stream) {
+    static_assert(kMayPrepareBeside<typename T::Rules, T::kDim>, "nobody would prepare the other heads");
     constexpr size_t kBytes = sizeof(BesideMemory<T>);
     static_assert(kBytes <= 227 * 1024);
     const auto kernel = wgmma_beside_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const size_t places = handover_places<T>(plan.shares.blocks());
     const auto of_heads = static_cast<size_t>(ready_bytes(args.kv_units()));
-    const Prepared prepared = launch_prepare<typename T::Rules>(
-        args, WorkOf<T>::kFacts, of_heads + Handover<T>::cleared_bytes(places), plan.prepass, stream);
+    const Prepared prepared =
+        launch_prepare<typename T::Rules>(args, WorkOf<T>::kFacts, of_heads + Handover<T>::cleared_bytes(places),
+                                          Prepass{plan.heads_before, plan.preparers}, stream);
     launch_early("launch of wgmma_beside_kernel", kernel, plan.shares.blocks(), T::kThreads, kBytes, stream, args,
-                 prepared, reinterpret_cast<const ReadyTiles*>(prepared.end), plan.shares,
+                 prepared, reinterpret_cast<const ReadyHalves*>(prepared.end), plan.shares,
                  Handover<T>(prepared.end + of_heads, places));
 }
 

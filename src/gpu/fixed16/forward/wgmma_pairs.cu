@@ -7,7 +7,8 @@
 // Who       A block for each place on the card. Long sequences, d = 32 and 64: one block of three groups a
 //           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group.
 // Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 144, 188 or 227 KiB; 168, 168 or 255 registers, at 64 with
-//           some spilled (sm_90a). Scratch: the digits of K and V, and for each block the running sums of its groups.
+//           some spilled (sm_90a). Scratch: the digits of K and V, for each block the running sums of its groups, and
+//           at 64 for each head how much of it is ready.
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
 // Pre-pass  Before the products; at d = 64, for many heads of few rows each, mostly beside them, by a kernel of its own

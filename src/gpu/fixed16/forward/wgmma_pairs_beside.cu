@@ -9,7 +9,7 @@ namespace hw4::gpu {
 bool launch_pairs_beside(const Launch& launch, cudaStream_t stream) {
     using namespace fixed_point;
     const ForwardArgs args = forward_args(launch);
-    const auto plan = BesidePlan::of<PairsJoint64>(args, launch.device.multiprocessors);
+    const auto plan = beside_plan<PairsJoint64>(args, launch.device.multiprocessors);
     if (!plan) return false;
     launch_beside<PairsJoint64>(args, *plan, stream);
     return true;
