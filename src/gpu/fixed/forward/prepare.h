@@ -20,9 +20,8 @@ struct Prepass {
 
 inline Prepass all_before(const ForwardArgs& args) { return {args.kv_units(), 0}; }
 
-// Where heads are prepared beside the next kernel: for each, how many halves of tiles, of K
-// or of V, are ready. In scratch memory,
-// from Prepared::end on, and 0 at first.
+// Where heads are prepared beside the next kernel: for each, how many halves of tiles, of K or of V, are ready. In
+// scratch memory, from Prepared::end on, and 0 at first.
 using ReadyHalves = uint32_t;
 constexpr int64_t ready_bytes(int64_t heads) { return rounded_up(heads * int64_t{sizeof(ReadyHalves)}); }
 

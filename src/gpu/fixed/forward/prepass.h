@@ -2,8 +2,8 @@
 //
 // Beside: the whole card prepares the heads that are needed first, then some multiprocessors prepare the others, in the
 // order in which they are needed, while the rest begin with the products; who has nothing left to prepare joins them.
-// The whole card at once waits for memory while it prepares, some multiprocessors hardly do: what they take from the
-// products is half of what the card took before. A head's products begin when it is ready, and bytes are the same.
+// The whole card at once waits for memory while it prepares, some multiprocessors hardly do, so that less is taken from
+// the products. A head's products begin when it is ready, and bytes are the same.
 // No CUDA here, so that it can be tested anywhere.
 #pragma once
 
@@ -12,8 +12,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// Where it was tried and pays: at d = 64 with two digits. At d = 32 and 128, and with three digits, it costs up to as
-// much as it brings.
+// At d = 64 with two digits. It was tried at d = 32 and 128 and with three digits too, where it does not pay.
 template <class Rules, int kDim>
 constexpr bool kMayPrepareBeside = Rules::kDigits == 2 && kDim == 64;
 
