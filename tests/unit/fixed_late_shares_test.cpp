@@ -4,43 +4,22 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <string>
-#include <vector>
+
+#include "tests/support/division.h"
 
 namespace hw4::gpu::fixed_point {
 namespace {
 
 constexpr int kMultiprocessors = 132; // of an H200
 
-// A part of a job, and when its block begins with it, in tiles.
-struct Turn {
-    unsigned first;
-    unsigned end;
-    int64_t block;
-    int64_t time;
-};
-
-struct Division {
-    std::map<int64_t, std::vector<Turn>> of_job;
-    std::vector<int64_t> end; // of each block
-};
-
 Division divided(const LateShares& shares, const LateBlocks& late) {
     Division division;
     for (uint32_t block = 0; block < shares.blocks(); ++block) {
         const LateShare share = shares.share(block);
-        int64_t time = block < shares.late() ? late.tiles : 0;
-        for (uint32_t i = 0; i < share.parts; ++i) {
-            const JobPart part = shares.part(share, i);
-            division.of_job[part.job].push_back({part.first, part.end, block, time});
-            time += part.end - part.first;
-        }
-        division.end.push_back(time);
+        division.add_block(block < shares.late() ? late.tiles : 0, share.parts,
+                           [&](uint32_t i) { return shares.part(share, i); });
     }
-    for (auto& job : division.of_job)
-        std::sort(job.second.begin(), job.second.end(), [](const Turn& a, const Turn& b) { return a.first < b.first; });
     return division;
 }
 
@@ -70,42 +49,20 @@ int for_each_division(const Check& check) {
 
 TEST(LateShares, HaveEveryTileOnce) {
     const int divisions = for_each_division([](const EqualJobs& jobs, const Division& division) {
-        const int64_t count = jobs.units * jobs.of_unit;
-        ASSERT_EQ(division.of_job.size(), static_cast<size_t>(count));
-        EXPECT_EQ(division.of_job.begin()->first, 0);
-        EXPECT_EQ(division.of_job.rbegin()->first, count - 1);
-        for (const auto& job : division.of_job) {
-            unsigned next = 0;
-            for (const Turn& turn : job.second) {
-                EXPECT_EQ(turn.first, next);
-                EXPECT_GT(turn.end, turn.first);
-                next = turn.end;
-            }
-            EXPECT_EQ(next, jobs.tiles);
-        }
+        expect_every_tile_once(division, jobs.units * jobs.of_unit, [&](uint32_t) { return jobs.tiles; });
     });
     EXPECT_GT(divisions, 100);
 }
 
 TEST(LateShares, EndTogether) {
-    const int divisions = for_each_division([](const EqualJobs&, const Division& division) {
-        const auto ends = std::minmax_element(division.end.begin(), division.end.end());
-        EXPECT_LE(*ends.second - *ends.first, 2); // late blocks are alike, others differ by 1
+    for_each_division([](const EqualJobs&, const Division& division) {
+        EXPECT_LE(division.spread(), 2); // late blocks are alike, others differ by 1
     });
-    EXPECT_GT(divisions, 100);
 }
 
-// The kernel relies on it: who goes on with a job looks for it at the next block.
 TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     for_each_division([](const EqualJobs&, const Division& division) {
-        for (const auto& job : division.of_job) {
-            ASSERT_LE(job.second.size(), 2u);
-            if (job.second.size() == 1) continue;
-            const Turn& head = job.second[0];
-            const Turn& rest = job.second[1];
-            EXPECT_EQ(head.block, rest.block + 1);
-            EXPECT_LE(head.time + (head.end - head.first), rest.time + 2);
-        }
+        expect_handed_on_from_next_block(division, 2, [](const Turn&) {});
     });
 }
 
@@ -128,10 +85,7 @@ TEST(LateShares, GiveEveryBlockSomeOfTheLastJobsOfHeads) {
     ASSERT_TRUE(shares);
     for (uint32_t block = 0; block < kMultiprocessors; ++block) {
         const LateShare share = shares->share(block);
-        int64_t last = 0;
-        for (uint32_t i = 0; i < share.parts; ++i) last += shares->part(share, i).job % 6 == 5 ? 1 : 0;
-        EXPECT_GE(last, share.parts / 6 - 1);
-        EXPECT_LE(last, share.parts / 6 + 2);
+        expect_some_last_jobs(share.parts, 6, [&](uint32_t i) { return shares->part(share, i); });
     }
 }
 

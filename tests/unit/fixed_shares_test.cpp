@@ -5,47 +5,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "src/gpu/fixed/forward/job_rows.h"
+#include "tests/support/division.h"
 
 namespace hw4::gpu::fixed_point {
 namespace {
 
-// A part of a job, and when its block does it: after so many tiles of its own.
-struct Turn {
-    unsigned first;
-    unsigned end;
-    int64_t block;
-    int64_t index; // of the block's parts
-    int64_t time;
-};
-
-struct Division {
-    std::map<int64_t, std::vector<Turn>> of_job;
-    std::vector<int64_t> load; // of each block
+struct DivisionForMost : Division {
     int64_t most_blocks;
 
     template <class Tiles>
-    Division(int64_t units, const Tiles& tiles, int64_t most) : most_blocks(most) {
+    DivisionForMost(int64_t units, const Tiles& tiles, int64_t most) : most_blocks(most) {
         const auto shares = SharesOf<Tiles>::of(units, tiles, most);
         EXPECT_LE(shares.blocks.number(), most);
         for (uint32_t block = 0; block < shares.blocks.number(); ++block) {
             const Share share = shares.share(block);
-            int64_t time = 0;
-            for (uint32_t i = 0; i < share.parts; ++i) {
-                const JobPart part = share.part(i, tiles);
-                of_job[part.job].push_back({part.first, part.end, block, i, time});
-                time += part.end - part.first;
-            }
-            load.push_back(time);
+            add_block(0, share.parts, [&](uint32_t i) { return share.part(i, tiles); });
         }
-        for (auto& job : of_job)
-            std::sort(job.second.begin(), job.second.end(),
-                      [](const Turn& a, const Turn& b) { return a.first < b.first; });
     }
 };
 
@@ -66,7 +46,7 @@ protected:
                     SCOPED_TRACE(std::to_string(jobs) + " jobs of " + std::to_string(tiles) + " tiles for " +
                                  std::to_string(blocks) + " blocks");
                     const JobTiles each = equal_jobs(tiles);
-                    check(jobs, each, Division(jobs, each, blocks));
+                    check(jobs, each, DivisionForMost(jobs, each, blocks));
                 }
         for_each_rising<1>(check);
         for_each_rising<2>(check);
@@ -90,44 +70,32 @@ private:
                                              " blocks");
                                 const JobTilesIn<kPieces> rising{Divisor(jobs), static_cast<unsigned>(last), first,
                                                                  more};
-                                check(units * jobs, rising, Division(units, rising, blocks));
+                                check(units * jobs, rising, DivisionForMost(units, rising, blocks));
                             }
     }
 };
 
 TEST_F(EachDivision, HasEveryTileOnce) {
-    for_each([](int64_t jobs, const auto& tiles, const Division& division) {
-        ASSERT_EQ(division.of_job.size(), static_cast<size_t>(jobs));
-        EXPECT_EQ(division.of_job.begin()->first, 0);
-        EXPECT_EQ(division.of_job.rbegin()->first, jobs - 1);
-        for (const auto& job : division.of_job) {
-            unsigned next = 0;
-            for (const Turn& turn : job.second) {
-                EXPECT_EQ(turn.first, next);
-                EXPECT_GT(turn.end, turn.first);
-                next = turn.end;
-            }
-            EXPECT_EQ(next, tiles.of(static_cast<uint32_t>(job.first)));
-        }
+    for_each([](int64_t jobs, const auto& tiles, const DivisionForMost& division) {
+        expect_every_tile_once(division, jobs, [&](uint32_t job) { return tiles.of(job); });
     });
 }
 
 TEST_F(EachDivision, IsEvenWhereThereAreMoreJobsThanBlocks) {
-    for_each([](int64_t jobs, const auto&, const Division& division) {
-        if (division.load.size() == static_cast<size_t>(jobs)) return;
-        const auto ends = std::minmax_element(division.load.begin(), division.load.end());
-        EXPECT_LE(*ends.second - *ends.first, 1);
+    for_each([](int64_t jobs, const auto&, const DivisionForMost& division) {
+        if (division.ends.size() == static_cast<size_t>(jobs)) return;
+        EXPECT_LE(division.spread(), 1);
     });
 }
 
 // No division takes less than the longest job, or than an even share of all.
 TEST_F(EachDivision, TakesLittleLongerThanTheLongestJobOrAnEvenShare) {
-    for_each([](int64_t, const auto& tiles, const Division& division) {
-        const int64_t most = *std::max_element(division.load.begin(), division.load.end());
-        const int64_t all = std::accumulate(division.load.begin(), division.load.end(), int64_t{0});
+    for_each([](int64_t, const auto& tiles, const DivisionForMost& division) {
+        const int64_t most = division.last_end();
+        const int64_t all = std::accumulate(division.ends.begin(), division.ends.end(), int64_t{0});
         const auto of_all = [&](int64_t tiles_of, int64_t blocks) { return (tiles_of + blocks - 1) / blocks; };
         const int64_t longest = tiles.last;
-        const auto blocks = static_cast<int64_t>(division.load.size());
+        const auto blocks = static_cast<int64_t>(division.ends.size());
         EXPECT_LE(most, std::max(longest + of_all(longest, blocks), of_all(all, division.most_blocks)));
     });
 }
@@ -156,33 +124,21 @@ TEST(JobTiles, AddUp) {
     expect_sums_of_jobs<2>();
 }
 
-// The kernel relies on it: who goes on with a job looks for it at the next block, which has begun with it.
 TEST_F(EachDivision, HandsAJobOnOnceAtMostFromTheNextBlockAndInTime) {
-    for_each([](int64_t, const auto&, const Division& division) {
-        for (const auto& job : division.of_job) {
-            ASSERT_LE(job.second.size(), 2u);
-            if (job.second.size() == 1) continue;
-            const Turn& head = job.second[0];
-            const Turn& rest = job.second[1];
-            EXPECT_EQ(head.block, rest.block + 1);
-            EXPECT_EQ(head.index, 0);
-            EXPECT_LE(head.end - head.first, rest.time);
-        }
+    for_each([](int64_t, const auto&, const DivisionForMost& division) {
+        expect_handed_on_from_next_block(division, 0, [](const Turn& head) { EXPECT_EQ(head.index, 0); });
     });
 }
 
 constexpr int kMultiprocessors = 132; // of an H200
 
 TEST(Shares, EveryBlockGetsSomeOfTheLastJobsOfHeads) {
-    constexpr int64_t kJobs = 11; // of a head: a divisor of the number of blocks
+    constexpr uint32_t kJobs = 11; // of a head: a divisor of the number of blocks
     const JobTiles tiles = equal_jobs(32, kJobs);
     const Shares shares = Shares::of(500, tiles, kMultiprocessors);
     for (uint32_t block = 0; block < kMultiprocessors; ++block) {
         const Share share = shares.share(block);
-        int64_t last = 0;
-        for (uint32_t i = 0; i < share.parts; ++i) last += share.part(i, tiles).job % kJobs == kJobs - 1 ? 1 : 0;
-        EXPECT_GE(last, share.parts / kJobs - 1);
-        EXPECT_LE(last, share.parts / kJobs + 2);
+        expect_some_last_jobs(share.parts, kJobs, [&](uint32_t i) { return share.part(i, tiles); });
     }
 }
 

@@ -46,7 +46,7 @@ private:
     typename Digits::Rows x_;
     uint2 narrow_[Digits::kSteps]; // of 16 bits, until they are widened
 
-    // Whether a piece of four never begins in the middle of another one's bytes.
+    // Whether rows are whole pieces of four.
     static __device__ __forceinline__ bool is_aligned(const ForwardArgs& args) { return args.dim % 4 == 0; }
 
     // As many words, or zeros.
@@ -73,7 +73,7 @@ private:
         return x;
     }
 
-    // Which no word of memory holds as a whole: number by number, when they are needed.
+    // Number by number, when they are needed.
     __device__ void load_unaligned(const ForwardArgs& args) {
         if (args.is_narrow())
             load_numbers<uint16_t>(args, [&](int step) -> uint2& { return narrow_[step]; });

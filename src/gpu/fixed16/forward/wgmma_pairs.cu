@@ -11,8 +11,8 @@
 //           at 64 for each head how much of it is ready.
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
-// Pre-pass  Before the products; at d = 64, for many heads of few rows each, mostly beside them, by a kernel of its own
-//           (wgmma_pairs_beside.cu).
+// Pre-pass  Before the products; at d = 64 from float32, for many heads of few rows each, mostly beside them, with a
+//           kernel of its own (wgmma_pairs_beside.cu).
 // Masks     Kernels of their own (wgmma_pairs_masked.cu).
 // Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; here rows of Q and O take a
 //           branch that is the same for a whole launch, since kernels for each would take long to compile.

@@ -1,0 +1,90 @@
+// What blocks do that share jobs (src/gpu/common/shares.h), job by job and block by block.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "src/gpu/common/shares.h"
+
+namespace hw4::gpu {
+
+// A part of a job, and when its block begins with it, in tiles.
+struct Turn {
+    unsigned first;
+    unsigned end;
+    int64_t block;
+    int64_t index; // of the block's parts
+    int64_t time;
+};
+
+struct Division {
+    std::map<int64_t, std::vector<Turn>> of_job; // in the order of their tiles
+    std::vector<int64_t> ends;                   // of each block
+
+    // The next block, which begins at that time and does so many parts.
+    template <class PartAt>
+    void add_block(int64_t time, uint32_t parts, const PartAt& part_at) {
+        const auto block = static_cast<int64_t>(ends.size());
+        for (uint32_t i = 0; i < parts; ++i) {
+            const JobPart part = part_at(i);
+            std::vector<Turn>& turns = of_job[part.job];
+            const auto after =
+                std::find_if(turns.begin(), turns.end(), [&](const Turn& t) { return t.first > part.first; });
+            turns.insert(after, {part.first, part.end, block, i, time});
+            time += part.end - part.first;
+        }
+        ends.push_back(time);
+    }
+
+    int64_t last_end() const { return *std::max_element(ends.begin(), ends.end()); }
+
+    // How far apart the first and the last block end.
+    int64_t spread() const { return last_end() - *std::min_element(ends.begin(), ends.end()); }
+};
+
+// Of jobs 0, 1, ... each has the tiles that it should have, in order.
+template <class TilesOf>
+void expect_every_tile_once(const Division& division, int64_t jobs, const TilesOf& tiles_of) {
+    ASSERT_EQ(division.of_job.size(), static_cast<size_t>(jobs));
+    EXPECT_EQ(division.of_job.begin()->first, 0);
+    EXPECT_EQ(division.of_job.rbegin()->first, jobs - 1);
+    for (const auto& job : division.of_job) {
+        unsigned next = 0;
+        for (const Turn& turn : job.second) {
+            EXPECT_EQ(turn.first, next);
+            EXPECT_GT(turn.end, turn.first);
+            next = turn.end;
+        }
+        EXPECT_EQ(next, tiles_of(static_cast<uint32_t>(job.first)));
+    }
+}
+
+// What kernels rely on: who goes on with a job looks for it at the next block, which has done its first tiles by then,
+// or so many tiles later. For each such pair more may be expected of it.
+template <class Check>
+void expect_handed_on_from_next_block(const Division& division, int64_t later, const Check& check) {
+    for (const auto& job : division.of_job) {
+        ASSERT_LE(job.second.size(), 2u);
+        if (job.second.size() == 1) continue;
+        const Turn& head = job.second[0];
+        const Turn& rest = job.second[1];
+        EXPECT_EQ(head.block, rest.block + 1);
+        EXPECT_LE(head.time + (head.end - head.first), rest.time + later);
+        check(head);
+    }
+}
+
+// That each block has some of the last jobs of units of so many jobs, which may be less work than others.
+template <class PartAt>
+void expect_some_last_jobs(uint32_t parts, uint32_t of_unit, const PartAt& part_at) {
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < parts; ++i) last += part_at(i).job % of_unit == of_unit - 1 ? 1 : 0;
+    EXPECT_GE(last + 1, parts / of_unit);
+    EXPECT_LE(last, parts / of_unit + 2);
+}
+
+} // namespace hw4::gpu
