@@ -13,7 +13,7 @@
 
 #include "src/contracts/fixed/forward.h"
 #include "src/contracts/fixed16/forward.h"
-#include "src/gpu/fixed/forward/beside_plan.h"
+#include "src/gpu/fixed/forward/card_plan.h"
 #include "src/gpu/fixed/forward/job_rows.h"
 #include "src/gpu/fixed16/forward/card_powers.h"
 #include "src/gpu/kernels.h"
@@ -110,25 +110,52 @@ Problem joint32() { return joint_shape(current_device().multiprocessors * 2 / 3 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint64(), CaseKind::uniform, 8);
     expect_reference_bytes(joint32(), CaseKind::spread, 8);
+    const int64_t multiprocessors = current_device().multiprocessors;
+    // Rows of all columns: the last job of two groups, and of one.
+    expect_reference_bytes(joint_shape(multiprocessors / 3 + 1, 700, 64, 3), CaseKind::uniform, 8);
+    expect_reference_bytes(joint_shape(multiprocessors / 3 + 1, 1024, 64, 3), CaseKind::uniform, 8);
+    expect_reference_bytes({multiprocessors, 1030, 64}, CaseKind::spread, 9);
 }
 
-// So many that most heads are prepared while others are computed (prepass.h, and its test), where the kernel does that.
+fixed_point::CardLaunch card_launch(const Problem& problem) {
+    return {problem.units(),
+            problem.batches * problem.kv_heads,
+            problem.queries,
+            (problem.keys + 127) / 128,
+            3,
+            current_device().multiprocessors};
+}
+
+// So many that most heads are prepared while others are computed (card_plan.h, and its test), where the kernel does
+// that.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForVeryManyLongSequences) {
     const int64_t multiprocessors = current_device().multiprocessors;
     const auto expect_reference_bytes = [&](const Problem& problem, CaseKind kind, uint64_t seed) {
-        const int64_t tiles = (problem.keys + 127) / 128;
-        EXPECT_TRUE(fixed_point::BesidePlan::of(
-            {problem.units(), problem.batches * problem.kv_heads, problem.queries, tiles, 3, multiprocessors}));
+        EXPECT_TRUE(fixed_point::CardPlan::beside(card_launch(problem)));
         EachFixedGpuKernel::expect_reference_bytes(problem, kind, seed);
     };
-    for (const int64_t dim : {64, 50})
-        expect_reference_bytes({5 * multiprocessors / 2, 520, dim}, CaseKind::uniform, 9);
-    expect_reference_bytes({multiprocessors, 1030, 64}, CaseKind::spread, 9);
-    Problem sharing{multiprocessors / 2, 520, 64};
+    expect_reference_bytes({5 * multiprocessors / 2, 520, 64}, CaseKind::uniform, 9);
+    expect_reference_bytes({5 * multiprocessors / 2, 385, 64}, CaseKind::spread, 9);
+    Problem sharing{3 * multiprocessors / 4, 520, 64};
     sharing.keys = 600;
     sharing.heads = 4;
     sharing.kv_heads = 2;
     expect_reference_bytes(sharing, CaseKind::uniform, 9);
+}
+
+// More of them for each block than it knows at a time (wgmma_whole.cuh), prepared beside, and of one head before.
+TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
+    constexpr int64_t kMostKnown = 24;
+    const int64_t heads = (kMostKnown + 5) * current_device().multiprocessors;
+    const Problem beside{heads, 192, 64};
+    const auto plan = fixed_point::CardPlan::beside(card_launch(beside));
+    ASSERT_TRUE(plan);
+    EXPECT_GT(plan->shares.share(plan->shares.late()).parts, kMostKnown);
+    expect_reference_bytes(beside, CaseKind::uniform, 9);
+    Problem before{1, 200, 64};
+    before.heads = heads;
+    EXPECT_FALSE(fixed_point::CardPlan::beside(card_launch(before)));
+    expect_reference_bytes(before, CaseKind::spread, 9);
 }
 
 // Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys come after it.
@@ -159,7 +186,7 @@ AttentionCase all_kinds_of_batches(const Problem& problem, const Contract& contr
         float* const k = q + numbers;
         float* const v = k + numbers;
         fill_case_values({problem.of_batches(1), CaseKind::uniform, static_cast<uint64_t>(batch)}, 0, 3 * numbers, q);
-        switch (batch % 8) {
+        switch (batch % 10) {
         case 0: break;
         case 1: scale(k + 3 * tile, tile, 0.5f); break;
         case 2: scale(v + 2 * tile, tile, 3000.0f); break;
@@ -175,6 +202,12 @@ AttentionCase all_kinds_of_batches(const Problem& problem, const Contract& contr
                 k[i] = i < 3 * tile ? -std::fabs(k[i]) : std::fabs(k[i]);
             }
             break;
+        case 7: // rows of zeros, denormal ones, and such as are all of their largest number
+            scale(q + 5 * row, row, 0.0f);
+            scale(q + 6 * row, row, 0x1p-140f);
+            std::fill_n(q + 7 * row, 2 * row, -3.0f);
+            break;
+        case 8: scale(q, numbers, 0x1p-135f); break;
         default: scale(q, numbers, 1e4f); // scores without fractions
         }
     };
@@ -196,7 +229,10 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
 
 // A part of each batch's queries after the other, as hw4 takes them of sequences that are larger than a slot.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
-    for (const Problem& problem : {Problem{current_device().multiprocessors / 4, 2048, 8}, Problem{8, 1216, 128}}) {
+    const int64_t multiprocessors = current_device().multiprocessors;
+    Problem many{multiprocessors / 2, 2 * kQueryStep + 100, 64};
+    many.keys = 520;
+    for (const Problem& problem : {Problem{multiprocessors / 4, 2048, 8}, many, Problem{8, 1216, 128}}) {
         const AttentionCase& test = reference_case(problem, CaseKind::uniform, 9, contract());
         const Plan plan = plan_of(GetParam(), test.problem, current_device());
         if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
@@ -361,6 +397,13 @@ TEST_P(EachFixedGpuKernel, SanitizerFullCard32) {
 }
 TEST_P(EachFixedGpuKernel, SanitizerFullCard128) {
     expect_reference_bytes({3 * current_device().multiprocessors / 4, 130, 100}, CaseKind::uniform, 3);
+}
+
+// Rows of all columns, two jobs of each head.
+TEST_P(EachFixedGpuKernel, SanitizerWhole64) {
+    const Problem problem{2 * current_device().multiprocessors / 3 + 1, 200, 64};
+    EXPECT_TRUE(fixed_point::CardPlan::before(card_launch(problem)));
+    expect_reference_bytes(problem, CaseKind::uniform, 3);
 }
 
 // Groups of a block that share their tiles.

@@ -1,6 +1,6 @@
 // A kernel on a case with every float that is not input poisoned: the padding of both pitches, the output, scratch
 // memory. A NaN that the kernel reads, or an element it does not write, shows in the bytes; but not a column beyond d
-// that a kernel of the contract fixed reads, since a NaN's digits are zeros.
+// that a kernel of the contract fixed reads, since a NaN's digits are those of a number.
 //
 // HW4_POISON=0 leaves all that unwritten, for initcheck, which finds every read of it. Of a column beyond d only where
 // rows are few: many are packed then, so that there is none, since initcheck takes 3 ms for each row of a copy in two

@@ -84,6 +84,25 @@ TEST(Fixed16Digits, AreInTheSumThatRounds) {
         }
 }
 
+// Of a row whose largest number is about 1: halves too, of products that are rounded to them.
+TEST(Fixed16Digits, AreInTheSumThatRoundsProducts) {
+    std::mt19937 random(2);
+    std::uniform_real_distribution<float> part(-1.0f, 1.0f);
+    for (const float c : {0x1.171548p-3f, 1.0f, 0.25f, 0x1.555556p-2f, 0x1.4f4p-1f}) // the last fills both digits
+        for (int i = 0; i < 200000; ++i) {
+            const float factor = fixed::query_factor(c);
+            const float at_once =
+                fixed::factor_at_once(factor, Numbers::exponent_for(fixed::scaled_query(1.0f, factor)));
+            const float halves = (static_cast<float>(i % 60000) - 30000.0f + 0.5f) / at_once;
+            for (const float x :
+                 {part(random), halves, std::nextafter(halves, 0.0f), 0x1p-14f * part(random), 1.0f, -1.0f}) {
+                if (std::fabs(x) > 1) continue;
+                const uint32_t wanted = Numbers::biased_digits(fixed::nearest(x * at_once));
+                ASSERT_EQ(fixed::two_biased_digits_at_once(x, at_once) & 0xffffu, wanted) << x << " times " << at_once;
+            }
+        }
+}
+
 TEST(Fixed16Digits, MakeUpEveryNumber) {
     for (int32_t n = -kLargest; n <= kLargest; ++n) {
         const uint32_t bytes = Numbers::digit_bytes(n);

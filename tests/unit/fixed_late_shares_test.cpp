@@ -1,10 +1,12 @@
-// How the work of a launch is divided where some multiprocessors prepare heads first: every tile of every job once, a
-// job's tiles in order and never two at a time, and all blocks end together.
-#include "src/gpu/fixed/forward/beside_plan.h"
+// How the work of a launch is divided where some multiprocessors may prepare heads first: every tile of every job once,
+// a job's tiles in order and never two at a time, and all blocks end together.
+#include "src/gpu/fixed/forward/card_plan.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tests/support/division.h"
 
@@ -23,6 +25,21 @@ Division divided(const LateShares& shares, const LateBlocks& late) {
     return division;
 }
 
+// When each block ends, in tiles.
+std::vector<double> ends_of(const LateShares& shares, const EqualJobs& jobs, const LateBlocks& late) {
+    std::vector<double> ends;
+    for (uint32_t block = 0; block < shares.blocks(); ++block) {
+        const LateShare share = shares.share(block);
+        double time = block < shares.late() ? static_cast<double>(late.tiles) : 0;
+        for (uint32_t i = 0; i < share.parts; ++i) {
+            const JobPart part = shares.part(share, i);
+            time += (part.end - part.first) * (part.job % jobs.of_unit + 1 == jobs.of_unit ? jobs.last : 1);
+        }
+        ends.push_back(time);
+    }
+    return ends;
+}
+
 // Checks each division that there is; tells how many.
 template <class Check>
 int for_each_division(const Check& check) {
@@ -31,38 +48,46 @@ int for_each_division(const Check& check) {
         for (const int64_t units : {2 * blocks, 5 * blocks + 2, 23 * blocks + 36})
             for (const uint32_t of_unit : {1u, 6u})
                 for (const unsigned tiles : {1u, 8u, 17u})
-                    for (const int64_t late : {int64_t{1}, blocks / 3, blocks / 2, blocks - 1})
-                        for (const int64_t meanwhile : {1u, tiles, 3 * tiles + 1, 11 * tiles + tiles / 2}) {
+                    for (const int64_t late : {int64_t{0}, int64_t{1}, blocks / 3, blocks / 2, blocks - 1})
+                        for (const int64_t meanwhile : {0u, 1u, tiles, 3 * tiles + 1, 11 * tiles + tiles / 2}) {
+                            if (late == 0 && meanwhile > 0) continue;
                             SCOPED_TRACE(std::to_string(units) + " units of " + std::to_string(of_unit) + " jobs of " +
                                          std::to_string(tiles) + " tiles for " + std::to_string(blocks) + " blocks, " +
                                          std::to_string(late) + " late by " + std::to_string(meanwhile));
-                            const EqualJobs jobs{units, of_unit, tiles, blocks};
-                            const auto shares = LateShares::of(jobs, {late, meanwhile});
-                            if (!shares) continue;
-                            EXPECT_EQ(shares->blocks(), blocks);
-                            EXPECT_EQ(shares->late(), late);
-                            check(jobs, divided(*shares, {late, meanwhile}));
-                            ++count;
+                            for (const double last : {1.0, 0.5}) {
+                                const EqualJobs jobs{units, of_unit, tiles, blocks, last};
+                                const auto shares = LateShares::of(jobs, {late, meanwhile});
+                                if (!shares) continue;
+                                EXPECT_EQ(shares->blocks(), blocks);
+                                EXPECT_EQ(shares->late(), late);
+                                check(jobs, *shares, LateBlocks{late, meanwhile});
+                                ++count;
+                            }
                         }
     return count;
 }
 
 TEST(LateShares, HaveEveryTileOnce) {
-    const int divisions = for_each_division([](const EqualJobs& jobs, const Division& division) {
-        expect_every_tile_once(division, jobs.units * jobs.of_unit, [&](uint32_t) { return jobs.tiles; });
-    });
-    EXPECT_GT(divisions, 100);
+    const int divisions =
+        for_each_division([](const EqualJobs& jobs, const LateShares& shares, const LateBlocks& late) {
+            expect_every_tile_once(divided(shares, late), jobs.count(), [&](uint32_t) { return jobs.tiles; });
+        });
+    EXPECT_GT(divisions, 200);
 }
 
+// Up to a tile each, where a tile of every job can be given to another block.
 TEST(LateShares, EndTogether) {
-    for_each_division([](const EqualJobs&, const Division& division) {
-        EXPECT_LE(division.spread(), 2); // late blocks are alike, others differ by 1
+    for_each_division([](const EqualJobs& jobs, const LateShares& shares, const LateBlocks& late) {
+        const std::vector<double> ends = ends_of(shares, jobs, late);
+        const auto [first, last] = std::minmax_element(ends.begin(), ends.end());
+        EXPECT_LE(*last - *first, 2) << "last jobs take " << jobs.last;
     });
 }
 
 TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
-    for_each_division([](const EqualJobs&, const Division& division) {
-        expect_handed_on_from_next_block(division, 2, [](const Turn&) {});
+    for_each_division([](const EqualJobs& jobs, const LateShares& shares, const LateBlocks& late) {
+        const int64_t later = jobs.last == 1 ? 2 : INT32_MAX; // Division's times count all tiles alike
+        expect_handed_on_from_next_block(divided(shares, late), later, [](const Turn&) {});
     });
 }
 
@@ -79,14 +104,20 @@ TEST(LateShares, BeginWithTheFirstJobs) {
     for (uint32_t block = 0; block < 20; ++block) EXPECT_EQ(first_job(block, 0) / (14 * 112), 1u); // after 14 rounds
 }
 
-// So that the last job of a head, which may lack rows, is not always the same block's.
-TEST(LateShares, GiveEveryBlockSomeOfTheLastJobsOfHeads) {
-    const auto shares = LateShares::of({500, 6, 16, kMultiprocessors}, {12, 200}); // 6 divides 120 and 132
-    ASSERT_TRUE(shares);
-    for (uint32_t block = 0; block < kMultiprocessors; ++block) {
-        const LateShare share = shares->share(block);
-        expect_some_last_jobs(share.parts, 6, [&](uint32_t i) { return shares->part(share, i); });
-    }
+// Blocks stay together: the last job of a unit, which may take less time, is in every block's turn as often, whatever
+// the numbers of blocks and of a unit's jobs have in common.
+TEST(Rounds, GiveEveryBlockSomeOfTheLastJobsOfUnits) {
+    for (int64_t blocks = 90; blocks <= kMultiprocessors; ++blocks)
+        for (const uint32_t of_unit : {1u, 2u, 3u, 6u, 7u, 11u}) {
+            const Rounds rounds = Rounds::of(blocks, 3 * of_unit, of_unit);
+            for (uint32_t block = 0; block < blocks; ++block) {
+                uint32_t last = 0;
+                for (uint32_t round = 0; round < rounds.count; ++round)
+                    last += rounds.job(round, block) % of_unit == of_unit - 1 ? 1 : 0;
+                ASSERT_GE(last, 2u) << "block " << block << " of " << blocks << ", " << of_unit << " jobs of a unit";
+                ASSERT_LE(last, 4u) << "block " << block << " of " << blocks << ", " << of_unit << " jobs of a unit";
+            }
+        }
 }
 
 TEST(LateShares, AreNoneWhereNothingIsLeftForLateBlocksOrMostAreLate) {
@@ -95,49 +126,57 @@ TEST(LateShares, AreNoneWhereNothingIsLeftForLateBlocksOrMostAreLate) {
     EXPECT_FALSE(LateShares::of(jobs, {20, 10000}));
     EXPECT_TRUE(LateShares::of(jobs, {66, 1}));
     EXPECT_FALSE(LateShares::of(jobs, {67, 1}));
+    EXPECT_TRUE(LateShares::of({200000, 6, 8, kMultiprocessors, 0.5}, {20, 112}));
+    EXPECT_FALSE(LateShares::of({200000, 6, 80000, kMultiprocessors, 0.5}, {20, 112})); // too many tiles to count
 }
 
-std::optional<Preparers> preparers_of(int64_t heads, int64_t units, int64_t rows, int64_t keys) {
-    const int64_t tiles = (keys + 127) / 128;
-    return preparers_for({heads * tiles, units * jobs_for(rows, 3) * tiles, kMultiprocessors});
-}
-
-TEST(Preparers, AreMoreTheLessOftenAHeadIsUsedAndNoneForLongRows) {
-    const auto of = [](int64_t batches, int64_t rows) { return preparers_of(batches, batches, rows, rows); };
-    ASSERT_TRUE(of(512, 1024));
-    EXPECT_EQ(of(512, 1024)->multiprocessors, 20);
-    EXPECT_EQ(of(512, 1024)->job_tiles, 112);
-    ASSERT_TRUE(of(1024, 512));
-    EXPECT_GT(of(1024, 512)->multiprocessors, 20);
-    EXPECT_LT(of(1024, 512)->multiprocessors, kMultiprocessors / 2);
-    EXPECT_FALSE(of(500, 2048));
-    EXPECT_FALSE(of(4, 16384));
-    EXPECT_FALSE(preparers_of(64, 64 * 8, 1024, 1024)); // eight heads of queries for each
+TEST(Preparers, AreMoreTheLessOftenAHeadIsUsed) {
+    const auto of = [](double jobs, int64_t tiles) { return preparers_for({jobs, tiles}, kMultiprocessors); };
+    EXPECT_EQ(of(5.5, 8), 21);
+    EXPECT_GT(of(2.8, 4), 21);
+    EXPECT_LT(of(2.8, 4), kMultiprocessors / 2);
+    EXPECT_LT(of(10.8, 16), 21);
+    EXPECT_EQ(of(1e6, 16), 1);
 }
 
 // Rows of as many keys, in tiles of 128.
-std::optional<BesidePlan> plan_of(int64_t heads, int64_t rows, int64_t multiprocessors = kMultiprocessors) {
-    return BesidePlan::of({heads, heads, rows, (rows + 127) / 128, 3, multiprocessors});
+CardLaunch launch_of(int64_t heads, int64_t rows, int64_t multiprocessors = kMultiprocessors) {
+    return {heads, heads, rows, (rows + 127) / 128, 3, multiprocessors};
 }
 
-TEST(BesidePlan, IsForManyHeadsOfUpToEightJobs) {
-    EXPECT_TRUE(plan_of(512, 1024));
-    EXPECT_TRUE(plan_of(512, 1536));
-    EXPECT_FALSE(plan_of(512, 1537));
-    EXPECT_FALSE(plan_of(100, 1024)); // too many of them would be prepared before
-    EXPECT_FALSE(plan_of(512, 1024, 1));
+TEST(CardPlan, PreparesBesideWhereHeadsAreMany) {
+    const auto beside = [](auto... numbers) { return CardPlan::beside(launch_of(numbers...)).has_value(); };
+    EXPECT_TRUE(beside(512, 1024));
+    EXPECT_TRUE(beside(500, 2048));
+    EXPECT_FALSE(beside(100, 1024)); // too many of them would be prepared before
+    EXPECT_FALSE(beside(4, 16384));
+    EXPECT_TRUE(beside(3000, 129));
+    EXPECT_FALSE(beside(6000, 128)); // of one tile
+    EXPECT_FALSE(beside(512, 1024, 1));
 }
 
-TEST(BesidePlan, PreparesTheHeadsOfTwoRoundsBefore) {
-    const auto plan = plan_of(512, 1024);
+TEST(CardPlan, PreparesTheHeadsOfTwoRoundsBefore) {
+    const auto plan = CardPlan::beside(launch_of(512, 1024));
     ASSERT_TRUE(plan);
-    EXPECT_EQ(plan->preparers, 20);
-    EXPECT_EQ(plan->shares.late(), 20u);
-    EXPECT_EQ(plan->heads_before, 38u); // 224 jobs, 6 a head
-    const auto sharing = BesidePlan::of({1024, 512, 520, 5, 3, kMultiprocessors});
+    EXPECT_EQ(plan->preparers, 21);
+    EXPECT_EQ(plan->shares.late(), 21u);
+    EXPECT_EQ(plan->heads_before, 37);        // 222 jobs, 6 a head
+    EXPECT_EQ(plan->shares.early.count, 14u); // while the others are prepared
+    const auto sharing = CardPlan::beside({1024, 512, 520, 5, 3, kMultiprocessors});
     ASSERT_TRUE(sharing);
     const int64_t jobs = 2 * sharing->shares.early.blocks.number();
     EXPECT_EQ(sharing->heads_before, (jobs - 1) / 6 + 1);
+}
+
+TEST(CardPlan, PreparesAllBeforeWhereThereAreMoreJobsThanMultiprocessors) {
+    const auto plan = CardPlan::before(launch_of(48, 512)); // three jobs each, one of which has two groups of three
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->preparers, 0);
+    EXPECT_EQ(plan->heads_before, 48);
+    EXPECT_EQ(plan->shares.late(), 0u);
+    EXPECT_EQ(plan->shares.blocks(), static_cast<uint32_t>(kMultiprocessors));
+    EXPECT_FALSE(CardPlan::before(launch_of(47, 512)));
+    EXPECT_FALSE(CardPlan::before(launch_of(48, 512, 257))); // more than any card has
 }
 
 } // namespace

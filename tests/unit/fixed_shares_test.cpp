@@ -174,6 +174,12 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
     EXPECT_FALSE(takes_joint(4, 16384, 1024, 3, kMultiprocessors));  // of a part of the queries
 }
 
+TEST(TakesWhole, WhereNeitherRowsNorKeysAreFew) {
+    EXPECT_TRUE(takes_whole(65, 65));
+    EXPECT_FALSE(takes_whole(64, 4096));
+    EXPECT_FALSE(takes_whole(4096, 64));
+}
+
 // What fixed_gpu_kernels_test.cu counts on.
 TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
     EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 700, 700, 3, kMultiprocessors));

@@ -79,6 +79,12 @@ HW4_INLINE uint32_t two_biased_digits(float x, Factors scale) {
     return bits_of(fused(x * scale.first, scale.second, kStart));
 }
 
+// The same of a number that is scaled at once (below): the product is rounded before.
+HW4_INLINE uint32_t two_biased_digits_at_once(float x, float factor) {
+    constexpr float kStart = 0x1.8p23f + static_cast<float>(Numbers<2>::kBias);
+    return bits_of(x * factor + kStart);
+}
+
 constexpr float kLargestFloat = 0x1.fffffep127f;
 
 // An infinite number becomes the largest that is not.

@@ -35,7 +35,7 @@ __device__ __forceinline__ Planes<kDigits> planes_of(uint32_t a, uint32_t b, uin
 }
 
 // Of two digits in the lower half of the word, without a conversion to an integer, of which a multiprocessor does few
-// at a time. For rows of Q, between products, that takes more registers than it is worth.
+// at a time. For rows of Q, between products, most kernels lose more by it, in registers, than they gain.
 template <int kDigits>
 __device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
     if constexpr (kDigits == 2) return fixed::two_biased_digits(x, scale);
@@ -49,13 +49,6 @@ __device__ __forceinline__ Planes<kDigits> planes_of_biased(uint32_t a, uint32_t
 #pragma unroll
     for (uint32_t& word : planes.word) word ^= 0x80808080u;
     return planes;
-}
-
-// Of four numbers, which quantised() makes integers.
-template <int kDigits, class Quantise>
-__device__ __forceinline__ Planes<kDigits> planes_of(float4 x, const Quantise& quantised) {
-    const auto biased = [&](float n) { return fixed::Numbers<kDigits>::biased_digits(quantised(n)); };
-    return planes_of_biased<kDigits>(biased(x.x), biased(x.y), biased(x.z), biased(x.w));
 }
 
 // Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,

@@ -33,4 +33,9 @@ inline bool takes_joint(int64_t units, int64_t keys, int64_t queries, int groups
     return keys >= kLongSequence && missing <= queries / 8 && units * jobs >= multiprocessors;
 }
 
+// Whether heads are long enough for wgmma_whole.cuh, whose jobs have three groups: two at least have rows. What it took
+// of the time of groups apart when it was chosen, for many heads: at N = 64 1.29; 100 and 128 0.94; 130 0.83; 192 0.84;
+// 256, which lacks two groups of six, 0.97; 384 0.81; 512 0.83; 1000 0.87; 1800 0.87.
+inline bool takes_whole(int64_t queries, int64_t keys) { return queries > kGroupRows && keys > kGroupRows; }
+
 } // namespace hw4::gpu::fixed_point

@@ -1,14 +1,18 @@
-// The division of work of src/gpu/common/shares.h among blocks of which some begin late, when the others have done so
-// many tiles. Jobs are all of as many tiles. No CUDA here, so that it can be tested anywhere.
+// The division of work of src/gpu/common/shares.h among blocks of which some may begin late, when the others have done
+// so many tiles. Jobs are all of as many tiles, which take their time, but for the last of a unit: a block may do those
+// faster. No CUDA here, so that it can be tested anywhere.
 //
 // The late blocks are the first ones, and have less by what they missed. Most jobs go to the blocks in turn: in the
-// first rounds without the late ones, then with all. The last jobs follow one another in a line that is cut into a
-// stretch for each block, which it does when it has done its rounds. Where a cut goes through a job, the block after it
-// does the job's first tiles, as the first of its stretch, and the block before it the others, as the last of all: when
-// it comes to them, the first ones are done, if all are as fast.
+// first rounds without the late ones, then with all. The others, up to a quarter where the last of a unit are fast,
+// follow one another in a line that is cut into a stretch for each block, which it does when it has done its rounds, so
+// that all end together. Where a cut goes through
+// a job, the block after it does the job's first tiles, as the first of its stretch, and the block before it the
+// others, as the last of all: when it comes to them, the first ones are done, if all are as fast.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 
 #include "src/base/inline.h"
@@ -23,6 +27,10 @@ struct EqualJobs {
     uint32_t of_unit;
     unsigned tiles;
     int64_t blocks;
+    double last = 1; // of a unit's jobs: the part of another's time that it takes
+
+    int64_t count() const { return units * of_unit; }
+    double time_of_unit() const { return (of_unit - 1 + last) * tiles; } // in tiles of the others
 };
 
 struct LateBlocks {
@@ -34,12 +42,21 @@ struct LateBlocks {
 struct Rounds {
     Divisor blocks;
     uint32_t count;
+    uint32_t shift; // from round to round: a block has the job that is so many after its place in the round before
+
+    // The last job of a unit may be less work than the others. Where the jobs of a unit, and how far a block's jobs lie
+    // apart, have no common divisor, a block's are first, second, ... and last of their units in turn, so that blocks
+    // stay together.
+    static Rounds of(int64_t blocks, int64_t count, uint32_t of_unit) {
+        int64_t shift = 0;
+        while (std::gcd(blocks + shift, int64_t{of_unit}) != 1) ++shift;
+        return {Divisor(static_cast<uint32_t>(blocks)), static_cast<uint32_t>(count), static_cast<uint32_t>(shift)};
+    }
 
     HW4_INLINE uint32_t jobs() const { return count * blocks.number(); }
 
-    // In each round a block has the job after that of the round before: the last of a unit may be less work.
     HW4_INLINE uint32_t job(uint32_t round, uint32_t block) const {
-        return round * blocks.number() + blocks.remainder(block + 1 + round);
+        return round * blocks.number() + blocks.remainder(block + round * shift);
     }
 };
 
@@ -54,50 +71,45 @@ struct LateShare {
 };
 
 struct LateShares {
+    static constexpr int64_t kMostBlocks = 256;
+
     Divisor of_unit; // jobs
     unsigned tiles;  // of a job
     Rounds early;    // without the late blocks
     Rounds all;
-    int64_t least;      // tiles of the line in every stretch
-    int64_t more;       // so many stretches have one more
-    int64_t least_late; // in those of late blocks
+    uint32_t begin[kMostBlocks + 1]; // of each block's stretch, in tiles of the line, and the line's end
 
-    // None where there are not more jobs than blocks, where more than half of the blocks are late, or where no job
-    // would be left for those.
+    // None where blocks do not have a job's time each, those that are late neither; where more than half of them are;
+    // where there are more blocks than any card has multiprocessors, or more tiles than can be counted.
     static std::optional<LateShares> of(const EqualJobs& jobs, const LateBlocks& late) {
-        const int64_t tiles = jobs.tiles;
-        const int64_t sum = jobs.units * jobs.of_unit * tiles;
         const int64_t early = jobs.blocks - late.blocks;
-        const int64_t of_late = (sum - early * late.tiles) / jobs.blocks;
-        if (jobs.units * jobs.of_unit <= jobs.blocks || late.blocks > early || of_late < tiles) return std::nullopt;
-        const int64_t in_turn = of_late / tiles - 1;
-        const int64_t before = late.tiles / tiles;
-        const int64_t least_late = of_late - in_turn * tiles;
-        const int64_t line = sum - (before * early + in_turn * jobs.blocks) * tiles - late.blocks * least_late;
-        return LateShares{Divisor(jobs.of_unit),
+        if (jobs.count() <= jobs.blocks || jobs.blocks > kMostBlocks || late.blocks > early) return std::nullopt;
+        const double sum = static_cast<double>(jobs.units) * jobs.time_of_unit();
+        const double of_late = (sum - static_cast<double>(early * late.tiles)) / static_cast<double>(jobs.blocks);
+        if (of_late < jobs.tiles) return std::nullopt;
+        LateShares shares{Divisor(jobs.of_unit),
                           jobs.tiles,
-                          {Divisor(static_cast<uint32_t>(early)), static_cast<uint32_t>(before)},
-                          {Divisor(static_cast<uint32_t>(jobs.blocks)), static_cast<uint32_t>(in_turn)},
-                          line / early,
-                          line % early,
-                          least_late};
+                          Rounds::of(early, late.tiles / jobs.tiles, jobs.of_unit),
+                          Rounds::of(jobs.blocks, static_cast<int64_t>(of_late) / jobs.tiles - 1, jobs.of_unit),
+                          {}};
+        if ((jobs.count() - shares.before_line()) * jobs.tiles > UINT32_MAX) return std::nullopt;
+        shares.cut_line(jobs, late, of_late + static_cast<double>(late.tiles));
+        return shares;
     }
 
     HW4_INLINE uint32_t blocks() const { return all.blocks.number(); }
     HW4_INLINE uint32_t late() const { return blocks() - early.blocks.number(); }
 
     HW4_INLINE LateShare share(uint32_t block) const {
-        const int64_t first = begin(block);
-        const int64_t last = begin(int64_t{block} + 1) - 1; // at least a job's length further on
-        const auto first_job = static_cast<uint32_t>(first / tiles);
-        const auto last_job = static_cast<uint32_t>(last / tiles);
+        const uint32_t last = begin[block + 1] - 1; // at least a job's length further on
+        const uint32_t first_job = begin[block] / tiles;
         const uint32_t first_round = block < late() ? early.count : 0;
         return {block,
                 first_round,
-                rounds() - first_round + last_job + 1 - first_job,
-                early.jobs() + all.jobs() + first_job,
-                static_cast<unsigned>(first % tiles),
-                tiles - 1 - static_cast<unsigned>(last % tiles)};
+                rounds() - first_round + last / tiles + 1 - first_job,
+                before_line() + first_job,
+                begin[block] % tiles,
+                tiles - 1 - last % tiles};
     }
 
     // What a block does, one after the other. With one return: with a return for each kind of part the compiler makes
@@ -119,11 +131,36 @@ private:
         return early.jobs() + all.job(round - early.count, block);
     }
 
-    // Of the line.
-    HW4_INLINE int64_t begin(int64_t block) const {
-        if (block <= late()) return block * least_late;
-        const int64_t of_others = block - late();
-        return late() * least_late + of_others * least + (of_others < more ? of_others : more);
+    HW4_INLINE uint32_t before_line() const { return early.jobs() + all.jobs(); }
+
+    bool is_last_of_unit(uint32_t job) const { return of_unit.remainder(job) + 1 == of_unit.number(); }
+
+    // For blocks that all end at that time. Stretches are as long as a job at least, so that none is cut twice.
+    void cut_line(const EqualJobs& jobs, const LateBlocks& late, double time) {
+        const auto time_of = [&](uint32_t job) { return (is_last_of_unit(job) ? jobs.last : 1) * tiles; };
+        uint32_t job = before_line(); // that the next cut goes through, or one before it
+        double of_line = 0;           // time, up to that job
+        double cut = 0;               // likewise
+        for (uint32_t block = 0; block < blocks(); ++block) {
+            const bool is_late = block < late.blocks;
+            cut += time - (is_late ? static_cast<double>(late.tiles) : 0) - time_of_rounds(block, jobs);
+            for (; job < jobs.count() && of_line + time_of(job) <= cut; ++job) of_line += time_of(job);
+            const double in_job = job < jobs.count() ? (cut - of_line) / time_of(job) : 0;
+            const uint32_t at = (job - before_line()) * tiles + static_cast<uint32_t>(in_job * tiles + 0.5);
+            begin[block + 1] = std::max(at, begin[block] + tiles);
+        }
+        begin[blocks()] = static_cast<uint32_t>(jobs.count() - before_line()) * tiles;
+        for (uint32_t block = blocks(); block > 1; --block)
+            begin[block - 1] = std::min(begin[block - 1], begin[block] - tiles);
+    }
+
+    double time_of_rounds(uint32_t block, const EqualJobs& jobs) const {
+        const uint32_t first = block < late() ? early.count : 0;
+        uint32_t last_jobs = 0;
+        if (jobs.last != 1)
+            for (uint32_t round = first; round < rounds(); ++round)
+                last_jobs += is_last_of_unit(job_of_round(round, block)) ? 1 : 0;
+        return (rounds() - first - last_jobs * (1 - jobs.last)) * tiles;
     }
 };
 

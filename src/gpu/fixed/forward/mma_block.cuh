@@ -52,6 +52,7 @@ template <class T>
 struct MmaTiles {
     using Layout = typename T::Layout;
     static constexpr bool kMasked = true; // one code for all masks
+    static constexpr bool kManyJobs = false;
     static __device__ int seen_more(const ForwardArgs& args) { return args.sight.more; }
     MmaMemory<T>& memory;
     const unsigned char* tiles; // of the head of K and V

@@ -208,6 +208,8 @@ void launch_for(PrepareArgs args, const Prepass& prepass, cudaStream_t stream) {
     if constexpr (kMayPrepareBeside<Rules, kDim>) {
         using Stored = typename ElementType::Stored;
         constexpr int kTeams = kTeamsBeside<Rules, kDim, Stored>;
+        if (args.of.dim != kDim)
+            throw Error(ExitCode::internal, "heads of other columns are not prepared beside others");
         constexpr size_t kWhole = 168 * 1024; // leaves too little for any block of the next kernel
         constexpr size_t kBesideBytes = std::max(kTeams * sizeof(TeamMemory<Rules, kDim, Stored>), kWhole);
         const auto beside = prepare_beside_kernel<Rules, kDim, ElementType>;

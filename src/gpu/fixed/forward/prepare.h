@@ -15,7 +15,8 @@ enum class Facts {
 // Who prepares which heads.
 struct Prepass {
     uint32_t heads_before;   // by the whole card: the first ones
-    int64_t multiprocessors; // that prepare the others, which follow, beside the next kernel; 0: there are none
+    int64_t multiprocessors; // that prepare the others, which follow, beside the next kernel; 0: there are none. Only
+                             // of rows of 64 columns
 };
 
 inline Prepass all_before(const ForwardArgs& args) { return {args.kv_units(), 0}; }

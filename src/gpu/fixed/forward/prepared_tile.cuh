@@ -83,16 +83,13 @@ struct TileOfFloats {
         }
     }
 
-    // The same in two steps, through the thread's own places in shared memory.
+    // The same of rows of kDim columns in two steps, through the thread's own places in shared memory. Of missing rows
+    // there are zeros there, by a copy too: to store them would wait for what is copied.
     template <class Stored>
     static __device__ __forceinline__ void fetch(const RowsOf<Stored>& rows, Fetched<Stored, kEach, kThreads>& to) {
-        if (is_whole(rows)) {
 #pragma unroll
-            for (int i = 0; i < kEach; ++i) copy_async<sizeof(Four<Stored>)>(to.at(i), row_at(rows, i) + column());
-        } else {
-#pragma unroll
-            for (int i = 0; i < kEach; ++i) *to.at(i) = ragged_piece(rows, i);
-        }
+        for (int i = 0; i < kEach; ++i)
+            copy_async<sizeof(Four<Stored>)>(to.at(i), row_at(rows, i) + column(), row(i) < rows.count);
         end_group_of_copies();
     }
     template <class ElementType>

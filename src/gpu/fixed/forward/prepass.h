@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 namespace hw4::gpu::fixed_point {
 
@@ -16,31 +15,25 @@ namespace hw4::gpu::fixed_point {
 template <class Rules, int kDim>
 constexpr bool kMayPrepareBeside = Rules::kDigits == 2 && kDim == 64;
 
-// What a launch is, as far as this is concerned.
+// Heads that are prepared while others are looked at.
 struct PrepassWork {
-    int64_t head_tiles;      // of all heads
-    int64_t job_tiles;       // of all jobs (shares.h), each of which looks at a head
-    int64_t multiprocessors; // each of which is at work on one job
+    double jobs;   // for each head (shares.h); one that takes half of the others' time is half a job
+    int64_t tiles; // of a head, and of a job, which looks at all of them
 };
 
-// Multiprocessors that prepare heads while others compute.
-struct Preparers {
-    int64_t multiprocessors;
-    int64_t job_tiles; // that each of the others does meanwhile
-};
+// In the time that a job takes for a tile: how long one multiprocessor takes to prepare a tile of a head, of whichever
+// elements. Measured.
+inline double preparing_time(const PrepassWork& work) {
+    constexpr double kPrepare = 0.78;
+    constexpr double kBetweenJobs = 1.6; // what a job begins and ends with
+    return kPrepare / (1 + kBetweenJobs / static_cast<double>(work.tiles));
+}
 
-// None where all is better prepared before.
-inline std::optional<Preparers> preparers_for(const PrepassWork& work) {
-    constexpr double kCost = 0.55; // of a tile of a head, for one multiprocessor, in tiles of a job; measured
-    constexpr double kLead = 1.9;  // so many times as fast as heads are needed: when the first ones are, few are ready
-    constexpr double kMostReuse = 8; // beyond, what is prepared is too little of all
-    const double reuse = static_cast<double>(work.job_tiles) / static_cast<double>(work.head_tiles);
-    if (reuse > kMostReuse) return std::nullopt;
-    const double for_each_other = kLead * kCost / reuse;
-    const double share = for_each_other / (1 + for_each_other);
-    const auto count = static_cast<int64_t>(share * static_cast<double>(work.multiprocessors)) + 1;
-    return Preparers{count,
-                     static_cast<int64_t>(kCost * static_cast<double>(work.head_tiles) / static_cast<double>(count))};
+// Of so many multiprocessors, those that prepare heads while the others compute.
+inline int64_t preparers_for(const PrepassWork& work, int64_t multiprocessors) {
+    constexpr double kLead = 1.6; // so many times as fast as heads are needed: when the first ones are, few are ready
+    const double for_each_other = kLead * preparing_time(work) / work.jobs;
+    return static_cast<int64_t>(for_each_other / (1 + for_each_other) * static_cast<double>(multiprocessors)) + 1;
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -21,8 +21,9 @@ struct Queries {
 };
 
 // A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
-template <class Rules, int kDim>
+template <class Rules, int kDim, bool kManyJobs = false>
 struct QueryDigits {
+    static_assert(!kManyJobs || Rules::kDigits == 2);
     static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
     static constexpr int kParts = kDim / kColumns;
     static constexpr int kLanes = kColumns / 4;
@@ -32,7 +33,7 @@ struct QueryDigits {
     static_assert(kSteps % kAhead == 0);
     using Rows = float4[kAhead][kParts];
 
-    static __device__ int thread() { return static_cast<int>(threadIdx.x) % kGroupThreads; }
+    static __device__ int thread() { return thread_number<kManyJobs>() % kGroupThreads; }
     static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
     static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
 
@@ -66,33 +67,44 @@ struct QueryDigits {
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
                 const float of_row = __shfl_sync(~0u, at_once, i * kOwners, kLanes);
-                store_row(to, row(first + i), x[i], [&](float n) { return fixed::nearest(n * of_row); });
+                store_row(to, row(first + i), x[i], [&](float n) {
+                    if constexpr (kManyJobs)
+                        return fixed::two_biased_digits_at_once(n, of_row);
+                    else
+                        return biased(fixed::nearest(n * of_row));
+                });
             }
         } else {
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
                 const fixed::Factors scale = fixed::factors(__shfl_sync(~0u, exponent, i * kOwners, kLanes));
                 store_row(to, row(first + i), x[i],
-                          [&](float n) { return fixed::quantised(fixed::scaled_query(n, factor), scale); });
+                          [&](float n) { return biased(fixed::quantised(fixed::scaled_query(n, factor), scale)); });
             }
         }
         return square * c * c;
     }
 
 private:
-    template <class Quantise>
+    static __device__ __forceinline__ uint32_t biased(int32_t n) {
+        return fixed::Numbers<Rules::kDigits>::biased_digits(n);
+    }
+
+    template <class Biased>
     static __device__ __forceinline__ void store_row(Queries<Rules, kDim>& to, int row, const float4 (&x)[kParts],
-                                                     const Quantise& quantised) {
+                                                     const Biased& digits) {
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
-            planes_of<Rules::kDigits>(x[part], quantised)
+            planes_of_biased<Rules::kDigits>(digits(x[part].x), digits(x[part].y), digits(x[part].z), digits(x[part].w))
                 .store(to.planes[0] + swizzled<kDim>(row, column(part)), sizeof(to.planes[0]));
     }
 };
 
 // Which of a group's rows is the thread's first or second.
+template <bool kManyJobs = false>
 __device__ __forceinline__ int row_in_group(int row) {
-    return static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * row;
+    const int thread = thread_number<kManyJobs>();
+    return thread % kGroupThreads / 32 * 16 + thread % 32 / 4 + 8 * row;
 }
 
 // A group's part of the problem.

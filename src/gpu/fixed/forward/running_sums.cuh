@@ -6,6 +6,12 @@
 
 namespace hw4::gpu::fixed_point {
 
+// What makes a row's sums its output.
+struct RowEnd {
+    float h;
+    float inverse; // of l
+};
+
 // What a thread carries from tile to tile for its two rows.
 template <class Reference, int kParts, int kSums>
 struct RunningSums {
@@ -65,27 +71,40 @@ struct RunningSums {
     }
 
     template <class Row>
-    __device__ void store(int row, Row to, int dim, float inverse, fixed::Factors scale) const {
+    __device__ void store(int row, const Row& to, int dim, float inverse, fixed::Factors scale) const {
         const int first = static_cast<int>(threadIdx.x) % 4 * 2;
-        to.at += first;
-        // One address, and offsets: the compiler would work out every number's from the beginning.
-        asm("" : "+l"(to.at));
-        __builtin_assume(__isGlobal(to.at));
+        const Row at = from(to, first);
         const auto result = [&](float x) { return fixed::fixed_result(x, h[row], inverse, scale); };
         if (dim == kColumns)
-            store_whole(row, to, result);
+            store_columns(row, at, result);
         else
-            store_up_to(dim - first, dim % 4 == 0, row, to, result);
+            store_up_to(dim - first, dim % 4 == 0, row, at, result);
+    }
+
+    // The same of a row of all columns; for kernels of many jobs.
+    template <class Row>
+    __device__ __forceinline__ void store_whole(int row, const Row& to, const RowEnd& end, fixed::Factors scale) const {
+        store_columns(row, from(to, thread_number<true>() % 4 * 2),
+                      [&](float x) { return fixed::fixed_result(x, end.h, end.inverse, scale); });
     }
 
 private:
     static constexpr int kGroups = kSums / 4; // of eight columns, in a part; of each a thread has two, in either row
     static constexpr int kColumns = kParts * 2 * kSums;
 
+    // One address, and offsets: the compiler would work out every number's from the beginning.
+    template <class Row>
+    static __device__ __forceinline__ Row from(Row to, int first) {
+        to.at += first;
+        asm("" : "+l"(to.at));
+        __builtin_assume(__isGlobal(to.at));
+        return to;
+    }
+
     // All columns. The results of a part are there before the first is stored, so that none waits until the one before
     // has left its registers.
     template <class Row, class Result>
-    __device__ __forceinline__ void store_whole(int row, const Row& to, const Result& result) const {
+    __device__ __forceinline__ void store_columns(int row, const Row& to, const Result& result) const {
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             float2 pair[kGroups];

@@ -9,6 +9,16 @@ namespace hw4::gpu::fixed_point {
 
 constexpr int kRowsEach = 2; // of a thread
 
+// The thread's number. Where it is asked for anew each time, the compiler cannot keep what follows from it from job to
+// job, through the products, where there are no registers for it.
+template <bool kAnew>
+__device__ __forceinline__ int thread_number() {
+    if constexpr (!kAnew) return static_cast<int>(threadIdx.x);
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
 // Of a thread, both rows.
 template <class Rules>
 constexpr int kScoresOf = Rules::kTileKeys / 2;

@@ -88,13 +88,13 @@ public:
 
     __device__ void start(const TileRun& first) { run_ = {uniform(first.first), uniform(first.count)}; }
 
-    // Before the first tile of a run has its turn: says what will follow that run, once `wait` has seen to it that it
-    // can be fetched; the run's own first tile has been by then.
-    template <class Wait>
-    __device__ void announce(const TileRun& next, RingPosition turn, const Wait& wait) {
+    // Before the first tile of a run has its turn: `next` says what will follow that run, once it can be fetched; the
+    // run's own first tile has been by then.
+    template <class Next>
+    __device__ void announce(RingPosition turn, const Next& next) {
         fetch_ahead(turn); // of the run itself, which is then no longer the next
-        wait();
-        if (is_elected()) memory_.next_run = next;
+        const TileRun run = next();
+        if (is_elected()) memory_.next_run = run;
         __syncwarp();
         fetch_ahead(turn);
     }

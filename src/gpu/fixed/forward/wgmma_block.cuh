@@ -32,6 +32,7 @@ struct BlockVariant {
     static constexpr unsigned kAhead = kStages > 4 ? kStages / 2 : kStages > 3 ? 2 : kStages - 1;
     static constexpr bool kJoint = kGroups > 1;
     static constexpr bool kMasked = kMasked_;
+    static constexpr bool kManyJobs = false; // code for jobs of few tiles, where what comes between them counts
     using Masked = BlockVariant<Rules, kDim, kGroups, kStages, kBlocks, true>; // code of its own: it takes registers
 };
 
@@ -151,8 +152,10 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     ComingQueries<typename T::Rules, T::kDim> coming;
     coming.fetch(args, prepared, where);
     for (uint32_t i = 0; i < block.share.parts; ++i) {
-        if (work.products.warp == 0)
-            work.products.fetcher.announce(block.tiles(i + 1), work.products.ring.turn(), [] {});
+        if (work.products.warp == 0) {
+            const TileRun next = block.tiles(i + 1);
+            work.products.fetcher.announce(work.products.ring.turn(), [&] { return next; });
+        }
         if (where.rows > 0) {
             sync_group(group); // all of it has done with the rows before
             coming.store(args, queries);

@@ -51,6 +51,7 @@ struct PairWeights {
 template <class Products, class Powers>
 struct PairGroup {
     static constexpr bool kMasked = Products::kMasked; // whether rows may see less than all keys
+    static constexpr bool kManyJobs = Products::kManyJobs;
     static constexpr int kParts = Products::Layout::kParts;
     static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
     static constexpr Facts kFacts = Facts::all;
@@ -69,7 +70,7 @@ struct PairGroup {
     template <int kDim>
     __device__ void begin(const Queries<TwoDigits, kDim>& queries) {
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) exponent[row] = queries.exponent[row_in_group(row)];
+        for (int row = 0; row < kRowsEach; ++row) exponent[row] = queries.exponent[row_in_group<kManyJobs>(row)];
         running.clear();
     }
 
@@ -124,7 +125,35 @@ struct PairGroup {
         }
     }
 
+    // What is needed of rows that are done, besides their sums.
+    struct Ends {
+        RowEnd of_row[kRowsEach];
+    };
+    __device__ __forceinline__ Ends ends() const {
+        const float l[] = {running.sum_of_lanes(0), running.sum_of_lanes(1)};
+        return {{{running.h[0], 1.0f / l[0]}, {running.h[1], 1.0f / l[1]}}};
+    }
+
+    // The rows of a group of a KnownPart (wgmma_whole.cuh).
+    template <int kDim, class Part>
+    __device__ __forceinline__ void store_whole(const Queries<TwoDigits, kDim>& queries, const ForwardArgs& args,
+                                                const Part& part, int group, const Ends& ends) const {
+        const fixed::Factors scale = fixed::result_factors(16 - queries.least_value);
+#pragma unroll
+        for (int row = 0; row < kRowsEach; ++row) {
+            const int of_job = group * kGroupRows + row_in_group<kManyJobs>(row);
+            if (of_job >= part.rows) continue;
+            auto* const to = part.out + static_cast<size_t>(of_job) * args.out.row;
+            running.store_whole(row, output_row(args, to), ends.of_row[row], scale);
+        }
+    }
+
 private:
+    static __device__ __forceinline__ FloatRow output_row(const ForwardArgs&, float* at) { return {at}; }
+    static __device__ __forceinline__ NarrowRow output_row(const ForwardArgs& args, uint16_t* at) {
+        return {at, args.element};
+    }
+
     static __device__ __forceinline__ bool is_plain(int bits) {
         return bits >= kLeastPlainBits && bits <= fixed16::kFractionBits;
     }
@@ -132,7 +161,7 @@ private:
     // Whether scores of all 64 rows count the same in all tiles, and plainly, and values too.
     template <int kDim>
     static __device__ __forceinline__ bool is_steady(const Queries<TwoDigits, kDim>& queries, const HeadFacts& facts) {
-        const int lane = static_cast<int>(threadIdx.x) % 32;
+        const int lane = thread_number<kManyJobs>() % 32;
         const int coarsest = -warp_max(-min(queries.exponent[lane], queries.exponent[lane + 32]));
         return facts.k.is_one() && facts.v.is_one() && coarsest + facts.k.largest() - 16 >= kLeastPlainBits;
     }
@@ -258,7 +287,8 @@ private:
 #pragma unroll
             for (int row = 0; row < kRowsEach; ++row)
                 if (fixed16::raises(m[row], running.reference[row].held)) {
-                    running.rescale(row, tile_weight(running.reference[row].held - m[row]));
+                    if (!kManyJobs || running.reference[row].held > -HUGE_VALF) // else all is 0
+                        running.rescale(row, tile_weight(running.reference[row].held - m[row]));
                     running.reference[row].held = m[row];
                 }
         }

@@ -13,6 +13,6 @@ void launch_mma_pairs(const Launch& launch, cudaStream_t stream);
 // wgmma, compute capability 9.0 only, d up to kMostWgmmaColumns.
 Plan plan_wgmma_pairs(const Problem& problem, const Device& device);
 void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream);
-bool launch_pairs_beside(const Launch& launch, cudaStream_t stream); // false: it does not pay, and nothing was done
+bool launch_pairs_whole(const Launch& launch, cudaStream_t stream); // false: it is not for that, and did nothing
 
 } // namespace hw4::gpu

@@ -23,6 +23,7 @@ template <class T>
 struct PairProducts : GroupTiles<T> {
     using Layout = typename T::Layout;
     static constexpr bool kMasked = T::kMasked;
+    static constexpr bool kManyJobs = T::kManyJobs;
     static __device__ constexpr int seen_more(const ForwardArgs&) { return T::kMasked ? 1 : 0; }
     using GroupTiles<T>::ring;
     using GroupTiles<T>::GroupTiles;

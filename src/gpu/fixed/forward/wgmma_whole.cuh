@@ -1,0 +1,214 @@
+// The kernel of wgmma_block.cuh without a mask, for rows of exactly as many columns as it has, whose statistics nobody
+// asks for. It does little between one job and the next, which is most for short ones: what is to be known of a job is
+// worked out for several at once, by a lane for each, and kept in shared memory, so that hardly anything stays in
+// registers through the products; and rows have no ends in the middle of a piece.
+//
+// Heads may be prepared beside it (prepass.h): then a block asks, before it has a head's tiles copied, whether the head
+// is ready, and the multiprocessors that prepare heads come to it late (late_shares.h).
+#pragma once
+
+#include "src/gpu/fixed/forward/card_plan.h"
+#include "src/gpu/fixed/forward/wgmma_block.cuh"
+#include "src/gpu/fixed/forward/whole_queries.cuh"
+
+namespace hw4::gpu::fixed_point {
+
+// Of the variant T, with operands that are stored so.
+template <class T, class Stored_>
+struct WholeVariant : T {
+    using Stored = Stored_;
+    static constexpr bool kManyJobs = true;
+};
+
+// What a block has to know of a part of its share.
+template <class Stored>
+struct KnownPart {
+    ExponentRange k; // of the head
+    ExponentRange v;
+    const Stored* queries; // of the job's first row
+    Stored* out;           // likewise
+    uint32_t head_tiles;   // of all heads' tiles, the head's first
+    uint32_t first;        // tiles [first, end) of the head; those before, or after, are another block's
+    uint32_t end;
+    int rows; // of the job
+
+    __device__ TileRun run() const { return {head_tiles + first, end - first}; }
+    __device__ int rows_of(int group) const { return min(kGroupRows, rows - group * kGroupRows); }
+};
+
+// A block's shared memory.
+template <class T>
+struct WholeMemory : BlockMemory<T> {
+    // Parts of the block's share are kept for so long. When the first warp is before part i, asks for parts from i + 1
+    // on, and has had a tile of part i fetched, all groups have left the tile that was kStages before that one: each
+    // part has one at least, so nobody is before the end of part i - kStages.
+    static constexpr unsigned kSlots = 24;
+    static constexpr unsigned kAskedAtOnce = kSlots - (T::kStages + 2);
+    static_assert(kAskedAtOnce < 32, "a lane for each");
+
+    LateShare late_share;
+    uint32_t known_parts; // whose heads are known to be ready
+    KnownPart<typename T::Stored> slots[kSlots];
+};
+
+// What a block does: its share, in terms of the problem. Only references, since registers are few.
+template <class T>
+struct WholeWork {
+    using Part = KnownPart<typename T::Stored>;
+
+    const ForwardArgs& args;
+    const Prepared& prepared;
+    const ReadyHalves* ready; // of each head; null: all are
+    const LateShares& shares;
+    WholeMemory<T>& memory;
+    uint32_t parts;
+
+    // When its first tile is there.
+    __device__ const Part& part(uint32_t i) const { return memory.slots[i % WholeMemory<T>::kSlots]; }
+
+    // None where there is no such part.
+    __device__ TileRun run(uint32_t i) const { return i < parts ? part(i).run() : TileRun{0, 0}; }
+
+    // Until the head of K and V of that part is ready: then the part is in the block's memory. Asks for several at
+    // once, since the answer takes its time. By a warp whose lanes stay together: where they do not, what they have in
+    // common takes registers of each.
+    __device__ void wait_for_part(uint32_t i) const {
+        if (!__any_sync(~0u, i >= memory.known_parts && i < parts)) return;
+        const unsigned lane = threadIdx.x % 32;
+        const bool asks = lane < WholeMemory<T>::kAskedAtOnce && i + lane < parts;
+        const JobPart part = shares.part(memory.late_share, asks ? i + lane : i);
+        const uint32_t unit = shares.of_unit.quotient(part.job);
+        const uint32_t head = args.kv_unit(unit);
+        const auto lanes_ready = [&] {
+            return __ballot_sync(~0u, asks && (ready == nullptr || load_acquire(ready + head) == 2 * shares.tiles));
+        };
+        unsigned lanes;
+        while (((lanes = lanes_ready()) & 1) == 0) __nanosleep(100);
+        const unsigned count = static_cast<unsigned>(__ffs(static_cast<int>(~lanes))) - 1;
+        if (lane < count) memory.slots[(i + lane) % WholeMemory<T>::kSlots] = known(part, unit, head);
+        memory.known_parts = i + count;
+        __syncwarp();
+        publish_global_to_async();
+    }
+
+private:
+    __device__ Part known(const JobPart& part, uint32_t unit, uint32_t head) const {
+        using Stored = typename T::Stored;
+        constexpr int64_t kRows = T::kGroups * kGroupRows;
+        const int64_t row = int64_t{part.job - unit * shares.of_unit.number()} * kRows;
+        const HeadFacts& facts = prepared.heads[head];
+        return {facts.k,
+                facts.v,
+                args.q.template as<const Stored>().of(unit) + static_cast<size_t>(row) * args.q.row,
+                args.out.template as<Stored>().of(unit) + static_cast<size_t>(row) * args.out.row,
+                head * shares.tiles,
+                part.first,
+                part.end,
+                static_cast<int>(min(kRows, args.queries - row))};
+    }
+};
+
+template <class T>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
+    wgmma_whole_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ Prepared prepared,
+                       const ReadyHalves* ready, const __grid_constant__ LateShares shares, Handover<T> handover) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    static_assert(!T::kMasked);
+    extern __shared__ __align__(1024) unsigned char block_memory[];
+    auto& memory = *reinterpret_cast<WholeMemory<T>*>(block_memory);
+    if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
+    const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+    if (threadIdx.x == 0) {
+        memory.late_share = shares.share(take_share<T>(handover));
+        memory.known_parts = 0;
+        TileFetcher<T>::init(memory);
+    }
+    __syncthreads();
+    if (ready == nullptr) wait_for_kernel_before();
+
+    const WholeWork<T> block{args, prepared, ready, shares, memory, uniform(memory.late_share.parts)};
+    Queries<typename T::Rules, T::kDim>& queries = memory.queries[group];
+    WorkOf<T> work(memory, prepared.tiles, group);
+    const auto sync = [&] { sync_group(group); };
+    const unsigned thread = threadIdx.x % kGroupThreads;
+    WholeQueries<T> coming;
+    const auto fetch_rows = [&](uint32_t i) {
+        const auto& part = block.part(i);
+        coming.fetch(part.queries, static_cast<uint32_t>(args.q.row), part.rows, group);
+    };
+    if (work.products.warp == 0) block.wait_for_part(0);
+    __syncthreads();
+    work.products.fetcher.start(block.run(0));
+    fetch_rows(0);
+    for (uint32_t i = 0; i < block.parts; ++i) {
+        if (work.products.warp == 0)
+            work.products.fetcher.announce(work.products.ring.turn(), [&] {
+                block.wait_for_part(i + 1);
+                return block.run(i + 1);
+            });
+        const auto& part = block.part(i); // read where it is needed, for a few registers less
+        const bool any = part.rows_of(group) > 0;
+        typename WorkOf<T>::Ends ends{};
+        if (any) {
+            sync_group(group); // all of it has done with the rows before
+            const HeadFacts facts{part.k, part.v, 0};
+            coming.store(args, queries, facts);
+            publish_to_async();
+            sync_group(group);
+            work.begin(queries);
+            if (part.first > 0) // the head of the job, which the next share's block did
+                handover.template take<0>(work.running, handover_place<T>(memory.late_share.block + 1, group), 1,
+                                          thread, sync);
+            work.attend(queries, args, GroupRows{}, part.first, part.end, facts); // all rows see the same
+            ends = work.ends(); // before the next rows are asked for: later, it would wait for those too
+        } else {
+            work.products.skip(part.end - part.first);
+        }
+        // The next rows are on their way while the results of these are stored. After the last ones those are fetched
+        // again, for nobody: if they were not, rows would have to keep their registers up to here.
+        const bool last = i + 1 == block.parts;
+        if (!last) work.products.ring.wait(); // then the part is known
+        fetch_rows(last ? i : i + 1);
+        if (!any) continue;
+        if (part.end < shares.tiles)
+            handover.leave(work.running, handover_place<T>(memory.late_share.block, group), 1, thread, sync);
+        else
+            work.store_whole(queries, args, part, group, ends);
+    }
+    if (ready != nullptr) wait_for_kernel_before();
+#else
+    __trap();
+#endif
+}
+
+// None where another kernel has to do it.
+template <class T>
+std::optional<CardPlan> whole_plan(const ForwardArgs& args, int64_t multiprocessors) {
+    static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
+    if (args.sight.more != 0 || args.dim != T::kDim || args.statistics != nullptr ||
+        !takes_whole(args.queries, args.keys) || args.q.row > UINT32_MAX)
+        return std::nullopt;
+    const CardLaunch launch{args.units, args.kv_units(), args.queries, tiles_of<typename T::Rules>(args.keys),
+                            T::kGroups, multiprocessors};
+    const auto beside = CardPlan::beside(launch);
+    return beside ? beside : CardPlan::before(launch);
+}
+
+template <class T>
+void launch_whole(const ForwardArgs& args, const CardPlan& plan, cudaStream_t stream) {
+    static_assert(kMayPrepareBeside<typename T::Rules, T::kDim>, "or nobody would prepare the other heads");
+    constexpr size_t kBytes = sizeof(WholeMemory<T>);
+    static_assert(kBytes <= 227 * 1024);
+    const auto kernel = wgmma_whole_kernel<T>;
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    const size_t places = handover_places<T>(plan.shares.blocks());
+    const auto of_heads = static_cast<size_t>(plan.preparers > 0 ? ready_bytes(args.kv_units()) : 0);
+    const Prepared prepared =
+        launch_prepare<typename T::Rules>(args, WorkOf<T>::kFacts, of_heads + Handover<T>::cleared_bytes(places),
+                                          Prepass{static_cast<uint32_t>(plan.heads_before), plan.preparers}, stream);
+    const auto* const ready = plan.preparers > 0 ? reinterpret_cast<const ReadyHalves*>(prepared.end) : nullptr;
+    launch_early("launch of wgmma_whole_kernel", kernel, plan.shares.blocks(), T::kThreads, kBytes, stream, args,
+                 prepared, ready, plan.shares, Handover<T>(prepared.end + of_heads, places));
+}
+
+} // namespace hw4::gpu::fixed_point
