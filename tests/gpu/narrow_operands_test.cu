@@ -206,7 +206,7 @@ TEST_P(NarrowOperands, GiveTheReferenceBytesWhenTheCardIsFull) {
         expect_bytes({3 * multiprocessors, 64, dim});
         expect_bytes(with_heads(causal_problem(700, 700, dim), multiprocessors / 8 + 1, 4, 4));
     }
-    for (const int64_t dim : {33, 64}) expect_bytes({multiprocessors / 2 + 1, 700, dim});
+    for (const int64_t dim : {32, 33, 64}) expect_bytes({multiprocessors / 2 + 1, 700, dim});
     expect_bytes({5 * multiprocessors / 2, 520, 64}); // heads that are prepared beside the products
     expect_bytes(with_heads({1, 1030, 64}, multiprocessors / 4, 8, 4), CaseKind::spread);
 }

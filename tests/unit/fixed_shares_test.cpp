@@ -174,10 +174,15 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
     EXPECT_FALSE(takes_joint(4, 16384, 1024, 3, kMultiprocessors));  // of a part of the queries
 }
 
-TEST(TakesWhole, WhereNeitherRowsNorKeysAreFew) {
-    EXPECT_TRUE(takes_whole(65, 65));
-    EXPECT_FALSE(takes_whole(64, 4096));
-    EXPECT_FALSE(takes_whole(4096, 64));
+TEST(TakesWhole, WhereMostGroupsHaveRowsAndKeysAreNotFew) {
+    EXPECT_TRUE(takes_whole(65, 65, 64));
+    EXPECT_TRUE(takes_whole(256, 256, 64));
+    EXPECT_FALSE(takes_whole(64, 4096, 64));
+    EXPECT_FALSE(takes_whole(4096, 64, 64));
+    EXPECT_TRUE(takes_whole(129, 129, 32));
+    EXPECT_FALSE(takes_whole(128, 128, 32));
+    EXPECT_FALSE(takes_whole(256, 256, 32)); // two groups of six
+    EXPECT_TRUE(takes_whole(257, 257, 32));
 }
 
 // What fixed_gpu_kernels_test.cu counts on.

@@ -86,6 +86,7 @@ struct WholeWork {
         while (((lanes = lanes_ready()) & 1) == 0) __nanosleep(100);
         const unsigned count = static_cast<unsigned>(__ffs(static_cast<int>(~lanes))) - 1;
         if (lane < count) memory.slots[(i + lane) % WholeMemory<T>::kSlots] = known(part, unit, head);
+        __syncwarp(); // all have read what is written
         memory.known_parts = i + count;
         __syncwarp();
         publish_global_to_async();
@@ -186,17 +187,17 @@ template <class T>
 std::optional<CardPlan> whole_plan(const ForwardArgs& args, int64_t multiprocessors) {
     static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
     if (args.sight.more != 0 || args.dim != T::kDim || args.statistics != nullptr ||
-        !takes_whole(args.queries, args.keys) || args.q.row > UINT32_MAX)
+        !takes_whole(args.queries, args.keys, args.dim) || args.q.row > UINT32_MAX)
         return std::nullopt;
     const CardLaunch launch{args.units, args.kv_units(), args.queries, tiles_of<typename T::Rules>(args.keys),
                             T::kGroups, multiprocessors};
-    const auto beside = CardPlan::beside(launch);
-    return beside ? beside : CardPlan::before(launch);
+    if constexpr (kMayPrepareBeside<typename T::Rules, T::kDim>)
+        if (const auto beside = CardPlan::beside(launch)) return beside;
+    return CardPlan::before(launch);
 }
 
 template <class T>
 void launch_whole(const ForwardArgs& args, const CardPlan& plan, cudaStream_t stream) {
-    static_assert(kMayPrepareBeside<typename T::Rules, T::kDim>, "or nobody would prepare the other heads");
     constexpr size_t kBytes = sizeof(WholeMemory<T>);
     static_assert(kBytes <= 227 * 1024);
     const auto kernel = wgmma_whole_kernel<T>;

@@ -6,14 +6,15 @@
 //           whose instruction for powers of 2 does not give the contract's table takes table_pairs (card_powers.h).
 // Who       A block for each place on the card. Long sequences, d = 32 and 64: one block of three groups a
 //           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group.
-// Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 144, 190 or 227 KiB; 168, 168 or 255 registers, at 64 with
+// Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 146, 190 or 227 KiB; 168, 168 or 255 registers, at 64 with
 //           some spilled (sm_90a). Scratch: the digits of K and V, for each block the running sums of its groups, and
 //           at 64 for each head how much of it is ready.
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
-// At 64     Exactly, without a mask, from 65 rows on and where nobody asks for statistics, a kernel of its own
-//           (wgmma_pairs_whole.cu) if there is a job's time for every multiprocessor: one block of three groups, which
-//           do less between jobs. Where heads are many, most are prepared beside the products.
+// 32, 64    At exactly so many columns, without a mask, and where nobody asks for statistics, a kernel of its own
+//           (wgmma_pairs_whole.cu), if there is a job's time for every multiprocessor and rows are not too few
+//           (takes_whole): one block of three groups, which do less between jobs. At 64, where heads are many, most are
+//           prepared beside the products.
 // Masks     Kernels of their own (wgmma_pairs_masked.cu).
 // Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; here rows of Q and O take a
 //           branch that is the same for a whole launch, since kernels for each would take long to compile, but for
@@ -35,7 +36,7 @@ using namespace fixed_point;
 
 size_t shared_bytes_for(int64_t dim) {
     switch (padded_columns(dim)) {
-    case 32: return sizeof(BlockMemory<PairsJoint32>);
+    case 32: return sizeof(WholeMemory<WholeVariant<PairsJoint32, float>>);
     case 64: return sizeof(WholeMemory<WholeVariant<PairsJoint64, float>>);
     default: return sizeof(BlockMemory<PairsJoint128>);
     }
@@ -65,11 +66,10 @@ Plan plan_wgmma_pairs(const Problem& problem, const Device& device) {
 
 void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream) {
     if (!card_follows_table()) return launch_table_pairs(launch, stream);
+    if (launch_pairs_whole(launch, stream)) return;
     switch (padded_columns(launch.problem.dim)) {
     case 32: return launch_joint_or_apart<PairsJoint32, PairsApart32>(launch, stream);
-    case 64:
-        if (launch_pairs_whole(launch, stream)) return;
-        return launch_joint_or_apart<PairsJoint64, PairsApart64>(launch, stream);
+    case 64: return launch_joint_or_apart<PairsJoint64, PairsApart64>(launch, stream);
     default: return launch_shares<PairsJoint128>(launch, stream);
     }
 }

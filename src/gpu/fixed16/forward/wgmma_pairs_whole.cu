@@ -1,20 +1,34 @@
-// wgmma_pairs at d = 64 by src/gpu/fixed/forward/wgmma_whole.cuh. A file of its own, since it takes long to compile.
+// wgmma_pairs at d = 32 and 64 by src/gpu/fixed/forward/wgmma_whole.cuh. A file of its own, since it takes long to
+// compile.
 #include "src/gpu/fixed/forward/wgmma_whole.cuh"
 #include "src/gpu/fixed16/forward/kernels.h"
 #include "src/gpu/fixed16/forward/wgmma_kernel.cuh"
 
 namespace hw4::gpu {
+namespace {
 
-bool launch_pairs_whole(const Launch& launch, cudaStream_t stream) {
-    using namespace fixed_point;
-    const ForwardArgs args = forward_args(launch);
-    const auto plan = whole_plan<PairsJoint64>(args, launch.device.multiprocessors);
+using namespace fixed_point;
+
+template <class T>
+bool launch(const ForwardArgs& args, int64_t multiprocessors, cudaStream_t stream) {
+    const auto plan = whole_plan<T>(args, multiprocessors);
     if (!plan) return false;
     if (args.is_narrow())
-        launch_whole<WholeVariant<PairsJoint64, uint16_t>>(args, *plan, stream);
+        launch_whole<WholeVariant<T, uint16_t>>(args, *plan, stream);
     else
-        launch_whole<WholeVariant<PairsJoint64, float>>(args, *plan, stream);
+        launch_whole<WholeVariant<T, float>>(args, *plan, stream);
     return true;
+}
+
+} // namespace
+
+bool launch_pairs_whole(const Launch& of, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(of);
+    switch (args.dim) {
+    case 32: return launch<PairsJoint32>(args, of.device.multiprocessors, stream);
+    case 64: return launch<PairsJoint64>(args, of.device.multiprocessors, stream);
+    default: return false;
+    }
 }
 
 } // namespace hw4::gpu
