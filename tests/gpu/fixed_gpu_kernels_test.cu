@@ -87,13 +87,19 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
 }
 
 // With so many rows other blocks are taken than with few, and blocks go on with rows that others have begun: some after
-// whole jobs (1320 jobs for 396 blocks of an H200), some at once.
+// whole jobs (1320 jobs for 396 blocks of an H200), some at once. At d = 50 as at 64, where whole rows may have a
+// kernel of their own.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t multiprocessors = current_device().multiprocessors;
     for (const int64_t dim : {20, 64, 128})
         expect_reference_bytes({3 * multiprocessors, 64, dim}, CaseKind::uniform, 6);
-    expect_reference_bytes({3 * multiprocessors / 2, 130, 64}, CaseKind::spread, 6);
-    expect_reference_bytes({5 * multiprocessors / 2, 200, 64}, CaseKind::uniform, 6);
+    for (const int64_t dim : {50, 64}) {
+        expect_reference_bytes({3 * multiprocessors / 2, 130, dim}, CaseKind::spread, 6);
+        expect_reference_bytes({5 * multiprocessors / 2, 200, dim}, CaseKind::uniform, 6);
+    }
+    Problem few_queries{4 * multiprocessors, 64, 64};
+    few_queries.keys = 300;
+    expect_reference_bytes(few_queries, CaseKind::uniform, 6);
     expect_reference_bytes({3 * multiprocessors / 2, 200, 30}, CaseKind::uniform, 7);
     expect_reference_bytes({3 * multiprocessors / 4, 200, 100}, CaseKind::brink, 7);
 }
@@ -144,19 +150,25 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForVeryManyLongSequences) {
     expect_reference_bytes(sharing, CaseKind::uniform, 9);
 }
 
-// More of them for each block than it knows at a time (wgmma_whole.cuh), prepared beside, and of one head before.
+// More of them for each block than it knows at a time (kSlots of wgmma_whole.cuh): prepared beside, where the kernel
+// does that, and all before, since all look at one head.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
     constexpr int64_t kMostKnown = 24;
     const int64_t heads = (kMostKnown + 5) * current_device().multiprocessors;
-    const Problem beside{heads, 192, 64};
-    const auto plan = fixed_point::CardPlan::beside(card_launch(beside));
-    ASSERT_TRUE(plan);
-    EXPECT_GT(plan->shares.share(plan->shares.late()).parts, kMostKnown);
-    expect_reference_bytes(beside, CaseKind::uniform, 9);
-    Problem before{1, 200, 64};
-    before.heads = heads;
-    EXPECT_FALSE(fixed_point::CardPlan::beside(card_launch(before)));
-    expect_reference_bytes(before, CaseKind::spread, 9);
+    for (const int64_t dim : {32, 64}) {
+        const Problem many{heads, 192, dim};
+        const auto beside = fixed_point::CardPlan::beside(card_launch(many));
+        ASSERT_TRUE(beside);
+        EXPECT_GT(beside->shares.share(beside->shares.late()).parts, kMostKnown);
+        expect_reference_bytes(many, CaseKind::uniform, 9);
+        Problem of_one_head{1, 200, dim};
+        of_one_head.heads = heads;
+        EXPECT_FALSE(fixed_point::CardPlan::beside(card_launch(of_one_head)));
+        const auto before = fixed_point::CardPlan::before(card_launch(of_one_head));
+        ASSERT_TRUE(before);
+        EXPECT_GT(before->shares.share(0).parts, kMostKnown);
+        expect_reference_bytes(of_one_head, CaseKind::spread, 9);
+    }
 }
 
 // Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys come after it.
@@ -391,7 +403,7 @@ TEST_P(EachFixedGpuKernel, SanitizerShapes) {
 // The blocks of a full card, some of which go on with rows that others have begun. By themselves, and no larger than
 // that needs, for the sanitizers' time.
 TEST_P(EachFixedGpuKernel, SanitizerFullCard64) {
-    expect_reference_bytes({5 * current_device().multiprocessors / 4, 130, 64}, CaseKind::uniform, 3);
+    expect_reference_bytes({5 * current_device().multiprocessors / 4, 130, 50}, CaseKind::uniform, 3);
 }
 TEST_P(EachFixedGpuKernel, SanitizerFullCard32) {
     expect_reference_bytes({3 * current_device().multiprocessors / 2, 130, 30}, CaseKind::uniform, 3);

@@ -209,6 +209,7 @@ TEST_P(NarrowOperands, GiveTheReferenceBytesWhenTheCardIsFull) {
     for (const int64_t dim : {32, 33, 64}) expect_bytes({multiprocessors / 2 + 1, 700, dim});
     expect_bytes({5 * multiprocessors / 2, 520, 64}); // heads that are prepared beside the products
     expect_bytes(with_heads({1, 1030, 64}, multiprocessors / 4, 8, 4), CaseKind::spread);
+    for (const int64_t dim : {32, 64}) expect_bytes({29 * multiprocessors, 192, dim}); // many jobs of each block
 }
 
 TEST_P(NarrowOperands, GiveTheReferenceBytesOfSomeQueriesOfEveryHead) {

@@ -18,16 +18,16 @@ struct Turn {
     unsigned end;
     int64_t block;
     int64_t index; // of the block's parts
-    int64_t time;
+    double time;
 };
 
 struct Division {
     std::map<int64_t, std::vector<Turn>> of_job; // in the order of their tiles
-    std::vector<int64_t> ends;                   // of each block
+    std::vector<double> ends;                    // of each block
 
-    // The next block, which begins at that time and does so many parts.
-    template <class PartAt>
-    void add_block(int64_t time, uint32_t parts, const PartAt& part_at) {
+    // The next block, which begins at that time and does so many parts; of each job a tile takes some time.
+    template <class PartAt, class TileTime>
+    void add_block(double time, uint32_t parts, const PartAt& part_at, const TileTime& tile_time) {
         const auto block = static_cast<int64_t>(ends.size());
         for (uint32_t i = 0; i < parts; ++i) {
             const JobPart part = part_at(i);
@@ -35,15 +35,19 @@ struct Division {
             const auto after =
                 std::find_if(turns.begin(), turns.end(), [&](const Turn& t) { return t.first > part.first; });
             turns.insert(after, {part.first, part.end, block, i, time});
-            time += part.end - part.first;
+            time += (part.end - part.first) * tile_time(part.job);
         }
         ends.push_back(time);
     }
+    template <class PartAt>
+    void add_block(double time, uint32_t parts, const PartAt& part_at) {
+        add_block(time, parts, part_at, [](uint32_t) { return 1.0; });
+    }
 
-    int64_t last_end() const { return *std::max_element(ends.begin(), ends.end()); }
+    double last_end() const { return *std::max_element(ends.begin(), ends.end()); }
 
     // How far apart the first and the last block end.
-    int64_t spread() const { return last_end() - *std::min_element(ends.begin(), ends.end()); }
+    double spread() const { return last_end() - *std::min_element(ends.begin(), ends.end()); }
 };
 
 // Of jobs 0, 1, ... each has the tiles that it should have, in order.
@@ -64,16 +68,16 @@ void expect_every_tile_once(const Division& division, int64_t jobs, const TilesO
 }
 
 // What kernels rely on: who goes on with a job looks for it at the next block, which has done its first tiles by then,
-// or so many tiles later. For each such pair more may be expected of it.
+// or so much later. For each such pair more may be expected of it.
 template <class Check>
-void expect_handed_on_from_next_block(const Division& division, int64_t later, const Check& check) {
+void expect_handed_on_from_next_block(const Division& division, double later, const Check& check) {
     for (const auto& job : division.of_job) {
         ASSERT_LE(job.second.size(), 2u);
         if (job.second.size() == 1) continue;
         const Turn& head = job.second[0];
         const Turn& rest = job.second[1];
         EXPECT_EQ(head.block, rest.block + 1);
-        EXPECT_LE(head.time + (head.end - head.first), rest.time + later);
+        EXPECT_LE(head.time + (head.end - head.first), rest.time + later); // a tile takes no longer than 1
         check(head);
     }
 }

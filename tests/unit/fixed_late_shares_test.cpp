@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include "tests/support/division.h"
 
@@ -15,29 +13,16 @@ namespace {
 
 constexpr int kMultiprocessors = 132; // of an H200
 
-Division divided(const LateShares& shares, const LateBlocks& late) {
+Division divided(const LateShares& shares, const EqualJobs& jobs, const LateBlocks& late) {
     Division division;
     for (uint32_t block = 0; block < shares.blocks(); ++block) {
         const LateShare share = shares.share(block);
-        division.add_block(block < shares.late() ? late.tiles : 0, share.parts,
-                           [&](uint32_t i) { return shares.part(share, i); });
+        division.add_block(
+            block < shares.late() ? static_cast<double>(late.tiles) : 0, share.parts,
+            [&](uint32_t i) { return shares.part(share, i); },
+            [&](uint32_t job) { return job % jobs.of_unit + 1 == jobs.of_unit ? jobs.last : 1; });
     }
     return division;
-}
-
-// When each block ends, in tiles.
-std::vector<double> ends_of(const LateShares& shares, const EqualJobs& jobs, const LateBlocks& late) {
-    std::vector<double> ends;
-    for (uint32_t block = 0; block < shares.blocks(); ++block) {
-        const LateShare share = shares.share(block);
-        double time = block < shares.late() ? static_cast<double>(late.tiles) : 0;
-        for (uint32_t i = 0; i < share.parts; ++i) {
-            const JobPart part = shares.part(share, i);
-            time += (part.end - part.first) * (part.job % jobs.of_unit + 1 == jobs.of_unit ? jobs.last : 1);
-        }
-        ends.push_back(time);
-    }
-    return ends;
 }
 
 // Checks each division that there is; tells how many.
@@ -60,7 +45,7 @@ int for_each_division(const Check& check) {
                                 if (!shares) continue;
                                 EXPECT_EQ(shares->blocks(), blocks);
                                 EXPECT_EQ(shares->late(), late);
-                                check(jobs, *shares, LateBlocks{late, meanwhile});
+                                check(jobs, divided(*shares, jobs, {late, meanwhile}));
                                 ++count;
                             }
                         }
@@ -68,26 +53,22 @@ int for_each_division(const Check& check) {
 }
 
 TEST(LateShares, HaveEveryTileOnce) {
-    const int divisions =
-        for_each_division([](const EqualJobs& jobs, const LateShares& shares, const LateBlocks& late) {
-            expect_every_tile_once(divided(shares, late), jobs.count(), [&](uint32_t) { return jobs.tiles; });
-        });
+    const int divisions = for_each_division([](const EqualJobs& jobs, const Division& division) {
+        expect_every_tile_once(division, jobs.count(), [&](uint32_t) { return jobs.tiles; });
+    });
     EXPECT_GT(divisions, 200);
 }
 
-// Up to a tile each, where a tile of every job can be given to another block.
+// Each is up to a tile early or late.
 TEST(LateShares, EndTogether) {
-    for_each_division([](const EqualJobs& jobs, const LateShares& shares, const LateBlocks& late) {
-        const std::vector<double> ends = ends_of(shares, jobs, late);
-        const auto [first, last] = std::minmax_element(ends.begin(), ends.end());
-        EXPECT_LE(*last - *first, 2) << "last jobs take " << jobs.last;
+    for_each_division([](const EqualJobs& jobs, const Division& division) {
+        EXPECT_LE(division.spread(), 2) << "last jobs take " << jobs.last;
     });
 }
 
 TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
-    for_each_division([](const EqualJobs& jobs, const LateShares& shares, const LateBlocks& late) {
-        const int64_t later = jobs.last == 1 ? 2 : INT32_MAX; // Division's times count all tiles alike
-        expect_handed_on_from_next_block(divided(shares, late), later, [](const Turn&) {});
+    for_each_division([](const EqualJobs&, const Division& division) {
+        expect_handed_on_from_next_block(division, 2, [](const Turn&) {});
     });
 }
 
@@ -168,7 +149,7 @@ TEST(CardPlan, PreparesTheHeadsOfTwoRoundsBefore) {
     EXPECT_EQ(sharing->heads_before, (jobs - 1) / 6 + 1);
 }
 
-TEST(CardPlan, PreparesAllBeforeWhereThereAreMoreJobsThanMultiprocessors) {
+TEST(CardPlan, PreparesAllBeforeWhereThereIsAJobsTimeForEveryMultiprocessor) {
     const auto plan = CardPlan::before(launch_of(48, 512)); // three jobs each, one of which has two groups of three
     ASSERT_TRUE(plan);
     EXPECT_EQ(plan->preparers, 0);
@@ -176,7 +157,10 @@ TEST(CardPlan, PreparesAllBeforeWhereThereAreMoreJobsThanMultiprocessors) {
     EXPECT_EQ(plan->shares.late(), 0u);
     EXPECT_EQ(plan->shares.blocks(), static_cast<uint32_t>(kMultiprocessors));
     EXPECT_FALSE(CardPlan::before(launch_of(47, 512)));
-    EXPECT_FALSE(CardPlan::before(launch_of(48, 512, 257))); // more than any card has
+    EXPECT_TRUE(CardPlan::before(launch_of(480, 512, 256)));
+    EXPECT_FALSE(CardPlan::before(launch_of(480, 512, 257))); // more than any card has
+    EXPECT_TRUE(CardPlan::before(launch_of(133, 128)));       // all jobs alike
+    EXPECT_FALSE(CardPlan::before(launch_of(132, 128)));
 }
 
 } // namespace

@@ -91,8 +91,8 @@ TEST_F(EachDivision, IsEvenWhereThereAreMoreJobsThanBlocks) {
 // No division takes less than the longest job, or than an even share of all.
 TEST_F(EachDivision, TakesLittleLongerThanTheLongestJobOrAnEvenShare) {
     for_each([](int64_t, const auto& tiles, const DivisionForMost& division) {
-        const int64_t most = division.last_end();
-        const int64_t all = std::accumulate(division.ends.begin(), division.ends.end(), int64_t{0});
+        const auto most = static_cast<int64_t>(division.last_end());
+        const auto all = static_cast<int64_t>(std::accumulate(division.ends.begin(), division.ends.end(), 0.0));
         const auto of_all = [&](int64_t tiles_of, int64_t blocks) { return (tiles_of + blocks - 1) / blocks; };
         const int64_t longest = tiles.last;
         const auto blocks = static_cast<int64_t>(division.ends.size());
@@ -177,8 +177,8 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
 TEST(TakesWhole, WhereMostGroupsHaveRowsAndKeysAreNotFew) {
     EXPECT_TRUE(takes_whole(65, 65, 64));
     EXPECT_TRUE(takes_whole(256, 256, 64));
-    EXPECT_FALSE(takes_whole(64, 4096, 64));
     EXPECT_FALSE(takes_whole(4096, 64, 64));
+    EXPECT_FALSE(takes_whole(64, 4096, 64));
     EXPECT_TRUE(takes_whole(129, 129, 32));
     EXPECT_FALSE(takes_whole(128, 128, 32));
     EXPECT_FALSE(takes_whole(256, 256, 32)); // two groups of six

@@ -74,16 +74,14 @@ HW4_INLINE int32_t quantised(float x, Factors scale) { return nearest(x * scale.
 // biased_digits() of that, of a number that has two digits, in the lower half of a word; the upper half is something
 // else. The second factor is a power of 2, so the product is rounded once, by the addition, which rounds to integers:
 // to even ones too, since an even one was added. Where a denormal would lose bits, all is 0 in either way.
+constexpr float kRoundToBiased = 0x1.8p23f + static_cast<float>(Numbers<2>::kBias);
 HW4_INLINE uint32_t two_biased_digits(float x, Factors scale) {
-    constexpr float kStart = 0x1.8p23f + static_cast<float>(Numbers<2>::kBias);
-    return bits_of(fused(x * scale.first, scale.second, kStart));
+    return bits_of(fused(x * scale.first, scale.second, kRoundToBiased));
 }
 
-// The same of a number that is scaled at once (below): the product is rounded before.
-HW4_INLINE uint32_t two_biased_digits_at_once(float x, float factor) {
-    constexpr float kStart = 0x1.8p23f + static_cast<float>(Numbers<2>::kBias);
-    return bits_of(x * factor + kStart);
-}
+// In the same way biased_digits(nearest(x * factor)), of a number that has two digits and is scaled at once (below):
+// the product is rounded before.
+HW4_INLINE uint32_t two_biased_digits_at_once(float x, float factor) { return bits_of(x * factor + kRoundToBiased); }
 
 constexpr float kLargestFloat = 0x1.fffffep127f;
 

@@ -21,8 +21,9 @@ struct CardLaunch {
     int64_t multiprocessors;
 
     EqualJobs jobs() const {
-        return {units, static_cast<uint32_t>(jobs_for(queries, groups)), static_cast<unsigned>(tiles), multiprocessors,
-                time_with(groups - missing_groups(queries, groups))};
+        const int64_t of_unit = jobs_for(queries, groups);
+        const double last = of_unit == 1 ? 1 : time_with(groups - missing_groups(queries, groups)); // of one, all are
+        return {units, static_cast<uint32_t>(of_unit), static_cast<unsigned>(tiles), multiprocessors, last};
     }
 
 private:

@@ -37,11 +37,12 @@ inline bool takes_joint(int64_t units, int64_t keys, int64_t queries, int groups
 // them may be without rows, at d = 32 less than a third, at 64 a third too. What it took of the time of groups apart
 // when it was chosen, for many heads, at 64: N = 64 1.29, 100 and 128 0.94, 130 0.83, 192 0.84, 256 0.97, 384 0.81, 512
 // 0.83, 1000 0.87, 1800 0.87; at 32: N = 64 1.44, 128 1.02, 160 0.84, 256 1.08, 320 0.93, 512 0.93, 1000 0.92.
-inline bool takes_whole(int64_t queries, int64_t keys, int64_t dim) {
+inline bool takes_whole(int64_t keys, int64_t queries, int64_t dim) {
     constexpr int kGroups = 3;
+    constexpr int64_t kFewKeys = 64; // up to which it was not tried
     const int64_t lacking = kGroups * missing_groups(queries, kGroups);
     const int64_t places = kGroups * jobs_for(queries, kGroups);
-    return keys > kGroupRows && (dim == 64 ? lacking <= places : lacking < places);
+    return keys > kFewKeys && (dim == 64 ? lacking <= places : lacking < places);
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -1,13 +1,13 @@
 // The division of work of src/gpu/common/shares.h among blocks of which some may begin late, when the others have done
-// so many tiles. Jobs are all of as many tiles, which take their time, but for the last of a unit: a block may do those
-// faster. No CUDA here, so that it can be tested anywhere.
+// so many tiles. Jobs are all of as many tiles, and all tiles take as long, but for those of a unit's last job, which
+// may be done faster. No CUDA here, so that it can be tested anywhere.
 //
 // The late blocks are the first ones, and have less by what they missed. Most jobs go to the blocks in turn: in the
-// first rounds without the late ones, then with all. The others, up to a quarter where the last of a unit are fast,
-// follow one another in a line that is cut into a stretch for each block, which it does when it has done its rounds, so
-// that all end together. Where a cut goes through
-// a job, the block after it does the job's first tiles, as the first of its stretch, and the block before it the
-// others, as the last of all: when it comes to them, the first ones are done, if all are as fast.
+// first rounds without the late ones, then with all. The others, at least one for each block, and more the faster the
+// last of a unit are, follow one another in a line that is cut into a stretch for each block, which it does when it has
+// done its rounds, so that all end together. Where a cut goes through a job, the block after it does the job's first
+// tiles, as the first of its stretch, and the block before it the others, as the last of all: when it comes to them,
+// the first ones are done, if all are as fast.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +45,7 @@ struct Rounds {
     uint32_t shift; // from round to round: a block has the job that is so many after its place in the round before
 
     // The last job of a unit may be less work than the others. Where the jobs of a unit, and how far a block's jobs lie
-    // apart, have no common divisor, a block's are first, second, ... and last of their units in turn, so that blocks
-    // stay together.
+    // apart, have no common divisor, every block has as many of those, or nearly, and blocks stay together.
     static Rounds of(int64_t blocks, int64_t count, uint32_t of_unit) {
         int64_t shift = 0;
         while (std::gcd(blocks + shift, int64_t{of_unit}) != 1) ++shift;
@@ -57,6 +56,22 @@ struct Rounds {
 
     HW4_INLINE uint32_t job(uint32_t round, uint32_t block) const {
         return round * blocks.number() + blocks.remainder(block + round * shift);
+    }
+
+    // Of a block's jobs, those that are the last of their units, where so many jobs come before all rounds.
+    uint32_t last_of_units(uint32_t block, uint32_t before, uint32_t of_unit) const {
+        uint32_t place = blocks.remainder(block);      // in the round
+        uint32_t in_unit = (before + place) % of_unit; // of the job there
+        const uint32_t step = (blocks.number() + shift) % of_unit;
+        const uint32_t back = blocks.number() % of_unit; // less, where the place goes round
+        uint32_t last = 0;
+        for (uint32_t round = 0; round < count; ++round) {
+            last += in_unit + 1 == of_unit ? 1 : 0;
+            in_unit += step;
+            for (place += shift; place >= blocks.number(); place -= blocks.number()) in_unit += of_unit - back;
+            in_unit %= of_unit;
+        }
+        return last;
     }
 };
 
@@ -79,8 +94,9 @@ struct LateShares {
     Rounds all;
     uint32_t begin[kMostBlocks + 1]; // of each block's stretch, in tiles of the line, and the line's end
 
-    // None where blocks do not have a job's time each, those that are late neither; where more than half of them are;
-    // where there are more blocks than any card has multiprocessors, or more tiles than can be counted.
+    // None where there is not a job's time for every block, or for every late one after it has begun; where more than
+    // half of the blocks are late; where there are more of them than any card has multiprocessors; where the line has
+    // too many tiles to count. Takes the host some nanoseconds for each job.
     static std::optional<LateShares> of(const EqualJobs& jobs, const LateBlocks& late) {
         const int64_t early = jobs.blocks - late.blocks;
         if (jobs.count() <= jobs.blocks || jobs.blocks > kMostBlocks || late.blocks > early) return std::nullopt;
@@ -155,12 +171,13 @@ private:
     }
 
     double time_of_rounds(uint32_t block, const EqualJobs& jobs) const {
-        const uint32_t first = block < late() ? early.count : 0;
+        const bool is_late = block < late();
         uint32_t last_jobs = 0;
-        if (jobs.last != 1)
-            for (uint32_t round = first; round < rounds(); ++round)
-                last_jobs += is_last_of_unit(job_of_round(round, block)) ? 1 : 0;
-        return (rounds() - first - last_jobs * (1 - jobs.last)) * tiles;
+        if (jobs.last != 1) {
+            last_jobs = all.last_of_units(block, early.jobs(), jobs.of_unit);
+            if (!is_late) last_jobs += early.last_of_units(block, 0, jobs.of_unit);
+        }
+        return (all.count + (is_late ? 0 : early.count) - last_jobs * (1 - jobs.last)) * tiles;
     }
 };
 

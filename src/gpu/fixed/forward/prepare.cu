@@ -205,11 +205,11 @@ void launch_for(PrepareArgs args, const Prepass& prepass, cudaStream_t stream) {
     kernel<<<static_cast<unsigned>(blocks), kThreadsFor<Rules, kDim>, kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("prepare_kernel");
     if (prepass.multiprocessors == 0) return;
+    if (!kMayPrepareBeside<Rules, kDim> || args.of.dim != kDim) // or the next kernel would wait for ever
+        throw Error(ExitCode::internal, "heads of other columns are not prepared beside others");
     if constexpr (kMayPrepareBeside<Rules, kDim>) {
         using Stored = typename ElementType::Stored;
         constexpr int kTeams = kTeamsBeside<Rules, kDim, Stored>;
-        if (args.of.dim != kDim)
-            throw Error(ExitCode::internal, "heads of other columns are not prepared beside others");
         constexpr size_t kWhole = 168 * 1024; // leaves too little for any block of the next kernel
         constexpr size_t kBesideBytes = std::max(kTeams * sizeof(TeamMemory<Rules, kDim, Stored>), kWhole);
         const auto beside = prepare_beside_kernel<Rules, kDim, ElementType>;

@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     coming.fetch(args, prepared, where);
     for (uint32_t i = 0; i < block.share.parts; ++i) {
         if (work.products.warp == 0) {
-            const TileRun next = block.tiles(i + 1);
+            const TileRun next = block.tiles(i + 1); // here: within, the loop's code is another
             work.products.fetcher.announce(work.products.ring.turn(), [&] { return next; });
         }
         if (where.rows > 0) {
@@ -252,16 +252,10 @@ void launch_shares(const Launch& launch, cudaStream_t stream) {
     launch_wgmma_or_masked<T>(launch, blocks_on<T>(launch.device), stream);
 }
 
-// Whether groups share a block.
-template <class Joint>
-bool shares_blocks(const Launch& launch) {
-    const Problem& problem = launch.problem;
-    return takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors);
-}
-
 template <class Joint, class Apart>
 void launch_joint_or_apart(const Launch& launch, cudaStream_t stream) {
-    if (shares_blocks<Joint>(launch))
+    const Problem& problem = launch.problem;
+    if (takes_joint(problem.units(), problem.keys, launch.queries(), Joint::kGroups, launch.device.multiprocessors))
         launch_shares<Joint>(launch, stream);
     else
         launch_shares<Apart>(launch, stream);

@@ -1,7 +1,7 @@
 // The kernel of wgmma_block.cuh without a mask, for rows of exactly as many columns as it has, whose statistics nobody
-// asks for. It does little between one job and the next, which is most for short ones: what is to be known of a job is
-// worked out for several at once, by a lane for each, and kept in shared memory, so that hardly anything stays in
-// registers through the products; and rows have no ends in the middle of a piece.
+// asks for. It does little between one job and the next, which counts most where jobs are short: what is to be known of
+// a job is worked out for several at once, by a lane for each, and kept in shared memory, so that hardly anything stays
+// in registers through the products; and rows have no ends in the middle of a piece.
 //
 // Heads may be prepared beside it (prepass.h): then a block asks, before it has a head's tiles copied, whether the head
 // is ready, and the multiprocessors that prepare heads come to it late (late_shares.h).
@@ -33,7 +33,7 @@ struct KnownPart {
     int rows; // of the job
 
     __device__ TileRun run() const { return {head_tiles + first, end - first}; }
-    __device__ int rows_of(int group) const { return min(kGroupRows, rows - group * kGroupRows); }
+    __device__ bool has_rows(int group) const { return rows > group * kGroupRows; }
 };
 
 // A block's shared memory.
@@ -51,7 +51,7 @@ struct WholeMemory : BlockMemory<T> {
     KnownPart<typename T::Stored> slots[kSlots];
 };
 
-// What a block does: its share, in terms of the problem. Only references, since registers are few.
+// What a block does: its share, in terms of the problem. References where they do, since registers are few.
 template <class T>
 struct WholeWork {
     using Part = KnownPart<typename T::Stored>;
@@ -63,7 +63,7 @@ struct WholeWork {
     WholeMemory<T>& memory;
     uint32_t parts;
 
-    // When its first tile is there.
+    // It is known when its first tile is there.
     __device__ const Part& part(uint32_t i) const { return memory.slots[i % WholeMemory<T>::kSlots]; }
 
     // None where there is no such part.
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
                 return block.run(i + 1);
             });
         const auto& part = block.part(i); // read where it is needed, for a few registers less
-        const bool any = part.rows_of(group) > 0;
+        const bool any = part.has_rows(group);
         typename WorkOf<T>::Ends ends{};
         if (any) {
             sync_group(group); // all of it has done with the rows before
@@ -186,8 +186,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 template <class T>
 std::optional<CardPlan> whole_plan(const ForwardArgs& args, int64_t multiprocessors) {
     static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
+    static_assert(T::kGroups == 3, "as takes_whole() has it");
     if (args.sight.more != 0 || args.dim != T::kDim || args.statistics != nullptr ||
-        !takes_whole(args.queries, args.keys, args.dim) || args.q.row > UINT32_MAX)
+        !takes_whole(args.keys, args.queries, args.dim) || args.q.row > UINT32_MAX)
         return std::nullopt;
     const CardLaunch launch{args.units, args.kv_units(), args.queries, tiles_of<typename T::Rules>(args.keys),
                             T::kGroups, multiprocessors};

@@ -5,20 +5,21 @@
 //           Scores begin at 1.5 * 2^23, so that the tensor cores' integers are floats without a conversion. A card
 //           whose instruction for powers of 2 does not give the contract's table takes table_pairs (card_powers.h).
 // Who       A block for each place on the card. Long sequences, d = 32 and 64: one block of three groups a
-//           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group.
-// Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 146, 190 or 227 KiB; 168, 168 or 255 registers, at 64 with
-//           some spilled (sm_90a). Scratch: the digits of K and V, for each block the running sums of its groups, and
-//           at 64 for each head how much of it is ready.
+//           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group,
+//           but for whole rows (below).
+// Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 144, 188 or 227 KiB, and 2 more for whole rows (below); 168,
+//           168 or 255 registers, at 64 with some spilled (sm_90a). Scratch: the digits of K and V, for each block the
+//           running sums of its groups, and at 64 for each head how much of it is ready.
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
-// 32, 64    At exactly so many columns, without a mask, and where nobody asks for statistics, a kernel of its own
-//           (wgmma_pairs_whole.cu), if there is a job's time for every multiprocessor and rows are not too few
-//           (takes_whole): one block of three groups, which do less between jobs. At 64, where heads are many, most are
-//           prepared beside the products.
+// Rows      Whole ones, of exactly 32 or 64 columns, without a mask, whose statistics nobody asks for, have a kernel of
+//           their own (wgmma_pairs_whole.cu), if there is a job's time for every multiprocessor and rows are not too
+//           few (takes_whole): one block of three groups, which do less between jobs. At 64, where heads are many, most
+//           are prepared beside the products.
 // Masks     Kernels of their own (wgmma_pairs_masked.cu).
-// Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; here rows of Q and O take a
-//           branch that is the same for a whole launch, since kernels for each would take long to compile, but for
-//           that of wgmma_pairs_whole.cu.
+// Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; whole rows for 32 and for 16
+//           bits; else rows of Q and O take a branch that is the same for a whole launch, since kernels for each would
+//           take long to compile.
 // Order     As in mma_pairs: a job's tiles are done in their order, whoever does them.
 // Limits    No pipe alone: tensor cores, issue slots and the chain from scores to weights hold each other up; then
 //           power.
