@@ -95,6 +95,7 @@ TEST(Rounds, GiveEveryBlockSomeOfTheLastJobsOfUnits) {
                 uint32_t last = 0;
                 for (uint32_t round = 0; round < rounds.count; ++round)
                     last += rounds.job(round, block) % of_unit == of_unit - 1 ? 1 : 0;
+                ASSERT_EQ(last, rounds.last_of_units(block, 0, of_unit));
                 ASSERT_GE(last, 2u) << "block " << block << " of " << blocks << ", " << of_unit << " jobs of a unit";
                 ASSERT_LE(last, 4u) << "block " << block << " of " << blocks << ", " << of_unit << " jobs of a unit";
             }

@@ -71,10 +71,12 @@ HW4_INLINE int32_t nearest(float x) {
 
 HW4_INLINE int32_t quantised(float x, Factors scale) { return nearest(x * scale.first * scale.second); }
 
-// biased_digits() of that, of a number that has two digits, in the lower half of a word; the upper half is something
-// else. The second factor is a power of 2, so the product is rounded once, by the addition, which rounds to integers:
-// to even ones too, since an even one was added. Where a denormal would lose bits, all is 0 in either way.
+// What is added to this becomes an integer with that bias.
 constexpr float kRoundToBiased = 0x1.8p23f + static_cast<float>(Numbers<2>::kBias);
+
+// biased_digits() of quantised(), of a number that has two digits, in the lower half of a word; the upper half is
+// something else. The second factor is a power of 2, so the product is rounded once, by the addition, which rounds to
+// integers: to even ones too, since an even one was added. Where a denormal would lose bits, all is 0 in either way.
 HW4_INLINE uint32_t two_biased_digits(float x, Factors scale) {
     return bits_of(fused(x * scale.first, scale.second, kRoundToBiased));
 }

@@ -51,6 +51,12 @@ __device__ __forceinline__ Planes<kDigits> planes_of_biased(uint32_t a, uint32_t
     return planes;
 }
 
+// Of four numbers, whose biased digits `digits` gives.
+template <int kDigits, class Digits>
+__device__ __forceinline__ Planes<kDigits> planes_of(float4 x, const Digits& digits) {
+    return planes_of_biased<kDigits>(digits(x.x), digits(x.y), digits(x.z), digits(x.w));
+}
+
 // Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,
 // lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
 template <int kLanes, int kRows, class Combine>

@@ -128,8 +128,7 @@ struct LateShares {
                 tiles - 1 - last % tiles};
     }
 
-    // What a block does, one after the other. With one return: with a return for each kind of part the compiler makes
-    // the loop of a kernel, far from here, 2 % slower.
+    // What a block does, one after the other.
     HW4_INLINE JobPart part(const LateShare& share, uint32_t i) const {
         const uint32_t of_rounds = rounds() - share.first_round;
         const bool in_round = i < of_rounds;

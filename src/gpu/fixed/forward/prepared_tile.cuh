@@ -154,11 +154,8 @@ template <class Rules, int kDim>
 __device__ void keys_to_planes(const TileOfFloats<Rules, kDim>& k, fixed::Factors scale, unsigned char* tile) {
     const auto digits = [&](float n) { return biased_digits_at<Rules::kDigits>(n, scale); };
 #pragma unroll
-    for (int i = 0; i < k.kEach; ++i) {
-        const float4& x = k.x[i];
-        planes_of_biased<Rules::kDigits>(digits(x.x), digits(x.y), digits(x.z), digits(x.w))
-            .store(tile + k.place(i), TileLayout<Rules, kDim>::kPlane);
-    }
+    for (int i = 0; i < k.kEach; ++i)
+        planes_of<Rules::kDigits>(k.x[i], digits).store(tile + k.place(i), TileLayout<Rules, kDim>::kPlane);
 }
 
 // A tile's numbers on their way from rows to columns, as words of biased digits: of three a word each, of two a word

@@ -95,7 +95,7 @@ private:
                                                      const Biased& digits) {
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
-            planes_of_biased<Rules::kDigits>(digits(x[part].x), digits(x[part].y), digits(x[part].z), digits(x[part].w))
+            planes_of<Rules::kDigits>(x[part], digits)
                 .store(to.planes[0] + swizzled<kDim>(row, column(part)), sizeof(to.planes[0]));
     }
 };
