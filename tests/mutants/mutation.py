@@ -13,14 +13,17 @@ A value goes on in lines that start with four blanks. `old` stands exactly once 
 is laid out. An expression becomes (mutant_is(n) ? (new) : (old)), statements become if (mutant_is(n)) { new } else { old }, so that
 all mutants are in one build, and HW4_MUTANT=n in the environment puts number n in force. n counts the blocks.
 
-`machine`, as uname -m names it, is where a file is compiled that is for one kind of processor.
+`killer` is the test that fails when the mutant is in force: the step of tests/run that it belongs to, a colon, and a
+GoogleTest filter or the names of Python tests. A mutant that no test can notice has `survives` instead, the reason.
 
-`killer` is the test that fails when the mutant is in force, a GoogleTest filter or a Python test behind the step of
-tests/run that it belongs to. Instead a mutant may have `survives`, the reason why no test can be asked to notice it.
+`machine`, as uname -m prints it, marks a mutant of one kind of processor: its file is compiled, or its killer exists,
+on that machine alone. Elsewhere the mutant is left out.
 """
 from __future__ import annotations
 
+import ast
 import dataclasses
+import fnmatch
 import re
 from pathlib import Path
 
@@ -89,6 +92,45 @@ def file_of_step(step: str, root: Path) -> Path:
     if len(places) != 1:
         raise ListError(f"{len(places)} files tests/*/{step}.py, need one")
     return places[0]
+
+
+def python_tests(step: str, root: Path) -> set[str]:
+    """Class and Class.test of a Python module, with the tests that a class inherits inside the module."""
+    tree = ast.parse((root / file_of_step(step, root)).read_text(encoding="utf-8"))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+    def tests_of(node: ast.ClassDef) -> set[str]:
+        own = {f.name for f in node.body if isinstance(f, ast.FunctionDef) and f.name.startswith("test")}
+        return own.union(*(tests_of(classes[base.id]) for base in node.bases
+                           if isinstance(base, ast.Name) and base.id in classes))
+    return set(classes) | {f"{name}.{test}" for name, node in classes.items() for test in tests_of(node)}
+
+
+def unit_tests(listing: str) -> list[str]:
+    """Suite.Name of each test that --gtest_list_tests prints."""
+    names, suite = [], ""
+    for line in listing.splitlines():
+        name = line.split("#")[0].strip()
+        if line.startswith("  "):
+            names.append(suite + name)
+        else:
+            suite = name
+    return names
+
+
+def require_killers(mutants: list[Mutant], root: Path, unit: list[str] | None) -> None:
+    """Throws for the first killer that does not exist. Without the unit tests' names only Python killers are checked."""
+    known: dict[str, set[str]] = {}
+    for mutant in mutants:
+        step, _, tests = mutant.killer.partition(":")
+        if step == "unit_tests":
+            missing = [one for one in tests.split(":") if unit is not None and not fnmatch.filter(unit, one)]
+        else:
+            missing = [one for one in tests.split()
+                       if one not in known.setdefault(step, python_tests(step, root))] if step else []
+        if missing:
+            raise ListError(f"mutant {mutant.number}: killer {step}:{missing[0]} does not exist; a test that only one "
+                            "machine has needs 'machine: NAME'")
 
 
 def place_of(mutant: Mutant, text: str) -> tuple[int, int]:
