@@ -181,6 +181,7 @@ TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) src/gpu/kernel_file.cpp # what th
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 UNIT_SUPPORT := tests/support/main.cpp tests/support/every_float.cpp
 FUZZ_TARGETS := case_reader command_line kernels
+FUZZ_CORPUS := tests/fuzz/corpus/made
 FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
@@ -349,10 +350,15 @@ test: | need-test
 	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
+tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
+
+# What the fuzzers start from; the unit tests run each file once.
+$(FUZZ_CORPUS): tests/fuzz/make_corpus
+	$(call say,MAKE,$(@D))
+	$(Q)$(PYTHON) $<
 
 # Without the GPU engine in any build.
 $(BUILD)/unit_tests: $(call objects,$(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(NO_GPU)) $(TEST_OBJECTS)
@@ -465,7 +471,7 @@ soak-differential: $(BUILD)/differential
 # Crashes and what the fuzzers learn stay in build/fuzz.
 ## fuzz: the fuzzers of the case reader, the command line and the CPU kernels, FUZZ_SECONDS=60 each (needs clang)
 .PHONY: fuzz
-fuzz:
+fuzz: $(FUZZ_CORPUS)
 	@tests/fuzz/run --probe $(FUZZ_CXX)
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/fuzz CXX=$(FUZZ_CXX) CUDA=no SANITIZE=1 \
 	    CXXFLAGS="$(CXXFLAGS) -fsanitize=fuzzer-no-link" $(FUZZ_TARGETS:%=build/fuzz/%)

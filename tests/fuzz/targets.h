@@ -1,7 +1,7 @@
 // What the fuzzers call. Each function takes any bytes and does with them what the project does with the same bytes
 // from a user; where a promise is broken it throws Broken (or whatever it was that should not have been thrown). Under
-// libFuzzer (driver.cpp) that ends the run and keeps the bytes; the committed corpus goes through the same functions in
-// `make test` (../fuzz_corpus_test.cpp).
+// libFuzzer (driver.cpp) that ends the run and keeps the bytes. `make test` calls the same functions with each file of
+// make_corpus (../unit/fuzz_corpus_test.cpp).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The committed corpus of the fuzzers, every file once: what was wrong with one of them stays mended.
+// Every file of the corpus that make_corpus writes, once: what was wrong with one of them stays mended.
 #include <gtest/gtest.h>
 
 #include <filesystem>
