@@ -170,13 +170,6 @@ def measured_at(data):
     return f"{where}, {'with changes that were not committed' if dirty else 'with nothing uncommitted'}"
 
 
-def synthetic(data):
-    """A warning where some of the data was made up for a test; else nothing."""
-    if not data.synthetic:
-        return ""
-    return f"**Not measured: {', '.join(data.synthetic)} was made up for a test.**"
-
-
 CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_up_over_torch, speed_up_over_seq,
                                                        below_naive, not_above_efficient, fixed_below_naive,
                                                        fixed_not_above_efficient, fixed_over_f32,
@@ -185,4 +178,4 @@ CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_
                                                        fixed16_faster_than_cudnn_causal, fixed16_not_above_bf16,
                                                        fixed16_not_above_fp16, fixed16_not_above_tf32,
                                                        gradients_not_above_efficient, kernel_bars, fixed_bars,
-                                                       file_bars_met, measured_at, synthetic)}
+                                                       file_bars_met, measured_at)}

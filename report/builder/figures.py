@@ -1,4 +1,5 @@
-"""Which figures there are, and their SVG text, the same bytes wherever the pinned matplotlib draws them."""
+"""Which figures there are, and their SVG text: the same wherever the pinned matplotlib draws them, but for the places
+of texts, which follow the machine's fonts."""
 from __future__ import annotations
 
 import importlib
@@ -81,3 +82,8 @@ def tidy(text):
         names.setdefault(name, f"{name[0]}{len(names) + 1}")
     text = MADE_UP_NAME.sub(lambda match: names[match[0]], text)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+
+
+def without_places(text):
+    """The elements of an SVG and the texts between them, without attributes."""
+    return re.sub(r"<(/?[a-zA-Z]+)[^>]*>", r"<\1>", text)

@@ -172,11 +172,6 @@ class Measured:
         """Whether all of these files are there."""
         return all(name in self.documents for name in names)
 
-    @property
-    def synthetic(self) -> list[str]:
-        """The files that say they were not measured."""
-        return [name for name, document in self.documents.items() if document.get("synthetic")]
-
     def trace(self, streams: int) -> Trace:
         """Of t22."""
         name = f"t22_streams{streams}.trace.json"
