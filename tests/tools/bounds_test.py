@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""testcases/bounds without a GPU: which rows it makes of what FlashAttention-2 would give, and when it makes none; and
-what it does with tensors."""
+"""testcases/bounds without a GPU: which rows it makes of what FlashAttention-2 would give, and when it makes none. Where
+PyTorch is, what it does with tensors."""
 import array
 import contextlib
+import importlib.util
 import io
 import math
 import os
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -19,7 +21,6 @@ BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
 sys.path[:0] = [str(ROOT / "judge"), str(ROOT / "testcases")]
 
 import flash_errors  # noqa: E402 (the path to them is set above)
-import tiny_torch  # noqa: E402
 from bounds_table import read_bounds  # noqa: E402
 from case_table import read_cases  # noqa: E402
 from listing import choose_by_bound, listing_of  # noqa: E402
@@ -161,8 +162,24 @@ class BoundsTest(unittest.TestCase):
                          (2, "bounds: contract f32 is not compared by bound: need one that is\n"))
 
 
+MULTIPROCESSORS = 3
+
+
+def flash(q, k, v, dropout, causal, mask_wanted, scale):
+    """FlashAttention-2 as PyTorch calls it: attention in float64, on any device, rounded once to the operands' type."""
+    import torch
+    assert q.shape[-1] % 8 == 0 and q.shape[1] == k.shape[1] and (dropout, mask_wanted) == (0.0, False)
+    assert q.shape[0] * q.shape[1] * math.ceil(q.shape[2] / 64) >= 2 * MULTIPROCESSORS, "it would divide the keys"
+    scores = q.double() @ k.double().mT * scale
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
+        scores = scores.masked_fill(~seen, -math.inf)
+    return [(scores.softmax(-1) @ v.double()).to(q.dtype)]
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
 class MeasuredTest(unittest.TestCase):
-    """What is done with tensors, on a PyTorch of lists."""
+    """The errors of a FlashAttention-2 that rounds once, on the CPU, are those of one rounding."""
 
     # B, heads, N_q, d and the rest of a row
     CASES = {"one key": "2\t3\t4\tuniform\t7\t5\t-\t1\t1\tnone\t{}",
@@ -188,20 +205,24 @@ class MeasuredTest(unittest.TestCase):
         self.program.generate(str(BIN / "testcases/generate"), case, path)
         return case, path
 
-    def measured(self, case, path, element, at_once=1 << 27):
-        with unittest.mock.patch.dict(sys.modules, torch=tiny_torch), \
+    def measured(self, case, path, element, at_once=1 << 27, attention=flash):
+        import torch
+        card = types.SimpleNamespace(multi_processor_count=MULTIPROCESSORS)
+        with unittest.mock.patch.object(torch.Tensor, "cuda", lambda tensor: tensor), \
+                unittest.mock.patch.object(torch.cuda, "get_device_properties", lambda device: card), \
+                unittest.mock.patch.object(torch.ops.aten, "_scaled_dot_product_flash_attention", attention), \
                 unittest.mock.patch.object(flash_errors, "SCORES_AT_ONCE", at_once):
             return flash_errors.errors_of_flash(path, case, element)
 
-    def by_hw4(self, path, element):
-        """The errors of what is rounded once as well."""
+    def by_hw4(self, case, path, element):
+        """The errors of hw4's plain CPU kernels, which round the result alone: others round the weights as well."""
         output = str(self.dir / "out")
-        subprocess.run([BIN / "hw4", "--device", "cpu", "--contract", element, path, output], check=True,
+        backward = case.operation == "backward"
+        subprocess.run([BIN / "hw4", "--device", "cpu", "--contract", element, "--kernel",
+                        f"{element}_backward_generic" if backward else f"{element}_generic", path, output], check=True,
                        capture_output=True)
-        atol = "9,9,9" if b"backward" in subprocess.run([BIN / "seq", path, "/dev/null"], check=True,
-                                                        capture_output=True).stdout else "9"
-        done = subprocess.run([BIN / "judge/compare", "--exact", element, "--atol", atol, path, output], check=True,
-                              capture_output=True, text=True)
+        done = subprocess.run([BIN / "judge/compare", "--exact", element, "--atol", "9,9,9" if backward else "9", path,
+                               output], check=True, capture_output=True, text=True)
         return [float(found) for found in re.findall(r"^largest absolute difference: (\S+)", done.stdout, re.MULTILINE)]
 
     def test_of_one_rounding_it_is_that_rounding(self):
@@ -212,7 +233,7 @@ class MeasuredTest(unittest.TestCase):
                         continue
                     with self.subTest(name, operation=operation, element=element):
                         case, path = self.case(name, operation)
-                        found, wanted = self.measured(case, path, element), self.by_hw4(path, element)
+                        found, wanted = self.measured(case, path, element), self.by_hw4(case, path, element)
                         if name == "one key":  # O is V, and dQ and dK are 0: what is left is what float32 leaves
                             self.assertLess(max(found[:2]), 1e-4)
                             found, wanted = found[2:], wanted[2:]
@@ -243,14 +264,13 @@ class MeasuredTest(unittest.TestCase):
         self.assertIsNotNone(self.measured(case, path, "bf16"))
 
     def test_a_mask_that_begins_elsewhere_is_noticed(self):
-        def upper_left(q, k, v, dropout, causal, mask_wanted, scale):
+        def upper_left(q, k, v, *more, scale):
             rows = q.shape[2]
-            return tiny_torch.flash(q, k[:, :, :rows], v[:, :, :rows], dropout, causal, mask_wanted, scale)
+            return flash(q, k[:, :, :rows], v[:, :, :rows], *more, scale)
 
         case, path = self.case("more keys", "forward")
-        with unittest.mock.patch.object(tiny_torch.ops.aten, "_scaled_dot_product_flash_attention", upper_left):
-            with self.assertRaisesRegex(flash_errors.NotMeasured, "is no rounding to bf16"):
-                self.measured(case, path, "bf16")
+        with self.assertRaisesRegex(flash_errors.NotMeasured, "is no rounding to bf16"):
+            self.measured(case, path, "bf16", attention=upper_left)
 
 
 class CommittedTest(unittest.TestCase):
