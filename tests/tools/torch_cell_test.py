@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""report/torch_cell.py: the rules by which it samples, which are those of src/bench/measure.cpp. No PyTorch needed.
-
-    python3 tests/tools/torch_cell_test.py [-v]
-"""
-import contextlib
-import io
+"""report/torch_cell.py: the rules by which it samples, which are those of src/bench/measure.cpp. No PyTorch needed."""
 import json
 import subprocess
 import sys
@@ -56,9 +51,6 @@ class Samples(unittest.TestCase):
         sampler = SaidSampler(lambda sample: 0.5 if sample == 1 else 0.004)
         self.assertEqual(self.taken(sampler, "--repeats", "2")[0], 3)
         self.assertGreater(sampler.samples, 20)
-
-    def test_short_launches_several_to_a_sample(self):
-        self.assertEqual(self.taken(SaidSampler(0.004), "--repeats", "2")[0], 3)
 
     def test_after_a_count_of_warm_ups_each_launch_is_a_sample(self):
         sampler = SaidSampler(1e-4)
@@ -114,18 +106,6 @@ class OutOfMemory(unittest.TestCase):
         self.assertEqual(torch_cell.wanted_bytes("Tried to allocate 512.00 MiB."), 512 << 20)
         self.assertEqual(torch_cell.wanted_bytes("Tried to allocate 20 bytes"), 20)
         self.assertEqual(torch_cell.wanted_bytes("no more memory"), 0)
-
-
-class Arguments(unittest.TestCase):
-    def test_options_of_a_cell_that_mean_nothing_here(self):
-        args = arguments("--causal=no", "--kind", "normal:1", "--threads", "3")
-        self.assertEqual((args.causal, args.dtype), ("no", "fp16"))
-        self.assertEqual(arguments("--causal").causal, "yes")
-
-    def test_caches_are_not_flushed_between_the_launches_of_one_sample(self):
-        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
-            arguments("--cold", "--timing", "wall")
-        self.assertIn("--cold flushes before each sample, and --timing wall has one", said.getvalue())
 
 
 if __name__ == "__main__":
