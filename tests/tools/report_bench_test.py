@@ -97,7 +97,7 @@ class Rules(unittest.TestCase):
 
 class Programs(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="bench_test-")
+        folder = tempfile.TemporaryDirectory(prefix="report_bench_test-")
         self.addCleanup(folder.cleanup)
         self.dir = Path(folder.name).resolve()
 
