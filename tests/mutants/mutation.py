@@ -119,7 +119,7 @@ def unit_tests(listing: str) -> list[str]:
 
 
 def require_killers(mutants: list[Mutant], root: Path, unit: list[str] | None) -> None:
-    """Throws for the first killer that does not exist. Without the unit tests' names only Python killers are checked."""
+    """Throws for the first killer that does not exist. Without the unit tests' names, Python killers alone."""
     known: dict[str, set[str]] = {}
     for mutant in mutants:
         step, _, tests = mutant.killer.partition(":")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""testcases/bounds without a GPU: which rows it makes of what FlashAttention-2 would give, and when it makes none. Where
-PyTorch is, what it does with tensors."""
+"""testcases/bounds without a GPU: which rows it makes of what FlashAttention-2 would give, and when it makes none.
+Where PyTorch is installed, what it does with tensors."""
 import array
 import contextlib
 import importlib.util

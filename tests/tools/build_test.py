@@ -49,7 +49,8 @@ class Flags(Workplace):
         self.assertRegex(line, r" -fmad=true -fmad=false -ftz=false ")
 
     def test_settings_that_are_none(self):
-        for setting, words in (("MPI=on", "MPI must be yes or no, got: on."), ("MPI=yes MPICC=none", "needs none, which")):
+        for setting, words in (("MPI=on", "MPI must be yes or no, got: on."),
+                               ("MPI=yes MPICC=none", "needs none, which")):
             done = self.make("-n", "CUDA=no", *setting.split(), "all")
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr)

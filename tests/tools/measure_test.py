@@ -58,8 +58,8 @@ class Steps(unittest.TestCase):
     def test_each_program_takes_its_command(self):
         for step in STEPS:
             program, *words = step.command
-            words += [*(["--trace-folder", "x"] if step.traces else []), *(["--seconds", "1"] if step.takes_seconds else []),
-                      "--json", "out.json"]
+            words += ["--json", "out.json", *(["--trace-folder", "x"] if step.traces else []),
+                      *(["--seconds", "1"] if step.takes_seconds else [])]
             with self.subTest(step.name), mock.patch.object(sys, "argv", [program, *words]):
                 self.assertEqual(program_as_module(ROOT / program).parse_arguments().json.name, "out.json")
 

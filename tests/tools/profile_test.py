@@ -259,8 +259,8 @@ class Runs(unittest.TestCase):
         path.chmod(0o755)
 
     def ncu_saying(self, log, code=0, out=""):
-        """An ncu that leaves its arguments, writes the log file, and ends; `out` is what the program under it prints."""
-        self.program("ncu", f"import json\nif sys.argv[1:] == ['--version']:\n    sys.exit(print('Version 2020.1.2.0'))\n"
+        """An ncu that leaves its arguments, writes the log file and ends; `out` is what its program prints."""
+        self.program("ncu", "import json\nif sys.argv[1:] == ['--version']:\n    sys.exit(print('Version 2025.1'))\n"
                             f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write({log!r})\n"
                             "open(CALLS, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
                             f"sys.stdout.write({out!r})\nsys.exit({code})")
@@ -274,8 +274,8 @@ class Runs(unittest.TestCase):
         return done
 
     def profile(self, *arguments, exit_code=0):
-        return self.run_program(ROOT / "profile/profile", "--time-kernels", self.dir / "time_kernels", "--json", self.json,
-                                *arguments, exit_code=exit_code)
+        return self.run_program(ROOT / "profile/profile", "--time-kernels", self.dir / "time_kernels", "--json",
+                                self.json, *arguments, exit_code=exit_code)
 
     def refusal(self, *arguments, exit_code):
         """The last line of a run that fails; there is no table."""
@@ -311,7 +311,8 @@ class Runs(unittest.TestCase):
         self.assertEqual(shared["stalls"]["barrier"], 3.5)
         text = self.run_program(ROOT / "profile/roofline", self.json).stdout
         self.assertIn("NVIDIA H200: 66.9 TFLOP/s and 4814 GB/s of DRAM meet at 13.9 FLOP/byte\n", text)
-        self.assertRegex(text, r"(?m)^t28   drawn_tiles +294\.2 +136\.2 +3532\.8 +2160\.0 +83\.3 +50\.88 +66\.88 +76\.1$")
+        self.assertRegex(text, r"(?m)^t28   drawn_tiles +294\.2 +136\.2 +3532\.8 +2160\.0 +83\.3 +50\.88 +66\.88 "
+                               r"+76\.1$")
 
     def test_some_kernels_on_several_cases(self):
         self.profile("--case", "t28", "t08", "--kernel", "shared_tiles", "chosen")
@@ -345,8 +346,8 @@ class Runs(unittest.TestCase):
                 for name, row_of in zip(names, table[5:])]
         self.ncu_saying("\n".join(table[:5] + rows), out="Time: 3 seconds\n")
         self.program("mine", "")
-        self.run_program(ROOT / "profile/profile", "--program", self.dir / "mine", "--json", self.json, "--launches", "3",
-                         "--kernel", "mine", "other", "--", "in", "--fast", "out")
+        self.run_program(ROOT / "profile/profile", "--program", self.dir / "mine", "--json", self.json, "--launches",
+                         "3", "--kernel", "mine", "other", "--", "in", "--fast", "out")
         call, = self.calls()
         self.assertEqual(call[-4:], [str(self.dir / "mine"), "in", "--fast", "out"])
         self.assertEqual(call[:4], ["--kernel-name", "regex:mine|other", "--launch-count", "3"])
