@@ -373,12 +373,18 @@ class BeforeAndAfter(Workplace):
 
     def test_files_that_are_no_results(self):
         good = self.results("good.json", ("t01", "AC", 1.0))
+        case = '{"cases": [{"name": "t01", "contract": "f32", "verdict": "%s", "best_s": %s}]}'
         for data, message in ((b"{", "not a file that judge --json has written"), (b"[]", "not a file that"),
+                              (b"\xff\xfe", "not a file that"), (b"[" * 100000, "not a file that"),
+                              ((case % ("AC", "-1")).encode(), "not a file that"),
+                              ((case % ("AC", "NaN")).encode(), "not a file that"),
+                              ((case % ("AC", "1" * 400)).encode(), "not a file that"),
+                              ((case % ("\\ud800", "1")).encode(), "not a file that"),
                               (b'{"cases": [{"name": 3}]}', "not a file that"), (b'{"cases": []}', "no cases")):
-            with self.subTest(data):
+            with self.subTest(data[:80]):
                 done = self.compare(good, write(self.path("bad.json"), data))
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn(f"bad.json: {message}", done.stderr)
+                self.assertRegex(done.stderr, rf"\Ajudge: .*bad.json: {message}.*\n\Z")
         self.assertIn("none: No such file", self.compare(good, self.path("none")).stderr)
 
 
