@@ -247,21 +247,6 @@ class Verdicts(Workplace):
         self.assertRegex(said, r"\n {4,}different \(rule: bytes\): 1 of 24 values")
         self.assertRegex(said, r"\n {4,}first: batch 0, row 1, column 1: .*byte offset 20")
 
-    def test_wrong_answer_too_dear_to_explain_names_the_commands(self):
-        shape = (1, 131072, 1)
-        case_input = self.path("dear.in")
-        subprocess.run([GENERATE, "--shape", "1,131072,1", "--seed", "7", case_input], check=True)
-        self.write_table(row("dear", crc_of(read(case_input)), shape=shape))
-        self.write_expected(expected_row("dear", crc="00000000"))
-        write(fixture("dear", ".out"), bytes(4 * 131072))
-        self.addCleanup(os.remove, fixture("dear", ".out"))
-        done = self.run_judge("dear")
-        self.assertRegex(done.stdout, r"^WA +dear .*bytes: CRC-32 [0-9a-f]{8}, expected 00000000\n +to see where: ")
-        explaining = done.stdout.splitlines()[1].split("to see where: ")[1].split(" && ")
-        self.assertEqual([command.split()[0] for command in explaining],
-                         [GENERATE, self.path("fake_hw4"), SEQ, COMPARE])
-        self.assertIn("--shape 1,131072,1 --seed 7 --kind uniform dear.in", explaining[0])
-
     def test_killed_at_the_limit_with_everything_it_started(self):
         stubborn = ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\npid = os.fork()\n"
                     "mark(str(os.getpid()))\ntime.sleep(60)")
@@ -274,15 +259,6 @@ class Verdicts(Workplace):
     def test_finishing_over_the_limit_is_too_late_whatever_the_output(self):
         said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
         self.assertRegex(said, r"finished 0\.\d{3} s over the limit")
-
-    def test_too_late_with_what_was_said_before_the_end(self):
-        slow = "signal.signal(signal.SIGTERM, lambda *_: (sys.stderr.write('ended\\n'), sys.exit(143)))\n" \
-               "sys.stderr.write('hw4: one\\nhw4: reading\\n'); sys.stderr.flush(); time.sleep(60)"
-        self.assertRegex(self.expect("TLE", "--limit-factor", "0.2", hw4=slow),
-                         r"killed after \d\.\d{3} s: hw4: reading\n")
-        late = "put(GOOD); sys.stderr.write('hw4: using the CPU: no GPU\\n'); time.sleep(0.52)"
-        self.assertRegex(self.expect("TLE", "--limit-factor", "0.1", hw4=late),
-                         r"over the limit: hw4: using the CPU: no GPU\n")
 
     def test_time_comes_before_exit_code(self):
         self.expect("TLE", "--limit-factor", "0.1", hw4="time.sleep(0.6); sys.exit(3)")
@@ -385,6 +361,7 @@ class JudgeErrors(Workplace):
                 (["--no-limit", "--limit-factor", "2"], "not allowed with"),
                 (["--bytes", "--atol", "1"], "--bytes: not allowed with argument --atol"),
                 (["--json", "one", "--csv", "./one"], "/one: is the file of two reports"),
+                (["--json", "-", "--csv", "-"], "only one of --json, --csv and --junit can be '-', standard output"),
                 (["--launcher", "srun 'open"], "No closing quotation")):
             with self.subTest(arguments=arguments):
                 done = self.run_judge(*arguments)
@@ -410,16 +387,6 @@ class JudgeErrors(Workplace):
                                   env={**os.environ, "PYTHONUTF8": "1"})
             self.assertEqual(done.returncode, 2)
             self.assertIn(shown, done.stderr.splitlines()[-1])
-
-    def test_names_of_the_case_folder_do_not_steer_the_terminal(self):
-        self.cases = self.path("cases\x1b[31m\n\x85")
-        os.mkdir(self.cases)
-        write(os.path.join(self.cases, "a1.in"), b"short")
-        junit = self.path("junit.xml")
-        said = self.expect("JE", "--junit", junit, hw4="put(GOOD)", exit_code=2)
-        shown = r"cases\x1b[31m\x0a\xc2\x85/a1.in has 5 bytes"
-        self.assertIn(shown, said.splitlines()[0])
-        self.assertIn(shown, ElementTree.parse(junit).find("testcase/error").get("message"))
 
     def test_generator_is_not_missed_when_the_inputs_are_there(self):
         shutil.copy(fixture("a1", ".in"), self.cases)
@@ -461,17 +428,6 @@ class Contracts(Workplace):
                          [["AC", name, contract] for name in ("a1", "a2") for contract in REVISIONS])
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"))
         self.assertEqual(self.marks(), [*REVISIONS] * 2)
-
-    def test_all_in_the_reports(self):
-        files = self.path("run.json"), self.path("run.xml")
-        self.run_judge("--contract", "all", "--json", files[0], "--junit", files[1], "a1", hw4=self.OBEDIENT, ours=True)
-        with open(files[0], encoding="utf-8") as file:
-            cases = json.load(file)["cases"]
-        self.assertEqual([(case["contract"], case["revision"], case["crc32_out_expected"]) for case in cases],
-                         [(contract, REVISIONS[contract], CRCS["a1", contract]) for contract in REVISIONS])
-        tests = ElementTree.parse(files[1]).getroot().iter("testcase")
-        self.assertEqual([(test.get("classname"), test.get("name")) for test in tests],
-                         [("hw4", "a1"), ("hw4.fixed", "a1"), ("hw4.fixed16", "a1")])
 
     def test_all_keep_their_outputs_apart(self):
         self.run_judge("--contract", "all", "--keep", "a1", hw4=self.OBEDIENT, ours=True)
@@ -605,14 +561,6 @@ class Bounds(Workplace):
             with self.subTest(message):
                 self.write_bounds(*rows, header=header)
                 self.assertIn(message, self.judge("a1", code=2))
-
-    def test_the_json_says_it(self):
-        self.write_bounds(bound_row("a1"))
-        report = self.path("run.json")
-        self.judge("--json", report, "a1", code=0)
-        case, = json.loads(read(report))["cases"]
-        self.assertEqual((case["rule"], case["bound"], case["revision"], case["crc32_out_expected"], case["element"]),
-                         ("bound 0.05", 0.05, BOUNDED["bf16"], None, "float32"))
 
 
 class Elements(Workplace):
@@ -881,14 +829,6 @@ class Running(Workplace):
                          [("AC", "a1"), ("WA", "a2"), ("SKIP", "b1")])
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed, 1 skipped"))
         self.assertEqual(self.marks(), ["a1", "a2"])
-
-    def test_the_summary_says_once_that_the_cpu_was_used(self):
-        remark = "hw4: using the CPU: no CUDA device"
-        tell = f"put(GOOD); sys.stderr.write('hw4: note: odd\\n' + ('{remark}\\n' if NAME != 'b1' else ''))"
-        said = self.run_judge("--runs", "2", hw4=tell).stdout
-        self.assertEqual(said.count("using the CPU"), 1)
-        self.assertRegex(said, rf"\n{remark} \(2 of 3 cases\)\ntotal .*\n3 passed, 0 failed\n$")
-        self.assertNotIn("note", said)
 
     def test_what_hw4_prints_decides_nothing(self):
         self.expect("NO-OUT", hw4="print('AC a1 1 passed, 0 failed')")
@@ -1237,18 +1177,6 @@ class Reports(Workplace):
         self.assertEqual(ElementTree.fromstring(read(files[2])).get("tests"), "1")
         self.assertIn("a1  f32  AC -> AC", self.run_judge("--compare", files[0], files[0]).stdout)
 
-    def test_json_names_the_commit(self):
-        path = self.path("run.json")
-        self.run_judge("--json", path)
-        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-        with open(path, encoding="utf-8") as file:
-            recorded = json.load(file)["git"]
-        if commit.returncode == 0:
-            self.assertEqual(recorded["commit"], commit.stdout.strip())
-            self.assertIsInstance(recorded["dirty"], bool)
-        else:
-            self.assertIsNone(recorded)
-
     def test_json_to_a_pipe_leaves_the_pipe_in_place(self):
         fifo = self.path("fifo")
         os.mkfifo(fifo)
@@ -1265,12 +1193,6 @@ class Reports(Workplace):
                 self.assertEqual((done.returncode, parsed(done.stdout)), (0, 1), done.stderr)
                 self.assertRegex(done.stderr, r"\AAC +a1 .*\ntotal .*\n1 passed, 0 failed\n\Z")
                 self.assertFalse(os.path.exists(self.path("-")))
-
-    def test_only_one_on_standard_output(self):
-        done = self.run_judge("--json", "-", "--junit", "-", "a1", hw4="mark('ran')")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr, "judge: only one of --json, --csv and --junit can be '-', standard output\n")
-        self.assertEqual(self.marks(), [])
 
     def test_standard_output_that_takes_nothing(self):
         reader, broken = os.pipe()
@@ -1803,14 +1725,6 @@ class LongForms(Workplace):
         wrong = self.program("wrong", "open(sys.argv[-1], 'wb').write(bytes(4 * 2 * 3 * 4 * 3))")
         self.assertRegex(self.judge_them("g1", hw4=wrong, code=1),
                          r"\AWA +g1 .*\n +different \(rule: bytes\): 72 of 72 values\n +first: batch 0, dQ, row 0,")
-
-    def test_json(self):
-        path = self.path("run.json")
-        self.judge_them("--device", "cpu", "--json", path, "b3")
-        with open(path, encoding="utf-8") as file:
-            case, = json.load(file)["cases"]
-        self.assertEqual([case[field] for field in ("B", "N", "d", "heads", "kv_heads", "keys", "mask")],
-                         [2, 4, 3, 4, 2, 6, "causal"])
 
 
 if __name__ == "__main__":
