@@ -314,7 +314,7 @@ def deep(path):
 
     def test_processes_in_sessions_of_their_own_are_ended(self):
         leaving = ("put(GOOD)\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: os.setsid()\n"
-                   "    mark(str(os.getpid())); time.sleep(60)\n"
+                   "    mark(str(os.getpid())); time.sleep(60); os._exit(0)\n"
                    "while not os.path.exists(MARK) or open(MARK).read().count('\\n') < 2: time.sleep(0.01)")
         self.expect("AC", hw4=leaving, exit_code=0)
         self.assertEqual(len(self.marks()), 2)
