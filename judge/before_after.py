@@ -8,6 +8,7 @@ from terminal import one_line
 from verdict import PASSED
 
 SAME_WITHIN = 0.05  # of the time: less is noise more often than not
+LEAST_S, MOST_S = 1e-9, 1e9  # no run takes other times
 
 
 class NotResults(Exception):
@@ -23,12 +24,14 @@ def read_results(path: str) -> list[dict]:
         for case in cases:
             case.setdefault("program", "hw4")  # an earlier judge named none
             words = [case["program"], case["name"], case["contract"], case["verdict"]]
-            if not all(isinstance(word, str) for word in words) or not isinstance(case["best_s"],
-                                                                                  (int, float, type(None))):
+            seconds = case["best_s"]
+            if not all(isinstance(word, str) for word in words) or not (
+                    seconds is None or seconds == 0 or LEAST_S <= seconds <= MOST_S):
                 raise TypeError
+            "".join(words).encode("utf-8", "surrogateescape")  # so that they can be printed
     except OSError as error:
         raise NotResults(f"{path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NotResults(f"{path}: not a file that judge --json has written") from error
     if not cases:
         raise NotResults(f"{path}: no cases")
@@ -75,7 +78,7 @@ def compare(old_path: str, new_path: str) -> tuple[list[str], bool]:
     rows = []
     for key in keys:
         before, after = old.get(key), new.get(key)
-        verdicts = " -> ".join(case["verdict"] if case else "-" for case in (before, after))
+        verdicts = " -> ".join(one_line(case["verdict"]) if case else "-" for case in (before, after))
         rows.append([*map(one_line, key), verdicts, _seconds(before), "->", _seconds(after), _change(before, after)])
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]

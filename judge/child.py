@@ -1,7 +1,9 @@
-"""Running a program in a process group of its own: timed, ended at a limit, nothing of it left behind."""
+"""Running a program in a process group of its own: timed, ended at a limit, nothing of it left behind. A program can
+leave that group; adopt_orphans() lets the judge find and end such processes too."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import os
 import select
@@ -17,10 +19,13 @@ LAST_LINES = 5  # of each stream
 LAST_BYTES = 4096
 READ_STEP = 1 << 16
 READS_AT_ONCE = 32  # more than a pipe holds
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+ORPHAN_PATIENCE_S = 5.0  # for processes that were killed to go
 
 _live: set[int] = set()  # process groups whose leader is not reaped, so whose number cannot be another's
 _live_lock = threading.Lock()
 _stopping = False
+_earlier_children: set[int] | None = None  # None: orphans are not adopted
 
 
 class Interrupted(BaseException):
@@ -107,6 +112,36 @@ def stop_all() -> None:
             stop_group(group)
 
 
+def _children() -> set[int]:
+    """The processes whose parent is this one, zombies too."""
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                found.add(int(name))
+    return found
+
+
+def adopt_orphans() -> None:
+    """Every process that loses its parent below this one becomes its child, and reap() ends it. For a program that
+    runs one child at a time. The children that this process already has are left alone."""
+    global _earlier_children
+    _earlier_children = _children()
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def _end_orphans() -> None:
+    """A killed process hands its own children on to this one, so that they are found the next time."""
+    deadline = time.monotonic() + ORPHAN_PATIENCE_S
+    while (orphans := _children() - _earlier_children - _live) and time.monotonic() < deadline:
+        for orphan in orphans:
+            with contextlib.suppress(OSError):
+                os.kill(orphan, signal.SIGKILL)
+                os.waitpid(orphan, os.WNOHANG)
+        time.sleep(0.001)
+
+
 def start(command: list[str], **streams) -> subprocess.Popen:
     """What is started has to be reaped."""
     with _live_lock:
@@ -127,7 +162,10 @@ def reap(started: subprocess.Popen) -> int:
     _signal_group(started.pid, signal.SIGKILL)
     with _live_lock:
         _live.discard(started.pid)
-    return started.wait()
+    status = started.wait()
+    if _earlier_children is not None:
+        _end_orphans()
+    return status
 
 
 def shown_line(line: str) -> str:
@@ -205,12 +243,13 @@ def _take_until_end(tails: list[_Tail], end: _End, deadline: float | None) -> bo
             return False
 
 
-def run(command: list[str], limit_s: float | None = None, keep_streams: bool = False) -> Ended:
+def run(command: list[str], limit_s: float | None = None, keep_streams: bool = False,
+        env: dict[str, str] | None = None) -> Ended:
     """Runs the command to its end, or to a little over the limit. Its standard output is dropped, unless the last of it
     is to be kept."""
     began = time.monotonic()
     child = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if keep_streams else subprocess.DEVNULL,
-                  stderr=subprocess.PIPE)
+                  stderr=subprocess.PIPE, env=env)
     with contextlib.ExitStack() as at_end:
         for stream in filter(None, (child.stdout, child.stderr)):
             at_end.callback(stream.close)

@@ -1,21 +1,48 @@
 """Files, read and written whole: their CRC-32, and replacing one in a single step; "-" is standard output."""
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
 import sys
 import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
 
 READ_STEP = 1 << 20
 STANDARD_OUTPUT = "-"
 
 
+def _open_regular(path: str) -> BinaryIO:
+    """Does not wait for the other end of a pipe that has taken the file's place."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file", path)
+    return os.fdopen(handle, "rb")
+
+
+def _blocks(path: str) -> Iterator[bytes]:
+    with _open_regular(path) as file:
+        while block := file.read(READ_STEP):
+            yield block
+
+
 def crc32_of(path: str) -> str:
     crc = 0
-    with open(path, "rb") as file:
-        while block := file.read(READ_STEP):
+    for block in _blocks(path):
+        crc = zlib.crc32(block, crc)
+    return f"{crc:08x}"
+
+
+def copy_file(source: str, target: str) -> str:
+    """The CRC-32 of what was copied."""
+    crc = 0
+    with open(target, "xb") as file:
+        for block in _blocks(source):
             crc = zlib.crc32(block, crc)
+            file.write(block)
     return f"{crc:08x}"
 
 

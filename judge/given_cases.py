@@ -1,7 +1,8 @@
-"""Cases that somebody else has made: a folder of inputs NAME.in, and one of outputs NAME.out to compare with. What the
-table does not know of them, the files' own headers say."""
+"""Cases that somebody else has made: a folder of inputs NAME.in or NAME, and one of outputs NAME.out to compare with.
+The header of an input gives its shape, also where the table has a row of that name."""
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import math
 import os
@@ -44,9 +45,14 @@ def _sizes(path: str, header: bytes) -> dict:
             "keys": tokens, "dim": dim}
 
 
-def case_of(name: str, inputs: str) -> Case:
+def input_path(folder: str, case: str) -> str | None:
+    """None: there is no input of that name."""
+    paths = (os.path.join(folder, name) for name in (case + ".in", case))
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def case_of(name: str, path: str) -> Case:
     """Raises TableError where the file is no case."""
-    path = os.path.join(inputs, name + ".in")
     try:
         with open(path, "rb") as file:
             sizes = _sizes(path, file.read(LONG_HEADER_BYTES))
@@ -58,10 +64,22 @@ def case_of(name: str, inputs: str) -> Case:
 
 
 def find(known: list[Case], patterns: list[str], inputs: str, outputs: str, contract: str | None) -> list[Case]:
-    """Those that have both files and no row in the table, of the names or globs, or all without any."""
+    """The cases that have both files and no row in the table, and that the names or globs mean; all without any."""
     rows = {case.name for case in known}
     there = os.listdir(inputs) if os.path.isdir(inputs) else []
-    names = sorted(name[:-3] for name in there if name.endswith(".in"))
-    return [case_of(name, inputs) for name in names
+    names = sorted({name.removesuffix(".in") for name in there} | set(there))
+    return [case_of(name, path) for name in names
             if name not in rows and re.fullmatch(NAME, name, re.ASCII) and has_output(outputs, name, contract)
-            and (not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))]
+            and (not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+            and (path := input_path(inputs, name))]
+
+
+def in_the_files_shape(case: Case, inputs: str) -> Case:
+    """The row with the shape that the file's header says; its name and limit stay. The case itself where that is its
+    shape, or where there is no header to read, which is said when the case is judged."""
+    path = input_path(inputs, case.name)
+    try:
+        found = case_of(case.name, path) if path else case
+    except TableError:
+        return case
+    return case if found.shape == case.shape else dataclasses.replace(found, limit_s=case.limit_s)

@@ -7,19 +7,19 @@ import io
 import json
 import math
 import os
-import re
 import xml.etree.ElementTree as ElementTree
 
 from case_table import Case
 from session import Session
 from terminal import one_line
-from verdict import JUDGE_ERROR, PASSED, SKIPPED, Result, Settings
+from verdict import JUDGE_ERROR, NOT_BUILT, PASSED, SKIPPED, Result, Settings
 
-COURSE_CASES = 30
+COURSE_CASES = {f"t{number:02}" for number in range(1, 31)}
 COURSE_POINTS = 60
 POINTS_PER_CASE = 3
 USING_THE_CPU = "using the CPU: "  # how hw4 begins when it was free to choose and found no GPU
 VERDICT_WIDTH = len("NO-OUT")
+FORMULA_STARTS = tuple("=+-@\t\r")  # a spreadsheet would compute such a cell
 
 GREEN, RED, YELLOW, PLAIN = "\033[32m", "\033[31m", "\033[33m", "\033[0m"
 
@@ -92,20 +92,22 @@ class Points:
 
     @classmethod
     def of(cls, results: list[Result]) -> Points:
-        of_course = [result for result in results
-                     if re.fullmatch("t[0-9]+", result.case.name) and result.was_judged]
+        of_course = [result for result in results if result.case.name in COURSE_CASES and result.was_judged]
         return cls(len({result.case.name for result in of_course}),
                    len({result.case.name for result in of_course if not result.passed}))
 
     @property
+    def _left(self) -> int:
+        return max(0, COURSE_POINTS - POINTS_PER_CASE * self.failed)
+
+    @property
     def earned(self) -> int | None:
-        """What is left of all points, whatever the cases that did not run would take; None where none ran."""
-        return max(0, COURSE_POINTS - POINTS_PER_CASE * self.failed) if self.judged else None
+        """None: not all cases of the course were judged."""
+        return self._left if self.judged == len(COURSE_CASES) else None
 
     def __str__(self) -> str:
-        rest = COURSE_CASES - self.judged
-        return (f"{self.earned} of {COURSE_POINTS}" if rest <= 0 else
-                f"{self.earned} of {COURSE_POINTS} if the {rest} cases that were not judged pass")
+        rest = len(COURSE_CASES) - self.judged
+        return f"{self._left} of {COURSE_POINTS}" + (f" if the {rest} cases that were not judged pass" if rest else "")
 
 
 def total_s(results: list[Result]) -> float:
@@ -128,15 +130,62 @@ def _program_row(program: str, results: list[Result]) -> dict:
             "failed": failed, "skipped": not_run, "total_s": total_s(results), "not_passed": worst}
 
 
+def _is_unbuilt(results: list[Result]) -> bool:
+    return all(result.verdict == NOT_BUILT for result in results)
+
+
+def _not_passed_text(results: list[Result], not_passed: dict[str, str]) -> str:
+    if _is_unbuilt(results):
+        return results[0].detail
+    return " ".join(f"{name}:{verdict}" for name, verdict in not_passed.items())
+
+
+def _case_cells(result: Result) -> dict[str, str]:
+    name = result.case.name + ("" if result.contract.is_default else "." + result.contract.name)
+    return {name: result.verdict, f"{name}_s": "" if result.best_s is None else f"{result.best_s:.3f}",
+            f"{name}_error": "" if result.largest_error is None else f"{result.largest_error:.3g}"}
+
+
+def _cell(value):
+    """Text that a spreadsheet takes for text."""
+    if not isinstance(value, str):
+        return value
+    text = one_line(value)
+    return "'" + text if text.startswith(FORMULA_STARTS) else text
+
+
 def csv_text(results: list[Result]) -> str:
+    """A row for each program, with three columns for each case: verdict, seconds, largest error."""
     text = io.StringIO()
-    rows = [_program_row(*item) for item in by_program(results).items()]
-    table = csv.DictWriter(text, rows[0], lineterminator="\n")
+    rows = []
+    for program, of_program in by_program(results).items():
+        row = _program_row(program, of_program)
+        row.update(total_s=f"{row['total_s']:.3f}", not_passed=_not_passed_text(of_program, row["not_passed"]))
+        for result in of_program:
+            row.update(_case_cells(result))
+        rows.append({name: _cell(value) for name, value in row.items()})
+    table = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     table.writeheader()
-    for row in rows:
-        table.writerow({**row, "program": one_line(row["program"]), "total_s": f"{row['total_s']:.3f}",
-                        "not_passed": " ".join(f"{name}:{verdict}" for name, verdict in row["not_passed"].items())})
+    table.writerows(rows)
     return text.getvalue()
+
+
+def progress_line(case: Case, results: list[Result]) -> str:
+    """How many programs have passed the case, where many are judged."""
+    of_case = [result for result in results if result.case is case]
+    return f"{case.name}  {case.shape}  {counts(of_case)[0]} of {len(of_case)} passed"
+
+
+def failures_by_program(results: list[Result], columns: Columns, color: bool) -> str:
+    """What was not passed, program by program."""
+    lines = []
+    for program, of_program in by_program(results).items():
+        failed = [result for result in of_program if not result.passed]
+        if failed:
+            lines += ["", one_line(program)]
+            lines += ([one_line(failed[0].detail)] if _is_unbuilt(failed) else
+                      [case_lines(result, columns, color) for result in failed])
+    return "\n".join([*lines, ""])
 
 
 def cpu_remarks(results: list[Result], separate: bool) -> list[str]:
@@ -152,8 +201,10 @@ def cpu_remarks(results: list[Result], separate: bool) -> list[str]:
             for line, names in cases_by_line.items()]
 
 
-def summary_lines(results: list[Result], session: Session | None) -> str:
+def summary_lines(results: list[Result], session: Session | None, default_rule: str | None) -> str:
     lines = cpu_remarks(results, session is None)
+    if default_rule:
+        lines.append(f"{default_rule} decides about programs from elsewhere (--bytes: the bytes)")
     if session:
         lines += [*session.troubles, "times are the cases' own, in one process, its start-up with the first (--separate: "
                                      "with each)"]
@@ -167,13 +218,20 @@ def summary_lines(results: list[Result], session: Session | None) -> str:
         earned = Points.of(of_program)
         named = f"{one_line(program):{width}}  " if len(programs) > 1 else ""
         passed = f"  {counts(of_program)[0]} of {len(of_program)} passed, {total_s(of_program):.3f} s" if named else ""
-        if earned.judged:
+        if _is_unbuilt(of_program) and earned.earned is None:
+            lines.append(f"{named}did not build")
+        elif earned.judged:
             lines.append(f"{named}points: {earned}{passed}")
         elif named:
             lines.append(named + passed.strip())
     passed, failed, not_run = counts(results)
     lines.append(f"{passed} passed, {failed} failed" + (f", {not_run} skipped" if not_run else ""))
     return "\n".join(lines)
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity."""
+    return value if value is None or math.isfinite(value) else None
 
 
 def _case_document(result: Result) -> dict:
@@ -185,7 +243,9 @@ def _case_document(result: Result) -> dict:
             "verdict": result.verdict, "rule": result.rule,
             "limit_s": result.limit_s, "best_s": result.best_s, "median_s": result.median_s,
             "crc32_out_expected": expected and expected.crc32, "bound": bound and bound.for_json, "detail": result.detail,
-            "explanation": result.explanation, "samples": [dataclasses.asdict(sample) for sample in result.samples]}
+            "explanation": result.explanation, "largest_error": _finite(result.largest_error),
+            "samples": [{**dataclasses.asdict(sample), "largest_error": _finite(sample.largest_error)}
+                        for sample in result.samples]}
 
 
 def json_text(results: list[Result], argv: list[str], surroundings: dict, complete: bool) -> str:

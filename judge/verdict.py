@@ -1,7 +1,6 @@
-"""Judging one case: have its input, run hw4 on it, decide by its exit status and its output file alone."""
+"""Judging one case: have its input, run a program on it, decide by its exit status and its output file alone."""
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
@@ -9,10 +8,9 @@ import shlex
 import shutil
 import statistics
 import subprocess
-import tempfile
-from collections.abc import Iterator
 
 import child
+import given_cases
 from bounds_table import Bound, Bounds
 from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES, UNKNOWN_CRC, Case
 from expected_table import Expectation, Expectations
@@ -20,6 +18,9 @@ from files import crc32_of
 from listing import Contract
 from references import NoReference, References
 from session import Session
+from students import Program
+from tsv import TableError
+from workplace import CaseFolder, FileChanged, OwnRun, Sandbox, is_file, remove_whatever
 
 EXIT_OUT_OF_MEMORY, EXIT_BAD_DATA = 71, 65
 CHEAP_FLOPS = 2e10  # a second or so of seq
@@ -27,6 +28,7 @@ CHEAP_FLOPS = 2e10  # a second or so of seq
 PASSED = "AC"
 SKIPPED = "SKIP"
 JUDGE_ERROR = "JE"
+NOT_BUILT = "BUILD"
 NOT_JUDGED = (JUDGE_ERROR, SKIPPED)
 LARGEST = "largest absolute difference: "  # how compare begins the line about it
 
@@ -59,12 +61,14 @@ class Tolerance:
         return [(name, value) for name, value in (("atol", self.atol), ("rtol", self.rtol)) if value is not None]
 
 
+COURSE_RULE = Tolerance(5e-3, None)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     launcher: list[str]
-    program: str  # as it was named
-    hw4: str  # its path
-    is_from_elsewhere: bool  # not the hw4 of --bin: it is told its input and its output, and nothing else
+    judged: Program
+    is_from_elsewhere: bool  # not the hw4 of --bin: it is told its input and its output alone, and is not trusted
     is_alone: bool  # no other program is judged
     hw4_options: list[str]
     contract: Contract
@@ -84,6 +88,14 @@ class Settings:
     limit_of_unknown: float | None  # of cases that have none in the table
     runs: int
     keep: bool
+
+    @property
+    def program(self) -> str:
+        return self.judged.name
+
+    @property
+    def hw4(self) -> str:
+        return self.judged.path
 
     def hw4_command(self, case_input: str, output: str) -> list[str]:
         options = [] if self.is_from_elsewhere else [*self._contract_options, *self.hw4_options]
@@ -119,15 +131,6 @@ class Settings:
         return None if self.limit_factor is None else case.limit_s * self.limit_factor
 
 
-def _written_state(path: str) -> tuple[int, int, int] | None:
-    """Changes when the file is written to, or another takes its place; None: there is none."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
 @dataclasses.dataclass
 class Sample:
     """One run of hw4."""
@@ -139,6 +142,7 @@ class Sample:
     verdict: str = PASSED
     detail: str = ""
     crc32_out: str | None = None
+    largest_error: float | None = None  # where a tolerance or a bound decides
     explanation: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -148,7 +152,7 @@ class Result:
     program: str
     contract: Contract
     expectation: Expectation | None  # None: the table has none, or does not decide
-    bound: Bound | None  # likewise
+    bound: Bound | None  # None for the same reasons
     verdict: str
     rule: str
     limit_s: float | None
@@ -169,53 +173,42 @@ class Result:
         return min((sample.wall_s for sample in self.samples), default=None)
 
     @property
+    def largest_error(self) -> float | None:
+        return max((sample.largest_error for sample in self.samples if sample.largest_error is not None), default=None)
+
+    @property
     def median_s(self) -> float | None:
         return statistics.median(sample.wall_s for sample in self.samples) if self.samples else None
 
 
-@contextlib.contextmanager
-def case_folder(settings: Settings) -> Iterator[str]:
-    """Where the judge makes files: the cases folder when they are to stay, else one of its own inside it, or where it
-    was called if that folder is not its to write in (large files do not belong in /tmp, and a launcher's machine may
-    not share that)."""
-    if settings.keep:
-        yield settings.cases_dir
-        return
-    with tempfile.TemporaryDirectory(prefix=".judge-", dir=settings.work_dir) as folder:
-        with open(os.path.join(folder, ".gitignore"), "w", encoding="ascii") as ignore:
-            ignore.write("*\n")
-        yield folder
-
-
 class CaseJudge:
-    def __init__(self, case: Case, settings: Settings, folder: str, session: Session | None = None):
+    def __init__(self, case: Case, settings: Settings, folder: CaseFolder, session: Session | None = None):
         self.case = case
         self.session = session  # None: a process of its own
         self.settings = settings
         self.folder = folder
-        self.input = os.path.join(settings.cases_dir, case.name + ".in")
-        self.output = os.path.join(folder, settings.file_name(case, ".out"))
         self.expectation = settings.expectations.of(case, settings.contract.name)
         self.bound = settings.bounds.of(case, settings.contract.name)
         self.limit_s = settings.limit_of(case)
-        self._expected: str | None = None
-        self._given: str | None = None  # the output to compare with, where it and not the table decides
+        self.given = self._given_output()
+        self.shared: dict[str, str] = {}  # the CRC-32 of the original input and of the output that was given
+        self._output_name = settings.file_name(case, ".out")
 
     def judge(self) -> Result:
-        settings = self.settings
-        result = _result(self.case, settings, PASSED, "")
+        result = _result(self.case, self.settings, PASSED, "")
+        if self.settings.judged.why_not_built:
+            result.verdict, result.detail = NOT_BUILT, f"did not build: {self.settings.judged.why_not_built}"
+            return result
         try:
-            self._prepare_input()
-            if self._given:
-                self.expectation = result.expectation = None
-            for number in range(settings.runs):
-                sample = self._run_once(number)
-                result.samples.append(sample)
-                self._decide(sample)
+            self._prepare()
+            result.expectation, result.bound = self.expectation, self.bound
+            for number in range(self.settings.runs):
+                self._run_once(number, result)
+                sample = result.samples[-1]
                 result.verdict, result.detail, result.explanation = sample.verdict, sample.detail, sample.explanation
                 if not result.passed:
                     break
-        except CaseError as error:
+        except (CaseError, FileChanged, OSError) as error:
             result.verdict, result.detail, result.explanation = JUDGE_ERROR, str(error), []
             if result.samples:
                 result.samples[-1].verdict = JUDGE_ERROR
@@ -223,35 +216,49 @@ class CaseJudge:
             result.verdict, result.detail = "RE", str(error)
         return result
 
-    def _prepare_input(self) -> None:
-        os.makedirs(self.folder, exist_ok=True)  # a program from elsewhere before this one may have removed it
-        self._given = self._given_for_other_input()
-        if not self._given:
-            self._have_the_tables_input()
-        if self.settings.is_from_elsewhere and not self.settings.keep:
-            self._take_copy()
+    def _prepare(self) -> None:
+        """Finds or makes the original input, and whether the table or a given output decides about it."""
+        self.folder.ensure()
+        found = self._found_input()
+        if found is None and self.settings.expected_dir is not None:
+            raise CaseError(f"no input {self.case.name}.in or {self.case.name} in {self.settings.cases_dir}; with "
+                            "--expected the judge makes none")
+        if found and self.given and not self._is_the_tables(found):
+            self.expectation = self.bound = None
+        else:
+            self._require_expectation()
+            if self.case.crc32_in == UNKNOWN_CRC:
+                raise CaseError(f"the table has no crc32_in; testcases/update {self.case.name} makes it")
+            found = found or self._made_input()
+            self._require_the_tables(found)
+        self.shared = {path: self.folder.seal(path) for path in (found, self.given) if path}
 
-    def _take_copy(self) -> None:
-        """Of an input that is somebody's: what a program from elsewhere does to it is done to the copy."""
-        copy = os.path.join(self.folder, self.case.name + ".in")
+    def _found_input(self) -> str | None:
+        return given_cases.input_path(self.settings.cases_dir, self.case.name)
+
+    def _is_the_tables(self, path: str) -> bool:
+        """Whether a given output is about the table's own input."""
+        crc = self.folder.seal(path)
         try:
-            if not os.path.exists(copy):
-                shutil.copy2(self.input, copy)
-        except OSError as error:
-            raise CaseError(f"cannot copy the input: {error}") from error
-        self.input = copy
+            given_cases.case_of(self.case.name, path)
+        except TableError as error:
+            raise CaseError(str(error)) from error
+        size, headers = os.path.getsize(path), (SHORT_HEADER_BYTES, LONG_HEADER_BYTES)
+        if size - self.case.data_bytes not in headers:
+            needed = " or ".join(str(header + self.case.data_bytes) for header in headers)
+            raise CaseError(f"{path} has {size} bytes, {self.case.shape} needs {needed}")
+        return self.expectation is not None and crc == self.case.crc32_in
 
-    def _have_the_tables_input(self) -> None:
-        self._require_expectation()
-        if self.case.crc32_in == UNKNOWN_CRC:
-            raise CaseError(f"the table has no crc32_in; testcases/update {self.case.name} makes it")
-        if not os.path.exists(self.input):
-            self.input = os.path.join(self.folder, self.case.name + ".in")
-        if not os.path.exists(self.input):  # it is there when the case was judged under another contract before
-            ended = child.run(self._generate_command(self.input))
+    def _made_input(self) -> str:
+        """It is there when the case was judged before, by another program or under another contract."""
+        name = self.case.name + ".in"
+        path = os.path.join(self.settings.cases_dir, name) if self.settings.keep else self.folder.file(name)
+        if self.folder.differs(path, self.case.crc32_in):
+            remove_whatever(path)
+            ended = child.run(self._generate_command(path))
             if not ended.ok:
                 raise CaseError(f"cannot generate the input: {ended.failure()}")
-        self._check_input()
+        return path
 
     def _require_expectation(self) -> None:
         """One that is about what this hw4 computes, where it is ours and says that."""
@@ -273,69 +280,55 @@ class CaseJudge:
         if self.settings.is_ours and computed != row.revision:
             raise CaseError(f"{table} has {row.revision}, this hw4 computes {computed or 'none'}; {asked} again")
 
-    def _given_for_other_input(self) -> str | None:
-        """An output was given, and the input is not the table's: what that has to say is not about them."""
-        given = self._given_expected()
-        if given is None or not os.path.exists(self.input):
-            return None
-        try:
-            size, headers = os.path.getsize(self.input), (SHORT_HEADER_BYTES, LONG_HEADER_BYTES)
-            if size - self.case.data_bytes not in headers:
-                needed = " or ".join(str(header + self.case.data_bytes) for header in headers)
-                raise CaseError(f"{self.input} has {size} bytes, {self.case.shape} needs {needed}")
-            is_the_tables = self.case.crc32_in != UNKNOWN_CRC and crc32_of(self.input) == self.case.crc32_in
-        except OSError as error:
-            raise CaseError(f"cannot read the input: {error}") from error
-        return None if is_the_tables and self.expectation else given
-
-    def _check_input(self) -> None:
-        try:
-            size = os.path.getsize(self.input)
-            if size != self.case.input_bytes:
-                raise CaseError(f"{self.input} has {size} bytes, the case has {self.case.input_bytes}")
-            crc = crc32_of(self.input)
-        except OSError as error:
-            raise CaseError(f"cannot read the input: {error}") from error
+    def _require_the_tables(self, path: str) -> None:
+        size = os.path.getsize(path)
+        if size != self.case.input_bytes:
+            raise CaseError(f"{path} has {size} bytes, the case has {self.case.input_bytes}")
+        crc = self.folder.crc32(path)
         if crc != self.case.crc32_in:
-            raise CaseError(f"{self.input} has CRC-32 {crc}, the table says {self.case.crc32_in}; with --expected DIR "
-                            f"an output {self.settings.file_name(self.case, '.out')} decides instead")
+            raise CaseError(f"{path} has CRC-32 {crc}, the table says {self.case.crc32_in}; with --expected DIR "
+                            f"an output {self._output_name} decides instead")
 
     def _generate_command(self, path: str) -> list[str]:
         return [self.settings.generate, *self.case.recipe(), path]
 
-    def _run_hw4(self, number: int) -> child.Ended:
-        if self.session is None:
-            return self._run_program()
-        # In one run of hw4 no two cases may have the same output.
-        output = f"{self.output}.{number}" if number else self.output
-        ended = self.session.run(self.input, output, self.limit_s)
-        if number:
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(output, self.output)
-        return ended
+    def _place(self, number: int) -> OwnRun | Sandbox:
+        """Each run has an output of its own: in one process of hw4 no two may have the same name."""
+        if self.settings.is_from_elsewhere:
+            return Sandbox(self.folder, self.shared, (self.case.name + ".in", self._output_name))
+        return OwnRun(self.folder, next(iter(self.shared)), self._output_name + (f".{number}" if number else ""))
 
-    def _run_program(self) -> child.Ended:
-        command = self.settings.hw4_command(self.input, self.output)
+    def _run_once(self, number: int, result: Result) -> None:
+        with self._place(number) as place:
+            try:
+                ended = self._run_program(place)
+                sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
+                result.samples.append(sample)
+                self._decide_by_end(sample, ended, place.harm())
+                self._decide(sample, place)
+            finally:
+                if self.settings.keep:
+                    self._keep_output(place.output)
+
+    def _run_program(self, place: OwnRun | Sandbox) -> child.Ended:
+        if self.session is not None:
+            return self.session.run(place.input, place.output, self.limit_s)
+        command = self.settings.hw4_command(place.input, place.output)
         try:
             return child.run(command, self.limit_s, keep_streams=self.settings.is_from_elsewhere)
         except OSError as error:
-            if self.settings.is_alone:
-                raise
             raise CannotRun(f"cannot be run: {error.strerror}") from error
 
-    def _run_once(self, number: int) -> Sample:
-        if os.path.isdir(self.output) and not os.path.islink(self.output):
-            shutil.rmtree(self.output)  # a program from elsewhere may make anything of the name
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(self.output)
-        before = _written_state(self.input)
-        ended = self._run_hw4(number)
-        sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
-        after = _written_state(self.input)
-        if after != before:
-            sample.verdict = "INPUT"
-            sample.detail = f"the program has {'removed' if after is None else 'written to'} its input file"
-            self._give_up_input()
+    def _keep_output(self, output: str) -> None:
+        kept = os.path.join(self.settings.cases_dir, self._output_name)
+        if is_file(output):
+            os.replace(output, kept)
+        else:
+            remove_whatever(kept)
+
+    def _decide_by_end(self, sample: Sample, ended: child.Ended, harm: str | None) -> None:
+        if harm is not None:
+            sample.verdict, sample.detail = "INPUT", f"the program has {harm}"
         elif ended.at_limit:
             sample.verdict = "TLE"
             sample.detail = ended.with_last_line(f"killed after {ended.wall_s:.3f} s")
@@ -348,134 +341,123 @@ class CaseJudge:
             sample.detail = f"refused, as it has to be: {ended.failure()}"
         elif not ended.ok:
             sample.verdict, sample.detail = "RE", ended.failure()
-        return sample
 
     @property
     def _is_to_be_refused(self) -> bool:
         return self.settings.contract.is_by_bound and self.bound is not None and self.bound.largest is None
 
-    def _give_up_input(self) -> None:
-        """The next program gets one as it was. With --keep it is left as it is, for whoever is to look at it."""
-        if not self.settings.keep and os.path.dirname(self.input) == self.folder:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(self.input)
-
-    def _decide(self, sample: Sample) -> None:
+    def _decide(self, sample: Sample, place: OwnRun | Sandbox) -> None:
         if sample.verdict == PASSED:
-            self._decide_by_output(sample)
+            self._decide_by_output(sample, place)
         if sample.verdict not in (PASSED, "WA"):  # what it said of itself, where it said more than is quoted
             quoted = [f"stderr: {sample.last_error_line}"]
             sample.explanation = [] if sample.last_lines == quoted else sample.last_lines
 
-    def _decide_by_output(self, sample: Sample) -> None:
+    def _decide_by_output(self, sample: Sample, place: OwnRun | Sandbox) -> None:
         """Where the run itself was in order."""
         if self._is_to_be_refused:
             if sample.exit_code == 0:
-                sample.verdict, sample.detail = "WA", f"exit code 0, need {EXIT_BAD_DATA}: the type lacks a number of it"
+                sample.verdict = "WA"
+                sample.detail = f"exit code 0, need {EXIT_BAD_DATA}: the type lacks a number of it"
             return
-        if not os.path.isfile(self.output):
+        if not is_file(place.output):
             sample.verdict, sample.detail = "NO-OUT", "exit code 0, but no output file"
             return
-        size = os.path.getsize(self.output)
+        size = os.path.getsize(place.output)
         if size != self.case.output_bytes:
             sample.verdict, sample.detail = "SIZE", f"the output has {size} bytes, need {self.case.output_bytes}"
             return
-        try:
-            sample.crc32_out = crc32_of(self.output)
-        except OSError as error:
-            sample.verdict, sample.detail = "NO-OUT", f"the output cannot be read: {error.strerror}"
-            return
-        if self.settings.contract.is_by_bound and self._given_expected() is None:
-            self._decide_by_bound(sample)
+        sample.crc32_out = crc32_of(place.output)
+        if self.settings.contract.is_by_bound and self.given is None:
+            self._decide_by_bound(sample, place)
         elif self.settings.tolerance is not None:
-            self._decide_by_tolerance(sample, self.settings.tolerance)
-        elif self._given:
-            self._decide_by_given(sample, self._given)
+            self._decide_by_tolerance(sample, place, self.settings.tolerance)
+        elif self.expectation is None:
+            self._decide_by_given(sample, place)
         else:
-            self._decide_by_bytes(sample)
+            self._decide_by_bytes(sample, place)
 
-    def _decide_by_bytes(self, sample: Sample) -> None:
+    def _decide_by_bytes(self, sample: Sample, place: OwnRun | Sandbox) -> None:
         if sample.crc32_out == self.expectation.crc32:
             sample.detail = f"bytes: CRC-32 {sample.crc32_out}"
             return
         sample.verdict = "WA"
         sample.detail = f"bytes: CRC-32 {sample.crc32_out}, expected {self.expectation.crc32}"
-        sample.explanation = self._explain_difference()
+        sample.explanation = self._explain_difference(place)
 
-    def _decide_by_given(self, sample: Sample, given: str) -> None:
-        same, lines = self._compare(given, [])
+    def _decide_by_given(self, sample: Sample, place: OwnRun | Sandbox) -> None:
+        same, lines = self._compare(self.given, place, [])
         sample.verdict = PASSED if same else "WA"
         sample.detail = f"bytes: {lines[0]}"
         sample.explanation = lines[1:]
 
-    def _decide_by_tolerance(self, sample: Sample, tolerance: Tolerance) -> None:
-        given = self._given_expected()
-        if given is None and sample.crc32_out == self.expectation.crc32:
+    def _decide_by_tolerance(self, sample: Sample, place: OwnRun | Sandbox, tolerance: Tolerance) -> None:
+        if self.given is None and sample.crc32_out == self.expectation.crc32:
             sample.detail = f"{tolerance.rule}: the bytes are equal, CRC-32 {sample.crc32_out}"
+            sample.largest_error = 0.0
             return
-        self._tell_nearness(sample, tolerance.rule, *self._compare(given or self._reference(), tolerance.options))
+        expected = self.given or self._reference(place)
+        self._tell_nearness(sample, tolerance.rule, *self._compare(expected, place, tolerance.options))
 
-    def _decide_by_bound(self, sample: Sample) -> None:
-        """Beside float64, which compare makes of the input."""
+    def _decide_by_bound(self, sample: Sample, place: OwnRun | Sandbox) -> None:
+        """Compares with float64, which compare computes from the input."""
         settings = self.settings
         allowed = settings.tolerance.options if settings.tolerance else ["--atol", ",".join(map(repr, self.bound.largest))]
         options = ["--exact", settings.contract.element, *allowed]
-        self._tell_nearness(sample, settings.rule_for(self.case), *self._run_compare([*options, self.input, self.output]))
+        self._tell_nearness(sample, settings.rule_for(self.case),
+                            *self._run_compare([*options, place.input, place.output]))
 
     @staticmethod
     def _tell_nearness(sample: Sample, rule: str, near: bool, lines: list[str]) -> None:
         largest = [line.removeprefix(LARGEST) for line in lines if line.startswith(LARGEST)]
         sample.verdict = PASSED if near else "WA"
+        sample.largest_error = max((float(text.split()[0]) for text in largest), default=0.0 if near else None)
         sample.detail = f"{rule}: {LARGEST + '; '.join(largest) if near and largest else lines[0]}"
         sample.explanation = [] if near else lines[1:]
 
-    def _reference(self) -> str:
+    def _reference(self, place: OwnRun | Sandbox) -> str:
         settings = self.settings
         try:
-            return settings.references.of(self.case, settings.contract.name, self.expectation, self.input)
+            return settings.references.of(self.case, settings.contract.name, self.expectation, place.input)
         except NoReference as error:
             raise CaseError(str(error)) from error
 
-    def _explain_difference(self) -> list[str]:
-        given = self._given_expected()
-        if given is None and self.case.flops > CHEAP_FLOPS:
+    def _explain_difference(self, place: OwnRun | Sandbox) -> list[str]:
+        if self.given is None and self.case.flops > CHEAP_FLOPS:
             return ["to see where: " + self._explaining_commands()]
         if not os.path.exists(self.settings.compare):
             return [f"no {self.settings.compare} to show where; make builds it"]
-        if given is not None:
-            self._require_expected_crc(given)
-        return self._compare(given or self._made_expected(), [])[1]
+        expected = self.given or self._made_expected(place.input)
+        self._require_expected_crc(expected)
+        return self._compare(expected, place, [])[1]
 
     def _explaining_commands(self) -> str:
         name = self.case.name
         made = name + ".in"
         output, expected = (self.settings.file_name(self.case, suffix) for suffix in (".out", ".expected"))
-        there = os.path.join(self.settings.cases_dir, made)
-        kept = os.path.exists(there)
-        case_input = there if kept else made
-        commands = [] if kept else [self._generate_command(made)]
+        there = self._found_input()
+        case_input = there or made
+        commands = [] if there else [self._generate_command(made)]
         commands += [self.settings.hw4_command(case_input, output), self.settings.seq_command(case_input, expected),
                      [self.settings.compare, case_input, expected, output]]
         return " && ".join(map(shlex.join, commands))
 
-    def _given_expected(self) -> str | None:
+    def _given_output(self) -> str | None:
         if self.settings.expected_dir is None:
             return None
         path = os.path.join(self.settings.expected_dir, self.settings.file_name(self.case, ".out"))
         return path if os.path.exists(path) else None
 
-    def _made_expected(self) -> str:
-        if self._expected is None:
-            path = os.path.join(self.folder, self.settings.file_name(self.case, ".expected"))
-            try:
-                ended = child.run(self.settings.seq_command(self.input, path))
-            except OSError as error:
-                raise CaseError(f"cannot run seq: {error}") from error
-            if not ended.ok:
-                raise CaseError(f"seq could not make the expected output: {ended.failure()}")
-            self._require_expected_crc(path)
-            self._expected = path
-        return self._expected
+    def _made_expected(self, case_input: str) -> str:
+        name = self.settings.file_name(self.case, ".expected")
+        path = os.path.join(self.settings.cases_dir, name) if self.settings.keep else self.folder.file(name)
+        try:
+            ended = child.run(self.settings.seq_command(case_input, path))
+        except OSError as error:
+            raise CaseError(f"cannot run seq: {error}") from error
+        if not ended.ok:
+            raise CaseError(f"seq could not make the expected output: {ended.failure()}")
+        return path
 
     def _require_expected_crc(self, path: str) -> None:
         """hw4 is not wrong by a table that seq does not confirm."""
@@ -487,12 +469,12 @@ class CaseJudge:
             raise CaseError(f"the expected output {os.path.basename(path)} has CRC-32 {crc}, "
                             f"the table says {self.expectation.crc32}")
 
-    def _compare(self, expected: str, options: list[str]) -> tuple[bool, list[str]]:
+    def _compare(self, expected: str, place: OwnRun | Sandbox, options: list[str]) -> tuple[bool, list[str]]:
         size = os.path.getsize(expected)
         if size != self.case.output_bytes:
             raise CaseError(f"the expected output {os.path.basename(expected)} has {size} bytes, need "
                             f"{self.case.output_bytes}")
-        return self._run_compare([*options, self.input, expected, self.output])
+        return self._run_compare([*options, place.input, expected, place.output])
 
     def _run_compare(self, arguments: list[str]) -> tuple[bool, list[str]]:
         command = [self.settings.compare, *arguments]
@@ -504,7 +486,8 @@ class CaseJudge:
 
 def _result(case: Case, settings: Settings, verdict: str, detail: str) -> Result:
     return Result(case, settings.program, settings.contract, settings.expectations.of(case, settings.contract.name),
-                  settings.bounds.of(case, settings.contract.name), verdict, settings.rule_for(case), settings.limit_of(case), detail)
+                  settings.bounds.of(case, settings.contract.name), verdict, settings.rule_for(case),
+                  settings.limit_of(case), detail)
 
 
 def skipped(case: Case, settings: Settings) -> Result:
@@ -515,7 +498,8 @@ def missing_programs(cases: list[Case], settings: Settings) -> list[str]:
     """What the judge will need and cannot run, each in one line. One program of several that is not there has failed,
     and the others are judged."""
     needed = [*settings.launcher[:1], *([settings.hw4] if settings.is_alone else [])]
-    if any(not os.path.exists(os.path.join(settings.cases_dir, case.name + ".in")) for case in cases):
+    makes_inputs = settings.expected_dir is None
+    if makes_inputs and not all(given_cases.input_path(settings.cases_dir, case.name) for case in cases):
         needed.append(settings.generate)
     if settings.tolerance is not None or settings.expected_dir is not None or settings.contract.is_by_bound:
         needed.append(settings.compare)

@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -28,7 +29,7 @@ MOVED = judge_test.CourseRule.MOVED
 
 def verdicts(said):
     return [line.split()[:2] for line in said.splitlines() if line[:1].isupper() and line.split()[0] in
-            ("AC", "WA", "RE", "TLE", "NO-OUT", "SIZE", "SKIP", "JE", "INPUT")]
+            ("AC", "WA", "RE", "TLE", "NO-OUT", "SIZE", "SKIP", "JE", "INPUT", "BUILD")]
 
 
 class FilesFromElsewhere(Workplace):
@@ -45,12 +46,12 @@ class FilesFromElsewhere(Workplace):
                        check=True)
         subprocess.run([SEQ, case_input, output], check=True, stdout=subprocess.DEVNULL)
 
-    def judge(self, *arguments, hw4=None):
+    def judge(self, *arguments, hw4=None, **more):
         """By a program that knows the outputs of the folder."""
         good = f"GOOD = open({self.cases!r} + '/' + NAME + '.out', 'rb').read()"
         program = self.program("theirs", "INPUT, OUTPUT = sys.argv[1:]\nNAME = os.path.basename(INPUT)[:-3]\n"
                                f"def put(data): open(OUTPUT, 'wb').write(data)\n{good}\n{hw4 or 'put(GOOD)'}")
-        return self.run_judge("--expected", self.cases, "--hw4", program, *arguments)
+        return self.run_judge("--expected", self.cases, "--hw4", program, *arguments, **more)
 
     def test_no_crc_is_asked_for(self):
         before = {name: read(os.path.join(self.cases, name)) for name in os.listdir(self.cases)}
@@ -85,6 +86,25 @@ class FilesFromElsewhere(Workplace):
         self.assertEqual([line.split("  limit ")[1][:6] for line in done.stdout.splitlines()[:2]], ["10 s  ", "7.5 s "])
         late = self.judge("--limit", "0.01", "mine", hw4="time.sleep(60)")
         self.assertEqual((late.returncode, verdicts(late.stdout)), (1, [["TLE", "mine"]]))
+
+    def test_inputs_without_an_ending(self):
+        for name in ("a1", "mine"):
+            os.rename(os.path.join(self.cases, name + ".in"), os.path.join(self.cases, name))
+        self.assertEqual(verdicts(self.judge().stdout), [["AC", "a1"], ["AC", "mine"]])
+
+    def test_the_judge_makes_no_input_for_a_given_output(self):
+        os.remove(os.path.join(self.cases, "a1.in"))
+        done = self.judge("a1", hw4="mark('ran')")
+        self.assertEqual((verdicts(done.stdout), self.marks()), ([["JE", "a1"]], []))
+        self.assertIn(f"no input a1.in or a1 in {self.cases}; with --expected the judge makes none\n", done.stdout)
+
+    def test_the_shape_of_the_file_counts(self):
+        self.add("a2", (2, 4, 3))
+        done = self.judge("a2", "mine")
+        self.assertRegex(done.stdout, r"\AAC +a2 +\(2, 4, 3\) .* limit 5 s  bytes: equal: 24 values")
+        self.assertEqual(done.stderr, "judge: note: the table has other shapes for a2; those of the files count\n")
+        write(os.path.join(self.cases, "a2.in"), struct.pack("<3i", 1, 0, 2) + bytes(120))
+        self.assertIn("a2.in: the header has a size below 1\n", self.judge("a2").stdout)
 
     def test_a_limit_that_nothing_would_have(self):
         for arguments, message in ((["a1"], "--limit is for cases that the table does not know, and it knows all of "
@@ -138,12 +158,18 @@ class FilesFromElsewhere(Workplace):
         self.assertIn("the expected output mine.out has 8 bytes, need 168\n", done.stdout)
         self.assertEqual(verdicts(done.stdout), [["JE", "mine"]])
 
-    def test_programs_get_a_copy(self):
-        before = read(os.path.join(self.cases, "mine.in"))
-        done = self.judge("mine", hw4="put(GOOD); open(INPUT, 'r+b').write(b'x')")
-        self.assertEqual((done.returncode, verdicts(done.stdout)), (1, [["INPUT", "mine"]]))
-        self.assertIn("  the program has written to its input file\n", done.stdout)
-        self.assertEqual(read(os.path.join(self.cases, "mine.in")), before)
+    def test_a_program_that_writes_to_them_is_blamed_alone(self):
+        other = self.program("other", "mark('ran')")
+        for name in ("mine.in", "mine.out"):
+            with self.subTest(name):
+                path = os.path.join(self.cases, name)
+                before = read(path)
+                spoil = f"put(bytes(168)); open({path!r}, 'r+b').write(bytes(168))"
+                done = self.judge("mine", "--hw4", other, hw4=spoil)
+                self.assertEqual((verdicts(done.stdout), self.marks()), ([["INPUT", "mine"], ["JE", "mine"]], []))
+                self.assertIn(f"  the program has written to {path}, or removed it\n", done.stdout)
+                self.assertIn(f"  {path} has changed while this case was judged\n", done.stdout)
+                write(path, before)
 
     def test_keep_does_not_write_over_them(self):
         done = self.judge("--keep", "mine", hw4="mark('ran')")
@@ -155,7 +181,7 @@ class FilesFromElsewhere(Workplace):
     def test_a_folder_that_is_somebody_elses(self):
         os.chmod(self.cases, 0o555)
         self.addCleanup(os.chmod, self.cases, 0o755)
-        self.assertEqual(self.judge("mine").returncode, 0)
+        self.assertEqual(self.judge("mine", cwd=self.folder).returncode, 0)
 
 
 class ProgramsFromElsewhere(Workplace):
@@ -180,13 +206,6 @@ class ProgramsFromElsewhere(Workplace):
         self.assertIn("        stdout: line 8\n", self.expect("NO-OUT", hw4=talk))
         self.assertNotIn("line 8", self.expect("AC", hw4=talk + "put(GOOD)", exit_code=0))
 
-    def test_their_input_is_not_theirs(self):
-        for change, said in (("open(INPUT, 'ab').write(b'x')", "written to"), ("os.remove(INPUT)", "removed"),
-                             ("os.replace(OUTPUT, INPUT)", "written to")):
-            with self.subTest(change):
-                self.assertIn(f"  the program has {said} its input file\n",
-                              self.expect("INPUT", hw4=f"put(GOOD); {change}"))
-
     def test_however_much_it_says_only_the_end_is_kept(self):
         talk = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"  # of files, not pipes
         talk += "for stream in (1, 2):\n    for _ in range(64): os.write(stream, b'x' * (1 << 16))\n"
@@ -200,14 +219,178 @@ class ProgramsFromElsewhere(Workplace):
         said = self.expect("TLE", hw4="while True: os.write(1, b'y\\n' * 999); os.write(2, b'n\\n' * 999)")
         self.assertIn("        stdout: y\n", said)
 
-    def test_a_folder_in_the_output_s_place_is_no_output_and_goes(self):
-        done = self.run_judge("a1", "a2", hw4="os.mkdir(sys.argv[2])")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertEqual(done.stdout.count("NO-OUT"), 2)
 
-    def test_one_line_is_said_once(self):
-        said = self.expect("RE", hw4="sys.stderr.write('hw4: bad data\\n'); sys.exit(65)")
-        self.assertEqual(said.count("bad data"), 1)
+class DefaultRule(Workplace):
+    default_rule = True
+    NEAR = MOVED.replace("MOVE", "1e-3")
+
+    def test_the_courses_for_a_program_from_elsewhere(self):
+        said = self.expect("AC", hw4=self.NEAR, exit_code=0)
+        self.assertIn("  atol 0.005: largest absolute difference: 0.001", said)
+        self.assertIn("\natol 0.005 decides about programs from elsewhere (--bytes: the bytes)\n", said)
+        self.assertNotIn("decides about", self.expect("WA", "--bytes", hw4=self.NEAR))
+        self.assertNotIn("decides about", self.expect("AC", "--atol", "5e-3", hw4=self.NEAR, exit_code=0))
+
+    def test_the_bytes_for_our_own(self):
+        self.assertNotIn("decides about", self.expect("WA", hw4=self.NEAR, ours=True))
+
+
+class Mischief(Workplace):
+    """Whatever a program does to the judge's files and processes is its own verdict, and nobody else's."""
+
+    # In each, FOLDER is the program's own, CASE the judge's for the case, ELSEWHERE one with a file that has to stay.
+    PREFIX = """
+import shutil
+FOLDER, CASE = os.path.dirname(INPUT), os.path.dirname(os.path.dirname(INPUT))
+def replace(path, by):
+    os.rename(path, path + 'x')
+    shutil.rmtree(path + 'x')
+    by(path)
+def spoil(path, data=None):
+    before = os.stat(path)
+    open(path, 'r+b').write(data or bytes(before.st_size))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+def deep(path):
+    os.mkdir(path)
+    os.chdir(path)
+    for _ in range(1500): os.mkdir('d'); os.chdir('d')
+"""
+
+    def judge_with_good(self, body, *arguments):
+        elsewhere = self.path("elsewhere")
+        os.makedirs(elsewhere, exist_ok=True)
+        write(os.path.join(elsewhere, "stays"), b"")
+        bad = self.program("bad", self.judged(f"ELSEWHERE = {elsewhere!r}{self.PREFIX}{body}"))
+        good = self.program("good", self.judged("assert open(INPUT, 'rb').read() == good('.in')\nput(GOOD)"))
+        done = self.run_judge("--hw4", bad, "--hw4", good, *arguments, "a1", "a2")
+        self.assertEqual(os.listdir(elsewhere), ["stays"])
+        self.assertEqual(os.listdir(self.cases), [], done.stdout)
+        found = [verdict for verdict, _ in verdicts(done.stdout)]
+        self.assertEqual(found[1::2], ["AC", "AC"], done.stdout + done.stderr)
+        self.assertEqual(found[0], found[2])
+        return found[0]
+
+    def test_of_inputs_and_folders(self):
+        for body, verdict in (("put(GOOD); spoil(INPUT)", "INPUT"),
+                              ("put(GOOD); spoil(CASE + '/' + NAME + '.in')", "INPUT"),
+                              ("put(GOOD); os.remove(INPUT); os.mkfifo(INPUT)", "INPUT"),
+                              ("os.remove(INPUT); os.symlink(FIXTURES + '/' + NAME + '.in', INPUT)", "INPUT"),
+                              ("put(GOOD); os.chmod(INPUT, 0)", "AC"),
+                              ("put(GOOD); os.chmod(FOLDER, 0)", "AC"),
+                              ("put(GOOD); os.chmod(CASE, 0)", "AC"),
+                              ("put(GOOD); os.chmod(os.path.dirname(CASE), 0)", "AC"),
+                              ("replace(FOLDER, lambda path: os.symlink(ELSEWHERE, path))", "INPUT"),
+                              ("replace(FOLDER, lambda path: open(path, 'w'))", "INPUT"),
+                              ("replace(CASE, lambda path: os.symlink(ELSEWHERE, path))", "INPUT"),
+                              ("replace(CASE, lambda path: open(path, 'w'))", "INPUT"),
+                              ("shutil.rmtree(os.path.dirname(CASE))", "INPUT")):
+            with self.subTest(body):
+                self.assertEqual(self.judge_with_good(body.replace("FIXTURES", repr(judge_test.FIXTURES))), verdict)
+
+    def test_of_outputs(self):
+        for body, verdict in (("os.mkdir(OUTPUT); open(OUTPUT + '/x', 'w'); os.chmod(OUTPUT, 0)", "NO-OUT"),
+                              ("deep(OUTPUT)", "NO-OUT"), ("os.mkfifo(OUTPUT)", "NO-OUT"),
+                              (f"os.symlink({judge_test.FIXTURES!r} + '/' + NAME + '.out', OUTPUT)", "NO-OUT"),
+                              ("put(GOOD); os.chmod(OUTPUT, 0)", "AC")):
+            with self.subTest(body):
+                self.assertEqual(self.judge_with_good(body), verdict)
+
+    def test_zeros_are_not_the_answer_to_zeros(self):
+        """A bound compares with float64, which is computed from the input."""
+        self.write_bounds(*(judge_test.bound_row(name) for name in ("a1", "a2")))
+        cheat = self.program("cheat", self.judged(self.PREFIX + "spoil(INPUT, open(INPUT, 'rb').read(12) + "
+                                                  "bytes(os.path.getsize(INPUT) - 12)); put(bytes(len(GOOD)))"))
+        self.assertEqual(verdicts(self.run_judge("--contract", "bf16", "--hw4", cheat, "a1").stdout), [["INPUT", "a1"]])
+
+    def test_of_references(self):
+        """A reference that a program has overwritten is made again before it decides."""
+        cache = self.path("cache")
+        spoil = self.program("spoil", self.judged(
+            f"put(bytes(len(GOOD)))\nfor name in os.listdir({cache!r}): open({cache!r} + '/' + name, 'wb').write("
+            "bytes(len(GOOD)))"))
+        near = [self.program(name, self.judged(MOVED.replace("MOVE", "1e-3"))) for name in ("near", "near_too")]
+        said = self.run_judge("--atol", "5e-3", "--hw4", near[0], "--hw4", spoil, "--hw4", near[1], "a1").stdout
+        self.assertEqual(verdicts(said), [["AC", "a1"], ["WA", "a1"], ["AC", "a1"]])
+
+    def test_processes_in_sessions_of_their_own_are_ended(self):
+        leaving = ("put(GOOD)\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: os.setsid()\n"
+                   "    mark(str(os.getpid())); time.sleep(60); os._exit(0)\n"
+                   "while not os.path.exists(MARK) or open(MARK).read().count('\\n') < 2: time.sleep(0.01)")
+        self.expect("AC", hw4=leaving, exit_code=0)
+        self.assertEqual(len(self.marks()), 2)
+        for pid in self.marks():
+            self.assertFalse(judge_test.is_running(int(pid)))
+
+    def test_processes_that_were_there_before_are_not(self):
+        script = f'sleep 60 > /dev/null 2>&1 & echo $! > {self.path("mark")}; exec "$@"'
+        done = subprocess.run(["sh", "-c", script, "sh", *self.command("a1")], capture_output=True, check=False)
+        sleeping = int(self.marks()[0])
+        self.assertTrue(judge_test.is_running(sleeping))
+        os.kill(sleeping, signal.SIGKILL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Students(Workplace):
+    """A class: one folder a student."""
+
+    def add(self, name, makefile, body="put(GOOD)"):
+        os.makedirs(self.path(f"class/{name}"))
+        self.program(f"class/{name}/made", self.judged(body))
+        write(self.path(f"class/{name}/Makefile"), makefile.encode())
+
+    def judge(self, *arguments):
+        return self.run_judge("--students", self.path("class"), *arguments)
+
+    BUILDS = "hw4:\n\tcp made hw4\n"
+
+    def setUp(self):
+        super().setUp()
+        self.add("Ada Lovelace", self.BUILDS, MOVED.replace("MOVE", "1e-3"))
+        self.add("=1+1", self.BUILDS, "put(GOOD if NAME == 'a1' else bytes(len(GOOD)))")
+        self.add("bob", "hw4:\n\t@echo 'hw4.cu:3: error: no' >&2; exit 1\n")
+        self.add("zoe", "hw4:\n\ttrue\n")
+        write(self.path("class/notes.txt"), b"")
+
+    WHY = {"bob": "did not build: make: hw4.cu:3: error: no", "zoe": "did not build: make left no program hw4"}
+
+    def test_by_student(self):
+        done = self.judge("--atol", "5e-3", "--json", self.path("run.json"), "a1", "a2")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        progress, *failures, summary = done.stdout.split("\n\n")
+        self.assertEqual([line.split("  ")[2] for line in progress.splitlines()], ["2 of 4 passed", "1 of 4 passed"])
+        self.assertEqual([block.splitlines()[0] for block in failures], ["=1+1", "bob", "zoe"])
+        self.assertRegex(failures[0].splitlines()[1], r"\AWA +a2 ")
+        for name, why in self.WHY.items():
+            self.assertIn(f"\n{name}\n{why}\n", done.stdout)
+            self.assertRegex(summary, rf"{name} +did not build\n")
+        self.assertRegex(summary, r"Ada Lovelace +2 of 2 passed, ")
+        cases = json.loads(read(self.path("run.json")))["cases"]
+        self.assertEqual({case["program"] for case in cases if case["verdict"] == "BUILD"}, {*self.WHY})
+
+    def test_csv(self):
+        done = self.judge("--atol", "5e-3", "--csv", "-", "a1", "a2")
+        rows = {row["program"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
+        self.assertEqual([*rows], ["'=1+1", "Ada Lovelace", *self.WHY])
+        ada = rows["Ada Lovelace"]
+        self.assertEqual((ada["points"], ada["a1"], ada["a2"]), ("", "AC", "AC"))
+        self.assertGreater(float(ada["a1_s"]), 0)
+        self.assertAlmostEqual(float(ada["a1_error"]), 1e-3, delta=1e-5)
+        self.assertEqual((rows["'=1+1"]["not_passed"], rows["'=1+1"]["a1_error"]), ("a2:WA", "0"))
+        for name, why in self.WHY.items():
+            self.assertEqual([rows[name][column] for column in ("not_passed", "a1", "a1_s", "a1_error")],
+                             [why, "BUILD", "", ""])
+
+    def test_a_make_that_does_not_end(self):
+        shutil.rmtree(self.path("class"))
+        self.add("eve", "hw4:\n\tsleep 60\n")
+        self.assertIn("\neve\ndid not build: make took longer than 0.1 s\n", self.judge("--build-limit", "0.1").stdout)
+
+    def test_no_class(self):
+        os.mkdir(self.path("empty"))
+        for folder, message in (("empty", "no folders of students"), ("none", "No such file or directory")):
+            done = self.run_judge("--students", self.path(folder))
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(message, done.stderr)
 
 
 class SeveralPrograms(Workplace):
@@ -239,32 +422,6 @@ class SeveralPrograms(Workplace):
                          [{}, {"a2": "WA"}, {"a1": "RE", "a2": "RE"}])
         self.assertEqual([(case["program"], case["name"]) for case in document["cases"]][:2],
                          [(self.path("ada"), "a1"), (self.path("bob"), "a1")])
-
-    def test_points_of_each(self):
-        self.write_table(*(judge_test.row(name, judge_test.crc_in_of("b1"), shape=SHAPES["b1"])
-                           for name in ("t01", "t02")))
-        self.write_expected(*(judge_test.expected_row(name, crc=CRCS["b1", "f32"]) for name in ("t01", "t02")))
-        good = self.program("good", f"open(sys.argv[2], 'wb').write(open({fixture('b1', '.out')!r}, 'rb').read())")
-        bad = self.program("bad", "sys.exit(1)")
-        done = self.run_judge("--hw4", good, "--hw4", bad, "--csv", "-")
-        rows = list(csv.DictReader(io.StringIO(done.stdout)))
-        self.assertEqual([(row["points"], row["course_cases"]) for row in rows], [("60", "2"), ("54", "2")])
-        self.assertRegex(done.stderr, rf"\n{bad}   points: 54 of 60 if the 28 cases that were not judged pass  0 of 2 ")
-
-    def test_each_gets_the_input_as_it_was(self):
-        check = "assert open(INPUT, 'rb').read() == good('.in')\n"
-        spoil = self.program("spoil", self.judged(check + "put(GOOD); open(INPUT, 'wb').write(b'x')"))
-        remove = self.program("remove", self.judged(check + "put(GOOD); os.remove(INPUT)"))
-        remove_all = self.program("remove_all", self.judged(check + "import shutil\n"
-                                                            "shutil.rmtree(os.path.dirname(INPUT))"))
-        good = self.program("good", self.judged(check + "put(GOOD)"))
-        programs = [word for program in (spoil, remove, remove_all, good) for word in ("--hw4", program)]
-        for made in (True, False):
-            with self.subTest(made=made):
-                if not made:
-                    shutil.copy(fixture("a1", ".in"), self.cases)
-                self.assertEqual(verdicts(self.run_judge(*programs, "a1").stdout),
-                                 [["INPUT", "a1"], ["INPUT", "a1"], ["INPUT", "a1"], ["AC", "a1"]])
 
     def test_fail_fast_stops_the_one_that_failed(self):
         done = self.judge_three("--fail-fast", names=("a2", "b1"))
@@ -373,12 +530,18 @@ class BeforeAndAfter(Workplace):
 
     def test_files_that_are_no_results(self):
         good = self.results("good.json", ("t01", "AC", 1.0))
+        case = '{"cases": [{"name": "t01", "contract": "f32", "verdict": "%s", "best_s": %s}]}'
         for data, message in ((b"{", "not a file that judge --json has written"), (b"[]", "not a file that"),
+                              (b"\xff\xfe", "not a file that"), (b"[" * 100000, "not a file that"),
+                              ((case % ("AC", "-1")).encode(), "not a file that"),
+                              ((case % ("AC", "NaN")).encode(), "not a file that"),
+                              ((case % ("AC", "1" * 400)).encode(), "not a file that"),
+                              ((case % ("\\ud800", "1")).encode(), "not a file that"),
                               (b'{"cases": [{"name": 3}]}', "not a file that"), (b'{"cases": []}', "no cases")):
-            with self.subTest(data):
+            with self.subTest(data[:80]):
                 done = self.compare(good, write(self.path("bad.json"), data))
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn(f"bad.json: {message}", done.stderr)
+                self.assertRegex(done.stderr, rf"\Ajudge: .*bad.json: {message}.*\n\Z")
         self.assertIn("none: No such file", self.compare(good, self.path("none")).stderr)
 
 
@@ -394,9 +557,6 @@ class BarTest(unittest.TestCase):
         self.assertEqual(estimate.seconds_left(0), 40)
         self.assertLess(estimate.fraction(1000), 1)
         self.assertEqual(estimate.seconds_left(1000), 0)
-
-    def test_minutes(self):
-        self.assertEqual((bar.duration(59.4), bar.duration(61)), ("59 s", "1 min 01 s"))
 
 
 class BarOnATerminal(Workplace):
@@ -418,17 +578,8 @@ class BarOnATerminal(Workplace):
         self.assertIn("\r\033[K[........................]   0 %  1 of 1: b1, 1 s", seen)
         self.assertTrue(seen.endswith("\r\033[K"), repr(seen))
 
-    def test_not_where_it_cannot_be(self):
-        self.assertEqual(self.seen(TERM="dumb"), "")
-
 
 class Help(unittest.TestCase):
-    def test_has_the_whole_path_of_a_teaching_assistant(self):
-        said = run_forked([sys.executable, JUDGE, "-h"]).stdout
-        for word in ("make -C", "--csv points.csv", "srun", "sbatch --array", "--compare before.json after.json",
-                     "--dir course --expected course"):
-            self.assertIn(word, said)
-
     def test_version(self):
         for name in ("judge/judge", "testcases/update", "profile/profile", "profile/roofline"):
             for option in ("-V", "--version"):

@@ -1,0 +1,193 @@
+"""Where a program runs: the judge's folder for a case, and in it a fresh folder for each run of a program from
+elsewhere. Whatever a program does to these files becomes its own verdict; nothing here raises because of it."""
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+import subprocess
+
+from files import copy_file, crc32_of
+
+
+class FileChanged(Exception):
+    """A file that several programs share is no longer what the first one got."""
+
+    def __init__(self, path: str):
+        super().__init__(f"{path} has changed while this case was judged")
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """Changes when the file is written to, or another takes its place; None: there is no file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _kind(path: str) -> int:
+    """The file type bits, without following a link; 0: there is nothing."""
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except OSError:
+        return 0
+
+
+def _allow(path: str, mode: int) -> None:
+    """Gives the owner these permissions back, which only root does not need."""
+    with contextlib.suppress(OSError):
+        now = os.lstat(path).st_mode
+        if now & mode != mode and not stat.S_ISLNK(now):
+            os.chmod(path, stat.S_IMODE(now) | mode)
+
+
+def remove_whatever(path: str) -> None:
+    """Removes a file, a link or a folder of any depth and permissions. What cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        if _kind(path) != stat.S_IFDIR:
+            os.remove(path)
+            return
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(path)
+    if os.path.lexists(path):
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", path], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def is_file(path: str) -> bool:
+    """A regular file, not a link to one; the judge can read it afterwards."""
+    _allow(path, stat.S_IRUSR)
+    return _kind(path) == stat.S_IFREG
+
+
+class CaseFolder:
+    """The judge's own folder for a case, removed at the end; it knows the CRC-32 of the files that programs share."""
+
+    def __init__(self, parent: str):
+        self._parent = parent
+        self._parent_mode = stat.S_IMODE(os.stat(parent).st_mode)
+        self._crcs: dict[str, tuple[tuple[int, ...] | None, str]] = {}
+        self._sealed: dict[str, str] = {}
+        self.path = os.path.join(parent, f".judge-{secrets.token_hex(4)}")
+
+    def __enter__(self) -> CaseFolder:
+        self.ensure()
+        return self
+
+    def __exit__(self, *_) -> None:
+        remove_whatever(self.path)
+
+    def unlock(self) -> None:
+        """Gives permissions back that a program has taken away."""
+        _allow(self._parent, self._parent_mode)
+        _allow(self.path, stat.S_IRWXU)
+
+    def ensure(self) -> None:
+        """Makes the folder, also where a program has removed, replaced or locked it."""
+        self.unlock()
+        if _kind(self.path) != stat.S_IFDIR:
+            remove_whatever(self.path)
+            os.makedirs(self.path, 0o700)
+            with open(os.path.join(self.path, ".gitignore"), "w", encoding="ascii") as ignore:
+                ignore.write("*\n")
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def crc32(self, path: str) -> str:
+        """Reads the file again only where its status has changed. A program can set a file's time back, but not the
+        time of its last status change."""
+        state = _state(path)
+        if path not in self._crcs or self._crcs[path][0] != state:
+            self._crcs[path] = state, crc32_of(path)
+        return self._crcs[path][1]
+
+    def seal(self, path: str) -> str:
+        """The CRC-32 that a file of somebody else has; raises FileChanged where it had another one before."""
+        crc = self.crc32(path)
+        if self._sealed.setdefault(path, crc) != crc:
+            raise FileChanged(path)
+        return crc
+
+    def differs(self, path: str, crc: str) -> bool:
+        try:
+            return self.crc32(path) != crc
+        except OSError:
+            return True
+
+
+class OwnRun:
+    """A run of the hw4 in --bin: it reads the original input and may share its process with other runs."""
+
+    def __init__(self, case_folder: CaseFolder, original: str, output: str):
+        self.input = original
+        self.output = case_folder.file(output)
+        self._before: tuple[int, ...] | None = None
+
+    def __enter__(self) -> OwnRun:
+        remove_whatever(self.output)
+        self._before = _state(self.input)
+        return self
+
+    def __exit__(self, *_) -> None:
+        remove_whatever(self.output)
+
+    def harm(self) -> str | None:
+        """What the program has done to files that are not its own."""
+        after = _state(self.input)
+        if after == self._before:
+            return None
+        return f"{'removed' if after is None else 'written to'} its input file"
+
+
+class Sandbox:
+    """A run of a program from elsewhere: it gets a copy of the input in a folder of its own."""
+
+    def __init__(self, case_folder: CaseFolder, shared: dict[str, str], names: tuple[str, str]):
+        """shared: the CRC-32 of each file that programs share, the original input first."""
+        self._case_folder = case_folder
+        self._shared = shared
+        self._original = next(iter(shared))
+        self._folder = case_folder.file(f"run-{secrets.token_hex(4)}")
+        self.input, self.output = (os.path.join(self._folder, name) for name in names)
+        self._identity = (0, 0)
+
+    def __enter__(self) -> Sandbox:
+        """Raises FileChanged or OSError where there is no whole copy."""
+        os.mkdir(self._folder, 0o700)
+        status = os.stat(self._folder)
+        self._identity = status.st_dev, status.st_ino
+        try:
+            if copy_file(self._original, self.input) != self._shared[self._original]:
+                raise FileChanged(self._original)
+        except BaseException:
+            remove_whatever(self._folder)
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._case_folder.ensure()
+        remove_whatever(self._folder)
+
+    def harm(self) -> str | None:
+        """What the program has done to files that are not its own. Permissions are given back and do not count."""
+        self._case_folder.unlock()
+        _allow(self._folder, stat.S_IRWXU)
+        if not self._is_still_there():
+            return "removed or replaced the folder of its files"
+        if not _kind(self.input):
+            return "removed its input file"
+        if not is_file(self.input) or self._case_folder.differs(self.input, self._shared[self._original]):
+            return "written to its input file"
+        return next((f"written to {path}, or removed it" for path, crc in self._shared.items()
+                     if self._case_folder.differs(path, crc)), None)
+
+    def _is_still_there(self) -> bool:
+        try:
+            status = os.lstat(self._folder)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
