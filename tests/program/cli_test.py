@@ -273,6 +273,8 @@ def bad_files():
         "one byte more": (good + b"x", r"expected 300 bytes.* got 301$"),
         "twice": (good + good, r"expected 300 bytes.* got 600$"),
         "big-endian": (header(2, 4, 3, ">") + good[12:], r"is big-endian.*B = 2, N = 4, d = 3.*need little-endian"),
+        "float64": (good[:12] + 2 * good[12:], r"has float64 numbers .*B = 2, N = 4, d = 3.*need float32$"),
+        "int64": (struct.pack("<3q", 2, 4, 3) + good[12:], r"N = 0.*; int64\? .* B = 2, N = 4; need int32$"),
         "text": (b"batch,tokens,dim\n1,2,3\n", r"is a text file; need int32 B, N, d, then float32 Q, K, V"),
         "npy": (b"\x93NUMPY\x01\x00" + bytes(120), r"NumPy .npy file with elements nothing, need '<f4'"),
         "zip": (b"PK\x03\x04" + bytes(200), r"zip archive .*\.pt.*; need int32 B, N, d"),
@@ -472,6 +474,10 @@ class BadInputTest(CliTest):
         values = array.array("f", little[12:])
         values.byteswap()
         self.assert_refuses_input(header(2, 4, 3, ">") + values.tobytes(), bad_files()["big-endian"][1])
+
+    def test_bad_09_wider_numbers(self):
+        for name in ("float64", "int64"):
+            self.assert_refuses_input(*bad_files()[name])
 
     def test_bad_10_product_overflows(self):
         # The limit shows that nothing is allocated for what the header claims.
