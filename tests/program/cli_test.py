@@ -775,6 +775,7 @@ class BadInputTest(CliTest):
         for device in ("auto", None):
             done = self.assert_computes(path, device=device, env=hidden)
             self.assert_one_message(done.stderr, None, r"using the CPU: \S+")
+            self.assertNotRegex(done.stderr, r"sm_|compute_")
         self.assertEqual(self.assert_computes(path, device="cpu", env=hidden).stderr, "")
 
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
