@@ -203,6 +203,20 @@ class Saying(Workplace):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertRegex(done.stderr, rf"\A.* make {target} needs a GPU: nvidia-smi finds none\. .*\n\Z")
 
+    def test_a_kernel_of_ones_own_has_the_contracts_flags(self):
+        exact = " -fmad=false "
+        for file, built in (("", "my_kernel.so"), (f"{self.folder}/mine.cu", "mine.so")):
+            if file:
+                shutil.copy(f"{ROOT}/profile/my_kernel.cu", file)
+            told = self.make("-n", "CUDA=yes", f"NVCC={self.tools}/nvcc", *([f"FILE={file}"] if file else []), "my-kernel")
+            self.assertEqual((told.returncode, told.stderr), (0, ""))
+            compiling = told.stdout.splitlines()[-1]
+            self.assertIn(f" {file or 'profile/my_kernel.cu'} -o {self.folder}/build/{built}", compiling)
+            self.assertIn(exact, compiling)
+        with open(f"{ROOT}/profile/my_kernel.cu", encoding="utf-8") as source:
+            by_hand = [line for line in source if " nvcc " in line]
+        self.assertEqual([exact in line for line in by_hand], [True])
+
     def test_why_there_is_no_gpu_engine(self):
         told = self.make("-n", "CUDA=no", "all").stdout
         self.assertIn('"Built without the GPU engine: CUDA=no was given."', told)
