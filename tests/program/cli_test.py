@@ -984,7 +984,7 @@ class InputTest(CliTest):
         self.assertEqual(done.stderr, f"hw4: unknown or ambiguous option '--{shown}'; see --help\n")
         for program in ("seq", "generate", "compare"):
             done = run(program, f"--{name}", "in", "out")
-            self.assertTrue(done.stderr.startswith(f"{program}: option '--{shown}' is not known"), done.stderr)
+            self.assertTrue(done.stderr.startswith(f"{program}: unknown or ambiguous option '--{shown}'; "), done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
         done = run("compare", name, "none", "none", cwd=self.dir)
         self.assertEqual(done.stderr, "compare: none: cannot open: No such file or directory\n")
@@ -1704,6 +1704,19 @@ class UsageTest(CliTest):
     def test_bad_kernel(self):
         for device in ("auto", "cpu", "gpu"):
             self.refused(r"no kernel 'bogus'; --list-kernels", "--device", device, "--kernel", "bogus")
+
+    def test_a_name_that_is_nearly_right(self):
+        self.refused(r"no kernel 'padded_tile' \(did you mean padded_tiles\?\); --list-kernels", "--kernel", "padded_tile")
+        self.refused(r"no kernel 'genric' \(did you mean generic\?\)", "--kernel", "genric")
+        for words in (("bnch",), ("bnch", "--seq_len", "64"), ("benhc", self.out)):
+            self.assert_refused(USAGE, rf"'{words[0]}' is neither a command nor a file \(did you mean bench\?\)", *words,
+                                device=None)
+        shutil.copy(self.source, self.dir / "bnch")
+        done = run("hw4", "bnch", "case.out", "--device", "cpu", cwd=self.dir)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[0][:9]), (OK, "(B, N, d)"), done.stderr)
+        for program in ("seq", "generate", "compare"):
+            done = run(program, "--bakcward=1" if program == "generate" else "--bakcward", "in", "out")
+            self.assertRegex(done.stderr, rf"\A{program}: unknown .*\(did you mean --backward\?\); .*\n\Z")
 
     def test_gpu_kernel_in_a_build_without_them(self):
         if kernels("gpu"):
