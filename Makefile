@@ -388,11 +388,14 @@ $(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
-# As somebody would build a kernel of his own, but with every rounding as the contract has it.
-## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file
+# The contract's flags too, so that the kernel rounds as the contract does.
+## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file; FILE=mine.cu for build/mine.so
+FILE := profile/my_kernel.cu
+MY_KERNEL := $(BUILD)/$(basename $(notdir $(FILE))).so
 .PHONY: my-kernel
-my-kernel: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/my_kernel.so)
-$(BUILD)/my_kernel.so: profile/my_kernel.cu src/gpu/hw4_kernel.h src/contracts/f32/forward.h Makefile $(BUILD)/cu-command
+my-kernel: need-cuda $(if $(filter yes,$(CUDA)),$(MY_KERNEL))
+$(MY_KERNEL): $(FILE) $(wildcard $(dir $(FILE))*.h $(dir $(FILE))*.cuh) src/gpu/hw4_kernel.h src/contracts/f32/forward.h \
+    Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(COMPILE_CU) $(GENCODE_F32) -Xcompiler -fPIC -shared $< -o $@

@@ -1,4 +1,7 @@
 // hw4: attention from file to file. What it does is in src/commands.
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -7,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/standard_output.h"
@@ -69,9 +73,19 @@ ExitCode act(Options options, Ranks& ranks) {
     return code;
 }
 
+// The first word is a command, misspelt, where it looks like one and there is no file of that name.
+void refuse_misspelt_command(const std::string& word) {
+    const std::string meant = did_you_mean(word, {"bench"});
+    if (!meant.empty() && ::access(word.c_str(), F_OK) != 0 && errno == ENOENT)
+        throw Error(ExitCode::usage, "'" + word + "' is neither a command nor a file" + meant + "; see --help");
+}
+
 Options agreed_options(int argc, char** argv, Ranks& ranks) {
     Options options;
-    agree(ranks, [&] { options = parse_options(argc, argv); });
+    agree(ranks, [&] {
+        if (argc > 1) refuse_misspelt_command(argv[1]);
+        options = parse_options(argc, argv);
+    });
     return options;
 }
 

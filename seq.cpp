@@ -86,16 +86,18 @@ std::optional<Request> parse(int argc, char** argv) {
                                           {"lse", required_argument, nullptr, hw4::kLong + 'l'},
                                           {"contract", required_argument, nullptr, hw4::kLong + 'c'},
                                           {"arith", required_argument, nullptr, hw4::kLong + 'c'},
-                                          {"help", no_argument, nullptr, 'h'},
-                                          {"version", no_argument, nullptr, 'V'},
+                                          {"help", no_argument, nullptr, hw4::kLong + 'h'},
+                                          {"version", no_argument, nullptr, hw4::kLong + 'V'},
                                           {nullptr, 0, nullptr, 0}};
     Request request;
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
     for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
         switch (code) {
-        case 'h': std::fputs((std::string(kUsage) + kHelp).c_str(), stdout); return std::nullopt;
-        case 'V': std::fputs(version_line().c_str(), stdout); return std::nullopt;
+        case 'h':
+        case hw4::kLong + 'h': std::fputs((std::string(kUsage) + kHelp).c_str(), stdout); return std::nullopt;
+        case 'V':
+        case hw4::kLong + 'V': std::fputs(version_line().c_str(), stdout); return std::nullopt;
         case hw4::kLong + 't': request.print_time = true; break;
         case hw4::kLong + 'm': request.causal = true; break;
         case hw4::kLong + 'b': request.operation = &hw4::kBackward; break;
@@ -105,11 +107,9 @@ std::optional<Request> parse(int argc, char** argv) {
             break;
         case hw4::kLong + 'c':
             request.contract = hw4::find_contract(optarg);
-            if (request.contract == nullptr)
-                usage_error("--contract '" + std::string(optarg) + "': need " + hw4::contract_names());
+            if (request.contract == nullptr) usage_error(hw4::unknown_contract(optarg));
             break;
-        case ':': usage_error("option '" + hw4::refused_option(argv) + "' needs a value");
-        default: usage_error("option '" + hw4::refused_option(argv) + "' is not known, or takes no value");
+        default: usage_error(hw4::why_refused(code, argv, kOptions));
         }
     }
     if (request.operation != nullptr && request.contract->find(*request.operation) == nullptr)

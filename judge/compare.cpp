@@ -426,7 +426,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
     };
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
-    for (int code = 0; (code = getopt_long(argc, argv, "hV", kOptions, nullptr)) != -1;) {
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
         switch (code) {
         case kLong + 'a': tolerance().atol = parse_atol(optarg); break;
         case kLong + 'r': tolerance().rtol = parse_tolerance("--rtol", optarg); break;
@@ -436,9 +436,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
         case kLong + 'h': std::fputs(kUsage, stdout); return std::nullopt;
         case 'V':
         case kLong + 'V': std::printf("compare of hw4 %s\n", kVersion); return std::nullopt;
-        default:
-            throw CannotCompare("option '" + refused_option(argv) +
-                                "' is not known, or its value is missing or too much; see --help");
+        default: throw CannotCompare(why_refused(code, argv, kOptions) + "; see --help");
         }
     }
     if (arguments.exact && !arguments.tolerance)

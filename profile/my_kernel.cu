@@ -1,13 +1,18 @@
 // my_kernel: a kernel in a file of its own (src/gpu/hw4_kernel.h), to begin from.
 //
-//     make my-kernel      or      nvcc -O3 -arch=native -shared -Xcompiler -fPIC -I. mine.cu -o mine.so
+//     make my-kernel
 //     ./hw4 --kernel-file build/my_kernel.so my.in my.out
 //     judge/judge --kernel-file build/my_kernel.so t01 t02
 //     build/time_kernels --kernel-file build/my_kernel.so 4,16384,64
 //     profile/profile --kernel-file build/my_kernel.so --kernel my_kernel drawn_tiles
 //
 // A thread for each query row, by the operations of the contract f32 (src/contracts/f32/forward.h) in their order, so
-// that the bytes are those of seq; it needs -fmad=false. A kernel with arithmetic of its own is judged with --atol.
+// that the bytes are those of seq. A kernel with arithmetic of its own is judged with --atol.
+//
+// `make my-kernel FILE=mine.cu` builds build/mine.so from a file of yours. Without make the flags that keep the
+// contract's roundings are needed too:
+//
+//     nvcc -O3 -std=c++17 -arch=native -fmad=false -Xcompiler -fPIC,-ffp-contract=off -shared -I. mine.cu -o mine.so
 #include "src/contracts/f32/forward.h"
 #include "src/gpu/hw4_kernel.h"
 

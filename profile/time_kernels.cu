@@ -223,8 +223,7 @@ Request parse_request(int argc, char** argv) {
         switch (code) {
         case 'a':
             request.contract = find_contract(optarg);
-            if (request.contract == nullptr)
-                usage_error("--contract '" + std::string(optarg) + "': need " + contract_names());
+            if (request.contract == nullptr) usage_error(unknown_contract(optarg));
             break;
         case 'b': request.operation = &kBackward; break;
         case 'k': request.kernel = optarg; break;

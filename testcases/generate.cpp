@@ -286,7 +286,7 @@ int run(int argc, char** argv) {
     arguments.recipe.seed = 1;
     opterr = 0; // one line of our own instead of getopt's
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet
-    for (int opt = 0; (opt = getopt_long(argc, argv, "hV", kOptions, nullptr)) != -1;) {
+    for (int opt = 0; (opt = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
         switch (opt) {
         case kLong + 's':
             arguments.shape = optarg;
@@ -322,7 +322,7 @@ int run(int argc, char** argv) {
         case kLong + 'h': std::fputs(kUsage, stdout); return 0;
         case 'V':
         case kLong + 'V': std::printf("generate of hw4 %s\n", kVersion); return 0;
-        default: usage_error("option '" + refused_option(argv) + "' is not known, or its value is missing or too much");
+        default: usage_error(why_refused(opt, argv, kOptions));
         }
     }
     const int names = argc - optind;

@@ -18,6 +18,38 @@ struct Outcome {
     size_t free_bytes = 0;   // and what there was
 };
 
+// How a run of several cells ends: by what has become of each.
+class Ending {
+public:
+    void add(Status status, const std::string& reason) {
+        ++cells_;
+        if (status == Status::ok) ++ran_;
+        if (status == Status::failed && failed_++ == 0) why_failed_ = reason;
+        if (status != Status::ok && why_none_.empty()) why_none_ = reason;
+    }
+    int cells() const { return cells_; }
+
+    ExitCode code() const {
+        if (failed_ > 0) return ExitCode::internal;
+        return ran_ > 0 ? ExitCode::ok : ExitCode::no_gpu;
+    }
+
+    // In one line why the code is not ok; empty where it is.
+    std::string why() const {
+        if (failed_ > 0)
+            return std::to_string(failed_) + " of " + std::to_string(cells_) +
+                   " cells failed: " + one_line(why_failed_);
+        return ran_ > 0 ? "" : "no cell ran: " + one_line(why_none_);
+    }
+
+private:
+    int cells_ = 0;
+    int ran_ = 0;
+    int failed_ = 0;
+    std::string why_failed_; // the first that did
+    std::string why_none_;   // the first cell did not run
+};
+
 template <class Work>
 Outcome outcome_of(const Work& work) {
     try {

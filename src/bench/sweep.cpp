@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
 #include "src/contracts/contract.h"
 
@@ -82,9 +83,11 @@ struct Implementation {
 const KernelInfo& kernel_named(const std::string& name, const std::string& device,
                                const std::vector<KernelInfo>& kernels) {
     const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const auto& k) { return k.name == name; });
-    if (found == kernels.end())
-        throw Error(ExitCode::usage, "no kernel '" + name + "' on the " + device + "; --list-kernels names them");
-    return *found;
+    if (found != kernels.end()) return *found;
+    std::vector<std::string> names;
+    for (const KernelInfo& kernel : kernels) names.push_back(kernel.name);
+    throw Error(ExitCode::usage, "no kernel '" + name + "' on the " + device + did_you_mean(name, names) +
+                                     "; --list-kernels names them");
 }
 
 // The kernels asked for, by name or all of the device.

@@ -19,6 +19,7 @@
 #include "src/bench/compare.h"
 #include "src/bench/measure.h"
 #include "src/bench/memory_timeline.h"
+#include "src/bench/outcome.h"
 #include "src/bench/row_json.h"
 #include "src/bench/sweep.h"
 #include "src/bench/tables.h"
@@ -137,14 +138,17 @@ public:
             const std::optional<Row> old = old_row(cells_[i]);
             if (!old) announce(i);
             const Row row = old ? *old : measured(cells_[i]);
-            statuses_.push_back(row.status());
+            ending_.add(row.status(), row.reason());
             left_.done(cells_[i], old ? 0 : std::chrono::duration<double>(Clock::now() - start).count());
             say(table_.line(row));
             if (!old) write(row);
         }
         if (!begun_) begin_files();
         for (GrowingFile* file : {&json_, &csv_, &markdown_, &memory_}) file->finish();
-        return code();
+        // With --output - the reason is on standard output: a cell of --separate says it there.
+        if (const std::string why = ending_.why(); !why.empty() && !is_standard_stream(request_.output))
+            std::fprintf(stderr, "%s: %s\n", kName, why.c_str());
+        return ending_.code();
     }
 
 private:
@@ -220,14 +224,6 @@ private:
         memory_.begin(picture_.start(), picture_.end());
     }
 
-    ExitCode code() const {
-        const auto any = [&](Status status) {
-            return std::find(statuses_.begin(), statuses_.end(), status) != statuses_.end();
-        };
-        if (any(Status::failed)) return ExitCode::internal;
-        return any(Status::ok) ? ExitCode::ok : ExitCode::no_gpu;
-    }
-
     const bench::Request& request_;
     InterruptGuard interrupts_{kName};
     bench::RowFile old_file_;   // of --resume
@@ -247,7 +243,7 @@ private:
     bench::TorchHelper torch_;
     FILE* lines_ = nullptr;
     std::vector<Row> rows_;                  // of the files
-    std::vector<Status> statuses_;           // of the cells
+    bench::Ending ending_;                   // of the cells
     std::vector<bench::MemoryTrack> tracks_; // of --memory, of the last cell
     bool begun_ = false;                     // the files
 };

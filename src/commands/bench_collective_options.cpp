@@ -72,9 +72,9 @@ std::vector<const Model*> parse_models(const std::string& text) {
         const auto is_it = [&](const Model& model) { return word == model.name; };
         const auto model = std::find_if(models().begin(), models().end(), is_it);
         if (model == models().end()) {
-            std::string names;
-            for (const Model& known : models()) names += (names.empty() ? "" : ", ") + std::string(known.name);
-            refuse_value("model", text, "some of " + names);
+            std::vector<std::string> names;
+            for (const Model& known : models()) names.emplace_back(known.name);
+            refuse_name("model", text, word, "some of ", names);
         }
         found.push_back(&*model);
     }

@@ -21,7 +21,6 @@ namespace hw4 {
 namespace {
 
 using bench::RankGroup;
-using bench::Status;
 using bench::SyncWay;
 
 constexpr const char* kName = "hw4 bench"; // in remarks
@@ -81,24 +80,22 @@ public:
         std::fputs(text.c_str(), lines);
         std::fflush(lines);
     }
-    void add(Status status, const std::string& line, const std::string& csv, const std::string& json) {
+    void add(const bench::Outcome& outcome, const std::string& line, const std::string& csv, const std::string& json) {
         say(line);
         agree(ranks_, [&] {
-            json_->add((statuses_.empty() ? "" : ",\n  ") + indented(json));
+            json_->add((ending_.cells() == 0 ? "" : ",\n  ") + indented(json));
             csv_->add(csv);
         });
-        statuses_.push_back(status);
+        ending_.add(outcome.status, outcome.reason);
     }
     ExitCode finish() {
         agree(ranks_, [&] {
             json_->finish();
             csv_->finish();
         });
-        const auto any = [&](Status status) {
-            return std::find(statuses_.begin(), statuses_.end(), status) != statuses_.end();
-        };
-        if (any(Status::failed)) return ExitCode::internal;
-        return any(Status::ok) ? ExitCode::ok : ExitCode::no_gpu;
+        if (const std::string why = ending_.why(); !why.empty() && ranks_.is_first())
+            std::fprintf(stderr, "%s: %s\n", kName, why.c_str());
+        return ending_.code();
     }
 
 private:
@@ -111,7 +108,7 @@ private:
     std::string device_;
     std::unique_ptr<Collectives> collectives_;
     RankGroup group_;
-    std::vector<Status> statuses_;
+    bench::Ending ending_;
 };
 
 // Backward alone, which the others are measured against, and what is asked for.
@@ -138,8 +135,7 @@ ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::
         for (const int64_t bytes : request.sizes) {
             const bench::AllreduceRow row = bench::measure_allreduce({via, bytes, request.contributions, request.rules},
                                                                      report.group(), ranks, report.collectives());
-            report.add(row.outcome.status, bench::allreduce_line(row), bench::allreduce_csv(row),
-                       bench::allreduce_json(row));
+            report.add(row.outcome, bench::allreduce_line(row), bench::allreduce_csv(row), bench::allreduce_json(row));
         }
     return report.finish();
 }
@@ -162,8 +158,7 @@ ExitCode run_gradients(const bench::GradientsRequest& request, std::vector<std::
             cell.way = way;
             cell.via = via;
             const bench::GradientsRow row = steps.measure(cell);
-            report.add(row.outcome.status, bench::gradients_line(row), bench::gradients_csv(row),
-                       bench::gradients_json(row));
+            report.add(row.outcome, bench::gradients_line(row), bench::gradients_csv(row), bench::gradients_json(row));
         }
     }
     return report.finish();

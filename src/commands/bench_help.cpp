@@ -89,7 +89,7 @@ std::string help_text() {
            "failed,\n"
            "                          others stay in it. Rows of another version or machine are not taken and do not\n"
            "                          stay, and a line says so\n"
-           "  --quiet                 no table, no progress\n"
+           "  --quiet                 no table, no progress; one line says why if no cell ran or a cell failed\n"
            "  --machine               print what would be measured on, as the files have it, and measure nothing\n"
            "  -h, --help, -V, --version\n"
            "\n"

@@ -104,11 +104,7 @@ std::vector<std::string> parse_impls(const std::string& text) {
     std::vector<std::string> impls;
     for (const std::string& word : split_at_commas(text)) {
         const std::string name = implementation_named(word);
-        if (name.empty()) {
-            std::string names;
-            for (const std::string& known : implementation_names()) names += (names.empty() ? "" : ", ") + known;
-            refuse_value("impl", text, "some of " + names);
-        }
+        if (name.empty()) refuse_name("impl", text, word, "some of ", implementation_names());
         impls.push_back(name);
     }
     return impls;
@@ -123,12 +119,12 @@ std::vector<bool> parse_causal(const char* text) {
 }
 
 const Preset* parse_preset(const std::string& name) {
-    std::string names;
+    std::vector<std::string> names;
     for (const Preset& preset : presets()) {
         if (name == preset.name) return &preset;
-        names += (names.empty() ? "" : ", ") + std::string(preset.name);
+        names.emplace_back(preset.name);
     }
-    refuse_value("preset", name, "one of " + names);
+    refuse_name("preset", name, name, "one of ", names);
 }
 
 std::vector<std::string> parse_kernels(const std::string& text) {
@@ -248,7 +244,8 @@ Request parse_request(int argc, char** argv) {
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
-                    "': need options alone, or one of compare, accumulate, allreduce and gradients");
+                    "': need options alone, or one of compare, accumulate, allreduce and gradients" +
+                    did_you_mean(argv[optind], {"compare", "accumulate", "allreduce", "gradients"}));
     refuse_contradictions(request);
     return request;
 }

@@ -10,17 +10,19 @@ namespace {
 
 constexpr double kMostSeconds = 1e6;
 
-[[noreturn]] void refuse_option(char** argv) {
-    const std::string option = "option '" + refused_option(argv) + "'";
-    usage_error(optopt >= kLong ? option + " takes no value" : "unknown or ambiguous " + option);
-}
-
 } // namespace
 
 void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
 
 void refuse_value(const char* option, const std::string& text, const std::string& need) {
     usage_error("--" + std::string(option) + " '" + text + "': need " + need);
+}
+
+void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
+                 const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    refuse_value(option, text, need + list + did_you_mean(word, names));
 }
 
 Action take_options(int argc, char** argv, const option* options,
@@ -35,8 +37,7 @@ Action take_options(int argc, char** argv, const option* options,
         case kHelp: return Action::help;
         case 'V':
         case kVersionOption: return Action::version;
-        case ':': usage_error("option '" + refused_option(argv) + "' needs a value");
-        default: refuse_option(argv);
+        default: usage_error(why_refused(code, argv, options));
         }
     }
     return Action::run;

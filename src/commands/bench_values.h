@@ -22,6 +22,9 @@ constexpr int kFirstOwn = kLong + 2;
 
 [[noreturn]] void usage_error(const std::string& what);
 [[noreturn]] void refuse_value(const char* option, const std::string& text, const std::string& need);
+// For a value in which `word` is none of the names. `need`: "one of " or "some of ".
+[[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
+                              const std::vector<std::string>& names);
 
 // take(code, value) is false for options that are not the command's own. Leaves optind at the first word that is no
 // option; where help or version is asked for, which comes back then, what follows is not looked at.
@@ -43,9 +46,9 @@ std::vector<Value> parse_named(const char* option, const std::string& text, cons
     for (const std::string& word : split_at_commas(text)) {
         const Value* const found = std::find_if(all, all + kCount, [&](Value value) { return word == name_of(value); });
         if (found == all + kCount) {
-            std::string names;
-            for (const Value value : all) names += (names.empty() ? "" : ", ") + std::string(name_of(value));
-            refuse_value(option, text, "some of " + names);
+            std::vector<std::string> names;
+            for (const Value value : all) names.emplace_back(name_of(value));
+            refuse_name(option, text, word, "some of ", names);
         }
         values.push_back(*found);
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/kernel_file.h"
@@ -20,25 +21,28 @@ std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const
     return std::nullopt;
 }
 
-// A build without CUDA has no list of them, but the Makefile reads their names from src/gpu/kernels.cu.
+// The GPU kernels, which a build without CUDA has no list of: the Makefile reads their names from src/gpu/kernels.cu.
 #ifdef HW4_GPU_KERNELS
 constexpr const char* kGpuKernels = HW4_GPU_KERNELS;
 #else
 constexpr const char* kGpuKernels = "";
 #endif
-bool is_gpu_kernel_elsewhere(const std::string& name) {
-    std::istringstream names(kGpuKernels);
-    return std::find(std::istream_iterator<std::string>(names), {}, name) != std::istream_iterator<std::string>();
+[[noreturn]] void refuse_kernel(const std::string& name) {
+    std::istringstream words(kGpuKernels);
+    std::vector<std::string> known{std::istream_iterator<std::string>(words), {}};
+    if (std::find(known.begin(), known.end(), name) != known.end())
+        throw Error(ExitCode::no_gpu,
+                    "kernel '" + name + "' is a GPU kernel, and this build has none: " + gpu::build_description());
+    for (const KernelInfo& kernel : cpu::kernel_list()) known.push_back(kernel.name);
+    throw Error(ExitCode::usage,
+                "no kernel '" + name + "'" + did_you_mean(name, known) + "; --list-kernels names them");
 }
 
 // A kernel named on the command line settles the engine.
 Device device_of_kernel(const std::string& name, Device asked, const Contract& contract) {
     const std::optional<KernelInfo> on_gpu = find_kernel(gpu::kernel_list(), name);
     const std::optional<KernelInfo> kernel = on_gpu ? on_gpu : find_kernel(cpu::kernel_list(), name);
-    if (!kernel && is_gpu_kernel_elsewhere(name))
-        throw Error(ExitCode::no_gpu,
-                    "kernel '" + name + "' is a GPU kernel, and this build has none: " + gpu::build_description());
-    if (!kernel) throw Error(ExitCode::usage, "no kernel '" + name + "'; --list-kernels names them");
+    if (!kernel) refuse_kernel(name);
     refuse_other_contract(name, *kernel->under, contract);
     const Device needed = on_gpu ? Device::gpu : Device::cpu;
     if (asked != Device::automatic && asked != needed)

@@ -40,7 +40,7 @@ Device parse_device(const std::string& name) {
 
 const Contract* parse_contract(const std::string& name) {
     const Contract* contract = find_contract(name);
-    if (contract == nullptr) usage_error("--contract '" + name + "': need " + contract_names());
+    if (contract == nullptr) usage_error(unknown_contract(name));
     return contract;
 }
 
@@ -147,11 +147,6 @@ void refuse_what_kernel_files_lack(const Options& options) {
     if (!options.lse.empty()) usage_error(file + " gives no logsumexp for --lse");
 }
 
-[[noreturn]] void refuse_option(char** argv) {
-    const std::string option = "option '" + refused_option(argv) + "'";
-    usage_error(optopt >= kLong ? option + " takes no value" : "unknown or ambiguous " + option);
-}
-
 } // namespace
 
 Options parse_options(int argc, char** argv) {
@@ -185,10 +180,10 @@ Options parse_options(int argc, char** argv) {
         case kVersionOption: options.action = Action::version; return options;
         case ':':
             if (optopt != kJson || options.action != Action::list_kernels)
-                usage_error("option '" + refused_option(argv) + "' needs a value");
+                usage_error(why_refused(code, argv, kOptions));
             options.list_as_json = true;
             break;
-        default: refuse_option(argv);
+        default: usage_error(why_refused(code, argv, kOptions));
         }
     }
     if (options.action == Action::list_kernels && !options.json.empty())

@@ -24,14 +24,16 @@ void remark_unusual(const std::string& input, const Problem& problem) {
     if (!is_plain(problem)) return;
     const int64_t tokens = problem.queries;
     const bool is_power_of_two = (tokens & (tokens - 1)) == 0;
+    // The course states B*N*d < 56 M, but its own t12 and t22 have more: t12, the largest, has 79 M.
+    constexpr size_t kMostNumbers = size_t{9600} * 128 * 64;
     const bool usual = problem.batches >= 2 && problem.batches <= 14000 && is_power_of_two && tokens >= 128 &&
                        tokens <= 32768 && (problem.dim == 32 || problem.dim == 64) &&
-                       problem.output_bytes() / sizeof(float) < 56000000;
+                       problem.output_bytes() / sizeof(float) <= kMostNumbers;
     if (!usual)
         std::fprintf(stderr,
                      "hw4: %s: note: outside the course's range (B 2..14000, N a power of two 128..32768, d 32 or 64, "
-                     "B*N*d < 56 M)\n",
-                     one_line(input).c_str());
+                     "B*N*d up to %zu)\n",
+                     one_line(input).c_str(), kMostNumbers);
 }
 
 void refuse_rows_without_lse(const CaseReader& input, const Contract& contract) {

@@ -11,7 +11,7 @@
 
 namespace hw4 {
 
-// The ranges the course states, as a remark and no more: its own cases t12 and t22 break the one for B*N*d.
+// A note about a shape that no case of the course can have: those are computed too.
 void remark_unusual(const std::string& input, const Problem& problem);
 
 // Throws Error (bad_data).

@@ -1,5 +1,8 @@
 #include "src/contracts/contract.h"
 
+#include <vector>
+
+#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
 #include "src/contracts/logsumexp.h"
 #include "src/problem/matrix.h"
@@ -37,6 +40,12 @@ std::string contract_names(const Contracts& list) {
     for (size_t i = 0; i < list.size(); ++i)
         names += (i == 0 ? "" : i + 1 < list.size() ? ", " : " or ") + std::string(list[i]->name);
     return names;
+}
+
+std::string unknown_contract(const std::string& name) {
+    std::vector<std::string> known;
+    for (const Contract* contract : contracts()) known.emplace_back(contract->name);
+    return "--contract '" + name + "': need " + contract_names() + did_you_mean(name, known);
 }
 
 std::string why_not(const Contract& contract, const Problem& problem) {

@@ -71,6 +71,9 @@ const Contract* find_contract(const std::string& name, const Contracts& list = c
 // "f32, fixed, fixed16, bf16 or fp16"
 std::string contract_names(const Contracts& list = contracts());
 
+// What is wrong with --contract NAME where there is no such contract.
+std::string unknown_contract(const std::string& name);
+
 // Why the contract cannot compute that, for a line that begins with the file's name; empty when it can.
 std::string why_not(const Contract& contract, const Problem& problem);
 

@@ -163,6 +163,11 @@ private:
     Arena scratch_;
 };
 
+// "CUDA 13.0"
+std::string cuda_version() {
+    return "CUDA " + std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10);
+}
+
 // " sm_80 sm_90 compute_90"
 std::string arch_list() {
     const BuiltFor built = built_for();
@@ -435,17 +440,14 @@ std::vector<KernelInfo> kernel_list() {
     return list;
 }
 
-std::string build_description() {
-    return "CUDA " + std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) + " for" +
-           arch_list();
-}
+std::string build_description() { return cuda_version() + " for" + arch_list(); }
 
 Unusable unusable(const Pen& pen, int card) {
     const auto none = [](const std::string& reason) { return Unusable{reason, ExitCode::no_gpu}; };
     int count = 0;
     const cudaError_t status = pen.time(Stage::driver, 0, [&] { return HW4_CUDA_STATUS(cudaGetDeviceCount(&count)); });
     if (status == cudaErrorInsufficientDriver)
-        return none("no NVIDIA driver, or one older than " + build_description());
+        return none("there is no NVIDIA driver here, or it is too old for " + cuda_version());
     if (status != cudaSuccess) return without_context(status);
     if (count == 0) return none("no CUDA device");
     // Either call makes the context, the first from CUDA 12 on, which fails where the card is there but taken, full or

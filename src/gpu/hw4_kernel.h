@@ -1,6 +1,6 @@
 // A kernel in a file of its own, for hw4 --kernel-file, build/time_kernels --kernel-file and profile/profile
 // --kernel-file: a shared library with one symbol, hw4_kernel, a struct Hw4Kernel. C, C++ or CUDA; nothing else of hw4
-// is needed. profile/my_kernel.cu is an example, and `make my-kernel` builds it.
+// is needed. profile/my_kernel.cu is an example; `make my-kernel FILE=mine.cu` builds one.
 //
 // hw4 looks at no number that the kernel writes; judge/judge --kernel-file does.
 #ifndef HW4_KERNEL_H

@@ -176,11 +176,15 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
     const Wide expected = file_bytes(h);
     const auto got = static_cast<Wide>(stored.bytes);
     const std::string needs = "header: " + describe(h) + " needs " + decimal(expected) + " bytes";
-    if (stored.known && !gzip && expected != got) refuse_other_operation(path, h, stored);
+    const bool wrong = stored.known && !gzip && expected != got;
+    if (wrong) refuse_other_operation(path, h, stored);
     const bool may_be_swapped = h.form != HeaderForm::npy;
     const CaseHeader other = for_operation(may_be_swapped ? swapped_header(start) : CaseHeader(), *h.problem.operation);
-    if (stored.known && !gzip && expected != got && other.problem.batches > 0 && file_bytes(other) == got)
+    if (wrong && other.problem.batches > 0 && file_bytes(other) == got)
         bad_data(path, "is big-endian (its size fits " + describe(other) + "); need little-endian");
+    const bool may_be_wider = h.form != HeaderForm::npy && h.problem.element == Element::float32;
+    if (wrong && may_be_wider && expected < got && got - expected == expected - h.bytes)
+        bad_data(path, "has float64 numbers (its size fits " + describe(h) + "); need float32");
     if (expected > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
         bad_data(path, needs + (stored.known ? ", file has " + std::to_string(stored.bytes) : ""));
     if (!stored.known) return;

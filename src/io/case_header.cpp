@@ -46,9 +46,12 @@ CaseHeader of_version_1(const std::string& path, const Bytes& start) {
     for (size_t i = 0; i < h.size(); ++i) {
         if (h[i] >= 1) continue;
         const CaseHeader other = swapped_header(start);
+        const bool int64 = h[0] >= 1 && h[1] == 0 && h[2] >= 1; // the upper half of B is 0
         const std::string hint = swap_bytes(h[0]) == kVersion2 ? "; wrong byte order? swapped it begins as version 2"
                                  : other.problem.batches > 0 ? "; wrong byte order? swapped it reads " + describe(other)
-                                                             : "";
+                                 : int64 ? "; int64? so read it begins with B = " + std::to_string(h[0]) +
+                                               ", N = " + std::to_string(h[2]) + "; need int32"
+                                         : "";
         refuse(path, names[i], i, h[i], "at least 1", hint);
     }
     return {Problem(h[0], h[1], h[2]), kShortHeaderBytes};

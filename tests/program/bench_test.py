@@ -89,6 +89,15 @@ class FilesTest(BenchTest):
         self.assertIn("fwd ms", done.stderr)
         self.assertEqual(self.done(*QUICK, "--output", "-", "--quiet").stderr, "")
 
+    def test_a_line_says_why_no_cell_ran(self):
+        for options in (("--quiet",), ("--quiet", "--separate"), ("--separate",)):
+            done = self.done(*QUICK, "--seq_len", "64,65", "--impl", "fixed", "--passes", "backward", *options, code=NO_GPU)
+            said = [line for line in done.stderr.splitlines() if not line.startswith("[")]
+            self.assertEqual(said, ["hw4 bench: no cell ran: asks for backward, which the contract fixed lacks"])
+        done = run("hw4", "bench", "allreduce", "--device", "cpu", "--via", "nccl", "--sizes", "4", "--quiet")
+        self.assertEqual(done.returncode, NO_GPU)
+        self.assertRegex(done.stderr, r"\Ahw4 bench: no cell ran: .+\n\Z")
+
     def test_the_crc_is_that_of_hw4_on_the_same_case(self):
         self.done(*QUICK, "--impl", "hw4", "--causal", "--output", self.json)
         row = self.rows()[0]["hw4"]

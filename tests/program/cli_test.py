@@ -273,6 +273,8 @@ def bad_files():
         "one byte more": (good + b"x", r"expected 300 bytes.* got 301$"),
         "twice": (good + good, r"expected 300 bytes.* got 600$"),
         "big-endian": (header(2, 4, 3, ">") + good[12:], r"is big-endian.*B = 2, N = 4, d = 3.*need little-endian"),
+        "float64": (good[:12] + 2 * good[12:], r"has float64 numbers .*B = 2, N = 4, d = 3.*need float32$"),
+        "int64": (struct.pack("<3q", 2, 4, 3) + good[12:], r"N = 0.*; int64\? .* B = 2, N = 4; need int32$"),
         "text": (b"batch,tokens,dim\n1,2,3\n", r"is a text file; need int32 B, N, d, then float32 Q, K, V"),
         "npy": (b"\x93NUMPY\x01\x00" + bytes(120), r"NumPy .npy file with elements nothing, need '<f4'"),
         "zip": (b"PK\x03\x04" + bytes(200), r"zip archive .*\.pt.*; need int32 B, N, d"),
@@ -472,6 +474,10 @@ class BadInputTest(CliTest):
         values = array.array("f", little[12:])
         values.byteswap()
         self.assert_refuses_input(header(2, 4, 3, ">") + values.tobytes(), bad_files()["big-endian"][1])
+
+    def test_bad_09_wider_numbers(self):
+        for name in ("float64", "int64"):
+            self.assert_refuses_input(*bad_files()[name])
 
     def test_bad_10_product_overflows(self):
         # The limit shows that nothing is allocated for what the header claims.
@@ -769,6 +775,7 @@ class BadInputTest(CliTest):
         for device in ("auto", None):
             done = self.assert_computes(path, device=device, env=hidden)
             self.assert_one_message(done.stderr, None, r"using the CPU: \S+")
+            self.assertNotRegex(done.stderr, r"sm_|compute_")
         self.assertEqual(self.assert_computes(path, device="cpu", env=hidden).stderr, "")
 
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
@@ -977,7 +984,7 @@ class InputTest(CliTest):
         self.assertEqual(done.stderr, f"hw4: unknown or ambiguous option '--{shown}'; see --help\n")
         for program in ("seq", "generate", "compare"):
             done = run(program, f"--{name}", "in", "out")
-            self.assertTrue(done.stderr.startswith(f"{program}: option '--{shown}' is not known"), done.stderr)
+            self.assertTrue(done.stderr.startswith(f"{program}: unknown or ambiguous option '--{shown}'; "), done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
         done = run("compare", name, "none", "none", cwd=self.dir)
         self.assertEqual(done.stderr, "compare: none: cannot open: No such file or directory\n")
@@ -1697,6 +1704,19 @@ class UsageTest(CliTest):
     def test_bad_kernel(self):
         for device in ("auto", "cpu", "gpu"):
             self.refused(r"no kernel 'bogus'; --list-kernels", "--device", device, "--kernel", "bogus")
+
+    def test_a_name_that_is_nearly_right(self):
+        self.refused(r"no kernel 'padded_tile' \(did you mean padded_tiles\?\); --list-kernels", "--kernel", "padded_tile")
+        self.refused(r"no kernel 'genric' \(did you mean generic\?\)", "--kernel", "genric")
+        for words in (("bnch",), ("bnch", "--seq_len", "64"), ("benhc", self.out)):
+            self.assert_refused(USAGE, rf"'{words[0]}' is neither a command nor a file \(did you mean bench\?\)", *words,
+                                device=None)
+        shutil.copy(self.source, self.dir / "bnch")
+        done = run("hw4", "bnch", "case.out", "--device", "cpu", cwd=self.dir)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[0][:9]), (OK, "(B, N, d)"), done.stderr)
+        for program in ("seq", "generate", "compare"):
+            done = run(program, "--bakcward=1" if program == "generate" else "--bakcward", "in", "out")
+            self.assertRegex(done.stderr, rf"\A{program}: unknown .*\(did you mean --backward\?\); .*\n\Z")
 
     def test_gpu_kernel_in_a_build_without_them(self):
         if kernels("gpu"):

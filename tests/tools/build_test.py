@@ -14,6 +14,7 @@ ROOT = str(Path(__file__).resolve().parents[2])
 MAKE_SETTINGS = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CXX", "CXXFLAGS", "LDFLAGS", "NVCC", "NVCCFLAGS", "CUDA", "ARCHS",
                  "PTX_ARCH", "MPI", "MPICC", "SANITIZE", "COVERAGE", "BUILD", "BIN", "V")
 PATIENCE_S = 60
+NEEDS_NVCC = unittest.skipUnless(shutil.which("nvcc") or os.path.exists("/usr/local/cuda/bin/nvcc"), "needs nvcc")
 
 
 class Workplace(unittest.TestCase):
@@ -43,10 +44,20 @@ class Flags(Workplace):
         line = self.compiling("src/run/engine.cpp", "CUDA=no", "CXXFLAGS=-O0 -ffp-contract=fast")
         self.assertRegex(line, r"-std=c\+\+17 .*-O3 .*-O0 -ffp-contract=fast -ffp-contract=off ")
 
-    @unittest.skipUnless(shutil.which("nvcc") or os.path.exists("/usr/local/cuda/bin/nvcc"), "needs nvcc")
+    @NEEDS_NVCC
     def test_gpu_code(self):
         line = self.compiling("src/gpu/fixed/forward/prepare.cu", "CUDA=yes", "ARCHS=90", "NVCCFLAGS=-fmad=true")
         self.assertRegex(line, r" -fmad=true -fmad=false -ftz=false ")
+
+    @NEEDS_NVCC
+    def test_a_kernel_of_ones_own_has_the_contracts_flags(self):
+        for file, built in ((), "my_kernel.so"), (("FILE=profile/row_tilings.cu",), "row_tilings.so"):
+            told = self.make("-n", "V=1", "CUDA=yes", "ARCHS=90", *file, "my-kernel")
+            self.assertEqual((told.returncode, told.stderr), (0, ""))
+            self.assertRegex(told.stdout.splitlines()[-1], rf" -fmad=false .*/build/{built}")
+        with open(f"{ROOT}/profile/my_kernel.cu", encoding="utf-8") as source:
+            by_hand = [line for line in source if " nvcc " in line]
+        self.assertEqual([" -fmad=false " in line for line in by_hand], [True])
 
     def test_settings_that_are_none(self):
         for setting, words in (("MPI=on", "MPI must be yes or no, got: on."),

@@ -1276,6 +1276,16 @@ class Compare(Workplace):
                 self.assertEqual((done.returncode, done.stderr),
                                  (2, "compare: cannot write to standard output: No space left on device\n"))
 
+    def test_names_the_option_that_is_wrong(self):
+        for arguments, said in ((("--atol=1", "-xy"), "unknown or ambiguous option '-x'"),
+                                (("-", "-xy"), "unknown or ambiguous option '-x'"),
+                                (("--atl=1",), "unknown or ambiguous option '--atl=1' (did you mean --atol?)"),
+                                (("--help=all",), "option '--help=all' takes no value"),
+                                (("--atol",), "option '--atol' needs a value")):
+            with self.subTest(arguments):
+                code, out, err = self.run_compare(*arguments)
+                self.assertEqual((code, out, err), (2, "", f"compare: {said}; see --help\n"))
+
     def test_first_and_largest_difference(self):
         got = self.floats(v18=1.0000001192092896, v21=-2.5, v23=1.5)
         self.assertEqual(self.compare(self.floats(), got), (1, (

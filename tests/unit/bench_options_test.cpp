@@ -73,6 +73,9 @@ TEST(BenchOptions, KernelsAreOfTheirContract) {
 TEST(BenchOptions, KernelsThatThereAreNot) {
     EXPECT_EQ(failure({"--kernel", "warp9"}),
               (Failure{ExitCode::usage, "no kernel 'warp9' on the cpu; --list-kernels names them"}));
+    EXPECT_EQ(failure({"--kernel", "genric"}),
+              (Failure{ExitCode::usage, "no kernel 'genric' on the cpu (did you mean generic?); --list-kernels names "
+                                        "them"}));
     EXPECT_EQ(failure({"--kernel", "generic", "--impl", "fixed"}),
               (Failure{ExitCode::usage, "no --kernel is one of 'fixed'; see bench --help"}));
     EXPECT_EQ(failure({"--kernel", "generic", "--impl", "naive"}).code, ExitCode::usage);
@@ -157,6 +160,14 @@ TEST(BenchOptions, Refused) {
     refused({"--impl", "magic"},
             "--impl 'magic': need some of naive, hw4, f32, fixed, fixed16, bf16, fp16, pytorch, flash2, "
             "cudnn, efficient");
+    refused({"--impl", "f32,pytroch"},
+            "--impl 'f32,pytroch': need some of naive, hw4, f32, fixed, fixed16, bf16, fp16, pytorch, flash2, "
+            "cudnn, efficient (did you mean pytorch?)");
+    refused({"--preset", "lap5"},
+            "--preset 'lap5': need one of lab5, cs336-attention, cs336-flash, fa2, course (did you mean lab5?)");
+    refused({"--sep_len", "8"}, "unknown or ambiguous option '--sep_len' (did you mean --seq_len?)");
+    refused({"comapre"}, "'comapre': need options alone, or one of compare, accumulate, allreduce and gradients "
+                         "(did you mean compare?)");
     refused({"--output", "r.txt"}, "--output 'r.txt': need a name that ends in .json, or -");
     refused({"--output", "-", "--csv", "-"}, "only one of --output, --csv and --markdown can be '-', standard output");
     refused({"--resume"}, "--resume needs the --output file to go on with");

@@ -3,6 +3,7 @@
 
 #include "src/base/version.h"
 #include "src/bench/compare.h"
+#include "src/bench/outcome.h"
 #include "src/bench/row_json.h"
 #include "src/bench/tables.h"
 #include "src/bench/time_left.h"
@@ -273,6 +274,21 @@ TEST(BenchTimeLeft, OfLargeCellsAfterASmallOne) {
     TimeLeft left({small_cell(), large});
     left.done(small_cell(), 3);
     EXPECT_EQ(left.text(), "about 9 s left");
+}
+
+TEST(Ending, SaysInALineWhyTheCodeIsNotOk) {
+    Ending ending;
+    ending.add(Status::unsupported, "no such\nthing");
+    ending.add(Status::oom, "needs more");
+    EXPECT_EQ(ending.code(), ExitCode::no_gpu);
+    EXPECT_EQ(ending.why(), "no cell ran: no such\\x0athing");
+    ending.add(Status::ok, "");
+    EXPECT_EQ(ending.code(), ExitCode::ok);
+    EXPECT_EQ(ending.why(), "");
+    ending.add(Status::failed, "wrong result");
+    ending.add(Status::failed, "another");
+    EXPECT_EQ(ending.code(), ExitCode::internal);
+    EXPECT_EQ(ending.why(), "2 of 5 cells failed: wrong result");
 }
 
 } // namespace

@@ -236,7 +236,7 @@ TEST_F(CaseFile, RefusesFilesWithoutAWholeHeader) {
 
 TEST_F(CaseFile, RefusesFieldsBelowOne) {
     EXPECT_EQ(said_about(header_bytes(0, 1, 1)), bad("header: B = 0, need at least 1 (offset 0)"));
-    EXPECT_EQ(said_about(header_bytes(1, 0, 1)), bad("header: N = 0, need at least 1 (offset 4)"));
+    EXPECT_EQ(said_about(header_bytes(1, 0, 0)), bad("header: N = 0, need at least 1 (offset 4)"));
     EXPECT_EQ(said_about(header_bytes(1, 1, -7)), bad("header: d = -7, need at least 1 (offset 8)"));
     EXPECT_EQ(said_about(header_bytes(INT32_MIN, -1, 0)), bad("header: B = -2147483648, need at least 1 (offset 0)"));
 }
@@ -251,6 +251,19 @@ TEST_F(CaseFile, NoticesTheOtherByteOrder) {
     EXPECT_EQ(
         said_about(std::string("\0\0\0\1\0\0\0\2\0\0\0\3", 12) + std::string(71, '\0')),
         bad("header: B = 16777216, N = 33554432, d = 50331648 needs 340010386766614455386124 bytes, file has 83"));
+}
+
+// What np.array([B, N, d]) and np.random.rand() give.
+TEST_F(CaseFile, NoticesWiderNumbers) {
+    const std::string float64 = header_bytes(2, 4, 3) + std::string(2 * 3 * 2 * 4 * 3 * 4, '\1');
+    EXPECT_EQ(said_about(float64), bad("has float64 numbers (its size fits B = 2, N = 4, d = 3); need float32"));
+    EXPECT_EQ(said_about(float64 + '\1'), bad("expected 300 bytes for B = 2, N = 4, d = 3, got 589"));
+    const std::string int64 = header_bytes(2, 0, 4) + header_bytes(0, 3, 0) + counting_case(2, 4, 3).substr(12);
+    const Failure said = bad("header: N = 0, need at least 1 (offset 4); int64? so read it begins with B = 2, N = 4; "
+                             "need int32");
+    EXPECT_EQ(said_about(int64), said);
+    EXPECT_EQ(said_about(gzipped(int64)), said);
+    EXPECT_EQ(said_about(header_bytes(2, 0, -4)), bad("header: N = 0, need at least 1 (offset 4)"));
 }
 
 TEST_F(CaseFile, ProductsOfTheHeaderDoNotWrapAround) {

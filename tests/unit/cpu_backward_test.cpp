@@ -146,6 +146,14 @@ TEST_P(EachBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
             for (const int threads : {1, 7}) expect_reference_rows(test, part, threads);
         }
     }
+    // Row 1023, the last of a group of rows, is the first that sees the block.
+    const AttentionCase& test =
+        reference_case(backward_of({1, 1, 1, 1030, 1030, 2}, Mask::causal), CaseKind::uniform, 11);
+    CasePart part(test.problem);
+    part.problem.operation = &kKeyGradients;
+    part.problem.first_key = 1023;
+    part.problem.block_keys = 7;
+    expect_reference_rows(test, part, 2);
 }
 
 TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnRandomShapes) {
@@ -196,6 +204,12 @@ TEST_P(EachBackwardKernel, TakesHeadsInSeveralRounds) {
         expect_reference_bytes(backward_of({1, 2, 1, 1100, 2100, 3}, mask), CaseKind::uniform, {1, 2, 7});
         expect_reference_bytes(backward_of({1, 1, 1, 2100, 1100, 3}, mask), CaseKind::uniform, {1, 2, 7});
     }
+}
+
+// One thread has memory for two of the three slabs that share keys, and the second round takes no slab of the next
+// head.
+TEST_P(EachBackwardKernel, EndsARoundWithTheHead) {
+    expect_reference_bytes(backward_of({2, 3, 1, 192, 2300, 1}), CaseKind::uniform, {1});
 }
 
 // Several of them a round, and fewer in the last.

@@ -350,13 +350,14 @@ protected:
         data_.clear();
         for (const auto& [x, heads] :
              {std::pair{q, problem_.heads}, {k, problem_.kv_heads}, {v, problem_.kv_heads}, {gradient, problem_.heads}})
-            data_.insert(data_.end(), static_cast<size_t>(2 * heads), x);
+            data_.insert(data_.end(), static_cast<size_t>(2 * heads * problem_.dim), x);
     }
     Failure failure(int64_t rows_at_once = 1 << 20) const {
         return failure_of([&] {
             DomainCheck check("a.in", problem_, kF32.domain);
             for (int64_t row = 0; row < problem_.input_rows(); row += rows_at_once)
-                check.check(row, std::min(rows_at_once, problem_.input_rows() - row), data_.data() + row);
+                check.check(row, std::min(rows_at_once, problem_.input_rows() - row),
+                            data_.data() + row * problem_.dim);
         });
     }
     void expect_the_limit_at(float q, float k, float v, float gradient, const std::string& what) {
@@ -379,6 +380,11 @@ TEST_F(DomainOfGradients, MayReachEveryLimitButNotPassIt) {
     expect_the_limit_at(0, 0, 0, 0x1p123f, ": N_q * max|dO|");
 }
 
+TEST_F(DomainOfGradients, AddsUpTheColumnsOfARow) {
+    problem_.dim = 4;
+    expect_the_limit_at(0, 0, 0x1p24f, 0x1p98f, ", row 0: sum|dO| * max|V|");
+}
+
 TEST_F(DomainOfGradients, CountsTheRowsOfAllHeadsThatShareKeys) {
     set_heads(8, 2);
     expect_the_limit_at(0, 0, 0, 0x1p121f, ": N_q * heads / key-value heads * max|dO|");
@@ -392,6 +398,12 @@ TEST_F(DomainOfGradients, AreJoinedFromStretches) {
     for (const int64_t rows : {1, 2, 3, 5, 8})
         EXPECT_EQ(failure(rows), (Failure{ExitCode::bad_data, "a.in: batch 0, dO, row 1: sum|dO| * max|V| = "
                                                               "4.25352959e+37, need at most 2.12676479e+37"}))
+            << rows;
+    fill(1, 1, 0, 1);
+    data_.back() = 0x1p124f;
+    for (const int64_t rows : {1, 2, 3, 5, 7, 8})
+        EXPECT_EQ(failure(rows), (Failure{ExitCode::bad_data, "a.in: batch 0, dO: N_q * max|dO| = 4.25352959e+37, need "
+                                                              "at most 2.12676479e+37"}))
             << rows;
 }
 

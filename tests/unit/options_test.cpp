@@ -121,7 +121,7 @@ TEST_F(CommandLine, Contracts) {
     for (const char* option : {"--contract", "--arith"}) {
         for (const Contract* contract : contracts())
             EXPECT_EQ(parse({option, contract->name, "in", "out"}).engine.contract, contract);
-        for (const std::string name : {"", "F32", "float", "fixed "})
+        for (const std::string name : {"", "f", "float", "fixed and f32"})
             EXPECT_EQ(failure({option, name, "in", "out"}),
                       wrong("--contract '" + name + "': need f32, fixed, fixed16, bf16 or fp16"));
     }
@@ -224,6 +224,20 @@ TEST_F(CommandLine, NamesTheUnknownOption) {
     EXPECT_EQ(failure({"--fast", "in", "out"}), wrong("unknown or ambiguous option '--fast'"));
     EXPECT_EQ(failure({"in", "--fast=2", "out"}), wrong("unknown or ambiguous option '--fast=2'"));
     EXPECT_EQ(failure({"in", "out", "-x"}), wrong("unknown or ambiguous option '-x'"));
+}
+
+TEST_F(CommandLine, NamesTheOptionThatWasMeant) {
+    const auto meant = [](const std::string& given, const std::string& name) {
+        EXPECT_EQ(failure({given, "in", "out"}),
+                  wrong("unknown or ambiguous option '" + given + "' (did you mean " + name + "?)"));
+    };
+    meant("--tme", "--time");
+    meant("--tiem", "--time");
+    meant("--thraeds=4", "--threads");
+    meant("--list_kernels", "--list-kernels");
+    meant("--kerne", "--kernel"); // --kernel-file begins so too
+    EXPECT_EQ(failure({"--contract", "fixd", "in", "out"}),
+              wrong("--contract 'fixd': need f32, fixed, fixed16, bf16 or fp16 (did you mean fixed?)"));
 }
 
 TEST_F(CommandLine, NamesTheUnknownLetter) {

@@ -46,9 +46,11 @@ TEST(OutputForm, IsWhatTheNameSays) {
 
 TEST(OutputForm, HeadsAreASizeOfTheirOwn) {
     Problem problem(2, 5, 4);
-    problem.heads = 6;
-    EXPECT_EQ(form_of_output("a.npy", problem).head, npy_header_of({2, 6, 5, 4}));
-    EXPECT_EQ(form_of_rows("a.npy", problem).head, npy_header_of({2, 6, 5}));
+    for (const int64_t heads : {2, 6}) {
+        problem.heads = heads;
+        EXPECT_EQ(form_of_output("a.npy", problem).head, npy_header_of({2, heads, 5, 4}));
+        EXPECT_EQ(form_of_rows("a.npy", problem).head, npy_header_of({2, heads, 5}));
+    }
     EXPECT_EQ(form_of_rows("a.npy", Problem(2, 5, 4)).head, npy_header_of({2, 5}));
 }
 
