@@ -28,22 +28,21 @@ constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a 
 constexpr double kWeightyFlopPerByte = 1000;
 constexpr int64_t kLeastBlockRows = 4; // rows of a block: what the kernel with the smallest blocks takes
 
-// Bytes from one row to the next. Rows that are widened are packed: kernels read the floats, not them.
-inline size_t row_pitch(const Problem& problem, Copies copies, bool widened) {
+// Bytes from one row to the next.
+inline size_t row_pitch(const Problem& problem, Copies copies) {
     const size_t row_bytes = problem.stored_row_bytes();
-    if (copies == Copies::linear || widened) return row_bytes;
+    if (copies == Copies::linear) return row_bytes;
     return (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
 }
 
 // What an output row takes beside itself.
 inline size_t bytes_beside_output(bool statistics) { return statistics ? sizeof(RowStatistics) : 0; }
 
-// A batch's input and output, with the statistics of its rows where they are asked for, and as floats too where kernels
-// want them so. Padded rows take, with d = 1, a hundred times what the file holds.
-inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false,
-                                     bool widened = false) {
+// A batch's input and output, with the statistics of its rows where they are asked for. Padded rows take, with d = 1, a
+// hundred times what the file holds.
+inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false) {
     const auto rows = static_cast<size_t>(problem.batch_input_rows() + problem.batch_output_rows());
-    return rows * (row_pitch(problem, copies, widened) + (widened ? problem.row_bytes() : 0)) +
+    return rows * row_pitch(problem, copies) +
            static_cast<size_t>(problem.batch_output_rows()) * bytes_beside_output(statistics);
 }
 
@@ -71,11 +70,11 @@ inline int64_t blocks_of_batch(const Problem& problem) {
     return most;
 }
 
-inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options, bool widened = false) {
+inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options) {
     int64_t batches = options.chunk_batches > 0
                           ? options.chunk_batches
                           : std::max(chunk_batches_for(problem, options.streams), filling_batches(problem));
-    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics, widened);
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
     batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch(problem)));
     const int64_t chunks = (problem.batches + batches - 1) / batches;
@@ -88,9 +87,8 @@ inline bool can_slice(const Problem& problem) { return problem.operation == &kFo
 
 // How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large
 // card; its first output is copied out and written while the others are computed.
-inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches,
-                            bool widened = false) {
-    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics, widened);
+inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches) {
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
     const bool split = options.queries_at_once > 0 || batch_bytes > kSlotDeviceBytes;
     if (slot_batches > 1 || !split || !can_slice(problem)) return problem.queries;
     const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : filling_rows(problem);

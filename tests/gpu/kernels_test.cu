@@ -19,7 +19,7 @@ TEST(KernelTable, NamesAreUniqueAndFound) {
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         EXPECT_NE(std::string(kernel.idea), "") << kernel.name;
         EXPECT_NE(kernel.plan, nullptr) << kernel.name;
-        EXPECT_NE(kernel.launch, nullptr) << kernel.name;
+        EXPECT_NE(kernel.run, nullptr) << kernel.name;
     }
     EXPECT_FALSE(names.empty());
 }
@@ -295,14 +295,14 @@ TEST(ForwardArgs, SayWhereAHeadIs) {
     for (uint32_t unit = 0; unit < args.units; ++unit) {
         const uint32_t kv_unit = args.kv_unit(unit);
         EXPECT_EQ(kv_unit, unit / 6 * 2 + unit % 6 / 3);
-        EXPECT_EQ(args.q.of(unit), launch.in[0].of(unit / 6, unit % 6));
-        EXPECT_EQ(args.k.of(kv_unit), launch.in[1].of(unit / 6, unit % 6 / 3));
-        EXPECT_EQ(args.v.of(kv_unit), launch.in[2].of(unit / 6, unit % 6 / 3));
-        EXPECT_EQ(args.out.of(unit), launch.out[0].of(unit / 6, unit % 6));
+        EXPECT_EQ(args.q.of(unit), launch.in[0].as<const float>().of(unit / 6, unit % 6));
+        EXPECT_EQ(args.k.of(kv_unit), launch.in[1].as<const float>().of(unit / 6, unit % 6 / 3));
+        EXPECT_EQ(args.v.of(kv_unit), launch.in[2].as<const float>().of(unit / 6, unit % 6 / 3));
+        EXPECT_EQ(args.out.of(unit), launch.out[0].as<float>().of(unit / 6, unit % 6));
     }
     EXPECT_EQ(args.out.more, 0u) << "heads of the output follow one another through all batches";
     const Launch plain = launch_of({3, 50, 7}, kH200, in.data(), 8, out.data(), 9, nullptr);
-    EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].of(2, 0));
+    EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].as<const float>().of(2, 0));
 }
 
 // Its keys are all there are, and rows are left out by whole groups.
