@@ -94,31 +94,23 @@ TEST(SlotPlanTest, CountsTheStatisticsOfRows) {
     EXPECT_EQ(plan_queries(fitting, asking, 1), filling_rows(fitting));
 }
 
-// As they are stored; or that and floats, both packed, where kernels want floats.
+// As they are stored.
 TEST(SlotPlanTest, CountsRowsOfNarrowElements) {
     Problem problem{1 << 30, 100, 129};
     problem.element = Element::bf16;
     EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), size_t{4 * 100 * 258});
     EXPECT_EQ(device_bytes_per_batch(problem, Copies::two_d), size_t{4 * 100 * 512});
     EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear, true), size_t{4 * 100 * 258 + 12 * 100});
-    for (const Copies copies : {Copies::linear, Copies::two_d}) {
-        EXPECT_EQ(row_pitch(problem, copies, true), size_t{258});
-        EXPECT_EQ(device_bytes_per_batch(problem, copies, false, true), size_t{4 * 100 * (258 + 516)});
-        EXPECT_EQ(device_bytes_per_batch(problem, copies, true, true), size_t{4 * 100 * (258 + 516) + 12 * 100});
-    }
     EngineOptions options;
     options.copies = Copies::linear;
     options.chunk_batches = 1 << 30;
     EXPECT_EQ(plan_slots(problem, options).batches, (256 << 20) / (4 * 100 * 258));
-    EXPECT_EQ(plan_slots(problem, options, true).batches, (256 << 20) / (4 * 100 * 774));
     EngineOptions padded = options;
     padded.copies = Copies::two_d;
     EXPECT_EQ(plan_slots(problem, padded).batches, (256 << 20) / (4 * 100 * 512));
-    EXPECT_EQ(plan_slots(problem, padded, true).batches, (256 << 20) / (4 * 100 * 774));
     Problem fitting{1, 1 << 19, 64}; // just the size of a slot
     fitting.element = Element::fp16;
     EXPECT_EQ(plan_queries(fitting, options, 1), fitting.queries);
-    EXPECT_EQ(plan_queries(fitting, options, 1, true), filling_rows(fitting));
 }
 
 TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
