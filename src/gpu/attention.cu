@@ -50,6 +50,10 @@ public:
             converted = converted.from_row(-first); // the kernel counts rows from the first query of all
             return list;
         };
+        if (asked.forward_out.data != nullptr && loses_output(kernel_, asked.problem.element))
+            throw Error(ExitCode::usage, "kernel " + std::string(kernel_.name) + ": O was rounded to " +
+                                             name_of(asked.problem.element) +
+                                             "; without O the launch recomputes it as float32");
         const Operation& operation = *problem_.operation;
         RowsOfHeads in[kMostConverted];
         int count = 0;

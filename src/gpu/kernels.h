@@ -58,6 +58,12 @@ struct Kernel {
     void launch(const Launch& launch, cudaStream_t stream) const;
 };
 
+// Whether O of an earlier forward pass, as a tensor of that element, is no longer the O that the kernel's gradients are
+// made of: it was rounded. A launch refuses it then; without it the launch recomputes O.
+inline bool loses_output(const Kernel& kernel, Element element) {
+    return kernel.needs.elements.has(Element::float32) && element != Element::float32;
+}
+
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest
 // last.
 const std::vector<Kernel>& kernels();

@@ -20,8 +20,10 @@ struct SlotPlan {
 };
 
 constexpr SlotPlan kSmallestPlan = {1, 1};
-constexpr size_t kRowAlignment = 512;                  // what rows are padded to, as by cudaMallocPitch
+constexpr size_t kRowAlignment = 512;                  // what rows of floats are padded to, as by cudaMallocPitch
+constexpr size_t kNarrowAlignment = 128;               // and rows of 16-bit numbers
 constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
+constexpr size_t kOnlySlotBytes = size_t{1} << 30;     // the same where there is one stream
 constexpr size_t kLeastMoreScratch = size_t{1} << 20;  // less beyond what a kernel needs is not worth having
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
 // From here on the arithmetic takes longer than the copies: 50 GB a second, 50 TFLOP/s.
@@ -32,7 +34,8 @@ constexpr int64_t kLeastBlockRows = 4; // rows of a block: what the kernel with 
 inline size_t row_pitch(const Problem& problem, Copies copies) {
     const size_t row_bytes = problem.stored_row_bytes();
     if (copies == Copies::linear) return row_bytes;
-    return (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+    const size_t alignment = problem.element == Element::float32 ? kRowAlignment : kNarrowAlignment;
+    return (row_bytes + alignment - 1) / alignment * alignment;
 }
 
 // What an output row takes beside itself.
@@ -71,11 +74,13 @@ inline int64_t blocks_of_batch(const Problem& problem) {
 }
 
 inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options) {
-    int64_t batches = options.chunk_batches > 0
-                          ? options.chunk_batches
-                          : std::max(chunk_batches_for(problem, options.streams), filling_batches(problem));
+    const bool overlaps = options.streams > 1;
+    int64_t batches = options.chunk_batches > 0 ? options.chunk_batches
+                      : overlaps ? std::max(chunk_batches_for(problem, options.streams), filling_batches(problem))
+                                 : problem.batches; // one launch: several would only leave the card partly empty
     const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
-    batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
+    const size_t slot_bytes = overlaps ? kSlotDeviceBytes : kOnlySlotBytes;
+    batches = std::min(batches, static_cast<int64_t>(slot_bytes / batch_bytes));
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch(problem)));
     const int64_t chunks = (problem.batches + batches - 1) / batches;
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};

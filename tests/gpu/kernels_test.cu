@@ -385,26 +385,33 @@ TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
 }
 
 // Q, K and V with half the bytes; O is where Q is.
-TEST(Scratch, OfHalfPrecisionIsForItsOperands) {
+TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
+    constexpr size_t kCounter = 4;
     for (const Contract* contract : {&kBf16, &kFp16})
         for (const Kernel& kernel : kernels_of(*contract)) {
-            EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 64}), 256 + size_t{3} * 4 * 16384 * 64 * 2);
+            EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 64}), kCounter + size_t{4} * 4 * 16384 * 64 * 2);
             EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 57}), scratch_bytes(kernel.name, {4, 16384, 64}));
-            EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), 4 * 256u);
+            EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), kCounter + 4 * 256u);
+            Problem problem{4, 16384, 64};
+            problem.element = contract->element;
+            EXPECT_EQ(scratch_bytes(kernel.name, problem), kCounter) << "nothing is converted";
         }
 }
 
-// Eight matrices with half the bytes, the rows' statistics, L, origin and D; sums of dQ where blocks of keys add to
-// them.
+// Eight tensors with half the bytes where they are converted; O, the rows' statistics, L, origin and D; sums of dQ
+// where blocks of keys add to them.
 TEST(Scratch, OfHalfPrecisionsGradientsIsForAllThatIsBetween) {
     const size_t rows = 4 * 16384;
-    const Problem problem = Problem{4, 16384, 64}.of_operation(kBackward);
+    Problem problem = Problem{4, 16384, 64}.of_operation(kBackward);
     const size_t turns = 4 * (4 + 2 * rows / 64);
-    const size_t matrices = 256 + 8 * rows * 64 * 2 + rows * sizeof(RowStatistics) + 3 * rows * 4 + (turns + 240);
+    const size_t tensor = rows * 64 * 2;
+    const size_t own = 256 + tensor + rows * sizeof(RowStatistics) + 3 * rows * 4 + (turns + 240);
     for (const char* const name : {"mma_bf16_gradients", "mma_fp16_gradients"})
-        EXPECT_EQ(scratch_bytes(name, problem), matrices);
+        EXPECT_EQ(scratch_bytes(name, problem), 8 * tensor + own);
     for (const char* const name : {"wgmma_again", "wgmma_bf16_gradients", "wgmma_fp16_gradients"})
-        EXPECT_EQ(scratch_bytes(name, problem), matrices + rows * 64 * 4);
+        EXPECT_EQ(scratch_bytes(name, problem), 8 * tensor + own + rows * 64 * 4);
+    problem.element = Element::bf16;
+    EXPECT_EQ(scratch_bytes("mma_bf16_gradients", problem), own);
 }
 
 TEST(PlanOf, RefusesHeadsOfHalfPrecisionWithMoreRowsThanTheirNumbersHave) {

@@ -52,6 +52,9 @@ public:
         : pass_(pass), problem_(data.problem), device_(device), stream_(stream), copies_(copies) {
         const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
         kernel = chosen.name;
+        if (pass != Pass::forward && loses_output(chosen, problem_.element))
+            throw Unsupported("backward of " + cell.impl + " needs O as float32, and " + name_of(cell.element) +
+                              " rounds it");
         revision = contract.revision_of(*problem_.operation);
         in_ = Memory(memory, problem_.stored_input_bytes(), purpose::kInputs);
         copies_.put(data.values.data(), {problem_.element, in_.get(), data.values.size()});
