@@ -9,8 +9,18 @@ TEST(SlotPlanTest, SharesASmallCaseAmongTheStreams) {
     EngineOptions options;
     EXPECT_EQ(plan_slots({320, 128, 32}, options), (SlotPlan{4, 80}));
     EXPECT_EQ(plan_slots({3, 128, 32}, options), (SlotPlan{3, 1}));
+}
+
+// With one stream nothing overlaps, and a launch is as large as memory allows.
+TEST(SlotPlanTest, TakesACaseWholeWhereThereIsOneStream) {
+    EngineOptions options;
     options.streams = 1;
     EXPECT_EQ(plan_slots({160, 128, 32}, options), (SlotPlan{1, 160}));
+    Problem problem{64, 8192, 64};
+    problem.element = Element::bf16;
+    EXPECT_EQ(plan_slots(problem, options), (SlotPlan{1, 64}));
+    problem.batches = 1000;
+    EXPECT_EQ(plan_slots(problem, options).batches, (1 << 30) / (4 * 8192 * 128));
 }
 
 TEST(SlotPlanTest, KeepsTheChunksOfALargeCaseSmall) {
@@ -99,7 +109,7 @@ TEST(SlotPlanTest, CountsRowsOfNarrowElements) {
     Problem problem{1 << 30, 100, 129};
     problem.element = Element::bf16;
     EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), size_t{4 * 100 * 258});
-    EXPECT_EQ(device_bytes_per_batch(problem, Copies::two_d), size_t{4 * 100 * 512});
+    EXPECT_EQ(device_bytes_per_batch(problem, Copies::two_d), size_t{4 * 100 * 384});
     EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear, true), size_t{4 * 100 * 258 + 12 * 100});
     EngineOptions options;
     options.copies = Copies::linear;
@@ -107,7 +117,7 @@ TEST(SlotPlanTest, CountsRowsOfNarrowElements) {
     EXPECT_EQ(plan_slots(problem, options).batches, (256 << 20) / (4 * 100 * 258));
     EngineOptions padded = options;
     padded.copies = Copies::two_d;
-    EXPECT_EQ(plan_slots(problem, padded).batches, (256 << 20) / (4 * 100 * 512));
+    EXPECT_EQ(plan_slots(problem, padded).batches, (256 << 20) / (4 * 100 * 384));
     Problem fitting{1, 1 << 19, 64}; // just the size of a slot
     fitting.element = Element::fp16;
     EXPECT_EQ(plan_queries(fitting, options, 1), fitting.queries);
