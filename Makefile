@@ -188,13 +188,13 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels for every card that f32 has some for, and those with no kernel at all; the others have kernels of
 # fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/stored_rows.cu profile/row_tilings.cu profile/my_kernel.cu \
+F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/convert.cu profile/row_tilings.cu profile/my_kernel.cu \
     tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
 HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu \
-    $(patsubst %,src/bench/gpu/%.cu,workbench subject_parts narrow_subject cublas nvml float_memory nccl))
+    $(patsubst %,src/bench/gpu/%.cu,workbench subject_parts cublas nvml float_memory nccl))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 

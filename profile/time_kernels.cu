@@ -1,7 +1,7 @@
 // time_kernels: how long the GPU kernels take, by CUDA events, on data that is already on the GPU.
 //
 //     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
-//                  [--elements NAME] [--any-order] [--runs N] [--launches K|auto] [--scratch-mib N|all]
+//                  [--elements NAME] [--runs N] [--launches K|auto] [--scratch-mib N|all]
 //                  B,N,d [B,N,d ...]
 //     time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...]
 //                  [--elements NAME] [--scratch-mib N|all] --once B,N,d [B,N,d ...]
@@ -18,18 +18,15 @@
 // --causal: under that mask, each query sees the keys up to its own. --list prints the kernels' names, a line each, and
 // needs no GPU.
 //
-// --elements bf16 or fp16, under the contract of that name or one whose kernels take both (fixed16): operands and
-// output have that type, as in half-precision programs, and a launch is what it takes from there. Their rows are
-// packed under fixed16, and whole pieces of 16 bytes under bf16 and fp16. By default, and with float32, all is float32
-// as in hw4, and what rounds the operands and widens the output of bf16 and fp16 is part of a launch.
+// --elements bf16 or fp16: operands and output have that type, packed as in a tensor. Default: float32, in pitched
+// memory as in hw4. Where the kernel takes another element, converting the tensors is part of a launch.
 //
 // --kernel-file: one more kernel of f32's table, its last, in a shared library (src/gpu/hw4_kernel.h). hw4 chooses it
 // for no shape.
 //
 // --backward: the kernels of backward, for whom O and the statistics of its rows are there: forward is computed once
 // for each shape, before and outside of the samples. Of scratch memory a launch has what its kernel needs and, up to
-// --scratch-mib in all, what makes it faster; default all of that. --any-order, with --elements bf16 or fp16 and the
-// kernel that hw4 chooses: parts of dQ are added as they come, which hw4 never does; to see what their order costs.
+// --scratch-mib in all, what makes it faster; default all of that.
 //
 // Prints on a terminal a table, a row for each kernel, shape and kind: median and the times below which a fifth and
 // four fifths of the samples lie, with a * after the kernel that hw4 takes. --csv prints the same for a spreadsheet.
@@ -63,8 +60,6 @@
 #include "src/bench/launch_timer.h"
 #include "src/bench/timing_line.h"
 #include "src/bench/timing_table.h"
-#include "src/gpu/half/backward/float_operands.h"
-#include "src/gpu/half/forward/float_operands.h"
 #include "src/gpu/kernel_file.h"
 #include "src/gpu/kernel_of_file.h"
 #include "src/gpu/kernels.h"
@@ -75,7 +70,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: time_kernels [--contract NAME] [--backward] [--kernel NAME | --chosen] [--causal] [--kind KIND ...] "
-    "[--elements NAME] [--any-order] [--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] "
+    "[--elements NAME] [--kernel-file FILE] [--runs N] [--launches K|auto] [--scratch-mib N|all] "
     "[--once] [--json | "
     "--csv | --table] "
     "B,N,d ... | --list";
@@ -89,7 +84,6 @@ struct Request {
     bool chosen = false;
     Mask mask = Mask::none;
     Element element = Element::float32; // of the operands
-    bool any_order = false;             // of the parts of dQ
     bool once = false;                  // no warm-up, one sample of one launch
     bool list = false;                  // nothing else
     size_t most_scratch = std::numeric_limits<size_t>::max();
@@ -103,51 +97,6 @@ struct Request {
 Timing times_of(const LaunchTimer& timer, const Request& request) {
     if (request.once) return {1, {timer.sample(1)}};
     return timer.samples(request.samples);
-}
-
-// On operands that are stored so, by a kernel that takes them as they are.
-Timing time_stored(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const Distribution& kind,
-                   const Request& request) {
-    const Problem& problem = on_gpu.problem;
-    std::vector<float> values(problem.floats_in(problem.input_rows()));
-    fill_in_parallel({problem, kind, 1}, 0, values.size(), values.data());
-    narrow(request.element, values.data(), values.size(), values.data());
-    const Scratch in = make_scratch(problem.stored_input_bytes());
-    const Scratch out = make_scratch(problem.stored_output_bytes());
-    HW4_CUDA(cudaMemcpy(in.get(), values.data(), problem.stored_input_bytes(), cudaMemcpyHostToDevice));
-    const auto row = static_cast<size_t>(problem.dim);
-    Launch stored = launch_of(problem, on_gpu.device, request.element, static_cast<const uint16_t*>(in.get()), row,
-                              static_cast<uint16_t*>(out.get()), row, nullptr, scratch_bytes);
-    const auto launch = [&](const Launch& on_floats, cudaStream_t stream) {
-        stored.scratch = on_floats.scratch;
-        kernel.launch(stored, stream);
-    };
-    return times_of(LaunchTimer(launch, scratch_bytes, on_gpu), request);
-}
-
-// On operands that were rounded before.
-Timing time_narrow(const Kernel& kernel, size_t scratch_bytes, const CaseOnGpu& on_gpu, const Request& request) {
-    const Scratch scratch = make_scratch(scratch_bytes);
-    const auto type =
-        request.element == Element::bf16 ? half_forward::NumberType::bf16 : half_forward::NumberType::fp16;
-    if (kernel.does == &kBackward) {
-        const Launch on_floats = on_gpu.launch(scratch, scratch_bytes);
-        half_backward::Args args = half_backward::round_operands(on_floats, type, nullptr);
-        args.ordered = !request.any_order;
-        const Kernel& forward = *choose_kernel(on_gpu.problem.of_operation(kForward), on_gpu.device, *request.contract);
-        forward.launch_narrow(args.forward, on_gpu.device, nullptr);
-        HW4_CUDA(cudaDeviceSynchronize());
-        const auto launch = [&](const Launch&, cudaStream_t stream) {
-            kernel.launch_narrow_backward(args, on_gpu.device, stream);
-        };
-        return times_of(LaunchTimer(launch, 0, on_gpu), request);
-    }
-    half_forward::Args args = half_forward::round_operands(on_gpu.launch(scratch, scratch_bytes), type, nullptr);
-    HW4_CUDA(cudaDeviceSynchronize());
-    const Scratch out = make_scratch(scratch_bytes);
-    args.out.at = out.get(); // Q stays what it is
-    const auto launch = [&](const Launch&, cudaStream_t stream) { kernel.launch_narrow(args, on_gpu.device, stream); };
-    return times_of(LaunchTimer(launch, 0, on_gpu), request);
 }
 
 struct Data {
@@ -206,7 +155,6 @@ Request parse_request(int argc, char** argv) {
                                           {"causal", no_argument, nullptr, 'm'},
                                           {"kind", required_argument, nullptr, 'd'},
                                           {"elements", required_argument, nullptr, 'e'},
-                                          {"any-order", no_argument, nullptr, 'y'},
                                           {"once", no_argument, nullptr, 'o'},
                                           {"list", no_argument, nullptr, 'n'},
                                           {"json", no_argument, nullptr, 'j'},
@@ -232,7 +180,6 @@ Request parse_request(int argc, char** argv) {
         case 'm': request.mask = Mask::causal; break;
         case 'd': request.kinds.push_back(distribution_of(optarg)); break;
         case 'e': request.element = parse_element(optarg); break;
-        case 'y': request.any_order = true; break;
         case 'o': request.once = true; break;
         case 'n': request.list = true; break;
         case 'j': request.form = TimingForm::json; break;
@@ -246,17 +193,6 @@ Request parse_request(int argc, char** argv) {
         }
     }
     request.table = table_of(request);
-    const bool any_narrow = std::any_of(request.table.begin(), request.table.end(),
-                                        [](const Kernel& kernel) { return kernel.takes_narrow; });
-    if (request.element != Element::float32 && request.element != request.contract->element && !any_narrow)
-        usage_error("--elements " + std::string(name_of(request.element)) + ": the kernels of " +
-                    request.contract->name + " take float32" +
-                    (request.contract->element == Element::float32
-                         ? ""
-                         : " and " + std::string(name_of(request.contract->element))));
-    if (request.any_order &&
-        (request.operation != &kBackward || request.element == Element::float32 || !request.chosen))
-        usage_error("--any-order: is of --backward --chosen with --elements bf16 or fp16");
     if (request.list) return request;
     if (request.chosen && !request.kernel.empty()) usage_error("--kernel and --chosen: take one of the two");
     if (!request.kernel.empty()) require_kernel(request.kernel, request.table, *request.contract, *request.operation);
@@ -288,19 +224,15 @@ void time_case(const Request& request, const Data& data, const Device& device) {
         if (request.chosen && kernel.name != chosen) continue;
         if (!request.kernel.empty() && request.kernel != kernel.name) continue;
         const Plan plan = plan_of(kernel, problem, device);
-        const std::string why_not =
-            request.any_order && !kernel.has_turns ? kernel.name + std::string(" has one order") : plan.why_not;
-        if (!why_not.empty()) {
-            std::fprintf(stderr, "time_kernels: left out: %s\n", why_not.c_str());
+        if (!plan.why_not.empty()) {
+            std::fprintf(stderr, "time_kernels: left out: %s\n", plan.why_not.c_str());
             continue;
         }
         if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu, *request.contract);
         const size_t scratch_bytes = scratch_for(plan.scratch_bytes, plan.most_scratch, request.most_scratch, 1);
+        const auto launch = [&](const Launch& of, cudaStream_t stream) { kernel.launch(of, stream); };
         const Timing timing =
-            request.element == Element::float32
-                ? times_of(LaunchTimer(kernel.launch, scratch_bytes, on_gpu, forward ? &*forward : nullptr), request)
-            : kernel.takes_narrow ? time_stored(kernel, scratch_bytes, on_gpu, data.kind, request)
-                                  : time_narrow(kernel, scratch_bytes, on_gpu, request);
+            times_of(LaunchTimer(launch, scratch_bytes, on_gpu, forward ? &*forward : nullptr), request);
         if (request.form == TimingForm::json)
             print_line(kernel, kernel.name == chosen, data, scratch_bytes, timing);
         else

@@ -65,9 +65,10 @@ Fit fit_of(const SizedTiling& tiling) {
 std::vector<float> output_of(LaunchTimer::Launcher launcher, const CaseOnGpu& on_gpu) {
     const Stream stream = make_stream();
     std::vector<float> output(on_gpu.problem.floats_in(on_gpu.problem.output_rows()));
-    HW4_CUDA(cudaMemsetAsync(on_gpu.out.data(), 0xff, on_gpu.out.bytes(), stream.get()));
+    const size_t bytes = on_gpu.output_rows() * on_gpu.out.stride() * sizeof(float);
+    HW4_CUDA(cudaMemsetAsync(on_gpu.out.data(), 0xff, bytes, stream.get()));
     launcher(on_gpu.launch(Scratch()), stream.get());
-    on_gpu.out.copy_out(output.data(), on_gpu.output_rows(), stream.get());
+    on_gpu.out.rows().copy_out(output.data(), on_gpu.output_rows(), stream.get());
     HW4_CUDA(cudaStreamSynchronize(stream.get()));
     return output;
 }
@@ -95,7 +96,7 @@ void time_problem(const Request& request, const Problem& problem, const Device& 
     const std::string unsupported = plan_of(rung, problem, device).why_not;
     if (!unsupported.empty()) throw Error(ExitCode::no_gpu, unsupported);
     const CaseOnGpu on_gpu(problem, device);
-    const std::vector<float> expected = output_of(rung.launch, on_gpu);
+    const std::vector<float> expected = output_of(rung.run, on_gpu);
     for (const SizedTiling& tiling : row_tilings(problem.dim)) {
         const std::string why = why_not(tiling);
         if (!why.empty()) {

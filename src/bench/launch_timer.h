@@ -11,27 +11,48 @@
 #include "src/gpu/device/check.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
+#include "src/gpu/slot_plan.h"
 #include "src/io/case_values.h"
 
 namespace hw4::gpu {
 
-// A case on the GPU: the data that `generate --seed 1` writes, in pitched memory as in hw4.
+// Rows of a problem's element on the GPU: floats in pitched memory as in hw4, 16-bit numbers packed as in a tensor.
+class RowsOnGpu {
+public:
+    RowsOnGpu(const Problem& problem, int64_t rows)
+        : row_bytes_(problem.stored_row_bytes()),
+          copies_(problem.element == Element::float32 ? Copies::two_d : Copies::linear),
+          pitch_bytes_(row_pitch(problem, copies_)), element_(problem.element),
+          memory_(make_scratch(static_cast<size_t>(rows) * pitch_bytes_)) {}
+
+    void* data() const { return memory_.get(); }
+    size_t stride() const { return pitch_bytes_ / bytes_of(element_); } // elements from one row to the next
+    PitchedRows rows() const { return PitchedRows(data(), row_bytes_, pitch_bytes_, copies_); }
+
+private:
+    size_t row_bytes_;
+    Copies copies_;
+    size_t pitch_bytes_;
+    Element element_;
+    Scratch memory_;
+};
+
+// A case on the GPU: the data that `generate --seed 1` writes.
 struct CaseOnGpu {
     Problem problem;
     Device device;
-    PitchedMatrix in;
-    PitchedMatrix out;
+    RowsOnGpu in;
+    RowsOnGpu out;
 
     CaseOnGpu(const Problem& p, const Device& card, const Distribution& distribution = CaseKind::uniform)
-        : problem(p), device(card), in(input_rows(), static_cast<size_t>(p.dim)),
-          out(output_rows(), static_cast<size_t>(p.dim)) {
+        : problem(p), device(card), in(p, p.input_rows()), out(p, p.output_rows()) {
         std::vector<float> values(p.floats_in(p.input_rows()));
         fill_in_parallel({p, distribution, 1}, 0, values.size(), values.data());
-        in.copy_in(values.data(), input_rows(), nullptr);
+        if (p.element != Element::float32) narrow(p.element, values.data(), values.size(), values.data());
+        in.rows().copy_in(values.data(), static_cast<size_t>(p.input_rows()), nullptr);
         HW4_CUDA(cudaDeviceSynchronize());
     }
 
-    size_t input_rows() const { return static_cast<size_t>(problem.input_rows()); }
     size_t output_rows() const { return static_cast<size_t>(problem.output_rows()); }
 
     Launch launch(const Scratch& scratch, size_t scratch_bytes = 0) const {
@@ -44,30 +65,28 @@ struct CaseOnGpu {
 class ForwardOnGpu {
 public:
     ForwardOnGpu(const CaseOnGpu& on_gpu, const Contract& contract)
-        : problem_(on_gpu.problem.of_operation(kForward)), rows_(static_cast<size_t>(problem_.output_rows())),
-          out_(rows_, static_cast<size_t>(problem_.dim)), statistics_(make_scratch(rows_ * sizeof(RowStatistics))) {
+        : problem_(on_gpu.problem.of_operation(kForward)), out_(problem_, problem_.output_rows()),
+          statistics_(make_scratch(static_cast<size_t>(problem_.output_rows()) * sizeof(RowStatistics))) {
         const Kernel& kernel = *choose_kernel(problem_, on_gpu.device, contract);
         const size_t scratch_bytes = plan_of(kernel, problem_, on_gpu.device).scratch_bytes;
         const Scratch scratch = make_scratch(scratch_bytes);
         Launch launch = on_gpu.launch(scratch, scratch_bytes);
         launch.problem = problem_;
-        launch.out[0] = operand_at(problem_, kForward.outputs, 0, out_.data(), out_.stride());
+        launch.out[0] = tensor_at(problem_, kForward.outputs, 0, out_.data(), out_.stride());
         launch.statistics = static_cast<RowStatistics*>(statistics_.get());
         kernel.launch(launch, nullptr);
         HW4_CUDA(cudaDeviceSynchronize());
     }
 
     Launch given_to(Launch launch) const {
-        const float* const out = out_.data();
-        launch.forward_out = operand_at(problem_, kForward.outputs, 0, out, out_.stride());
+        launch.forward_out = tensor_at(problem_, kForward.outputs, 0, out_.data(), out_.stride());
         launch.statistics = static_cast<RowStatistics*>(statistics_.get());
         return launch;
     }
 
 private:
     Problem problem_;
-    size_t rows_;
-    PitchedMatrix out_;
+    RowsOnGpu out_;
     Scratch statistics_;
 };
 

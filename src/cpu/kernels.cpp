@@ -170,7 +170,11 @@ Launch launch_of(const Problem& problem, const float* in, float* out, void* scra
     launch.problem = problem;
     launch.threads = threads;
     const auto row = static_cast<size_t>(problem.dim);
-    set_operands(launch, in, row, out, row);
+    const Operation& operation = *problem.operation;
+    for (size_t i = 0; i < operation.inputs.size(); ++i)
+        launch.in[i] = operand_at(problem, operation.inputs, i, in, row);
+    for (size_t i = 0; i < operation.outputs.size(); ++i)
+        launch.out[i] = operand_at(problem, operation.outputs, i, out, row);
     launch.scratch = scratch;
     launch.done = [](int64_t) {};
     return launch;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "src/gpu/device/check.h"
+#include "src/gpu/fixed16/forward/card_powers.h"
 
 #if !defined(HW4_ARCHS) || !defined(HW4_PTX_ARCH)
 #error "the Makefile passes the architectures this build is for"
@@ -45,8 +46,9 @@ Device current_device() {
     const int device = card_in_use();
     const int arch = 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor) +
                      attribute_of(device, cudaDevAttrComputeCapabilityMinor);
+    const int code = code_arch(arch, built_for());
     return {arch, static_cast<size_t>(attribute_of(device, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
-            attribute_of(device, cudaDevAttrMultiProcessorCount), code_arch(arch, built_for())};
+            attribute_of(device, cudaDevAttrMultiProcessorCount), code, code >= 80 && card_follows_table()};
 }
 
 std::string device_name() {

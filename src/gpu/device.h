@@ -13,6 +13,8 @@ struct Device {
     size_t shared_bytes = 0; // that one block may have
     int multiprocessors = 0;
     int code_arch = std::numeric_limits<int>::max(); // what the code that runs on it was compiled for
+    // Its instruction for powers of 2 gives the table of the contract fixed16 (fixed16/forward/card_powers.h).
+    bool powers_follow_table = true;
 };
 
 // What this build has code for.
@@ -29,7 +31,7 @@ int code_arch(int card_arch, const BuiltFor& built);
 // By the calling thread.
 int card_in_use();
 
-// The card in use: several questions to the driver.
+// The card in use. The first call for a card asks the driver and runs a small kernel; no launch has to ask again.
 Device current_device();
 std::string device_name();
 

@@ -18,7 +18,6 @@
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 #include "src/gpu/slots.h"
-#include "src/gpu/stored_rows.h"
 
 namespace hw4::gpu {
 namespace {
@@ -54,15 +53,6 @@ Kernel kernel_for(const EngineRequest& request, const Problem& launch, const Dev
     return kernel;
 }
 
-// Whether the rows of the case have to be floats on the card too, which its files do not hold: unless all kernels that
-// it may be computed by take them as they are.
-bool is_widened(const EngineRequest& request) {
-    if (request.problem.element == Element::float32) return false;
-    if (request.options.kernel_file != nullptr) return true;
-    const std::vector<Kernel> list = kernels_of(*request.options.contract, whole_of(*request.problem.operation));
-    return !std::all_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.takes_narrow; });
-}
-
 // How a case is cut into launches, by which kernel, and how it lies in memory: what follows from how many batches a
 // slot holds.
 struct CasePlan {
@@ -70,8 +60,8 @@ struct CasePlan {
     CasePlan(const EngineRequest& request, const Device& device, const SlotPlan& plan, bool spare,
              size_t scratch_budget)
         : problem(request.problem), slots(plan),
-          layout(problem, request.options.copies, plan.batches, request.options.statistics, is_widened(request)),
-          queries_at_once(plan_queries(problem, request.options, plan.batches, layout.is_widened())),
+          layout(problem, request.options.copies, plan.batches, request.options.statistics),
+          queries_at_once(plan_queries(problem, request.options, plan.batches)),
           streams(spare || queries_at_once < problem.queries ? request.options.streams : plan.slots),
           launch(launch_problem(problem, plan.batches, queries_at_once)), kernel(kernel_for(request, launch, device)) {
         const Plan needs = plan_of(kernel, launch, device);
@@ -101,8 +91,7 @@ struct CasePlan {
     HW4_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
     const EngineOptions& options = request.options;
     const size_t device_bytes =
-        device_bytes_per_batch(request.problem, options.copies, options.statistics, plan.layout.is_widened()) +
-        plan.scratch_bytes;
+        device_bytes_per_batch(request.problem, options.copies, options.statistics) + plan.scratch_bytes;
     throw Error(ExitCode::out_of_memory, "one batch needs about " + std::to_string(device_bytes) +
                                              " bytes on the GPU, which has " + std::to_string(free_bytes) +
                                              " free: " + error.what());
@@ -117,7 +106,7 @@ public:
                                          const std::function<void()>& rest) {
         bool spare = request.more_follow;
         size_t scratch_budget = request.options.scratch_budget;
-        for (SlotPlan slots = plan_slots(request.problem, request.options, is_widened(request));;) {
+        for (SlotPlan slots = plan_slots(request.problem, request.options);;) {
             auto plan = std::make_shared<const CasePlan>(request, device, slots, spare, scratch_budget);
             try {
                 make(*plan, slot_count(*plan, request, spare), rest);
@@ -252,10 +241,8 @@ public:
         if (turn != work.slot) HW4_CUDA(cudaStreamWaitEvent(stream(turn), chunk.copied_in.get()));
         TimedWork& timed = chunk.of(work.slice);
         timed.begin(stream(turn));
-        if (work.slice == 0) { // which has the slot's own stream
-            widen(work, stream(work.slot));
+        if (work.slice == 0) // which has the slot's own stream
             HW4_CUDA(cudaEventRecord(chunk.copied_in.get(), stream(work.slot)));
-        }
         launch(work, turn, stream(turn));
         timed.end(stream(turn));
         ++chunk.computed;
@@ -375,46 +362,20 @@ private:
     // While the first rows are on their way, so that the first launch only computes.
     void load_kernel() {
         const Work largest = {0, plan_->launch.batches, 0};
-        const auto all = [&](cudaStream_t recording) {
-            widen(largest, recording);
-            launch(largest, 0, recording);
-        };
-        pen().time(Stage::load, 0, [&] { load_code_of(all); });
-    }
-
-    // A chunk's input, where kernels want floats.
-    void widen(const Work& work, cudaStream_t in) const {
-        if (!plan_->layout.is_widened()) return;
-        const int64_t rows = work.batches * problem().batch_input_rows();
-        widen_rows(plan_->layout.widened_input(memory_.slot(work.slot), rows), in);
+        pen().time(Stage::load, 0,
+                   [&] { load_code_of([&](cudaStream_t recording) { launch(largest, 0, recording); }); });
     }
 
     // With the scratch memory of stream `turn`.
     void launch(const Work& work, int turn, cudaStream_t in) {
         const SlotLayout& layout = plan_->layout;
         void* const slot = memory_.slot(work.slot);
-        Launch launch = operands(problem().of_batches(work.batches), slot);
-        launch.scratch = memory_.scratch(turn);
-        launch.scratch_bytes = plan_->scratch_bytes;
+        Launch launch = launch_of(problem().of_batches(work.batches), device_, layout.input(slot), layout.stride(),
+                                  layout.output(slot), layout.stride(), memory_.scratch(turn), plan_->scratch_bytes);
         launch.statistics = layout.statistics(slot);
         launch.first_query = work.slice * plan_->queries_at_once;
         launch.end_query = launch.first_query + plan_->queries_at_once;
         plan_->kernel.launch(launch, in);
-        const RowRange complete = completes(work.batches, work.slice);
-        if (layout.is_widened()) narrow_rows(layout.widened_output(slot, complete.first, complete.rows), in);
-    }
-
-    // Of a launch, as its kernel takes them.
-    Launch operands(const Problem& of, void* slot) const {
-        const SlotLayout& layout = plan_->layout;
-        const auto row = static_cast<size_t>(of.dim);
-        if (layout.is_widened())
-            return launch_of(of, device_, layout.float_input(slot), row, layout.float_output(slot), row, nullptr);
-        if (layout.is_narrow())
-            return launch_of(of, device_, of.element, static_cast<const uint16_t*>(layout.input(slot)), layout.stride(),
-                             static_cast<uint16_t*>(layout.output(slot)), layout.stride(), nullptr);
-        return launch_of(of, device_, static_cast<const float*>(layout.input(slot)), layout.stride(),
-                         static_cast<float*>(layout.output(slot)), layout.stride(), nullptr);
     }
 
     EngineRequest request_; // with the case that is computed

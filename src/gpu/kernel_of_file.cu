@@ -7,19 +7,12 @@
 namespace hw4::gpu {
 namespace {
 
-template <class InOrOut, class T>
-InOrOut matrix_of(const Matrix<T>& matrix) {
-    return {matrix.at, static_cast<int64_t>(matrix.row), static_cast<int64_t>(matrix.head),
-            static_cast<int64_t>(matrix.batch)};
+template <class InOrOut>
+InOrOut floats_of(const Tensor& tensor) {
+    return {static_cast<float*>(tensor.data), tensor.row, tensor.head, tensor.batch};
 }
 
-// A launch of some query rows is to the file one of as many.
-template <class T>
-Matrix<T> from_query(Matrix<T> matrix, int64_t query) {
-    if (matrix.at != nullptr) matrix.at += static_cast<size_t>(query) * matrix.row;
-    return matrix;
-}
-
+// A launch of some query rows looks to the file like one of as many.
 Hw4Launch launch_for_file(const Launch& launch) {
     const Problem& problem = launch.problem;
     const Sight sight = sight_of(problem.mask, problem.queries, problem.keys);
@@ -32,10 +25,10 @@ Hw4Launch launch_for_file(const Launch& launch) {
     given.kv_heads = problem.kv_heads;
     given.first_seen = sight.first + launch.first_query * sight.more;
     given.more_seen = sight.more;
-    given.q = matrix_of<Hw4Input>(from_query(launch.in[0], launch.first_query));
-    given.k = matrix_of<Hw4Input>(launch.in[1]);
-    given.v = matrix_of<Hw4Input>(launch.in[2]);
-    given.out = matrix_of<Hw4Output>(from_query(launch.out[0], launch.first_query));
+    given.q = floats_of<Hw4Input>(launch.in[0].from_row(launch.first_query));
+    given.k = floats_of<Hw4Input>(launch.in[1]);
+    given.v = floats_of<Hw4Input>(launch.in[2]);
+    given.out = floats_of<Hw4Output>(launch.out[0].from_row(launch.first_query));
     given.scratch = launch.scratch;
     given.capability = launch.device.arch;
     given.shared_bytes = static_cast<int32_t>(launch.device.shared_bytes);

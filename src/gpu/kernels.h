@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "src/contracts/contract.h"
-#include "src/gpu/half/backward/args.h"
-#include "src/gpu/half/forward/args.h"
 #include "src/gpu/launch.h"
 
 namespace hw4::gpu {
@@ -19,12 +17,18 @@ constexpr int kMostColumns = 256; // no kernel takes more
 // Nor of an operand in a batch, all heads together: so grids, and counts of bytes on the card, stay within their types.
 constexpr int64_t kMostBatchRows = int64_t{1} << 31;
 
+inline constexpr Element kFloat32Only[] = {Element::float32};
+inline constexpr Element kBf16Only[] = {Element::bf16};
+inline constexpr Element kFp16Only[] = {Element::fp16};
+
 // What a kernel needs, whatever else the problem is.
 struct Needs {
     int arch = 75;
     int last_arch = std::numeric_limits<int>::max(); // instructions that later cards do not have
     int64_t most_dim = kMostColumns;
     List<Mask> masks = kNoMask;
+    List<Element> elements = kFloat32Only; // that it takes; a launch converts others to the first of these
+    int64_t column_step = 1;   // rows have a multiple of so many columns, zeros after dim; a launch adds missing ones
     bool has_own_code = false; // that this build knows nothing of
 };
 
@@ -43,17 +47,22 @@ struct Kernel {
     const Operation* does;
     const Contract* under;
     Needs needs;
+    // Both see tensors of an element and with rows that the kernel takes.
     std::function<Plan(const Problem& problem, const Device& device)> plan; // of a problem that has what it needs
-    std::function<void(const Launch& launch, cudaStream_t stream)> launch;
-    // On operands that are of the contract's type already, where that has 16 bits; else none.
-    std::function<void(const half_forward::Args& args, const Device& device, cudaStream_t stream)> launch_narrow =
-        nullptr;
-    std::function<void(const half_backward::Args& args, const Device& device, cudaStream_t stream)>
-        launch_narrow_backward = nullptr;
-    bool does_parts = false;   // some outputs of its operation without the others, too
-    bool takes_narrow = false; // launches whose operands have 16 bits, too; half precision's have launch_narrow
-    bool has_turns = false;    // adds dQ's parts in turns, or as they come (half_backward::Args::ordered)
+    std::function<void(const Launch& launch, cudaStream_t stream)> run;
+    bool does_parts = false; // some outputs of its operation without the others, too
+
+    // Computes a launch of any element: converts what the kernel does not take, on the card, in the launch's scratch
+    // memory. Puts kernels into the stream and nothing else: it allocates nothing, waits for nothing, and may be
+    // captured in a graph. Throws Error (usage) where a tensor is not aligned as the kernel needs it.
+    void launch(const Launch& launch, cudaStream_t stream) const;
 };
+
+// Whether O of an earlier forward pass, as a tensor of that element, is no longer the O that the kernel's gradients are
+// made of: it was rounded. A launch refuses it then; without it the launch recomputes O.
+inline bool loses_output(const Kernel& kernel, Element element) {
+    return kernel.needs.elements.has(Element::float32) && element != Element::float32;
+}
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest
 // last.
@@ -65,7 +74,7 @@ std::vector<Kernel> kernels_of(const Contract& contract, const Operation& operat
 // The kernel of that name; null when there is none.
 const Kernel* find_kernel(const std::string& name, const std::vector<Kernel>& table = kernels());
 
-// The plan of a kernel that can take the problem on the card, or one that says why it cannot.
+// The plan of a kernel that can take the problem on the card, conversions included, or one that says why it cannot.
 Plan plan_of(const Kernel& kernel, const Problem& problem, const Device& device);
 
 // The fastest kernel of the problem's operation under the contract on the card: the last that can take the problem and

@@ -20,30 +20,32 @@ struct SlotPlan {
 };
 
 constexpr SlotPlan kSmallestPlan = {1, 1};
-constexpr size_t kRowAlignment = 512;                  // what rows are padded to, as by cudaMallocPitch
+constexpr size_t kRowAlignment = 512;                  // what rows of floats are padded to, as by cudaMallocPitch
+constexpr size_t kNarrowAlignment = 128;               // and rows of 16-bit numbers
 constexpr size_t kSlotDeviceBytes = size_t{256} << 20; // a slot on the device, unless one batch is larger
+constexpr size_t kOnlySlotBytes = size_t{1} << 30;     // the same where there is one stream
 constexpr size_t kLeastMoreScratch = size_t{1} << 20;  // less beyond what a kernel needs is not worth having
 constexpr int64_t kMaxGridBlocks = std::numeric_limits<int32_t>::max(); // of a one-dimensional grid
 // From here on the arithmetic takes longer than the copies: 50 GB a second, 50 TFLOP/s.
 constexpr double kWeightyFlopPerByte = 1000;
 constexpr int64_t kLeastBlockRows = 4; // rows of a block: what the kernel with the smallest blocks takes
 
-// Bytes from one row to the next. Rows that are widened are packed: kernels read the floats, not them.
-inline size_t row_pitch(const Problem& problem, Copies copies, bool widened) {
+// Bytes from one row to the next.
+inline size_t row_pitch(const Problem& problem, Copies copies) {
     const size_t row_bytes = problem.stored_row_bytes();
-    if (copies == Copies::linear || widened) return row_bytes;
-    return (row_bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+    if (copies == Copies::linear) return row_bytes;
+    const size_t alignment = problem.element == Element::float32 ? kRowAlignment : kNarrowAlignment;
+    return (row_bytes + alignment - 1) / alignment * alignment;
 }
 
 // What an output row takes beside itself.
 inline size_t bytes_beside_output(bool statistics) { return statistics ? sizeof(RowStatistics) : 0; }
 
-// A batch's input and output, with the statistics of its rows where they are asked for, and as floats too where kernels
-// want them so. Padded rows take, with d = 1, a hundred times what the file holds.
-inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false,
-                                     bool widened = false) {
+// A batch's input and output, with the statistics of its rows where they are asked for. Padded rows take, with d = 1, a
+// hundred times what the file holds.
+inline size_t device_bytes_per_batch(const Problem& problem, Copies copies, bool statistics = false) {
     const auto rows = static_cast<size_t>(problem.batch_input_rows() + problem.batch_output_rows());
-    return rows * (row_pitch(problem, copies, widened) + (widened ? problem.row_bytes() : 0)) +
+    return rows * row_pitch(problem, copies) +
            static_cast<size_t>(problem.batch_output_rows()) * bytes_beside_output(statistics);
 }
 
@@ -71,12 +73,14 @@ inline int64_t blocks_of_batch(const Problem& problem) {
     return most;
 }
 
-inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options, bool widened = false) {
-    int64_t batches = options.chunk_batches > 0
-                          ? options.chunk_batches
-                          : std::max(chunk_batches_for(problem, options.streams), filling_batches(problem));
-    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics, widened);
-    batches = std::min(batches, static_cast<int64_t>(kSlotDeviceBytes / batch_bytes));
+inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options) {
+    const bool overlaps = options.streams > 1;
+    int64_t batches = options.chunk_batches > 0 ? options.chunk_batches
+                      : overlaps ? std::max(chunk_batches_for(problem, options.streams), filling_batches(problem))
+                                 : problem.batches; // one launch: several would only leave the card partly empty
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
+    const size_t slot_bytes = overlaps ? kSlotDeviceBytes : kOnlySlotBytes;
+    batches = std::min(batches, static_cast<int64_t>(slot_bytes / batch_bytes));
     batches = std::clamp<int64_t>(batches, 1, std::max<int64_t>(1, kMaxGridBlocks / blocks_of_batch(problem)));
     const int64_t chunks = (problem.batches + batches - 1) / batches;
     return {static_cast<int>(std::min<int64_t>(options.streams, chunks)), batches};
@@ -88,9 +92,8 @@ inline bool can_slice(const Problem& problem) { return problem.operation == &kFo
 
 // How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large
 // card; its first output is copied out and written while the others are computed.
-inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches,
-                            bool widened = false) {
-    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics, widened);
+inline int64_t plan_queries(const Problem& problem, const EngineOptions& options, int64_t slot_batches) {
+    const size_t batch_bytes = device_bytes_per_batch(problem, options.copies, options.statistics);
     const bool split = options.queries_at_once > 0 || batch_bytes > kSlotDeviceBytes;
     if (slot_batches > 1 || !split || !can_slice(problem)) return problem.queries;
     const int64_t wanted = options.queries_at_once > 0 ? options.queries_at_once : filling_rows(problem);

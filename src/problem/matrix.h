@@ -33,14 +33,4 @@ Matrix<T> operand_at(const Problem& problem, const List<Operand>& list, size_t i
             static_cast<size_t>(problem.rows_of(list)) * row};
 }
 
-// The same for all operands of a launch's problem.
-template <class Launch>
-void set_operands(Launch& launch, const float* in, size_t in_row, float* out, size_t out_row) {
-    const Operation& operation = *launch.problem.operation;
-    for (size_t i = 0; i < operation.inputs.size(); ++i)
-        launch.in[i] = operand_at(launch.problem, operation.inputs, i, in, in_row);
-    for (size_t i = 0; i < operation.outputs.size(); ++i)
-        launch.out[i] = operand_at(launch.problem, operation.outputs, i, out, out_row);
-}
-
 } // namespace hw4

@@ -42,12 +42,11 @@ auto with_forward_given(const Kernel& kernel, Before before) {
         const Scratch statistics = make_scratch(rows * sizeof(RowStatistics));
         const Scratch scratch = make_scratch(plan_of(first, forward.problem, launch.device).scratch_bytes);
         poison(out.get(), rows * stride * sizeof(float), stream);
-        forward.out[0] = operand_at(forward.problem, kForward.outputs, 0, static_cast<float*>(out.get()), stride);
+        forward.out[0] = tensor_at(forward.problem, kForward.outputs, 0, out.get(), stride);
         forward.statistics = static_cast<RowStatistics*>(statistics.get());
         forward.scratch = scratch.get();
         first.launch(forward, stream);
-        launch.forward_out =
-            operand_at(forward.problem, kForward.outputs, 0, static_cast<const float*>(out.get()), stride);
+        launch.forward_out = forward.out[0];
         launch.statistics = forward.statistics;
         before(launch, stream);
         kernel.launch(launch, stream);
@@ -66,7 +65,7 @@ protected:
         const Plan needs = plan(test.problem);
         if (!needs.why_not.empty()) return;
         for (const size_t bytes : scratch_sizes(needs))
-            EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, GetParam().launch)))
+            EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, launcher_of(GetParam()))))
                 << test.name << ", " << bytes << " bytes of scratch memory";
     }
 
@@ -90,13 +89,13 @@ protected:
         });
         for (const size_t bytes : scratch_sizes(needs)) {
             const std::string with = test.name + ", " + std::to_string(bytes) + " bytes of scratch memory";
-            EXPECT_TRUE(same_bytes(expected, attend_poisoned(own, in, bytes, GetParam().launch))) << with;
+            EXPECT_TRUE(same_bytes(expected, attend_poisoned(own, in, bytes, launcher_of(GetParam())))) << with;
             EXPECT_TRUE(same_bytes(expected, attend_poisoned(own, in, bytes, with_forward_given(GetParam())))) << with;
         }
     }
 
     std::vector<float> gradients(const Problem& problem, const std::vector<float>& in) const {
-        return attend_poisoned(problem, in, plan(problem).scratch_bytes, GetParam().launch);
+        return attend_poisoned(problem, in, plan(problem).scratch_bytes, launcher_of(GetParam()));
     }
 };
 
@@ -291,8 +290,7 @@ TEST_P(EachGpuBackwardKernel, DoesNotComputeForwardWhereItIsGiven) {
         const Kernel& kernel = GetParam();
         with_forward_given(kernel, [](const Launch& given, cudaStream_t in) {
             const float wrong = 7.0f;
-            HW4_CUDA(cudaMemcpyAsync(const_cast<float*>(given.forward_out.at), &wrong, sizeof wrong,
-                                     cudaMemcpyHostToDevice, in));
+            HW4_CUDA(cudaMemcpyAsync(given.forward_out.data, &wrong, sizeof wrong, cudaMemcpyHostToDevice, in));
         })(launch, stream);
     };
     EXPECT_FALSE(same_bytes(test.expected, attend(test, needs.scratch_bytes, with_another)));

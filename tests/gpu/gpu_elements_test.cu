@@ -1,15 +1,16 @@
 // Files whose numbers are stored as bf16 or fp16, by the GPU engine: what it gives is what it gives for the same
-// numbers as float32, rounded; and it copies no more than the files have. And the kernels that widen and narrow rows.
+// numbers as float32, rounded; and it copies no more than the files have. And the kernel that converts rows.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "src/gpu/convert.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/engine.h"
 #include "src/gpu/kernels.h"
-#include "src/gpu/stored_rows.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/need_gpu.h"
@@ -144,14 +145,14 @@ TEST_P(StoredElementOnGpu, IsTakenOfHeadsUnderTheMask) {
     EXPECT_GT(compared_, 0);
 }
 
-// For compute-sanitizer (tests/gpu-check): under f32, whose kernels take floats, rows are widened and narrowed.
+// For compute-sanitizer (tests/gpu-check): under f32, whose kernels take floats, rows are converted.
 TEST_P(StoredElementOnGpu, SanitizerShapes) {
     for (const int64_t dim : {1, 33, 64})
         for (const Problem& problem : {Problem{1, 1, dim}, Problem{3, 1, dim}})
             for (const Copies copies : {Copies::two_d, Copies::linear}) {
                 const Kernel* const chosen = choose_kernel(problem, current_device(), kF32);
                 ASSERT_NE(chosen, nullptr);
-                ASSERT_FALSE(chosen->takes_narrow);
+                ASSERT_EQ(chosen->needs.elements.size(), 1u);
                 EngineOptions options;
                 options.copies = copies;
                 options.streams = 2;
@@ -164,64 +165,69 @@ TEST_P(StoredElementOnGpu, SanitizerShapes) {
 INSTANTIATE_TEST_SUITE_P(Types, StoredElementOnGpu, testing::Values(Element::bf16, Element::fp16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
-// Rows that are so many bytes longer than their numbers, in memory that ends where they do.
-class RowsOfElement : public testing::TestWithParam<Element> {
+// Rows of several heads, further apart than their columns, in memory that ends where they do, as rows of another
+// element with zeros after the last column.
+using Elements = std::tuple<Element, Element>;
+class ConvertRows : public testing::TestWithParam<Elements> {
 protected:
-    static constexpr uint16_t kPoison = 0xffff; // no number in either type
+    static constexpr unsigned char kPoison = 0xff;
 
-    static void expect_as_on_host(int64_t rows, int64_t dim, int64_t beyond) {
-        const auto count = static_cast<size_t>(rows * dim);
-        const auto row = static_cast<size_t>(dim + beyond);
-        std::vector<float> values(count);
-        fill_case_values({{1, rows, dim}, CaseKind::uniform, 8}, 0, count, values.data());
-        const std::vector<uint16_t> wanted = stored_rows(values, dim, row);
-        std::vector<float> widened(count);
-        round_all(GetParam(), values.data(), count, widened.data());
+    static Element from() { return std::get<0>(GetParam()); }
+    static Element to() { return std::get<1>(GetParam()); }
 
-        const Scratch stored = make_scratch(wanted.size() * sizeof(uint16_t));
-        const Scratch floats = make_scratch(count * sizeof(float));
-        const StoredRows both{GetParam(), stored.get(), row * sizeof(uint16_t), static_cast<float*>(floats.get()),
-                              rows,       dim};
-        put(wanted, stored);
-        widen_rows(both, nullptr);
-        EXPECT_EQ(got<float>(floats, count), widened) << rows << ", " << dim << ", " << beyond;
-        put(values, floats);
-        put(std::vector<uint16_t>(wanted.size(), kPoison), stored);
-        narrow_rows(both, nullptr);
-        EXPECT_EQ(got<uint16_t>(stored, wanted.size()), wanted) << rows << ", " << dim << ", " << beyond;
+    // Heads of `rows` rows, each row so many elements after the last.
+    static std::vector<unsigned char> stored(Element element, const std::vector<float>& values, int64_t dim,
+                                             int64_t columns, int64_t row) {
+        const size_t size = bytes_of(element);
+        const size_t count = values.size() / static_cast<size_t>(dim);
+        std::vector<unsigned char> bytes(count * static_cast<size_t>(row) * size, kPoison);
+        for (size_t i = 0; i < count; ++i) {
+            std::vector<float> line(static_cast<size_t>(columns));
+            std::copy_n(values.data() + i * static_cast<size_t>(dim), dim, line.begin());
+            narrow(element, line.data(), line.size(), bytes.data() + i * static_cast<size_t>(row) * size);
+        }
+        return bytes;
     }
 
-private:
-    static std::vector<uint16_t> stored_rows(const std::vector<float>& values, int64_t dim, size_t row) {
-        const auto columns = static_cast<size_t>(dim);
-        std::vector<uint16_t> stored(values.size() / columns * row, kPoison);
-        for (size_t i = 0; i * columns < values.size(); ++i)
-            narrow(GetParam(), &values[i * columns], columns, &stored[i * row]);
-        return stored;
-    }
-
-    template <class T>
-    static void put(const std::vector<T>& values, const Scratch& to) {
-        HW4_CUDA(cudaMemcpy(to.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-    }
-    template <class T>
-    static std::vector<T> got(const Scratch& from, size_t count) {
-        std::vector<T> values(count);
-        HW4_CUDA(cudaMemcpy(values.data(), from.get(), count * sizeof(T), cudaMemcpyDeviceToHost));
-        return values;
+    static void expect_as_on_host(int64_t rows, int64_t dim, int64_t beyond, int64_t step) {
+        const int64_t heads = 3;
+        const int64_t columns = (dim + step - 1) / step * step;
+        std::vector<float> values(static_cast<size_t>(heads * rows * dim));
+        fill_case_values({{1, heads * rows, dim}, CaseKind::uniform, 8}, 0, values.size(), values.data());
+        round_all(from(), values.data(), values.size(), values.data());
+        const std::vector<unsigned char> in = stored(from(), values, dim, dim, dim + beyond);
+        const std::vector<unsigned char> wanted = stored(to(), values, dim, columns, columns + beyond);
+        const Scratch source = make_scratch(in.size());
+        const Scratch target = make_scratch(wanted.size());
+        HW4_CUDA(cudaMemcpy(source.get(), in.data(), in.size(), cudaMemcpyHostToDevice));
+        HW4_CUDA(cudaMemset(target.get(), kPoison, wanted.size()));
+        const auto tensor = [&](const Scratch& memory, Element element, int64_t row) {
+            return Tensor{memory.get(), element, heads * rows * row, rows * row, row};
+        };
+        const RowsOfHeads list{
+            tensor(source, from(), dim + beyond), tensor(target, to(), columns + beyond), 1, heads, rows, dim, columns};
+        convert_rows(&list, 1, nullptr);
+        std::vector<unsigned char> got(wanted.size());
+        HW4_CUDA(cudaMemcpy(got.data(), target.get(), got.size(), cudaMemcpyDeviceToHost));
+        EXPECT_EQ(got, wanted) << rows << ", " << dim << ", " << beyond << ", " << step;
     }
 };
 
-// One row, a block's, and one more. For compute-sanitizer too, which sees what is beyond an end.
-TEST_P(RowsOfElement, SanitizerShapes) {
+// One row, some of a block's, and several blocks'. For compute-sanitizer too, which sees what is beyond an end.
+TEST_P(ConvertRows, SanitizerShapes) {
     HW4_SKIP_WITHOUT_GPU();
-    for (const int64_t rows : {1, 8, 9})
-        for (const int64_t dim : {1, 33, 64})
-            for (const int64_t beyond : {0, 5}) expect_as_on_host(rows, dim, beyond);
+    for (const int64_t rows : {1, 8, 9, 200})
+        for (const int64_t dim : {1, 33, 36, 64, 256})
+            for (const int64_t beyond : {0, 5, 8})
+                for (const int64_t step : {1, 8}) expect_as_on_host(rows, dim, beyond, step);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, RowsOfElement, testing::Values(Element::bf16, Element::fp16),
-                         [](const auto& instance) { return std::string(name_of(instance.param)); });
+INSTANTIATE_TEST_SUITE_P(Elements, ConvertRows,
+                         testing::Combine(testing::ValuesIn(kEveryElement), testing::ValuesIn(kEveryElement)),
+                         [](const auto& instance) {
+                             return std::string(name_of(std::get<0>(instance.param))) + "_to_" +
+                                    name_of(std::get<1>(instance.param));
+                         });
 
 } // namespace
 } // namespace hw4::gpu

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "src/gpu/half/backward/float_operands.h"
 #include "src/gpu/half/backward/kernels.h"
 #include "src/gpu/half/forward/kernels.h"
 #include "tests/support/backward_problem.h"
@@ -162,27 +161,6 @@ TEST_P(HalfBackwardKernel, GivesTheSameBytesOnFewerMultiprocessors) {
             EXPECT_TRUE(same_bytes(all, attend_poisoned(problem, values, plan(problem).scratch_bytes, few)));
         }
     }
-}
-
-// What time_kernels --any-order times is the same work: within the bound, with sums that are cleared first.
-TEST_P(HalfBackwardKernel, IsWithinTheBoundInAnyOrder) {
-    if (!GetParam().has_turns) GTEST_SKIP() << "has one order";
-    const auto type = element() == Element::bf16 ? half_forward::NumberType::bf16 : half_forward::NumberType::fp16;
-    for (const Mask mask : kEveryMask)
-        for (const int64_t dim : {64, 128}) {
-            const Problem problem = backward_of({1, 2, 1, 700, 700, dim}, mask);
-            const std::vector<float> values = values_of(problem);
-            const auto launch = [&](const Launch& asked, cudaStream_t stream) {
-                HW4_CUDA(cudaMemsetAsync(asked.scratch, 0xff, asked.scratch_bytes, stream));
-                half_backward::Args args = half_backward::round_operands(asked, type, stream);
-                args.ordered = false;
-                half_forward::launch_wgmma(args.forward, asked.device, stream);
-                half_backward::launch_wgmma(args, asked.device, stream);
-                half_backward::widen_gradients(asked, args, stream);
-            };
-            EXPECT_TRUE(HalfGradients(problem, element(), values)
-                            .hold(attend_poisoned(problem, values, plan(problem).scratch_bytes, launch)));
-        }
 }
 
 // For compute-sanitizer (tests/gpu-check).

@@ -34,7 +34,7 @@ protected:
     Element element() const { return contract().element; }
 
     std::vector<float> attend(const Problem& problem, const std::vector<float>& values) const {
-        return attend_poisoned(problem, values, plan(problem).scratch_bytes, GetParam().launch);
+        return attend_poisoned(problem, values, plan(problem).scratch_bytes, launcher_of(GetParam()));
     }
     // Nothing where the kernel cannot take the problem.
     void expect_within_bound(const Problem& problem, const std::vector<float>& values) const {
@@ -238,7 +238,7 @@ TEST_P(HalfKernel, GivesZeroToRowsWithoutKeys) {
         const Problem problem = causal_problem(300, 20, dim);
         std::vector<RowStatistics> rows;
         const std::vector<float> out = attend_poisoned(problem, values_of(problem, CaseKind::uniform),
-                                                       plan(problem).scratch_bytes, GetParam().launch, &rows);
+                                                       plan(problem).scratch_bytes, launcher_of(GetParam()), &rows);
         const auto blind = static_cast<size_t>(280 * dim);
         EXPECT_TRUE(same_bytes(std::vector<float>(blind), {out.begin(), out.begin() + static_cast<int64_t>(blind)}));
         EXPECT_TRUE(same_statistics(std::vector<RowStatistics>(280), {rows.begin(), rows.begin() + 280}));
@@ -255,7 +255,7 @@ TEST_P(HalfKernel, TellsWhatRowsAddUpTo) {
                 const std::vector<float> values = values_of(problem, kind);
                 std::vector<RowStatistics> rows;
                 const std::vector<float> out =
-                    attend_poisoned(problem, values, plan(problem).scratch_bytes, GetParam().launch, &rows);
+                    attend_poisoned(problem, values, plan(problem).scratch_bytes, launcher_of(GetParam()), &rows);
                 EXPECT_TRUE(same_bytes(attend(problem, values), out)) << "the same, asked for statistics or not";
                 std::vector<float> sums(rows.size());
                 logsumexps(contract(), problem, rows.data(), static_cast<int64_t>(rows.size()), sums.data());
@@ -354,7 +354,7 @@ TEST_P(HalfKernel, GivesTheSameBytesOnFewerMultiprocessors) {
     for (const int multiprocessors : {1, 2, 7}) {
         const auto few = [&](Launch launch, cudaStream_t stream) {
             launch.device.multiprocessors = multiprocessors;
-            GetParam().launch(launch, stream);
+            launcher_of(GetParam())(launch, stream);
         };
         EXPECT_TRUE(same_bytes(all, attend_poisoned(problem, values, plan(problem).scratch_bytes, few)));
     }
@@ -405,8 +405,8 @@ TEST(HalfKernels, OfBothInstructionsAgree) {
                 const Plan plan = plan_of(best, problem, current_device());
                 if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
                 const std::vector<float> values = values_of(problem, CaseKind::uniform);
-                const std::vector<float> a = attend_poisoned(problem, values, plan.scratch_bytes, plain.launch);
-                const std::vector<float> b = attend_poisoned(problem, values, plan.scratch_bytes, best.launch);
+                const std::vector<float> a = attend_poisoned(problem, values, plan.scratch_bytes, launcher_of(plain));
+                const std::vector<float> b = attend_poisoned(problem, values, plan.scratch_bytes, launcher_of(best));
                 const HalfRows rows(problem, contract->element, values);
                 for (int64_t row = 0; row < problem.output_rows(); row += 37) {
                     const HalfRow exact = rows.row(row);

@@ -118,7 +118,7 @@ TEST(KernelOfFile, GivesTheReferenceBytes) {
     for (const Problem& problem : {Problem{1, 1, 1}, Problem{3, 133, 37}, Problem{2, 200, 64}})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
             const AttentionCase test(problem, kind, 7);
-            const std::vector<float> got = attend_poisoned(problem, test.qkv, 0, kernel.launch);
+            const std::vector<float> got = attend_poisoned(problem, test.qkv, 0, launcher_of(kernel));
             EXPECT_TRUE(same_bytes(test.expected, got)) << test.name;
         }
 }

@@ -19,7 +19,7 @@ TEST(KernelTable, NamesAreUniqueAndFound) {
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         EXPECT_NE(std::string(kernel.idea), "") << kernel.name;
         EXPECT_NE(kernel.plan, nullptr) << kernel.name;
-        EXPECT_NE(kernel.launch, nullptr) << kernel.name;
+        EXPECT_NE(kernel.run, nullptr) << kernel.name;
     }
     EXPECT_FALSE(names.empty());
 }
@@ -295,14 +295,14 @@ TEST(ForwardArgs, SayWhereAHeadIs) {
     for (uint32_t unit = 0; unit < args.units; ++unit) {
         const uint32_t kv_unit = args.kv_unit(unit);
         EXPECT_EQ(kv_unit, unit / 6 * 2 + unit % 6 / 3);
-        EXPECT_EQ(args.q.of(unit), launch.in[0].of(unit / 6, unit % 6));
-        EXPECT_EQ(args.k.of(kv_unit), launch.in[1].of(unit / 6, unit % 6 / 3));
-        EXPECT_EQ(args.v.of(kv_unit), launch.in[2].of(unit / 6, unit % 6 / 3));
-        EXPECT_EQ(args.out.of(unit), launch.out[0].of(unit / 6, unit % 6));
+        EXPECT_EQ(args.q.of(unit), launch.in[0].as<const float>().of(unit / 6, unit % 6));
+        EXPECT_EQ(args.k.of(kv_unit), launch.in[1].as<const float>().of(unit / 6, unit % 6 / 3));
+        EXPECT_EQ(args.v.of(kv_unit), launch.in[2].as<const float>().of(unit / 6, unit % 6 / 3));
+        EXPECT_EQ(args.out.of(unit), launch.out[0].as<float>().of(unit / 6, unit % 6));
     }
     EXPECT_EQ(args.out.more, 0u) << "heads of the output follow one another through all batches";
     const Launch plain = launch_of({3, 50, 7}, kH200, in.data(), 8, out.data(), 9, nullptr);
-    EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].of(2, 0));
+    EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].as<const float>().of(2, 0));
 }
 
 // Its keys are all there are, and rows are left out by whole groups.
@@ -385,26 +385,33 @@ TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
 }
 
 // Q, K and V with half the bytes; O is where Q is.
-TEST(Scratch, OfHalfPrecisionIsForItsOperands) {
+TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
+    constexpr size_t kCounter = 4;
     for (const Contract* contract : {&kBf16, &kFp16})
         for (const Kernel& kernel : kernels_of(*contract)) {
-            EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 64}), 256 + size_t{3} * 4 * 16384 * 64 * 2);
+            EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 64}), kCounter + size_t{4} * 4 * 16384 * 64 * 2);
             EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 57}), scratch_bytes(kernel.name, {4, 16384, 64}));
-            EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), 4 * 256u);
+            EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), kCounter + 4 * 256u);
+            Problem problem{4, 16384, 64};
+            problem.element = contract->element;
+            EXPECT_EQ(scratch_bytes(kernel.name, problem), kCounter) << "nothing is converted";
         }
 }
 
-// Eight matrices with half the bytes, the rows' statistics, L, origin and D; sums of dQ where blocks of keys add to
-// them.
+// Eight tensors with half the bytes where they are converted; O, the rows' statistics, L, origin and D; sums of dQ
+// where blocks of keys add to them.
 TEST(Scratch, OfHalfPrecisionsGradientsIsForAllThatIsBetween) {
     const size_t rows = 4 * 16384;
-    const Problem problem = Problem{4, 16384, 64}.of_operation(kBackward);
+    Problem problem = Problem{4, 16384, 64}.of_operation(kBackward);
     const size_t turns = 4 * (4 + 2 * rows / 64);
-    const size_t matrices = 256 + 8 * rows * 64 * 2 + rows * sizeof(RowStatistics) + 3 * rows * 4 + (turns + 240);
+    const size_t tensor = rows * 64 * 2;
+    const size_t own = 256 + tensor + rows * sizeof(RowStatistics) + 3 * rows * 4 + (turns + 240);
     for (const char* const name : {"mma_bf16_gradients", "mma_fp16_gradients"})
-        EXPECT_EQ(scratch_bytes(name, problem), matrices);
+        EXPECT_EQ(scratch_bytes(name, problem), 8 * tensor + own);
     for (const char* const name : {"wgmma_again", "wgmma_bf16_gradients", "wgmma_fp16_gradients"})
-        EXPECT_EQ(scratch_bytes(name, problem), matrices + rows * 64 * 4);
+        EXPECT_EQ(scratch_bytes(name, problem), 8 * tensor + own + rows * 64 * 4);
+    problem.element = Element::bf16;
+    EXPECT_EQ(scratch_bytes("mma_bf16_gradients", problem), own);
 }
 
 TEST(PlanOf, RefusesHeadsOfHalfPrecisionWithMoreRowsThanTheirNumbersHave) {

@@ -1,4 +1,5 @@
-// Kernels that take operands of 16 bits as they are: their output is that of the numbers as floats, rounded once.
+// Launches with tensors of 16 bits, of kernels that take them as they are and of kernels for which they are converted:
+// the output is that of the numbers as floats, rounded once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,7 +99,7 @@ protected:
             << test->name << ", without statistics";
     }
     void expect_bytes(const Problem& problem, const Distribution& values = CaseKind::uniform) {
-        expect_bytes(problem, values, kernel().launch);
+        expect_bytes(problem, values, launcher_of(kernel()));
     }
 
 private:
@@ -145,8 +146,8 @@ private:
         poison(scratch.get(), scratch_bytes, stream.get());
         const size_t statistics_bytes = static_cast<size_t>(problem.output_rows()) * sizeof(RowStatistics);
         const Scratch rows = make_scratch(statistics_bytes);
-        Launch launch = launch_of(problem, current_device(), element(), in.data(), in.stride(), out.data(),
-                                  out.stride(), scratch.get(), scratch_bytes);
+        Launch launch = launch_of(problem, current_device(), in.data(), in.stride(), out.data(), out.stride(),
+                                  scratch.get(), scratch_bytes);
         if (statistics != nullptr) launch.statistics = static_cast<RowStatistics*>(rows.get());
         run(launch, stream.get());
         out.copy_out(stream.get());
@@ -229,10 +230,10 @@ TEST_P(NarrowOperands, SanitizerShapes) {
     }
 }
 
-std::vector<Kernel> kernels_of_narrow_operands() {
-    std::vector<Kernel> list;
-    for (const Kernel& kernel : kernels())
-        if (kernel.takes_narrow) list.push_back(kernel);
+// All that take 16 bits, and the last of f32 and of fixed, which do not.
+std::vector<Kernel> tested_kernels() {
+    std::vector<Kernel> list = kernels_of(kFixed16);
+    for (const Contract* contract : {&kF32, &kFixed}) list.push_back(kernels_of(*contract).back());
     return list;
 }
 
@@ -241,7 +242,7 @@ std::string name_of_pair(const testing::TestParamInfo<KernelAndElement>& instanc
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, NarrowOperands,
-                         testing::Combine(testing::ValuesIn(kernels_of_narrow_operands()),
+                         testing::Combine(testing::ValuesIn(tested_kernels()),
                                           testing::Values(Element::bf16, Element::fp16)),
                          name_of_pair);
 

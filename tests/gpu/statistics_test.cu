@@ -19,7 +19,7 @@ protected:
         if (!needs.why_not.empty()) return; // d, the card or the mask: whether rightly so others test
         EXPECT_TRUE(same_bytes(test.expected, attend_with_statistics(test, needs.scratch_bytes, run))) << test.name;
     }
-    void expect_reference_bytes(const AttentionCase& test) { expect_reference_bytes(test, GetParam().launch); }
+    void expect_reference_bytes(const AttentionCase& test) { expect_reference_bytes(test, launcher_of(GetParam())); }
 
     // Ordinary rows, rows that have another M, and some that have an origin.
     void expect_reference_bytes(const Problem& problem) {

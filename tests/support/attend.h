@@ -14,12 +14,12 @@ std::vector<float> attend(const AttentionCase& test, size_t scratch_bytes, Run r
 }
 
 inline std::vector<float> attend(const Kernel& kernel, const AttentionCase& test) {
-    return attend(test, plan_of(kernel, test.problem, current_device()).scratch_bytes, kernel.launch);
+    return attend(test, plan_of(kernel, test.problem, current_device()).scratch_bytes, launcher_of(kernel));
 }
 
 // A launch of the kernel that is several, each of some query rows of every unit.
 inline auto in_query_steps(const Kernel& kernel) {
-    return [launch_some = kernel.launch](Launch launch, cudaStream_t stream) {
+    return [launch_some = launcher_of(kernel)](Launch launch, cudaStream_t stream) {
         for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
             launch.end_query = launch.first_query + kQueryStep;
             launch_some(launch, stream);

@@ -30,6 +30,11 @@ inline Copies copies_of(size_t rows) {
     return poisons() || rows < kManyRows ? Copies::two_d : Copies::linear;
 }
 
+// A launch of the kernel as a function, for what follows.
+inline auto launcher_of(const Kernel& kernel) {
+    return [kernel](const Launch& launch, cudaStream_t stream) { kernel.launch(launch, stream); };
+}
+
 // run(launch, stream) starts what is to be computed. The statistics of all rows are asked for where there is room for
 // them.
 template <class Run>

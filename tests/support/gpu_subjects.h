@@ -17,7 +17,7 @@ inline Subject gpu_subject(const Kernel& kernel) {
     };
     const auto attend = [kernel](const Problem& problem, const std::vector<float>& values) {
         const Plan plan = plan_of(kernel, problem, current_device());
-        return attend_poisoned(problem, values, plan.scratch_bytes, kernel.launch);
+        return attend_poisoned(problem, values, plan.scratch_bytes, launcher_of(kernel));
     };
     return {kernel.name, kernel.under, why_not, attend};
 }

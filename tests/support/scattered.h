@@ -38,9 +38,9 @@ public:
         return std::all_of(host_.begin(), host_.end(), [](float x) { return bits_of(x) == 0xffffffffu; });
     }
 
-    template <class T>
-    Matrix<T> on_device() const {
-        return {static_cast<T*>(device_.get()), distances_.row, distances_.head, distances_.batch};
+    Tensor on_device() const {
+        return {device_.get(), Element::float32, static_cast<int64_t>(distances_.batch),
+                static_cast<int64_t>(distances_.head), static_cast<int64_t>(distances_.row)};
     }
     void copy_in(cudaStream_t stream) {
         HW4_CUDA(cudaMemcpyAsync(device_.get(), host_.data(), bytes(), cudaMemcpyHostToDevice, stream));
@@ -96,13 +96,13 @@ inline std::vector<float> attend_scattered(const Kernel& kernel, const Attention
         }
     for (size_t i = 0; i < in.size(); ++i) {
         in[i].copy_in(stream.get());
-        launch.in[i] = in[i].on_device<const float>();
+        launch.in[i] = in[i].on_device();
     }
     std::vector<ScatteredOperand> out;
     for (const Operand& operand : operation.outputs) out.emplace_back(problem, operand, std::exchange(gap, 2 * gap));
     for (size_t i = 0; i < out.size(); ++i) {
         out[i].copy_in(stream.get());
-        launch.out[i] = out[i].on_device<float>();
+        launch.out[i] = out[i].on_device();
     }
     kernel.launch(launch, stream.get());
     for (ScatteredOperand& operand : out) operand.copy_out(stream.get());

@@ -9,7 +9,6 @@
 #include "src/base/json_fields.h"
 #include "src/bench/event_timer.h"
 #include "src/bench/gpu/cublas.h"
-#include "src/bench/gpu/narrow_subject.h"
 #include "src/bench/gpu/nvml.h"
 #include "src/bench/gpu/softmax.h"
 #include "src/bench/gpu/staged_copies.h"
@@ -23,8 +22,7 @@ namespace {
 
 // Backward has O and the statistics of its rows from a forward that was done before.
 void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
-    const Matrix<float>& o = forward.out[0];
-    backward.forward_out = {o.at, o.row, o.head, o.batch};
+    backward.forward_out = forward.out[0];
     backward.statistics = forward.statistics;
 }
 
@@ -46,7 +44,7 @@ struct LaunchScratch {
     }
 };
 
-// A contract's kernels, on operands of float32 or, where they take such, of 16 bits.
+// A contract's kernels, on operands of the cell's element.
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
@@ -54,10 +52,9 @@ public:
         : pass_(pass), problem_(data.problem), device_(device), stream_(stream), copies_(copies) {
         const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
         kernel = chosen.name;
-        if (is_narrow() && !chosen.takes_narrow)
-            throw Unsupported("kernel " + kernel + " takes float32, not " + name_of(cell.element));
-        if (is_narrow() && pass != Pass::forward) // prepare_forward() makes launches of floats
-            throw Unsupported("backward of " + cell.impl + " takes float32, not " + name_of(cell.element));
+        if (pass != Pass::forward && loses_output(chosen, problem_.element))
+            throw Unsupported("backward of " + cell.impl + " needs O as float32, and " + name_of(cell.element) +
+                              " rounds it");
         revision = contract.revision_of(*problem_.operation);
         in_ = Memory(memory, problem_.stored_input_bytes(), purpose::kInputs);
         copies_.put(data.values.data(), {problem_.element, in_.get(), data.values.size()});
@@ -71,7 +68,7 @@ public:
         backward_kernel_ = &chosen;
         prepare_forward(contract, memory);
         before_backward_bytes = memory.in_use();
-        out_ = Memory(memory, problem_.output_bytes(), purpose::kGradients);
+        out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
         backward_scratch_ = scratch_for(chosen, problem_, memory);
         backward_ = launch(problem_, out_, backward_scratch_);
         bring_forward(backward_, forward_);
@@ -91,8 +88,6 @@ public:
     }
 
 private:
-    bool is_narrow() const { return problem_.element != Element::float32; }
-
     LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
         return {gpu::plan_of(of, problem, device_), memory,
                 problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
@@ -100,25 +95,21 @@ private:
 
     gpu::Launch launch(const Problem& problem, const Memory& out, const LaunchScratch& scratch) const {
         const auto row = static_cast<size_t>(problem.dim);
-        if (is_narrow())
-            return gpu::launch_of(problem, device_, problem.element, static_cast<const uint16_t*>(in_.get()), row,
-                                  static_cast<uint16_t*>(out.get()), row, scratch.memory.get(), scratch.bytes);
-        return gpu::launch_of(problem, device_, in_.floats(), row, out.floats(), row, scratch.memory.get(),
-                              scratch.bytes);
+        return gpu::launch_of(problem, device_, in_.get(), row, out.get(), row, scratch.memory.get(), scratch.bytes);
     }
 
     // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
     void prepare_forward(const Contract& contract, MemoryCount& memory) {
         const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = &kernel_for("", forward, contract, device_);
-        o_ = Memory(memory, forward.output_bytes(), purpose::kO);
+        o_ = Memory(memory, forward.stored_output_bytes(), purpose::kO);
         statistics_ =
             Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
         forward_scratch_ = scratch_for(*forward_kernel_, forward, memory);
         forward_ = launch(forward, o_, forward_scratch_);
-        const float* const in = in_.floats();
         for (size_t i = 0; i < kForward.inputs.size(); ++i)
-            forward_.in[i] = operand_at(problem_, problem_.operation->inputs, i, in, static_cast<size_t>(problem_.dim));
+            forward_.in[i] =
+                tensor_at(problem_, problem_.operation->inputs, i, in_.get(), static_cast<size_t>(problem_.dim));
         forward_.statistics = static_cast<RowStatistics*>(statistics_.get());
     }
 
@@ -258,8 +249,6 @@ public:
         if (contract.element != Element::float32 && cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
-        if (contract.element != Element::float32)
-            return narrow_subject(cell, pass, data, contract, device_, stream_.get(), *copies_, memory);
         return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), *copies_, memory);
     }
 

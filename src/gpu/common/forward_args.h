@@ -8,7 +8,7 @@
 
 namespace hw4::gpu {
 
-// A matrix's heads, counted through all batches.
+// A tensor's heads, counted through all batches.
 template <class T>
 struct Heads {
     T* at = nullptr;
@@ -30,14 +30,16 @@ struct Heads {
 };
 
 template <class T>
-Heads<T> heads_of(const Matrix<T>& matrix, int64_t in_batch) {
+Heads<T> heads_of(const Tensor& tensor, int64_t in_batch) {
+    const Matrix<T> matrix = tensor.as<T>();
     if (in_batch == 1) return {matrix.at, matrix.row, matrix.batch, 0, Divisor(1)};
     return {matrix.at, matrix.row, matrix.head, matrix.batch - static_cast<size_t>(in_batch) * matrix.head,
             Divisor(static_cast<uint32_t>(in_batch))};
 }
 
-// A launch of some query rows is to the kernels one of as many: q, out, sight and statistics begin with the first of
-// them. Where elements are not float32, all four operands are 16-bit numbers, which only kernels see that ask.
+// A launch of some query rows looks to the kernels like one of as many: q, out, sight and statistics begin with the
+// first of them. Where the element is not float32, all four tensors hold 16-bit numbers; only kernels whose row in the
+// table says that they take them see such a launch.
 struct ForwardArgs {
     Heads<const float> q; // by unit
     Heads<const float> k; // by head of K and V
@@ -81,22 +83,12 @@ struct ForwardArgs {
 
 inline ForwardArgs forward_args(const Launch& launch) {
     const Problem& problem = launch.problem;
-    const auto from_first_query = [&](auto matrix) {
-        matrix.at += static_cast<size_t>(launch.first_query) * matrix.row;
-        return matrix;
-    };
     ForwardArgs args{};
-    const auto set_operands = [&](const auto& in, const auto& out) {
-        args.q = heads_of(from_first_query(in[0]), problem.heads).template as<const float>();
-        args.k = heads_of(in[1], problem.kv_heads).template as<const float>();
-        args.v = heads_of(in[2], problem.kv_heads).template as<const float>();
-        args.out = heads_of(from_first_query(out[0]), problem.heads).template as<float>();
-    };
-    if (launch.element == Element::float32)
-        set_operands(launch.in, launch.out);
-    else
-        set_operands(launch.narrow_in, launch.narrow_out);
-    args.element = launch.element;
+    args.q = heads_of<const float>(launch.in[0].from_row(launch.first_query), problem.heads);
+    args.k = heads_of<const float>(launch.in[1], problem.kv_heads);
+    args.v = heads_of<const float>(launch.in[2], problem.kv_heads);
+    args.out = heads_of<float>(launch.out[0].from_row(launch.first_query), problem.heads);
+    args.element = problem.element;
     args.queries = launch.queries();
     args.keys = problem.keys;
     args.sight = sight_of(problem.mask, problem.queries, problem.keys);

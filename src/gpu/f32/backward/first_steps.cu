@@ -115,24 +115,23 @@ const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream) {
     const AskedGradients asked(problem);
     const Parts parts(launch.scratch, problem, launch.device);
     const RowStatistics* statistics = launch.statistics;
-    Matrix<const float> out = launch.forward_out;
-    if (out.at == nullptr) {
+    Tensor out = launch.forward_out;
+    if (out.data == nullptr) {
         Launch forward = launch;
         forward.problem = forward_of(problem);
         forward.first_query = asked.unseeing_rows;
         if (!asked.gives_dq)
             forward.out[0] =
-                operand_at(forward.problem, kForward.outputs, 0, parts.out, static_cast<size_t>(problem.dim));
+                tensor_at(forward.problem, kForward.outputs, 0, parts.out, static_cast<size_t>(problem.dim));
         forward.statistics = parts.statistics;
         forward.scratch = parts.of_forward;
         forward.scratch_bytes = 0; // the least
         choose_kernel(forward.problem, launch.device, kF32)->launch(forward, stream);
         statistics = parts.statistics;
-        out = {forward.out[0].at, forward.out[0].row, forward.out[0].head, forward.out[0].batch};
+        out = forward.out[0];
     }
-    const auto seeing = [&](Matrix<const float> matrix) {
-        matrix.at += static_cast<size_t>(asked.unseeing_rows) * matrix.row;
-        return heads_of(matrix, problem.heads);
+    const auto seeing = [&](const Tensor& tensor) {
+        return heads_of<const float>(tensor.from_row(asked.unseeing_rows), problem.heads);
     };
     FactArgs args{};
     args.dout = seeing(launch.in[3]);

@@ -50,12 +50,11 @@ inline GradientArgs gradient_args(const Launch& launch, const RowFacts* rows) {
     forward.keys = asked.keys;
     // Of a block under a mask the last rows see more keys than it has: those after it.
     forward.sight.first = problem.mask == Mask::none ? asked.keys : forward.sight.first - asked.first_key;
-    args.dout = heads_of(launch.in[3], problem.heads);
-    args.dout.at += static_cast<size_t>(asked.unseeing_rows) * args.dout.row;
+    args.dout = heads_of<const float>(launch.in[3].from_row(asked.unseeing_rows), problem.heads);
     if (asked.gives_dk_dv) {
-        const Matrix<float>* const out = launch.out + (asked.gives_dq ? 1 : 0);
-        args.dk = heads_of(out[0], problem.kv_heads);
-        args.dv = heads_of(out[1], problem.kv_heads);
+        const Tensor* const out = launch.out + (asked.gives_dq ? 1 : 0);
+        args.dk = heads_of<float>(out[0], problem.kv_heads);
+        args.dv = heads_of<float>(out[1], problem.kv_heads);
     }
     args.rows = rows;
     args.scale = gradient_scale_for(problem.dim);

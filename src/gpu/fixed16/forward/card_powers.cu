@@ -28,7 +28,7 @@ __global__ void compare_powers(unsigned* different) {
     if (weights || leads) atomicAdd(different, 1u);
 }
 
-// At once, on no stream of the launch that asks: that one may only be recording (load_code.h), which its mode allows.
+// At once: a card is asked when it is opened, never in a launch.
 bool compare() {
     const Scratch different = make_scratch(sizeof(unsigned));
     HW4_CUDA(cudaMemset(different.get(), 0, sizeof(unsigned)));

@@ -14,7 +14,6 @@
 // Order     Integers within a tile; from tile to tile the contract's, in the order of the keys.
 // Limits    As in mma_groups; table_pairs: a load for each weight.
 #include "src/gpu/fixed/forward/prepare.h"
-#include "src/gpu/fixed16/forward/card_powers.h"
 #include "src/gpu/fixed16/forward/kernels.h"
 #include "src/gpu/fixed16/forward/mma_kernel.cuh"
 #include "src/gpu/fixed16/forward/table_powers.cuh"
@@ -54,7 +53,7 @@ Plan plan_mma_pairs(const Problem& problem, const Device&) {
 void launch_table_pairs(const Launch& launch, cudaStream_t stream) { launch_by(launch, {.by_table = true}, stream); }
 
 void launch_mma_pairs(const Launch& launch, cudaStream_t stream) {
-    launch_by(launch, {.by_table = !card_follows_table()}, stream);
+    launch_by(launch, {.by_table = !launch.device.powers_follow_table}, stream);
 }
 
 } // namespace hw4::gpu

@@ -26,7 +26,6 @@
 #include <algorithm>
 
 #include "src/gpu/fixed/forward/wgmma_whole.cuh"
-#include "src/gpu/fixed16/forward/card_powers.h"
 #include "src/gpu/fixed16/forward/kernels.h"
 #include "src/gpu/fixed16/forward/wgmma_kernel.cuh"
 
@@ -66,7 +65,7 @@ Plan plan_wgmma_pairs(const Problem& problem, const Device& device) {
 }
 
 void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream) {
-    if (!card_follows_table()) return launch_table_pairs(launch, stream);
+    if (!launch.device.powers_follow_table) return launch_table_pairs(launch, stream);
     if (launch_pairs_whole(launch, stream)) return;
     switch (padded_columns(launch.problem.dim)) {
     case 32: return launch_joint_or_apart<PairsJoint32, PairsApart32>(launch, stream);

@@ -27,9 +27,6 @@ struct Args {
     Operand dk;
     Operand dv;
     void* scratch = nullptr; // Scratch::end bytes, for one launch at a time
-    // False: whoever has a part of dQ adds it at once, with other bytes each time. To see what the order costs; hw4
-    // never asks for it, and only the wgmma kernel with sums in memory can.
-    bool ordered = true;
 
     int64_t kv_units() const { return forward.batches * forward.kv_heads; }
     // Of dQ and dK.

@@ -4,27 +4,19 @@
 #include <cuda_runtime.h>
 
 #include "src/gpu/half/backward/args.h"
+#include "src/gpu/half/forward/kernels.h"
 #include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
-
-// mma.sync, any card from compute capability 8.0 on, d up to 256 where a block may have 100 KiB, else up to 128.
-Plan plan_mma_half_gradients(const Problem& problem, const Device& device);
-void launch_mma_bf16_gradients(const Launch& launch, cudaStream_t stream);
-void launch_mma_fp16_gradients(const Launch& launch, cudaStream_t stream);
-
-// wgmma, compute capability 9.0 only, d up to 128.
-Plan plan_wgmma_half_gradients(const Problem& problem, const Device& device);
-void launch_wgmma_again(const Launch& launch, cudaStream_t stream);
-void launch_wgmma_bf16_gradients(const Launch& launch, cudaStream_t stream);
-void launch_wgmma_fp16_gradients(const Launch& launch, cudaStream_t stream);
-
 namespace half_backward {
 
+using Launcher = void (*)(const Args& args, const Device& device, cudaStream_t stream);
+
+// mma.sync, any card from compute capability 8.0 on, d up to 256 where a block may have 100 KiB, else up to 128.
 size_t mma_gradient_bytes(int64_t dim);
 void launch_mma(const Args& args, const Device& device, cudaStream_t stream);
 
-// Rows of all operands have to be at boundaries of 16 bytes.
+// wgmma, compute capability 9.0 only, d up to 128.
 size_t wgmma_gradient_bytes(int64_t dim);
 void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream);
 
@@ -32,5 +24,21 @@ void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream);
 size_t wgmma_again_bytes(int64_t dim);
 void launch_wgmma_again(const Args& args, const Device& device, cudaStream_t stream);
 
+// What a launch asks of backward. Its scratch memory has room for O and the statistics of its rows, which the launch
+// may bring along, and for what the kernel has in memory.
+Args args_of(const Launch& launch);
+
 } // namespace half_backward
+
+Plan plan_mma_half_gradients(const Problem& problem, const Device& device);
+Plan plan_wgmma_half_gradients(const Problem& problem, const Device& device);
+
+// A row of the table: the kernel on a launch's tensors, after forward's where the launch has no O.
+template <half_forward::Launcher kForwardKernel, half_backward::Launcher kKernel>
+void launch_half_gradients(const Launch& launch, cudaStream_t stream) {
+    const half_backward::Args args = half_backward::args_of(launch);
+    if (launch.forward_out.data == nullptr) kForwardKernel(args.forward, launch.device, stream);
+    kKernel(args, launch.device, stream);
+}
+
 } // namespace hw4::gpu

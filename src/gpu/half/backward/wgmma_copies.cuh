@@ -91,10 +91,6 @@ __device__ __forceinline__ void add_floats(float* to, SharedAddress from, int by
 __device__ __forceinline__ void finish_stores() {
     asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
 }
-// What was begun is on its way, and shared memory can be written again.
-__device__ __forceinline__ void finish_reading() {
-    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
-}
 // What the copy engine did and what threads do are in order, whichever memory.
 __device__ __forceinline__ void join_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
@@ -131,23 +127,19 @@ private:
             const unsigned which = turn_.stage * T::kGroups + group_;
             const auto place =
                 static_cast<unsigned>(place_in_tile<T::kQueries, T::kKeys>(args_.view, walk.tile, walk.job.block));
-            if (place > 0 && args_.ordered) {
+            if (place > 0) {
                 while (load_acquire(args_.turns + chunk) != place) {
                 }
                 join_async();
             }
             wait_for_phase(at_.sums_filled(which), static_cast<int>(turn_.phase));
-            if (place > 0 || !args_.ordered)
+            if (place > 0)
                 add_floats(sums, at_.sums(which), T::kSumBytes);
             else
                 store_bytes(sums, at_.sums(which), T::kSumBytes);
-            if (args_.ordered) {
-                finish_stores();
-                join_async();
-                store_release(args_.turns + chunk, place + 1);
-            } else {
-                finish_reading();
-            }
+            finish_stores();
+            join_async();
+            store_release(args_.turns + chunk, place + 1);
             arrive(at_.sums_released(which));
             turn_ = turn_.plus<T::kStages>(1);
             walk.next();

@@ -30,13 +30,6 @@ void launch_wgmma_for(const Args& args, int64_t blocks, cudaStream_t stream) {
         launch_gradient_kernel<Number, For128>(args, blocks, stream);
 }
 
-// Which the first of an order need not find.
-void clear_sums(const Args& args, cudaStream_t stream) {
-    const Scratch at(args);
-    auto* const sums = static_cast<unsigned char*>(args.scratch) + at.dq;
-    HW4_CUDA(cudaMemsetAsync(sums, 0, static_cast<size_t>(at.end - at.dq), stream));
-}
-
 } // namespace
 
 size_t wgmma_gradient_bytes(int64_t dim) {
@@ -45,7 +38,6 @@ size_t wgmma_gradient_bytes(int64_t dim) {
 
 void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream) {
     prepare_rows(args, stream);
-    if (!args.ordered) clear_sums(args, stream);
     if (args.forward.type == NumberType::bf16)
         launch_wgmma_for<Bf16>(args, device.multiprocessors, stream);
     else

@@ -94,7 +94,6 @@ struct KernelArgs {
     float log2_scale;
     float scale;
     bool whole_pieces;
-    bool ordered;
 
     KernelArgs(const Args& args, int block_keys)
         : work(args, block_keys), view(args.forward), dq(args.dq), dk(args.dk), dv(args.dv),
@@ -103,8 +102,7 @@ struct KernelArgs {
           group(static_cast<uint32_t>(args.forward.heads / args.forward.kv_heads)),
           dim(static_cast<int>(args.forward.dim)), log2_scale(args.forward.log2_scale()), scale(args.scale()),
           whole_pieces(takes_pieces(args.forward) && takes_pieces(args.dout) && takes_pieces(args.dq) &&
-                       takes_pieces(args.dk) && takes_pieces(args.dv)),
-          ordered(args.ordered) {
+                       takes_pieces(args.dk) && takes_pieces(args.dv)) {
         const Scratch at(args);
         auto* const scratch = static_cast<unsigned char*>(args.scratch);
         counters = reinterpret_cast<unsigned*>(scratch + at.counters);

@@ -108,7 +108,7 @@ private:
 };
 
 // Jobs one after the other, as a block gets them: its own number first, then every so many-th or, where there is a
-// counter, the next that nobody has taken. Whoever takes the last number sets the counter back.
+// counter, the next that no block has taken.
 struct JobNumbers {
     uint32_t jobs;
     unsigned* counter;
@@ -116,9 +116,7 @@ struct JobNumbers {
 
     __device__ uint32_t next() const {
         if (counter == nullptr) return now + gridDim.x;
-        const unsigned taken = atomicAdd(counter, 1u);
-        if (taken == jobs - 1) atomicExch(counter, 0u); // of as many numbers as jobs; the grid has no more blocks
-        return gridDim.x + taken;
+        return gridDim.x + atomicAdd(counter, 1u);
     }
 };
 
@@ -420,7 +418,9 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 // One block a multiprocessor, or fewer.
 template <class Number, class T>
 void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
-    const KernelArgs kernel_args(args, T::kRows, kGroupRows);
+    KernelArgs kernel_args(args, T::kRows, kGroupRows);
+    if (kernel_args.work.jobs <= most_blocks) kernel_args.counter = nullptr; // each block has one job
+    if (kernel_args.counter != nullptr) HW4_CUDA(cudaMemsetAsync(args.counter, 0, sizeof(*args.counter), stream));
     launch_blocks<T, BlockMemory<T>>("launch of half_kernel", half_kernel<Number, T>, kernel_args.work.jobs,
                                      most_blocks, stream, query_map(args, args.q, T::kRows),
                                      key_map(args, args.k, T::kKeys), key_map(args, args.v, T::kKeys), kernel_args);

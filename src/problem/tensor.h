@@ -1,0 +1,52 @@
+// Where an operand of all batches and heads stands in memory, whatever its elements are. The kernels of both engines
+// are launched with tensors.
+#pragma once
+
+#include <cstdint>
+
+#include "src/problem/matrix.h"
+
+namespace hw4 {
+
+// Strides are in elements; the columns of a row are neighbours.
+struct Tensor {
+    void* data = nullptr; // a kernel only reads its inputs
+    Element element = Element::float32;
+    int64_t batch = 0;
+    int64_t head = 0;
+    int64_t row = 0;
+
+    // The same rows without the first ones of every head.
+    Tensor from_row(int64_t first) const {
+        Tensor rest = *this;
+        const auto bytes = first * row * static_cast<int64_t>(bytes_of(element));
+        if (data != nullptr) rest.data = static_cast<unsigned char*>(data) + bytes;
+        return rest;
+    }
+
+    // As elements of type T.
+    template <class T>
+    Matrix<T> as() const {
+        return {static_cast<T*>(data), static_cast<size_t>(row), static_cast<size_t>(head), static_cast<size_t>(batch)};
+    }
+
+    // Whether every row begins at a multiple of so many bytes.
+    bool is_aligned(size_t bytes) const {
+        const auto whole = [&](int64_t elements) {
+            return static_cast<size_t>(elements) * bytes_of(element) % bytes == 0;
+        };
+        return reinterpret_cast<uintptr_t>(data) % bytes == 0 && whole(row) && whole(head) && whole(batch);
+    }
+};
+
+// One of the operands in `list`, the operation's inputs or outputs, of batches that follow one another from `data` as
+// in a file of the problem, with `row` elements from one row to the next.
+inline Tensor tensor_at(const Problem& problem, const List<Operand>& list, size_t index, const void* data, size_t row) {
+    const auto* const bytes = static_cast<const unsigned char*>(data);
+    const Matrix<const unsigned char> matrix = operand_at(problem, list, index, bytes, row * bytes_of(problem.element));
+    const auto elements = [&](size_t distance) { return static_cast<int64_t>(distance / bytes_of(problem.element)); };
+    return {const_cast<unsigned char*>(matrix.at), problem.element, elements(matrix.batch), elements(matrix.head),
+            elements(matrix.row)};
+}
+
+} // namespace hw4
