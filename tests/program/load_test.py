@@ -115,7 +115,7 @@ class Load:
             self.assert_nothing_left()
 
     def test_some_are_killed(self):
-        """They share an output: what the dead leave is removed, never what the living still write."""
+        """They share an output, which is whole at the end. A killed run may leave its temporary file."""
         seed = random.randrange(1 << 30)
         chance = random.Random(seed)
         for number in range(self.rounds):
@@ -129,7 +129,10 @@ class Load:
                         crowd.kill(process)
                 crowd.wait()
                 self.assertEqual(cli_test.hw4(self.cases[0], self.out, device=self.device).returncode, OK)
-                self.assert_nothing_left()
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(self.cases[0]))
+                self.assertLessEqual(len(self.temporaries()), len(crowd.doomed))
+                for left in self.temporaries():
+                    left.unlink()
 
 
 def loadable():
