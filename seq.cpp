@@ -12,7 +12,6 @@
 // --lse: the logsumexp of each row of scores too, float32, in the order of the rows (src/contracts/logsumexp.h).
 // --time prints the seconds of the arithmetic alone, without reading, checking and writing: "arithmetic_seconds 1.25".
 #include <getopt.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -31,6 +30,7 @@
 #include "src/contracts/contract.h"
 #include "src/io/case_file.h"
 #include "src/io/output_file.h"
+#include "src/io/run_files.h"
 #include "src/problem/domain.h"
 #include "src/problem/words.h"
 
@@ -129,8 +129,6 @@ std::optional<Request> parse(int argc, char** argv) {
 void refuse_lse(const Request& request, const hw4::CaseReader& input) {
     const std::string why_not = hw4::why_no_statistics(*request.contract, input.problem());
     if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::usage, input.path() + ": " + why_not);
-    hw4::refuse_overwriting(input, request.lse);
-    hw4::refuse_same_output(request.output, request.lse);
 }
 
 void run(const Request& request) {
@@ -140,19 +138,16 @@ void run(const Request& request) {
     if (request.causal) reader.set_mask(hw4::Mask::causal);
     const std::string why_not = hw4::why_not(*request.contract, reader.problem());
     if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, reader.path() + ": " + why_not);
-    hw4::refuse_overwriting(reader, request.output);
     if (!request.lse.empty()) refuse_lse(request, reader);
-    const auto kept = hw4::files_of_run(reader, {request.output, request.lse});
-    hw4::OutputFile writer(request.output, interrupts, kept, hw4::form_of_output(request.output, reader.problem()));
-    hw4::remark_leftovers("seq", writer);
-    std::optional<hw4::OutputFile> lse;
+    hw4::RunFiles files;
+    files.add_case(request.input, request.output);
+    if (!request.lse.empty()) files.add_output(request.lse);
     const hw4::Problem& problem = reader.problem();
-    if (!request.lse.empty())
-        hw4::remark_leftovers("seq",
-                              lse.emplace(request.lse, interrupts, kept, hw4::form_of_rows(request.lse, problem)));
+    hw4::OutputFile writer(request.output, interrupts, hw4::form_of_output(request.output, problem));
+    std::optional<hw4::OutputFile> lse;
+    if (!request.lse.empty()) lse.emplace(request.lse, interrupts, hw4::form_of_rows(request.lse, problem));
     const auto [names, sizes] = hw4::sizes_of(problem);
-    const bool on_stdout = writer.writes_to(STDOUT_FILENO) || (lse && lse->writes_to(STDOUT_FILENO));
-    FILE* const lines = on_stdout ? stderr : stdout;
+    FILE* const lines = files.has_standard_output() ? stderr : stdout;
     std::fprintf(lines, "%s: %s\n", names.c_str(), sizes.c_str());
     // Not vectors, which fill their memory at once: so it becomes memory only as data comes.
     const std::unique_ptr<float[]> in(new float[problem.batch_input_floats()]);

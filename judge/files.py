@@ -79,7 +79,7 @@ def replace_file(path: str, text: str) -> None:
     """Writes the file so that it is never seen half written. A new one is as open as the umask lets it be, an old one
     as it was."""
     try:
-        old = os.stat(path)  # may refuse to follow a link, as for a stranger's in /tmp; realpath() never does
+        old = os.stat(path)
     except FileNotFoundError:
         old = None
     if old and not stat.S_ISREG(old.st_mode):  # a device or a pipe takes the text, its name stays its own

@@ -226,7 +226,6 @@ void write_case(const Request& request, const std::string& path) {
     const CaseRecipe& recipe = request.recipe;
     InterruptGuard interrupts("generate");
     OutputFile file(path, interrupts);
-    remark_leftovers("generate", file);
     const Bytes header =
         request.silent ? short_header_of(recipe.problem) : header_of(recipe.problem, request.long_header);
     file.write(header.data(), header.size());

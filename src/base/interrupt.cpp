@@ -1,6 +1,5 @@
 #include "src/base/interrupt.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -56,9 +55,9 @@ InterruptGuard::~InterruptGuard() {
 }
 
 // Leaves errno as it is: the caller's call may have failed.
-void InterruptGuard::forget(std::multiset<Place>::const_iterator kept) {
+void InterruptGuard::forget(std::multiset<std::string>::const_iterator kept) {
     const int error = errno;
-    places_.erase(kept);
+    paths_.erase(kept);
     errno = error;
 }
 
@@ -69,7 +68,7 @@ void InterruptGuard::wait_for_signal() {
         if (signal == kStopWaiting && stopping_) return;
     } while (signal == 0 || signal == kStopWaiting); // one that somebody else sent
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [directory, name] : places_) ::unlinkat(directory, name.c_str(), 0);
+    for (const std::string& path : paths_) ::unlink(path.c_str());
     if (program_ != nullptr) say_ended(program_, signal);
     ::_exit(128 + signal);
 }

@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <utility>
 
 namespace hw4 {
 
@@ -22,45 +21,35 @@ public:
     InterruptGuard(const InterruptGuard&) = delete;
     InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-    // A file by the open directory it is in, which may get another name, and its name there.
-    using Place = std::pair<int, std::string>;
-
-    // Runs `create`, which tells whether it has made the file; if so, a signal removes it from then on. No signal is
-    // acted on in between. Neither this nor `create` may fail once the file is there, so its place is kept first.
+    // Runs `create`, which returns whether it has created the file; if so, a signal removes the file from then on. No
+    // signal is acted on in between. Nothing here may fail once the file is there, so its path is stored first.
     template <class Create>
-    bool guard(const Place& place, const Create& create) {
+    bool guard(const std::string& path, const Create& create) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto kept = places_.insert(place); // beside one of another file that is there by that name, if any
+        const auto kept = paths_.insert(path); // a file of that name may be guarded already
         if (create()) return true;
         forget(kept);
         return false;
     }
 
-    // Runs `settle`, which tells whether it has given the guarded file its final name or removed it; if so, a signal
-    // leaves that place alone after. It has to be so before the directory is closed.
+    // Runs `settle`, which returns whether it has renamed or removed the guarded file; if so, a signal no longer
+    // removes that path.
     template <class Settle>
-    bool release(const Place& place, const Settle& settle) {
+    bool release(const std::string& path, const Settle& settle) {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!settle()) return false;
-        forget(places_.find(place));
+        forget(paths_.find(path));
         return true;
-    }
-
-    // Runs `work`, which may throw. No signal is acted on meanwhile.
-    template <class Work>
-    void undisturbed(const Work& work) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        work();
     }
 
 private:
     void wait_for_signal();
-    void forget(std::multiset<Place>::const_iterator kept);
+    void forget(std::multiset<std::string>::const_iterator kept);
 
     const char* program_;
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
-    std::multiset<Place> places_;
+    std::multiset<std::string> paths_;
     sigset_t signals_{};
     sigset_t before_{};
     std::thread waiter_;

@@ -31,7 +31,7 @@
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
 #include "src/io/growing_file.h"
-#include "src/io/output_file.h"
+#include "src/io/run_files.h"
 #include "src/ranks/agree.h"
 
 namespace hw4 {
@@ -76,13 +76,12 @@ std::vector<Row> rows_taken(const bench::RowFile& file, const bench::Frame& fram
     return rows;
 }
 
-// Throws Error (usage) where two of them would be one file.
-const bench::Request& checked(const bench::Request& request) {
-    const std::string* const names[] = {&request.output, &request.csv, &request.markdown, &request.memory};
-    for (const std::string* const* a = names; a != std::end(names); ++a)
-        for (const std::string* const* b = names; b != a; ++b)
-            if (!(*a)->empty() && !(*b)->empty()) refuse_same_output(**b, **a);
-    return request;
+// Throws Error (usage) where two outputs would be one file.
+RunFiles files_of(const bench::Request& request) {
+    RunFiles files;
+    for (const std::string& path : {request.output, request.csv, request.markdown, request.memory})
+        if (!path.empty()) files.add_output(path);
+    return files;
 }
 
 // "gpu" or "cpu". Asking for a GPU makes its context.
@@ -108,11 +107,11 @@ std::unique_ptr<bench::Workbench> workbench_on(const std::string& device, const 
 class Bench {
 public:
     Bench(const bench::Request& request, std::vector<std::string> argv)
-        : request_(checked(request)), old_file_(file_to_go_on_with(request)), device_(device_for(request)),
+        : request_(request), lines_(files_of(request).has_standard_output() ? stderr : stdout),
+          old_file_(file_to_go_on_with(request)), device_(device_for(request)),
           cells_(bench::cells_of(request.sweep, device_, device_ == "gpu" ? gpu::kernel_list() : cpu::kernel_list())),
-          json_(request.output, kName, interrupts_), csv_(request.csv, kName, interrupts_),
-          markdown_(request.markdown, kName, interrupts_), memory_(request.memory, kName, interrupts_),
-          picture_(request.memory_form), table_(cells_), left_(cells_) {
+          json_(request.output, interrupts_), csv_(request.csv, interrupts_), markdown_(request.markdown, interrupts_),
+          memory_(request.memory, interrupts_), picture_(request.memory_form), table_(cells_), left_(cells_) {
         frame_.argv = std::move(argv);
         if (request.separate && device_ == "gpu") {
             frame_.machine = bench::machine_of_child();
@@ -125,9 +124,6 @@ public:
             return row.status() == Status::failed && std::find(cells_.begin(), cells_.end(), row.cell) != cells_.end();
         };
         old_rows_.erase(std::remove_if(old_rows_.begin(), old_rows_.end(), is_to_be_tried_again), old_rows_.end());
-        const bool taken = json_.on_standard_output() || csv_.on_standard_output() || markdown_.on_standard_output() ||
-                           memory_.on_standard_output();
-        lines_ = taken ? stderr : stdout;
     }
 
     ExitCode run() {
@@ -225,6 +221,7 @@ private:
     }
 
     const bench::Request& request_;
+    FILE* const lines_;
     InterruptGuard interrupts_{kName};
     bench::RowFile old_file_;   // of --resume
     std::vector<Row> old_rows_; // those of it that stay
@@ -241,7 +238,6 @@ private:
     std::unique_ptr<bench::Workbench> workbench_; // none where only processes of their own may take a GPU
     bench::KeptData kept_;
     bench::TorchHelper torch_;
-    FILE* lines_ = nullptr;
     std::vector<Row> rows_;                  // of the files
     bench::Ending ending_;                   // of the cells
     std::vector<bench::MemoryTrack> tracks_; // of --memory, of the last cell
@@ -266,7 +262,7 @@ ExitCode run_compare(const bench::CompareRequest& request) {
 
 ExitCode run_accumulate(const bench::AccumulateRequest& request) {
     InterruptGuard interrupts;
-    GrowingFile json(request.output, kName, interrupts);
+    GrowingFile json(request.output, interrupts);
     const std::string device = usable_device(request.device, false);
     const std::vector<float> sums =
         device == "gpu" ? bench::gpu_sums(request.addends) : bench::cpu_sums(request.addends);

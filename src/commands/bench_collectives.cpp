@@ -13,7 +13,7 @@
 #include "src/bench/row_json.h"
 #include "src/gpu/engine.h"
 #include "src/io/growing_file.h"
-#include "src/io/output_file.h"
+#include "src/io/run_files.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/processors.h"
 
@@ -51,9 +51,12 @@ public:
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case()); // a rank by itself
         agree(ranks, [&] {
             interrupts_.emplace(ranks.is_first() ? kName : nullptr);
-            if (!request.output.empty() && !request.csv.empty()) refuse_same_output(request.output, request.csv);
-            json_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.output : "", kName, *interrupts_);
-            csv_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.csv : "", kName, *interrupts_);
+            RunFiles files;
+            for (const std::string& path : {request.output, request.csv})
+                if (!path.empty()) files.add_output(path);
+            lines_ = files.has_standard_output() ? stderr : stdout;
+            json_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.output : "", *interrupts_);
+            csv_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.csv : "", *interrupts_);
         });
         frame_.argv = std::move(argv);
         device_ = common_device(request.device, request.quiet, ranks);
@@ -75,10 +78,8 @@ public:
     }
     void say(const std::string& text) const {
         if (request_.quiet || !ranks_.is_first()) return;
-        const bool taken = json_->on_standard_output() || csv_->on_standard_output();
-        FILE* const lines = taken ? stderr : stdout;
-        std::fputs(text.c_str(), lines);
-        std::fflush(lines);
+        std::fputs(text.c_str(), lines_);
+        std::fflush(lines_);
     }
     void add(const bench::Outcome& outcome, const std::string& line, const std::string& csv, const std::string& json) {
         say(line);
@@ -101,6 +102,7 @@ public:
 private:
     Ranks& ranks_;
     const bench::CollectiveRequest& request_;
+    FILE* lines_ = stdout;
     std::optional<InterruptGuard> interrupts_;
     std::unique_ptr<GrowingFile> json_;
     std::unique_ptr<GrowingFile> csv_;

@@ -1,12 +1,9 @@
 // Arguments -> open the case -> choose the engine -> run -> rename the output.
 #include "src/commands/run.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/host_memory.h"
@@ -41,16 +38,11 @@ void refuse_rows_without_lse(const CaseReader& input, const Contract& contract) 
     if (!reason.empty()) throw Error(ExitCode::usage, input.path() + ": " + reason);
 }
 
-std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, const std::string& path,
-                                        const CaseReader& input, const std::vector<FileIdentity>& kept,
-                                        InterruptGuard& interrupts, const OutputForm& form) {
+std::unique_ptr<OutputFile> open_beside(RunFiles& files, const std::string& path, InterruptGuard& interrupts,
+                                        const OutputForm& form) {
     if (path.empty()) return nullptr;
-    refuse_overwriting(input, path);
-    for (const std::string& other : others)
-        if (!other.empty()) refuse_same_output(other, path);
-    auto file = std::make_unique<OutputFile>(path, interrupts, kept, form);
-    remark_leftovers("hw4", *file);
-    return file;
+    files.add_output(path);
+    return std::make_unique<OutputFile>(path, interrupts, form);
 }
 
 void finish_report(OutputFile& file, const std::string& text, bool sync) {
@@ -73,22 +65,14 @@ void run_one(const Options& options) {
     if (options.causal) input.set_mask(Mask::causal);
     refuse_what_the_contract_lacks(input, *options.engine.contract);
     if (!options.lse.empty()) refuse_rows_without_lse(input, *options.engine.contract);
-    refuse_overwriting(input, names.output);
-    const std::vector<FileIdentity> kept =
-        files_of_run(input, {names.output, options.lse, options.json, options.trace});
-    OutputFile output(names.output, interrupts, kept, form_of_output(names.output, input.problem()));
-    remark_leftovers("hw4", output);
-    const auto open = [&](const std::vector<std::string>& others, const std::string& path) {
-        return open_beside(others, path, input, kept, interrupts);
-    };
+    RunFiles files;
+    files.add_case(names.input, names.output);
+    OutputFile output(names.output, interrupts, form_of_output(names.output, input.problem()));
     const std::unique_ptr<OutputFile> lse =
-        open_beside({names.output}, options.lse, input, kept, interrupts, form_of_rows(options.lse, input.problem()));
-    const std::unique_ptr<OutputFile> json = open({names.output, options.lse}, options.json);
-    const std::unique_ptr<OutputFile> trace = open({names.output, options.lse, options.json}, options.trace);
-    bool on_stdout = output.writes_to(STDOUT_FILENO);
-    for (const OutputFile* file : {lse.get(), json.get(), trace.get()})
-        on_stdout = on_stdout || (file != nullptr && file->writes_to(STDOUT_FILENO));
-    FILE* const lines = on_stdout ? stderr : stdout;
+        open_beside(files, options.lse, interrupts, form_of_rows(options.lse, input.problem()));
+    const std::unique_ptr<OutputFile> json = open_beside(files, options.json, interrupts);
+    const std::unique_ptr<OutputFile> trace = open_beside(files, options.trace, interrupts);
+    FILE* const lines = files.has_standard_output() ? stderr : stdout;
     const Problem& problem = input.problem();
     const auto [size_names, sizes] = sizes_of(problem);
     std::fprintf(lines, "%s: %s\n", size_names.c_str(), sizes.c_str());

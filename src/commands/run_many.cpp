@@ -20,7 +20,6 @@
 #include "src/commands/run.h"
 #include "src/commands/run_steps.h"
 #include "src/gpu/device/connections.h"
-#include "src/io/files_of_run.h"
 #include "src/run/pipeline.h"
 #include "src/run/run_report.h"
 
@@ -62,7 +61,7 @@ std::string with_name(const CaseNames& names, const std::string& message) {
 // Where lines for the user go: standard output, unless a file of the run is written there.
 class Lines {
 public:
-    explicit Lines(const FilesOfRun& files) : to_(files.has_standard_output() ? stderr : stdout) {}
+    explicit Lines(const RunFiles& files) : to_(files.has_standard_output() ? stderr : stdout) {}
 
     // At once: somebody may wait for it.
     void print(const std::string& text) const {
@@ -77,8 +76,8 @@ private:
 // The files of a run beside those of its cases.
 class Reports {
 public:
-    Reports(const Options& options, FilesOfRun& files, InterruptGuard& interrupts)
-        : json_(open(options.json, files, interrupts)), trace_(open(options.trace, files, interrupts)) {}
+    Reports(const Options& options, RunFiles& files, InterruptGuard& interrupts)
+        : json_(open_beside(files, options.json, interrupts)), trace_(open_beside(files, options.trace, interrupts)) {}
 
     void write(const std::string& json, const std::string& trace, bool sync) {
         if (json_) finish_report(*json_, json, sync);
@@ -88,22 +87,14 @@ public:
     }
 
 private:
-    static std::unique_ptr<OutputFile> open(const std::string& path, const FilesOfRun& files,
-                                            InterruptGuard& interrupts) {
-        if (path.empty()) return nullptr;
-        auto file = std::make_unique<OutputFile>(path, interrupts, files.kept());
-        remark_leftovers("hw4", *file);
-        return file;
-    }
-
     std::unique_ptr<OutputFile> json_;
     std::unique_ptr<OutputFile> trace_;
 };
 
 class ManyCases : public RunCases {
 public:
-    ManyCases(const Options& options, PairList& pairs, FilesOfRun& files, InterruptGuard& interrupts,
-              const Lines& lines, const Timeline& clock)
+    ManyCases(const Options& options, PairList& pairs, RunFiles& files, InterruptGuard& interrupts, const Lines& lines,
+              const Timeline& clock)
         : options_(options), pairs_(pairs), files_(files), interrupts_(interrupts), lines_(lines), clock_(clock) {}
 
     RunCase* next() override {
@@ -112,8 +103,7 @@ public:
         OpenCase& opened = add(pair->names);
         try {
             if (pair->flaw) std::rethrow_exception(pair->flaw);
-            // Those of the command line were all looked at before the first.
-            if (!options_.pairs.empty()) opened.files = files_.add_case(pair->names.input, pair->names.output);
+            files_.add_case(pair->names.input, pair->names.output);
             open(opened);
         } catch (...) {
             opened.run.failure = std::current_exception();
@@ -126,7 +116,6 @@ public:
     void settled(RunCase& run) override {
         OpenCase& first = first_open();
         if (!run.failure) publish(first);
-        files_.forget(first.files); // before somebody reads that it is settled, and removes what it has read
         const double now = clock_.now();
         CaseReport told = report_on(first.names);
         told.seconds = now - std::max(first.since, last_);
@@ -165,8 +154,7 @@ public:
 private:
     struct OpenCase {
         CaseNames names;
-        FilesOfRun::OfCase files; // of a list's
-        double since = 0;         // when it was there
+        double since = 0; // when it was there
         std::unique_ptr<CaseReader> input;
         std::unique_ptr<OutputFile> output;
         bool published = false;
@@ -191,10 +179,8 @@ private:
         opened.input = std::make_unique<CaseReader>(input, options_.operation);
         if (options_.causal) opened.input->set_mask(Mask::causal);
         refuse_what_the_contract_lacks(*opened.input, *options_.engine.contract);
-        refuse_overwriting(*opened.input, output);
-        opened.output = std::make_unique<OutputFile>(output, interrupts_, files_.kept(),
-                                                     form_of_output(output, opened.input->problem()));
-        remark_leftovers("hw4", *opened.output);
+        opened.output =
+            std::make_unique<OutputFile>(output, interrupts_, form_of_output(output, opened.input->problem()));
         remark_unusual(opened.input->path(), opened.input->problem());
         opened.run.input = opened.input.get();
         opened.run.output = opened.output.get();
@@ -232,7 +218,7 @@ private:
 
     const Options& options_;
     PairList& pairs_;
-    FilesOfRun& files_;
+    RunFiles& files_;
     InterruptGuard& interrupts_;
     const Lines& lines_;
     const Timeline& clock_;
@@ -250,14 +236,17 @@ std::unique_ptr<PairList> list_of(const Options& options) {
     return std::make_unique<NamedPairs>(options.cases);
 }
 
-// All that is known of them before the first is opened.
-void add_names(FilesOfRun& files, const Options& options) {
-    if (!options.pairs.empty()) files.add_input(options.pairs, "the list of cases");
-    for (const std::string& path : {options.json, options.trace})
-        if (!path.empty()) files.add_output(path);
-    for (const auto& [input, output] : options.cases) files.add_case(input, output);
-    // Lines of earlier cases may be there before a later one of a list asks for it.
-    if (!options.pairs.empty()) files.take_standard_output("the lines about the cases");
+// All files that are known before the first case is opened. Throws Error (usage). What cannot be looked at is an error
+// of its case, which is added again when it is opened.
+RunFiles with_cases(RunFiles files, const std::vector<CaseNames>& cases) {
+    for (const auto& [input, output] : cases) {
+        try {
+            files.add_case(input, output);
+        } catch (const Error& error) {
+            if (error.code() == ExitCode::usage) throw;
+        }
+    }
+    return files;
 }
 
 } // namespace
@@ -268,10 +257,12 @@ ExitCode run_many(const Options& options) {
     if (choice.may_be_gpu()) gpu::ask_for_few_connections();
     InterruptGuard interrupts("hw4");
     const std::unique_ptr<PairList> pairs = list_of(options);
-    FilesOfRun files;
-    add_names(files, options);
+    RunFiles files;
+    if (!options.pairs.empty()) files.add_input(options.pairs);
     Reports reports(options, files, interrupts);
-    const Lines lines(files);
+    // A later case of a list may ask for standard output when lines of earlier cases are there.
+    if (!options.pairs.empty()) files.reserve_standard_output();
+    const Lines lines(with_cases(files, options.cases));
     ManyCases cases(options, *pairs, files, interrupts, lines, timeline);
     const StagingLimits limits = staging_limits(available_processors());
     const StagingPlan plan = plan_for_any(limits);

@@ -2,8 +2,6 @@
 // takes long, the computing, goes on to its end on all of them: only then is it known which flaw is the first.
 #include "src/commands/run_on_ranks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -91,13 +89,13 @@ private:
 
     // By the first one. Room for all shares, so that a full disk shows early.
     void make_outputs() {
-        refuse_overwriting(*input_, names_.output);
-        kept_ = files_of_run(*input_, {names_.output, options_.lse, options_.json, options_.trace});
-        output_ = std::make_unique<OutputFile>(names_.output, interrupts_, kept_, output_form());
-        remark_leftovers("hw4", *output_);
-        lse_ = beside({names_.output}, options_.lse, lse_form());
-        json_ = beside({names_.output, options_.lse}, options_.json);
-        trace_ = beside({names_.output, options_.lse, options_.json}, options_.trace);
+        RunFiles files;
+        files.add_case(names_.input, names_.output);
+        output_ = std::make_unique<OutputFile>(names_.output, interrupts_, output_form());
+        lse_ = open_beside(files, options_.lse, interrupts_, lse_form());
+        json_ = open_beside(files, options_.json, interrupts_);
+        trace_ = open_beside(files, options_.trace, interrupts_);
+        if (files.has_standard_output()) lines_ = stderr;
         if (!output_->random_access()) refuse_one_way(names_.output, "write it");
         if (lse_ && !lse_->random_access()) refuse_one_way(options_.lse, "write it");
         output_->reserve(problem().stored_output_bytes());
@@ -106,10 +104,6 @@ private:
 
     OutputForm output_form() const { return form_of_output(names_.output, problem()); }
     OutputForm lse_form() const { return form_of_rows(options_.lse, problem()); }
-    std::unique_ptr<OutputFile> beside(const std::vector<std::string>& others, const std::string& path,
-                                       const OutputForm& form = {}) {
-        return open_beside(others, path, *input_, kept_, interrupts_, form);
-    }
 
     // By the others.
     void join_outputs() {
@@ -158,8 +152,6 @@ private:
 
     void tell_sizes() {
         if (!ranks_.is_first()) return;
-        for (const OutputFile* file : {json_.get(), trace_.get()})
-            if (file != nullptr && file->writes_to(STDOUT_FILENO)) lines_ = stderr;
         const auto [size_names, sizes] = sizes_of(problem());
         std::fprintf(lines_, "%s: %s\n", size_names.c_str(), sizes.c_str());
         remark_unusual(input_->path(), problem());
@@ -339,7 +331,6 @@ private:
     const int processors_; // for this rank
     std::optional<EngineChoice> choice_;
     std::optional<CaseReader> input_;
-    std::vector<FileIdentity> kept_;
     std::unique_ptr<OutputFile> output_, lse_; // of the others: the first one's, opened or told
     std::unique_ptr<OutputFile> json_, trace_; // of the first
     FILE* lines_ = stdout;

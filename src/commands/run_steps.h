@@ -3,11 +3,11 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "src/contracts/contract.h"
 #include "src/io/case_file.h"
 #include "src/io/output_file.h"
+#include "src/io/run_files.h"
 
 namespace hw4 {
 
@@ -20,10 +20,9 @@ void refuse_what_the_contract_lacks(const CaseReader& input, const Contract& con
 // Throws Error (usage).
 void refuse_rows_without_lse(const CaseReader& input, const Contract& contract);
 
-// A file beside the others. Opened before the work, so that a bad name shows at once. Null where it has no name.
-std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, const std::string& path,
-                                        const CaseReader& input, const std::vector<FileIdentity>& kept,
-                                        InterruptGuard& interrupts, const OutputForm& form = {});
+// Another output of the run, opened before the work, so that a bad name shows at once. Null where it has no name.
+std::unique_ptr<OutputFile> open_beside(RunFiles& files, const std::string& path, InterruptGuard& interrupts,
+                                        const OutputForm& form = {});
 
 // Writes a file beside the output that tells about the run.
 void finish_report(OutputFile& file, const std::string& text, bool sync);

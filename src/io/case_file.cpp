@@ -206,7 +206,6 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
 CaseReader::CaseReader(const std::string& name, const Operation* asked, const Operations& operations)
     : path_(shown_input(name)) {
     OpenFile file = open_input(name);
-    identity_ = identity_of(file.status);
     const StoredSize stored = {S_ISREG(file.status.st_mode), static_cast<int64_t>(stored_bytes(file))};
     source_ = std::make_unique<PlainSource>(path_, std::move(file));
     Bytes start = read_up_to(*source_, kShortHeaderBytes);

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "src/base/file_identity.h"
 #include "src/io/byte_source.h"
 #include "src/io/case_header.h"
 
@@ -26,8 +25,6 @@ public:
     const Problem& problem() const { return header_.problem; }
     // Whatever the header says.
     void set_mask(Mask mask) { header_.problem.mask = mask; }
-    // To notice that input and output are the same file.
-    FileIdentity identity() const { return identity_; }
     // Whether the file's size allows for the problem. Of a pipe there is only the header.
     bool size_checked() const { return size_checked_; }
 
@@ -54,7 +51,6 @@ private:
     std::string path_;
     std::unique_ptr<ByteSource> source_;
     CaseHeader header_;
-    FileIdentity identity_{};
     bool size_checked_ = false; // a regular file
     bool size_known_ = false;   // a plain one, of just the size that the header asks for
 };

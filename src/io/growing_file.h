@@ -1,15 +1,11 @@
-// A text that grows and is complete at all times: what is added goes between what was there and an end that stays.
-//
-// The first part is put in place as any output is. What is added is written into that file, since to replace it each
-// time would write all of it once more: no signal ends that halfway, and where there is no room, the file is as it was
-// before. A file that is no longer the one put there is replaced, and so is one with a second name.
+// A text that grows and is complete at all times: each part goes between what was there and an end that stays. A
+// regular file is replaced after each part; what takes bytes only one after the other gets them all in finish().
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "src/base/file_identity.h"
 #include "src/base/interrupt.h"
 #include "src/io/output_file.h"
 
@@ -17,26 +13,43 @@ namespace hw4 {
 
 class GrowingFile {
 public:
-    // An empty name: none is written. A bad one shows at once. What takes bytes only one after the other gets them in
-    // finish(). `program` is named in remarks.
-    GrowingFile(std::string name, const char* program, InterruptGuard& interrupts);
+    // With an empty name nothing is written. A bad name shows at once. Throws Error.
+    GrowingFile(std::string name, InterruptGuard& interrupts) : name_(std::move(name)), interrupts_(interrupts) {
+        if (name_.empty()) return;
+        auto opened = std::make_unique<OutputFile>(name_, interrupts_);
+        if (!opened->random_access()) in_order_ = std::move(opened);
+    }
 
-    bool on_standard_output() const;
-
-    void begin(std::string start, std::string end);
-    void add(const std::string& more);
-    void finish();
+    void begin(std::string start, std::string end) {
+        text_ = std::move(start);
+        end_ = std::move(end);
+        replace();
+    }
+    void add(const std::string& more) {
+        text_ += more;
+        if (!more.empty()) replace();
+    }
+    void finish() {
+        if (in_order_) write_to(*std::exchange(in_order_, nullptr));
+    }
 
 private:
-    void replace();
-    bool append(const std::string& more);
+    void replace() {
+        if (name_.empty() || in_order_) return;
+        OutputFile file(name_, interrupts_);
+        write_to(file);
+    }
+    void write_to(OutputFile& file) const {
+        file.write(text_.data(), text_.size());
+        file.write(end_.data(), end_.size());
+        file.commit(false);
+    }
 
     std::string name_;
     InterruptGuard& interrupts_;
-    std::unique_ptr<OutputFile> direct_; // until finish()
-    std::string text_;                   // without the end
+    std::unique_ptr<OutputFile> in_order_; // until finish()
+    std::string text_;                     // without the end
     std::string end_;
-    FileIdentity identity_{}; // of what replace() has put there
 };
 
 } // namespace hw4

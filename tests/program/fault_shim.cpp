@@ -8,10 +8,8 @@
 //
 // Or at a call, whatever it is about:
 //
-//     FAULT_CALL=NAME   open, read, pread, write, pwrite, lseek, close, fsync, ftruncate, rename, stat, lstat, fstat,
-//                       fchmod, lgetxattr, fsetxattr, fremovexattr, fallocate, flock, fcntl, poll, mmap,
-//                       sched_getaffinity, malloc (and its kin) or pthread_create
-//                       openat() counts as open and so on
+//     FAULT_CALL=NAME   open, read, pread, write, pwrite, lseek, close, fsync, rename, stat, fstat, fchmod, fallocate,
+//                       fcntl, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
 //     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
 //     FAULT_STAYS=1     and every one after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all;
@@ -27,11 +25,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -301,14 +297,6 @@ int open(const char* path, int flags, ...) {
     va_end(more);
     return due_in_program("open", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, flags, mode);
 }
-int openat(int directory, const char* path, int flags, ...) {
-    static auto* real = next<int(int, const char*, int, mode_t)>("openat");
-    va_list more;
-    va_start(more, flags);
-    const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
-    va_end(more);
-    return due_in_program("open", CALLER, FileOfCall(path)) == How::error ? -1 : real(directory, path, flags, mode);
-}
 int close(int fd) { // what fails to be closed is closed all the same, as Linux does it
     static auto* real = next<int(int)>("close");
     const bool fails = due_in_program("close", CALLER, FileOfCall(fd)) == How::error;
@@ -320,32 +308,13 @@ int fsync(int fd) {
     static auto* real = next<int(int)>("fsync");
     return due_in_program("fsync", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd);
 }
-int ftruncate(int fd, off_t size) {
-    static auto* real = next<int(int, off_t)>("ftruncate");
-    return due_in_program("ftruncate", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, size);
-}
 int rename(const char* from, const char* to) {
     static auto* real = next<int(const char*, const char*)>("rename");
     return due_in_program("rename", CALLER, FileOfCall(from)) == How::error ? -1 : real(from, to);
 }
-int renameat(int from_directory, const char* from, int to_directory, const char* to) {
-    static auto* real = next<int(int, const char*, int, const char*)>("renameat");
-    return due_in_program("rename", CALLER, FileOfCall(from)) == How::error
-               ? -1
-               : real(from_directory, from, to_directory, to);
-}
 int stat(const char* path, struct stat* status) {
     static auto* real = next<int(const char*, struct stat*)>("stat");
     return due_in_program("stat", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, status);
-}
-int lstat(const char* path, struct stat* status) {
-    static auto* real = next<int(const char*, struct stat*)>("lstat");
-    return due_in_program("lstat", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, status);
-}
-int fstatat(int directory, const char* path, struct stat* status, int flags) {
-    static auto* real = next<int(int, const char*, struct stat*, int)>("fstatat");
-    const char* call = (flags & AT_SYMLINK_NOFOLLOW) != 0 ? "lstat" : "stat";
-    return due_in_program(call, CALLER, FileOfCall(path)) == How::error ? -1 : real(directory, path, status, flags);
 }
 int fstat(int fd, struct stat* status) {
     static auto* real = next<int(int, struct stat*)>("fstat");
@@ -354,22 +323,6 @@ int fstat(int fd, struct stat* status) {
 int fchmod(int fd, mode_t mode) {
     static auto* real = next<int(int, mode_t)>("fchmod");
     return due_in_program("fchmod", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, mode);
-}
-ssize_t lgetxattr(const char* path, const char* name, void* value, size_t size) {
-    static auto* real = next<ssize_t(const char*, const char*, void*, size_t)>("lgetxattr");
-    return due_in_program("lgetxattr", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, name, value, size);
-}
-int fsetxattr(int fd, const char* name, const void* value, size_t size, int flags) {
-    static auto* real = next<int(int, const char*, const void*, size_t, int)>("fsetxattr");
-    return due_in_program("fsetxattr", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, name, value, size, flags);
-}
-int fremovexattr(int fd, const char* name) {
-    static auto* real = next<int(int, const char*)>("fremovexattr");
-    return due_in_program("fremovexattr", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, name);
-}
-int flock(int fd, int operation) {
-    static auto* real = next<int(int, int)>("flock");
-    return due_in_program("flock", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, operation);
 }
 int fcntl(int fd, int command, ...) {
     static auto* real = next<int(int, int, ...)>("fcntl");
@@ -416,10 +369,8 @@ int posix_memalign(void** memory, size_t alignment, size_t size) {
 ssize_t pread64(int, void*, size_t, off64_t) __attribute__((alias("pread")));
 ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite")));
 int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
-int ftruncate64(int, off64_t) __attribute__((alias("ftruncate")));
 int fcntl64(int, int, ...) __attribute__((alias("fcntl")));
 off64_t lseek64(int, off64_t, int) __attribute__((alias("lseek")));
 int open64(const char*, int, ...) __attribute__((alias("open")));
-int openat64(int, const char*, int, ...) __attribute__((alias("openat")));
 void* mmap64(void*, size_t, int, int, int, off64_t) __attribute__((alias("mmap")));
 }

@@ -22,7 +22,6 @@ from fault_test import NeedsGpu, SOAK
 
 AT_ONCE = 16
 HANGING = 300  # seconds for all sixteen
-LEFTOVER = "left by a run that was killed"
 # Different ones, so that a mix-up shows; the first are several chunks.
 CASES = (("uniform", 60, 256, 64), ("spread", 400, 64, 32), ("climb", 3, 1000, 64), ("huge", 7, 300, 40),
          ("denormal", 200, 50, 33), ("brink", 2, 1500, 16), ("fading", 5, 700, 32), ("equal", 1000, 3, 128))
@@ -69,7 +68,7 @@ class Crowd:
         return [process.returncode for process, *_ in finished]
 
     def check(self, process, stderr, case, output):
-        messages = [line for line in stderr.splitlines() if NOTE not in line and LEFTOVER not in line]
+        messages = [line for line in stderr.splitlines() if NOTE not in line]
         if process in self.doomed and process.returncode == -signal.SIGKILL:
             Crowd.killed += 1
         elif process.returncode == OK:
@@ -116,7 +115,7 @@ class Load:
             self.assert_nothing_left()
 
     def test_some_are_killed(self):
-        """They share an output: what the dead leave is removed, never what the living still write."""
+        """They share an output, which is whole at the end. A killed run may leave its temporary file."""
         seed = random.randrange(1 << 30)
         chance = random.Random(seed)
         for number in range(self.rounds):
@@ -130,7 +129,10 @@ class Load:
                         crowd.kill(process)
                 crowd.wait()
                 self.assertEqual(cli_test.hw4(self.cases[0], self.out, device=self.device).returncode, OK)
-                self.assert_nothing_left()
+                self.assert_same_bytes(self.out.read_bytes(), by_seq(self.cases[0]))
+                self.assertLessEqual(len(self.temporaries()), len(crowd.doomed))
+                for left in self.temporaries():
+                    left.unlink()
 
 
 def loadable():

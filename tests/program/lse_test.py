@@ -164,26 +164,6 @@ class FileTest(LseTest):
                               self.case, self.out)
         self.assertEqual(self.case.read_bytes(), counting(1, 4, 3))
 
-    def test_a_file_of_the_run_is_no_leftover(self):
-        """By its name it might be what a killed run for the other file has left."""
-        for program in ("hw4", "seq"):
-            for names in (("run", "run.hw4-1-0.tmp"), ("run.hw4-1-0.tmp", "run")):
-                with self.subTest(program=program, names=names):
-                    bad = self.file(counting(1, 4, 3)[:-4] + b"\0\0\xc0\x7f")  # nan
-                    for name in names:
-                        self.file(OLD_OUTPUT, name)
-                    done = run(program, "--lse", names[1], bad, names[0], cwd=self.dir)
-                    self.assertEqual(done.returncode, BAD_DATA, done.stderr)
-                    self.assertEqual([(self.dir / name).read_bytes() for name in names], [OLD_OUTPUT] * 2)
-
-    def test_what_a_killed_run_has_left_is_removed(self):
-        for program in ("hw4", "seq"):
-            left = self.file(b"half", "case.lse.hw4-12-0.tmp")
-            done = run(program, "--lse", self.lse, self.case, self.out)
-            self.assertEqual(done.returncode, OK, done.stderr)
-            self.assertIn(f"{program}: note: removed {left}", done.stderr)
-            self.assertEqual(self.temporaries(), [])
-
     def test_failures_leave_both_files_as_they_were(self):
         bad = self.file(counting(1, 4, 3)[:-4] + b"\0\0\xc0\x7f", "nan.in")
         short = self.file(counting(1, 4, 3)[:-4], "short.in")

@@ -162,9 +162,9 @@ class SlurmTest(RanksTest):
         self.assertNotEqual(process.returncode, OK)
         self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
         wait_until(lambda: not SLURM.call("squeue", "-h"), "the job to be over")
-        done = self.srun(3, self.case, self.out)  # removes what is left
+        done = self.srun(3, self.case, self.out)
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertEqual((self.out.read_bytes(), self.temporaries()), (bytes_of_one(self.case), []))
+        self.assertEqual(self.out.read_bytes(), bytes_of_one(self.case))
 
     def test_tasks_that_do_not_know_of_one_another(self):
         for mpi, program in (("none", HW4_MPI), ("none", cli_test.PROGRAMS / "hw4"), ("pmix", cli_test.PROGRAMS / "hw4")):

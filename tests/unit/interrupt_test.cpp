@@ -1,10 +1,7 @@
 #include "src/base/interrupt.h"
 
-#include <fcntl.h>
-
 #include <utility>
 
-#include "src/base/file_descriptor.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -44,7 +41,7 @@ protected:
         return true;
     }
     void make_guarded(InterruptGuard& interrupts, const std::string& name) {
-        interrupts.guard({AT_FDCWD, folder_ / name}, [&] { return make(name); });
+        interrupts.guard(folder_ / name, [&] { return make(name); });
     }
 
     bool there(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
@@ -68,22 +65,6 @@ TEST_F(InterruptDeath, SignalRemovesTheGuardedFile) {
     }
 }
 
-TEST_F(InterruptDeath, SignalRemovesTheFileWhereverItsFolderIsNow) {
-    std::filesystem::create_directory(folder_ / "old");
-    EXPECT_EXIT(
-        {
-            InterruptGuard interrupts;
-            const FileDescriptor directory(::open((folder_ / "old").c_str(), O_PATH | O_DIRECTORY));
-            interrupts.guard({directory.get(), "guarded"}, [&] { return make("old/guarded"); });
-            std::filesystem::rename(folder_ / "old", folder_ / "new");
-            ::kill(::getpid(), SIGTERM);
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
-    EXPECT_FALSE(there("new/guarded"));
-    EXPECT_TRUE(there("new"));
-}
-
 TEST_F(InterruptDeath, SignalWithoutAFileJustEnds) {
     EXPECT_EXIT(
         {
@@ -98,7 +79,7 @@ TEST_F(InterruptDeath, SignalWhileTheFileIsMadeRemovesIt) {
     EXPECT_EXIT(
         {
             InterruptGuard interrupts;
-            interrupts.guard({AT_FDCWD, folder_ / "guarded"}, [&] {
+            interrupts.guard(folder_ / "guarded", [&] {
                 ::kill(::getpid(), SIGTERM);
                 return make("guarded");
             });
@@ -113,7 +94,7 @@ TEST_F(InterruptDeath, ReleasedFileStays) {
         {
             InterruptGuard interrupts;
             make_guarded(interrupts, "guarded");
-            interrupts.release({AT_FDCWD, folder_ / "guarded"}, [&] {
+            interrupts.release(folder_ / "guarded", [&] {
                 ::kill(::getpid(), SIGTERM);
                 std::filesystem::rename(folder_ / "guarded", folder_ / "final");
                 return true;
@@ -130,7 +111,7 @@ TEST_F(InterruptDeath, FileWhoseSettlingFailedIsStillGuarded) {
         {
             InterruptGuard interrupts;
             make_guarded(interrupts, "guarded");
-            const bool settled = interrupts.release({AT_FDCWD, folder_ / "guarded"}, [] { return false; });
+            const bool settled = interrupts.release(folder_ / "guarded", [] { return false; });
             if (!settled) ::kill(::getpid(), SIGTERM);
             wait_for_the_end();
         },
@@ -143,7 +124,7 @@ TEST_F(InterruptDeath, FileThatWasNotMadeIsSomebodyElses) {
     EXPECT_EXIT(
         {
             InterruptGuard interrupts;
-            const bool made = interrupts.guard({AT_FDCWD, folder_ / "taken"}, [] { return false; });
+            const bool made = interrupts.guard(folder_ / "taken", [] { return false; });
             if (!made) ::kill(::getpid(), SIGTERM);
             wait_for_the_end();
         },
@@ -158,7 +139,7 @@ TEST_F(InterruptDeath, EveryGuardedFileIsRemovedAndNoOther) {
             make_guarded(interrupts, "first");
             make_guarded(interrupts, "second");
             make_guarded(interrupts, "third");
-            interrupts.release({AT_FDCWD, folder_ / "second"}, [] { return true; });
+            interrupts.release(folder_ / "second", [] { return true; });
             ::kill(::getpid(), SIGTERM);
             wait_for_the_end();
         },
@@ -174,7 +155,7 @@ TEST_F(InterruptDeath, AfterItsEndSignalsActAsBefore) {
             {
                 InterruptGuard interrupts;
                 make_guarded(interrupts, "guarded");
-                interrupts.release({AT_FDCWD, folder_ / "guarded"}, [] { return true; });
+                interrupts.release(folder_ / "guarded", [] { return true; });
             }
             ::kill(::getpid(), SIGTERM);
             wait_for_the_end();

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include "src/io/case_file.h"
 #include "src/io/output_file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -71,7 +72,7 @@ protected:
 };
 
 TEST_F(FormedOutput, HeadStandsBeforeWhatIsWrittenAnywhere) {
-    OutputFile file(path_, interrupts_, {}, {false, {'h', 'e', 'a', 'd'}});
+    OutputFile file(path_, interrupts_, {false, {'h', 'e', 'a', 'd'}});
     ASSERT_TRUE(file.random_access());
     file.reserve(6);
     file.write_at(3, "two", 3);
@@ -81,7 +82,7 @@ TEST_F(FormedOutput, HeadStandsBeforeWhatIsWrittenAnywhere) {
 }
 
 TEST_F(FormedOutput, GzipIsWrittenInOrder) {
-    OutputFile file(path_, interrupts_, {}, {true, {'h', 'e', 'a', 'd'}});
+    OutputFile file(path_, interrupts_, {true, {'h', 'e', 'a', 'd'}});
     EXPECT_FALSE(file.random_access());
     file.write(" one", 4);
     file.write("", 0);
@@ -97,7 +98,7 @@ TEST_F(FormedOutput, GzipDoesNotDependOnHowItWasCut) {
     for (char& c : noise) c = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
     std::string whole;
     for (const size_t step : {noise.size(), size_t{99991}, size_t{4096}}) {
-        OutputFile file(path_, interrupts_, {}, {true, {}});
+        OutputFile file(path_, interrupts_, {true, {}});
         for (size_t at = 0; at < noise.size(); at += step)
             file.write(noise.data() + at, std::min(step, noise.size() - at));
         file.commit(false);
@@ -110,7 +111,7 @@ TEST_F(FormedOutput, GzipDoesNotDependOnHowItWasCut) {
 TEST_F(FormedOutput, GzipThatIsNotFinishedLeavesTheOldFile) {
     write_file(path_, "old");
     {
-        OutputFile file(path_, interrupts_, {}, {true, {}});
+        OutputFile file(path_, interrupts_, {true, {}});
         file.write("new", 3);
     }
     EXPECT_EQ(read_file(path_), "old");
@@ -120,7 +121,7 @@ TEST_F(FormedOutput, GzipThatIsNotFinishedLeavesTheOldFile) {
 TEST_F(FormedOutput, NpyOfACaseIsReadAsOne) {
     const std::string numbers = test::counting_case(2, 5, 4).substr(12);
     for (const std::string name : {"a.npy", "a.npy.gz"}) {
-        OutputFile file(folder_ / name, interrupts_, {}, {name == "a.npy.gz", npy_header_of({2, 3, 5, 4})});
+        OutputFile file(folder_ / name, interrupts_, {name == "a.npy.gz", npy_header_of({2, 3, 5, 4})});
         file.write(numbers.data(), numbers.size());
         file.commit(false);
         CaseReader reader(folder_ / name);

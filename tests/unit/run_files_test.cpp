@@ -1,0 +1,123 @@
+#include "src/io/run_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/support/temporary_folder.h"
+
+namespace hw4 {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Failure;
+using test::failure_of;
+using test::write_file;
+
+class FilesOfARun : public ::testing::Test {
+protected:
+    FilesOfARun() {
+        for (const char* name : {"a.in", "b.in"}) write_file(folder_ / name, "case");
+        files_.add_case(folder_ / "a.in", folder_ / "a.out");
+    }
+
+    Failure input(const std::string& name) {
+        return failure_of([&] { files_.add_input(folder_ / name); });
+    }
+    Failure output(const std::string& name) {
+        return failure_of([&] { files_.add_output(folder_ / name); });
+    }
+    Failure usage(const std::string& name, const std::string& is, const std::string& other) const {
+        return {ExitCode::usage, (folder_ / name) + is + (folder_ / other)};
+    }
+    Failure would_overwrite(const std::string& output) const {
+        return usage(output, ": would overwrite the output ", "a.out");
+    }
+    Failure is_input(const std::string& output, const std::string& input) const {
+        return usage(output, ": output is the same file as input ", input);
+    }
+
+    test::TemporaryFolder folder_;
+    RunFiles files_;
+};
+
+TEST_F(FilesOfARun, MayHaveAnInputTwice) {
+    EXPECT_EQ(input("a.in"), Failure{});
+    EXPECT_EQ(output("b.out"), Failure{});
+}
+
+TEST_F(FilesOfARun, HaveNoOutputTwiceByWhateverName) {
+    fs::create_symlink("a.out", folder_ / "link");
+    fs::create_directory_symlink(".", folder_ / "directory");
+    for (const bool there : {false, true}) {
+        if (there) write_file(folder_ / "a.out", "result");
+        for (const char* name : {"a.out", "./a.out", "link", "directory/a.out"})
+            EXPECT_EQ(output(name), would_overwrite(name)) << there;
+    }
+    fs::create_directory(folder_ / "other");
+    EXPECT_EQ(output("other/a.out"), Failure{});
+    EXPECT_EQ(output("missing/a.out"), Failure{}) << "OutputFile says what is wrong";
+}
+
+TEST_F(FilesOfARun, HaveNoOutputThatIsAnInput) {
+    fs::create_symlink("a.in", folder_ / "link");
+    fs::create_hard_link(folder_ / "a.in", folder_ / "hard");
+    for (const char* name : {"a.in", "./a.in", "link", "hard"}) EXPECT_EQ(output(name), is_input(name, "a.in"));
+    EXPECT_EQ(output("b.in"), Failure{}) << "which is not read";
+}
+
+TEST_F(FilesOfARun, HaveNoInputThatIsAnOutput) {
+    for (const bool there : {false, true}) {
+        if (there) write_file(folder_ / "a.out", "result");
+        EXPECT_EQ(input("a.out"), usage("a.out", ": input is the same file as output ", "a.out"));
+    }
+}
+
+TEST_F(FilesOfARun, HardLinksOfAnOldOutputAreOneFile) {
+    write_file(folder_ / "old.out", "old");
+    fs::create_hard_link(folder_ / "old.out", folder_ / "same.out");
+    EXPECT_EQ(output("old.out"), Failure{});
+    EXPECT_EQ(output("same.out").code, ExitCode::usage);
+}
+
+TEST_F(FilesOfARun, MayAllGoToADevice) {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(failure_of([&] { files_.add_output("/dev/null"); }), Failure{});
+}
+
+TEST_F(FilesOfARun, HaveAPipeAsOneInput) {
+    ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+    EXPECT_EQ(input("pipe"), Failure{});
+    EXPECT_EQ(input("pipe").code, ExitCode::usage);
+}
+
+TEST_F(FilesOfARun, HaveEachStandardStreamOnce) {
+    EXPECT_FALSE(files_.has_standard_output());
+    EXPECT_EQ(failure_of([&] { files_.add_case("-", "-"); }), Failure{});
+    EXPECT_TRUE(files_.has_standard_output());
+    EXPECT_EQ(failure_of([&] { files_.add_input("-"); }),
+              (Failure{ExitCode::usage, "standard input: can be read only once, and is an input already"}));
+    EXPECT_EQ(failure_of([&] { files_.add_output("-"); }),
+              (Failure{ExitCode::usage, "standard output: would overwrite the output standard output"}));
+}
+
+TEST_F(FilesOfARun, MayNeedStandardOutputForLines) {
+    files_.reserve_standard_output();
+    EXPECT_EQ(failure_of([&] { files_.add_output("-"); }),
+              (Failure{ExitCode::usage, "standard output: is for the lines about the cases"}));
+}
+
+// A new file may get the inode of one that is gone.
+TEST_F(FilesOfARun, AreKnownByNameOnceTheyAreReplaced) {
+    write_file(folder_ / "old.out", "old");
+    files_.add_case(folder_ / "b.in", folder_ / "old.out");
+    fs::rename(folder_ / "old.out", folder_ / "inode.out"); // stands for a new file with that inode
+    fs::rename(folder_ / "b.in", folder_ / "inode too.out");
+    EXPECT_EQ(output("inode.out"), Failure{});
+    EXPECT_EQ(output("inode too.out"), Failure{});
+    EXPECT_EQ(output("old.out").code, ExitCode::usage) << "which another case writes";
+    EXPECT_EQ(output("b.in").code, ExitCode::usage) << "which another case reads";
+}
+
+} // namespace
+} // namespace hw4
