@@ -15,6 +15,7 @@
 #include "tests/support/large_tiles.h"
 #include "tests/support/mixed_rows.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/settings.h"
 #include "tests/support/stray_cases.h"
 
 namespace hw4::gpu {
@@ -68,8 +69,7 @@ private:
 };
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
-    for (const Problem& problem : corner_problems())
-        for (const CaseKind kind : kAllKinds) expect_reference_bytes(reference_case(problem, kind, 11));
+    for (const auto& [problem, kind] : corner_cases()) expect_reference_bytes(reference_case(problem, kind, 11));
 }
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
@@ -103,7 +103,7 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < test::random_shapes(200); ++i) {
         // A quarter with several segments, the others small.
         const Problem problem =
             i % 4 == 0 ? Problem{1, pick(1000, 3200), pick(1, 40)} : Problem{pick(1, 4), pick(1, 300), pick(1, 256)};

@@ -18,6 +18,7 @@
 #include "src/contracts/f32/forward.h"
 #include "src/io/case_values.h"
 #include "src/problem/words.h"
+#include "tests/support/settings.h"
 
 namespace hw4 {
 
@@ -82,10 +83,9 @@ private:
         constexpr double kWorthThreads = 1e8;
         const double products = static_cast<double>(problem.units()) * static_cast<double>(problem.queries) *
                                 static_cast<double>(problem.keys) * static_cast<double>(problem.dim);
-        const auto processors = static_cast<int64_t>(std::thread::hardware_concurrency());
+        const int64_t threads = std::min<int64_t>(test::reference_threads(), problem.batches);
         std::vector<std::thread> others;
-        for (int64_t i = 1; products > kWorthThreads && i < std::min(processors, problem.batches); ++i)
-            others.emplace_back(take_batches);
+        for (int64_t i = 1; products > kWorthThreads && i < threads; ++i) others.emplace_back(take_batches);
         take_batches();
         for (std::thread& other : others) other.join();
     }
@@ -153,6 +153,26 @@ inline std::vector<Problem> corner_problems() {
             {1, 63, 48},   {1, 64, 40},   {1, 65, 96},  {2, 97, 128}, {1, 127, 64},  {1, 128, 32}, {1, 129, 64},
             {1, 129, 200}, {2, 150, 256}, {1, 255, 32}, {1, 256, 64}, {1, 257, 128}, {2, 700, 32}, {1, 700, 128},
             {1, 513, 100}, {1, 1025, 33}, {1, 600, 64}, {1, 2049, 5}};
+}
+
+struct CornerCase {
+    Problem problem;
+    CaseKind kind;
+};
+
+// Every kind on every corner; without HW4_SOAK a quarter of the kinds on each large corner, each on two or more of
+// them.
+inline std::vector<CornerCase> corner_cases() {
+    constexpr int64_t kLarge = 5'000'000; // products
+    const std::vector<Problem> corners = corner_problems();
+    std::vector<CornerCase> list;
+    for (size_t corner = 0; corner < corners.size(); ++corner)
+        for (size_t kind = 0; kind < std::size(kAllKinds); ++kind) {
+            const Problem& problem = corners[corner];
+            const bool large = problem.batches * problem.queries * problem.keys * problem.dim > kLarge;
+            if (!large || (corner + kind) % 4 == 0 || test::soaks()) list.push_back({problem, kAllKinds[kind]});
+        }
+    return list;
 }
 
 } // namespace hw4

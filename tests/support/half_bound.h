@@ -24,6 +24,7 @@
 #include "src/problem/matrix.h"
 #include "src/problem/problem.h"
 #include "src/problem/words.h"
+#include "tests/support/settings.h"
 
 namespace hw4 {
 
@@ -104,7 +105,7 @@ public:
         const int64_t step = products < kMostProducts ? 1 : static_cast<int64_t>(products / kMostProducts) + 1;
         std::atomic<int64_t> next{0};
         std::atomic<int64_t> wrong{-1};
-        on_threads(static_cast<int>(std::clamp<int64_t>(rows / step / 8, 1, 16)), [&] {
+        on_threads(static_cast<int>(std::clamp<int64_t>(rows / step / 8, 1, test::reference_threads())), [&] {
             for (int64_t row = 0; (row = step * next.fetch_add(1)) < rows;)
                 if (!holds(out, row)) wrong = row;
         });

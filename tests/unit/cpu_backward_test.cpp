@@ -14,6 +14,7 @@
 #include "tests/support/attention_case.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/cpu_subjects.h"
+#include "tests/support/settings.h"
 
 namespace hw4::cpu {
 namespace {
@@ -159,7 +160,7 @@ TEST_P(EachBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
 TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnRandomShapes) {
     std::mt19937 random(5); // the same for all kernels, so that they share the references
     const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < test::random_shapes(60); ++i) {
         const int64_t kv_heads = pick(1, 2);
         const int64_t queries = pick(1, 300);
         const int64_t keys = i % 3 == 0 ? queries : pick(1, 300);

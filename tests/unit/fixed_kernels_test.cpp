@@ -14,6 +14,7 @@
 #include "src/contracts/fixed/forward.h"
 #include "src/cpu/kernels.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/settings.h"
 
 namespace hw4::cpu {
 namespace {
@@ -221,7 +222,7 @@ TEST_P(EachFixedKernel, TakesTheLargestNumbers) {
 
 // Minutes; for HW4_SOAK=1.
 TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKindAndShape) {
-    if (std::getenv("HW4_SOAK") == nullptr) GTEST_SKIP() << "HW4_SOAK is not set";
+    if (!test::soaks()) GTEST_SKIP() << "HW4_SOAK is not set";
     for (const Kind kind : kKinds)
         for (const int64_t tokens : {1, 31, 63, 64, 65, 127, 200, 1000})
             for (const int64_t dim : {1, 7, 16, 32, 33, 40, 64, 100, 128, 256})
@@ -233,7 +234,7 @@ TEST_P(EachFixedKernel, GivesTheReferenceBytesOnRandomShapes) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    for (int i = 0; i < 100; ++i)
+    for (int i = 0; i < test::random_shapes(100); ++i)
         expect_reference(make_case(kKinds[pick(0, static_cast<int>(std::size(kKinds)) - 1)], pick(1, 300), pick(1, 100),
                                    static_cast<unsigned>(pick(0, 1 << 30))));
 }
