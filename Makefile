@@ -4,6 +4,7 @@
 #   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; none: 90, and PTX of 80)
 #   make PTX_ARCH=75     PTX of this one, for the driver of any newer card (default: of the newest of ARCHS)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
+#   make CUDA=yes        with it, in make run and make test too where there is no GPU
 #   make MPI=yes         for several processes on one case (mpirun, srun); mpicc says where MPI is, MPICC=... names it
 #   make CXX=clang++     another host compiler
 #   make PREFIX=~/.local install   where to
@@ -20,6 +21,8 @@ BUILD ?= build
 BIN ?= .
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+# Whether the user asks for GPU code, or for none.
+ASKED := $(filter-out undefined,$(origin CUDA) $(origin ARCHS) $(origin PTX_ARCH))
 NO_CUDA_BECAUSE := $(if $(filter undefined,$(origin CUDA)),nvcc was not found,CUDA=no was given)
 CUDA ?= $(if $(NVCC),yes,no)
 SANITIZE ?=
@@ -59,18 +62,18 @@ EXACT_DEVICE := -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 # g++ 13 takes every function that returns a reference, and has a temporary among its arguments, for a dangling one.
 FALSE_ALARMS := $(shell $(CXX) -Werror -Wdangling-reference -x c++ -E /dev/null > /dev/null 2>&1 && echo -Wno-dangling-reference)
 WARN := -Wall -Wextra -Wshadow -Wconversion $(FALSE_ALARMS) -Werror
-HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fPIE
+HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fno-semantic-interposition
 HARDEN_LINK := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 # SANITIZE=1 is AddressSanitizer and UndefinedBehaviorSanitizer, SANITIZE=thread is ThreadSanitizer.
 SANITIZER_1 := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZER_thread := -fsanitize=thread -fno-omit-frame-pointer
 INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)),$(if $(COVERAGE),--coverage))
-# What is found there is named by its line.
-OPTIMISE := $(if $(INSTRUMENT),-O1 -g $(INSTRUMENT),-O3 $(HARDEN))
-HW4_CXXFLAGS := -std=c++17 -I. $(OPTIMISE) $(WARN) $(CXXFLAGS) $(EXACT)
+LEVEL := $(if $(INSTRUMENT),-O1,-O3)
+HW4_CXXFLAGS = -std=c++17 -I. $(if $(INSTRUMENT),-g $(INSTRUMENT),$(HARDEN)) $(LEVEL) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread -ldl
 FILE_FLAGS :=
+HEADER :=
 DEVICE_CODE :=
 NOTE_INCLUDES = -MMD -MP
 GENCODE_WGMMA :=
@@ -155,13 +158,21 @@ GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)cod
 COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=size)
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(strip $(EXACT) $(HARDEN) -Wall -Wextra -Wshadow $(FALSE_ALARMS) -Werror))
-HOST_LEVEL := -O3
-HW4_NVCCFLAGS = -std=c++17 $(HOST_LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
+HW4_NVCCFLAGS = -std=c++17 $(LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
     -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' -DHW4_PTX_ARCH=$(PTX_ARCH) $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
 endif
+
+# Where no GPU is present and the user asks for no GPU code, make run and make test build the CPU engine alone, under
+# names of its own: $(BIN)/hw4 is always complete.
+CPU_ONLY := $(if $(PRESENT_ARCHS)$(ASKED),,$(filter yes,$(CUDA)))
+HW4 := $(BIN)/hw4
+RUN_HW4 := $(if $(CPU_ONLY),$(BUILD)/hw4_cpu,$(HW4))
+TEST_BIN := $(if $(CPU_ONLY),$(BUILD)/cpu,$(BIN))
+TEST_PROGRAMS := $(if $(CPU_ONLY),CUDA=no BIN=$(TEST_BIN) programs,all)
+TEST_PLACES := --bin $(TEST_BIN) --build $(BUILD) $(if $(CPU_ONLY)$(filter no,$(CUDA)),--no-cuda)
 
 # ---- Files: a room each, and of the processors' kernels those of this machine's.
 COMMON := $(wildcard src/base/*.cpp src/problem/*.cpp src/io/*.cpp) $(if $(COVERAGE),tests/coverage_exit.cpp)
@@ -171,14 +182,23 @@ X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
-HW4_HOST := $(COMMON) $(CONTRACTS) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp src/cpu/*.cpp) \
-    $(CPU_KERNELS) src/gpu/kernel_file.cpp
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
+# The code that works on every number is optimised in full, and linked first: of an inline function that several objects
+# have, the linker takes the first. The rest compiles in half the time.
+HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
+    src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
+    $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive)
+COLD := $(filter-out $(HOT),$(COMMON) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
+    src/gpu/kernel_file.cpp)
+HW4_HOST := $(HOT) $(COLD)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
 TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) src/gpu/kernel_file.cpp # what the timers of profile/ link
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
+BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
+    fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound half_gradients \
+    half_tiles mixed_rows properties row_statistics shares stored_elements stray_cases untouched_vector)
 UNIT_SUPPORT := tests/support/main.cpp tests/support/every_float.cpp
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_CORPUS := tests/fuzz/corpus/made
@@ -192,7 +212,7 @@ F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/convert.cu profile/row_til
     tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
     src/gpu/f32/forward/paired_lanes.cu $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
-HOST_CU := $(filter-out $(F32_SOURCES),hw4.cu $(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
+HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,workbench subject_parts cublas nvml float_memory nccl))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
@@ -206,33 +226,33 @@ COMPILE_CU = $(NVCC) $(HW4_NVCCFLAGS)
 LINK_CU = $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
 else
 GPU_OBJECTS := $(call objects,$(NO_GPU))
-COMPILE_CU := $(CXX) $(HW4_CXXFLAGS) -x c++
-LINK_CU := $(CXX) $(HW4_LDFLAGS)
+LINK_CU = $(LINK_CPP)
 endif
 # What takes longest comes first.
-HW4_WITHOUT_RANKS := $(GPU_OBJECTS) $(call objects,hw4.cu $(HW4_HOST))
+HW4_WITHOUT_RANKS := $(GPU_OBJECTS) $(call objects,$(HW4_HOST) hw4.cu)
 WITH_MPI := $(call objects,src/ranks/mpi.cpp)
 HW4_OBJECTS := $(HW4_WITHOUT_RANKS) $(if $(filter yes,$(MPI)),$(WITH_MPI),$(call objects,src/ranks/without_mpi.cpp))
-COMPILE_CPP := $(CXX) $(HW4_CXXFLAGS)
+COMPILE_CPP = $(CXX) $(HW4_CXXFLAGS)
 LINK_CPP := $(CXX) $(HW4_LDFLAGS)
-PROGRAMS := $(BIN)/hw4 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
+PROGRAMS := $(HW4) $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 # generate looks for the table beside itself.
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these has a make of its own, and two of them at once would compile the same files.
-NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-faults soak-sizes soak-load \
+NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes soak-load \
     soak-slurm sanitize tsan coverage fuzz
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
 .NOTPARALLEL:
 endif
 
 ## all: build hw4, seq, testcases/generate and judge/compare (the default)
-.PHONY: all
-all: $(PROGRAMS)
+.PHONY: all programs
+programs: $(PROGRAMS)
+all: programs
 	@[ "$(CUDA)" = yes ] || echo "Built without the GPU engine: $(NO_CUDA_BECAUSE)."
 	@$(if $(ARCHS_REMARK),echo $(call quoted,$(strip $(ARCHS_REMARK))))
 
-$(BIN)/hw4: $(HW4_OBJECTS) $(BUILD)/mpi-setting
+$(HW4): $(HW4_OBJECTS) $(BUILD)/setting/$(HW4)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(if $(filter yes,$(MPI)),$(MPI_LIBS))
@@ -241,9 +261,9 @@ $(BIN)/hw4: $(HW4_OBJECTS) $(BUILD)/mpi-setting
 .PHONY: hw4-mpi
 hw4-mpi: $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 	$(if $(MPI_FOUND),,$(error make hw4-mpi needs $(MPICC), which was not found (Debian: openmpi-bin, libopenmpi-dev)))@:
-$(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI)
+$(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS) $(MPI_LIBS)
+	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
 
 ifneq ($(BIN),.)
 $(BIN)/testcases/cases.tsv: testcases/cases.tsv
@@ -251,7 +271,7 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	$(Q)cp $< $@
 endif
 
-$(BIN)/seq: $(call objects,seq.cpp $(CONTRACTS) $(COMMON))
+$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) seq.cpp)
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
@@ -272,19 +292,30 @@ $(BUILD)/src/cpu/half/dot.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bf16
 $(BUILD)/src/cpu/half/amx.cpp.o: private FILE_FLAGS := -mavx512f -mamx-tile -mamx-bf16
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
-# The tests' own code, which would take longer to be optimised than it does to run; what it tests is the programs'. Each
-# begins with GoogleTest's header, which is half of many and is compiled once.
-UNIT_TEST_FLAGS := -O1 $(CXXFLAGS) $(EXACT)
-GTEST_HEADER := $(BUILD)/tests/gtest_header.h
-$(call objects,$(UNIT_TESTS)): $(GTEST_HEADER).gch
-$(call objects,$(UNIT_TESTS)): private FILE_FLAGS := $(UNIT_TEST_FLAGS) -include $(GTEST_HEADER)
+# Headers that most files include are compiled once for each level of optimisation; g++ takes them at that level alone. A
+# file names what it includes all the same: make lint compiles without them.
+STANDARD_HEADERS := algorithm array atomic chrono cmath condition_variable cstdint cstdio cstring functional map memory \
+    mutex optional string thread utility vector
+define with_headers # NAME, LEVEL, HEADERS, SOURCES
+$(BUILD)/headers/$(1).h.gch: private LEVEL := $(2)
+$(BUILD)/headers/$(1).h.gch: private HEADERS := $(3)
+$(call objects,$(4)): $(BUILD)/headers/$(1).h.gch
+$(call objects,$(4)): private LEVEL := $(2)
+$(call objects,$(4)): private HEADER := $(BUILD)/headers/$(1).h
+endef
+$(BUILD)/headers/%.gch: Makefile $(BUILD)/cpp-command
+	@mkdir -p $(@D)
+	@printf '#include <%s>\n' $(HEADERS) > $(@:.gch=)
+	$(call say,CXX,$(@F))
+	$(Q)$(COMPILE_CPP) -x c++-header $(@:.gch=) -o $@
+$(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp src/ranks/without_mpi.cpp $(NO_GPU)))
+# The tests' own code would take longer to be optimised than it does to run, but in those that compute; what they test is
+# the programs' code.
+$(eval $(call with_headers,tests,$(if $(INSTRUMENT),-O1,-O0 -U_FORTIFY_SOURCE),gtest/gtest.h $(STANDARD_HEADERS),\
+    $(filter-out $(BUSY_TESTS),$(UNIT_TESTS))))
+$(eval $(call with_headers,busy_tests,-O1,gtest/gtest.h $(STANDARD_HEADERS),$(BUSY_TESTS) $(GPU_TESTS)))
 # Kernel files are compiled by the test, as somebody would his own.
 $(BUILD)/tests/unit/kernel_file_test.cpp.o: private FILE_FLAGS += -DHW4_HOST_COMPILER='"$(CXX)"'
-$(GTEST_HEADER).gch: Makefile $(BUILD)/cpp-command
-	@mkdir -p $(@D)
-	@echo '#include <gtest/gtest.h>' > $(GTEST_HEADER)
-	$(call say,CXX,gtest/gtest.h)
-	$(Q)$(COMPILE_CPP) $(UNIT_TEST_FLAGS) -x c++-header $(GTEST_HEADER) -o $@
 $(call objects,$(wildcard src/gpu/*/*/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
 # Half precision is compared by a bound, and has files of its own; its kernels write out which operations they mean.
@@ -295,16 +326,13 @@ $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # What it includes the host compiler writes down; nvcc would have it preprocess the file for that once more.
 $(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else
 $(call objects,$(HOST_CU)): private NOTE_INCLUDES = -Xcompiler -MMD,-MP,-MF,$(@:.o=.d)
-# As the unit tests; where nvcc passes the file on as it is, with the same compiled header.
-$(call objects,$(GPU_TESTS)): private HOST_LEVEL := -O1
-$(call objects,$(filter $(HOST_CU),$(GPU_TESTS))): $(GTEST_HEADER).gch
-$(call objects,$(filter $(HOST_CU),$(GPU_TESTS))): private DEVICE_CODE += -Xcompiler -include,$(GTEST_HEADER)
 $(BUILD)/tests/gpu/kernel_file_test.cu.o: private NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
 endif
 
 ifneq ($(COVERAGE),)
 # Threads count together, but not in the arithmetic, which would take ten times as long.
 $(call objects,$(filter-out src/problem/domain.cpp $(CPU_KERNELS),$(HW4_HOST))): private FILE_FLAGS := -fprofile-update=atomic
+$(call objects,$(HW4_HOST)): private HEADER :=
 endif
 
 # What a build without them answers who asks for one.
@@ -312,42 +340,57 @@ GPU_KERNEL_NAMES := $(shell sed -n 's/.*{\.name = "\([a-z0-9_]*\)".*/\1/p' src/g
 $(BUILD)/src/commands/engine_choice.cpp.o: src/gpu/kernels.cu
 $(BUILD)/src/commands/engine_choice.cpp.o: private FILE_FLAGS += -DHW4_GPU_KERNELS='"$(GPU_KERNEL_NAMES)"'
 
+define COMPILE_HOST
+@mkdir -p $(@D)
+$(call say,CXX,$<)
+$(Q)$(COMPILE_CPP) $(HEADER:%=-include %) $(FILE_FLAGS) $(NOTE_INCLUDES) -c $< -o $@
+endef
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
-	@mkdir -p $(@D)
-	$(call say,CXX,$<)
-	$(Q)$(COMPILE_CPP) $(FILE_FLAGS) $(NOTE_INCLUDES) -c $< -o $@
+	$(COMPILE_HOST)
 
+# There is no CUDA in hw4.cu: g++ compiles it, and every build takes the same object.
+$(BUILD)/hw4.cu.o: private FILE_FLAGS := -x c++
+$(BUILD)/hw4.cu.o: hw4.cu Makefile $(BUILD)/cpp-command
+	$(COMPILE_HOST)
+
+ifeq ($(CUDA),yes)
 $(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
-	$(call say,$(if $(filter yes,$(CUDA)),NVCC,CXX),$<)
-	$(Q)$(COMPILE_CU) $(DEVICE_CODE) $(NOTE_INCLUDES) -c $< -o $@
+	$(call say,NVCC,$<)
+	$(Q)$(COMPILE_CU) $(DEVICE_CODE) $(HEADER:%=-Xcompiler -include$(comma)%) $(NOTE_INCLUDES) -c $< -o $@
+
+$(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU) $(DEVICE_CODE); $(LINK_CU)
+endif
 
 # Each file changes when its command does: another compiler, other flags, other architectures.
 quoted = '$(subst ','\'',$(1))'
 .PHONY: force
 $(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
-$(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU) $(DEVICE_CODE); $(LINK_CU)
 $(BUILD)/mpi-command: private COMMANDS := $(MPI_FLAGS) $(MPI_LIBS)
-$(BUILD)/mpi-setting: private COMMANDS := $(MPI)
-$(BUILD)/cpp-command $(BUILD)/cu-command $(BUILD)/mpi-command $(BUILD)/mpi-setting: force
+SETTINGS := $(addprefix $(BUILD)/setting/,$(HW4) hw4_mpi differential)
+$(SETTINGS): private COMMANDS := CUDA=$(CUDA) MPI=$(MPI)
+$(addprefix $(BUILD)/,cpp-command cu-command mpi-command) $(SETTINGS): force
 	@mkdir -p $(@D)
 	@printf '%s\n' $(call quoted,$(COMMANDS)) | cmp -s - $@ || printf '%s\n' $(call quoted,$(COMMANDS)) > $@
 
-## run: install what is missing, build, make a test case, run hw4 on it and check the bytes
+## run: install what is missing, build (without a GPU the CPU engine alone), run hw4 on a test case, check the bytes
 .PHONY: run
 run: | need-run
-	@$(MAKE) --no-print-directory $(JOBS) all
+	@$(MAKE) --no-print-directory $(JOBS) $(if $(CPU_ONLY),CUDA=no HW4=$(RUN_HW4) programs,all)
+	@[ -z "$(CPU_ONLY)" ] || echo "No GPU here: $(RUN_HW4) is the CPU-only program; make builds the complete $(HW4)."
 	@mkdir -p $(BUILD)/run
 	$(BIN)/testcases/generate t04 $(BUILD)/run/t04.in
-	$(BIN)/hw4 --time $(BUILD)/run/t04.in $(BUILD)/run/t04.out
+	$(RUN_HW4) --time $(BUILD)/run/t04.in $(BUILD)/run/t04.out
 	$(BIN)/seq $(BUILD)/run/t04.in $(BUILD)/run/t04.expected
 	$(BIN)/judge/compare $(BUILD)/run/t04.in $(BUILD)/run/t04.expected $(BUILD)/run/t04.out
 
 ## test: install what is missing, build, run every test; GPU tests too where there is a GPU; TEST_ARGS=cli_test for some
 .PHONY: test
 test: | need-test
-	@$(MAKE) --no-print-directory $(JOBS) all tests
-	tests/run --bin $(BIN) --build $(BUILD) $(if $(filter yes,$(CUDA)),,--no-cuda) $(TEST_ARGS)
+	@$(MAKE) --no-print-directory $(JOBS) $(TEST_PROGRAMS) tests
+	@[ -z "$(CPU_ONLY)" ] || echo "No GPU here: the .cu files of src, tests, profile and report are not compiled;" \
+	    "make CUDA=yes test compiles them."
+	tests/run $(TEST_PLACES) $(TEST_ARGS)
 
 .PHONY: tests
 tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
@@ -361,7 +404,7 @@ $(FUZZ_CORPUS): tests/fuzz/make_corpus
 	$(Q)$(PYTHON) $<
 
 # Without the GPU engine in any build.
-$(BUILD)/unit_tests: $(call objects,$(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(NO_GPU)) $(TEST_OBJECTS)
+$(BUILD)/unit_tests: $(TEST_OBJECTS) $(call objects,$(NO_GPU) $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -372,12 +415,12 @@ $(BUILD)/fault_shim.so: tests/program/fault_shim.cpp Makefile
 	$(call say,CXX,$<)
 	$(Q)$(CXX) -std=c++17 -O2 -U_FORTIFY_SOURCE $(WARN) -shared -fPIC $< -o $@ -ldl
 
-$(BUILD)/differential: $(call objects,$(DIFFERENTIAL)) $(TEST_OBJECTS) $(GPU_OBJECTS)
+$(BUILD)/differential: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(DIFFERENTIAL)) $(BUILD)/setting/differential
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
+	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS)
 
-$(BUILD)/gpu_tests: $(call objects,tests/support/main.cpp $(GPU_TESTS) tests/support/large_tiles.cu profile/row_tilings.cu) \
-    $(GPU_OBJECTS) $(TEST_OBJECTS) | $(BUILD)/my_kernel.so
+$(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,tests/support/main.cpp $(GPU_TESTS) \
+    tests/support/large_tiles.cu profile/row_tilings.cu) | $(BUILD)/my_kernel.so
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
@@ -398,7 +441,7 @@ $(MY_KERNEL): $(FILE) $(wildcard $(dir $(FILE))*.h $(dir $(FILE))*.cuh) src/gpu/
     Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(COMPILE_CU) $(GENCODE_F32) -Xcompiler -fPIC -shared $< -o $@
+	$(Q)$(COMPILE_CU) $(GENCODE_F32) -shared $< -o $@
 
 ## time-tilings: build build/time_tilings, which times one of the kernels with blocks of other sizes
 .PHONY: time-tilings
@@ -464,10 +507,10 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: all that takes long: soak-differential, soak-faults, soak-sizes, soak-load, soak-slurm
+## soak: all that takes long: soak-differential, soak-kernels, soak-faults, soak-sizes, soak-load, soak-slurm
 ## soak-differential: every kernel of this machine against the references on random cases, for SOAK_SECONDS=600
 .PHONY: soak soak-differential
-soak: soak-differential soak-faults soak-sizes soak-load soak-slurm
+soak: soak-differential soak-kernels soak-faults soak-sizes soak-load soak-slurm
 soak-differential: $(BUILD)/differential
 	$(BUILD)/differential --seconds $(SOAK_SECONDS)
 
@@ -484,16 +527,19 @@ $(FUZZ_TARGETS:%=$(BUILD)/%): $(BUILD)/%: tests/fuzz/driver.cpp $(BUILD)/tests/f
 	$(COMPILE_CPP) -fsanitize=fuzzer -DHW4_FUZZ_TARGET=$* $^ -o $@ $(LDLIBS)
 
 # What make test leaves out of these tests because it takes minutes. Each prints what it counted.
-SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON)
+SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(TEST_BIN) HW4_BUILD=$(BUILD) $(PYTHON)
+## soak-kernels: the unit and GPU tests with all of their cases, of which make test computes some
 ## soak-faults: every way of running hw4 with every call failing in turn, limits, changing input, hundreds of kills
 ## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
 ## soak-load: sixteen runs at once, again and again; the GPU's too where there is one
 ## soak-slurm: hw4 as tasks of a Slurm that it starts for itself; installs slurm-wlm and Open MPI where it may
-.PHONY: soak-faults soak-sizes soak-load soak-slurm
-soak-faults soak-sizes soak-load soak-slurm: | built-tests
+.PHONY: soak-kernels soak-faults soak-sizes soak-load soak-slurm
+soak-kernels soak-faults soak-sizes soak-load soak-slurm: | built-tests
 .PHONY: built-tests
 built-tests:
-	@$(MAKE) --no-print-directory $(JOBS) all tests
+	@$(MAKE) --no-print-directory $(JOBS) $(TEST_PROGRAMS) tests
+soak-kernels:
+	HW4_SOAK=1 $(SLOW_TESTS) $(TEST_PLACES) unit_tests gpu_tests
 soak-faults:
 	$(SOAK_TESTS) tests/program/fault_matrix_test.py -v
 	$(SOAK_TESTS) tests/program/fault_test.py -v
@@ -569,7 +615,7 @@ format-check:
 
 # Not under the names that the build has: there is another seq and another compare on most machines.
 INSTALLED := hw4 hw4-seq hw4-compare
-BUILT_hw4 := $(BIN)/hw4
+BUILT_hw4 := $(HW4)
 BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
 PAGES := $(INSTALLED) hw4-bench

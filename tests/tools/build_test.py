@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -41,7 +42,7 @@ class Flags(Workplace):
         return next(line for line in done.stdout.splitlines() if f"-c {source}" in line)
 
     def test_host_code(self):
-        line = self.compiling("src/run/engine.cpp", "CUDA=no", "CXXFLAGS=-O0 -ffp-contract=fast")
+        line = self.compiling("src/contracts/f32/reference.cpp", "CUDA=no", "CXXFLAGS=-O0 -ffp-contract=fast")
         self.assertRegex(line, r"-std=c\+\+17 .*-O3 .*-O0 -ffp-contract=fast -ffp-contract=off ")
 
     @NEEDS_NVCC
@@ -65,6 +66,49 @@ class Flags(Workplace):
             done = self.make("-n", "CUDA=no", *setting.split(), "all")
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr)
+
+
+class Complete(Workplace):
+    """BIN/hw4 has the GPU engine, also where make run and make test leave it out: where there is no GPU."""
+
+    def said(self, nvidia_smi, *settings):
+        tool = Path(self.folder, "nvidia-smi")
+        tool.write_text(f"#!/bin/sh\n{nvidia_smi}\n", encoding="utf-8")
+        tool.chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"):
+            done = self.make("-n", "V=1", *settings)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    @staticmethod
+    def compiled(said):
+        return {re.search(r" -c (\S+)", line)[1]: line for line in said.splitlines() if " -c " in line}
+
+    @NEEDS_NVCC
+    def test_without_a_gpu_the_cpu_engine_alone_is_built_for_make_run_and_make_test(self):
+        of_run = self.said("exit 9", "run")
+        self.assertIn(f" -o {self.folder}/build/hw4_cpu ", of_run)
+        self.assertIn("make builds the complete", of_run)
+        of_test = self.said("exit 9", "test")
+        self.assertIn(f" -o {self.folder}/build/cpu/hw4 ", of_test)
+        for said in of_run, of_test:
+            self.assertNotIn(f" -o {self.folder}/bin/hw4 ", said)
+            self.assertEqual([name for name in self.compiled(said) if name.endswith(".cu")], ["hw4.cu"])
+
+    @NEEDS_NVCC
+    def test_who_has_a_gpu_or_asks_for_one_has_all(self):
+        for nvidia_smi, *settings in (("echo 9.0", "run"), ("exit 9", "ARCHS=90", "run"), ("exit 9", "CUDA=yes", "run"),
+                                      ("exit 9", "all")):
+            said = self.said(nvidia_smi, *settings)
+            self.assertIn(f" -o {self.folder}/bin/hw4 ", said)
+            self.assertIn("src/gpu/engine.cu", self.compiled(said))
+
+    @NEEDS_NVCC
+    def test_both_programs_have_the_same_host_objects(self):
+        alone, whole = (self.compiled(self.said("exit 9", goal)) for goal in ("run", "all"))
+        self.assertIn("hw4.cu", alone)
+        self.assertEqual({name: line for name, line in alone.items() if whole.get(name) != line}.keys(),
+                         {"src/gpu/absent.cpp", "src/bench/gpu/absent.cpp"})
 
 
 class Install(Workplace):
