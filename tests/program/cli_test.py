@@ -786,23 +786,6 @@ class InputTest(CliTest):
 
 
 class OutputTest(CliTest):
-    def test_symlink_keeps_the_link(self):
-        path = generated(2, 33, 7)
-        elsewhere = self.dir / "elsewhere"
-        elsewhere.mkdir()
-        target = elsewhere / "target.out"
-        for name, to in (("absolute", target), ("relative", "elsewhere/target.out"), ("chain", "relative")):
-            with self.subTest(name):
-                target.write_bytes(OLD_OUTPUT)
-                link = self.dir / name
-                link.symlink_to(to)
-                done = hw4(path, link)
-                self.assertEqual(done.returncode, OK, done.stderr)
-                self.assertEqual(os.readlink(link), str(to))
-                self.assertFalse(target.is_symlink())
-                self.assert_same_bytes(target.read_bytes(), by_seq(path))
-                self.assertEqual(os.listdir(elsewhere), ["target.out"])
-
     def test_devices(self):
         path = generated(2, 33, 7)
         for options in ((), ("--sync",)):
