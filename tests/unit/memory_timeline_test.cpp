@@ -57,27 +57,5 @@ std::string memory_counters(const std::vector<MemoryTrack>& tracks) {
     return text + picture.end();
 }
 
-TEST(MemoryCounters, EachTrackBeginsAtZeroUnderItsOwnName) {
-    const JsonValue trace =
-        parse_json(memory_counters({refused_track("naive", 100), refused_track("f32", 40)}), "trace");
-    std::vector<std::string> seen;
-    for (const JsonValue& event : trace.find("traceEvents")->list) {
-        const std::string kind = event.string_of("ph", "");
-        const JsonValue& arguments = *event.find("args");
-        if (kind == "M") continue;
-        seen.push_back(event.string_of("name", "").substr(0, 3) + " " + kind + " " +
-                       std::to_string(std::lround(event.number_of("ts", -1))) + " " +
-                       std::to_string(std::lround(arguments.number_of(kind == "C" ? "bytes" : "wanted_bytes", -1))));
-    }
-    const std::vector<std::string> expected = {"nai C 0 0", "nai C 1 100", "nai i 2 77", "nai C 3 0",
-                                               "f32 C 0 0", "f32 C 1 40",  "f32 i 2 77", "f32 C 3 0"};
-    EXPECT_EQ(seen, expected);
-}
-
-TEST(MemoryCounters, AreNamedByCellAndPass) {
-    EXPECT_NE(memory_counters({refused_track("naive", 1)}).find(R"("naive B 32 H 32 N 1024 d 64 backward")"),
-              std::string::npos);
-}
-
 } // namespace
 } // namespace hw4::bench
