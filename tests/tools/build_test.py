@@ -464,7 +464,7 @@ class TestRunner(Workplace):
         with mock.patch.object(sys, "path", [os.path.join(ROOT, "tests"), *sys.path]):
             runner = program_as_module(pathlib.Path(ROOT, "tests/run"))
         tally = runner.Tally()
-        args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, step_seconds=PATIENCE_S)
+        args = argparse.Namespace(build=pathlib.Path(self.tools), no_cuda=no_cuda, step_seconds=PATIENCE_S, runner=[])
         with contextlib.redirect_stdout(io.StringIO()):
             for program in ("unit_tests", "gpu_tests"):
                 runner.run_program(program, args, "*", tally)
@@ -546,7 +546,7 @@ def test_3(self):
 def test_4(self):
     pass""")
         done = self.run_with_limit("some_test", PATIENCE_S, folder=copy)
-        self.assertIn("skipped 1 (some_test.Some.test_2): no reason\n", done.stdout)
+        self.assertIn("skipped 1 program test: no reason\n", done.stdout)
         self.assertIn("failed: some_test.Some.test_3 [1]\n", done.stdout)
         self.assertEqual(done.stdout.splitlines()[-1], "2 passed, 2 failed, 1 skipped")
 
@@ -559,7 +559,37 @@ def test_1(self):
 def test_2(self):
     pass""")
         done = self.run_command(os.path.join(copy, "tests/run"), "some_test")
-        self.assertIn("skipped 2 (some_test.Some.test_1, ...): no reason\n", done.stdout)
+        self.assertIn("skipped 2 program tests: no reason\n", done.stdout)
+
+    def fake_skipping(self, program, reasons):
+        """A GoogleTest program that skips a test for each reason."""
+        said = "".join(f"tests/a_test.cpp:3: Skipped\\n{reason}\\n\\n" for reason in reasons)
+        tests = ", ".join(f'{{"classname": "A", "name": "B{n}", "status": "RUN", "result": "SKIPPED", "time": "0s"}}'
+                          for n in range(len(reasons)))
+        self.fake(program, f"printf '{said}kept\\n[  SKIPPED ] {len(reasons)} tests.\\n'\n"
+                           'for a; do case $a in --gtest_output=json:*) '
+                           f"echo '{{\"testsuites\": [{{\"testsuite\": [{tests}]}}]}}' "
+                           '> "${a#--gtest_output=json:}";; esac; done')
+
+    def test_what_was_skipped_has_a_line_for_each_reason(self):
+        self.fake_skipping("unit_tests", ["this processor has no a1", "no pipe here", "this processor has no b2"])
+        self.fake_skipping("gpu_tests", ["no usable GPU: no driver", "no usable GPU: some other words"])
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--jobs", "1", "unit_tests",
+                                "gpu_tests", "--filter", "A*")
+        self.assertEqual(re.sub(r"\(\d+ s\)", "", done.stdout).splitlines(),
+                         ["== unit_tests ", "kept", "== gpu_tests ", "kept",
+                          "skipped 2 CPU kernel tests: this processor has no a1, b2",
+                          "skipped 1 unit test: no pipe here", "skipped 2 GPU tests: no usable GPU: no driver",
+                          "0 passed, 0 failed, 5 skipped"])
+
+    def test_a_runner_starts_the_programs(self):
+        self.fake("unit_tests", 'echo "by $RUNNER"')
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "--build", self.tools, "--bin", self.tools,
+                                "--runner", "env RUNNER='an emulator'", "unit_tests")
+        self.assertIn("\nby an emulator\n", done.stdout)
+        done = self.run_command(os.path.join(ROOT, "tests", "run"), "--runner", "env", "cli_test")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "run: no step cli_test; there are unit_tests, small_cases\n"))
 
     def test_every_test_of_a_module_is_in_one_share(self):
         copy = self.module("\n".join(f"def test_{n}(self):\n    print('this is', {n})" for n in range(5)), "cli_test")
@@ -641,7 +671,7 @@ def test_2(self):
     def test_without_cuda_an_old_gpu_tests_is_not_run(self):
         self.fake("gpu_tests", f"touch {self.folder}/ran")
         tally = self.run_programs(no_cuda=True)
-        self.assertEqual((tally.failed, [name for name, _ in tally.skipped]), (["unit_tests"], ["gpu_tests"]))
+        self.assertEqual((tally.failed, tally.skipped), (["unit_tests"], [("GPU", "this build has no CUDA")]))
         self.assertNotIn("ran", os.listdir(self.folder))
 
 
