@@ -184,7 +184,7 @@ class TestRunner(Workplace):
         with self.subTest(2):
             raise OSError()
 """)
-        self.assertIn("skipped 1 (some_test.Some.test_2): no reason\n", said)
+        self.assertIn("skipped 1 program test: no reason\n", said)
         self.assertEqual((code, said.splitlines()[-1]), (1, "1 passed, 2 failed, 1 skipped"))
 
     def test_a_module_that_does_not_come_to_its_end_has_failed(self):
