@@ -1,8 +1,7 @@
 """Phrases that say more than a number, computed so that they change with the data."""
 from __future__ import annotations
 
-import file_bars
-import gpu_bars
+import bars
 
 from .facts import backward, fixed, kernels, runs
 from .measured_backward import Backward
@@ -133,31 +132,20 @@ def bars_met(verdicts):
 
 def kernel_bars(data):
     sgemm = data.kernels["sgemm"]["tflops"]
-    verdicts = {}
-    for shape in data.shapes:
-        if shape.name in gpu_bars.BARS:
-            tflops = shape.tflops(shape.hw4).mid
-            verdicts[shape.name] = gpu_bars.BARS[shape.name].met({"tflops": tflops, "of_sgemm": tflops / sgemm,
-                                                                  "speed_up": shape.speed_up})
-    return bars_met(verdicts)
+    return bars_met(bars.least_met(bars.KERNELS, {
+        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "of_sgemm": shape.tflops(shape.hw4).mid / sgemm,
+                     "speed_up": shape.speed_up} for shape in data.shapes}))
 
 
 def fixed_bars(data):
-    verdicts = {}
-    for shape in data.fixed_shapes:
-        if shape.name in gpu_bars.FIXED_BARS:
-            verdicts[shape.name] = gpu_bars.FIXED_BARS[shape.name].met({
-                "tflops": shape.tflops(shape.hw4).mid, "over_f32": data.f32_beside(shape.name).mid / shape.hw4.mid})
-    return bars_met(verdicts)
+    return bars_met(bars.least_met(bars.FIXED, {
+        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "over_f32": data.f32_beside(shape.name).mid / shape.hw4.mid}
+        for shape in data.fixed_shapes}))
 
 
 def file_bars_met(data):
-    records = [file_bars.evaluate(record["name"], record["seconds"]) for record in data.file_cases]
-    memory = data.files["memory"]
-    verdicts = {record["name"]: record["met"] for record in records if record["bar"]}
-    verdicts["total"] = file_bars.evaluate_total(records)["met"]
-    verdicts["memory"] = file_bars.evaluate_memory(memory["hw4_bytes"], memory["context_bytes"])["met"]
-    return bars_met(verdicts)
+    return bars_met(bars.files_met({case["name"]: case["seconds"] for case in data.file_cases},
+                                   data.files["memory"]["beyond_bytes"]))
 
 
 def measured_at(data):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -347,6 +348,25 @@ class Committed(unittest.TestCase):
         label = '<g><path d="M 1 2"/><text x="1" y="326.5" style="a">46.3</text></g>'
         self.assertEqual(*map(figures.without_places, (label, label.replace("326.5", "326.9"))))
         self.assertNotEqual(*map(figures.without_places, (label, label.replace("46.3", "46.4"))))
+
+
+class DrawTrace(unittest.TestCase):
+    """report/draw_trace"""
+
+    def test_every_stage_of_a_committed_trace(self):
+        path, svg = DATA / "t22_streams4.trace.json", "{http://www.w3.org/2000/svg}"
+        with tempfile.TemporaryDirectory(prefix="hw4-report-") as folder:
+            picture, wrong = Path(folder) / "a.svg", Path(folder) / "wrong"
+            program = [sys.executable, ROOT / "report/draw_trace"]
+            subprocess.run([*program, path, picture, "--title", "t22 & more"], check=True)
+            drawn = ElementTree.parse(picture).getroot()
+            for text in ("", "{}", '{"traceEvents": [1]}'):
+                wrong.write_text(text)
+                self.assertEqual(subprocess.run([*program, wrong, picture], capture_output=True).returncode, 65)
+        self.assertIn("t22 & more", [text.text for text in drawn.iter(f"{svg}text")])
+        spans = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X" and event["dur"]]
+        boxes = {box[0].text.split()[0] for box in drawn.iter(f"{svg}rect") if len(box)}
+        self.assertEqual(boxes, {span["name"] for span in spans})
 
 
 if __name__ == "__main__":
