@@ -8,7 +8,7 @@ from bars import FILES, SMALL_CASES, file_ratios
 
 from . import sources, tables_courses
 from .errors import Failed
-from .facts.profiles import shared_pipe_pct, waiting
+from .facts import shared_pipe_pct, waiting
 from .markdown import NOT_KNOWN, known, markdown, ms
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
 from .measured_backward import GRADIENTS, MASKS, Backward
