@@ -420,17 +420,19 @@ $(BUILD)/start_up: $(call objects,profile/start_up.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
+# What is built already, into a folder that is not the report's.
+MEASURE_BUILT = HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON) report/measure --again --data $(BUILD)/measured --only
 ## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
 .PHONY: bench-files
 bench-files: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES) $(BUILD)/start_up
-	$(PYTHON) report/bench_files --bin $(BIN) --build $(BUILD) --json $(BUILD)/bench_files.json $(BENCH_ARGS)
+	$(MEASURE_BUILT) files $(BENCH_ARGS)
 
 ## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
-	$(PYTHON) report/bench_gpu --time-kernels $(BUILD)/time_kernels --json $(BUILD)/bench_gpu.json $(BENCH_ARGS)
+	$(MEASURE_BUILT) kernels kernels_fixed $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
@@ -573,7 +575,7 @@ BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
 PAGES := $(INSTALLED) hw4-bench
 # What hw4 bench runs in python3, found from where hw4 itself is.
-HELPERS := torch_cell.py sampling_rules.py
+HELPERS := torch_cell.py
 LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/hw4
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions

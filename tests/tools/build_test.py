@@ -71,7 +71,7 @@ class Install(Workplace):
     """The programs are there already: make builds none."""
     PROGRAMS = ("hw4", "seq", "testcases/generate", "judge/compare")
     FILES = sorted(["share/man/man1/" + name + ".1" for name in ("hw4", "hw4-bench", "hw4-seq", "hw4-compare")] +
-                   ["libexec/hw4/torch_cell.py", "libexec/hw4/sampling_rules.py"] +
+                   ["libexec/hw4/torch_cell.py"] +
                    [folder + name for folder in ("bin/", "share/bash-completion/completions/")
                     for name in ("hw4", "hw4-seq", "hw4-compare")])
 
