@@ -167,7 +167,7 @@ endif
 COMMON := $(wildcard src/base/*.cpp src/problem/*.cpp src/io/*.cpp) $(if $(COVERAGE),tests/coverage_exit.cpp)
 CONTRACTS := $(wildcard src/contracts/*.cpp src/contracts/*/*.cpp)
 ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
-X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/dot half/amx
+X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
@@ -268,7 +268,6 @@ $(BUILD)/src/cpu/fixed/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/fixed/avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxvnni
 $(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -mavx512vnni
 $(BUILD)/src/cpu/fixed/amx.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -mamx-tile -mamx-int8
-$(BUILD)/src/cpu/half/dot.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bf16
 $(BUILD)/src/cpu/half/amx.cpp.o: private FILE_FLAGS := -mavx512f -mamx-tile -mamx-bf16
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
@@ -421,17 +420,19 @@ $(BUILD)/start_up: $(call objects,profile/start_up.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
+# What is built already, into a folder that is not the report's.
+MEASURE_BUILT = HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON) report/measure --again --data $(BUILD)/measured --only
 ## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
 .PHONY: bench-files
 bench-files: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES) $(BUILD)/start_up
-	$(PYTHON) report/bench_files --bin $(BIN) --build $(BUILD) --json $(BUILD)/bench_files.json $(BENCH_ARGS)
+	$(MEASURE_BUILT) files $(BENCH_ARGS)
 
 ## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
-	$(PYTHON) report/bench_gpu --time-kernels $(BUILD)/time_kernels --json $(BUILD)/bench_gpu.json $(BENCH_ARGS)
+	$(MEASURE_BUILT) kernels kernels_fixed $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
@@ -574,7 +575,7 @@ BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
 PAGES := $(INSTALLED) hw4-bench
 # What hw4 bench runs in python3, found from where hw4 itself is.
-HELPERS := torch_cell.py sampling_rules.py
+HELPERS := torch_cell.py
 LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/hw4
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
