@@ -931,19 +931,6 @@ class ReportTest(CliTest):
                 told = json.loads((self.dir / "run.json").read_bytes())
                 self.assertEqual(told["input"], str(path))
 
-    def test_json_replaces_no_other_file(self):
-        content = counting(1, 4, 3)
-        path = self.file(content)
-        self.assert_refused(USAGE, r"same file as input", "--json", path, path, self.out, names=path)
-        self.assertEqual(path.read_bytes(), content)
-        (self.dir / "link").symlink_to(self.out.name)
-        for report in (self.out, f"{self.dir}/./case.out", self.dir / "link"):
-            for option in ("--json", "--trace"):
-                self.assert_refused(USAGE, r"would overwrite the output", option, report, path, self.out,
-                                    names=self.out)
-        self.assert_refused(USAGE, r"would overwrite the output", "--json", self.dir / "both", "--trace",
-                            self.dir / "both", path, self.out)
-
     def test_json_that_cannot_be_written(self):
         path = self.file(counting(1, 4, 3))
         done = hw4("--json", "/dev/full", path, self.out)
@@ -953,29 +940,16 @@ class ReportTest(CliTest):
         report = self.dir / "missing" / "run.json"
         self.assert_refused(CANNOT_CREATE, r"cannot create", "--json", report, path, self.out, names=report)
 
-    def test_list_kernels_as_json(self):
-        done = run("hw4", "--list-kernels", "--json")
-        self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        document = json.loads(done.stdout)
-        self.assertEqual(document["hw4_version"], re.match(r"hw4 (\S+), ", run("hw4", "--version").stdout)[1])
-        operations = {operation["name"]: operation for operation in document["operations"]}
-        self.assertEqual([part["name"] for part in operations["forward"]["inputs"]], ["Q", "K", "V"])
-        self.assertEqual(len(operations), len(document["operations"]))
-        computed = set()
-        for contract in document["contracts"]:
-            self.assertIn(contract["compared"], ("bytes", "bound"))
-            self.assertGreater(contract["most_columns"] or 1, 0)
-            self.assertTrue(contract["computes"])
-            for computes in contract["computes"]:
-                operation = computes["operation"]
-                self.assertIn(operation, operations)
-                self.assertRegex(computes["revision"], rf"\A{contract['name']}\.{operation}/[1-9]\d*\Z")
-                self.assertIn("none", computes["masks"])
-                computed.add((operation, contract["name"]))
-        self.assertEqual(len(contract_names()), len(set(contract_names())))
+    def test_list_kernels(self):
+        document = listed()
+        operations = {operation["name"] for operation in document["operations"]}
+        computed = {(computes["operation"], contract["name"]) for contract in document["contracts"]
+                    for computes in contract["computes"]}
+        self.assertLessEqual({operation for operation, _ in computed}, operations)
         self.assertEqual({(kernel["operation"], kernel["contract"]) for kernel in document["kernels"]}, computed)
         lines = [line.split()[:3] for line in run("hw4", "--list-kernels").stdout.splitlines()]
         self.assertEqual([[kernel["device"], kernel["name"], kernel["contract"]] for kernel in document["kernels"]], lines)
+        self.assertEqual(len({name for _, name, _ in lines}), len(lines))
 
     def test_every_listed_contract_is_computed_by_seq_and_the_first_by_default(self):
         path = generated(2, 33, 7)
@@ -1120,14 +1094,11 @@ class ManyCasesTest(CliTest):
 
     def test_usage(self):
         (a, a_out), (b, b_out), *_ = self.several()
-        self.assert_refused(USAGE, r"need INPUT and OUTPUT, got 3 names", a, a_out, b)
-        self.assert_refused(USAGE, r"--pairs 'list' names all files, got 2 names more", "--pairs", "list", a, a_out)
         self.assert_refused(USAGE, r"would overwrite the output", a, a_out, b, f"{self.dir}/./a.out")
         self.assert_refused(USAGE, r"output is the same file as input", a, a_out, b, a)
         self.assert_refused(USAGE, r"input is the same file as output", a, a_out, a_out, b_out)
         for option in ("--json", "--trace"):
             self.assert_refused(USAGE, r"would overwrite the output", option, b_out, a, a_out, b, b_out)
-            self.assert_refused(USAGE, r"same file as", option, a, a, a_out, b, b_out)
 
     def test_json(self):
         pairs = [*self.several()[:2], (self.dir / "missing.in", self.dir / "x.out")]
@@ -1148,14 +1119,6 @@ class ManyCasesTest(CliTest):
         # A list of one case is a list.
         self.assertEqual(hw4("--json", report, "--pairs", self.pairs_file("{} {}".format(*pairs[0]))).returncode, OK)
         self.assertEqual([case["input"] for case in json.loads(report.read_text())["cases"]], [str(pairs[0][0])])
-
-    def test_trace_is_of_the_run(self):
-        pairs = self.several()
-        trace = self.dir / "run.trace"
-        self.assertEqual(hw4("--time", "--trace", trace, *itertools.chain(*pairs)).returncode, OK)
-        events = json.loads(trace.read_text())["traceEvents"]
-        self.assertEqual(sum(e["args"]["bytes"] for e in events if e["name"] == "write"),
-                         sum(out.stat().st_size for _, out in pairs))
 
     def test_interrupted(self):
         """What is complete stays, of what is not nothing does."""
@@ -1354,14 +1317,6 @@ class SeqTest(CliTest):
         self.assert_one_message(done.stderr, path, wanted, program="seq")
         self.assertEqual(self.folder(), {})
 
-    def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
-        path = generated(2, 33, 7)
-        with open("/dev/full", "w") as full:
-            done = run("seq", path, self.out, stdout=full)
-        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
-        self.assert_one_message(done.stderr, None, r"standard output: No space left", program="seq")
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
-
 
 class GenerateTest(CliTest):
     def generate(self, *args, name="case.in"):
@@ -1374,19 +1329,6 @@ class GenerateTest(CliTest):
             data = self.generate("--shape", f"{B},{N},{d}")
             self.assertEqual(data[:12], header(B, N, d))
             self.assertEqual(len(data), case_bytes(B, N, d))
-
-    def test_deterministic(self):
-        for kind in KINDS:
-            with self.subTest(kind):
-                made = [self.generate("--shape", "2,300,33", "--kind", kind, "--seed", seed) for seed in "112"]
-                self.assert_same_bytes(made[1], made[0])
-                self.assertNotEqual(made[2], made[0])
-        self.assertEqual(self.generate("--shape", "2,3,4"), self.generate("--shape", "2,3,4", "--seed", "1"))
-
-    def test_kinds_differ(self):
-        for kinds, options in ((KINDS, ()), (KINDS + GRADIENT_KINDS, ("--backward",))):
-            made = {self.generate("--shape", "2,40,8", "--kind", kind, *options) for kind in kinds}
-            self.assertEqual(len(made), len(kinds))
 
     def test_named_case_is_its_table_row(self):
         for line in (REPO / "testcases" / "cases.tsv").read_text().splitlines():

@@ -303,6 +303,21 @@ std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) 
     return out;
 }
 
+TEST(KeyTile, OrdinaryDataDoesNotShowIt) {
+    const AttentionCase test({1, 1100, 48}, CaseKind::uniform, 21);
+    for (const int64_t tile : {1, 32, 64, 1024})
+        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, tile))) << tile;
+}
+
+// An engine that decides once per 64 keys must not pass the tests: these kinds give other bytes then.
+TEST(KeyTile, TheTestDataDoes) {
+    for (const CaseKind kind : {CaseKind::fading, CaseKind::brink}) {
+        const AttentionCase test({2, 1500, 32}, kind, 21);
+        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, kKeyTile))) << test.name;
+        EXPECT_FALSE(same_bytes(test.expected, attention_with_tile(test, 2 * kKeyTile))) << test.name;
+    }
+}
+
 TEST(Accuracy, SmallValuesOfRowsWithLowScoresAreNotLost) {
     // Every score about -48 in base-2 units, V down to 1e-30: nothing may sink into the denormals.
     const Problem problem{1, 64, 1};

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "src/commands/list.h"
 #include "src/contracts/contract.h"
 #include "src/cpu/engine.h"
 #include "src/run/pipeline.h"
@@ -67,7 +66,6 @@ std::vector<cpu::Kernel> with_sum() {
 }
 
 constexpr const Operation* kAllOperations[] = {&kForward, &kBackward, &kSum};
-constexpr const Contract* kAllContracts[] = {&kF32, &kFixed, &kPlain};
 
 Problem sum_problem() {
     Problem problem(5, 3, 4);

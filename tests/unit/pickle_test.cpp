@@ -1,18 +1,12 @@
-// Memory over time in the formats of those who draw it. tests/program/bench_test.py reads the pickles by Python's own.
-#include "src/bench/memory_timeline.h"
+// tests/program/bench_test.py reads the pickles of hw4 bench by Python's own.
+#include "src/base/pickle.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "src/base/json_value.h"
-#include "src/base/pickle.h"
-
-namespace hw4::bench {
+namespace hw4 {
 namespace {
-
-using Kind = MemoryEvent::Kind;
 
 TEST(Pickle, HasTheOpcodesOfProtocol2) {
     Pickle pickle;
@@ -38,24 +32,5 @@ TEST(Pickle, ListsComeInPartsOfAThousand) {
     }
 }
 
-// Takes so many bytes, is refused more, and gives them back.
-MemoryTrack refused_track(const char* impl, size_t bytes) {
-    MemoryTrack track;
-    track.cell.impl = impl;
-    track.pass = Pass::backward;
-    const Allocation taken{512, bytes, purpose::kInputs};
-    track.events = {{Kind::taken, 1e-6, taken, 0},
-                    {Kind::refused, 2e-6, {0, 77, purpose::kScores}, 5},
-                    {Kind::given_back, 3e-6, taken, 0}};
-    return track;
-}
-
-std::string memory_counters(const std::vector<MemoryTrack>& tracks) {
-    MemoryPicture picture(MemoryPicture::Form::counters);
-    std::string text = picture.start();
-    for (const MemoryTrack& track : tracks) text += picture.next(track);
-    return text + picture.end();
-}
-
 } // namespace
-} // namespace hw4::bench
+} // namespace hw4
