@@ -13,10 +13,10 @@ import scaling as on_paper
 
 from . import sources
 from .errors import Failed
-from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROOF, LADDER_CASES, WHO_ON_VALUES, flop)
+from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROOF, LADDER_CASES, WHO_ON_VALUES,
+                       contracts_on_cpu, flop)
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_courses import BASE, LIMIT_BYTES, PASSES, Cs336, Lab5, Sweep, track_of
-from .measured_cpu import contracts_on_cpu
 from .measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, PAIR_PRODUCTS, PAIR_ROOF,
                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
 from .needs import are_there, needs
