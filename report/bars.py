@@ -6,7 +6,7 @@ SMALL_CASES = tuple(f"t{number:02}" for number in range(1, 11))
 COURSE_CASES = tuple(f"t{number:02}" for number in range(1, 31))
 LONG_HEADS = "4,16384,128"  # no test case has d = 128
 
-# By shape: the least of each figure. speed_up: PyTorch's time over ours; over_f32: the time of f32's kernel over ours.
+# The least of each figure, by shape. speed_up: PyTorch's time over ours; over_f32: the time of f32's kernel over ours.
 KERNELS = {
     **dict.fromkeys(("t22", "t24", "t28", "t30"), {"tflops": 47, "of_sgemm": 0.92}),
     **dict.fromkeys(("t21", "t27", "t29"), {"tflops": 42}),

@@ -10,16 +10,16 @@ import dataclasses
 import bars
 
 MASKS = ("none", "causal")
-# Of PyTorch: the implementation of torch_cell.py and the type of its numbers.
+# PyTorch: the implementation of torch_cell.py and the type of its numbers.
 PEERS = {"flash2 bf16": ("flash2", "bf16"), "cudnn bf16": ("cudnn", "bf16"), "flash2 fp16": ("flash2", "fp16"),
          "cudnn fp16": ("cudnn", "fp16"), "efficient": ("efficient", "float32"), "naive": ("naive", "float32"),
          "naive tf32": ("naive", "tf32")}
-# Of hw4: contract, element of the tensors (float32 where it is empty) and kernel ("" is the chosen one).
+# hw4: contract, element of the tensors (float32 where it is empty) and kernel ("" is the chosen one).
 OURS = {"f32": ("f32", "", ""), "fixed": ("fixed", "", ""), "fixed16": ("fixed16", "", ""),
         "fixed16:bf16": ("fixed16", "bf16", ""), "bf16": ("bf16", "bf16", ""), "fp16": ("fp16", "fp16", ""),
         "bf16 dQ apart": ("bf16", "bf16", "wgmma_again")}
-# PyTorch's implementations beside the kernels, and the cases on which they are measured; None: on all. The naive form is
-# shown and never counts as PyTorch's best.
+# PyTorch's implementations beside the kernels, and the cases on which they are measured; None: on all. The naive form
+# is shown and never counts as PyTorch's best.
 IMPLS = {"efficient": None, "default": bars.SMALL_CASES, "naive": ("t28",)}
 
 HALF_SHAPES = ("4,16,8192,64", "2,16,8192,128", "16,32,1024,64", "1,16,16384,64", "1,16,16384,128")

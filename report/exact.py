@@ -139,8 +139,8 @@ def result_of(impl, dtype, q, k, v):
 
 
 def errors_of(values, ours, peers, device):
-    """{name: record} of ours, outputs by name, and of PyTorch's peers, {name: (implementation, type)}. Over all outputs:
-    the largest error, the largest error of a row over the row's largest result, and the root mean square."""
+    """{name: record} of ours, outputs by name, and of PyTorch's peers, {name: (implementation, type)}. A record has the
+    largest error, the largest error of a row over the row's largest result, and the root mean square."""
     batches, _, tokens, _ = values.shape
     errors = {name: Errors() for name in [*ours, *peers]}
     step = max(1, SCORES_AT_ONCE // tokens ** 2)
@@ -154,7 +154,8 @@ def errors_of(values, ours, peers, device):
             part = slice(row, row + rows)
             exact = naive_attention(q[:, part].double(), k.double(), v.double())
             for name in errors:  # the naive form has all its scores in memory, so it is computed by parts too
-                errors[name].add(results[name][:, part] if name in results else naive_attention(q[:, part], k, v), exact)
+                found = results[name][:, part] if name in results else naive_attention(q[:, part], k, v)
+                errors[name].add(found, exact)
     return {name: found.record() for name, found in errors.items()}
 
 

@@ -39,7 +39,7 @@ from timer import CASE_TABLE, lines_of, problems_of  # noqa: E402
 
 NO_GPU, REFUSED = 69, 65  # exit codes of the programs
 PATIENCE = 600  # seconds for one run of a program
-# By make's goal, in the folder of programs or of the build.
+# What each goal of make builds, in the folder of programs or of the build.
 PROGRAMS = {"all": ("hw4", "seq", "testcases/generate"), "time-kernels": ("build/time_kernels",),
             "time-tilings": ("build/time_tilings",), "hw4-mpi": ("build/hw4_mpi",), "start-up": ("build/start_up",),
             "references": ("build/reference/context_only", "build/reference/plain_copy")}
@@ -558,7 +558,8 @@ def steps(bench, shapes, streams, device, runs):
     case, = plain_cases(shapes)
     listing = listing_of(bench.hw4)
     ladder_of = (device, "forward", listing.contracts[0].name)
-    kernels = [kernel.name for kernel in listing.kernels if (kernel.device, kernel.operation, kernel.contract) == ladder_of]
+    kernels = [kernel.name for kernel in listing.kernels
+               if (kernel.device, kernel.operation, kernel.contract) == ladder_of]
     if not kernels:
         raise Failed(f"this hw4 has no kernels of the {device}", NO_GPU)
     found, left_out = steps_of(kernels, streams), []
@@ -664,7 +665,8 @@ def cpu(bench, contracts, shapes, seq, runs):
                 for record in of_case:
                     contract, seconds = record["contract"], record["seconds"]
                     seconds["hw4"].append(warm_seconds(bench, contract, case, threads))
-                    told = bench.report_of("--device", "cpu", "--contract", contract, "--threads", threads, path, out)[1]
+                    _, told = bench.report_of("--device", "cpu", "--contract", contract, "--threads", threads, path,
+                                              out)
                     record |= {"flop": told["flop"], "kernel": told["kernel"]}
                     seconds["from_file"].append(told["kernel_seconds"])
                     if turn == 0 and seq:
@@ -735,7 +737,7 @@ def sweep(bench, runs, device, tracks=False, more=()):
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Of lists, dictionaries, texts and numbers alone."""
+    """Reads lists, dictionaries, texts and numbers alone."""
 
     def find_class(self, module_name, global_name):
         raise Failed(f"a snapshot of memory has a {module_name}.{global_name}")

@@ -5,8 +5,8 @@
 The program measures a cell of `hw4 bench`: it takes the options that ask for a single cell, and prints a row as hw4
 writes it, with statuses, samples and memory under "hw4". With --serve alone it measures many cells, each a list of
 options on a line of standard input. What PyTorch cannot do here is a status too, and not a failure of this program.
-Clock, warm-up and number of launches follow src/bench/sampling.h, with --timing wall lab5.py. pytorch is lab5.py's naive
-form, the others are scaled_dot_product_attention by one backend.
+Clock, warm-up and number of launches follow src/bench/sampling.h, with --timing wall lab5.py. pytorch is lab5.py's
+naive form, the others are scaled_dot_product_attention by one backend.
 
 As a module, it has the attention that report/measure compares with, and the timer of it (Timer).
 """
@@ -130,8 +130,8 @@ def lab5_attention(q, k, v, causal):
 
 
 def attention(impl, q, k, v, causal=False):
-    """By a backend inside its context, by PyTorch's own choice (default), or by a form with all scores in memory: naive,
-    and pytorch, which is lab5.py's."""
+    """That of a backend inside its context, that of PyTorch's own choice (default), or a form with all scores in memory:
+    naive, and pytorch, which is lab5.py's."""
     if impl == "naive":
         return naive_attention(q, k, v)
     if impl == "pytorch":

@@ -13,10 +13,10 @@ import scaling as on_paper
 
 from . import sources
 from .errors import Failed
-from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROOF, LADDER_CASES, WHO_ON_VALUES, flop)
+from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROOF, LADDER_CASES, WHO_ON_VALUES,
+                       contracts_on_cpu, flop)
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_courses import BASE, LIMIT_BYTES, PASSES, Cs336, Lab5, Sweep, track_of
-from .measured_cpu import contracts_on_cpu
 from .measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, PAIR_PRODUCTS, PAIR_ROOF,
                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
 from .needs import are_there, needs
@@ -47,7 +47,7 @@ def shown(name):
 
 
 def rungs_of(rungs) -> dict:
-    """By kernel."""
+    """Each rung by its kernel."""
     return {rung.kernel: {**timing(rung.seconds, rung.flop), "over_first": rungs[0].seconds.mid / rung.seconds.mid,
                           "speed_up": before.seconds.mid / rung.seconds.mid}
             for before, rung in zip([rungs[0], *rungs], rungs)}
@@ -161,12 +161,12 @@ def of_launch(launch, device):
 
 
 def profile(data):
-    """By rung, on t28."""
+    """Each rung on t28."""
     return {kernel: of_launch(data.launch(kernel), data.profile["device"]) for kernel in data.rungs}
 
 
 def profile_of_cases(data):
-    """By case and rung."""
+    """Each rung on each case."""
     tree = {}
     for launch in data.profile_of_cases["launches"]:
         tree.setdefault(launch["case"], {})[launch["kernel"]] = of_launch(launch, data.profile_of_cases["device"])
@@ -207,7 +207,7 @@ def pipeline(data):
 
 
 def steps(data):
-    """By number, from 1; the last also by that name."""
+    """The steps by number, from 1; the last also by that name."""
     tree = {str(number): {"ms": statistics.median(step["seconds"]) * 1e3,
                           "kernel_ms": statistics.median(step["kernel_seconds"]) * 1e3}
             for number, step in enumerate(data.steps["steps"], 1)}
@@ -269,11 +269,12 @@ def fixed(data):
         "over_f32": extremes(over_f32), "count": len(over_f32),
         "tensor_cycles_per_tile": tensor_cycles_per_tile(BYTE_PRODUCTS),
         "roof": {"tops": INTEGER_OPERATIONS * 1e-12, "tflops": INTEGER_ROOF,
-                 "over_float32": INTEGER_OPERATIONS / float_peak, "tflops_over_float32": INTEGER_ROOF * 1e12 / float_peak}}
+                 "over_float32": INTEGER_OPERATIONS / float_peak,
+                 "tflops_over_float32": INTEGER_ROOF * 1e12 / float_peak}}
 
 
 def distributions(data):
-    """By distribution and head size."""
+    """Errors by distribution and head size."""
     tree = {}
     for case in data.distributions["cases"]:
         errors = case["errors"]
@@ -328,7 +329,7 @@ def backward_ladder(found):
 
 
 def backward_beside_torch(found):
-    """By shape and mask; over all shapes of a mask PyTorch's time over ours; and how much of the rate the mask leaves."""
+    """Times by shape and mask; over all shapes PyTorch's time over ours; and how much of the rate the mask leaves."""
     tree = {}
     for name, by_mask in found.shapes.items():
         whole = by_mask["none"].hw4
@@ -399,14 +400,15 @@ def half_errors(data):
 
 
 def counted_ladder(data, file, profiled):
-    """By head size and kernel; and what the profiler counted of it."""
+    """Rungs by head size and kernel, with what the profiler counted."""
     counted = {(launch["dim"], launch["kernel"]): launch["metrics"]
                for launch in data.documents.get(profiled, {"launches": []})["launches"]}
     tree = {}
     for dim, rungs in half_ladder(data, file).items():
         of_dim = rungs_of(rungs)
         for kernel, found in of_dim.items():
-            found |= {key: counted.get((dim, kernel), {}).get(key) for key in ("tensor_pipe_pct", "issue_slots_busy_pct")}
+            metrics = counted.get((dim, kernel), {})
+            found |= {key: metrics.get(key) for key in ("tensor_pipe_pct", "issue_slots_busy_pct")}
         last = rungs[-1]
         tree[f"d{dim}"] = {**of_dim, "last": {**of_dim[last.kernel],
                                               "over_second": rungs[:2][-1].seconds.mid / last.seconds.mid}}
@@ -476,11 +478,12 @@ def of_row(row) -> dict:
     """The passes that ran, and backward's time over forward's."""
     passes = {name: getattr(row, name) for name in PASSES}
     return {**{name: {**timing(found.seconds, found.flop), "peak_mib": found.peak_bytes / MIB}
-               for name, found in passes.items() if found.ok}, "backward_over_forward": ratio(row.backward, row.forward)}
+               for name, found in passes.items() if found.ok},
+            "backward_over_forward": ratio(row.backward, row.forward)}
 
 
 def ratio(above, below):
-    """Of two times; None where one is missing."""
+    """The quotient of two times; None where one is missing."""
     return above.seconds.mid / below.seconds.mid if above.ok and below.ok else None
 
 
@@ -490,7 +493,7 @@ def lab5(data):
     full, masked = found.over_length(False), found.over_length(True)
     tree = {**{f"base_{name}": value for name, value in BASE.items() if name != "causal"},
             "base": {name_of(who): of_row(row) for who, row in found.base().items()}, "gain": {}, "heads": {}}
-    # Of those lengths that all of them have: a sweep may have ended early.
+    # The lengths that all of them have: a sweep may have ended early.
     common = sorted(set.intersection(*(set(rows) for rows in full.values()))) if full else []
     if common:
         tree["length"] = {"none": {end: {"tokens": tokens, **{name_of(who): of_row(rows[tokens])
@@ -539,13 +542,14 @@ def warmups(data):
 
 @needs("accumulate.json")
 def accumulate(data):
-    """By device, sum and chain."""
+    """Errors by device, sum and chain."""
     tree = {}
     for device, found in data.documents["accumulate.json"]["by_device"].items():
         tree[device] = {"count": found["count"], "term": found["term"]}
         for one in found["sums"]:
             chain = f"chain{one['chain']}" if one["chain"] else "plain"
-            tree[device].setdefault(f"{one['term']}_in_{one['sum']}", {})[chain] = {"error": one["result"] - one["exact"]}
+            tree[device].setdefault(f"{one['term']}_in_{one['sum']}", {})[chain] = {
+                "error": one["result"] - one["exact"]}
     return tree
 
 

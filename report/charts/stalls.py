@@ -74,5 +74,5 @@ def draw(data):
         if x + 0.2 + 0.068 * len(text) > 8.9:
             x, y = 1.3, y - 0.22
         x = style.key(everywhere, x, y, colour, "", text)
-    style.write(fig, 0.15, height - 0.22, "What warps wait for on t28", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.22, "What warps wait for on t28")
     return fig

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU the timers' parsers
-look at each command, made-up times take the place of theirs, and hw4 computes on the CPU; with a GPU some steps are
+"""report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU the timers'
+parsers look at each command, made-up times take the place of theirs, and hw4 computes on the CPU; with a GPU some steps are
 measured. Then the program itself: which steps it runs, and when a file replaces another."""
 import contextlib
 import dataclasses
@@ -71,7 +71,8 @@ class Workplace(unittest.TestCase):
 
     def check(self, name, document):
         """As the builder does, but for what only a GPU can say."""
-        known = {field: of for field, of in schema.DOCUMENTS[f"{name}.json"].items() if field not in ("complete", "gpu")}
+        known = {field: of for field, of in schema.DOCUMENTS[f"{name}.json"].items()
+                 if field not in ("complete", "gpu")}
         schema.check(document, known, name)
 
 
@@ -129,7 +130,7 @@ class MadeUpTorch:
 
 @unittest.skipUnless((BUILD / "time_kernels").exists(), "needs time_kernels")
 class EveryCommand(Workplace):
-    """The timers take each command; from a line for each shape and kind, made up, comes a file that the builder reads."""
+    """The timers take each command; made-up lines for each shape and kind give a file that the builder reads."""
 
     def setUp(self):
         super().setUp()
@@ -168,7 +169,7 @@ class EveryCommand(Workplace):
         self.assertEqual(case["seconds"]["bf16 dQ apart"], [0.004] * 5)
 
     def test_values(self):
-        """Of each kind generate makes a small case in the place of the large ones."""
+        """generate makes a small case of each kind in the place of the large ones."""
         def generated(bench, path, shape, *words):
             subprocess.run([bench.generate, "--shape", "1,2,3", "--seed", "1", *words, path], check=True)
 
@@ -200,7 +201,8 @@ class OtherCommands(unittest.TestCase):
     def test_sweeps(self):
         for name, step in STEPS.items():
             for words in step.cells["runs"] if step.runner == "sweep" else ():
-                done = subprocess.run([BIN / "hw4", "bench", "--device", "gpu", *words, "--machine"], env=HIDDEN, capture_output=True)
+                command = [BIN / "hw4", "bench", "--device", "gpu", *words, "--machine"]
+                done = subprocess.run(command, env=HIDDEN, capture_output=True)
                 self.assertNotEqual(done.returncode, WRONG_USAGE, f"{name}: {done.stderr}")
 
     def test_profiles(self):

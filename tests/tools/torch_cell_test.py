@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""report/torch_cell.py: the rules by which it samples, which are those of src/bench; and its attention, where PyTorch is."""
+"""report/torch_cell.py: the rules by which it samples, those of src/bench; and its attention, where PyTorch is."""
 import importlib.util
 import json
 import subprocess
