@@ -1,8 +1,9 @@
 #include "src/io/npy.h"
 
 #include <algorithm>
-#include <cctype>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -18,33 +19,72 @@ constexpr size_t kAlignment = 64;  // of the numbers
 constexpr size_t kMostShown = 40;  // letters of a value, in a message
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr const char* kElement = "<f4";
+constexpr std::string_view kKeys[] = {"descr", "fortran_order", "shape"};
 
 [[noreturn]] void bad_npy(const std::string& path, const std::string& what) {
     throw Error(ExitCode::bad_data, path + ": is a NumPy .npy file " + what);
 }
 
+// Not all of it, which may be 64 KiB.
+std::string shown(const std::optional<std::string>& value) {
+    if (!value) return "nothing";
+    return value->size() <= kMostShown ? *value : value->substr(0, kMostShown) + "...";
+}
+
 // The words are a Python dictionary of three entries, in any order.
 class Words {
 public:
-    explicit Words(std::string text) : text_(std::move(text)) {}
+    Words(const std::string& path, const Bytes& header)
+        : path_(path), text_(header.begin() + kFixedBytes, header.end()) {
+        size_t at = past_blanks(0);
+        if (text_[at] != '{') refuse("is not {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+        for (at = past_blanks(at + 1); text_[at] != '}'; at = past_blanks(text_[at] == ',' ? at + 1 : at))
+            at = take_entry(at);
+        if (past_blanks(at + 1) != text_.size()) refuse("goes on after its closing brace");
+    }
 
-    // What stands after 'key':, up to the comma or brace that ends it. Nothing where there is no such key.
+    // Nothing where there is no such key.
     std::optional<std::string> value_of(const std::string& key) const {
-        const size_t name = text_.find("'" + key + "'");
-        if (name == std::string::npos) return std::nullopt;
-        const size_t colon = text_.find_first_not_of(' ', name + key.size() + 2);
-        if (colon == std::string::npos || text_[colon] != ':') return std::nullopt;
-        const size_t begin = text_.find_first_not_of(' ', colon + 1);
-        if (begin == std::string::npos) return std::nullopt;
-        const size_t end = text_[begin] == '(' ? text_.find(')', begin) + 1 : text_.find_first_of(",}", begin);
-        if (end == 0 || end == std::string::npos) return std::nullopt; // npos + 1 is 0
-        std::string value = text_.substr(begin, end - begin);
-        while (!value.empty() && value.back() == ' ') value.pop_back();
-        return value;
+        const auto entry = entries_.find(key);
+        return entry == entries_.end() ? std::nullopt : std::optional(entry->second);
     }
 
 private:
+    [[noreturn]] void refuse(const std::string& how) const { bad_npy(path_, "whose header " + how); }
+
+    // The byte behind the last one is a zero.
+    size_t past_blanks(size_t at) const { return std::min(text_.find_first_not_of(" \n", at), text_.size()); }
+
+    // 'key': value, up to the comma or brace behind it.
+    size_t take_entry(size_t at) {
+        if (at == text_.size()) refuse("has no closing brace");
+        const char quote = text_[at];
+        const size_t key_end = std::min(text_.find(quote, at + 1), text_.size());
+        const std::string key = text_.substr(at + 1, key_end - at - 1);
+        const size_t colon = past_blanks(key_end + 1);
+        const bool known = std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+        if ((quote != '\'' && quote != '"') || !known || text_[colon] != ':')
+            refuse("has " + shown(text_.substr(at)) + " where a key should be");
+        const size_t begin = past_blanks(colon + 1);
+        const size_t end = end_of_value(begin);
+        std::string value = text_.substr(begin, end - begin);
+        while (!value.empty() && value.back() == ' ') value.pop_back();
+        if (!entries_.emplace(key, value).second) refuse("has '" + key + "' twice");
+        return end;
+    }
+
+    // Commas of a tuple or list are its own.
+    size_t end_of_value(size_t at) const {
+        int open = 0;
+        for (; at < text_.size() && (open > 0 || (text_[at] != ',' && text_[at] != '}')); ++at)
+            open += text_[at] == '(' || text_[at] == '[' ? 1 : text_[at] == ')' || text_[at] == ']' ? -1 : 0;
+        if (at == text_.size()) refuse("has no closing brace");
+        return at;
+    }
+
+    const std::string& path_;
     std::string text_;
+    std::map<std::string, std::string> entries_;
 };
 
 // Of "(2, 3, 5, 4)"; nothing where a size is no whole number that a header could have.
@@ -66,12 +106,6 @@ std::optional<Shape> sizes_in(const std::string& tuple) {
     return shape;
 }
 
-// Not all of it, which may be 64 KiB.
-std::string shown(const std::optional<std::string>& value) {
-    if (!value) return "nothing";
-    return value->size() <= kMostShown ? *value : value->substr(0, kMostShown) + "...";
-}
-
 std::string in_words(const Shape& shape) {
     std::string words;
     for (const int64_t size : shape) words += (words.empty() ? "(" : ", ") + std::to_string(size);
@@ -85,7 +119,7 @@ struct ShapeInHeader {
 
 // Of an array whose numbers can be read as they are. Throws Error (bad_data): of another.
 ShapeInHeader shape_in(const std::string& path, const Bytes& header) {
-    const Words words({header.begin() + kFixedBytes, header.end()});
+    const Words words(path, header);
     const auto element = words.value_of("descr");
     if (element != "'" + std::string(kElement) + "'")
         bad_npy(path, "with elements " + shown(element) + ", need '" + std::string(kElement) + "': array.astype('" +

@@ -123,6 +123,15 @@ class NpyTest(FormTest):
         cut = self.file(npy_header((3, 3, 50, 8))[:60], "cut.npy")
         self.assert_refused(BAD_DATA, r"header truncated: got 60 of 128 bytes \(\.npy\)", cut, self.out)
 
+    def test_headers_that_numpy_does_not_write(self):
+        good = self.array().read_bytes()
+        for wanted, old, new in ((r"whose header has no closing brace$", b"}", b" "),
+                                 (r"whose header has 'shape' twice$", b", }", b", 'shape': (1, 3, 50, 24)}"),
+                                 (r"whose header has 'descr' twice$", b"{", b"{'descr': '<f4', ")):
+            words = good[10:128].replace(old, new)
+            path = self.file(good[:8] + struct.pack("<H", len(words)) + words + good[128:], "spoiled.npy")
+            self.assert_refused(BAD_DATA, wanted, path, self.out, names=path)
+
     def test_backward_has_no_such_form(self):
         path = self.array(shape=(3, 3, 50, 8))
         self.assert_refused(USAGE, r"a \.npy file has Q, K, V of each batch, --backward needs one that begins with B",
