@@ -47,12 +47,13 @@ std::string help_text() {
         "Of several processes that mpirun or srun --mpi=pmix has started (ranks, of a build with MPI=yes) each reads,\n"
         "computes and writes a share of one case, on the GPU that its place on its machine gives it or on the CPU;\n"
         "the bytes are those of one. INPUT and OUTPUT are plain files, not gzip, that all of them see; without a file\n"
-        "system in common --gather is for OUTPUT. Shares are of equal cost: heads and rows of queries; of backward\n"
-        "key-value heads, and where there are fewer of those than ranks, rows of queries for dQ and of keys for dK\n"
-        "and dV; under bf16 and fp16 on the GPU some are idle then. The first rank renames OUTPUT once all are done,\n"
-        "and speaks for all: where any fails, all end with its line and exit code, of several flaws with that of the\n"
-        "first in the file. --time, --json and --trace tell of every rank. A build without MPI computes nothing as\n"
-        "one of several tasks (64).\n"
+        "system in common --gather is for OUTPUT. Ranks whose INPUT differs in its sizes or in one of 32 blocks of\n"
+        "its numbers, which they compare, are refused (65). Shares are of equal cost: heads and rows of queries; of\n"
+        "backward key-value heads, and where there are fewer of those than ranks, rows of queries for dQ and of keys\n"
+        "for dK and dV; under bf16 and fp16 on the GPU some are idle then. The first rank renames OUTPUT once all are\n"
+        "done, and speaks for all: where any fails, all end with its line and exit code, of several flaws with that\n"
+        "of the first in the file. --time, --json and --trace tell of every rank. A build without MPI computes\n"
+        "nothing as one of several tasks (64).\n"
         "\n";
     std::string contract_lines;
     for (const Contract* contract : contracts())

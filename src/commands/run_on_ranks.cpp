@@ -20,6 +20,7 @@
 #include "src/commands/run_steps.h"
 #include "src/gpu/device/connections.h"
 #include "src/gpu/engine.h"
+#include "src/io/open_input.h"
 #include "src/problem/words.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/gathering.h"
@@ -71,6 +72,7 @@ private:
 
     void open_input() {
         choice_.emplace(options_, ranks_.is_first());
+        refuse_stream(names_.input, "several ranks read it at once");
         input_.emplace(names_.input, options_.operation);
         if (options_.causal) input_->set_mask(Mask::causal);
         refuse_what_the_contract_lacks(*input_, *options_.engine.contract);
@@ -80,12 +82,24 @@ private:
 
     // Where the file system is not shared, some may see an older file, or another.
     void refuse_other_inputs() {
-        const std::string mine = sizes_of(problem()).second;
-        const std::vector<std::string> seen = ranks_.exchange(mine);
+        std::vector<CaseReader::Sample> samples;
+        agree(ranks_, [&] { samples = input_->samples(); });
+        const std::string sizes = sizes_of(problem()).second;
+        Parcel mine;
+        mine.put(sizes);
+        for (const CaseReader::Sample& sample : samples) mine.put(sample.crc32);
+        OpenedParcel first(ranks_.exchange(mine.bytes()).front());
         agree(ranks_, [&] {
-            if (mine != seen.front())
-                throw Error(ExitCode::io_error, input_->path() + ": is " + mine + " here and " + seen.front() +
-                                                    " for the first rank, need the same file");
+            const auto refuse = [&](const std::string& what) {
+                throw Error(ExitCode::bad_data,
+                            input_->path() + ": " + what + " for the first rank, need the same file");
+            };
+            const std::string of_first = first.take_text();
+            if (sizes != of_first) refuse("is " + sizes + " here and " + of_first);
+            for (const CaseReader::Sample& sample : samples)
+                if (sample.crc32 != first.take<uint32_t>())
+                    refuse("has other numbers here, in the " + std::to_string(sample.bytes) + " bytes from byte " +
+                           std::to_string(sample.first) + " of the data on, than");
         });
     }
 

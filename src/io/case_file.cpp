@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +26,8 @@ namespace {
 constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
 constexpr int kPollMilliseconds = 50;         // how soon a reader that waits notices give_up()
 constexpr unsigned kMaxDeflateRatio = 1032;   // deflate's best case, so a bound on what a gzip file holds
+constexpr uint64_t kSamples = 32;             // that ranks compare
+constexpr uint64_t kSampleBytes = 4096;
 
 [[noreturn]] void bad_data(const std::string& path, const std::string& what) {
     throw Error(ExitCode::bad_data, path + ": " + what);
@@ -230,6 +233,20 @@ CaseReader::CaseReader(const std::string& name, const Operation* asked, const Op
 size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
     const RandomAccess* anywhere = source_->random_access();
     return anywhere != nullptr ? anywhere->read_at(header_.bytes + data_offset, to, size) : source_->read(to, size);
+}
+
+std::vector<CaseReader::Sample> CaseReader::samples() {
+    const uint64_t whole = problem().stored_input_bytes();
+    const uint64_t most = std::min(whole, kSampleBytes);
+    std::vector<Sample> samples;
+    Bytes block(static_cast<size_t>(most));
+    for (uint64_t i = 0; i < kSamples; ++i) {
+        const uint64_t first = i + 1 == kSamples ? whole - most : (whole - most) / (kSamples - 1) * i;
+        const size_t got = read_from(static_cast<size_t>(first), block.data(), block.size());
+        if (got < block.size()) fail_ended_early(static_cast<size_t>(first) + got);
+        samples.push_back({first, most, static_cast<uint32_t>(::crc32_z(0, block.data(), block.size()))});
+    }
+    return samples;
 }
 
 void CaseReader::read_rows(int64_t first, int64_t count, float* to) {

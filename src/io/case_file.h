@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/base/file_identity.h"
 #include "src/io/byte_source.h"
@@ -38,6 +39,15 @@ public:
     // The same in the elements of the file.
     void read_stored_rows(int64_t first, int64_t count, void* to);
     bool random_access() const { return source_->random_access() != nullptr; }
+
+    // Blocks spread over the data, with its first and last bytes: copies with other numbers differ there. Needs random
+    // access.
+    struct Sample {
+        uint64_t first;
+        uint64_t bytes;
+        uint32_t crc32;
+    };
+    std::vector<Sample> samples();
 
     // After the last row: the file must end here, and must not have been written to meanwhile.
     void expect_end();
