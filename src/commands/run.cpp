@@ -15,6 +15,7 @@
 #include "src/commands/engine_choice.h"
 #include "src/commands/run_steps.h"
 #include "src/gpu/device/connections.h"
+#include "src/io/case_output.h"
 #include "src/problem/words.h"
 #include "src/run/pipeline.h"
 #include "src/run/run_report.h"
@@ -32,11 +33,6 @@ void remark_unusual(const std::string& input, const Problem& problem) {
                      "hw4: %s: note: outside the course's range (B 2..14000, N a power of two 128..32768, d 32 or 64, "
                      "B*N*d < 56 M)\n",
                      one_line(input).c_str());
-}
-
-void refuse_rows_without_lse(const CaseReader& input, const Contract& contract) {
-    const std::string reason = why_no_statistics(contract, input.problem());
-    if (!reason.empty()) throw Error(ExitCode::usage, input.path() + ": " + reason);
 }
 
 std::unique_ptr<OutputFile> open_beside(const std::vector<std::string>& others, const std::string& path,
@@ -61,28 +57,38 @@ void refuse_what_the_contract_lacks(const CaseReader& input, const Contract& con
     if (!reason.empty()) throw Error(ExitCode::bad_data, input.path() + ": " + reason);
 }
 
+CaseReader open_case(const Options& options) {
+    CaseReader input = options.arrays.given() ? CaseReader(options.arrays.inputs())
+                                              : CaseReader(options.cases.front().input, options.operation);
+    if (options.causal) input.set_mask(Mask::causal);
+    const Contract& contract = *options.engine.contract;
+    refuse_what_the_contract_lacks(input, contract);
+    const std::string no_lse = options.lse.empty() ? "" : why_no_statistics(contract, input.problem());
+    if (!no_lse.empty()) throw Error(ExitCode::usage, input.path() + ": " + no_lse);
+    return input;
+}
+
 void run_one(const Options& options) {
     const CaseNames& names = options.cases.front();
     Timeline timeline;
     EngineChoice choice(options);
     if (choice.may_be_gpu()) gpu::ask_for_few_connections();
     InterruptGuard interrupts("hw4");
-    CaseReader input(names.input, options.operation);
-    if (options.causal) input.set_mask(Mask::causal);
-    refuse_what_the_contract_lacks(input, *options.engine.contract);
-    if (!options.lse.empty()) refuse_rows_without_lse(input, *options.engine.contract);
-    refuse_overwriting(input, names.output);
-    const std::vector<FileIdentity> kept =
-        files_of_run(input, {names.output, options.lse, options.json, options.trace});
-    OutputFile output(names.output, interrupts, kept, form_of_output(names.output, input.problem()));
-    remark_leftovers("hw4", output);
-    const auto open = [&](const std::vector<std::string>& others, const std::string& path) {
-        return open_beside(others, path, input, kept, interrupts);
+    CaseReader input = open_case(options);
+    std::vector<std::string> outputs = options.outputs();
+    std::vector<std::string> written = outputs;
+    written.insert(written.end(), {options.lse, options.json, options.trace});
+    const std::vector<FileIdentity> kept = files_of_run(input, written);
+    CaseOutput output("hw4", outputs, input, interrupts, kept);
+    const auto open = [&](const std::string& path, const OutputForm& form = {}) {
+        auto file = open_beside(outputs, path, input, kept, interrupts, form);
+        outputs.push_back(path);
+        return file;
     };
     const std::unique_ptr<OutputFile> lse =
-        open_beside({names.output}, options.lse, input, kept, interrupts, form_of_rows(options.lse, input.problem()));
-    const std::unique_ptr<OutputFile> json = open({names.output, options.lse}, options.json);
-    const std::unique_ptr<OutputFile> trace = open({names.output, options.lse, options.json}, options.trace);
+        open(options.lse, form_of_rows(options.lse, input.problem(), input.header().heads_axis));
+    const std::unique_ptr<OutputFile> json = open(options.json);
+    const std::unique_ptr<OutputFile> trace = open(options.trace);
     bool on_stdout = output.writes_to(STDOUT_FILENO);
     for (const OutputFile* file : {lse.get(), json.get(), trace.get()})
         on_stdout = on_stdout || (file != nullptr && file->writes_to(STDOUT_FILENO));
@@ -96,8 +102,8 @@ void run_one(const Options& options) {
     const bool timed = options.time || json || trace;
     OutputChecksum checksum;
     OutputChecksum lse_checksum;
-    RunReport report = run_pipeline(input, output, options.engine, staging_limits(available_processors()), make_engine,
-                                    timed ? &timeline : nullptr, json ? &checksum : nullptr,
+    RunReport report = run_pipeline(input, output.stream(), options.engine, staging_limits(available_processors()),
+                                    make_engine, timed ? &timeline : nullptr, json ? &checksum : nullptr,
                                     {lse.get(), json && lse ? &lse_checksum : nullptr});
     report.lse = options.lse;
     output.finish(options.sync);

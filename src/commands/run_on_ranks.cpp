@@ -72,11 +72,10 @@ private:
 
     void open_input() {
         choice_.emplace(options_, ranks_.is_first());
-        refuse_stream(names_.input, "several ranks read it at once");
-        input_.emplace(names_.input, options_.operation);
-        if (options_.causal) input_->set_mask(Mask::causal);
-        refuse_what_the_contract_lacks(*input_, *options_.engine.contract);
-        if (!options_.lse.empty()) refuse_rows_without_lse(*input_, *options_.engine.contract);
+        if (!options_.arrays.gradients().empty())
+            throw Error(ExitCode::usage, "--dq, --dk and --dv: several ranks write one OUTPUT");
+        if (!options_.arrays.given()) refuse_stream(names_.input, "several ranks read it at once");
+        input_.emplace(open_case(options_));
         if (!input_->random_access()) refuse_one_way(input_->path(), "read it");
     }
 
@@ -118,8 +117,8 @@ private:
         if (lse_) lse_->reserve(static_cast<uint64_t>(problem().output_rows()) * sizeof(float));
     }
 
-    OutputForm output_form() const { return form_of_output(names_.output, problem()); }
-    OutputForm lse_form() const { return form_of_rows(options_.lse, problem()); }
+    OutputForm output_form() const { return form_of_output(names_.output, problem(), input_->header().heads_axis); }
+    OutputForm lse_form() const { return form_of_rows(options_.lse, problem(), input_->header().heads_axis); }
     std::unique_ptr<OutputFile> beside(const std::vector<std::string>& others, const std::string& path,
                                        const OutputForm& form = {}) {
         return open_beside(others, path, *input_, kept_, interrupts_, form);

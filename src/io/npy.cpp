@@ -1,6 +1,7 @@
 #include "src/io/npy.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -18,8 +19,10 @@ constexpr size_t kFixedBytes = 10; // magic, version, length of the words
 constexpr size_t kAlignment = 64;  // of the numbers
 constexpr size_t kMostShown = 40;  // letters of a value, in a message
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr const char* kElement = "<f4";
 constexpr std::string_view kKeys[] = {"descr", "fortran_order", "shape"};
+
+// NumPy has no bf16.
+std::string quoted(Element element) { return element == Element::float32 ? "'<f4'" : "'<f2'"; }
 
 [[noreturn]] void bad_npy(const std::string& path, const std::string& what) {
     throw Error(ExitCode::bad_data, path + ": is a NumPy .npy file " + what);
@@ -112,24 +115,33 @@ std::string in_words(const Shape& shape) {
     return words + (shape.size() == 1 ? ",)" : ")");
 }
 
-struct ShapeInHeader {
-    std::optional<std::string> words;
-    std::optional<Shape> sizes; // nothing where the words are no shape
+struct Array {
+    std::optional<std::string> words; // of the shape
+    std::optional<Shape> sizes;       // nothing where the words are no shape
+    Element element = Element::float32;
+
+    bool has(std::initializer_list<size_t> axes) const {
+        return sizes && std::count(axes.begin(), axes.end(), sizes->size()) > 0 &&
+               *std::min_element(sizes->begin(), sizes->end()) > 0;
+    }
 };
 
-// Of an array whose numbers can be read as they are. Throws Error (bad_data): of another.
-ShapeInHeader shape_in(const std::string& path, const Bytes& header) {
+// An array whose numbers can be read as they are. Throws Error (bad_data) for any other.
+Array array_in(const std::string& path, const Bytes& header, const std::vector<Element>& elements) {
     const Words words(path, header);
-    const auto element = words.value_of("descr");
-    if (element != "'" + std::string(kElement) + "'")
-        bad_npy(path, "with elements " + shown(element) + ", need '" + std::string(kElement) + "': array.astype('" +
-                          kElement + "')");
+    const auto name = words.value_of("descr");
+    const auto element =
+        std::find_if(elements.begin(), elements.end(), [&](Element known) { return name == quoted(known); });
+    if (element == elements.end())
+        bad_npy(path, "with elements " + shown(name) + ", need " + quoted(elements.front()) +
+                          (elements.size() > 1 ? " or " + quoted(elements.back()) : "") + ": array.astype(" +
+                          quoted(elements.front()) + ")");
     const auto order = words.value_of("fortran_order");
     if (order != "False")
         bad_npy(path, "with fortran_order " + shown(order) + ", need False: numpy.ascontiguousarray(array)");
     const auto tuple = words.value_of("shape");
     const bool is_tuple = tuple && !tuple->empty() && tuple->front() == '(';
-    return {tuple, is_tuple ? sizes_in(*tuple) : std::nullopt};
+    return {tuple, is_tuple ? sizes_in(*tuple) : std::nullopt, *element};
 }
 
 } // namespace
@@ -146,21 +158,62 @@ size_t npy_header_bytes(const std::string& path, const Bytes& start) {
 }
 
 CaseHeader parse_npy_header(const std::string& path, const Bytes& header) {
-    const auto [tuple, shape] = shape_in(path, header);
-    if (!shape || shape->size() != 4 || (*shape)[1] != 3 || *std::min_element(shape->begin(), shape->end()) < 1)
-        bad_npy(path, "of shape " + shown(tuple) + ", need (B, 3, N, d): Q, K, V of each batch");
-    return {Problem((*shape)[0], (*shape)[2], (*shape)[3]), header.size(), HeaderForm::npy};
+    const Array array = array_in(path, header, {Element::float32});
+    if (!array.has({4}) || (*array.sizes)[1] != 3)
+        bad_npy(path, "of shape " + shown(array.words) + ", need (B, 3, N, d): Q, K, V of each batch");
+    const Shape& shape = *array.sizes;
+    return {Problem(shape[0], shape[2], shape[3]), header.size(), HeaderForm::npy};
+}
+
+CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays) {
+    std::vector<Shape> shapes;
+    std::vector<Element> elements = {Element::float32, Element::fp16};
+    const auto refuse = [&](const std::string& need) {
+        const NpyHeader& array = arrays[shapes.size() - 1];
+        bad_npy(array.path, "of shape " + in_words(shapes.back()) + ", need " + need);
+    };
+    const auto take_next = [&] {
+        const NpyHeader& next = arrays[shapes.size()];
+        const Array array = array_in(next.path, next.header, elements);
+        if (!array.has({3, 4}))
+            bad_npy(next.path, "of shape " + shown(array.words) + ", need (B, heads, N, d), or (B, N, d) of one head");
+        elements = {array.element}; // all others have those of Q
+        return shapes.emplace_back(*array.sizes);
+    };
+    const auto take_like = [&](const Shape& shape, const std::string& of) {
+        if (take_next() != shape) refuse(in_words(shape) + ", that of " + of);
+    };
+    const Shape q = take_next();
+    const Shape k = take_next();
+    if (k.size() != q.size() || k.front() != q.front() || k.back() != q.back())
+        refuse("(" + std::to_string(q.front()) + (q.size() == 4 ? ", heads" : "") + ", N, " + std::to_string(q.back()) +
+               ") with B and d of " + arrays[0].path);
+    take_like(k, arrays[1].path);
+    if (arrays.size() == 4) take_like(q, arrays[0].path);
+    Problem problem(q.front(), q[q.size() - 2], q.back());
+    problem.keys = k[k.size() - 2];
+    problem.element = elements.front();
+    problem.operation = arrays.size() == 4 ? &kBackward : &kForward;
+    if (q.size() == 4) {
+        problem.heads = q[1];
+        problem.kv_heads = k[1];
+        if (q[1] % k[1] != 0)
+            bad_npy(arrays[1].path, "with " + std::to_string(k[1]) + " heads, need a number that divides the " +
+                                        std::to_string(q[1]) + " of " + arrays[0].path);
+    }
+    return {problem, 0, HeaderForm::npy, q.size() == 4};
 }
 
 void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like) {
-    const auto [tuple, shape] = shape_in(path, header);
-    const auto [needed, sizes] = shape_in(path, like);
-    if (!shape || shape != sizes) bad_npy(path, "of shape " + shown(tuple) + ", need " + shown(needed));
+    const Array needed = array_in(path, like, {Element::float32, Element::fp16});
+    const Array array = array_in(path, header, {needed.element});
+    if (!array.sizes || array.sizes != needed.sizes)
+        bad_npy(path, "of shape " + shown(array.words) + ", need " + shown(needed.words));
 }
 
-Bytes npy_header_of(const Shape& shape) {
+Bytes npy_header_of(const Shape& shape, Element element) {
     std::string words =
-        "{'descr': '" + std::string(kElement) + "', 'fortran_order': False, 'shape': " + in_words(shape) + ", }";
+        "{'descr': " + quoted(element) + ", 'fortran_order': False, 'shape': " + in_words(shape) + ", }";
     const size_t whole = (kFixedBytes + words.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
     words.append(whole - kFixedBytes - words.size() - 1, ' ');
     words += '\n';

@@ -185,10 +185,12 @@ bool is_mount_point(int file, int directory) {
 
 void refuse_overwriting(const CaseReader& input, const std::string& output) {
     const auto existing = behind_output(output);
-    if (!existing || !(identity_of(*existing) == input.identity())) return;
+    if (!existing) return;
     // One socket or terminal may be on both sides.
     if (is_standard_stream(output) && !S_ISREG(existing->st_mode)) return;
-    throw Error(ExitCode::usage, shown_output(output) + ": output is the same file as input " + input.path());
+    for (const CaseReader::File& file : input.files())
+        if (identity_of(*existing) == file.identity)
+            throw Error(ExitCode::usage, shown_output(output) + ": output is the same file as input " + file.path);
 }
 
 void refuse_same_output(const std::string& a, const std::string& b) {
@@ -211,7 +213,8 @@ std::optional<std::pair<FileIdentity, std::string>> entry_of_output(const std::s
 }
 
 std::vector<FileIdentity> files_of_run(const CaseReader& input, const std::vector<std::string>& outputs) {
-    std::vector<FileIdentity> files = {input.identity()};
+    std::vector<FileIdentity> files;
+    for (const CaseReader::File& file : input.files()) files.push_back(file.identity);
     for (const std::string& output : outputs) {
         if (output.empty()) continue;
         if (const auto existing = behind_output(output)) files.push_back(identity_of(*existing));
@@ -314,7 +317,9 @@ void OutputFile::write_all(const void* data, size_t size, const WriteSome& write
 }
 
 void OutputFile::write(const void* data, size_t size) {
-    if (gzip_)
+    if (tell_)
+        tell_(std::exchange(told_, told_ + size), data, size);
+    else if (gzip_)
         gzip_->write(data, size);
     else
         write_plain(data, size);

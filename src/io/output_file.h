@@ -59,8 +59,8 @@ public:
     // Of one with random access.
     Temporary temporary() const;
 
-    // Part of an output that another has where this process sees no such file: it is told what to write, by any
-    // number of threads at once.
+    // Output that another writes, one of several files or one that this process does not see: it is told what to
+    // write, by any number of threads at once.
     using Tell = std::function<void(uint64_t offset, const void* data, size_t size)>;
     OutputFile(const std::string& name, Tell tell);
 
@@ -115,6 +115,7 @@ private:
     std::optional<TemporaryFile> temporary_; // or else this
     bool others_ = false;                    // direct_ is another's temporary file
     Tell tell_;                              // or another writes, and there is none of these
+    uint64_t told_ = 0;                      // by write()
     std::unique_ptr<GzipSink> gzip_;         // null: written as it is
     uint64_t head_bytes_ = 0;                // the form's, before offset 0
 };

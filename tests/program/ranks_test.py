@@ -26,6 +26,7 @@ import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, SANITIZED, USAGE, by_seq,
                       contracts, crc_of, generated, generated_by, hw4, run, spoiled, wait_until)
 from fault_test import SHIM
+from output_form_test import npy_header
 
 HW4_MPI = SHIM.with_name("hw4_mpi")
 KILLED = 137
@@ -240,6 +241,21 @@ class RefusalTest(RanksTest):
                                  r"the first rank, need the same file \(rank 1\)$", "a.in")
         done = self.see(mine, mine)
         self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_arrays(self):
+        path = generated_by("--shape", "2,300,8", "--backward", "--seed", "5", "--long")
+        data = path.read_bytes()[64:]
+        size = len(data) // 8
+        arrays = []
+        for number, name in enumerate(("q", "k", "v", "do")):
+            rows = data[number * size:(number + 1) * size] + data[(number + 4) * size:(number + 5) * size]
+            arrays += [f"--{name}", self.file(npy_header((2, 1, 300, 8)) + rows, f"{name}.npy")]
+        out = self.dir / "o.npy"
+        done = together(3, *arrays, out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(out.read_bytes(), npy_header((2, 3, 1, 300, 8)) + by_seq(path))
+        three = [word for name in ("dq", "dk", "dv") for word in (f"--{name}", self.dir / name)]
+        self.assert_all_fail(together(2, *arrays, *three), USAGE, r"--dq, --dk and --dv: several ranks write one OUTPUT")
 
     def test_wrong_usage_is_said_once(self):
         self.assert_all_fail(together(2, "--streams", "0", self.case, self.out), USAGE, r"--streams '0'")

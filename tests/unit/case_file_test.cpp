@@ -94,8 +94,8 @@ TEST_F(CaseFile, KeepsPathShapeAndIdentity) {
     EXPECT_EQ(reader.problem().batches, 2);
     EXPECT_EQ(reader.problem().queries, 3);
     EXPECT_EQ(reader.problem().dim, 4);
-    EXPECT_EQ(reader.identity().device, status.st_dev);
-    EXPECT_EQ(reader.identity().inode, status.st_ino);
+    EXPECT_EQ(reader.files()[0].identity.device, status.st_dev);
+    EXPECT_EQ(reader.files()[0].identity.inode, status.st_ino);
 }
 
 TEST_F(CaseFile, PlainAndGzipGiveTheSameFloatsInAnyChunks) {

@@ -129,6 +129,15 @@ TEST(Npy, RefusesAKeyThatIsThereTwice) {
     EXPECT_EQ(said_of("{'descr': '<f8', " + good.substr(1)), bad("whose header has 'descr' twice"));
 }
 
+TEST(Npy, ElementsOfAnOutput) {
+    const Bytes narrow = npy_header_of({2, 5}, Element::fp16);
+    EXPECT_NO_THROW(require_npy_like("a.npy", narrow, narrow));
+    EXPECT_EQ(failure_of([&] {
+                  require_npy_like("a.npy", npy_header_of({2, 5}), narrow);
+              }),
+              bad("with elements '<f4', need '<f2': array.astype('<f2')"));
+}
+
 TEST(Npy, ShowsNoMoreThanTheBeginningOfALongValue) {
     const std::string digits(60000, '1');
     EXPECT_EQ(said_of(words_of("'<f4'", "False", "(" + digits + ")")),
