@@ -159,7 +159,9 @@ void OutputFile::write_all(const void* data, size_t size, const WriteSome& write
 }
 
 void OutputFile::write(const void* data, size_t size) {
-    if (gzip_)
+    if (send_)
+        send_(std::exchange(sent_, sent_ + size), data, size);
+    else if (gzip_)
         gzip_->write(data, size);
     else
         write_plain(data, size);

@@ -45,7 +45,8 @@ public:
     // Needs random access.
     Temporary temporary() const;
 
-    // Part of an output that another rank writes. Any number of threads call `send` at once.
+    // An output that `send` writes: a part of another rank's, or one that lies in several files. Any number of threads
+    // call it at once.
     using Send = std::function<void(uint64_t offset, const void* data, size_t size)>;
     OutputFile(const std::string& name, Send send);
 
@@ -85,6 +86,7 @@ private:
     FileDescriptor fd_;
     bool in_order_ = false;
     Send send_;
+    uint64_t sent_ = 0;              // by write()
     std::unique_ptr<GzipSink> gzip_; // null: written as it is
     uint64_t head_bytes_ = 0;        // of the form, before offset 0
 };

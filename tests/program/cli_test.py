@@ -257,7 +257,7 @@ def bad_files():
         "float64": (good[:12] + 2 * good[12:], r"has float64 numbers .*B = 2, N = 4, d = 3.*need float32$"),
         "int64": (struct.pack("<3q", 2, 4, 3) + good[12:], r"N = 0.*; int64\? .* B = 2, N = 4; need int32$"),
         "text": (b"batch,tokens,dim\n1,2,3\n", r"is a text file; need int32 B, N, d, then float32 Q, K, V"),
-        "npy": (b"\x93NUMPY\x01\x00" + bytes(120), r"NumPy .npy file with elements nothing, need '<f4'"),
+        "npy": (b"\x93NUMPY\x01\x00" + bytes(120), r"NumPy .npy file whose header is not \{'descr'"),
         "zip": (b"PK\x03\x04" + bytes(200), r"zip archive .*\.pt.*; need int32 B, N, d"),
         "needs 2^97 bytes": (header(*LARGEST) + bytes(88), rf"needs {case_bytes(*LARGEST)} bytes, file has 100$"),
         "needs 2^35 bytes": (header(65536, 65536, 1), r"expected 51539607564 bytes .* got 12: ends in batch 0, Q"),
