@@ -73,6 +73,7 @@ private:
     void open(const std::string& name);
     void open_standard_output();
     void create_temporary(const std::optional<struct stat>& old);
+    void take_mode_of(const struct stat& old) const;
     void write_plain(const void* data, size_t size);
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
