@@ -382,13 +382,13 @@ class Measuring(Workplace):
 class Need(Workplace):
     """.ci/need where there is neither a compiler nor apt-get."""
 
-    def need(self, **environment):
-        for tool in ("bash", "env", "id"):
+    def need(self, goal="run", **environment):
+        for tool in ("bash", "env", "id", "uname"):
             target = os.path.join(self.tools, tool)
             if not os.path.exists(target):
                 os.symlink(shutil.which(tool), target)
         settings = [f"{name}={value}" for name, value in environment.items()]
-        done = self.run_command("env", *settings, "bash", ".ci/need", "run", path=self.tools)
+        done = self.run_command("env", *settings, "bash", ".ci/need", goal, path=self.tools)
         self.assertEqual(done.returncode, 1)
         return done.stderr
 
@@ -397,6 +397,16 @@ class Need(Workplace):
         self.assertIn("missing: clang zlib1g-dev ", self.need(CXX="clang++"))
         self.assertIn("missing: clang-16 zlib1g-dev ", self.need(CXX="clang++-16"))
         self.assertIn("missing: g++-13 zlib1g-dev ", self.need(CXX="g++-13"))
+
+    def test_names_what_another_processors_tests_need(self):
+        """On the processor itself that is what make test needs."""
+        for goal, processor, packages in (
+                ("test-arm", "x86_64", "g++-aarch64-linux-gnu zlib1g-dev:arm64 libgtest-dev:arm64 qemu-user python3 "),
+                ("test-x86", "aarch64", "g++-x86-64-linux-gnu zlib1g-dev:amd64 libgtest-dev:amd64 qemu-user python3 "),
+                ("test-arm", "aarch64", "g++ zlib1g-dev libgtest-dev python3 ")):
+            with self.subTest(goal, processor=processor):
+                self.fake("uname", f"echo {processor}")
+                self.assertIn(f"missing: {packages}", self.need(goal))
 
     def test_names_a_compiler_that_is_in_no_package_it_knows(self):
         self.assertEqual(self.need(CXX="/opt/none/icpx -v"), "missing: the compiler /opt/none/icpx (CXX)\n")
