@@ -221,7 +221,7 @@ PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these has a make of its own, and two of them at once would compile the same files.
 NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-faults soak-sizes soak-load \
-    soak-slurm sanitize tsan coverage fuzz
+    soak-slurm sanitize tsan coverage fuzz test-x86 test-arm
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
 .NOTPARALLEL:
 endif
@@ -526,6 +526,30 @@ sanitize: | need-test
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) $(SLOW_TESTS) --bin build/sanitize/bin --build build/sanitize --no-cuda \
 	    --quick $(TEST_ARGS)
 
+# The tests of what differs between processors, less those that take seconds: an emulator takes ten times as long. qemu
+# has neither AVX-512 nor AMX.
+PROCESSOR_x86 := x86_64
+PROCESSOR_arm := aarch64
+PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*:NarrowFloats.*:ReferenceTest.*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnRandom*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnEveryKind*:Cpu/Each*OnOdd*:Cpu/Each*OnMixed*:Cpu/Each*AnyLength*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*
+# The processor where it is not this machine's. Its C library and zlib are in the places of Debian's packages for it; its
+# C++ library need not be.
+OTHER = $(filter-out $(MACHINE),$(PROCESSOR_$*))
+FOR_OTHER = CXX=$(OTHER)-linux-gnu-g++ MACHINE=$(OTHER) CUDA=no MPI=no BUILD=build/$(OTHER) BIN=build/$(OTHER)/bin \
+    LDFLAGS="$(LDFLAGS) -static-libstdc++ -static-libgcc"
+ON_OTHER = --bin build/$(OTHER)/bin --build build/$(OTHER) --runner "qemu-$(OTHER) -cpu max"
+## test-x86: the tests of contracts and CPU kernels on x86-64: on another processor with a cross compiler and qemu
+## test-arm: the same on 64-bit ARM
+.PHONY: test-x86 test-arm unit-tests
+test-x86 test-arm: test-%: | need-test-%
+	@$(MAKE) --no-print-directory $(JOBS) $(if $(OTHER),$(FOR_OTHER)) all unit-tests
+	$(SLOW_TESTS) $(if $(OTHER),$(ON_OTHER),--bin $(BIN) --build $(BUILD)) --filter '$(PROCESSOR_TESTS)' \
+	    unit_tests small_cases $(TEST_ARGS)
+unit-tests: $(BUILD)/unit_tests
+	@:
+
 # What has threads of its own. The arithmetic, in one thread and twenty times as slow here, is `make sanitize`'s.
 TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.DoesNot*:ExactRows*:InPieces*:Interrupt*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*:Progress*:RefuseSameOutput*
@@ -619,14 +643,15 @@ need-gpu: need-cuda
 	$(if $(PRESENT_ARCHS),,$(error make $(firstword $(MAKECMDGOALS)) needs a GPU: nvidia-smi finds none))@:
 
 # What the commands need and the machine lacks is installed through apt when that is allowed, or named.
-.PHONY: need-run need-test need-slurm
-need-run need-test need-slurm: need-%:
+NEEDS := $(addprefix need-,run test slurm test-x86 test-arm)
+.PHONY: $(NEEDS)
+$(NEEDS): need-%:
 	@.ci/need $*
 
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@printf '\nsettings, for any of them:\n'
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
