@@ -152,6 +152,18 @@ class ProgramsFromElsewhere(Workplace):
         self.expect("AC", "--contract", "f32", hw4="mark(str(len(sys.argv))); put(GOOD)", exit_code=0)
         self.assertEqual(self.marks(), ["3"])
 
+    def test_run_in_the_folder_of_their_output(self):
+        """Also by a launcher, both of them named from where the judge runs."""
+        self.fake_hw4("assert os.getcwd() == os.path.dirname(OUTPUT)\nput(GOOD); open('litter', 'w')")
+        self.program("launch.py", "mark('launched'); os.execv(sys.argv[1], sys.argv[1:])")
+        for launcher in ([], ["--launcher", "./launch.py"], ["--launcher", f"{sys.executable} launch.py"]):
+            with self.subTest(launcher):
+                before = sorted(os.listdir(self.folder))
+                done = self.run_judge("--hw4", "fake_hw4", *launcher, "a1", cwd=self.folder)
+                self.assertEqual(verdicts(done.stdout), [["AC", "a1"]], done.stdout + done.stderr)
+                self.assertEqual(sorted({*os.listdir(self.folder)} - {"mark"}), sorted({*before} - {"mark"}))
+        self.assertEqual(self.marks(), ["launched"] * 2)
+
     def test_options_that_would_not_be_heard_are_refused(self):
         for option, value in (("--device", "cpu"), ("--kernel", "k1"), ("--kernel-file", "k2"), ("--threads", "2"),
                               ("--streams", "3")):
