@@ -355,6 +355,32 @@ class Students(Workplace):
             self.assertEqual([rows[name][column] for column in ("not_passed", "a1", "a1_s", "a1_error")],
                              [why, "BUILD", "", ""])
 
+    def test_a_link_to_our_hw4_is_a_students_program(self):
+        shutil.rmtree(self.path("class"))
+        self.add("max", f"hw4:\n\tln -s {HW4} hw4\n")
+        done = self.judge("--device", "cpu", "a1")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("max: is told its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
+        self.assertEqual(os.listdir(self.path("class/max")).count("hw4"), 0, "said before anything is built")
+
+    def test_fail_fast_skips_no_program_that_did_not_build(self):
+        done = self.judge("--fail-fast", "--csv", "-", "a1", "a2")
+        rows = {row["program"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
+        self.assertEqual([(name, rows[name]["a1"], rows[name]["a2"]) for name in ("Ada Lovelace", "bob")],
+                         [("Ada Lovelace", "WA", "SKIP"), ("bob", "BUILD", "BUILD")])
+
+    def test_the_first_error_of_many_lines(self):
+        shutil.rmtree(self.path("class"))
+        self.add("bob", "hw4:\n\t@echo 'hw4.cu:3: error: no' >&2; seq 9 >&2; exit 1\n")
+        self.assertIn(f"\nbob\n{self.WHY['bob']}\n", self.judge("a1").stdout)
+
+    def test_a_case_named_like_a_column(self):
+        shutil.copy(fixture("a1", ".in"), os.path.join(self.cases, "points.in"))
+        shutil.copy(fixture("a1", ".out"), os.path.join(self.cases, "points.out"))
+        done = self.judge("--expected", self.cases, "--csv", "-", "points")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--csv: two columns would be named 'points'", done.stderr)
+
     def test_a_make_that_does_not_end(self):
         shutil.rmtree(self.path("class"))
         self.add("eve", "hw4:\n\tsleep 60\n")
