@@ -115,7 +115,9 @@ class FilesFromElsewhere(Workplace):
                 done = self.judge("mine")
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(message, done.stderr)
-                self.assertEqual(verdicts(self.judge("a1").stdout), [["AC", "a1"]])
+                everything = self.judge()
+                self.assertEqual((everything.returncode, verdicts(everything.stdout)), (0, [["AC", "a1"]]))
+                self.assertRegex(everything.stderr, rf"\Ajudge: note: .*{message.strip()}.*; left out\n\Z")
 
     def test_an_input_that_is_cut_is_nobodys_fault(self):
         for name, said in (("mine", "mine.in has 512 bytes, (2, 7, 3) needs 516 or 568\n"),
