@@ -28,6 +28,7 @@ FILES = {
     **dict.fromkeys(("t12", "t22"), ("plain", 0.50)),
     "total": ("plain", 0.60),  # of all course cases
 }
+STEPS = ("kernels", "kernels_fixed", "files")  # of report/measure, that have targets
 MEMORY_BYTES = 128_000_000  # of the host, beyond those of a CUDA context
 
 

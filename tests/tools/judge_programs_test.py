@@ -115,7 +115,9 @@ class FilesFromElsewhere(Workplace):
                 done = self.judge("mine")
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(message, done.stderr)
-                self.assertEqual(verdicts(self.judge("a1").stdout), [["AC", "a1"]])
+                everything = self.judge()
+                self.assertEqual((everything.returncode, verdicts(everything.stdout)), (0, [["AC", "a1"]]))
+                self.assertRegex(everything.stderr, rf"\Ajudge: note: .*{message.strip()}.*; left out\n\Z")
 
     def test_an_input_that_is_cut_is_nobodys_fault(self):
         for name, said in (("mine", "mine.in has 512 bytes, (2, 7, 3) needs 516 or 568\n"),
@@ -151,6 +153,18 @@ class ProgramsFromElsewhere(Workplace):
     def test_are_told_input_and_output_alone(self):
         self.expect("AC", "--contract", "f32", hw4="mark(str(len(sys.argv))); put(GOOD)", exit_code=0)
         self.assertEqual(self.marks(), ["3"])
+
+    def test_run_in_the_folder_of_their_output(self):
+        """Also by a launcher, both of them named from where the judge runs."""
+        self.fake_hw4("assert os.getcwd() == os.path.dirname(OUTPUT)\nput(GOOD); open('litter', 'w')")
+        self.program("launch.py", "mark('launched'); os.execv(sys.argv[1], sys.argv[1:])")
+        for launcher in ([], ["--launcher", "./launch.py"], ["--launcher", f"{sys.executable} launch.py"]):
+            with self.subTest(launcher):
+                before = sorted(os.listdir(self.folder))
+                done = self.run_judge("--hw4", "fake_hw4", *launcher, "a1", cwd=self.folder)
+                self.assertEqual(verdicts(done.stdout), [["AC", "a1"]], done.stdout + done.stderr)
+                self.assertEqual(sorted({*os.listdir(self.folder)} - {"mark"}), sorted({*before} - {"mark"}))
+        self.assertEqual(self.marks(), ["launched"] * 2)
 
     def test_options_that_would_not_be_heard_are_refused(self):
         for option, value in (("--device", "cpu"), ("--kernel", "k1"), ("--kernel-file", "k2"), ("--threads", "2"),
@@ -342,6 +356,32 @@ class Students(Workplace):
         for name, why in self.WHY.items():
             self.assertEqual([rows[name][column] for column in ("not_passed", "a1", "a1_s", "a1_error")],
                              [why, "BUILD", "", ""])
+
+    def test_a_link_to_our_hw4_is_a_students_program(self):
+        shutil.rmtree(self.path("class"))
+        self.add("max", f"hw4:\n\tln -s {HW4} hw4\n")
+        done = self.judge("--device", "cpu", "a1")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("max: is told its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
+        self.assertEqual(os.listdir(self.path("class/max")).count("hw4"), 0, "said before anything is built")
+
+    def test_fail_fast_skips_no_program_that_did_not_build(self):
+        done = self.judge("--fail-fast", "--csv", "-", "a1", "a2")
+        rows = {row["program"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
+        self.assertEqual([(name, rows[name]["a1"], rows[name]["a2"]) for name in ("Ada Lovelace", "bob")],
+                         [("Ada Lovelace", "WA", "SKIP"), ("bob", "BUILD", "BUILD")])
+
+    def test_the_first_error_of_many_lines(self):
+        shutil.rmtree(self.path("class"))
+        self.add("bob", "hw4:\n\t@echo 'hw4.cu:3: error: no' >&2; seq 9 >&2; exit 1\n")
+        self.assertIn(f"\nbob\n{self.WHY['bob']}\n", self.judge("a1").stdout)
+
+    def test_a_case_named_like_a_column(self):
+        shutil.copy(fixture("a1", ".in"), os.path.join(self.cases, "points.in"))
+        shutil.copy(fixture("a1", ".out"), os.path.join(self.cases, "points.out"))
+        done = self.judge("--expected", self.cases, "--csv", "-", "points")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--csv: two columns would be named 'points'", done.stderr)
 
     def test_a_make_that_does_not_end(self):
         shutil.rmtree(self.path("class"))

@@ -18,11 +18,14 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 import zlib
 from pathlib import Path
+from unittest import mock
 
 from program_module import program_as_module, run_forked
 
 ROOT = str(Path(__file__).resolve().parents[2])
 sys.path.insert(0, os.path.join(ROOT, "judge"))  # for what the judge imports
+
+import child  # noqa: E402 (the path to it is set above)
 
 BIN = os.path.abspath(os.environ.get("HW4_BIN") or ROOT)
 JUDGE = os.path.join(ROOT, "judge", "judge")
@@ -254,8 +257,9 @@ class Verdicts(Workplace):
             self.assertFalse(is_running(int(pid)))
 
     def test_finishing_over_the_limit_is_too_late_whatever_the_output(self):
-        said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
-        self.assertRegex(said, r"finished 0\.\d{3} s over the limit")
+        with mock.patch.object(child, "KILL_GRACE_S", PATIENCE_S):  # the judge is a copy of this process
+            said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
+        self.assertRegex(said, r"finished \d+\.\d{3} s over the limit")
 
     def test_a_child_left_running_is_ended_and_does_not_hold_the_judge(self):
         leaving = "put(GOOD)\nif os.fork() == 0:\n    mark(str(os.getpid())); time.sleep(60)\n" \
@@ -629,6 +633,25 @@ class Files(Workplace):
         self.assertEqual(sorted(os.listdir(self.cases)), ["a1.expected", "a1.in", "a1.out"])
         self.assertEqual(read(os.path.join(self.cases, "a1.in")), read(fixture("a1", ".in")))
         self.assertEqual(read(os.path.join(self.cases, "a1.out")), read(fixture("a1", ".out"))[::-1])
+
+    def test_keep_removes_no_folder_of_the_user(self):
+        for name in ("a1.in", "a1.out"):
+            with self.subTest(name):
+                folder = os.path.join(self.cases, name)
+                os.mkdir(folder)
+                write(os.path.join(folder, "stays"), b"")
+                said = self.expect("JE", "--keep", hw4="mark('ran'); put(GOOD)", exit_code=2)
+                self.assertIn(f"{folder}: is in the way, and neither a file nor a link\n", said)
+                self.assertEqual((os.listdir(folder), self.marks()), (["stays"], []))
+                shutil.rmtree(folder)
+
+    def test_keep_takes_no_file_that_a_program_has_put_in_the_way(self):
+        os.mkdir(self.path("theirs"))
+        theirs = write(self.path("theirs/a1.out"), b"stays")
+        self.expect("INPUT", "--keep", hw4="FOLDER = os.path.dirname(INPUT); os.rename(FOLDER, FOLDER + 'x')\n"
+                                           f"os.symlink({self.path('theirs')!r}, FOLDER)")
+        self.assertEqual(read(theirs), b"stays")
+        self.assertNotIn("a1.out", os.listdir(self.cases))
 
     def test_an_input_that_was_there_is_used_and_stays(self):
         shutil.copy(fixture("a1", ".in"), self.cases)

@@ -251,8 +251,9 @@ class OnTheCpu(Workplace):
     def test_each_contract(self):
         document = self.measured("cpu", shapes=("e03",), contracts=("fixed16", "f32"), runs=2)
         self.check("cpu", document)
-        for case, contract in zip(document["cases"], ("fixed16", "f32"), strict=True):
-            self.assertEqual((case["case"], case["contract"], case["bytes_equal"]), ("e03", contract, True))
+        self.assertEqual([(case["case"], case["contract"], case["bytes_equal"]) for case in document["cases"]],
+                         [("e03", "fixed16", True), ("e03", "f32", True)])
+        for case in document["cases"]:
             self.assertEqual([len(case["seconds"][who]) for who in ("hw4", "from_file", "torch", "seq")], [2, 2, 2, 1])
 
     @unittest.skipUnless(shutil.which("mpirun") and (BUILD / "hw4_mpi").exists(), "needs mpirun and a build with MPI")
@@ -446,7 +447,7 @@ class Program(Workplace):
     def setUp(self):
         super().setUp()
         self.git = {"commit": "abc", "dirty": False}
-        self.value, self.failing, self.traces = "old", (), self.TRACES
+        self.value, self.failing, self.traces = "old", {}, self.TRACES
         self.gpu = [{"name": "Fake 1"}]
         steps = {name: dataclasses.replace(STEPS[name], runner="pretend", cells={"name": name, "shapes": ("t01",)},
                                            goals=()) for name in (self.TRACED, self.TWO, self.ONE)}
@@ -459,11 +460,12 @@ class Program(Workplace):
     def pretend(self, bench, name, shapes):
         with open(self.dir / "calls", "a", encoding="utf-8") as calls:
             calls.write(f"{name} ")
+        (self.dir / "build_folder").write_text(str(bench.build))
         bench.open(measured=self.value, cases=[], memory=None)
         for trace in self.traces if name == self.TRACED else ():
             (bench.traces / trace).write_text(json.dumps(self.value))
         if name in self.failing:
-            raise Failed("it failed")
+            raise self.failing[name]
 
     def run_program(self, *words, exit_code=0):
         """The steps that were run."""
@@ -500,12 +502,35 @@ class Program(Workplace):
 
     def test_a_half_written_file_never_replaces_a_complete_one(self):
         self.run_program()
-        self.value, self.failing, self.traces = "new", (self.ONE,), self.TRACES[:1]
+        self.value, self.failing, self.traces = "new", {self.ONE: Failed("it failed")}, self.TRACES[:1]
         self.assertEqual(self.run_program("--again", exit_code=1), [self.TRACED, self.TWO, self.ONE])
         self.assertEqual([self.document(name)["measured"] for name in (self.ONE, self.TRACED, self.TWO)],
                          ["old", "old", "new"])
         self.assertEqual(json.loads((self.dir / "data" / f"{self.ONE}.json.partial").read_text())["measured"], "new")
         self.assertEqual([json.loads((self.dir / "data" / trace).read_text()) for trace in self.TRACES], ["old"] * 2)
+
+    def test_whatever_a_step_raises_is_its_own_failure(self):
+        for error, said in ((OSError(28, "No space left"), r"OSError: \[Errno 28\] No space left"),
+                            (KeyError("B"), "KeyError: 'B'"), (ValueError("one\ntwo"), "ValueError: one"),
+                            (AssertionError(), "AssertionError"), (SystemExit(2), "SystemExit: 2")):
+            with self.subTest(said), contextlib.redirect_stdout(io.StringIO()) as shown:
+                self.failing = {self.TWO: error}
+                self.assertEqual(self.run_program("--again", exit_code=1), [self.TRACED, self.TWO, self.ONE])
+                self.assertRegex(shown.getvalue(), rf"(?m)^{self.TWO} +MISSING: {said}$")
+
+    def test_either_folder_of_programs(self):
+        for variable, build_folder in (("HW4_BUILD", self.dir), ("HW4_BIN", ROOT / "build")):
+            others = {name: value for name, value in os.environ.items() if name not in ("HW4_BIN", "HW4_BUILD")}
+            with self.subTest(variable), mock.patch.dict(os.environ, {**others, variable: str(self.dir)}, clear=True):
+                self.run_program("--again", "--only", self.ONE)
+                self.assertEqual((self.dir / "build_folder").read_text(), str(build_folder))
+
+    def test_targets_without_data(self):
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            self.run_program("--bars", exit_code=1)
+        self.assertRegex(shown.getvalue(), rf"\A{self.TRACED} +MISSING: no complete file to judge\n\Z")
+        self.run_program()
+        self.run_program("--bars")
 
     def test_refusals(self):
         self.assertEqual(self.run_program("--only", "kernel", exit_code=2), [])
