@@ -62,6 +62,12 @@ inline PlainFloats larger(PlainFloats a, PlainFloats b) {
 inline PlainFloats add_exponent_above(PlainFloats least, PlainFloats x, PlainFloats y, PlainFloats t) {
     return PlainFloats::of([&](int i) { return hw4::cpu::add_exponent_above(least.x[i], x.x[i], y.x[i], t.x[i]); });
 }
+inline bool any_above(PlainFloats a, PlainFloats b) {
+    bool any = false;
+    for (int i = 0; i < 16; ++i) any = any || a.x[i] > b.x[i];
+    return any;
+}
+
 struct PlainTiles {
     using F = PlainFloats;
     using I = PlainInts;
