@@ -178,7 +178,7 @@ TEST_PLACES := --bin $(TEST_BIN) --build $(BUILD) $(if $(CPU_ONLY)$(filter no,$(
 COMMON := $(wildcard src/base/*.cpp src/problem/*.cpp src/io/*.cpp) $(if $(COVERAGE),tests/coverage_exit.cpp)
 CONTRACTS := $(wildcard src/contracts/*.cpp src/contracts/*/*.cpp)
 ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
-X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/dot half/amx
+X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
@@ -198,7 +198,7 @@ TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) src/gpu/kernel_file.cpp # what th
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
     fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound half_gradients \
-    half_tiles mixed_rows properties row_statistics shares stored_elements stray_cases untouched_vector)
+    half_tiles properties row_statistics shares stored_elements untouched_vector)
 UNIT_SUPPORT := tests/support/main.cpp tests/support/every_float.cpp
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_CORPUS := tests/fuzz/corpus/made
@@ -240,7 +240,7 @@ PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these has a make of its own, and two of them at once would compile the same files.
 NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes soak-load \
-    soak-slurm sanitize tsan coverage fuzz
+    soak-slurm sanitize tsan coverage fuzz test-x86 test-arm
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
 .NOTPARALLEL:
 endif
@@ -288,7 +288,6 @@ $(BUILD)/src/cpu/fixed/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/fixed/avx_vnni.cpp.o: private FILE_FLAGS := -mavx2 -mfma -mavxvnni
 $(BUILD)/src/cpu/fixed/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -mavx512vnni
 $(BUILD)/src/cpu/fixed/amx.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -mamx-tile -mamx-int8
-$(BUILD)/src/cpu/half/dot.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bf16
 $(BUILD)/src/cpu/half/amx.cpp.o: private FILE_FLAGS := -mavx512f -mamx-tile -mamx-bf16
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
@@ -464,17 +463,19 @@ $(BUILD)/start_up: $(call objects,profile/start_up.cu $(TIMED))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
+# What is built already, into a folder that is not the report's.
+MEASURE_BUILT = HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON) report/measure --again --data $(BUILD)/measured --only
 ## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
 .PHONY: bench-files
 bench-files: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES) $(BUILD)/start_up
-	$(PYTHON) report/bench_files --bin $(BIN) --build $(BUILD) --json $(BUILD)/bench_files.json $(BENCH_ARGS)
+	$(MEASURE_BUILT) files $(BENCH_ARGS)
 
 ## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
-	$(PYTHON) report/bench_gpu --time-kernels $(BUILD)/time_kernels --json $(BUILD)/bench_gpu.json $(BENCH_ARGS)
+	$(MEASURE_BUILT) kernels kernels_fixed $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
@@ -571,6 +572,30 @@ sanitize: | need-test
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) $(SLOW_TESTS) --bin build/sanitize/bin --build build/sanitize --no-cuda \
 	    --quick $(TEST_ARGS)
 
+# The tests of what differs between processors, less those that take seconds: an emulator takes ten times as long. qemu
+# has neither AVX-512 nor AMX.
+PROCESSOR_x86 := x86_64
+PROCESSOR_arm := aarch64
+PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*:NarrowFloats.*:ReferenceTest.*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnRandom*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnEveryKind*:Cpu/Each*OnOdd*:Cpu/Each*OnMixed*:Cpu/Each*AnyLength*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*
+# The processor where it is not this machine's. Its C library and zlib are in the places of Debian's packages for it; its
+# C++ library need not be.
+OTHER = $(filter-out $(MACHINE),$(PROCESSOR_$*))
+FOR_OTHER = CXX=$(OTHER)-linux-gnu-g++ MACHINE=$(OTHER) CUDA=no MPI=no BUILD=build/$(OTHER) BIN=build/$(OTHER)/bin \
+    LDFLAGS="$(LDFLAGS) -static-libstdc++ -static-libgcc"
+ON_OTHER = --bin build/$(OTHER)/bin --build build/$(OTHER) --runner "qemu-$(OTHER) -cpu max"
+## test-x86: the tests of contracts and CPU kernels on x86-64: on another processor with a cross compiler and qemu
+## test-arm: the same on 64-bit ARM
+.PHONY: test-x86 test-arm unit-tests
+test-x86 test-arm: test-%: | need-test-%
+	@$(MAKE) --no-print-directory $(JOBS) $(if $(OTHER),$(FOR_OTHER) all,$(TEST_PROGRAMS)) unit-tests
+	$(SLOW_TESTS) $(if $(OTHER),$(ON_OTHER),$(TEST_PLACES)) --filter '$(PROCESSOR_TESTS)' \
+	    unit_tests small_cases $(TEST_ARGS)
+unit-tests: $(BUILD)/unit_tests
+	@:
+
 # What has threads of its own. The arithmetic, in one thread and twenty times as slow here, is `make sanitize`'s.
 TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.DoesNot*:ExactRows*:InPieces*:Interrupt*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*:Progress*:RefuseSameOutput*
@@ -620,7 +645,7 @@ BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
 PAGES := $(INSTALLED) hw4-bench
 # What hw4 bench runs in python3, found from where hw4 itself is.
-HELPERS := torch_cell.py sampling_rules.py
+HELPERS := torch_cell.py
 LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/hw4
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
@@ -664,14 +689,15 @@ need-gpu: need-cuda
 	$(if $(PRESENT_ARCHS),,$(error make $(firstword $(MAKECMDGOALS)) needs a GPU: nvidia-smi finds none))@:
 
 # What the commands need and the machine lacks is installed through apt when that is allowed, or named.
-.PHONY: need-run need-test need-slurm
-need-run need-test need-slurm: need-%:
+NEEDS := $(addprefix need-,run test slurm test-x86 test-arm)
+.PHONY: $(NEEDS)
+$(NEEDS): need-%:
 	@.ci/need $*
 
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
 	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@printf '\nsettings, for any of them:\n'
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))

@@ -20,6 +20,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
@@ -28,8 +29,9 @@
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/contracts/contract.h"
+#include "src/io/array_names.h"
 #include "src/io/case_file.h"
-#include "src/io/output_file.h"
+#include "src/io/case_output.h"
 #include "src/io/run_files.h"
 #include "src/problem/domain.h"
 #include "src/problem/words.h"
@@ -39,7 +41,7 @@ namespace {
 constexpr const char* kUsage =
     "usage: seq [--time] [--contract f32|fixed|fixed16|bf16|fp16] [--causal] [--backward] [--lse FILE] INPUT "
     "OUTPUT, - for standard input "
-    "or output";
+    "or output; or --q FILE --k FILE --v FILE [--do FILE] OUTPUT";
 
 constexpr const char* kHelp =
     "\n"
@@ -51,6 +53,8 @@ constexpr const char* kHelp =
     "                   same\n"
     "  --causal         under the causal mask, whatever INPUT asks for\n"
     "  --backward       INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV\n"
+    "  --q, --k, --v, --do, --dq, --dk, --dv FILE\n"
+    "                   arrays of NumPy, a file each, as hw4 takes and writes them\n"
     "  --lse FILE       write the logsumexp of each row of scores too\n"
     "  --time           print the seconds of the arithmetic alone, without reading, checking and writing\n"
     "  -h, --help, -V, --version\n"
@@ -65,7 +69,15 @@ struct Request {
     bool print_time = false;
     std::string lse; // file name; empty: none
     std::string input;
+    hw4::ArrayNames arrays; // or the input is these
     std::string output;
+
+    // A file for all operands, or one for each.
+    std::vector<std::string> inputs() const { return arrays.given() ? arrays.inputs() : std::vector{input}; }
+    // The same for the outputs.
+    std::vector<std::string> outputs() const {
+        return arrays.gradients().empty() ? std::vector{output} : arrays.gradients();
+    }
 };
 
 [[noreturn]] void usage_error(const std::string& what) { throw hw4::Error(hw4::ExitCode::usage, what + "; " + kUsage); }
@@ -78,12 +90,34 @@ std::string version_line() {
     return "seq " + std::string(hw4::kVersion) + ", contracts" + revisions + "\n";
 }
 
+// The words that are no options.
+void take_names(const std::vector<std::string>& names, Request& request) {
+    if (request.arrays.given()) {
+        const std::string why_not = request.arrays.why_not(names.size(), request.operation);
+        if (!why_not.empty()) usage_error(why_not);
+        if (request.arrays.inputs().size() == hw4::kBackward.inputs.size()) request.operation = &hw4::kBackward;
+    } else if (names.size() != 2) {
+        usage_error("need INPUT and OUTPUT, got " + std::to_string(names.size()) +
+                    (names.size() == 1 ? " name" : " names"));
+    } else {
+        request.input = names[0];
+    }
+    if (!names.empty()) request.output = names.back();
+}
+
 // Nothing when --help or --version has been answered. Throws Error (usage).
 std::optional<Request> parse(int argc, char** argv) {
     static constexpr option kOptions[] = {{"time", no_argument, nullptr, hw4::kLong + 't'},
                                           {"causal", no_argument, nullptr, hw4::kLong + 'm'},
                                           {"backward", no_argument, nullptr, hw4::kLong + 'b'},
                                           {"lse", required_argument, nullptr, hw4::kLong + 'l'},
+                                          {"q", required_argument, nullptr, hw4::ArrayNames::kQ},
+                                          {"k", required_argument, nullptr, hw4::ArrayNames::kK},
+                                          {"v", required_argument, nullptr, hw4::ArrayNames::kV},
+                                          {"do", required_argument, nullptr, hw4::ArrayNames::kDo},
+                                          {"dq", required_argument, nullptr, hw4::ArrayNames::kDq},
+                                          {"dk", required_argument, nullptr, hw4::ArrayNames::kDk},
+                                          {"dv", required_argument, nullptr, hw4::ArrayNames::kDv},
                                           {"contract", required_argument, nullptr, hw4::kLong + 'c'},
                                           {"arith", required_argument, nullptr, hw4::kLong + 'c'},
                                           {"help", no_argument, nullptr, hw4::kLong + 'h'},
@@ -109,17 +143,14 @@ std::optional<Request> parse(int argc, char** argv) {
             request.contract = hw4::find_contract(optarg);
             if (request.contract == nullptr) usage_error(hw4::unknown_contract(optarg));
             break;
-        default: usage_error(hw4::why_refused(code, argv, kOptions));
+        default:
+            if (!request.arrays.take(code, optarg)) usage_error(hw4::why_refused(code, argv, kOptions));
         }
     }
+    take_names({argv + optind, argv + argc}, request);
     if (request.operation != nullptr && request.contract->find(*request.operation) == nullptr)
         usage_error("--" + std::string(request.operation->name) + ": the contract " + request.contract->name +
                     " lacks it");
-    const int names = argc - optind;
-    if (names != 2)
-        usage_error("need INPUT and OUTPUT, got " + std::to_string(names) + (names == 1 ? " name" : " names"));
-    request.input = argv[optind];
-    request.output = argv[optind + 1];
     if (hw4::is_standard_stream(request.output) && hw4::is_standard_stream(request.lse))
         usage_error("only one of OUTPUT and --lse can be '-', standard output");
     return request;
@@ -134,18 +165,21 @@ void refuse_lse(const Request& request, const hw4::CaseReader& input) {
 void run(const Request& request) {
     using Clock = std::chrono::steady_clock;
     hw4::InterruptGuard interrupts("seq");
-    hw4::CaseReader reader(request.input, request.operation);
+    hw4::CaseReader reader = request.arrays.given() ? hw4::CaseReader(request.arrays.inputs())
+                                                    : hw4::CaseReader(request.input, request.operation);
     if (request.causal) reader.set_mask(hw4::Mask::causal);
     const std::string why_not = hw4::why_not(*request.contract, reader.problem());
     if (!why_not.empty()) throw hw4::Error(hw4::ExitCode::bad_data, reader.path() + ": " + why_not);
     if (!request.lse.empty()) refuse_lse(request, reader);
     hw4::RunFiles files;
-    files.add_case(request.input, request.output);
-    if (!request.lse.empty()) files.add_output(request.lse);
+    for (const std::string& path : request.inputs()) files.add_input(path);
+    hw4::CaseOutput writer(files, request.outputs(), reader, interrupts);
     const hw4::Problem& problem = reader.problem();
-    hw4::OutputFile writer(request.output, interrupts, hw4::form_of_output(request.output, problem));
     std::optional<hw4::OutputFile> lse;
-    if (!request.lse.empty()) lse.emplace(request.lse, interrupts, hw4::form_of_rows(request.lse, problem));
+    if (!request.lse.empty()) {
+        files.add_output(request.lse);
+        lse.emplace(request.lse, interrupts, hw4::form_of_rows(request.lse, problem, reader.header().heads_axis));
+    }
     const auto [names, sizes] = hw4::sizes_of(problem);
     FILE* const lines = files.has_standard_output() ? stderr : stdout;
     std::fprintf(lines, "%s: %s\n", names.c_str(), sizes.c_str());
@@ -167,7 +201,8 @@ void run(const Request& request) {
         arithmetic += Clock::now() - start;
         hw4::refuse_infinite(*request.contract, problem, reader.path(), out.get(), problem.batch_output_floats());
         hw4::narrow(problem.element, out.get(), problem.batch_output_floats(), out.get());
-        writer.write(out.get(), problem.floats_in(problem.batch_output_rows()) * hw4::bytes_of(problem.element));
+        writer.stream().write(out.get(),
+                              problem.floats_in(problem.batch_output_rows()) * hw4::bytes_of(problem.element));
         if (!lse) continue;
         hw4::logsumexps(*request.contract, problem, statistics.get(), problem.batch_output_rows(), logsumexps.get());
         lse->write(logsumexps.get(), lse_rows * sizeof(float));

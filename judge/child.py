@@ -44,6 +44,7 @@ class Ended:
     at_limit: bool  # ended by us
     last_error_line: str  # before we ended it
     last_lines: list[str] = dataclasses.field(default_factory=list)  # of both streams, where they were kept
+    error_lines: list[str] = dataclasses.field(default_factory=list)  # all that was kept of standard error
 
     @classmethod
     def with_status(cls, status: int, **more) -> Ended:
@@ -196,9 +197,12 @@ class _Tail:
                 return
             self._kept = (self._kept + block)[-LAST_BYTES:]
 
-    def lines(self) -> list[str]:
+    def kept_lines(self) -> list[str]:
         lines = self._kept.decode("utf-8", "replace").splitlines()
-        return [shown_line(line) for line in lines if line.strip()][-LAST_LINES:]
+        return [shown_line(line) for line in lines if line.strip()]
+
+    def lines(self) -> list[str]:
+        return self.kept_lines()[-LAST_LINES:]
 
     def last_line(self) -> str:
         return "".join(self.lines()[-1:])
@@ -244,12 +248,12 @@ def _take_until_end(tails: list[_Tail], end: _End, deadline: float | None) -> bo
 
 
 def run(command: list[str], limit_s: float | None = None, keep_streams: bool = False,
-        env: dict[str, str] | None = None) -> Ended:
+        env: dict[str, str] | None = None, cwd: str | None = None) -> Ended:
     """Runs the command to its end, or to a little over the limit. Its standard output is dropped, unless the last of it
     is to be kept."""
     began = time.monotonic()
     child = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if keep_streams else subprocess.DEVNULL,
-                  stderr=subprocess.PIPE, env=env)
+                  stderr=subprocess.PIPE, env=env, cwd=cwd)
     with contextlib.ExitStack() as at_end:
         for stream in filter(None, (child.stdout, child.stderr)):
             at_end.callback(stream.close)
@@ -274,4 +278,4 @@ def run(command: list[str], limit_s: float | None = None, keep_streams: bool = F
     return Ended.with_status(child.returncode, wall_s=end.at - began, at_limit=at_limit,
                              last_error_line=said_at_limit if at_limit else errors.last_line(),
                              last_lines=[f"{name}: {line}" for name, tail in named for line in tail.lines()]
-                             if keep_streams else [])
+                             if keep_streams else [], error_lines=errors.kept_lines())

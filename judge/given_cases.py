@@ -8,7 +8,9 @@ import math
 import os
 import re
 import struct
+import sys
 
+import terminal
 from case_table import (ELEMENT_BYTES, LONG_HEADER_BYTES, MASKS, NAME, PRODUCTS, SHORT_HEADER_BYTES, UNKNOWN_CRC,
                         Case)
 from tsv import TableError
@@ -64,14 +66,23 @@ def case_of(name: str, path: str) -> Case:
 
 
 def find(known: list[Case], patterns: list[str], inputs: str, outputs: str, contract: str | None) -> list[Case]:
-    """The cases that have both files and no row in the table, and that the names or globs mean; all without any."""
+    """The cases that have both files and no row in the table, and that the names or globs mean; without any,
+    all, less the files that are no case."""
     rows = {case.name for case in known}
     there = os.listdir(inputs) if os.path.isdir(inputs) else []
     names = sorted({name.removesuffix(".in") for name in there} | set(there))
-    return [case_of(name, path) for name in names
-            if name not in rows and re.fullmatch(NAME, name, re.ASCII) and has_output(outputs, name, contract)
-            and (not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
-            and (path := input_path(inputs, name))]
+    found = []
+    for name in names:
+        if (name not in rows and re.fullmatch(NAME, name, re.ASCII) and has_output(outputs, name, contract)
+                and (not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+                and (path := input_path(inputs, name))):
+            try:
+                found.append(case_of(name, path))
+            except TableError as error:
+                if patterns:
+                    raise
+                print(terminal.one_line(f"judge: note: {error}; left out"), file=sys.stderr)
+    return found
 
 
 def in_the_files_shape(case: Case, inputs: str) -> Case:

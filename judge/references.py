@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 
 import child
 from case_table import Case
 from expected_table import Expectation
 from files import crc32_of
-from workplace import remove_whatever
+from workplace import is_file, remove_whatever
 
 
 class NoReference(Exception):
@@ -28,12 +29,13 @@ class References:
         path = os.path.join(self.folder, f"{case.name}.{contract}.{expectation.crc32}.out")
         if not _has_crc(path, expectation.crc32):
             os.makedirs(self.folder, exist_ok=True)
-            remove_whatever(path)
+            if not is_file(path):  # os.replace() takes the place of a file, which another judge may just have made
+                remove_whatever(path)
             self._make(path, contract, expectation.crc32, case_input)
         return path
 
     def _make(self, path: str, contract: str, crc: str, case_input: str) -> None:
-        temporary = f"{path}.{os.getpid()}.tmp"  # another judge may be making it too
+        temporary = f"{path}.{secrets.token_hex(4)}.tmp"  # another judge, also on another node, may be making it too
         why = ""
         for program in self._programs:
             try:

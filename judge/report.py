@@ -1,6 +1,7 @@
 """What the judge says: a line a case, the summary, and the same as JSON, as JUnit XML and, a line a program, as CSV."""
 from __future__ import annotations
 
+import collections
 import csv
 import dataclasses
 import io
@@ -10,6 +11,7 @@ import os
 import xml.etree.ElementTree as ElementTree
 
 from case_table import Case
+from listing import Contract
 from session import Session
 from terminal import one_line
 from verdict import JUDGE_ERROR, NOT_BUILT, PASSED, SKIPPED, Result, Settings
@@ -140,10 +142,22 @@ def _not_passed_text(results: list[Result], not_passed: dict[str, str]) -> str:
     return " ".join(f"{name}:{verdict}" for name, verdict in not_passed.items())
 
 
+def _case_columns(case: Case, contract: Contract) -> list[str]:
+    name = case.name + ("" if contract.is_default else "." + contract.name)
+    return [name, f"{name}_s", f"{name}_error"]
+
+
+def column_named_twice(cases: list[Case], contracts: list[Contract]) -> str | None:
+    """A case can have the name of another column of the CSV."""
+    columns = [*_program_row("", []), *(column for case in cases for contract in contracts
+                                        for column in _case_columns(case, contract))]
+    return next((column for column, times in collections.Counter(columns).items() if times > 1), None)
+
+
 def _case_cells(result: Result) -> dict[str, str]:
-    name = result.case.name + ("" if result.contract.is_default else "." + result.contract.name)
-    return {name: result.verdict, f"{name}_s": "" if result.best_s is None else f"{result.best_s:.3f}",
-            f"{name}_error": "" if result.largest_error is None else f"{result.largest_error:.3g}"}
+    return dict(zip(_case_columns(result.case, result.contract), (
+        result.verdict, "" if result.best_s is None else f"{result.best_s:.3f}",
+        "" if result.largest_error is None else f"{result.largest_error:.3g}")))
 
 
 def _cell(value):

@@ -20,7 +20,7 @@ from references import NoReference, References
 from session import Session
 from students import Program
 from tsv import TableError
-from workplace import CaseFolder, FileChanged, OwnRun, Sandbox, is_file, remove_whatever
+from workplace import CaseFolder, FileChanged, OwnRun, Sandbox, is_file, remove_file, remove_whatever
 
 EXIT_OUT_OF_MEMORY, EXIT_BAD_DATA = 71, 65
 CHEAP_FLOPS = 2e10  # a second or so of seq
@@ -254,7 +254,7 @@ class CaseJudge:
         name = self.case.name + ".in"
         path = os.path.join(self.settings.cases_dir, name) if self.settings.keep else self.folder.file(name)
         if self.folder.differs(path, self.case.crc32_in):
-            remove_whatever(path)
+            (remove_file if self.settings.keep else remove_whatever)(path)
             ended = child.run(self._generate_command(path))
             if not ended.ok:
                 raise CaseError(f"cannot generate the input: {ended.failure()}")
@@ -299,32 +299,30 @@ class CaseJudge:
         return OwnRun(self.folder, next(iter(self.shared)), self._output_name + (f".{number}" if number else ""))
 
     def _run_once(self, number: int, result: Result) -> None:
+        kept = os.path.join(self.settings.cases_dir, self._output_name)
+        if self.settings.keep:
+            remove_file(kept)
         with self._place(number) as place:
+            ended = self._run_program(place)
+            sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
+            result.samples.append(sample)
+            harm = place.harm()
             try:
-                ended = self._run_program(place)
-                sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
-                result.samples.append(sample)
-                self._decide_by_end(sample, ended, place.harm())
+                self._decide_by_end(sample, ended, harm)
                 self._decide(sample, place)
             finally:
-                if self.settings.keep:
-                    self._keep_output(place.output)
+                if self.settings.keep and harm is None and is_file(place.output):
+                    os.replace(place.output, kept)
 
     def _run_program(self, place: OwnRun | Sandbox) -> child.Ended:
         if self.session is not None:
             return self.session.run(place.input, place.output, self.limit_s)
         command = self.settings.hw4_command(place.input, place.output)
         try:
-            return child.run(command, self.limit_s, keep_streams=self.settings.is_from_elsewhere)
+            return child.run(command, self.limit_s, keep_streams=self.settings.is_from_elsewhere,
+                             cwd=place.folder)
         except OSError as error:
             raise CannotRun(f"cannot be run: {error.strerror}") from error
-
-    def _keep_output(self, output: str) -> None:
-        kept = os.path.join(self.settings.cases_dir, self._output_name)
-        if is_file(output):
-            os.replace(output, kept)
-        else:
-            remove_whatever(kept)
 
     def _decide_by_end(self, sample: Sample, ended: child.Ended, harm: str | None) -> None:
         if harm is not None:

@@ -57,6 +57,14 @@ def remove_whatever(path: str) -> None:
             subprocess.run([*command, "--", path], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
+def remove_file(path: str) -> None:
+    """Removes a file or a link from a folder of the user. Raises OSError where something else has that name."""
+    if _kind(path) not in (0, stat.S_IFREG, stat.S_IFLNK):
+        raise OSError(f"{path}: is in the way, and neither a file nor a link")
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+
+
 def is_file(path: str) -> bool:
     """A regular file, not a link to one; the judge can read it afterwards."""
     _allow(path, stat.S_IRUSR)
@@ -122,6 +130,8 @@ class CaseFolder:
 class OwnRun:
     """A run of the hw4 in --bin: it reads the original input and may share its process with other runs."""
 
+    folder = None  # it runs where the judge does
+
     def __init__(self, case_folder: CaseFolder, original: str, output: str):
         self.input = original
         self.output = case_folder.file(output)
@@ -144,38 +154,38 @@ class OwnRun:
 
 
 class Sandbox:
-    """A run of a program from elsewhere: it gets a copy of the input in a folder of its own."""
+    """A run of a program from elsewhere: it gets a copy of the input in a folder of its own, and runs there."""
 
     def __init__(self, case_folder: CaseFolder, shared: dict[str, str], names: tuple[str, str]):
         """shared: the CRC-32 of each file that programs share, the original input first."""
         self._case_folder = case_folder
         self._shared = shared
         self._original = next(iter(shared))
-        self._folder = case_folder.file(f"run-{secrets.token_hex(4)}")
-        self.input, self.output = (os.path.join(self._folder, name) for name in names)
+        self.folder = case_folder.file(f"run-{secrets.token_hex(4)}")
+        self.input, self.output = (os.path.join(self.folder, name) for name in names)
         self._identity = (0, 0)
 
     def __enter__(self) -> Sandbox:
         """Raises FileChanged or OSError where there is no whole copy."""
-        os.mkdir(self._folder, 0o700)
-        status = os.stat(self._folder)
+        os.mkdir(self.folder, 0o700)
+        status = os.stat(self.folder)
         self._identity = status.st_dev, status.st_ino
         try:
             if copy_file(self._original, self.input) != self._shared[self._original]:
                 raise FileChanged(self._original)
         except BaseException:
-            remove_whatever(self._folder)
+            remove_whatever(self.folder)
             raise
         return self
 
     def __exit__(self, *_) -> None:
         self._case_folder.ensure()
-        remove_whatever(self._folder)
+        remove_whatever(self.folder)
 
     def harm(self) -> str | None:
         """What the program has done to files that are not its own. Permissions are given back and do not count."""
         self._case_folder.unlock()
-        _allow(self._folder, stat.S_IRWXU)
+        _allow(self.folder, stat.S_IRWXU)
         if not self._is_still_there():
             return "removed or replaced the folder of its files"
         if not _kind(self.input):
@@ -187,7 +197,7 @@ class Sandbox:
 
     def _is_still_there(self) -> bool:
         try:
-            status = os.lstat(self._folder)
+            status = os.lstat(self.folder)
         except OSError:
             return False
         return (status.st_dev, status.st_ino) == self._identity

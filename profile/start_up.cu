@@ -4,7 +4,7 @@
 //
 // Prints milliseconds for each step, in the order in which they happened: the first use of something often costs more
 // than the next. --quick-exit ends the process without the libraries' own clean-up; how long either end takes shows
-// only from outside (report/bench_files measures both).
+// only from outside (report/measure measures both).
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -224,8 +224,11 @@ void time_case(const Request& request, const Data& data, const Device& device) {
         if (request.chosen && kernel.name != chosen) continue;
         if (!request.kernel.empty() && request.kernel != kernel.name) continue;
         const Plan plan = plan_of(kernel, problem, device);
-        if (!plan.why_not.empty()) {
-            std::fprintf(stderr, "time_kernels: left out: %s\n", plan.why_not.c_str());
+        std::string lacking = plan.why_not.empty() ? why_not(*request.contract, problem) : plan.why_not;
+        if (kernel.does == &kBackward && loses_output(kernel, problem.element))
+            lacking = std::string(kernel.name) + " needs O as float32, and " + name_of(problem.element) + " rounds it";
+        if (!lacking.empty()) {
+            std::fprintf(stderr, "time_kernels: left out: %s\n", lacking.c_str());
             continue;
         }
         if (kernel.does == &kBackward && !forward) forward.emplace(on_gpu, *request.contract);

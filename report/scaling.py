@@ -1,7 +1,7 @@
 """One case on many cards, on paper: what it would take from the parts that were measured on one.
 
-The case has N = 1 M tokens. Its query rows are divided evenly; a card reads its rows of Q and all rows of the K and V that
-they see, computes and writes its rows of O. The assumptions, in words for the report, are ASSUMPTIONS; the bytes are
+The case has N = 1 M tokens. Its query rows are divided evenly; a card reads its rows of Q and all rows of the K and V
+that they see, computes and writes its rows of O. The assumptions, in words for the report, are ASSUMPTIONS; the bytes are
 those of one card by contract, so nothing is sent from card to card but the word that all is done.
 """
 from __future__ import annotations
@@ -14,8 +14,8 @@ HEADS = (1, 16)
 CARDS = (1, 2, 4, 8, 16, 32, 64)
 CONTRACTS = ("f32", "fixed")
 FLOAT_BYTES = 4
-ASSUMPTIONS = ("a rank starts, reads, computes and writes one after the other, nothing hidden; a kernel runs at the rate "
-               "of the longest rows measured, on however few of them; all rows take equally long; starting ranks and "
+ASSUMPTIONS = ("a rank starts, reads, computes and writes one after the other, nothing hidden; a kernel runs at the "
+               "rate of the longest rows measured, on however few of them; all rows take equally long; starting ranks and "
                "agreeing at the end takes no time beyond the start of one")
 
 
@@ -44,7 +44,7 @@ class Run:
 
 
 def parts_of(data) -> Parts:
-    """Of the run with the largest input, and of the longest rows of d = 64."""
+    """From the run with the largest input, and from the longest rows of d = 64."""
     record = max(data.file_cases, key=lambda case: case["stages"]["read_bytes"])
     stages = record["stages"]
     longest = max((shape for shape in data.length_shapes if shape.dim == DIM), key=lambda shape: shape.tokens)
@@ -61,7 +61,7 @@ def bytes_of_operand(heads):
 
 
 def bytes_read(heads, cards):
-    """By each card: its part of Q, and of K and V its heads, of which it has at least one."""
+    """A card reads its part of Q, and its heads of K and V, at least one."""
     return bytes_of_operand(heads) / cards + 2 * bytes_of_operand(heads) * max(1 / cards, 1 / heads)
 
 

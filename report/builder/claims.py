@@ -1,11 +1,12 @@
 """Phrases that say more than a number, computed so that they change with the data."""
 from __future__ import annotations
 
-import file_bars
-import gpu_bars
+import functools
 
-from .facts import backward, fixed, kernels, runs
-from .measured_backward import Backward
+import bars
+
+from . import facts
+from .measured_backward import GRADIENTS, Backward
 from .measured_half import CUDNN, FLASH2, Half
 from .needs import needs
 
@@ -22,48 +23,39 @@ def in_words(name):
     return name.replace(",", "×")
 
 
+def ends_of(ends):
+    """'from 1.10 times (t02) to 2.20 times (4×16384×128)'"""
+    first, last = (f"{end['value']:.2f} times ({in_words(end['case'])})" for end in (ends["least"], ends["most"]))
+    return f"from {first} to {last}"
+
+
 def faster_than_torch(data):
-    found = kernels.cases(data)
-    return count_of(found["faster_than_torch"], found["count"], "cases")
+    return count_of(sum(case.speed_up > 1 for case in data.cases), len(data.cases), "cases")
 
 
 def speed_up_over_torch(data):
-    """'from 1.10 times (t02) to 2.20 times (t27)'"""
-    ends = kernels.cases(data)["speed_up"]
-    return (f"from {ends['least']['value']:.2f} times ({ends['least']['case']}) to {ends['most']['value']:.2f} times "
-            f"({ends['most']['case']})")
+    return ends_of(facts.extremes({case.name: case.speed_up for case in data.cases}))
 
 
 def speed_up_over_seq(data):
     """'2820 (t02) to 5410 (t30) times'"""
-    ends = runs.sequential(data)["kernel"]
+    ends = facts.sequential(data)["kernel"]
     return (f"{ends['least']['value']:.0f} ({ends['least']['case']}) to {ends['most']['value']:.0f} "
             f"({ends['most']['case']}) times")
 
 
 def below_naive(data, who="hw4"):
-    found = kernels.accuracy(data)
-    return count_of(found[f"{who}_below_naive"], found["count"], "cases")
+    errors = [case["largest_errors"] for case in data.accuracy["cases"]]
+    return count_of(sum(case[who] < case["naive"] for case in errors), len(errors), "cases")
 
 
 def not_above_efficient(data, who="hw4"):
-    found = kernels.accuracy(data)
-    return count_of(found[f"{who}_not_above_efficient"], found["count"], "cases")
-
-
-def fixed_below_naive(data):
-    return below_naive(data, "hw4_fixed")
-
-
-def fixed_not_above_efficient(data):
-    return not_above_efficient(data, "hw4_fixed")
+    errors = [case["largest_errors"] for case in data.accuracy["cases"]]
+    return count_of(sum(case[who] <= case["efficient"] for case in errors), len(errors), "cases")
 
 
 def fixed_over_f32(data):
-    """'from 1.10 times (t11) to 3.90 times (4×16384×128)'"""
-    ends = fixed.fixed(data)["over_f32"]
-    return (f"from {ends['least']['value']:.2f} times ({in_words(ends['least']['case'])}) to "
-            f"{ends['most']['value']:.2f} times ({in_words(ends['most']['case'])})")
+    return ends_of(facts.fixed(data)["over_f32"])
 
 
 def fixed16_faster_than(data, other, mask):
@@ -78,50 +70,15 @@ def fixed16_faster_than(data, other, mask):
     return f"{count} ({'' if few else 'not '}{', '.join(in_words(case.name) for case in named)})"
 
 
-@needs("rounds.json")
-def fixed16_faster_than_flash2(data):
-    return fixed16_faster_than(data, FLASH2, "none")
-
-
-@needs("rounds.json")
-def fixed16_faster_than_flash2_causal(data):
-    return fixed16_faster_than(data, FLASH2, "causal")
-
-
-@needs("rounds.json")
-def fixed16_faster_than_cudnn(data):
-    return fixed16_faster_than(data, CUDNN, "none")
-
-
-@needs("rounds.json")
-def fixed16_faster_than_cudnn_causal(data):
-    return fixed16_faster_than(data, CUDNN, "causal")
-
-
 def fixed16_not_above(data, form):
     half = Half(data)
     return count_of(len(half.not_above(form)), len(half.errors), "cases")
 
 
-@needs("half_errors.json")
-def fixed16_not_above_bf16(data):
-    return fixed16_not_above(data, "bf16")
-
-
-@needs("half_errors.json")
-def fixed16_not_above_fp16(data):
-    return fixed16_not_above(data, "fp16")
-
-
-@needs("half_errors.json")
-def fixed16_not_above_tf32(data):
-    return fixed16_not_above(data, "tf32")
-
-
 def gradients_not_above_efficient(data):
     """'99 of 114 gradients'"""
-    found = backward.errors(Backward(data))
-    return count_of(found["not_above"], found["gradients"], "gradients")
+    verdicts = [errors.not_above(gradient) for errors in Backward(data).compared.values() for gradient in GRADIENTS]
+    return count_of(sum(verdicts), len(verdicts), "gradients")
 
 
 def bars_met(verdicts):
@@ -133,31 +90,20 @@ def bars_met(verdicts):
 
 def kernel_bars(data):
     sgemm = data.kernels["sgemm"]["tflops"]
-    verdicts = {}
-    for shape in data.shapes:
-        if shape.name in gpu_bars.BARS:
-            tflops = shape.tflops(shape.hw4).mid
-            verdicts[shape.name] = gpu_bars.BARS[shape.name].met({"tflops": tflops, "of_sgemm": tflops / sgemm,
-                                                                  "speed_up": shape.speed_up})
-    return bars_met(verdicts)
+    return bars_met(bars.least_met(bars.KERNELS, {
+        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "of_sgemm": shape.tflops(shape.hw4).mid / sgemm,
+                     "speed_up": shape.speed_up} for shape in data.shapes}))
 
 
 def fixed_bars(data):
-    verdicts = {}
-    for shape in data.fixed_shapes:
-        if shape.name in gpu_bars.FIXED_BARS:
-            verdicts[shape.name] = gpu_bars.FIXED_BARS[shape.name].met({
-                "tflops": shape.tflops(shape.hw4).mid, "over_f32": data.f32_beside(shape.name).mid / shape.hw4.mid})
-    return bars_met(verdicts)
+    return bars_met(bars.least_met(bars.FIXED, {
+        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "over_f32": data.f32_beside(shape.name).mid / shape.hw4.mid}
+        for shape in data.fixed_shapes}))
 
 
 def file_bars_met(data):
-    records = [file_bars.evaluate(record["name"], record["seconds"]) for record in data.file_cases]
-    memory = data.files["memory"]
-    verdicts = {record["name"]: record["met"] for record in records if record["bar"]}
-    verdicts["total"] = file_bars.evaluate_total(records)["met"]
-    verdicts["memory"] = file_bars.evaluate_memory(memory["hw4_bytes"], memory["context_bytes"])["met"]
-    return bars_met(verdicts)
+    return bars_met(bars.files_met({case["name"]: case["seconds"] for case in data.file_cases},
+                                   data.files["memory"]["beyond_bytes"]))
 
 
 def measured_at(data):
@@ -170,12 +116,18 @@ def measured_at(data):
     return f"{where}, {'with changes that were not committed' if dirty else 'with nothing uncommitted'}"
 
 
-CLAIMS = {function.__name__: function for function in (faster_than_torch, speed_up_over_torch, speed_up_over_seq,
-                                                       below_naive, not_above_efficient, fixed_below_naive,
-                                                       fixed_not_above_efficient, fixed_over_f32,
-                                                       fixed16_faster_than_flash2,
-                                                       fixed16_faster_than_flash2_causal, fixed16_faster_than_cudnn,
-                                                       fixed16_faster_than_cudnn_causal, fixed16_not_above_bf16,
-                                                       fixed16_not_above_fp16, fixed16_not_above_tf32,
-                                                       gradients_not_above_efficient, kernel_bars, fixed_bars,
-                                                       file_bars_met, measured_at)}
+def of_file(file, function, *arguments):
+    """The claim about an optional file."""
+    return needs(file)(lambda data: function(data, *arguments))
+
+
+CLAIMS = {function.__name__: function for function in (
+    faster_than_torch, speed_up_over_torch, speed_up_over_seq, below_naive, not_above_efficient, fixed_over_f32,
+    gradients_not_above_efficient, kernel_bars, fixed_bars, file_bars_met, measured_at)}
+CLAIMS |= {"fixed_below_naive": functools.partial(below_naive, who="hw4_fixed"),
+           "fixed_not_above_efficient": functools.partial(not_above_efficient, who="hw4_fixed")}
+CLAIMS |= {f"fixed16_faster_than_{name}{'_causal' if mask == 'causal' else ''}":
+           of_file("rounds.json", fixed16_faster_than, peer, mask)
+           for name, peer in (("flash2", FLASH2), ("cudnn", CUDNN)) for mask in ("none", "causal")}
+CLAIMS |= {f"fixed16_not_above_{form}": of_file("half_errors.json", fixed16_not_above, form)
+           for form in ("bf16", "fp16", "tf32")}

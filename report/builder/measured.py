@@ -148,25 +148,12 @@ class Measured:
     def __init__(self, folder):
         self.documents = {name: read_document(folder, name) for name in schema.DOCUMENTS
                           if name not in schema.OPTIONAL or (folder / name).exists()}
-        self.kernels = self.documents["kernels.json"]
-        self.kernels_fixed = self.documents["kernels_fixed.json"]
-        self.lengths = self.documents["lengths.json"]
-        self.tilings = self.documents["tilings.json"]
-        self.files = self.documents["files.json"]
-        self.steps = self.documents["steps.json"]
-        self.accuracy = self.documents["accuracy.json"]
-        self.distributions = self.documents["distributions.json"]
-        self.rounds = self.documents.get("rounds.json")
-        self.half_errors = self.documents.get("half_errors.json")
-        self.values = self.documents["values.json"]
-        self.causal = self.documents["causal.json"]
-        self.backward = self.documents["backward.json"]
-        self.cpu = self.documents["cpu.json"]
-        self.sequential = self.documents["sequential.json"]
+        for name in ("kernels", "kernels_fixed", "lengths", "tilings", "files", "steps", "accuracy", "distributions",
+                     "rounds", "half_errors", "values", "causal", "backward", "cpu", "sequential", "collectives"):
+            setattr(self, name, self.documents.get(f"{name}.json"))  # None: optional, and not there
         self.profile = self.documents["profile_ladder.json"]
         self.profile_of_cases = self.documents["profile_cases.json"]
         self.profile_of_fixed = self.documents["profile_fixed.json"]
-        self.collectives = self.documents.get("collectives.json")
 
     def has(self, *names) -> bool:
         """Whether all of these files are there."""
@@ -360,6 +347,22 @@ class Measured:
         record = _only((record for record in self.sequential["cases"] if record["name"] == name),
                        f"sequential.json: cases: no {name}")
         return Spread.of(record["seconds"]).times(record["batches"] / record["measured_batches"])
+
+
+@dataclasses.dataclass(frozen=True)
+class ContractOnCpu:
+    record: dict
+
+    def seconds(self, who: str) -> Spread:
+        return Spread.of(self.record["seconds"][who])
+
+    def over_torch(self, who: str) -> float:
+        """hw4: PyTorch's time over the kernel's, both warm; from_file: over the kernel's in a run from file to file."""
+        return self.seconds("torch").mid / self.seconds(who).mid
+
+
+def contracts_on_cpu(data) -> list[ContractOnCpu]:
+    return [ContractOnCpu(record) for record in data.documents["cpu_contracts.json"]["cases"]]
 
 
 def metric(launch, key, file="profile_ladder.json"):

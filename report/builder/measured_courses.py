@@ -8,7 +8,6 @@ from .errors import Failed
 from .spread import Spread
 
 PASSES = ("forward", "backward", "forward_backward")
-NOT_IN_ROWS = (*PASSES, "kernel")
 OURS = ("f32", "fixed", "fixed16", "bf16")
 
 
@@ -163,10 +162,6 @@ class Lab5:
 class Cs336:
     def __init__(self, data):
         self.attention = Sweep(data, "cs336_attention.json")
-
-    def limit(self) -> int:
-        """Bytes."""
-        return LIMIT_BYTES
 
     def grid(self) -> list[tuple[int, int]]:
         """(d, N), in order."""

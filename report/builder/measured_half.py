@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
-
-import round_ratios
+import statistics
 
 from .errors import Failed
 from .measured import INTEGER_OPERATIONS, Rung, flop
@@ -60,12 +59,14 @@ class InTurns:
         return Spread.of(self.record["seconds"][who])
 
     def rate(self, who) -> float:
-        self._check(who)
-        return round_ratios.rate(self.record, who)
+        """TFLOP/s, by the median of the rounds."""
+        return self.record["flop"] * 1e-12 / self.seconds(who).mid
 
     def over(self, who, other) -> float:
+        """How many times as fast as another, by the median of the rounds' own ratios."""
         self._check(who, other)
-        return round_ratios.over(self.record, who, other)
+        by_who = self.record["seconds"]
+        return statistics.median(theirs / its for its, theirs in zip(by_who[who], by_who[other]))
 
 
 @dataclasses.dataclass(frozen=True)

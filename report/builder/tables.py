@@ -4,11 +4,11 @@ from __future__ import annotations
 import re
 
 from charts.bank_conflicts import per_load
-from file_bars import SMALL_CASES, evaluate, evaluate_total
+from bars import FILES, SMALL_CASES, file_ratios
 
 from . import sources, tables_courses
 from .errors import Failed
-from .facts.profiles import shared_pipe_pct, waiting
+from .facts import shared_pipe_pct, waiting
 from .markdown import NOT_KNOWN, known, markdown, ms
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
 from .measured_backward import GRADIENTS, MASKS, Backward
@@ -267,11 +267,10 @@ def _megabytes(stages):
     return f"{stages['read_bytes'] * 1e-6:.0f}, {stages['write_bytes'] * 1e-6:.0f} MB"
 
 
-def _bar_row(name, size, record):
+def _bar_row(title, size, name, ratio):
     """hw4 over a reference, by the best run of each, as its bar judges it."""
-    by = record["bar"].split()[-1]
-    verdict = {True: "", False: ": missed", None: ": not judged"}[record["met"]]
-    return name, size, f"{record['ratio']:.2f} × {by}", f"≤ {record['bar'].split()[1]}{verdict}"
+    by, most = FILES[name]
+    return title, size, f"{ratio:.2f} × {by}", f"≤ {most:.2f}{'' if ratio <= most else ': missed'}"
 
 
 START_UP = {"driver": "driver (`cudaGetDeviceCount`)", "context": "context",
@@ -290,14 +289,13 @@ def start_up(data):
 
 
 def files_short(data):
-    judged = {record["name"]: evaluate(record["name"], record["seconds"]) for record in data.file_cases}
-    stages = {record["name"]: record["stages"] for record in data.file_cases}
-    small = [judged[name] for name in SMALL_CASES if name in judged]
-    worst = max(small, key=lambda record: record["ratio"])
-    rows = [_bar_row(f"{small[0]['name']} to {small[-1]['name']}, the worst: {worst['name']}",
-                     _megabytes(stages[worst["name"]]), worst)]
-    rows += [_bar_row(name, _megabytes(stages[name]), judged[name]) for name in FILE_CASES if name in judged]
-    rows.append(_bar_row(f"all {len(judged)}", "", evaluate_total(list(judged.values()))))
+    ratios = file_ratios({record["name"]: record["seconds"] for record in data.file_cases})
+    sizes = {record["name"]: _megabytes(record["stages"]) for record in data.file_cases}
+    small = [name for name in SMALL_CASES if name in ratios]
+    worst = max(small, key=ratios.get)
+    rows = [_bar_row(f"{small[0]} to {small[-1]}, the worst: {worst}", sizes[worst], worst, ratios[worst])]
+    rows += [_bar_row(name, sizes[name], name, ratios[name]) for name in FILE_CASES if name in ratios]
+    rows.append(_bar_row(f"all {len(sizes)}", "", "total", ratios["total"]))
     return markdown(("case", "input, output", "hw4's best run", "wanted"), rows, "llrl")
 
 

@@ -6,7 +6,7 @@ from charts.words import in_words, scientific, short
 from . import sources
 from .errors import Failed
 from .markdown import NOT_KNOWN, known, markdown, ms
-from .measured_cpu import contracts_on_cpu
+from .measured import contracts_on_cpu
 from .measured_courses import PASSES, Cs336, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
                             points)

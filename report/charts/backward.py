@@ -32,8 +32,7 @@ def draw(data):
     scale = style.steps(max(rates), 5)
     draw_ladder(fig, found, scale)
     draw_memory(fig, found, scale)
-    style.write(fig, 0.15, height - 0.22, "Backward: the ladder, and memory against speed", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, height - 0.22, "Backward: the ladder, and memory against speed")
     return fig
 
 
@@ -45,16 +44,14 @@ def draw_ladder(fig, found, scale):
     left, width = LADDER
     ax = style.axes(fig, left, BOTTOM, width, INNER)
     places = style.rows_down(ax, [rung.kernel for rung in found.ladder])
-    ax.set_xlim(0, scale[-1])
-    style.ticks(ax.xaxis, scale)
-    ax.grid(axis="x")
+    style.from_zero(ax, "x", scale)
     ax.set_xlabel("TFLOP/s, 10·B·N²·d over the time")
     for place, rung in zip(places, found.ladder):
         rate = rung.tflops
         ax.barh([place], [rate.mid], height=0.62, color=style.HW4["color"], zorder=2)
         style.whiskers(ax, place, rate)
         ax.text(rate.high + scale[-1] * 0.02, place, significant(rate.mid, 3), va="center_baseline",
-                fontsize=style.SMALL, zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})
+                fontsize=style.SMALL, zorder=6, bbox=style.WHITE)
     title(fig, left, found.ladder_shape)
 
 
@@ -67,9 +64,7 @@ def draw_memory(fig, found, scale):
     ax.set_xlim(ends)
     places = style.powers(*ends, 2)
     style.ticks(ax.xaxis, places, [f"{place:.0f}" for place in places])
-    style.ticks(ax.yaxis, scale)
-    ax.set_ylim(0, scale[-1])
-    ax.grid(axis="y")
+    style.from_zero(ax, "y", scale)
     ax.set_xlabel("scratch memory of a launch, MiB (logarithmic)")
     ax.set_ylabel("TFLOP/s")
     ax.plot(taken, [budget.rate.mid for budget in found.budgets], **style.HW4)

@@ -36,8 +36,7 @@ def draw(data):
 
 
 def title_and_key(fig):
-    style.write(fig, 0.15, HEIGHT - 0.22, "Error of the gradients over the length of the sequence", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, HEIGHT - 0.22, "Error of the gradients over the length of the sequence")
     canvas = style.canvas(fig)
     for place, (_, name, look) in zip((5.9, 7.6), SERIES):
         y = HEIGHT - 0.22

@@ -60,7 +60,7 @@ def draw(data):
     for place, ratio in zip(places, ratios):
         waves.text((ratio or 0) + scale[-1] * 0.015, place, "no shared loads" if ratio is None else f"{ratio:.2f}",
                    va="center_baseline", fontsize=style.SMALL, color=style.GREY if ratio is None else style.INK)
-    style.write(fig, 0.15, height - 0.22, "Bank conflicts on t28", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.22, "Bank conflicts on t28")
     everywhere = style.canvas(fig)
     for x, marker, face, colour, text in ((2.6, "o", style.BLUE, style.BLUE, "loads"),
                                           (3.5, "s", "white", style.RED, "stores")):

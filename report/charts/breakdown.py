@@ -62,9 +62,7 @@ def draw(data):
         style.whiskers(bars, place, wall, horizontal=False)
     most = max(wall.high for wall in walls)
     scale = style.steps(most)
-    style.ticks(bars.yaxis, scale)
-    bars.set_ylim(0, scale[-1])
-    bars.grid(axis="y")
+    style.from_zero(bars, "y", scale)
     bars.set_ylabel("ms of a run")
     style.ticks(bars.xaxis, places, [record["name"] for record in records])
     bars.tick_params(axis="x", length=0, labelsize=7)
@@ -84,7 +82,7 @@ def draw(data):
     x = style.key(everywhere, left, 5.45, style.PALE, "", "driver and context")
     x = style.key(everywhere, x, 5.45, style.BLUE, "", "the work: reading to writing, overlapped")
     style.key(everywhere, x, 5.45, "white", "////", "before main() and after it")
-    style.write(fig, 0.15, 5.72, "A run from file to file", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, 5.72, "A run from file to file")
     style.write(fig, 0.15, 2.72, "Busy time of each stage, ms (they overlap)", fontsize=style.TEXT, weight="bold",
                 va="center")
     return fig

@@ -51,5 +51,5 @@ def draw(data):
                     fontsize=style.SMALL)
         ax.text(len(cases) - 0.1, points[order[-1]].mid, name, va="center_baseline", fontsize=style.TEXT,
                 color=style.ink(look["color"]), weight="bold", clip_on=False)
-    style.write(fig, 0.15, 4.08, "The kernels on every case", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, 4.08, "The kernels on every case")
     return fig

@@ -35,7 +35,7 @@ def draw(data):
     for index, (dim, of_dim) in enumerate(by_dim.items()):
         left = LEFT + (WIDTH + GAP) * index
         above = panel(fig, left, GAINS, lengths, gains, index == 0)
-        above.set_title(f"d = {dim}", loc="left", weight="bold", fontsize=style.TEXT)
+        style.title(above, f"d = {dim}")
         above.plot(above.get_xlim(), [2, 2], color=style.GREEN, linestyle=":", linewidth=1.2)
         below = panel(fig, left, RATES, lengths, rates, index == 0)
         below.set_xlabel("N (logarithmic)")
@@ -44,8 +44,7 @@ def draw(data):
             below.set_ylabel("TFLOP/s, 2·B·N²·d over the time")
         curves(above, of_dim, {who: [case.gain(who) for case in of_dim] for who in CONTRACTS}, gains, ".2f")
         curves(below, of_dim, {who: [case.tflops(who) for case in of_dim] for who in SERIES}, rates, None)
-    style.write(fig, 0.15, HEIGHT - 0.2, "The causal mask over the length of the sequence", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, HEIGHT - 0.2, "The causal mask over the length of the sequence")
     return fig
 
 
@@ -64,10 +63,7 @@ def curves(ax, of_dim, series, scale, form):
     """Each with its name and last value at its end."""
     xs = [case.tokens for case in of_dim]
     for who, spreads in series.items():
-        look = SERIES[who][1]
-        ax.fill_between(xs, [spread.low for spread in spreads], [spread.high for spread in spreads],
-                        color=look["color"], alpha=0.25, linewidth=0)
-        ax.plot(xs, [spread.mid for spread in spreads], **look)
+        style.band(ax, dict(zip(xs, spreads)), SERIES[who][1])
     ends = [spreads[-1].mid for spreads in series.values()]
     for who, end, place in zip(series, ends, style.apart(ends, scale[-1] * 0.09, low=scale[-1] * 0.02)):
         name, look = SERIES[who]

@@ -35,9 +35,7 @@ def draw(data):
         y += 0.6
     rates = [Spread.of(case["seconds"][row[0]]).under(case["flop"] * 1e-9) for _, case, row in bars]
     scale = style.steps(max(rate.high for rate in rates), 7)
-    ax.set_xlim(0, scale[-1])
-    style.ticks(ax.xaxis, scale)
-    ax.grid(axis="x")
+    style.from_zero(ax, "x", scale)
     ax.set_ylim(y - 1.0, -0.7)
     style.ticks(ax.yaxis, [place for place, *_ in bars], [row[1] for *_, row in bars])
     ax.tick_params(axis="y", length=0)
@@ -53,5 +51,5 @@ def draw(data):
     for place, name in names:
         ax.text(-0.21, place, name, transform=ax.get_yaxis_transform(), va="center_baseline", fontsize=style.TEXT,
                 weight="bold", clip_on=False)
-    style.write(fig, 0.15, height - 0.2, "The CPU engine", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.2, "The CPU engine")
     return fig

@@ -49,6 +49,5 @@ def draw(data):
             if both[index]:
                 sweeps.out_of_memory(ax, both[index], who, level)
                 level += 1
-    style.write(fig, 0.15, HEIGHT - 0.2, "Attention within 8 GiB: time, memory, and where it ends", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, HEIGHT - 0.2, "Attention within 8 GiB: time, memory, and where it ends")
     return fig

@@ -79,8 +79,7 @@ def draw(data):
         digits = 4 if under[-1] >= 1000 else 3
         ax.text(len(states), under[-1] + scale[-1] * 0.03, f"{significant(under[-1], digits)} MiB", ha="right",
                 fontsize=style.SMALL, weight="bold")
-        ax.set_title(f"{TITLES[impl]}, {'forward' if name == 'forward' else 'forward and backward'}", loc="left",
-                     weight="bold", fontsize=style.TEXT)
+        style.title(ax, f"{TITLES[impl]}, {'forward' if name == 'forward' else 'forward and backward'}")
         if impl == "naive":
             ax.set_ylabel("MiB")
         ax.set_xlabel("allocation")
@@ -88,6 +87,5 @@ def draw(data):
     at = 0.7
     for kind, (colour, hatch, _) in KINDS.items():
         at = style.key(everywhere, at, HEIGHT - 0.62, drawing.tint(colour, 0.75), hatch, kind)
-    style.write(fig, 0.15, HEIGHT - 0.2, "What memory is for, with the scores and without", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, HEIGHT - 0.2, "What memory is for, with the scores and without")
     return fig

@@ -45,7 +45,7 @@ def products(ax, x, y):
 def draw(_):
     fig = style.figure(2.95)
     ax = style.canvas(fig)
-    style.write(fig, 0.15, 2.73, "Six products of bytes for one of floats", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, 2.73, "Six products of bytes for one of floats")
     drawing.lines(ax, 0.15, 2.37, ["q ≈ (q2·2¹⁶ + q1·2⁸ + q0) · 2^−e"])
     number(ax, 0.15, 1.75, "q", drawing.Q)
     drawing.lines(ax, 0.15, 1.27, ["k ≈ (k2·2¹⁶ + k1·2⁸ + k0) · 2^−f"])

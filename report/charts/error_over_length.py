@@ -46,6 +46,5 @@ def draw(data):
         for (name, look, _), place in zip(ends, style.apart([end for *_, end in ends], gap, gap / 2)):
             ax.text(lengths[-1] * 1.45, place, name if index else name.replace("PyTorch ", ""), fontsize=style.SMALL,
                     color=style.ink(look["color"]), weight="bold", va="center_baseline", clip_on=False)
-    style.write(fig, 0.15, 3.68, "Error against float64 over the length of the sequence", fontsize=10.5, weight="bold",
-                va="center")
+    style.heading(fig, 3.68, "Error against float64 over the length of the sequence")
     return fig

@@ -49,12 +49,12 @@ def draw(data):
             ax.barh([place], [rate.mid], height=0.62, color=style.FIXED["color"], zorder=2)
             style.whiskers(ax, place, rate)
             ax.text(rate.high + 4, place, significant(rate.mid, 3), va="center_baseline", fontsize=style.SMALL,
-                    zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})
+                    zorder=6, bbox=style.WHITE)
         references(ax, lines(data, case), len(kernels))
         x = LEFT + (WIDTH + GAP) * index
         style.write(fig, x, inner + 1.22, f"{name}: {words.shape(case)}" if name.startswith("t") else words.shape(case),
                     fontsize=style.SMALL, weight="bold", va="center")
-    style.write(fig, 0.15, height - 0.22, "The ladder of the contract fixed", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.22, "The ladder of the contract fixed")
     return fig
 
 

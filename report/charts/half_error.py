@@ -43,6 +43,5 @@ def draw(data):
         everywhere.plot([at], [height - 0.52], color=look["color"], marker=look["marker"], markersize=6, linestyle="")
         everywhere.text(at + 0.12, height - 0.52, title, va="center_baseline", fontsize=style.SMALL)
         at += 0.32 + 0.07 * len(title)
-    style.write(fig, 0.15, height - 0.2, "Half precision: the largest error by kind of values", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, height - 0.2, "Half precision: the largest error by kind of values")
     return fig

@@ -39,7 +39,7 @@ def draw(data):
         mask = "causal" if column else "no mask"
         style.write(fig, LEFT + column * (WIDTH + GAP), bottom + inner + 0.14, f"{case.text}, {mask}",
                     fontsize=style.SMALL, weight="bold", va="center")
-    style.write(fig, 0.15, height - 0.22, "Gradients in bf16", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.22, "Gradients in bf16")
     return fig
 
 
@@ -53,4 +53,4 @@ def draw_case(ax, case, scale, named, numbered):
     for place, who in zip(places, WHO):
         ax.barh([place], [case.rate(who)], height=0.7, color=PALE.get(who) or sweeps.look_of(who)["color"], zorder=2)
         ax.text(case.rate(who) + scale[-1] * 0.02, place, f"{case.rate(who):.0f}", va="center_baseline",
-                fontsize=style.SMALL, zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})
+                fontsize=style.SMALL, zorder=6, bbox=style.WHITE)

@@ -31,16 +31,14 @@ def draw(data):
     for index, (dim, rungs) in enumerate(by_dim.items()):
         ax = style.axes(fig, LEFT + (WIDTH + GAP) * index, BOTTOM, WIDTH, inner)
         places = style.rows_down(ax, [rung.kernel for rung in rungs] if index == 0 else [""] * len(rungs))
-        ax.set_xlim(0, scale[-1])
-        style.ticks(ax.xaxis, scale)
-        ax.grid(axis="x")
+        style.from_zero(ax, "x", scale)
         ax.set_xlabel("TFLOP/s, 4·B·N²·d over the time")
-        ax.set_title(f"d = {dim}", loc="left", weight="bold", fontsize=style.TEXT)
+        style.title(ax, f"d = {dim}")
         for place, rung in zip(places, rungs):
             rate = rung.tflops
             ax.barh([place], [rate.mid], height=0.62, color=style.BF16["color"], zorder=2)
             style.whiskers(ax, place, rate)
             ax.text(rate.high + scale[-1] * 0.02, place, f"{rate.mid:.0f}", va="center_baseline", fontsize=style.SMALL,
-                    zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})
-    style.write(fig, 0.15, height - 0.22, "bf16, step by step", fontsize=10.5, weight="bold", va="center")
+                    zorder=6, bbox=style.WHITE)
+    style.heading(fig, height - 0.22, "bf16, step by step")
     return fig

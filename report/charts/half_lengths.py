@@ -36,6 +36,5 @@ def draw(data):
                          logarithmic=False)
             ax.set_ylabel("TFLOP/s")
             sweeps.curves(ax, INNER, rates)
-    style.write(fig, 0.15, HEIGHT - 0.2, "bf16 over the length of the sequence", fontsize=10.5, weight="bold",
-                va="center")
+    style.heading(fig, HEIGHT - 0.2, "bf16 over the length of the sequence")
     return fig

@@ -37,6 +37,5 @@ def draw(data):
             ax.set_ylabel("forward, ms (logarithmic)" if what == "ms" else "TFLOP/s (logarithmic)")
             sweeps.curves(ax, height, {who: {n: one.seconds.times(1e3) if what == "ms" else one.tflops
                                              for n, one in points.items()} for who, points in by_who.items()})
-    style.write(fig, 0.15, HEIGHT - 0.2, "Forward over the length of the sequence", fontsize=10.5, weight="bold",
-                va="center")
+    style.heading(fig, HEIGHT - 0.2, "Forward over the length of the sequence")
     return fig

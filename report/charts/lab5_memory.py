@@ -37,5 +37,5 @@ def draw(data):
         sweeps.scale(ax, [spread.mid for points in series.values() for spread in points.values()])
         ax.set_ylabel("MiB (logarithmic)")
         sweeps.curves(ax, INNER, series)
-    style.write(fig, 0.15, HEIGHT - 0.2, "Peak memory of forward", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, HEIGHT - 0.2, "Peak memory of forward")
     return fig

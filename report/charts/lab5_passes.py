@@ -43,6 +43,5 @@ def draw(data):
         else:
             ax.set_yticklabels([])
         sweeps.curves(ax, INNER, rates[name], names=index == len(PASSES) - 1)
-    style.write(fig, 0.15, HEIGHT - 0.2, "Forward, backward and both over the length", fontsize=10.5, weight="bold",
-                va="center")
+    style.heading(fig, HEIGHT - 0.2, "Forward, backward and both over the length")
     return fig

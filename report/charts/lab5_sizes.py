@@ -38,5 +38,5 @@ def draw(data):
         sweeps.scale(ax, [spread.mid for points in series.values() for spread in points.values()])
         ax.set_ylabel(side)
         sweeps.curves(ax, INNER, series, names=size == "heads")
-    style.write(fig, 0.15, HEIGHT - 0.2, "Forward over batch and heads", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, HEIGHT - 0.2, "Forward over batch and heads")
     return fig

@@ -53,7 +53,7 @@ def draw(data):
         style.whiskers(times, place, ms)
         times.plot([ms.mid], [place], linestyle="", marker="o", color=colour, markersize=6, zorder=5)
         times.text(ms.mid * 1.16, place, significant(ms.mid, 3), va="center_baseline", fontsize=style.SMALL, zorder=6,
-                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})
+                   bbox=style.WHITE)
 
     references = lines(data)
     most = max([of_fixed.tflops.high, *(rate for _, rate, _ in references)])
@@ -74,6 +74,5 @@ def draw(data):
                    linestyle=look["linestyle"], linewidth=1.3)
         rates.text(rate + most * 0.01, top, f"{name} {significant(rate, 3)}", va="center_baseline",
                    fontsize=style.SMALL, clip_on=False)
-    style.write(fig, 0.15, height - 0.25, f"The ladder on {CASE}: {words.shape(case)}", fontsize=10.5, weight="bold",
-                va="center")
+    style.heading(fig, height - 0.25, f"The ladder on {CASE}: {words.shape(case)}")
     return fig

@@ -59,7 +59,7 @@ def draw(data):
         if index % 3 == 0:
             ax.text(-0.75, -0.135, "N", fontsize=6.5, ha="right", va="top", transform=ax.get_xaxis_transform(),
                     color=style.GREY)
-    style.write(fig, 0.15, 5.1, "The profiler over growing cases", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, 5.1, "The profiler over growing cases")
     everywhere = style.canvas(fig)
     x = 3.6
     for kernel, look in zip(kernels, LOOKS):

@@ -140,5 +140,5 @@ def draw(data):
     for stage in [*LOOKS, "other"]:
         if stage in seen:
             x = style.key(everywhere, x, height - 0.5, *LOOKS.get(stage, OTHER), LABELS.get(stage, stage))
-    style.write(fig, 0.15, height - 0.2, "The pipeline on t22", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.2, "The pipeline on t22")
     return fig

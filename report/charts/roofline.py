@@ -96,7 +96,7 @@ def draw(data):
         ax.plot([dram], [rate], markerfacecolor="white", markersize=6, zorder=4, **look)
     label(fig, ax, found, right)
     top_line = HEIGHT - 0.22
-    style.write(fig, 0.15, top_line, "Roofline of f32 and fixed on t28", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, top_line, "Roofline of f32 and fixed on t28")
     everywhere = style.canvas(fig)
     for x, look, face, text in ((3.4, style.HW4, style.BLUE, "bytes from L2"),
                                 (4.7, style.HW4, "white", "bytes from DRAM"),

@@ -31,8 +31,7 @@ def draw(data):
     parts = scaling.parts_of(data)
     for index, heads in enumerate(scaling.HEADS):
         draw_panel(fig, LEFT + (WIDTH + GAP) * index, parts, heads, index == 0)
-    style.write(fig, 0.15, HEIGHT - 0.22, "One case of 1 M tokens on many cards, on paper", fontsize=10.5, weight="bold",
-                va="center")
+    style.heading(fig, HEIGHT - 0.22, "One case of 1 M tokens on many cards, on paper")
     return fig
 
 
@@ -55,7 +54,7 @@ def draw_panel(fig, left, parts, heads, first):
     ax.set_xlabel("cards (logarithmic)")
     if first:
         ax.set_ylabel("seconds from file to file (logarithmic)")
-    ax.set_title("1 head" if heads == 1 else f"{heads} heads", loc="left", weight="bold", fontsize=style.TEXT)
+    style.title(ax, "1 head" if heads == 1 else f"{heads} heads")
     for contract in scaling.CONTRACTS:
         look = LOOKS[contract]
         ax.plot(cards, ideal[contract], color=look["color"], linestyle=":", linewidth=1.0)

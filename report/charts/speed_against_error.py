@@ -93,8 +93,7 @@ def draw(data):
             at = corner[0] / WIDTH, (corner[1] + LINE * (1.5 - line)) / INNER
             ax.text(*at, text, transform=ax.transAxes, va="center_baseline", fontsize=style.SMALL, weight=weight,
                     color=style.ink(look["color"]), zorder=5)
-    style.write(fig, 0.15, HEIGHT - 0.2, "Speed against error: t28, values uniform in ±3", fontsize=10.5, weight="bold",
-                va="center")
+    style.heading(fig, HEIGHT - 0.2, "Speed against error: t28, values uniform in ±3")
     return fig
 
 

@@ -67,7 +67,7 @@ def draw(data):
                 fontsize=style.SMALL)
         ax.text(len(cases) - 0.1, points[order[-1]].mid, name, va="center_baseline", fontsize=style.TEXT, color=colour,
                 weight="bold", clip_on=False)
-    style.write(fig, 0.15, 4.08, "Speed-up over the sequential program", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, 4.08, "Speed-up over the sequential program")
     return fig
 
 

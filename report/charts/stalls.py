@@ -1,6 +1,8 @@
 """What warps wait for, every rung on t28."""
 from __future__ import annotations
 
+import math
+
 from builder.errors import Failed
 
 from . import style, words
@@ -38,7 +40,7 @@ def parts(launch):
 def draw(data):
     rungs = data.rungs
     rows = [parts(data.launch(kernel)) for kernel in rungs]
-    totals = [sum(row) for row in rows]
+    totals = [math.fsum(row) for row in rows]  # the same in every version of Python, which sum() is not
     height = 1.55 + 0.28 * len(rungs)
     fig = style.figure(height)
     shares = style.axes(fig, 1.3, 0.55, 5.2, height - 1.55)
@@ -50,7 +52,7 @@ def draw(data):
     for place, row, total in zip(places, rows, totals):
         start = 0.0
         for value, colour in zip(row, COLOURS):
-            share = 100 * value / total
+            share = round(100 * value / total, 6)
             if share:
                 shares.barh([place], [share], left=[start], height=0.74, color=colour, edgecolor="white", linewidth=0.8)
             if share >= 4:
@@ -72,5 +74,5 @@ def draw(data):
         if x + 0.2 + 0.068 * len(text) > 8.9:
             x, y = 1.3, y - 0.22
         x = style.key(everywhere, x, y, colour, "", text)
-    style.write(fig, 0.15, height - 0.22, "What warps wait for on t28", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.22, "What warps wait for on t28")
     return fig

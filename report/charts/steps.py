@@ -39,9 +39,7 @@ def draw(data):
     ax = style.axes(fig, left, 0.55, width, height - 1.2)
     places = style.rows_down(ax, [step["label"] for step in steps])
     scale = style.steps(max(wall.high for wall in walls), 8)
-    ax.set_xlim(0, scale[-1])
-    style.ticks(ax.xaxis, scale)
-    ax.grid(axis="x")
+    style.from_zero(ax, "x", scale)
     ax.set_xlabel(f"ms of a whole run on {data.steps['case']}")
     look = {"height": 0.64, "edgecolor": style.INK, "linewidth": 0.4, "zorder": 2}
     ax.barh(places, [kernel.mid for kernel in kernels], color=style.RED, **look)
@@ -55,6 +53,5 @@ def draw(data):
     everywhere = style.canvas(fig)
     x = style.key(everywhere, left, height - 0.52, style.RED, "", "kernel")
     style.key(everywhere, x, height - 0.52, style.PALE, "", "everything else: process, context, files, copies")
-    style.write(fig, 0.15, height - 0.22, f"One optimisation after the other, {data.steps['case']} from file to file",
-                fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.22, f"One optimisation after the other, {data.steps['case']} from file to file")
     return fig

@@ -58,5 +58,5 @@ def draw(data):
         style.ticks(ax.xaxis, scale, None if last else [""] * len(scale))
         if last:
             ax.set_xlabel("ms of the whole command")
-    style.write(fig, 0.15, height - 0.2, "Streams and copies", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.2, "Streams and copies")
     return fig

@@ -25,6 +25,8 @@ EFFICIENT = {"color": RED, "marker": "s", "linestyle": "--"}
 NAIVE = {"color": ORANGE, "marker": "^", "linestyle": ":"}
 SEQ = {"color": GREY, "marker": "D", "linestyle": "-."}
 
+WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # behind a number that lines may cross
+
 RC = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": TEXT,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": GREY, "xtick.color": INK, "ytick.color": INK,
@@ -73,6 +75,28 @@ def write(fig, x, y, words, **options):
     return fig.text(x / across, y / up, words, **options)
 
 
+def heading(fig, y, words):
+    write(fig, 0.15, y, words, fontsize=10.5, weight="bold", va="center")
+
+
+def title(ax, words):
+    ax.set_title(words, loc="left", weight="bold", fontsize=TEXT)
+
+
+def from_zero(ax, direction, scale):
+    """A linear axis from 0 to the last of the ticks, with a grid."""
+    getattr(ax, f"set_{direction}lim")(0, scale[-1])
+    ticks(getattr(ax, f"{direction}axis"), scale)
+    ax.grid(axis=direction)
+
+
+def band(ax, points, look):
+    """A line through the medians of {x: Spread}, in a band from p20 to p80."""
+    ax.fill_between(list(points), [spread.low for spread in points.values()],
+                    [spread.high for spread in points.values()], color=look["color"], alpha=0.25, linewidth=0)
+    ax.plot(list(points), [spread.mid for spread in points.values()], **look)
+
+
 def ticks(axis, places, labels=None):
     """These and no others."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
@@ -82,16 +106,14 @@ def ticks(axis, places, labels=None):
     axis.set_minor_formatter(NullFormatter())
 
 
-def over_lengths(ax, lengths, scale, title):
+def over_lengths(ax, lengths, scale, words):
     """A panel whose x is the length of the sequence, each twice the one before, and whose y begins at 0."""
     ax.set_xscale("log", base=2)
     ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
     ticks(ax.xaxis, lengths, [short(n) for n in lengths])
-    ticks(ax.yaxis, scale)
-    ax.set_ylim(0, scale[-1])
-    ax.grid(axis="y")
+    from_zero(ax, "y", scale)
     ax.set_xlabel("N (logarithmic)")
-    ax.set_title(title, loc="left", weight="bold", fontsize=TEXT)
+    title(ax, words)
 
 
 def log(ax, direction, low, high, places, labels=None):

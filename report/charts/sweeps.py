@@ -25,7 +25,7 @@ def panel(fig, place, xs, label, title, x_labels=None):
     style.ticks(ax.xaxis, xs, x_labels or [words.short(x) for x in xs])
     ax.grid(axis="y")
     ax.set_xlabel(label)
-    ax.set_title(title, loc="left", weight="bold", fontsize=style.TEXT)
+    style.title(ax, title)
     return ax
 
 
@@ -47,11 +47,7 @@ def curves(ax, height, series, names=True):
     """series: {who: {x: Spread}}. Each with its name at its end, in a panel that is so many inches high."""
     series = {who: points for who, points in series.items() if points}
     for who, points in series.items():
-        look = look_of(who)
-        xs = list(points)
-        ax.fill_between(xs, [spread.low for spread in points.values()], [spread.high for spread in points.values()],
-                        color=look["color"], alpha=0.25, linewidth=0)
-        ax.plot(xs, [spread.mid for spread in points.values()], **look)
+        style.band(ax, points, look_of(who))
     if names and series:
         name_ends(ax, height, {who: list(points.values())[-1].mid for who, points in series.items()})
 

@@ -43,7 +43,7 @@ def draw(data):
         style.log(ax, "y", low, high, places, None if index == 0 else [""] * len(places))
         ax.grid(axis="y")
         ax.set_xlabel("N (logarithmic)")
-        ax.set_title(f"d = {dim}", loc="left", weight="bold", fontsize=style.TEXT)
+        style.title(ax, f"d = {dim}")
         ax.plot(ax.get_xlim(), [sgemm, sgemm], color=style.GREEN, linestyle=":", linewidth=1.2)
         if index == 0:
             ax.set_ylabel("TFLOP/s, 4·B·N²·d over the time (logarithmic)")
@@ -52,11 +52,9 @@ def draw(data):
                   "PyTorch": (style.EFFICIENT, {shape.tokens: shape.tflops(shape.torch_best) for shape in of_dim}),
                   **({"fixed": (style.FIXED, fixed[dim])} if dim in fixed else {})}
         for look, points in curves.values():
-            ax.fill_between(list(points), [rate.low for rate in points.values()],
-                            [rate.high for rate in points.values()], color=look["color"], alpha=0.25, linewidth=0)
-            ax.plot(list(points), [rate.mid for rate in points.values()], **look)
+            style.band(ax, points, look)
         name_ends(ax, curves, sgemm)
-    style.write(fig, 0.15, 3.68, "Rate over the length of the sequence", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, 3.68, "Rate over the length of the sequence")
     return fig
 
 

@@ -71,8 +71,7 @@ def draw(data):
     down, across = rows.index(best[0]), keys.index(best[1])
     ax.add_patch(Rectangle((across - 0.485, down - 0.485), 0.97, 0.97, fill=False, edgecolor=style.ORANGE, linewidth=3,
                            zorder=5))
-    style.write(fig, 0.15, height - 0.22, f"TFLOP/s over tile sizes, {shape_of(tilings[0])}", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, height - 0.22, f"TFLOP/s over tile sizes, {shape_of(tilings[0])}")
     return fig
 
 

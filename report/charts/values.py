@@ -48,7 +48,7 @@ def draw(data):
             ms = words.milliseconds(kinds[0].first[who].mid)
             style.key(everywhere, left, height - 0.78 - 0.2 * row, look["color"], hatch, f"{name} ({ms} ms in the top row)")
         style.write(fig, left, height - 0.48, f"d = {dim}", fontsize=style.TEXT, weight="bold", va="center")
-    style.write(fig, 0.15, height - 0.2, "Time on values of other kinds", fontsize=10.5, weight="bold", va="center")
+    style.heading(fig, height - 0.2, "Time on values of other kinds")
     return fig
 
 

@@ -34,12 +34,11 @@ def draw(data):
         ax.set_xlabel("sample")
         if left == LEFTS[0]:
             ax.set_ylabel("ms (logarithmic)")
-        ax.set_title(words.in_words(who), loc="left", weight="bold", fontsize=style.TEXT)
+        style.title(ax, words.in_words(who))
         for row in rows:
             colour, marker = LOOKS.get(row.warmup, (style.GREY, "x"))
             ax.plot(range(1, len(row.forward.samples) + 1), [sample * 1e3 for sample in row.forward.samples],
                     color=colour, marker=marker, label=f"{row.warmup} before")
         ax.legend(loc="upper right", frameon=False, fontsize=style.SMALL)
-    style.write(fig, 0.15, HEIGHT - 0.2, "The first launch of a process is not like the others", fontsize=10.5,
-                weight="bold", va="center")
+    style.heading(fig, HEIGHT - 0.2, "The first launch of a process is not like the others")
     return fig

@@ -1,5 +1,5 @@
 // context_only: makes a CUDA context and ends. The least time and memory that any program takes which uses the GPU;
-// report/bench_files measures hw4 against it. Prints how much host memory it has had, in bytes.
+// report/measure measures hw4 against it. Prints how much host memory it has had, in bytes.
 #include <cstdio>
 #include <exception>
 

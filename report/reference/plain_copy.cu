@@ -1,6 +1,6 @@
 // plain_copy: what a program from file to file takes that does one thing after the other, and no arithmetic: pins a
 // buffer of the file's size, reads all, copies all in, copies an output of the right size out, writes it.
-// report/bench_files measures hw4 against it.
+// report/measure measures hw4 against it.
 //
 //     plain_copy INPUT OUTPUT
 #include <fcntl.h>

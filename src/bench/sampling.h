@@ -1,6 +1,6 @@
 // How often to launch a kernel to time it: short ones many times in a sample, since the two events around it cost
 // microseconds; slow ones in few samples, since they differ little. No CUDA here, so that the rules can be tested
-// anywhere. report/sampling_rules.py has the same rules, for PyTorch.
+// anywhere. report/torch_cell.py has the same rules, for PyTorch.
 #pragma once
 
 #include <algorithm>

@@ -53,7 +53,7 @@ public:
             interrupts_.emplace(ranks.is_first() ? kName : nullptr);
             RunFiles files;
             for (const std::string& path : {request.output, request.csv})
-                if (!path.empty()) files.add_output(path);
+                if (!path.empty() && ranks.is_first()) files.add_output(path);
             lines_ = files.has_standard_output() ? stderr : stdout;
             json_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.output : "", *interrupts_);
             csv_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.csv : "", *interrupts_);

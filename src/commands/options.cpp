@@ -104,6 +104,13 @@ constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContrac
                                {"causal", no_argument, nullptr, kCausal},
                                {"backward", no_argument, nullptr, kBackwardOption},
                                {"lse", required_argument, nullptr, kLse},
+                               {"q", required_argument, nullptr, ArrayNames::kQ},
+                               {"k", required_argument, nullptr, ArrayNames::kK},
+                               {"v", required_argument, nullptr, ArrayNames::kV},
+                               {"do", required_argument, nullptr, ArrayNames::kDo},
+                               {"dq", required_argument, nullptr, ArrayNames::kDq},
+                               {"dk", required_argument, nullptr, ArrayNames::kDk},
+                               {"dv", required_argument, nullptr, ArrayNames::kDv},
                                {"device", required_argument, nullptr, kDevice},
                                {"gpus", required_argument, nullptr, kGpus},
                                {"kernel", required_argument, nullptr, kKernel},
@@ -130,6 +137,15 @@ std::vector<CaseNames> parse_cases(const std::vector<std::string>& names, const 
     std::vector<CaseNames> cases;
     for (size_t i = 0; i < names.size(); i += 2) cases.push_back({names[i], names[i + 1]});
     return cases;
+}
+
+// The same where arrays are the input.
+std::vector<CaseNames> parse_array_case(const std::vector<std::string>& names, const Options& options) {
+    if (!options.pairs.empty())
+        usage_error("--pairs '" + options.pairs + "' names all files, got --q, --k and --v too");
+    const std::string why_not = options.arrays.why_not(names.size(), options.operation);
+    if (!why_not.empty()) usage_error(why_not);
+    return {{options.arrays.input(), names.empty() ? "" : names.front()}};
 }
 
 void refuse_what_gpus_lack(Options& options) {
@@ -183,18 +199,21 @@ Options parse_options(int argc, char** argv) {
                 usage_error(why_refused(code, argv, kOptions));
             options.list_as_json = true;
             break;
-        default: usage_error(why_refused(code, argv, kOptions));
+        default:
+            if (!options.arrays.take(code, optarg)) usage_error(why_refused(code, argv, kOptions));
         }
     }
     if (options.action == Action::list_kernels && !options.json.empty())
         usage_error("--list-kernels writes to standard output: --json goes last, without a name");
     if (options.action != Action::run) return options;
+    const std::vector<std::string> words(argv + optind, argv + argc);
+    options.cases = options.arrays.given() ? parse_array_case(words, options) : parse_cases(words, options.pairs);
+    if (options.arrays.inputs().size() == kBackward.inputs.size()) options.operation = &kBackward;
     if (options.operation != nullptr && options.engine.contract->find(*options.operation) == nullptr)
         usage_error("--" + std::string(options.operation->name) + ": the contract " + options.engine.contract->name +
                     " lacks it");
     refuse_what_kernel_files_lack(options);
     refuse_what_gpus_lack(options);
-    options.cases = parse_cases({argv + optind, argv + argc}, options.pairs);
     if (options.many() && options.gpus) usage_error("--gpus is for one case");
     if (options.many() && !options.lse.empty()) usage_error("--lse '" + options.lse + "' is the file of one case");
     std::vector<std::string> outputs = {options.lse, options.json, options.trace};

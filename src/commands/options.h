@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/io/array_names.h"
 #include "src/run/engine.h"
 
 namespace hw4 {
@@ -34,9 +35,19 @@ struct Options {
     std::string trace;            // likewise
     std::string pairs;            // likewise, of cases; - for standard input
     std::vector<CaseNames> cases; // where there is no such file
+    ArrayNames arrays;            // or the only case is these, and its input the list of their names
 
     // Whether there is more than one case, or might be.
     bool many() const { return cases.size() != 1; }
+    // Of one case: a file for all operands, or one for each.
+    std::vector<std::string> inputs() const {
+        return arrays.given() ? arrays.inputs() : std::vector<std::string>{cases.front().input};
+    }
+    // The same for its outputs.
+    std::vector<std::string> outputs() const {
+        const std::vector<std::string> gradients = arrays.gradients();
+        return gradients.empty() ? std::vector<std::string>{cases.front().output} : gradients;
+    }
 };
 
 // Throws Error (usage).

@@ -12,6 +12,7 @@
 #include "src/commands/engine_choice.h"
 #include "src/commands/run_steps.h"
 #include "src/gpu/device/connections.h"
+#include "src/io/case_output.h"
 #include "src/problem/words.h"
 #include "src/run/pipeline.h"
 #include "src/run/run_report.h"
@@ -33,11 +34,6 @@ void remark_unusual(const std::string& input, const Problem& problem) {
                      one_line(input).c_str(), kMostNumbers);
 }
 
-void refuse_rows_without_lse(const CaseReader& input, const Contract& contract) {
-    const std::string reason = why_no_statistics(contract, input.problem());
-    if (!reason.empty()) throw Error(ExitCode::usage, input.path() + ": " + reason);
-}
-
 std::unique_ptr<OutputFile> open_beside(RunFiles& files, const std::string& path, InterruptGuard& interrupts,
                                         const OutputForm& form) {
     if (path.empty()) return nullptr;
@@ -55,21 +51,29 @@ void refuse_what_the_contract_lacks(const CaseReader& input, const Contract& con
     if (!reason.empty()) throw Error(ExitCode::bad_data, input.path() + ": " + reason);
 }
 
+CaseReader open_case(const Options& options) {
+    CaseReader input = options.arrays.given() ? CaseReader(options.arrays.inputs())
+                                              : CaseReader(options.cases.front().input, options.operation);
+    if (options.causal) input.set_mask(Mask::causal);
+    const Contract& contract = *options.engine.contract;
+    refuse_what_the_contract_lacks(input, contract);
+    const std::string no_lse = options.lse.empty() ? "" : why_no_statistics(contract, input.problem());
+    if (!no_lse.empty()) throw Error(ExitCode::usage, input.path() + ": " + no_lse);
+    return input;
+}
+
 void run_one(const Options& options) {
     const CaseNames& names = options.cases.front();
     Timeline timeline;
     EngineChoice choice(options);
     if (choice.may_be_gpu()) gpu::ask_for_few_connections();
     InterruptGuard interrupts("hw4");
-    CaseReader input(names.input, options.operation);
-    if (options.causal) input.set_mask(Mask::causal);
-    refuse_what_the_contract_lacks(input, *options.engine.contract);
-    if (!options.lse.empty()) refuse_rows_without_lse(input, *options.engine.contract);
+    CaseReader input = open_case(options);
     RunFiles files;
-    files.add_case(names.input, names.output);
-    OutputFile output(names.output, interrupts, form_of_output(names.output, input.problem()));
-    const std::unique_ptr<OutputFile> lse =
-        open_beside(files, options.lse, interrupts, form_of_rows(options.lse, input.problem()));
+    for (const std::string& path : options.inputs()) files.add_input(path);
+    CaseOutput output(files, options.outputs(), input, interrupts);
+    const std::unique_ptr<OutputFile> lse = open_beside(
+        files, options.lse, interrupts, form_of_rows(options.lse, input.problem(), input.header().heads_axis));
     const std::unique_ptr<OutputFile> json = open_beside(files, options.json, interrupts);
     const std::unique_ptr<OutputFile> trace = open_beside(files, options.trace, interrupts);
     FILE* const lines = files.has_standard_output() ? stderr : stdout;
@@ -82,8 +86,8 @@ void run_one(const Options& options) {
     const bool timed = options.time || json || trace;
     OutputChecksum checksum;
     OutputChecksum lse_checksum;
-    RunReport report = run_pipeline(input, output, options.engine, staging_limits(available_processors()), make_engine,
-                                    timed ? &timeline : nullptr, json ? &checksum : nullptr,
+    RunReport report = run_pipeline(input, output.stream(), options.engine, staging_limits(available_processors()),
+                                    make_engine, timed ? &timeline : nullptr, json ? &checksum : nullptr,
                                     {lse.get(), json && lse ? &lse_checksum : nullptr});
     report.lse = options.lse;
     output.finish(options.sync);

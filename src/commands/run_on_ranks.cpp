@@ -18,6 +18,7 @@
 #include "src/commands/run_steps.h"
 #include "src/gpu/device/connections.h"
 #include "src/gpu/engine.h"
+#include "src/io/open_input.h"
 #include "src/problem/words.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/gathering.h"
@@ -69,28 +70,41 @@ private:
 
     void open_input() {
         choice_.emplace(options_, ranks_.is_first());
-        input_.emplace(names_.input, options_.operation);
-        if (options_.causal) input_->set_mask(Mask::causal);
-        refuse_what_the_contract_lacks(*input_, *options_.engine.contract);
-        if (!options_.lse.empty()) refuse_rows_without_lse(*input_, *options_.engine.contract);
+        if (!options_.arrays.gradients().empty())
+            throw Error(ExitCode::usage, "--dq, --dk and --dv: several ranks write one OUTPUT");
+        if (!options_.arrays.given()) refuse_stream(names_.input, "several ranks read it at once");
+        input_.emplace(open_case(options_));
         if (!input_->random_access()) refuse_one_way(input_->path(), "read it");
     }
 
     // Where the file system is not shared, some may see an older file, or another.
     void refuse_other_inputs() {
-        const std::string mine = sizes_of(problem()).second;
-        const std::vector<std::string> seen = ranks_.exchange(mine);
+        std::vector<CaseReader::Sample> samples;
+        agree(ranks_, [&] { samples = input_->samples(); });
+        const std::string sizes = sizes_of(problem()).second;
+        Parcel mine;
+        mine.put(sizes);
+        for (const CaseReader::Sample& sample : samples) mine.put(sample.crc32);
+        OpenedParcel first(ranks_.exchange(mine.bytes()).front());
         agree(ranks_, [&] {
-            if (mine != seen.front())
-                throw Error(ExitCode::io_error, input_->path() + ": is " + mine + " here and " + seen.front() +
-                                                    " for the first rank, need the same file");
+            const auto refuse = [&](const std::string& what) {
+                throw Error(ExitCode::bad_data,
+                            input_->path() + ": " + what + " for the first rank, need the same file");
+            };
+            const std::string of_first = first.take_text();
+            if (sizes != of_first) refuse("is " + sizes + " here and " + of_first);
+            for (const CaseReader::Sample& sample : samples)
+                if (sample.crc32 != first.take<uint32_t>())
+                    refuse("has other numbers here, in the " + std::to_string(sample.bytes) + " bytes from byte " +
+                           std::to_string(sample.first) + " of the data on, than");
         });
     }
 
     // By the first one. Room for all shares, so that a full disk shows early.
     void make_outputs() {
         RunFiles files;
-        files.add_case(names_.input, names_.output);
+        for (const std::string& path : options_.inputs()) files.add_input(path);
+        files.add_output(names_.output);
         output_ = std::make_unique<OutputFile>(names_.output, interrupts_, output_form());
         lse_ = open_beside(files, options_.lse, interrupts_, lse_form());
         json_ = open_beside(files, options_.json, interrupts_);
@@ -102,8 +116,8 @@ private:
         if (lse_) lse_->reserve(static_cast<uint64_t>(problem().output_rows()) * sizeof(float));
     }
 
-    OutputForm output_form() const { return form_of_output(names_.output, problem()); }
-    OutputForm lse_form() const { return form_of_rows(options_.lse, problem()); }
+    OutputForm output_form() const { return form_of_output(names_.output, problem(), input_->header().heads_axis); }
+    OutputForm lse_form() const { return form_of_rows(options_.lse, problem(), input_->header().heads_axis); }
 
     // By the others.
     void join_outputs() {

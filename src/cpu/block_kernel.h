@@ -81,7 +81,6 @@ const BlockKernel& fixed16_avx_vnni_blocks();
 const BlockKernel& fixed16_avx512_blocks();
 const BlockKernel& fixed_amx_blocks();
 const BlockKernel& fixed16_amx_blocks();
-const BlockKernel& bf16_dot_blocks();
 const BlockKernel& bf16_amx_blocks();
 #endif
 

@@ -87,7 +87,6 @@ const std::vector<Kernel>& kernels() {
         rounded("bf16_neon", "neon on numbers rounded to bf16", kBf16, f32_neon_blocks()),
 #elif defined(__x86_64__)
         rounded("bf16_avx2", "avx2 on numbers rounded to bf16", kBf16, f32_avx2_blocks()),
-        by_blocks("bf16_dot", "16 rows a vector, AVX512-BF16 dot products", kBf16, bf16_dot_blocks()),
         rounded("bf16_avx512", "avx512 on numbers rounded to bf16", kBf16, f32_avx512_blocks()),
         by_blocks("bf16_amx", "16 rows a vector, AMX matrix products of bf16", kBf16, bf16_amx_blocks()),
 #endif

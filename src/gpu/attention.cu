@@ -15,7 +15,8 @@ namespace {
 class Conversion {
 public:
     Conversion(const Kernel& kernel, const Problem& problem)
-        : kernel_(kernel), problem_(problem), columns_(rounded_up(problem.dim, kernel.needs.column_step)) {
+        : kernel_(kernel), problem_(problem), element_(problem.element),
+          columns_(rounded_up(problem.dim, kernel.needs.column_step)) {
         const List<Element>& elements = kernel.needs.elements;
         if (!elements.has(problem.element)) problem_.element = elements[0];
         is_needed_ = problem_.element != problem.element || columns_ != problem.dim;
@@ -29,7 +30,8 @@ public:
         size_t sum = 0;
         for (const List<Operand>* list : {&problem_.operation->inputs, &problem_.operation->outputs})
             for (const Operand& operand : *list) sum += bytes_of_tensor(operand, problem_.head_rows(operand));
-        if (is_backward()) sum += bytes_of_tensor(kForward.outputs[0], problem_.queries);
+        if (is_backward() && !loses_output(kernel_, element_))
+            sum += bytes_of_tensor(kForward.outputs[0], problem_.queries);
         return sum;
     }
 
@@ -67,11 +69,13 @@ public:
             std::swap(out[i].from, out[i].to);
             out[i].to_columns = problem_.dim;
         }
+        const auto taken = static_cast<size_t>(at - static_cast<unsigned char*>(asked.scratch));
+        if (asked.scratch_bytes != 0 && asked.scratch_bytes < taken)
+            throw Error(ExitCode::usage, "kernel " + std::string(kernel_.name) + ": needs more than " +
+                                             std::to_string(taken) + " bytes of scratch memory, got " +
+                                             std::to_string(asked.scratch_bytes));
         inner.scratch = at;
-        inner.scratch_bytes =
-            asked.scratch_bytes == 0
-                ? 0
-                : asked.scratch_bytes - static_cast<size_t>(at - static_cast<unsigned char*>(asked.scratch));
+        inner.scratch_bytes = asked.scratch_bytes == 0 ? 0 : asked.scratch_bytes - taken;
         convert_rows(in, count, stream);
         kernel_.run(inner, stream);
         convert_rows(out, static_cast<int>(operation.outputs.size()), stream);
@@ -94,12 +98,13 @@ private:
 
     const Kernel& kernel_;
     Problem problem_;
+    Element element_; // of the launch's tensors
     int64_t columns_;
     bool is_needed_;
 };
 
-// Every tensor of the launch has rows that begin at multiples of so many elements.
-void require_alignment(const Kernel& kernel, const Launch& launch, int64_t elements) {
+// Every tensor of the launch has the launch's element, and rows that begin at multiples of so many elements.
+void require_tensors(const Kernel& kernel, const Launch& launch, int64_t elements) {
     const size_t bytes = static_cast<size_t>(elements) * bytes_of(launch.problem.element);
     const auto require = [&](const Operand& operand, const Tensor& tensor) {
         if (tensor.element != launch.problem.element)
@@ -114,7 +119,10 @@ void require_alignment(const Kernel& kernel, const Launch& launch, int64_t eleme
     const Operation& operation = *launch.problem.operation;
     for (size_t i = 0; i < operation.inputs.size(); ++i) require(operation.inputs[i], launch.in[i]);
     for (size_t i = 0; i < operation.outputs.size(); ++i) require(operation.outputs[i], launch.out[i]);
-    if (launch.forward_out.data != nullptr) require(kForward.outputs[0], launch.forward_out);
+    if (launch.forward_out.data == nullptr) return;
+    require(kForward.outputs[0], launch.forward_out);
+    if (launch.statistics == nullptr)
+        throw Error(ExitCode::usage, "kernel " + std::string(kernel.name) + ": O is given without its statistics");
 }
 
 // "7.5"
@@ -199,9 +207,12 @@ const Kernel* choose_kernel(const Problem& problem, const Device& device, const 
 
 void Kernel::launch(const Launch& launch, cudaStream_t stream) const {
     const Conversion conversion(*this, launch.problem);
-    if (conversion.is_needed()) return conversion.launch(launch, stream);
+    if (conversion.is_needed()) {
+        require_tensors(*this, launch, 1);
+        return conversion.launch(launch, stream);
+    }
     const int64_t columns = launch.problem.dim % 8 == 0 ? needs.column_step : 1;
-    require_alignment(*this, launch, std::max<int64_t>(columns, launch.problem.dim % 4 == 0 ? 4 : 1));
+    require_tensors(*this, launch, std::max<int64_t>(columns, launch.problem.dim % 4 == 0 ? 4 : 1));
     run(launch, stream);
 }
 

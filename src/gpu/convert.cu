@@ -29,6 +29,7 @@ struct Part {
 
 struct ConvertArgs {
     Part parts[kMostConverted];
+    int64_t blocks; // of all parts; a grid may have fewer, whose blocks take several
 };
 
 __device__ __forceinline__ float number_at(const uint16_t* at, bool bf16) {
@@ -105,15 +106,15 @@ __device__ __forceinline__ T* head_of(const Tensor& tensor, int64_t batch, int64
     return static_cast<T*>(tensor.data) + elements * static_cast<int64_t>(tensor.element == Element::float32 ? 4 : 2);
 }
 
-__global__ void __launch_bounds__(kThreads) convert_kernel(const __grid_constant__ ConvertArgs args) {
-    uint32_t block = blockIdx.x;
+__device__ __forceinline__ void convert_block(const ConvertArgs& args, int64_t number) {
     int index = 0;
     for (;; ++index) {
         const Part& part = args.parts[index];
-        const auto blocks = static_cast<uint32_t>(part.all.batches * part.all.heads) * part.blocks_of_head;
-        if (block < blocks) break;
-        block -= blocks;
+        const int64_t blocks = part.all.batches * part.all.heads * part.blocks_of_head;
+        if (number < blocks) break;
+        number -= blocks;
     }
+    const auto block = static_cast<uint32_t>(number);
     const Part& part = args.parts[index];
     const RowsOfHeads& all = part.all;
     const uint32_t unit = block / part.blocks_of_head;
@@ -138,6 +139,10 @@ __global__ void __launch_bounds__(kThreads) convert_kernel(const __grid_constant
     }
 }
 
+__global__ void __launch_bounds__(kThreads) convert_kernel(const __grid_constant__ ConvertArgs args) {
+    for (int64_t block = blockIdx.x; block < args.blocks; block += gridDim.x) convert_block(args, block);
+}
+
 } // namespace
 
 void convert_rows(const RowsOfHeads* list, int count, cudaStream_t stream) {
@@ -153,7 +158,9 @@ void convert_rows(const RowsOfHeads* list, int count, cudaStream_t stream) {
         blocks += all.batches * all.heads * blocks_of_head;
     }
     if (blocks == 0) return;
-    convert_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(args);
+    args.blocks = blocks;
+    constexpr int64_t kMostBlocks = int64_t{1} << 30;
+    convert_kernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kThreads, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("convert_kernel");
 }
 

@@ -42,10 +42,15 @@ int card_in_use() {
     return card;
 }
 
+int card_arch() {
+    const int device = card_in_use();
+    return 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor) +
+           attribute_of(device, cudaDevAttrComputeCapabilityMinor);
+}
+
 Device current_device() {
     const int device = card_in_use();
-    const int arch = 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor) +
-                     attribute_of(device, cudaDevAttrComputeCapabilityMinor);
+    const int arch = card_arch();
     const int code = code_arch(arch, built_for());
     return {arch, static_cast<size_t>(attribute_of(device, cudaDevAttrMaxSharedMemoryPerBlockOptin)),
             attribute_of(device, cudaDevAttrMultiProcessorCount), code, code >= 80 && card_follows_table()};

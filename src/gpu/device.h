@@ -31,6 +31,9 @@ int code_arch(int card_arch, const BuiltFor& built);
 // By the calling thread.
 int card_in_use();
 
+// Of the card in use.
+int card_arch();
+
 // The card in use. The first call for a card asks the driver and runs a small kernel; no launch has to ask again.
 Device current_device();
 std::string device_name();

@@ -418,7 +418,7 @@ Unusable unusable(const Pen& pen, int card) {
         return set == cudaSuccess ? HW4_CUDA_STATUS(cudaFree(nullptr)) : set;
     });
     if (context != cudaSuccess) return without_context(context);
-    const int arch = current_device().arch;
+    const int arch = card_arch();
     if (code_arch(arch, built_for()) > 0) return none("");
     return none(device_name() + " is sm_" + std::to_string(arch) + ", this build has" + arch_list() +
                 "; make ARCHS=" + std::to_string(arch) + " makes one for it");

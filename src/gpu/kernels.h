@@ -53,15 +53,15 @@ struct Kernel {
     bool does_parts = false; // some outputs of its operation without the others, too
 
     // Computes a launch of any element: converts what the kernel does not take, on the card, in the launch's scratch
-    // memory. Puts kernels into the stream and nothing else: it allocates nothing, waits for nothing, and may be
-    // captured in a graph. Throws Error (usage) where a tensor is not aligned as the kernel needs it.
+    // memory. Puts kernels and memsets into the stream and nothing else: it allocates nothing, waits for nothing, and
+    // may be captured in a graph. Throws Error (usage) where a tensor is not aligned as the kernel needs it.
     void launch(const Launch& launch, cudaStream_t stream) const;
 };
 
 // Whether O of an earlier forward pass, as a tensor of that element, is no longer the O that the kernel's gradients are
-// made of: it was rounded. A launch refuses it then; without it the launch recomputes O.
+// made of: it was rounded. A launch refuses it then; without it the launch recomputes O. float32 holds any O.
 inline bool loses_output(const Kernel& kernel, Element element) {
-    return kernel.needs.elements.has(Element::float32) && element != Element::float32;
+    return element != Element::float32 && !kernel.needs.elements.has(element);
 }
 
 // In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,9 +26,15 @@ namespace {
 constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
 constexpr int kPollMilliseconds = 50;         // how soon a reader that waits notices give_up()
 constexpr unsigned kMaxDeflateRatio = 1032;   // deflate's best case, so a bound on what a gzip file holds
+constexpr uint64_t kSamples = 32;             // that ranks compare
+constexpr uint64_t kSampleBytes = 4096;
 
 [[noreturn]] void bad_data(const std::string& path, const std::string& what) {
     throw Error(ExitCode::bad_data, path + ": " + what);
+}
+
+[[noreturn]] void fail_changed(const std::string& path, const std::string& how) {
+    throw Error(ExitCode::io_error, path + ": file changed during read: " + how);
 }
 
 // Any file as it is; also a pipe.
@@ -152,6 +159,23 @@ void refuse_no_header(const std::string& path, const Bytes& start, size_t needed
                                                         : " bytes (16 int32, version 2)"));
 }
 
+// What follows of a header that begins so.
+void read_header_on(const std::string& path, ByteSource& source, size_t header_size, Bytes& start) {
+    if (start.size() == kShortHeaderBytes && header_size > kShortHeaderBytes) {
+        const Bytes rest = read_up_to(source, header_size - kShortHeaderBytes);
+        start.insert(start.end(), rest.begin(), rest.end());
+    }
+    refuse_no_header(path, start, header_size);
+}
+
+Bytes npy_header_in(const std::string& path, ByteSource& source) {
+    Bytes start = read_up_to(source, kShortHeaderBytes);
+    if (is_marked_gzip(start)) throw Error(ExitCode::usage, path + ": is gzip, need a plain .npy file");
+    if (!is_npy(start)) bad_data(path, "is no NumPy .npy file");
+    read_header_on(path, source, npy_header_bytes(path, start), start);
+    return start;
+}
+
 // What an option says of the operation.
 void take_asked(const std::string& path, CaseHeader& header, const Operation* asked) {
     if (asked == nullptr || header.problem.operation == asked) return;
@@ -207,32 +231,77 @@ CaseReader::CaseReader(const std::string& name, const Operation* asked, const Op
     : path_(shown_input(name)) {
     OpenFile file = open_input(name);
     const StoredSize stored = {S_ISREG(file.status.st_mode), static_cast<int64_t>(stored_bytes(file))};
-    source_ = std::make_unique<PlainSource>(path_, std::move(file));
-    Bytes start = read_up_to(*source_, kShortHeaderBytes);
+    std::unique_ptr<ByteSource> source = std::make_unique<PlainSource>(path_, std::move(file));
+    Bytes start = read_up_to(*source, kShortHeaderBytes);
     const bool whole_case = is_whole_case(start, stored);
     const bool gzip = !whole_case && is_marked_gzip(start);
     if (gzip) {
-        source_ = std::make_unique<GzipSource>(path_, std::move(source_), start);
-        start = read_up_to(*source_, kShortHeaderBytes);
+        source = std::make_unique<GzipSource>(path_, std::move(source), start);
+        start = read_up_to(*source, kShortHeaderBytes);
     }
     const bool npy = !whole_case && start.size() == kShortHeaderBytes && is_npy(start);
-    const size_t header_size = npy ? npy_header_bytes(path_, start) : header_bytes(start);
-    if (start.size() == kShortHeaderBytes && header_size > kShortHeaderBytes) {
-        const Bytes rest = read_up_to(*source_, header_size - kShortHeaderBytes);
-        start.insert(start.end(), rest.begin(), rest.end());
-    }
-    refuse_no_header(path_, start, header_size);
+    read_header_on(path_, *source, npy ? npy_header_bytes(path_, start) : header_bytes(start), start);
     if (!whole_case && !npy) refuse_other_formats(path_, start);
     header_ = npy ? parse_npy_header(path_, start) : parse_header(path_, start, operations);
     take_asked(path_, header_, asked);
     refuse_wrong_size(path_, start, header_, stored, gzip);
     size_checked_ = stored.known;
     size_known_ = stored.known && !gzip;
+    files_.push_back({path_, std::move(source), header_.bytes});
+    split_ = SplitBatches(problem().stored_input_bytes());
+}
+
+CaseReader::CaseReader(const std::vector<std::string>& arrays) : size_checked_(true), size_known_(true) {
+    std::vector<NpyHeader> headers;
+    std::vector<uint64_t> sizes;
+    for (const std::string& name : arrays) {
+        refuse_stream(name, "an array by itself is read in no order");
+        OpenFile file = open_input(name);
+        sizes.push_back(stored_bytes(file));
+        auto source = std::make_unique<PlainSource>(name, std::move(file));
+        headers.push_back({name, npy_header_in(name, *source)});
+        files_.push_back({name, std::move(source), headers.back().header.size()});
+        path_ += (path_.empty() ? "" : ", ") + name;
+    }
+    header_ = parse_npy_headers(headers);
+    const Wide all = file_bytes(header_);
+    if (all > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
+        bad_data(path_, "need " + decimal(all) + " bytes, more than any file has");
+    for (size_t i = 0; i < files_.size(); ++i) {
+        const Operand& operand = problem().operation->inputs[i];
+        const size_t bytes =
+            files_[i].header_bytes +
+            static_cast<size_t>(problem().batches * problem().rows_of(operand)) * problem().stored_row_bytes();
+        if (sizes[i] != bytes)
+            bad_data(files_[i].path,
+                     "expected " + std::to_string(bytes) + " bytes for its shape, got " + std::to_string(sizes[i]));
+    }
+    split_ = SplitBatches(problem(), problem().operation->inputs);
 }
 
 size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
-    const RandomAccess* anywhere = source_->random_access();
-    return anywhere != nullptr ? anywhere->read_at(header_.bytes + data_offset, to, size) : source_->read(to, size);
+    if (!random_access()) return files_.front().source->read(to, size);
+    size_t got = 0;
+    split_.each_stretch(data_offset, size, [&](size_t file, uint64_t at, size_t done, size_t count) {
+        const File& from = files_[file];
+        got += from.source->random_access()->read_at(from.header_bytes + at, static_cast<char*>(to) + done, count);
+        return got == done + count;
+    });
+    return got;
+}
+
+std::vector<CaseReader::Sample> CaseReader::samples() {
+    const uint64_t whole = problem().stored_input_bytes();
+    const uint64_t most = std::min(whole, kSampleBytes);
+    std::vector<Sample> samples;
+    Bytes block(static_cast<size_t>(most));
+    for (uint64_t i = 0; i < kSamples; ++i) {
+        const uint64_t first = i + 1 == kSamples ? whole - most : (whole - most) / (kSamples - 1) * i;
+        const size_t got = read_from(static_cast<size_t>(first), block.data(), block.size());
+        if (got < block.size()) fail_ended_early(static_cast<size_t>(first) + got);
+        samples.push_back({first, most, static_cast<uint32_t>(::crc32_z(0, block.data(), block.size()))});
+    }
+    return samples;
 }
 
 void CaseReader::read_rows(int64_t first, int64_t count, float* to) {
@@ -256,12 +325,8 @@ void CaseReader::fail_ended_early(size_t got) const {
     const std::string numbers = "expected " + std::to_string(whole_bytes()) + " bytes, got " +
                                 std::to_string(header_.bytes + got) + ": ends in " +
                                 place_of(problem(), problem().operation->inputs, row);
-    if (size_known_) fail_changed(numbers);
+    if (size_known_) fail_changed(path_, numbers);
     bad_data(path_, numbers);
-}
-
-void CaseReader::fail_changed(const std::string& how) const {
-    throw Error(ExitCode::io_error, path_ + ": file changed during read: " + how);
 }
 
 void CaseReader::expect_end() {
@@ -269,10 +334,11 @@ void CaseReader::expect_end() {
     if (read_from(problem().stored_input_bytes(), &extra, 1) > 0) {
         const std::string what =
             "data goes on after the last batch, expected " + std::to_string(whole_bytes()) + " bytes";
-        if (size_known_) fail_changed(what);
+        if (size_known_) fail_changed(path_, what);
         bad_data(path_, what);
     }
-    if (source_->changed()) fail_changed("it was written to");
+    for (const File& file : files_)
+        if (file.source->changed()) fail_changed(file.path, "it was written to");
 }
 
 } // namespace hw4

@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/io/byte_source.h"
 #include "src/io/case_header.h"
+#include "src/io/split_batches.h"
 
 namespace hw4 {
 
@@ -18,8 +20,10 @@ public:
     // Error (no_input, bad_data, io_error), and (usage) where a file of version 2 is for another.
     explicit CaseReader(const std::string& name, const Operation* asked = nullptr,
                         const Operations& operations = kOperations);
+    // The same for a case whose operands are arrays of NumPy, a plain file each: Q, K, V and, of backward, dO.
+    explicit CaseReader(const std::vector<std::string>& arrays);
 
-    // As messages name it.
+    // As messages name it: all of several.
     const std::string& path() const { return path_; }
     const CaseHeader& header() const { return header_; }
     const Problem& problem() const { return header_.problem; }
@@ -34,22 +38,37 @@ public:
     void read_rows(int64_t first, int64_t count, float* to);
     // The same in the elements of the file.
     void read_stored_rows(int64_t first, int64_t count, void* to);
-    bool random_access() const { return source_->random_access() != nullptr; }
+    bool random_access() const { return files_.front().source->random_access() != nullptr; }
+
+    // Blocks spread over the data, with its first and last bytes: copies with other numbers differ there. Needs random
+    // access.
+    struct Sample {
+        uint64_t first;
+        uint64_t bytes;
+        uint32_t crc32;
+    };
+    std::vector<Sample> samples();
 
     // After the last row: the file must end here, and must not have been written to meanwhile.
     void expect_end();
 
     // Called by another thread: a read_rows() that waits for a pipe's other end throws instead of waiting on.
-    void give_up() { source_->give_up(); }
+    void give_up() { files_.front().source->give_up(); }
 
 private:
     size_t read_from(size_t data_offset, void* to, size_t size);
     size_t whole_bytes() const;
     [[noreturn]] void fail_ended_early(size_t got) const;
-    [[noreturn]] void fail_changed(const std::string& how) const;
+
+    struct File {
+        std::string path;
+        std::unique_ptr<ByteSource> source;
+        size_t header_bytes;
+    };
 
     std::string path_;
-    std::unique_ptr<ByteSource> source_;
+    std::vector<File> files_; // one, or one for each operand
+    SplitBatches split_;      // of the data into them
     CaseHeader header_;
     bool size_checked_ = false; // a regular file
     bool size_known_ = false;   // a plain one, of just the size that the header asks for

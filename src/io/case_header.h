@@ -7,7 +7,7 @@
 // causal); element (0 float32, 1 bf16, 2 fp16); B; heads; key-value heads, which divide the heads; N_q; N_k; d; d_v,
 // equal to d; five zeros. Then for each batch every operand of the operation, in its order, as [heads][rows][d].
 //
-// Or NumPy's header (npy.h), of an array of shape (B, 3, N, d): what version 1 says.
+// Or NumPy's header (npy.h), of an array of shape (B, 3, N, d): what version 1 says. Or one for each operand.
 //
 // All numbers are little-endian.
 #pragma once
@@ -36,6 +36,7 @@ struct CaseHeader {
     Problem problem;
     size_t bytes = 0;
     HeaderForm form = HeaderForm::version_1;
+    bool heads_axis = false; // outputs as arrays have an axis of heads even where there is one head
 };
 
 // Throws Error (bad_data): a field has a value that it cannot have or that is not known. `start` has at least

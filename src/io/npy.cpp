@@ -1,8 +1,10 @@
 #include "src/io/npy.h"
 
 #include <algorithm>
-#include <cctype>
+#include <initializer_list>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,34 +19,75 @@ constexpr size_t kFixedBytes = 10; // magic, version, length of the words
 constexpr size_t kAlignment = 64;  // of the numbers
 constexpr size_t kMostShown = 40;  // letters of a value, in a message
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr const char* kElement = "<f4";
+constexpr std::string_view kKeys[] = {"descr", "fortran_order", "shape"};
+
+// NumPy has no bf16.
+std::string quoted(Element element) { return element == Element::float32 ? "'<f4'" : "'<f2'"; }
 
 [[noreturn]] void bad_npy(const std::string& path, const std::string& what) {
     throw Error(ExitCode::bad_data, path + ": is a NumPy .npy file " + what);
 }
 
+// Not all of it, which may be 64 KiB.
+std::string shown(const std::optional<std::string>& value) {
+    if (!value) return "nothing";
+    return value->size() <= kMostShown ? *value : value->substr(0, kMostShown) + "...";
+}
+
 // The words are a Python dictionary of three entries, in any order.
 class Words {
 public:
-    explicit Words(std::string text) : text_(std::move(text)) {}
+    Words(const std::string& path, const Bytes& header)
+        : path_(path), text_(header.begin() + kFixedBytes, header.end()) {
+        size_t at = past_blanks(0);
+        if (text_[at] != '{') refuse("is not {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+        for (at = past_blanks(at + 1); text_[at] != '}'; at = past_blanks(text_[at] == ',' ? at + 1 : at))
+            at = take_entry(at);
+        if (past_blanks(at + 1) != text_.size()) refuse("goes on after its closing brace");
+    }
 
-    // What stands after 'key':, up to the comma or brace that ends it. Nothing where there is no such key.
+    // Nothing where there is no such key.
     std::optional<std::string> value_of(const std::string& key) const {
-        const size_t name = text_.find("'" + key + "'");
-        if (name == std::string::npos) return std::nullopt;
-        const size_t colon = text_.find_first_not_of(' ', name + key.size() + 2);
-        if (colon == std::string::npos || text_[colon] != ':') return std::nullopt;
-        const size_t begin = text_.find_first_not_of(' ', colon + 1);
-        if (begin == std::string::npos) return std::nullopt;
-        const size_t end = text_[begin] == '(' ? text_.find(')', begin) + 1 : text_.find_first_of(",}", begin);
-        if (end == 0 || end == std::string::npos) return std::nullopt; // npos + 1 is 0
-        std::string value = text_.substr(begin, end - begin);
-        while (!value.empty() && value.back() == ' ') value.pop_back();
-        return value;
+        const auto entry = entries_.find(key);
+        return entry == entries_.end() ? std::nullopt : std::optional(entry->second);
     }
 
 private:
+    [[noreturn]] void refuse(const std::string& how) const { bad_npy(path_, "whose header " + how); }
+
+    // The byte behind the last one is a zero.
+    size_t past_blanks(size_t at) const { return std::min(text_.find_first_not_of(" \n", at), text_.size()); }
+
+    // 'key': value, up to the comma or brace behind it.
+    size_t take_entry(size_t at) {
+        if (at == text_.size()) refuse("has no closing brace");
+        const char quote = text_[at];
+        const size_t key_end = std::min(text_.find(quote, at + 1), text_.size());
+        const std::string key = text_.substr(at + 1, key_end - at - 1);
+        const size_t colon = past_blanks(key_end + 1);
+        const bool known = std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+        if ((quote != '\'' && quote != '"') || !known || text_[colon] != ':')
+            refuse("has " + shown(text_.substr(at)) + " where a key should be");
+        const size_t begin = past_blanks(colon + 1);
+        const size_t end = end_of_value(begin);
+        std::string value = text_.substr(begin, end - begin);
+        while (!value.empty() && value.back() == ' ') value.pop_back();
+        if (!entries_.emplace(key, value).second) refuse("has '" + key + "' twice");
+        return end;
+    }
+
+    // Commas of a tuple or list are its own.
+    size_t end_of_value(size_t at) const {
+        int open = 0;
+        for (; at < text_.size() && (open > 0 || (text_[at] != ',' && text_[at] != '}')); ++at)
+            open += text_[at] == '(' || text_[at] == '[' ? 1 : text_[at] == ')' || text_[at] == ']' ? -1 : 0;
+        if (at == text_.size()) refuse("has no closing brace");
+        return at;
+    }
+
+    const std::string& path_;
     std::string text_;
+    std::map<std::string, std::string> entries_;
 };
 
 // Of "(2, 3, 5, 4)"; nothing where a size is no whole number that a header could have.
@@ -66,36 +109,39 @@ std::optional<Shape> sizes_in(const std::string& tuple) {
     return shape;
 }
 
-// Not all of it, which may be 64 KiB.
-std::string shown(const std::optional<std::string>& value) {
-    if (!value) return "nothing";
-    return value->size() <= kMostShown ? *value : value->substr(0, kMostShown) + "...";
-}
-
 std::string in_words(const Shape& shape) {
     std::string words;
     for (const int64_t size : shape) words += (words.empty() ? "(" : ", ") + std::to_string(size);
     return words + (shape.size() == 1 ? ",)" : ")");
 }
 
-struct ShapeInHeader {
-    std::optional<std::string> words;
-    std::optional<Shape> sizes; // nothing where the words are no shape
+struct Array {
+    std::optional<std::string> words; // of the shape
+    std::optional<Shape> sizes;       // nothing where the words are no shape
+    Element element = Element::float32;
+
+    bool has(std::initializer_list<size_t> axes) const {
+        return sizes && std::count(axes.begin(), axes.end(), sizes->size()) > 0 &&
+               *std::min_element(sizes->begin(), sizes->end()) > 0;
+    }
 };
 
-// Of an array whose numbers can be read as they are. Throws Error (bad_data): of another.
-ShapeInHeader shape_in(const std::string& path, const Bytes& header) {
-    const Words words({header.begin() + kFixedBytes, header.end()});
-    const auto element = words.value_of("descr");
-    if (element != "'" + std::string(kElement) + "'")
-        bad_npy(path, "with elements " + shown(element) + ", need '" + std::string(kElement) + "': array.astype('" +
-                          kElement + "')");
+// An array whose numbers can be read as they are. Throws Error (bad_data) for any other.
+Array array_in(const std::string& path, const Bytes& header, const std::vector<Element>& elements) {
+    const Words words(path, header);
+    const auto name = words.value_of("descr");
+    const auto element =
+        std::find_if(elements.begin(), elements.end(), [&](Element known) { return name == quoted(known); });
+    if (element == elements.end())
+        bad_npy(path, "with elements " + shown(name) + ", need " + quoted(elements.front()) +
+                          (elements.size() > 1 ? " or " + quoted(elements.back()) : "") + ": array.astype(" +
+                          quoted(elements.front()) + ")");
     const auto order = words.value_of("fortran_order");
     if (order != "False")
         bad_npy(path, "with fortran_order " + shown(order) + ", need False: numpy.ascontiguousarray(array)");
     const auto tuple = words.value_of("shape");
     const bool is_tuple = tuple && !tuple->empty() && tuple->front() == '(';
-    return {tuple, is_tuple ? sizes_in(*tuple) : std::nullopt};
+    return {tuple, is_tuple ? sizes_in(*tuple) : std::nullopt, *element};
 }
 
 } // namespace
@@ -112,21 +158,62 @@ size_t npy_header_bytes(const std::string& path, const Bytes& start) {
 }
 
 CaseHeader parse_npy_header(const std::string& path, const Bytes& header) {
-    const auto [tuple, shape] = shape_in(path, header);
-    if (!shape || shape->size() != 4 || (*shape)[1] != 3 || *std::min_element(shape->begin(), shape->end()) < 1)
-        bad_npy(path, "of shape " + shown(tuple) + ", need (B, 3, N, d): Q, K, V of each batch");
-    return {Problem((*shape)[0], (*shape)[2], (*shape)[3]), header.size(), HeaderForm::npy};
+    const Array array = array_in(path, header, {Element::float32});
+    if (!array.has({4}) || (*array.sizes)[1] != 3)
+        bad_npy(path, "of shape " + shown(array.words) + ", need (B, 3, N, d): Q, K, V of each batch");
+    const Shape& shape = *array.sizes;
+    return {Problem(shape[0], shape[2], shape[3]), header.size(), HeaderForm::npy};
+}
+
+CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays) {
+    std::vector<Shape> shapes;
+    std::vector<Element> elements = {Element::float32, Element::fp16};
+    const auto refuse = [&](const std::string& need) {
+        const NpyHeader& array = arrays[shapes.size() - 1];
+        bad_npy(array.path, "of shape " + in_words(shapes.back()) + ", need " + need);
+    };
+    const auto take_next = [&] {
+        const NpyHeader& next = arrays[shapes.size()];
+        const Array array = array_in(next.path, next.header, elements);
+        if (!array.has({3, 4}))
+            bad_npy(next.path, "of shape " + shown(array.words) + ", need (B, heads, N, d), or (B, N, d) of one head");
+        elements = {array.element}; // all others have those of Q
+        return shapes.emplace_back(*array.sizes);
+    };
+    const auto take_like = [&](const Shape& shape, const std::string& of) {
+        if (take_next() != shape) refuse(in_words(shape) + ", that of " + of);
+    };
+    const Shape q = take_next();
+    const Shape k = take_next();
+    if (k.size() != q.size() || k.front() != q.front() || k.back() != q.back())
+        refuse("(" + std::to_string(q.front()) + (q.size() == 4 ? ", heads" : "") + ", N, " + std::to_string(q.back()) +
+               ") with B and d of " + arrays[0].path);
+    take_like(k, arrays[1].path);
+    if (arrays.size() == 4) take_like(q, arrays[0].path);
+    Problem problem(q.front(), q[q.size() - 2], q.back());
+    problem.keys = k[k.size() - 2];
+    problem.element = elements.front();
+    problem.operation = arrays.size() == 4 ? &kBackward : &kForward;
+    if (q.size() == 4) {
+        problem.heads = q[1];
+        problem.kv_heads = k[1];
+        if (q[1] % k[1] != 0)
+            bad_npy(arrays[1].path, "with " + std::to_string(k[1]) + " heads, need a number that divides the " +
+                                        std::to_string(q[1]) + " of " + arrays[0].path);
+    }
+    return {problem, 0, HeaderForm::npy, q.size() == 4};
 }
 
 void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like) {
-    const auto [tuple, shape] = shape_in(path, header);
-    const auto [needed, sizes] = shape_in(path, like);
-    if (!shape || shape != sizes) bad_npy(path, "of shape " + shown(tuple) + ", need " + shown(needed));
+    const Array needed = array_in(path, like, {Element::float32, Element::fp16});
+    const Array array = array_in(path, header, {needed.element});
+    if (!array.sizes || array.sizes != needed.sizes)
+        bad_npy(path, "of shape " + shown(array.words) + ", need " + shown(needed.words));
 }
 
-Bytes npy_header_of(const Shape& shape) {
+Bytes npy_header_of(const Shape& shape, Element element) {
     std::string words =
-        "{'descr': '" + std::string(kElement) + "', 'fortran_order': False, 'shape': " + in_words(shape) + ", }";
+        "{'descr': " + quoted(element) + ", 'fortran_order': False, 'shape': " + in_words(shape) + ", }";
     const size_t whole = (kFixedBytes + words.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
     words.append(whole - kFixedBytes - words.size() - 1, ' ');
     words += '\n';

@@ -1,5 +1,5 @@
 // NumPy's own file format, version 1: a header that says element, order and shape in Python's words, then the numbers.
-// Of it only float32, little-endian, in C order, is read and written.
+// Only arrays of float32 and, where that is said, float16 are read and written, little-endian and in C order.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,19 @@ size_t npy_header_bytes(const std::string& path, const Bytes& start);
 // Of a case: an array of shape (B, 3, N, d), Q, K and V of each batch. Throws Error (bad_data): it is another array.
 CaseHeader parse_npy_header(const std::string& path, const Bytes& header);
 
+struct NpyHeader {
+    std::string path;
+    Bytes header;
+};
+
+// A case of three arrays, Q, K, V, or four, dO too: each of shape (B, heads, N, d), or all of (B, N, d), of float32 or
+// all of float16. K and V may have fewer heads and another N. Throws Error (bad_data): they are no case.
+CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays);
+
 // Of an output that should be as one under the header `like`. Throws Error (bad_data): it is another array.
 void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like);
 
-// As numpy.save() writes it.
-Bytes npy_header_of(const Shape& shape);
+// As numpy.save() writes it; not of bf16, which NumPy lacks.
+Bytes npy_header_of(const Shape& shape, Element element = Element::float32);
 
 } // namespace hw4

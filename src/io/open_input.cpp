@@ -31,4 +31,11 @@ OpenFile open_input(const std::string& name) {
     return file;
 }
 
+void refuse_stream(const std::string& name, const std::string& why) {
+    struct stat status {};
+    const bool other = ::stat(name.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+    if (is_standard_stream(name) || other)
+        throw Error(ExitCode::usage, shown_input(name) + ": " + why + ", need a plain file: no pipe, no gzip");
+}
+
 } // namespace hw4

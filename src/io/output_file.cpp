@@ -112,8 +112,9 @@ void OutputFile::open_standard_output() {
 
 void OutputFile::create_temporary(const std::optional<struct stat>& old) {
     target_ = behind_links(path_, ExitCode::cannot_create);
-    // The link /dev/fd/N leads to the open file, which may no longer have the name that the link says.
-    if (old && target_ != path_ && !status_of(target_, ExitCode::cannot_create))
+    // The link /dev/fd/N leads to the open file, which need not be the one at the name that the link says.
+    const auto behind = old && target_ != path_ ? status_of(target_, ExitCode::cannot_create) : old;
+    if (old && (!behind || behind->st_dev != old->st_dev || behind->st_ino != old->st_ino))
         throw Error(ExitCode::cannot_create, path_ + ": cannot replace the file behind it, which is not at " + target_);
     const std::string directory = directory_of(target_);
     const std::string start = directory + "/" + fs::path(target_).filename().string().substr(0, kNameBytes) + ".hw4-" +
@@ -128,10 +129,17 @@ void OutputFile::create_temporary(const std::optional<struct stat>& old) {
         if (!created && errno == EEXIST) continue;
         if (!created) break;
         temporary_ = std::move(name);
-        if (old) (void)::fchmod(fd_.get(), old->st_mode & 0777); // a file system without modes refuses
+        if (old) take_mode_of(*old);
         return;
     }
     fail(ExitCode::cannot_create, "cannot create a file in " + directory);
+}
+
+// A group that is not the old file's gets no more than all others. A file system without modes refuses.
+void OutputFile::take_mode_of(const struct stat& old) const {
+    mode_t mode = old.st_mode & 0777;
+    if (::fchown(fd_.get(), static_cast<uid_t>(-1), old.st_gid) != 0) mode &= ~mode_t{070} | (mode & 07) << 3;
+    (void)::fchmod(fd_.get(), mode);
 }
 
 OutputFile::Temporary OutputFile::temporary() const {
@@ -159,7 +167,9 @@ void OutputFile::write_all(const void* data, size_t size, const WriteSome& write
 }
 
 void OutputFile::write(const void* data, size_t size) {
-    if (gzip_)
+    if (send_)
+        send_(std::exchange(sent_, sent_ + size), data, size);
+    else if (gzip_)
         gzip_->write(data, size);
     else
         write_plain(data, size);

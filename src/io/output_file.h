@@ -45,7 +45,8 @@ public:
     // Needs random access.
     Temporary temporary() const;
 
-    // Part of an output that another rank writes. Any number of threads call `send` at once.
+    // An output that `send` writes: a part of another rank's, or one that lies in several files. Any number of threads
+    // call it at once.
     using Send = std::function<void(uint64_t offset, const void* data, size_t size)>;
     OutputFile(const std::string& name, Send send);
 
@@ -72,6 +73,7 @@ private:
     void open(const std::string& name);
     void open_standard_output();
     void create_temporary(const std::optional<struct stat>& old);
+    void take_mode_of(const struct stat& old) const;
     void write_plain(const void* data, size_t size);
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
@@ -85,6 +87,7 @@ private:
     FileDescriptor fd_;
     bool in_order_ = false;
     Send send_;
+    uint64_t sent_ = 0;              // by write()
     std::unique_ptr<GzipSink> gzip_; // null: written as it is
     uint64_t head_bytes_ = 0;        // of the form, before offset 0
 };

@@ -13,11 +13,12 @@ struct OutputForm {
     Bytes head; // before the numbers
 };
 
-// Of O. Throws Error (usage): the outputs of an operation that has several are no array, and narrow numbers none that
-// is written.
-OutputForm form_of_output(const std::string& name, const Problem& problem);
+// For O, or for dQ, dK, dV of each batch; for `only` one of the outputs where it is not null. `heads_axis`: the array
+// has an axis of heads even where there is one head. Throws Error (usage) for outputs that are not one array of NumPy.
+OutputForm form_of_output(const std::string& name, const Problem& problem, bool heads_axis = false,
+                          const Operand* only = nullptr);
 
-// Of a number for every row of O.
-OutputForm form_of_rows(const std::string& name, const Problem& problem);
+// For a float32 for every row of O.
+OutputForm form_of_rows(const std::string& name, const Problem& problem, bool heads_axis = false);
 
 } // namespace hw4

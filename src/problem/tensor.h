@@ -1,5 +1,5 @@
-// Where an operand of all batches and heads stands in memory, whatever its elements are. The kernels of both engines
-// are launched with tensors.
+// Where an operand of all batches and heads stands in memory, whatever its elements are. The GPU's kernels are launched
+// with tensors.
 #pragma once
 
 #include <cstdint>

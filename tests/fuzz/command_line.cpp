@@ -1,5 +1,6 @@
 // Any words as hw4's arguments: refused in one line, or options that mean the same when they are written out.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -75,6 +76,12 @@ Parsed parsed(Words words) {
 
 Words names_of(const Options& options) {
     Words names;
+    if (options.arrays.given()) {
+        const Words outputs = options.outputs();
+        names = options.arrays.inputs();
+        names.insert(names.end(), outputs.begin(), outputs.end());
+        return names;
+    }
     for (const CaseNames& of_case : options.cases) names.insert(names.end(), {of_case.input, of_case.output});
     return names;
 }
@@ -120,8 +127,14 @@ Words written_out(const Options& options) {
     if (options.sync) words.emplace_back("--sync");
     if (options.gather) words.emplace_back("--gather");
     if (!options.pairs.empty()) words.push_back("--pairs=" + options.pairs);
+    constexpr const char* kArrays[] = {"--q=", "--k=", "--v=", "--do=", "--dq=", "--dk=", "--dv="};
+    for (size_t i = 0; i < std::size(kArrays); ++i) {
+        const std::string& name = i < kMostInputs ? options.arrays.in[i] : options.arrays.out[i - kMostInputs];
+        if (!name.empty()) words.push_back(kArrays[i] + name);
+    }
     words.emplace_back("--");
-    const Words names = names_of(options);
+    Words names = names_of(options);
+    if (options.arrays.given()) names = options.arrays.gradients().empty() ? options.outputs() : Words();
     words.insert(words.end(), names.begin(), names.end());
     return words;
 }
@@ -132,7 +145,8 @@ void check_meaning(const Options& options, const Words& words) {
     expect(options.engine.threads >= 0 && options.engine.threads <= 1024, "threads out of range");
     if (options.action != Action::run) return;
     expect(options.lse.empty() || !options.many(), "one file for the logsumexps of many cases");
-    for (const std::string& name : names_of(options)) expect(given(name), "names that nobody gave");
+    for (const std::string& name : names_of(options))
+        expect(given(name) || options.arrays.given(), "names that nobody gave");
     const Parsed again = parsed(written_out(options));
     expect(again.options.has_value() && same(*again.options, options), "written out they mean something else");
 }

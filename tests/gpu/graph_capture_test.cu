@@ -47,9 +47,10 @@ TEST_P(CapturedKernel, GivesTheSameBytesInAReplay) {
     const Scratch in = make_scratch(problem.stored_input_bytes());
     const Scratch out = make_scratch(problem.stored_output_bytes());
     const Scratch scratch = make_scratch(plan.scratch_bytes);
-    HW4_CUDA(cudaMemcpy(in.get(), values.data(), problem.stored_input_bytes(), cudaMemcpyHostToDevice));
     const Launch launch = launch_of(problem, device, in.get(), 64, out.get(), 64, scratch.get(), plan.scratch_bytes);
     const Stream stream = make_stream();
+    HW4_CUDA(
+        cudaMemcpyAsync(in.get(), values.data(), problem.stored_input_bytes(), cudaMemcpyHostToDevice, stream.get()));
     const auto poison = [&] {
         HW4_CUDA(cudaMemsetAsync(out.get(), 0xff, problem.stored_output_bytes(), stream.get()));
         HW4_CUDA(cudaMemsetAsync(scratch.get(), 0xff, plan.scratch_bytes, stream.get()));

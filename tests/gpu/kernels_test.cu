@@ -360,7 +360,7 @@ TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
     EXPECT_EQ(scratch_bytes("wgmma_shares", {1, 100, 64}), scratch_bytes("wgmma_groups", {1, 100, 64}));
 }
 
-// Q, K and V with half the bytes; O is where Q is.
+// Q, K, V and O with half the bytes where they are converted.
 TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
     constexpr size_t kCounter = 4;
     for (const Contract* contract : {&kBf16, &kFp16})

@@ -14,7 +14,7 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, by_seq, counting, crc_of, generated,
+from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, CliTest, by_seq, counting, generated,
                       generated_by, hw4, kernels, run)
 
 # B, heads, key-value heads, N_q, N_k, d
@@ -142,23 +142,6 @@ class HeaderTest(CliTest):
         self.assertEqual(done.returncode, 2)
         self.assert_one_message(done.stderr, None, "asks for forward, --atol has 3 numbers, need 1$", program="compare")
 
-    def test_what_is_said_of_it(self):
-        path = made((2, 4, 2, 33, 70, 7), "--causal")
-        report = self.dir / "run.json"
-        trace = self.dir / "run.trace"
-        done = self.assert_computes(path, "--time", "--json", report, "--trace", trace)
-        first = "(B, heads, key-value heads, N_q, N_k, d, mask, operation): (2, 4, 2, 33, 70, 7, causal, backward)\n"
-        self.assertTrue(done.stdout.startswith(first), done.stdout)
-        self.assertIn(", contract f32.backward/1, kernel backward_", done.stdout)
-        self.assertEqual(run("seq", path, self.out).stdout, first)
-        told = json.loads(report.read_text())
-        wanted = {"operation": "backward", "revision": "f32.backward/1", "mask": "causal",
-                  "flop": 10 * 2 * 4 * sum(range(70 - 32, 71)) * 7, "output_crc32": crc_of(by_seq(path))}
-        self.assertEqual({name: told[name] for name in wanted}, wanted)
-        written = [event["args"]["bytes"] for event in json.loads(trace.read_text())["traceEvents"]
-                   if event["name"] == "write"]
-        self.assertEqual(sum(written), len(by_seq(path)))
-
     def test_among_cases_of_forward(self):
         cases = [made(SHAPES[1]), generated(2, 33, 7), made(SHAPES[4], "--causal"), made(SHAPES[2])]
         outputs = [self.dir / f"{number}.out" for number in range(len(cases))]
@@ -262,16 +245,6 @@ class OptionTest(CliTest):
         data[-4:] = b"\0\0\0\x7f"  # 2^127
         self.refused(BAD_DATA, r"batch 1, dO, row 32: sum\|dO\| \* max\|V\| = .*, need at most 2.12676479e\+37$",
                      "--backward", self.file(bytes(data)), self.out)
-
-    def test_what_does_not_go_with_it(self):
-        path = short(2, 33, 7)
-        self.refused(USAGE, r"--backward: the contract fixed lacks it", "--backward", "--contract", "fixed", path,
-                     self.out)
-        self.refused(USAGE, r"asks for backward, whose rows have no logsumexp for --lse$", "--backward", "--lse",
-                     self.dir / "lse", path, self.out)
-        self.refused(USAGE, r"'--backward=1'", "--backward=1", path, self.out)
-        forward = generated_by("--shape", "2,33,7", "--long")
-        self.refused(USAGE, r": asks for forward, --backward for another operation$", "--backward", forward, self.out)
 
 
 if __name__ == "__main__":

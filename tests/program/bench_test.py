@@ -14,7 +14,7 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE,
+from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE,
                       CliTest, crc_of, generated_by, hw4, run, wait_until)
 
 QUICK = ("--batch_size", "2", "--seq_len", "64", "--num_heads", "2", "--emb_dim", "32", "--warmup", "0", "--repeats",
@@ -89,15 +89,6 @@ class FilesTest(BenchTest):
         self.assertIn("fwd ms", done.stderr)
         self.assertEqual(self.done(*QUICK, "--output", "-", "--quiet").stderr, "")
 
-    def test_a_line_says_why_no_cell_ran(self):
-        for options in (("--quiet",), ("--quiet", "--separate"), ("--separate",)):
-            done = self.done(*QUICK, "--seq_len", "64,65", "--impl", "fixed", "--passes", "backward", *options, code=NO_GPU)
-            said = [line for line in done.stderr.splitlines() if not line.startswith("[")]
-            self.assertEqual(said, ["hw4 bench: no cell ran: asks for backward, which the contract fixed lacks"])
-        done = run("hw4", "bench", "allreduce", "--device", "cpu", "--via", "nccl", "--sizes", "4", "--quiet")
-        self.assertEqual(done.returncode, NO_GPU)
-        self.assertRegex(done.stderr, r"\Ahw4 bench: no cell ran: .+\n\Z")
-
     def test_the_crc_is_that_of_hw4_on_the_same_case(self):
         self.done(*QUICK, "--impl", "hw4", "--causal", "--output", self.json)
         row = self.rows()[0]["hw4"]
@@ -118,18 +109,6 @@ class FilesTest(BenchTest):
         self.done("--batch_size", "x", "--output", self.json, code=USAGE)
         self.assertEqual(self.json.read_bytes(), OLD_OUTPUT)
 
-    def test_two_outputs_in_one_file(self):
-        done = self.done(*QUICK, "--output", self.json, "--csv", self.dir / "." / "r.json", code=USAGE)
-        self.assertEqual(len(done.stderr.splitlines()), 1)
-        self.assertFalse(self.json.exists())
-
-    def test_help_and_version(self):
-        version = run("hw4", "--version").stdout
-        for command in ((), ("compare",), ("accumulate",)):
-            for option in ("-h", "--help"):
-                self.assertIn("--preset", self.done(*command, option, device=None).stdout)
-            for option in ("-V", "--version"):
-                self.assertEqual(self.done(*command, option, device=None).stdout, version)
 
 
 class PlainUnpickler(pickle.Unpickler):
@@ -184,17 +163,6 @@ class MemoryTest(BenchTest):
         self.assertEqual(len(peaks), 3 + 3 + 1)
         self.assertEqual(peaks, self.peaks())
 
-    def test_what_the_page_asks_of_an_entry(self):
-        times = []
-        for entry in self.entries("--memory_limit", "100000"):
-            place = "device_free" if entry["action"] == "oom" else "addr"
-            self.assertEqual(set(entry), {"action", place, "size", "stream", "time_us", "frames"})
-            for frame in entry["frames"]:
-                self.assertEqual({name: type(value) for name, value in frame.items()},
-                                 {"filename": str, "line": int, "name": str})
-            times.append(entry["time_us"])
-        self.assertEqual(times, sorted(times))
-
     def test_what_is_refused(self):
         refused = [entry for entry in self.entries("--memory_limit", "100000") if entry["action"] == "oom"]
         row = self.rows()[0]["hw4"]["forward"]
@@ -212,10 +180,6 @@ class MemoryTest(BenchTest):
                          self.peaks())
         for events in tracks.values():
             self.assertEqual([events[0]["ts"], events[0]["args"]["bytes"], events[-1]["args"]["bytes"]], [0, 0, 0])
-
-    def test_one_file_for_two(self):
-        self.done(*QUICK, "--output", self.json, "--memory", self.json, code=USAGE)
-        self.assertFalse(self.json.exists())
 
 
 class StatusTest(BenchTest):
@@ -236,23 +200,6 @@ class StatusTest(BenchTest):
         for more in ((), ("--separate",)):
             self.done(*QUICK, "--num_heads", "2,3", "--output", self.json, *more)
             self.assertEqual([row["hw4"]["status"] for row in self.rows()], ["ok", "unsupported"])
-
-
-class TorchTest(BenchTest):
-    def test_without_the_script(self):
-        self.done(*QUICK, "--impl", "Flash2", "--output", self.json, code=NO_GPU)
-        row = self.rows()[0]["hw4"]
-        self.assertEqual(row["parameters"]["dtype"], "fp16")
-        self.assertRegex(row["reason"], r"^neither \S+report/torch_cell.py nor \S+libexec/hw4/torch_cell.py is there$")
-
-    def test_what_the_script_says_is_the_row(self):
-        folder = cli_test.PROGRAMS / "report"
-        folder.symlink_to(cli_test.REPO / "report")
-        self.addCleanup(folder.unlink)
-        self.done(*QUICK, "--impl", "naive,pytorch", "--output", self.json)
-        naive, torch = (row["hw4"] for row in self.rows())
-        self.assertEqual((naive["status"], torch["status"]), ("ok", "unsupported"))
-        self.assertRegex(torch["backward"]["reason"], "PyTorch is (not installed|measured on a GPU)")
 
 
 class TorchProcessTest(BenchTest):
@@ -291,11 +238,6 @@ class TorchProcessTest(BenchTest):
         self.assertEqual(self.statuses("read -r line; echo '{'; kill -9 $$", code=INTERNAL)[0][0][0], "failed")
         self.assertEqual(self.statuses("read -r line; kill -9 $$", code=INTERNAL), ([killed] * 3, 3))
 
-    def test_a_new_one_after_a_cell_that_failed(self):
-        broken = self.ROW.replace("unsupported", "failed")
-        self.assertEqual(self.statuses(f"while read -r line; do echo '{broken}'; done", code=INTERNAL),
-                         ([("failed", "no")] * 3, 3))
-
 
 class ResumeTest(BenchTest):
     def test_what_is_there_is_not_measured_again(self):
@@ -329,25 +271,6 @@ class ResumeTest(BenchTest):
         self.assertEqual([(row["hw4"]["parameters"]["seq_len"], row["hw4"]["status"]) for row in self.rows()],
                          [(16, "failed"), (32, "ok"), (24, "ok")])
 
-    def test_rows_of_other_threads_are_of_this_machine(self):
-        self.done(*QUICK, "--output", self.json)
-        done = self.done(*QUICK, "--threads", "2", "--output", self.json, "--resume", "--quiet")
-        self.assertEqual(([row["hw4"]["parameters"]["threads"] for row in self.rows()], done.stderr), ([1, 2], ""))
-
-    def test_rows_that_nobody_could_ask_for(self):
-        self.done(*QUICK, "--output", self.json)
-        document = json.loads(self.json.read_text())
-        document["hw4"]["parameters"]["num_heads"] = 0
-        self.json.write_text(json.dumps(document))
-        for command in ((*QUICK, "--device", "cpu", "--output", self.json, "--resume"),
-                        ("compare", self.json, self.json)):
-            done = self.done(*command, device=None, code=BAD_DATA)
-            self.assertRegex(done.stderr, r'^hw4: \S+r.json: "num_heads" is 0, need a whole number from 1 to \d+\n$')
-
-    def test_nothing_to_go_on_with_is_a_beginning(self):
-        self.done(*QUICK, "--output", self.json, "--resume")
-        self.assertEqual(len(self.rows()), 1)
-
     def test_a_file_that_is_no_such_file_stays(self):
         self.json.write_text("{}")
         done = self.done(*QUICK, "--output", self.json, "--resume", code=BAD_DATA)
@@ -365,19 +288,6 @@ class ResumeTest(BenchTest):
         self.assertEqual([path.name for path in self.dir.iterdir()], ["r.json"])
 
 
-    def test_going_on_that_is_ended_keeps_what_was_not_reached(self):
-        long = (*QUICK, "--repeats", "1000", "--limit", "1000", "--output", self.json)
-        self.done(*long, "--seq_len", "16,32")
-        command = [cli_test.PROGRAMS / "hw4", "bench", "--device", "cpu", *long, "--seq_len", "24,8k,16,32", "--resume"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            wait_until(lambda: len(self.rows()) == 3, "the first row")
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGTERM)
-        self.assertEqual([row["hw4"]["parameters"]["seq_len"] for row in self.rows()], [16, 32, 24])
-
-    def test_a_folder_is_no_file(self):
-        done = bench("compare", self.dir, self.dir, device=None)
-        self.assertEqual((done.returncode, done.stderr.count("cannot read")), (IO_ERROR, 1), done.stderr)
 
 
 class SeparateTest(BenchTest):
@@ -395,15 +305,6 @@ class SeparateTest(BenchTest):
         done = self.done(*QUICK, "--output", self.json, "--separate", "--resume", "--quiet")
         self.assertEqual((self.rows()[0]["hw4"]["forward"]["samples"], done.stderr), (before, ""))
 
-    def test_the_machine_is_that_of_the_files(self):
-        self.done(*QUICK, "--output", self.json)
-        machine = json.loads(self.done("--machine", "--threads", "1").stdout)
-        self.assertEqual(machine, json.loads(self.json.read_text())["hw4"]["machine"])
-
-    @unittest.skipUnless(b"built without CUDA" in (cli_test.BIN / "hw4").read_bytes(), "this build has a GPU engine")
-    def test_processes_that_find_no_gpu(self):
-        self.done(*QUICK, "--separate", "--output", self.json, device="gpu", code=NO_GPU)
-        self.assertEqual(self.rows()[0]["hw4"]["reason"], "its process has found no usable GPU")
 
 
 class CompareTest(BenchTest):
@@ -429,15 +330,6 @@ class CompareTest(BenchTest):
         self.assertEqual(run("hw4", "bench", "compare", old, new).returncode, SLOWER)
         self.assertEqual(run("hw4", "bench", "compare", old, new, "--threshold", "20%").returncode, OK)
 
-    def test_what_is_in_one_file_alone(self):
-        old, new = self.dir / "old.json", self.dir / "new.json"
-        self.done(*QUICK, "--seq_len", "8,16", "--output", old)
-        self.done(*QUICK, "--seq_len", "16,24", "--output", new)
-        done = run("hw4", "bench", "compare", "--threshold", "1000", old, new)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertIn(f"1 cell is in {old} alone: f32 B 2 H 2 N 8 d 16 warmup 0\n", done.stdout)
-        self.assertIn(f"1 cell is in {new} alone: f32 B 2 H 2 N 24 d 16 warmup 0\n", done.stdout)
-
     def test_files_that_cannot_be_compared(self):
         old = self.timed("old.json", [1.0])
         for new, code in ((self.dir / "none.json", NO_INPUT), (cli_test.REPO / "README.md", BAD_DATA)):
@@ -453,10 +345,6 @@ class AccumulateTest(BenchTest):
         self.assertIn("9.953125", done.stdout)
         sums = json.loads(self.json.read_text())["sums"]
         self.assertIn({"term": "fp16", "sum": "fp16", "chain": None, "result": 9.953125, "exact": 10.0021362}, sums)
-
-    def test_usage(self):
-        for words in (("--count", "0"), ("--term", "nan"), ("x",), ("--output", "r.txt")):
-            self.assertEqual(run("hw4", "bench", "accumulate", *words).returncode, USAGE)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,6 @@ OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
-OPTIONS = ("contract", "arith", "lse", "device", "gpus", "kernel", "list-kernels", "streams", "copies", "threads", "time",
-           "json", "trace", "pairs", "sync", "gather", "help", "version")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
 KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
          "threshold", "digits", "normal:1", "stray:60", "sink:0", "low")
@@ -259,7 +257,7 @@ def bad_files():
         "float64": (good[:12] + 2 * good[12:], r"has float64 numbers .*B = 2, N = 4, d = 3.*need float32$"),
         "int64": (struct.pack("<3q", 2, 4, 3) + good[12:], r"N = 0.*; int64\? .* B = 2, N = 4; need int32$"),
         "text": (b"batch,tokens,dim\n1,2,3\n", r"is a text file; need int32 B, N, d, then float32 Q, K, V"),
-        "npy": (b"\x93NUMPY\x01\x00" + bytes(120), r"NumPy .npy file with elements nothing, need '<f4'"),
+        "npy": (b"\x93NUMPY\x01\x00" + bytes(120), r"NumPy .npy file whose header is not \{'descr'"),
         "zip": (b"PK\x03\x04" + bytes(200), r"zip archive .*\.pt.*; need int32 B, N, d"),
         "needs 2^97 bytes": (header(*LARGEST) + bytes(88), rf"needs {case_bytes(*LARGEST)} bytes, file has 100$"),
         "needs 2^35 bytes": (header(65536, 65536, 1), r"expected 51539607564 bytes .* got 12: ends in batch 0, Q"),
@@ -279,7 +277,14 @@ def bad_files():
         "gzip of nothing": (gzip.compress(b""), r"empty, need a 12-byte header"),
         "gzip that cannot hold it": (gzip.compress(header(4096, 4096, 64)), r"needs \d+ bytes, a gzip file of \d+"),
         "NaN": (spoiled(2, 4, 3, 1, "K", 3, 2, math.nan), r"batch 1, K, row 3, column 2: .*nan, need a finite"),
+        "inf": (spoiled(2, 4, 3, 0, "Q", 0, 0, math.inf), r"batch 0, Q, row 0, column 0: inf, need a finite"),
+        "-inf": (spoiled(2, 4, 3, 1, "V", 3, 2, -math.inf), r"batch 1, V, row 3, column 2: -inf, need a finite"),
         "huge Q": (spoiled(2, 4, 3, 1, "Q", 2, 1, 3e38), r"batch 1, Q, row 2: scores up to .*, need at most"),
+        "huge K": (spoiled(2, 4, 3, 1, "K", 3, 0, -3e38), r"batch 1, Q, row \d: scores up to .*need at most"),
+        "huge V": (spoiled(2, 4, 3, 1, "V", 2, 1, 3e38), r"batch 1, V: N \* max\|V\| = .*need at most"),
+        **{f"{size} bytes": (good[:size], rf"header truncated.* {size} of 12") for size in range(1, 12)},
+        **{f"{name} = {value}": (header(*{**dict(B=2, N=4, d=3), name: value}.values()) + bytes(288),
+                                 rf"\b{name} = {value}, need at least 1") for name in "BNd" for value in (0, -1, -2**31)},
     }
 
 
@@ -308,7 +313,7 @@ class CliTest(unittest.TestCase):
         at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
         self.fail(f"{len(got)} bytes, wanted {len(want)}; the first difference is at byte {at} (float {at // 4})")
 
-    def assert_one_message(self, stderr, names, wanted, program="hw4"):
+    def assert_one_message(self, stderr, names, wanted=": ", program="hw4"):
         messages = [line for line in stderr.splitlines() if NOTE not in line]
         self.assertEqual(len(messages), 1, f"need one line on stderr, got: {stderr!r}")
         self.assertTrue(messages[0].startswith(f"{program}: "), messages[0])
@@ -426,41 +431,14 @@ class BadInputTest(CliTest):
         path.chmod(0)
         self.assert_refused(NO_INPUT, r"cannot open: Permission denied", path, self.out, names=path, **user)
 
-    def test_bad_05_empty_file(self):
-        self.assert_refuses_input(b"", r"empty, need a 12-byte header")
-        self.assert_refused(BAD_DATA, r"empty, need a 12-byte header", "/dev/null", self.out, names="/dev/null")
-
-    def test_bad_06_header_truncated(self):
-        for size in range(1, 12):
-            self.assert_refuses_input(header(2, 128, 32)[:size], rf"header truncated.* {size} of 12")
-
-    def test_bad_07_zero_field(self):
-        for place, name in enumerate("BNd"):
-            fields = [2, 4, 3]
-            fields[place] = 0
-            self.assert_refuses_input(header(*fields) + bytes(288), rf"\b{name} = 0, need at least 1")
-
-    def test_bad_08_negative_field(self):
-        for place, name in enumerate("BNd"):
-            for value in (-1, -2**31):
-                fields = [2, 4, 3]
-                fields[place] = value
-                self.assert_refuses_input(header(*fields) + bytes(288), rf"\b{name} = {value}, need at least 1")
-        # 128 in the other byte order is negative in this one.
-        self.assert_refuses_input(header(128, 4, 3, ">"), r"B = -2147483648.*wrong byte order\?.*B = 128, N = 4, d = 3")
-        self.assert_refuses_input(header(2, 4, 200, ">"), r"d = -.*wrong byte order\?.*B = 2, N = 4, d = 200")
-        path = self.file(header(-1, 4, 3))
-        self.assertNotIn("byte order", hw4(path, self.out).stderr)
-
-    def test_bad_09_big_endian_file(self):
-        little = counting(2, 4, 3)
-        values = array.array("f", little[12:])
-        values.byteswap()
-        self.assert_refuses_input(header(2, 4, 3, ">") + values.tobytes(), bad_files()["big-endian"][1])
-
-    def test_bad_09_wider_numbers(self):
-        for name in ("float64", "int64"):
-            self.assert_refuses_input(*bad_files()[name])
+    def test_bad_05_to_15_files(self):
+        for name, (content, wanted) in bad_files().items():
+            with self.subTest(name):
+                self.assert_refuses_input(content, wanted)
+                done = run("seq", self.dir / "case.in", self.out)
+                self.assertEqual(done.returncode, BAD_DATA)
+                self.assert_one_message(done.stderr, self.dir / "case.in", wanted, program="seq")
+                self.assertEqual(sorted(self.folder()), ["case.in"])
 
     def test_bad_10_product_overflows(self):
         # The limit shows that nothing is allocated for what the header claims.
@@ -471,36 +449,7 @@ class BadInputTest(CliTest):
             self.assert_refused(BAD_DATA, rf"(needs|expected) {case_bytes(*fields)} bytes.*(file has|got) 12\b",
                                 path, self.out, names=path, **limit)
 
-    def test_bad_10_size_right_in_fewer_bits(self):
-        for name in ("as long as 32 bits say", "as long as 64 bits say", "needs 2^46 bytes"):
-            self.assert_refuses_input(*bad_files()[name])
-
-    def test_bad_11_file_too_short(self):
-        for name in ("header only", "one byte short", "ends in K"):
-            self.assert_refuses_input(*bad_files()[name])
-
-    def test_bad_12_trailing_bytes(self):
-        for name in ("one byte more", "twice"):
-            self.assert_refuses_input(*bad_files()[name])
-
-    def test_bad_13_other_formats(self):
-        for name in ("text", "npy", "zip"):
-            self.assert_refuses_input(*bad_files()[name])
-        self.assert_refuses_input(b'{"B": 2, "N": 128, "d": 32}', r"is a text file; need int32 B, N, d")
-
-    def test_bad_14_gzip_corrupt(self):
-        for name in ("gzip bad CRC", "gzip bad data", "gzip bad length", "gzip without its trailer"):
-            self.assert_refuses_input(*bad_files()[name])
-        zipped = gzip.compress(counting(1, 2, 2), mtime=0)
-        for size in range(2, len(zipped)):
-            done = hw4(self.file(zipped[:size]), self.out)
-            self.assertEqual((size, done.returncode), (size, BAD_DATA))
-            self.assert_one_message(done.stderr, self.dir / "case.in", r"gzip stream corrupt at byte \d+")
-            self.assertEqual(sorted(self.folder()), ["case.in"])
-
     def test_bad_15_gzip_bomb(self):
-        self.assert_refuses_input(*bad_files()["gzip of too much"])
-        self.assert_refuses_input(*bad_files()["gzip that cannot hold it"])
         # Endless streams: hw4 must go away by itself.
         block = gzip.compress(bytes(1 << 20))
         for name, first, rest in (("gzip", gzip.compress(counting(1, 2, 2)), block),
@@ -563,13 +512,7 @@ class BadInputTest(CliTest):
         self.assertEqual(hw4(path, self.out).returncode, OK)
         self.assert_same_bytes(self.out.read_bytes(), values)
 
-    def assert_refuses_value(self, value, shown):
-        for batch, matrix, row, column in ((0, "Q", 0, 0), (1, "K", 3, 2), (2, "V", 1, 1), (2, "V", 3, 2)):
-            self.assert_refuses_input(spoiled(3, 4, 3, batch, matrix, row, column, value),
-                                      rf"batch {batch}, {matrix}, row {row}, column {column}: {shown}, need a finite")
-
     def test_bad_20_nan(self):
-        self.assert_refuses_value(math.nan, "-?nan")
         # The last number of a file of several chunks, so that output has already been written.
         path = self.dir / "case.in"
         write_zeros(path, 400, 128, 64)
@@ -577,10 +520,6 @@ class BadInputTest(CliTest):
             file.seek(-4, os.SEEK_END)
             file.write(floats([math.nan]))
         self.assert_refused(BAD_DATA, r"batch 399, V, row 127, column 63: -?nan", path, self.out, names=path)
-
-    def test_bad_21_infinity(self):
-        self.assert_refuses_value(math.inf, "inf")
-        self.assert_refuses_value(-math.inf, "-inf")
 
     def test_bad_22_denormals_and_negative_zero(self):
         for kind in ("denormal", "vzero"):
@@ -594,10 +533,6 @@ class BadInputTest(CliTest):
         self.assert_same_bytes(self.out.read_bytes(), denormals * 2)
 
     def test_bad_23_score_overflow(self):
-        self.assert_refuses_input(*bad_files()["huge Q"])
-        self.assert_refuses_input(spoiled(2, 4, 3, 1, "K", 3, 0, -3e38),
-                                  r"batch 1, Q, row \d: scores up to .*need at most")
-        self.assert_refuses_input(spoiled(2, 4, 3, 1, "V", 2, 1, 3e38), r"batch 1, V: N \* max\|V\| = .*need at most")
         # Large numbers whose product is small are fine.
         data = header(1, 2, 1) + floats([2e30, 1e30, 1e-30, 2e-30, 1, 2])
         self.assert_computes(self.file(data))
@@ -610,10 +545,6 @@ class BadInputTest(CliTest):
             self.assert_refused(CANNOT_CREATE, r"cannot create a file in", path, out, names=out)
         self.assert_refused(CANNOT_CREATE, r"is a directory, need a file name", path, self.dir, names=self.dir)
         self.assert_refused(CANNOT_CREATE, r"needs a name", path, "", cwd=self.dir)
-
-    def test_bad_24_name_too_long(self):
-        # Found when the output is opened, not when it gets its name after hours of work.
-        path = self.file(spoiled(1, 2, 2, 0, "Q", 0, 0, math.nan))
         out = self.dir / ("x" * (os.pathconf(self.dir, "PC_NAME_MAX") + 1))
         self.assert_refused(CANNOT_CREATE, r"cannot stat: File name too long", path, out, names=out)
 
@@ -656,29 +587,6 @@ class BadInputTest(CliTest):
         self.assertEqual(path.read_bytes(), content)
         self.assertTrue((self.dir / "symlink").is_symlink())
 
-    def assert_change_noticed(self, content, change):
-        for earlier_output in (True, False):
-            path = self.file(content)
-            os.utime(path, (1, 1))
-            if earlier_output:
-                self.out.write_bytes(OLD_OUTPUT)
-            process, release = self.start_and_hold(path)
-            change(path)
-            stderr = release()
-            self.assertEqual(process.returncode, IO_ERROR, stderr)
-            self.assert_one_message(stderr, path, r"file changed during read")
-            self.assertEqual(self.temporaries(), [])
-            if earlier_output:
-                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
-                self.out.unlink()
-            self.assertFalse(self.out.exists())
-
-    def test_bad_27_input_shrinks_while_read(self):
-        content = counting(1, 4, 3)
-        for size in (0, 12, 13, len(content) - 1):
-            with self.subTest(size=size):
-                self.assert_change_noticed(content, lambda path, size=size: os.truncate(path, size))
-
     def test_bad_27_input_shrinks_between_chunks(self):
         # Output through a FIFO: while the first chunk's output waits there, only so much can have been read as the
         # staging buffers and the slots hold.
@@ -695,19 +603,22 @@ class BadInputTest(CliTest):
         self.assertEqual(process.returncode, IO_ERROR, stderr)
         self.assert_one_message(stderr, path, r"file changed during read: .*ends in batch \d+, [QKV], row \d+")
 
-    def test_bad_27_input_grows_while_read(self):
-        def grow(path):
-            with open(path, "ab") as file:
-                file.write(b"x")
-        self.assert_change_noticed(counting(1, 4, 3), grow)
-
-    def test_bad_27_input_rewritten_while_read(self):
+    def test_bad_27_input_changes_while_read(self):
         content = counting(1, 4, 3)
-
-        def rewrite(path):
-            with open(path, "r+b") as file:
-                file.write(content)
-        self.assert_change_noticed(content, rewrite)
+        for name, change in (("empty", lambda path: os.truncate(path, 0)), ("short", lambda path: os.truncate(path, 13)),
+                             ("longer", lambda path: os.truncate(path, len(content) + 1)),
+                             ("written again", lambda path: path.write_bytes(content))):
+            with self.subTest(name):
+                path = self.file(content)
+                os.utime(path, (1, 1))
+                self.out.write_bytes(OLD_OUTPUT)
+                process, release = self.start_and_hold(path)
+                change(path)
+                stderr = release()
+                self.assertEqual(process.returncode, IO_ERROR, stderr)
+                self.assert_one_message(stderr, path, r"file changed during read")
+                self.assertEqual(self.temporaries(), [])
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
 
     def test_bad_28_no_gpu(self):
         hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
@@ -727,14 +638,7 @@ class BadInputTest(CliTest):
     def test_bad_29_out_of_memory(self):
         path = self.dir / "case.in"
         write_zeros(path, 1, 1 << 20, 256)
-        self.assert_refused(NO_MEMORY, r"memory", path, self.out, "--threads", "1",
-                            **limited(resource.RLIMIT_AS, 1 << 30))
-
-    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
-    def test_bad_29_out_of_memory_says_how_much(self):
-        path = self.dir / "case.in"
-        write_zeros(path, 1, 1 << 20, 256)
-        self.assert_refused(NO_MEMORY, r"needs? (about )?\d+", path, self.out, "--threads", "1", names=path,
+        self.assert_refused(NO_MEMORY, r"needs? (about )?\d+ .*memory", path, self.out, "--threads", "1", names=path,
                             **limited(resource.RLIMIT_AS, 1 << 30))
 
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
@@ -813,11 +717,6 @@ class InputTest(CliTest):
                 self.assertEqual(done.returncode, OK, done.stderr)
                 self.assert_same_bytes(self.out.read_bytes(), by_seq(plain))
 
-    def test_plain_file_that_starts_like_gzip(self):
-        for B in (0x8b1f, 0x88b1f):  # little-endian 1f 8b 00 and 1f 8b 08
-            with self.subTest(B=hex(B)):
-                self.assert_computes(generated(B, 1, 1))
-
     def test_fifo_as_input(self):
         plain = generated(5, 100, 33)
         content = plain.read_bytes()
@@ -863,78 +762,16 @@ class InputTest(CliTest):
                 self.assert_one_message(done.stderr, path, r": ")
                 self.assertEqual(self.folder(), before)
 
-    def test_standard_input(self):
-        path = generated(2, 33, 7)
-        for feed in ({"stdin": open(path, "rb")}, {"stdin": subprocess.PIPE}):
-            with self.subTest(str(feed)), contextlib.ExitStack() as stack:
-                data = None
-                if feed["stdin"] is subprocess.PIPE:
-                    data = path.read_bytes()
-                else:
-                    stack.enter_context(feed["stdin"])
-                process = self.start("/dev/stdin", self.out, stderr=subprocess.DEVNULL, **feed)
-                process.communicate(data, PATIENCE)
-                self.assertEqual(process.returncode, OK)
-                self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
-
-    def test_interrupted_while_waiting_for_input(self):
-        path = self.fifo()
-        process = self.start(path, self.out, stderr=subprocess.DEVNULL)
-        writers = []
-
-        def hw4_has_opened_it():
-            with contextlib.suppress(OSError):  # ENXIO: no reader yet
-                writers.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-            return writers
-        wait_until(hw4_has_opened_it, "hw4 opens the FIFO")
-        self.addCleanup(os.close, writers[0])
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(PATIENCE), 143)
-        self.assertEqual(sorted(self.folder()), ["fifo"])
-
-    def test_ignored_signal_stays_ignored(self):
-        # `nohup hw4 ...` must survive the end of its terminal.
-        path = self.file(counting(1, 4, 3))
-        process, release = self.start_and_hold(
-            path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-        process.send_signal(signal.SIGHUP)
-        with self.assertRaises(subprocess.TimeoutExpired, msg="SIGHUP, ignored by the parent, ended hw4"):
-            process.wait(0.3)
-        release()
-        self.assertEqual(process.returncode, OK)
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
-
-    def test_names_with_odd_characters(self):
-        content = counting(1, 4, 3)
-        want = by_seq(self.file(content))
-        for name in ("with space", "quote\"'", "new\nline", "snow\u2603man", "-leading", "a" * 200):
-            with self.subTest(name):
-                self.file(content, name)
-                done = hw4("--", name, "case.out", cwd=self.dir)
-                self.assertEqual(done.returncode, OK, done.stderr)
-                self.assert_same_bytes(self.out.read_bytes(), want)
-
     def test_messages_are_one_line_whatever_is_in_the_names(self):
-        name = b"red\x1b[31m\nline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae \xc3\xa9\xe6\xbc\xa2"
+        name = os.fsdecode(b"red\x1b[31m\nline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae \xc3\xa9\xe6\xbc\xa2")
         shown = r"red\x1b[31m\x0aline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae" + " \u00e9\u6f22"
-        name = os.fsdecode(name)
         self.file(b"", name)
-        for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
-            done = run(program, *options, name, "case.out", cwd=self.dir)
-            self.assertEqual(done.stderr, f"{program}: {shown}: is empty, need a 12-byte header (int32 B, N, d)\n")
-        self.file(counting(1, 4, 3), name)
-        done = hw4(name, "case.out", cwd=self.dir)
-        self.assertEqual((done.returncode, done.stderr.split(": note")[0]), (OK, f"hw4: {shown}"))
-        done = hw4(f"--{name}", "in", "out")
-        self.assertEqual(done.stderr, f"hw4: unknown or ambiguous option '--{shown}'; see --help\n")
-        for program in ("seq", "generate", "compare"):
-            done = run(program, f"--{name}", "in", "out")
-            self.assertTrue(done.stderr.startswith(f"{program}: unknown or ambiguous option '--{shown}'; "), done.stderr)
-            self.assertEqual(done.stderr.count("\n"), 1)
-        done = run("compare", name, "none", "none", cwd=self.dir)
-        self.assertEqual(done.stderr, "compare: none: cannot open: No such file or directory\n")
-        done = run("compare", name, name + "\n", name, cwd=self.dir)
-        self.assertEqual(done.stderr, f"compare: {shown}\\x0a: cannot open: No such file or directory\n")
+        for command in (("hw4", name, "out"), ("seq", name, "out"), ("compare", name, name + "\n", name),
+                        *((program, f"--{name}", "in", "out") for program in ("hw4", "seq", "generate", "compare"))):
+            with self.subTest(command):
+                done = run(*command, cwd=self.dir)
+                self.assertNotEqual(done.returncode, OK)
+                self.assert_one_message(done.stderr, shown, program=command[0])
 
     @unittest.skipUnless(ADDRESS_SANITIZED, "not a build with AddressSanitizer")
     def test_leaks(self):
@@ -949,52 +786,12 @@ class InputTest(CliTest):
 
 
 class OutputTest(CliTest):
-    def test_symlink_keeps_the_link(self):
-        path = generated(2, 33, 7)
-        elsewhere = self.dir / "elsewhere"
-        elsewhere.mkdir()
-        target = elsewhere / "target.out"
-        for name, to in (("absolute", target), ("relative", "elsewhere/target.out"), ("chain", "relative")):
-            with self.subTest(name):
-                target.write_bytes(OLD_OUTPUT)
-                link = self.dir / name
-                link.symlink_to(to)
-                done = hw4(path, link)
-                self.assertEqual(done.returncode, OK, done.stderr)
-                self.assertEqual(os.readlink(link), str(to))
-                self.assertFalse(target.is_symlink())
-                self.assert_same_bytes(target.read_bytes(), by_seq(path))
-                self.assertEqual(os.listdir(elsewhere), ["target.out"])
-
     def test_devices(self):
         path = generated(2, 33, 7)
         for options in ((), ("--sync",)):
             with self.subTest(options=options):
                 self.assertEqual(hw4(*options, path, "/dev/null").returncode, OK)
                 self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
-
-    def test_standard_output_as_output(self):
-        path = generated(2, 33, 7)
-        process = self.start(path, "/dev/stdout", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.assertEqual(by_seq(path), process.communicate(timeout=PATIENCE)[0])  # not one line of text among it
-        self.assertEqual(process.returncode, OK)
-
-    def test_open_file_as_output(self):
-        """By the number of its descriptor: its name is replaced; where it has none, nothing is written anywhere."""
-        path = generated(2, 33, 7)
-        for folder in ("/dev/fd", "/proc/self/fd"):
-            for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
-                with self.subTest(folder=folder, program=program), open(self.out, "w+b") as file:
-                    output = f"{folder}/{file.fileno()}"
-                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
-                    self.assertEqual(done.returncode, OK, done.stderr)
-                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
-                    self.assertEqual(file.read(), b"")
-                    done = run(program, *options, path, output, pass_fds=(file.fileno(),))
-                    self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
-                    self.assert_one_message(done.stderr, output, r"is not at .*case\.out \(deleted\)", program)
-                    self.assertEqual(file.read(), b"")
-                    self.assertEqual(sorted(self.folder()), ["case.out"])
 
     def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
         path = generated(2, 33, 7)
@@ -1017,14 +814,6 @@ class OutputTest(CliTest):
                     self.assert_same_bytes(self.out.read_bytes(), want)
             self.assertEqual(json.loads((self.dir / "run.json").read_text())["queries"], 1)
 
-    def test_closed_standard_streams_as_files(self):
-        path = self.file(counting(1, 1, 1))
-        for closed, args, code in ((0, ("/dev/stdin", self.out), NO_INPUT), (1, (path, "/dev/stdout"), CANNOT_CREATE)):
-            with self.subTest(closed=closed):
-                done = hw4(*args, preexec_fn=lambda: os.close(closed))
-                self.assertEqual(done.returncode, code, done.stderr)
-                self.assertFalse(self.out.exists())
-
     def test_a_report_on_standard_output_is_alone_there(self):
         path = generated(2, 33, 7)
         for option, field in (("--json", "queries"), ("--trace", "traceEvents")):
@@ -1042,15 +831,6 @@ class OutputTest(CliTest):
                 self.assert_same_bytes(out.read_bytes(), by_seq(path))
                 self.assertEqual(process.wait(PATIENCE), OK)
                 self.assertTrue(out.is_fifo())
-
-    def test_reader_of_output_goes_away(self):
-        out = self.fifo()
-        process = self.start(generated(2, 512, 64), out, stderr=subprocess.PIPE)
-        with open(out, "rb", buffering=0) as reader:
-            reader.read(1)
-        stderr = process.communicate(timeout=PATIENCE)[1].decode()
-        self.assertEqual(process.returncode, IO_ERROR)
-        self.assert_one_message(stderr, out, r"cannot write: Broken pipe")
 
     def test_file_in_the_current_folder(self):
         path = generated(2, 128, 32)
@@ -1077,21 +857,10 @@ class ReportTest(CliTest):
 
     def test_time_prints_every_stage_that_took_time(self):
         done = self.assert_computes(generated(3, 256, 64), "--time")
-        rows = re.findall(r"^  (\w+) +\d+\.\d{3} ms(.*)$", done.stdout, re.MULTILINE)
-        names = [name for name, _ in rows]
+        names = re.findall(r"^  (\w+) +\d+\.\d{3} ms", done.stdout, re.MULTILINE)
         self.assertEqual(names, [name for name in (*STAGES, "total") if name in names])
         self.assertLessEqual({"read", "check", "kernel", "write", "total"}, set(names))
         self.assertFalse({"driver", "context", "load"} & set(names))
-        self.assertNotIn(" 0.000 ms", done.stdout)
-        for name, rest in rows:
-            if name in ("read", "check", "copy_in", "write"):
-                self.assertRegex(rest, r"\A +\d+\.\d MB +\d+\.\d\d GB/s\Z")
-        self.assertRegex(done.stdout, r"\n  total .* \d\.\d\d stages at once\n  memory: \d+\.\d MB on the host, "
-                                      r"of which \d+\.\d MB staging buffers\n")
-        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract f32\.forward/\d+, kernel \w+, "
-                                      r"3 batches at a time\n\Z")
-        done = self.assert_computes(generated(3, 256, 64), "--time", contract="fixed")
-        self.assertRegex(done.stdout, r"\n  on cpu \(\d+ threads?\), contract fixed\.forward/\d+, kernel fixed_\w+, ")
 
     def test_json(self):
         B, N, d = 3, 256, 64
@@ -1117,31 +886,17 @@ class ReportTest(CliTest):
             self.assertGreaterEqual(told[name], 0, name)
         self.assertGreater(told["host_peak_bytes"], told["staging_bytes"])
 
-    def test_json_names_the_contract(self):
+    def test_json_has_the_contract_and_the_check_sum_of_the_output(self):
         report = self.dir / "run.json"
-        for contract, revision in revisions().items():
-            done = hw4("--contract", contract, "--json", report, generated(2, 33, 7), self.out)
-            self.assertEqual(done.returncode, OK, done.stderr)
-            told = json.loads(report.read_text())
-            self.assertEqual((told["contract"], told["revision"]), (contract, revision))
-            self.assertIn(told["kernel"], kernels("cpu", contract))
-
-    def test_json_has_the_check_sum_of_the_output(self):
-        report = self.dir / "run.json"
-
-        def told():
-            return json.loads(report.read_text())["output_crc32"]
-
-        path = generated(5, 100, 33)
-        for contract in contracts():
-            for threads in ("1", "3", "16"):
-                with self.subTest(contract=contract, threads=threads):
-                    self.assert_computes(path, "--json", report, "--threads", threads, contract=contract)
-                    self.assertEqual(told(), crc_of(by_seq(path, contract)))
-        # Several writers, each with pieces of the file.
-        path = generated(40, 512, 64)
-        self.assert_computes(path, "--json", report)
-        self.assertEqual(told(), crc_of(by_seq(path)))
+        for path in (generated(5, 100, 33), generated(40, 512, 64)):  # of the latter several writers have pieces
+            for contract in contracts():
+                for threads in ("1", "3", "16"):
+                    with self.subTest(contract=contract, threads=threads):
+                        self.assert_computes(path, "--json", report, "--threads", threads, contract=contract)
+                        told = json.loads(report.read_text())
+                        self.assertEqual((told["contract"], told["revision"], told["output_crc32"]),
+                                         (contract, revisions()[contract], crc_of(by_seq(path, contract))))
+                        self.assertIn(told["kernel"], kernels("cpu", contract))
 
     def test_json_has_the_check_sum_of_what_is_no_file(self):
         report = self.dir / "run.json"
@@ -1176,19 +931,6 @@ class ReportTest(CliTest):
                 told = json.loads((self.dir / "run.json").read_bytes())
                 self.assertEqual(told["input"], str(path))
 
-    def test_json_replaces_no_other_file(self):
-        content = counting(1, 4, 3)
-        path = self.file(content)
-        self.assert_refused(USAGE, r"same file as input", "--json", path, path, self.out, names=path)
-        self.assertEqual(path.read_bytes(), content)
-        (self.dir / "link").symlink_to(self.out.name)
-        for report in (self.out, f"{self.dir}/./case.out", self.dir / "link"):
-            for option in ("--json", "--trace"):
-                self.assert_refused(USAGE, r"would overwrite the output", option, report, path, self.out,
-                                    names=self.out)
-        self.assert_refused(USAGE, r"would overwrite the output", "--json", self.dir / "both", "--trace",
-                            self.dir / "both", path, self.out)
-
     def test_json_that_cannot_be_written(self):
         path = self.file(counting(1, 4, 3))
         done = hw4("--json", "/dev/full", path, self.out)
@@ -1199,38 +941,15 @@ class ReportTest(CliTest):
         self.assert_refused(CANNOT_CREATE, r"cannot create", "--json", report, path, self.out, names=report)
 
     def test_list_kernels(self):
-        done = run("hw4", "--list-kernels")
-        self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        for line in done.stdout.splitlines():
-            self.assertRegex(line, rf"\A(gpu|cpu)  \w+ +({'|'.join(contract_names())}) +\S.*\Z")
-        names = [line.split()[1] for line in done.stdout.splitlines()]
-        self.assertEqual(len(names), len(set(names)))
-        self.assertIn("generic", kernels("cpu"))
-        self.assertIn("fixed_generic", kernels("cpu", "fixed"))
-
-    def test_list_kernels_as_json(self):
-        done = run("hw4", "--list-kernels", "--json")
-        self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        document = json.loads(done.stdout)
-        self.assertEqual(document["hw4_version"], re.match(r"hw4 (\S+), ", run("hw4", "--version").stdout)[1])
-        operations = {operation["name"]: operation for operation in document["operations"]}
-        self.assertEqual([part["name"] for part in operations["forward"]["inputs"]], ["Q", "K", "V"])
-        self.assertEqual(len(operations), len(document["operations"]))
-        computed = set()
-        for contract in document["contracts"]:
-            self.assertIn(contract["compared"], ("bytes", "bound"))
-            self.assertGreater(contract["most_columns"] or 1, 0)
-            self.assertTrue(contract["computes"])
-            for computes in contract["computes"]:
-                operation = computes["operation"]
-                self.assertIn(operation, operations)
-                self.assertRegex(computes["revision"], rf"\A{contract['name']}\.{operation}/[1-9]\d*\Z")
-                self.assertIn("none", computes["masks"])
-                computed.add((operation, contract["name"]))
-        self.assertEqual(len(contract_names()), len(set(contract_names())))
+        document = listed()
+        operations = {operation["name"] for operation in document["operations"]}
+        computed = {(computes["operation"], contract["name"]) for contract in document["contracts"]
+                    for computes in contract["computes"]}
+        self.assertLessEqual({operation for operation, _ in computed}, operations)
         self.assertEqual({(kernel["operation"], kernel["contract"]) for kernel in document["kernels"]}, computed)
         lines = [line.split()[:3] for line in run("hw4", "--list-kernels").stdout.splitlines()]
         self.assertEqual([[kernel["device"], kernel["name"], kernel["contract"]] for kernel in document["kernels"]], lines)
+        self.assertEqual(len({name for _, name, _ in lines}), len(lines))
 
     def test_every_listed_contract_is_computed_by_seq_and_the_first_by_default(self):
         path = generated(2, 33, 7)
@@ -1240,14 +959,6 @@ class ReportTest(CliTest):
         self.assertEqual(hw4(path, self.out).returncode, OK)
         self.assert_same_bytes(self.out.read_bytes(), outputs[0])
 
-    def test_version(self):
-        done = run("hw4", "--version")
-        self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        computed = " ".join(computed["revision"] for contract in listed()["contracts"]
-                            for computed in contract["computes"])
-        self.assertRegex(done.stdout, rf"\Ahw4 \d+\.\d+\.\d+, contracts {computed}, "
-                                      r"(CUDA \d+\.\d+ for( sm_\d+)+ compute_\d+|built without CUDA)\n\Z")
-
     def test_help_and_version_of_each_program(self):
         for program in ("hw4", "seq", "generate", "compare"):
             for short, long in (("-h", "--help"), ("-V", "--version")):
@@ -1256,18 +967,7 @@ class ReportTest(CliTest):
                     self.assertEqual((done.returncode, done.stderr), (OK, ""))
                     self.assertEqual(done.stdout, run(program, long).stdout)
                     self.assertRegex(done.stdout, rf"\Ausage: {program} " if short == "-h" else rf"\A{program} .*\d.*\n\Z")
-        self.assertIn("exit codes: 0 done, 64 wrong usage", run("seq", "-h").stdout)
-
-    def test_help(self):
-        done = run("hw4", "--help")
-        self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        codes = done.stdout.partition("exit codes:")[2]
-        for code in (OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ERROR,
-                     129, 130, 143):
-            self.assertRegex(codes, rf"\b{code}\b")
-        for option in OPTIONS:
-            self.assertIn(f"--{option}", done.stdout)
-        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 120)
+        self.assertLessEqual(max(map(len, run("hw4", "--help").stdout.splitlines())), 120)
 
     def test_standard_output_full(self):
         for options in (("--help",), ("--version",), ("--list-kernels",), ("--list-kernels", "--json")):
@@ -1328,17 +1028,6 @@ class ManyCasesTest(CliTest):
         done = hw4("--pairs", listed)
         self.assertEqual((done.returncode, self.messages(done)), (OK, []))
         self.assert_computed(pairs)
-
-    def test_empty_list(self):
-        done = hw4("--pairs", self.pairs_file("# none\n"))
-        self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        self.assertEqual(self.inputs_in(done.stdout), [])
-
-    def test_names_with_blanks(self):
-        pair = self.case("my case", counting(2, 3, 4))
-        done = hw4("--pairs", self.pairs_file("{}\t{}\n".format(*pair)))
-        self.assertEqual((done.returncode, self.messages(done)), (OK, []))
-        self.assert_computed([pair])
 
     def test_a_line_is_taken_when_it_is_there(self):
         """The next one is written only when the result of this one was seen."""
@@ -1405,14 +1094,11 @@ class ManyCasesTest(CliTest):
 
     def test_usage(self):
         (a, a_out), (b, b_out), *_ = self.several()
-        self.assert_refused(USAGE, r"need INPUT and OUTPUT, got 3 names", a, a_out, b)
-        self.assert_refused(USAGE, r"--pairs 'list' names all files, got 2 names more", "--pairs", "list", a, a_out)
         self.assert_refused(USAGE, r"would overwrite the output", a, a_out, b, f"{self.dir}/./a.out")
         self.assert_refused(USAGE, r"output is the same file as input", a, a_out, b, a)
         self.assert_refused(USAGE, r"input is the same file as output", a, a_out, a_out, b_out)
         for option in ("--json", "--trace"):
             self.assert_refused(USAGE, r"would overwrite the output", option, b_out, a, a_out, b, b_out)
-            self.assert_refused(USAGE, r"same file as", option, a, a, a_out, b, b_out)
 
     def test_json(self):
         pairs = [*self.several()[:2], (self.dir / "missing.in", self.dir / "x.out")]
@@ -1433,24 +1119,6 @@ class ManyCasesTest(CliTest):
         # A list of one case is a list.
         self.assertEqual(hw4("--json", report, "--pairs", self.pairs_file("{} {}".format(*pairs[0]))).returncode, OK)
         self.assertEqual([case["input"] for case in json.loads(report.read_text())["cases"]], [str(pairs[0][0])])
-
-    def test_time_and_trace_are_of_the_run(self):
-        pairs = self.several()
-        trace = self.dir / "run.trace"
-        done = hw4("--time", "--trace", trace, *itertools.chain(*pairs))
-        self.assertRegex(done.stdout, r"\n  total .* stages at once\n  memory: .*\n  5 cases, 0 failed\n\Z")
-        events = json.loads(trace.read_text())["traceEvents"]
-        tracks = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
-        self.assertEqual(len(tracks), len(set(tracks)))
-        self.assertIn("opener", tracks)
-        self.assertEqual(sum(e["args"]["bytes"] for e in events if e["name"] == "write"),
-                         sum(out.stat().st_size for _, out in pairs))
-
-    def test_an_output_on_standard_output_is_alone_there(self):
-        (a, _), (b, b_out), *_ = self.several()
-        process = self.start(a, "/dev/stdout", b, b_out, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.assert_same_bytes(process.communicate(timeout=PATIENCE)[0], by_seq(a))
-        self.assert_computed([(b, b_out)])
 
     def test_interrupted(self):
         """What is complete stays, of what is not nothing does."""
@@ -1492,79 +1160,38 @@ class UsageTest(CliTest):
     def refused(self, wanted, *options):
         self.assert_refused(USAGE, wanted, *options, self.source, self.out, device=None)
 
-    def test_bad_counts(self):
-        for option, most in (("threads", 1024), ("streams", 16)):
-            for text in ("0", "-1", "4x", "", "99999999999999999999", " 4", "4 ", "+4", "4.0", "0x4", str(most + 1)):
-                self.refused(rf"--{option} '{re.escape(text)}': need a whole number from 1 to {most}",
-                             f"--{option}={text}")
+    def test_refusals(self):
+        """A kind of mistake each; CommandLine of the unit tests has the rest."""
+        for wanted, *options in ((r"--threads '0': need a whole number from 1 to 1024", "--threads=0"),
+                                 (r"'--bogus'", "--bogus"), (r"'--time=5'", "--time=5"), (r"'-x'", "-x"),
+                                 (r"--device 'tpu': need auto, gpu or cpu", "--device", "tpu"),
+                                 (r"no kernel 'bogus'; --list-kernels", "--kernel", "bogus"),
+                                 (r"no kernel 'genric' \(did you mean generic\?\)", "--kernel", "genric")):
+            self.refused(wanted, *options)
+        self.assert_refused(USAGE, r"'--trace' needs a value", self.source, self.out, "--trace")
+
+    def test_a_command_that_is_nearly_right(self):
+        for words in (("bnch",), ("bnch", "--seq_len", "64"), ("benhc", self.out)):
+            self.assert_refused(USAGE, rf"'{words[0]}' is neither a command nor a file \(did you mean bench\?\)", *words,
+                                device=None)
+        shutil.copy(self.source, self.dir / "bnch")
+        self.assertEqual(run("hw4", "bnch", "case.out", "--device", "cpu", cwd=self.dir).returncode, OK)
+
+    def test_kernel_of_the_other_device(self):
+        for contract in contract_names():
+            for device, other in (("cpu", "gpu"), ("gpu", "cpu")):
+                for kernel in kernels(device, contract)[:1]:
+                    self.refused(rf"kernel '{kernel}' is a {device.upper()} kernel", "--device", other, "--kernel", kernel,
+                                 "--contract", contract)
+                    asked = "fixed" if contract != "fixed" else "f32"
+                    self.refused(rf"kernel '{kernel}' computes {contract}, not {asked}", "--contract", asked, "--kernel",
+                                 kernel)
 
     def test_counts_at_their_limits(self):
         for options in (("--threads", "1"), ("--threads", "1024"), ("--streams", "1"), ("--streams", "16"),
                         ("--copies", "2d"), ("--copies", "linear")):
             with self.subTest(options):
                 self.assert_computes(self.source, *options)
-
-    def test_unknown_and_ambiguous_options(self):
-        for option, named in (("--bogus", "--bogus"), ("--t", "--t"), ("--s", "--s"), ("--time=5", "--time=5"),
-                              ("--THREADS", "--THREADS"), ("-x", "-x"), ("-xy", "-xy?")):
-            self.refused(f"'{named}'", option)
-            self.refused(f"'{named}'", "--device", "cpu", option)
-
-    def test_options_after_the_names(self):
-        done = run("hw4", self.source, "--device", "cpu", self.out, "--time")
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertRegex(done.stdout, r"\n  kernel +\d+\.\d{3} ms\n")
-        self.assert_refused(USAGE, r"'--bogus'", self.source, self.out, "--bogus")
-
-    def test_unambiguous_prefix(self):
-        self.assert_computes(self.source, "--thr", "2", "--sy")
-
-    def test_missing_value(self):
-        for option in ("--contract", "--arith", "--device", "--kernel", "--streams", "--copies", "--threads", "--json",
-                       "--trace"):
-            self.assert_refused(USAGE, rf"'{option}' needs a value", self.source, self.out, option, device=None)
-
-    def test_bad_device(self):
-        for name in ("tpu", "", "CPU", "0"):
-            self.refused(rf"--device '{name}': need auto, gpu or cpu", "--device", name)
-
-    def test_bad_contract(self):
-        for name in ("f64", "", "F32", "fixed "):
-            self.refused(rf"--contract '{name}': need f32, fixed, fixed16, bf16 or fp16", "--contract", name)
-        self.refused(r"--contract 'f64': need f32, fixed, fixed16, bf16 or fp16", "--arith", "f64")
-
-    def test_the_old_name_of_the_option(self):
-        for contract in contracts():
-            self.assertEqual(hw4("--arith", contract, self.source, self.out).returncode, OK)
-            self.assert_same_bytes(self.out.read_bytes(), by_seq(self.source, contract))
-
-    def test_kernel_of_another_contract(self):
-        for device in ("cpu", "gpu"):
-            for of_kernel, asked in itertools.permutations(contract_names(), 2):
-                for kernel in kernels(device, of_kernel):
-                    self.refused(rf"kernel '{kernel}' computes {of_kernel}, not {asked}", "--contract", asked,
-                                 "--kernel", kernel)
-
-    def test_bad_copies(self):
-        for name in ("1d", "", "2D"):
-            self.refused(rf"--copies '{name}': need 2d or linear", "--copies", name)
-
-    def test_bad_kernel(self):
-        for device in ("auto", "cpu", "gpu"):
-            self.refused(r"no kernel 'bogus'; --list-kernels", "--device", device, "--kernel", "bogus")
-
-    def test_a_name_that_is_nearly_right(self):
-        self.refused(r"no kernel 'padded_tile' \(did you mean padded_tiles\?\); --list-kernels", "--kernel", "padded_tile")
-        self.refused(r"no kernel 'genric' \(did you mean generic\?\)", "--kernel", "genric")
-        for words in (("bnch",), ("bnch", "--seq_len", "64"), ("benhc", self.out)):
-            self.assert_refused(USAGE, rf"'{words[0]}' is neither a command nor a file \(did you mean bench\?\)", *words,
-                                device=None)
-        shutil.copy(self.source, self.dir / "bnch")
-        done = run("hw4", "bnch", "case.out", "--device", "cpu", cwd=self.dir)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[0][:9]), (OK, "(B, N, d)"), done.stderr)
-        for program in ("seq", "generate", "compare"):
-            done = run(program, "--bakcward=1" if program == "generate" else "--bakcward", "in", "out")
-            self.assertRegex(done.stderr, rf"\A{program}: unknown .*\(did you mean --backward\?\); .*\n\Z")
 
     def test_gpu_kernel_in_a_build_without_them(self):
         if kernels("gpu"):
@@ -1579,17 +1206,6 @@ class UsageTest(CliTest):
                       (NO_GPU, r"--kernel-file 'none\.so' needs a GPU build, and this one is not: built without CUDA$"))
         self.assert_refused(code, said, "--kernel-file", "none.so", self.source, self.out, device=None)
 
-    def test_kernel_of_the_other_device(self):
-        for contract in contract_names():
-            for kernel in kernels("cpu", contract):
-                self.refused(rf"kernel '{kernel}' is a CPU kernel", "--device", "gpu", "--kernel", kernel,
-                             "--contract", contract)
-            for kernel in kernels("gpu", contract):
-                self.refused(rf"kernel '{kernel}' is a GPU kernel", "--device", "cpu", "--kernel", kernel,
-                             "--contract", contract)
-
-    def test_named_cpu_kernel_needs_no_device(self):
-        self.assert_computes(self.source, "--kernel", "generic", device=None)
 
 
 class BytesTest(CliTest):
@@ -1647,17 +1263,6 @@ class BytesTest(CliTest):
 
 
 class SeqTest(CliTest):
-    def test_refuses_what_hw4_refuses(self):
-        for name, (content, wanted) in bad_files().items():
-            with self.subTest(name):
-                path = self.file(content)
-                before = self.folder()
-                by_hw4, by_reference = hw4(path, self.out), run("seq", path, self.out)
-                self.assertEqual((by_hw4.returncode, by_reference.returncode), (BAD_DATA, BAD_DATA))
-                self.assert_one_message(by_hw4.stderr, path, wanted)
-                self.assert_one_message(by_reference.stderr, path, wanted, program="seq")
-                self.assertEqual(self.folder(), before)
-
     def test_exit_codes(self):
         path = self.file(counting(1, 4, 3))
         for args, code in (((), USAGE), ((path,), USAGE), ((path, self.out, "more"), USAGE),
@@ -1687,10 +1292,6 @@ class SeqTest(CliTest):
         self.assertEqual(done.returncode, NO_MEMORY, done.stderr)
         self.assertEqual(sorted(self.folder()), ["case.in"])
 
-    def test_prints_the_shape(self):
-        done = run("seq", self.file(counting(2, 4, 3)), self.out)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, "(B, N, d): (2, 4, 3)\n", ""))
-
     def test_times_the_arithmetic(self):
         path = generated(2, 512, 64)
         start = time.monotonic()
@@ -1703,16 +1304,9 @@ class SeqTest(CliTest):
 
     def test_contract(self):
         path = generated(2, 130, 33)
-        for options in (("--contract", "fixed", "--time"), ("--time", "--contract=fixed"), ("--arith", "fixed")):
-            self.assertEqual(run("seq", *options, path, self.out).returncode, OK)
-            self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
-        self.assertEqual(run("seq", path, self.out, "--contract", "fixed").returncode, OK)
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "fixed"))
-        self.assertEqual(run("seq", path, self.out).returncode, OK)
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(path, "f32"))
-        done = run("seq", "--contract", "f64", path, self.out)
-        self.assertEqual(done.returncode, USAGE)
-        self.assert_one_message(done.stderr, None, r"--contract 'f64': need f32, fixed, fixed16, bf16 or fp16; usage: seq ", program="seq")
+        for contract, *options in (("fixed", "--time", "--contract=fixed"), ("fixed", "--arith", "fixed"), ("f32",)):
+            self.assertEqual(run("seq", path, *options, self.out).returncode, OK)
+            self.assert_same_bytes(self.out.read_bytes(), by_seq(path, contract))
 
     def test_fixed_takes_up_to_256_columns(self):
         path = generated(1, 3, 257)
@@ -1722,14 +1316,6 @@ class SeqTest(CliTest):
         self.assertEqual(done.returncode, BAD_DATA)
         self.assert_one_message(done.stderr, path, wanted, program="seq")
         self.assertEqual(self.folder(), {})
-
-    def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
-        path = generated(2, 33, 7)
-        with open("/dev/full", "w") as full:
-            done = run("seq", path, self.out, stdout=full)
-        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
-        self.assert_one_message(done.stderr, None, r"standard output: No space left", program="seq")
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
 
 
 class GenerateTest(CliTest):
@@ -1743,19 +1329,6 @@ class GenerateTest(CliTest):
             data = self.generate("--shape", f"{B},{N},{d}")
             self.assertEqual(data[:12], header(B, N, d))
             self.assertEqual(len(data), case_bytes(B, N, d))
-
-    def test_deterministic(self):
-        for kind in KINDS:
-            with self.subTest(kind):
-                made = [self.generate("--shape", "2,300,33", "--kind", kind, "--seed", seed) for seed in "112"]
-                self.assert_same_bytes(made[1], made[0])
-                self.assertNotEqual(made[2], made[0])
-        self.assertEqual(self.generate("--shape", "2,3,4"), self.generate("--shape", "2,3,4", "--seed", "1"))
-
-    def test_kinds_differ(self):
-        for kinds, options in ((KINDS, ()), (KINDS + GRADIENT_KINDS, ("--backward",))):
-            made = {self.generate("--shape", "2,40,8", "--kind", kind, *options) for kind in kinds}
-            self.assertEqual(len(made), len(kinds))
 
     def test_named_case_is_its_table_row(self):
         for line in (REPO / "testcases" / "cases.tsv").read_text().splitlines():
@@ -1774,9 +1347,6 @@ class GenerateTest(CliTest):
         self.assertEqual((done.returncode, done.stderr), (OK, ""))
         lines = done.stdout.splitlines()
         self.assertEqual([line.split("\t")[0] for line in lines[:30]], [f"t{i:02}" for i in range(1, 31)])
-        self.assertIn("e01\tB 1, N 1, d 1, uniform", lines)
-        self.assertIn("c11\tB 2, N 1, d 128, uniform, heads 8,2, keys 1000, mask causal", lines)
-        self.assertIn("g22\tB 1, N 100, d 128, uniform, heads 8,1, keys 333, mask causal, backward", lines)
         self.assertEqual(lines[-1], "kinds: " + " ".join(KINDS + GRADIENT_KINDS))
 
     def test_rows_of_the_table(self):
@@ -1791,74 +1361,32 @@ class GenerateTest(CliTest):
                 (self.dir / "cases.tsv").write_text(row + more + "\n")
                 self.assertEqual(run(program, "x1", out).returncode, OK)
                 self.assert_same_bytes(out.read_bytes(), self.generate("--shape", "2,4,3", "--seed", "7", *options))
-        for more, code, wanted in (("\t1", BAD_DATA, "short row: x1"), ("\t1\t4", BAD_DATA, "short row: x1"),
-                                   ("\t4,3\t4\tnone", USAGE, "heads '4,3': need"),
-                                   ("\t1\t0\tnone", USAGE, "keys '0': need"),
-                                   ("\t1\t4\tpart", USAGE, "mask 'part': need none or causal"),
-                                   ("\t1\t4\tnone\tback", USAGE, "operation 'back': need forward or backward"),
-                                   ("\t1\t\tcausal", USAGE, "keys '': need"),
-                                   ("\t2147483647\t2147483647\tnone", USAGE, "too large")):
+        for more, code in (("\t1", BAD_DATA), ("\t1\t4", BAD_DATA), ("\t4,3\t4\tnone", USAGE), ("\t1\t0\tnone", USAGE),
+                           ("\t1\t4\tpart", USAGE), ("\t1\t4\tnone\tback", USAGE), ("\t1\t\tcausal", USAGE),
+                           ("\t2147483647\t2147483647\tnone", USAGE)):
             with self.subTest(more):
                 (self.dir / "cases.tsv").write_text(row + more + "\n")
                 done = run(program, "x1", out)
                 self.assertEqual(done.returncode, code)
-                self.assert_one_message(done.stderr, None, wanted, program="generate")
-
-    def test_table_that_cannot_be_used(self):
-        """A copy of generate, beside which the table is none."""
-        program = self.dir / "generate"
-        shutil.copy(PROGRAMS / "generate", program)
-        table = self.dir / "cases.tsv"
-        for make, code, wanted in ((lambda: None, NO_INPUT, "cannot open: No such file"),
-                                   (lambda: table.write_text("t01\t320\t128\n"), BAD_DATA, "short row: t01\t320\t128"),
-                                   (lambda: (table.unlink(), table.mkdir()), IO_ERROR, "cannot read: Is a directory")):
-            make()
-            for args in (("--list",), ("t01", self.dir / "case.in")):
-                with self.subTest(wanted, args=args):
-                    done = run(program, *args)
-                    self.assertEqual((done.returncode, done.stdout), (code, ""))
-                    self.assertEqual(done.stderr.count("\n"), 1)
-                    self.assertIn(f"generate: {table}: {wanted}", done.stderr.replace("\\x09", "\t"))
-        self.assertFalse((self.dir / "case.in").exists())
-
-    def test_help(self):
-        for option in ("--help", "-h"):
-            done = run("generate", option)
-            self.assertEqual((done.returncode, done.stderr), (OK, ""))
-            for word in ("NAME FILE", "--shape", "--seed", "--kind", "--list"):
-                self.assertIn(word, done.stdout)
+                self.assert_one_message(done.stderr, None, program="generate")
+        (self.dir / "cases.tsv").unlink()
+        self.assertEqual((run(program, "--list").returncode, run(program, "t01", out).returncode), (NO_INPUT, NO_INPUT))
 
     def test_refusals(self):
         out = self.dir / "case.in"
         shaped = ("--shape", "2,4,3")
-        for args, wanted in ((("t99",), r"no case 't99'"), ((), r"need NAME and FILE"),
-                             (("--shape", "2,4"), r"shape '2,4'"), (("--shape", "2,4,3,1"), r"shape '2,4,3,1'"),
-                             (("--shape", "2,0,3"), r"shape '2,0,3'"), (("--shape", "2,-4,3"), r"shape '2,-4,3'"),
-                             (("--shape", "2,4,x"), r"shape '2,4,x'"), (("--shape", "2, 4,3"), r"shape '2, 4,3'"),
-                             (("--shape", "2,4,3,"), r"shape '2,4,3,'"), (("--shape", ""), r"shape ''"),
-                             (("--shape", "2147483647,2147483647,2147483647"), r"too large"),
-                             (("--shape", "2,4,2147483648"), r"shape '2,4,2147483648'"),
-                             ((*shaped, "--kind", "odd"), r"unknown kind 'odd'"),
-                             ((*shaped, "--kind", "vzero:3"), r"kind 'vzero:3': vzero takes no number"),
-                             ((*shaped, "--kind", "normal:x"), r"kind 'normal:x': need a number from 0"),
-                             ((*shaped, "--seed", "-1"), r"seed '-1'"), ((*shaped, "--seed", ""), r"seed ''"),
-                             ((*shaped, "--bogus"), r"--bogus"), ((*shaped, "extra"), r"need one FILE"),
-                             (("--seed", "1", "t01"), r"go with --shape"), ((*shaped, "--seed"), r"seed '")):
+        for args in (("t99",), (), ("--seed", "1", "t01"), (*shaped, "--kind", "odd"), (*shaped, "--kind", "vzero:3"),
+                     (*shaped, "--kind", "normal:x"), (*shaped, "--seed", "-1"), (*shaped, "--seed", ""),
+                     (*shaped, "--seed"), (*shaped, "--bogus"), (*shaped, "extra"),
+                     *(("--shape", shape) for shape in ("2,4", "2,4,3,1", "2,0,3", "2,-4,3", "2,4,x", "2, 4,3", "2,4,3,", "",
+                                                        "2147483647,2147483647,2147483647", "2,4,2147483648"))):
             with self.subTest(args=args):
                 out.write_bytes(OLD_OUTPUT)
                 done = run("generate", *args, out)
                 self.assertEqual(done.returncode, USAGE, done.stderr)
-                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-                self.assertRegex(done.stderr, wanted)
+                self.assert_one_message(done.stderr, None, program="generate")
                 self.assertEqual(out.read_bytes(), OLD_OUTPUT)
                 self.assertEqual(os.listdir(self.dir), ["case.in"])
-
-    def test_standard_output_full(self):
-        for option in ("--list", "--help"):
-            with self.subTest(option), open("/dev/full", "wb") as full:
-                done = run("generate", option, stdout=full)
-                self.assertEqual(done.returncode, IO_ERROR)
-                self.assert_one_message(done.stderr, None, r"standard output: No space left", program="generate")
 
     def test_output_that_cannot_be_written(self):
         self.assertEqual(run("generate", "e01", self.dir / "missing" / "x").returncode, CANNOT_CREATE)

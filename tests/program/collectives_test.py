@@ -5,7 +5,6 @@
 
 HW4_BUILD names the folder with hw4_mpi (default: build in the repository), HW4_BIN that with the other programs.
 """
-import csv
 import functools
 import json
 import os
@@ -60,18 +59,6 @@ class AllreduceTest(CliTest):
         for size in SIZES:
             found = {ranks: rows(ranks)["ordered", size]["crc32"] for ranks in (1, 2, 3, 4)}
             self.assertEqual(len(set(found.values())), 1, found)
-
-    def test_table_and_csv_are_said_once(self):
-        path = self.dir / "r.csv"
-        done = bench(2, "allreduce", *QUICK, "--sizes", "4k", "--via", "mpi,nccl", "--csv", path)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertRegex(done.stdout, r"^# 2 ranks on one machine, on processors, Open MPI v\S+\n#\s+size +count +type +"
-                                      r"redop +time +algbw +busbw +#wrong")
-        self.assertEqual(len(done.stdout.splitlines()), 5)
-        with path.open(newline="") as file:
-            found = list(csv.DictReader(file))
-        self.assertEqual([row["status"] for row in found], ["ok", "unsupported"])
-        self.assertIn("--device gpu", found[1]["reason"])
 
     def test_nothing_could_run(self):
         self.assertEqual(bench(2, "allreduce", *QUICK, "--sizes", "4", "--via", "nccl").returncode, NO_GPU)

@@ -97,12 +97,6 @@ class DifferentialTest(unittest.TestCase):
             done = differential("--device", "cpu", "--case", str(case))
             self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
 
-    def test_wrong_usage(self):
-        for args in (("--seconds", "0"), ("--seed", "-1"), ("--device", "tpu"), ("--jobs",), ("--case", "x"), ("word",)):
-            done = differential(*args)
-            self.assertEqual((done.returncode, done.stdout), (USAGE, ""), args)
-            self.assertRegex(done.stderr, r"\Adifferential: .*; usage: .*\n\Z")
-
 
 # Case, shape, CRC-32 of the input and of the output under f32 and, of forward, under fixed and fixed16, written down on
 # aarch64.

@@ -232,9 +232,8 @@ class Matrix(cli_test.CliTest):
         for number in self.each_number():
             with self.subTest(way=way.name, call=row.call, how=row.how, stays=row.stays, number=number):
                 done, fired = self.run_with(way, row, number)
-                counts = fired and not self.is_about_the_run_itself()
-                codes += [done.returncode] if counts else []
-                ends = row.ends_about(self.what_failed()) if counts else (OK,)
+                codes += [done.returncode] if fired else []
+                ends = row.ends_about(self.what_failed()) if fired else (OK,)
                 with count.fault() if fired else contextlib.nullcontext():
                     self.check(way, row._replace(ends=ends), done)
         if row.how == "none" and OK in row.ends and codes:
@@ -249,11 +248,6 @@ class Matrix(cli_test.CliTest):
         if text.startswith("pipe:") or path.name in ("case.in", "case.in.gz", "stdin"):
             return INPUT
         return DIRECTORY if path.is_dir() else TEMPORARY if path.suffix == ".tmp" else OUTPUT
-
-    def is_about_the_run_itself(self):
-        """A question that may stay unanswered: how much memory the run took. Where the C++ library is part of the
-        program, it is one of the program's calls."""
-        return self.fired.read_text().startswith("/proc/")
 
     def sweep_all(self, way, calls=None, least=1):
         for row in self.rows:

@@ -10,7 +10,9 @@
 //
 //     FAULT_CALL=NAME   open, read, pread, write, pwrite, lseek, close, fsync, rename, stat, fstat, fchmod, fallocate,
 //                       fcntl, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
-//     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes
+//     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes, and none of
+//                       /proc. A read() takes all that it asks for, so that how many there are does not depend on how
+//                       much a pipe holds and when
 //     FAULT_STAYS=1     and every one after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all;
 //                       "wait": does what it should, but only when somebody has removed FAULT_FIRED
@@ -39,6 +41,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <string_view>
 
 // The C library's own, under the names that are left when malloc is taken.
 // NOLINTBEGIN(bugprone-reserved-identifier)
@@ -138,6 +141,11 @@ public:
         return static_cast<size_t>(std::max(0L, ::syscall(SYS_readlinkat, AT_FDCWD, link, to, room)));
     }
 
+    bool is_in_proc() const {
+        char start[PATH_MAX];
+        return std::string_view(start, name(start, sizeof start)).substr(0, 6) == "/proc/";
+    }
+
 private:
     const char* path_ = nullptr;
     int fd_ = -1;
@@ -183,10 +191,15 @@ How due(const char* call, const FileOfCall& file = {}) {
     return plan.how;
 }
 
-// The same, for calls that libraries make too; those that are linked statically are part of the program.
-How due_in_program(const char* call, const void* caller, const FileOfCall& file = {}) {
+bool is_program(const void* caller) {
     const auto address = reinterpret_cast<uintptr_t>(caller);
-    if (address < plan.program_begin || address >= plan.program_end) return How::none;
+    return address >= plan.program_begin && address < plan.program_end;
+}
+
+// The same, for calls that libraries make too. A library that is linked statically is part of the program. The C++
+// library is that on some machines, and the program reads /proc through it alone.
+How due_in_program(const char* call, const void* caller, const FileOfCall& file = {}) {
+    if (!is_program(caller) || file.is_in_proc()) return How::none;
     add_to_log(call, file);
     return due(call, file);
 }
@@ -228,6 +241,18 @@ ssize_t read_badly(int fd, void* to, size_t size, off_t offset) {
     static std::atomic<unsigned> reads{0};
     if (++reads % 3 == 0) return fail<ssize_t>(EINTR);
     return real(fd, to, std::min(size, static_cast<size_t>(most)), offset);
+}
+
+// As from a pipe that is always full, whoever fills it and when.
+ssize_t read_fully(int fd, void* to, size_t size) {
+    static auto* real = next<ssize_t(int, void*, size_t)>("read");
+    size_t done = 0;
+    ssize_t got = 1;
+    while (done < size && got > 0) {
+        got = real(fd, static_cast<char*>(to) + done, size - done);
+        done += static_cast<size_t>(std::max<ssize_t>(got, 0));
+    }
+    return done > 0 ? static_cast<ssize_t>(done) : got;
 }
 
 ssize_t write_badly(int fd, const void* from, size_t size, off_t offset) {
@@ -276,8 +301,9 @@ ssize_t pwrite(int fd, const void* from, size_t size, off_t offset) {
 }
 ssize_t read(int fd, void* to, size_t size) {
     static auto* real = next<ssize_t(int, void*, size_t)>("read");
+    const bool counts = plan.call != nullptr && is_program(CALLER);
     return move_badly(due_in_program("read", CALLER, FileOfCall(fd)), size,
-                      [&](size_t part) { return real(fd, to, part); });
+                      [&](size_t part) { return counts ? read_fully(fd, to, part) : real(fd, to, part); });
 }
 ssize_t write(int fd, const void* from, size_t size) {
     static auto* real = next<ssize_t(int, const void*, size_t)>("write");

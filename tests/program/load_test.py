@@ -2,14 +2,13 @@
 """Sixteen runs at once, on one CPU or on one GPU: every one gives the right bytes, or says that memory is short and ends
 with 71; no run spoils another's output or takes another's temporary file.
 
-    python3 tests/program/load_test.py [-v] [--device cpu|gpu|both] [TestClass[.test_name]]
+    python3 tests/program/load_test.py [-v] [CpuLoadTest|GpuLoadTest[.test_name]]
 
-Without --device it is both; what needs a GPU is skipped where there is none. HW4_SOAK=1 goes on for more rounds.
-HW4_BIN names the folder with the programs.
+What needs a GPU is skipped where there is none. HW4_SOAK=1 goes on for more rounds. HW4_BIN names the folder with the
+programs.
 """
 import contextlib
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import time
 import unittest
 
 import cli_test
-from cli_test import NO_MEMORY, NOTE, OK, OLD_OUTPUT, SANITIZED, by_seq, generated
+from cli_test import NO_MEMORY, NOTE, OK, OLD_OUTPUT, by_seq, generated
 from fault_test import NeedsGpu, SOAK
 
 AT_ONCE = 16
@@ -135,37 +134,8 @@ class Load:
                     left.unlink()
 
 
-def loadable():
-    """Megabytes of address space in which the program can be loaded."""
-    return next(size for size in range(4, 1000, 2)
-                if cli_test.run("hw4", "--version", **address_space(size)).returncode == OK)
-
-
-def address_space(megabytes):
-    return cli_test.limited(resource.RLIMIT_AS, megabytes << 20)
-
-
 class CpuLoadTest(Load, cli_test.CliTest):
     device = "cpu"
-
-    @unittest.skipIf(SANITIZED, cli_test.NEEDS_ADDRESS_SPACE)
-    def test_little_memory(self):
-        """From too little to enough."""
-        least = loadable()
-        codes = set()
-        for _ in range(self.rounds):
-            crowd = Crowd(self)
-            for member in range(AT_ONCE):
-                output = self.dir / f"{member}.out"
-                output.write_bytes(OLD_OUTPUT)
-                crowd.start(self.case_of(member), output, **address_space(least + 12 * member))
-            for member, code in enumerate(crowd.wait()):
-                codes.add(code)
-                if code != OK:
-                    self.assertEqual((self.dir / f"{member}.out").read_bytes(), OLD_OUTPUT)
-            self.assert_nothing_left()
-        self.assertIn(OK, codes)
-        self.assertIn(NO_MEMORY, codes)
 
 
 # Takes the GPU's memory but for what it is told to leave, says so and waits until its standard input ends.
@@ -224,18 +194,5 @@ class GpuLoadTest(NeedsGpu, Load, cli_test.CliTest):
         self.assertIn(NO_MEMORY, codes)
 
 
-def main():
-    arguments = sys.argv[1:]
-    device = "both"
-    if "--device" in arguments:
-        at = arguments.index("--device")
-        device = arguments[at + 1] if at + 1 < len(arguments) else ""
-        del arguments[at:at + 2]
-    classes = {"cpu": ["CpuLoadTest"], "gpu": ["GpuLoadTest"], "both": ["CpuLoadTest", "GpuLoadTest"]}
-    if device not in classes:
-        sys.exit("load_test: --device cpu, gpu or both")
-    unittest.main(argv=[sys.argv[0], *arguments], defaultTest=classes[device], verbosity=2)
-
-
 if __name__ == "__main__":
-    main()
+    unittest.main(verbosity=2)

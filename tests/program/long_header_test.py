@@ -7,13 +7,12 @@ HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import array
 import gzip
-import json
 import math
 import struct
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, by_seq, contracts, crc_of,
+from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, by_seq, contracts,
                       floats, generated, hw4, kernels, run)
 
 FIELDS = {"version": -2, "operation": 0, "mask": 0, "element": 0, "B": 2, "heads": 4, "key-value heads": 2, "N_q": 3,
@@ -138,19 +137,6 @@ class ComputedTest(LongHeaderTest):
                         if feeder:
                             feeder.join(PATIENCE)
 
-    def test_what_is_said_of_it(self):
-        path = self.generated((2, 4, 2, 33, 70, 7))
-        report = self.dir / "run.json"
-        done = self.assert_computes(path, "--json", report)
-        first = "(B, heads, key-value heads, N_q, N_k, d): (2, 4, 2, 33, 70, 7)\n"
-        self.assertTrue(done.stdout.startswith(first), done.stdout)
-        self.assertEqual(run("seq", path, self.out).stdout, first)
-        told = json.loads(report.read_text())
-        wanted = {"operation": "forward", "mask": "none", "batches": 2, "heads": 4, "kv_heads": 2, "queries": 33,
-                  "keys": 70, "dim": 7, "flop": 4 * 2 * 4 * 33 * 70 * 7, "write_bytes": 4 * 2 * 4 * 33 * 7,
-                  "read_bytes": 4 * 2 * 7 * (4 * 33 + 2 * 2 * 70), "output_crc32": crc_of(by_seq(path))}
-        self.assertEqual({name: told[name] for name in wanted}, wanted)
-
     def test_numbers_are_refused_by_their_place(self):
         data = bytearray(good())
         row, column = 3, 2  # of V, in the last batch and head
@@ -180,50 +166,23 @@ class RefusedTest(LongHeaderTest):
     def test_the_file_itself_is_good(self):
         self.assert_computes(self.file(good()))
 
-    def test_operation(self):
-        for value in (2, -1, LARGEST):
-            self.refused_field("operation", value, r"need 0 \(forward\) or 1 \(backward\)")
-
-    def test_mask(self):
-        for value in (2, 7, -1):
-            self.refused_field("mask", value, r"need 0 \(none\) or 1 \(causal\)")
-
-    def test_element(self):
-        for value in (3, 9, -1):
-            self.refused_field("element", value, r"need 0 \(float32\), 1 \(bf16\) or 2 \(fp16\)")
-
-    def test_sizes_below_1(self):
-        for name in ("B", "heads", "key-value heads", "N_q", "N_k", "d", "d_v"):
-            for value in (0, -1, -2**31):
-                self.refused_field(name, value, "need at least 1")
-
-    def test_heads_that_cannot_be_shared_out(self):
-        for value in (3, 8):
-            self.refused_field("key-value heads", value, "need a number that divides heads = 4")
-
-    def test_columns_of_v(self):
-        for value in (3, 5):
-            self.refused_field("d_v", value, "need d = 4")
-
-    def test_fields_without_a_meaning(self):
-        for place in range(11, 16):
-            for value in (1, -1):
-                self.refused_field(f"field {place}", value, "need 0")
-
-    def test_versions_that_there_are_not(self):
+    def test_fields(self):
+        """CaseHeader of the unit tests has the other values."""
+        for name, value, need in (("operation", 2, r"need 0 \(forward\) or 1 \(backward\)"),
+                                  ("mask", -1, r"need 0 \(none\) or 1 \(causal\)"),
+                                  ("element", 3, r"need 0 \(float32\), 1 \(bf16\) or 2 \(fp16\)"),
+                                  ("key-value heads", 3, "need a number that divides heads = 4"), ("d_v", 5, "need d = 4"),
+                                  *((name, 0, "need at least 1") for name in ("B", "heads", "N_q", "N_k", "d")),
+                                  *((f"field {place}", 1, "need 0") for place in range(11, 16))):
+            self.refused_field(name, value, need)
         for value in (-1, -3, -2**31):
-            with self.subTest(value):
-                self.refused(header(version=value) + bytes(data_bytes()), rf"header: B = {value}, need at least 1")
+            self.refused(header(version=value) + bytes(data_bytes()), rf"header: B = {value}, need at least 1")
 
     def test_header_truncated(self):
-        for size in range(4, 64):
-            with self.subTest(size):
-                self.refused(good()[:size], rf"header truncated: got {size} of 64 bytes")
-
-    def test_header_truncated_within_gzip(self):
         for size in (4, 12, 40, 63):
-            with self.subTest(size):
-                self.refused(gzip.compress(good()[:size]), rf"header truncated: got {size} of 64 bytes")
+            for form in (bytes, gzip.compress):
+                with self.subTest(size, form=form):
+                    self.refused(form(good()[:size]), rf"header truncated: got {size} of 64 bytes")
 
     def test_too_short(self):
         size = len(good())
@@ -243,19 +202,6 @@ class RefusedTest(LongHeaderTest):
             self.refused(good() + more, rf"expected {size} bytes for forward, .* got {size + len(more)}$")
             self.refused(gzip.compress(good() + more), rf"data goes on after the last batch, expected {size} bytes")
 
-    def test_through_a_pipe(self):
-        for name, data, wanted in (("cut", good()[:70], r"got 70: ends in batch 0, Q, head 0, row 0"),
-                                   ("field", header(mask=7) + bytes(data_bytes()), r"mask = 7"),
-                                   ("header", good()[:50], r"header truncated: got 50 of 64")):
-            with self.subTest(name):
-                path = self.fifo(name)
-                feeder = self.feed(path, [data])
-                done = hw4(path, self.out)
-                self.assertEqual(done.returncode, BAD_DATA, done.stderr)
-                self.assert_one_message(done.stderr, path, wanted)
-                feeder.join(PATIENCE)
-                self.assertFalse(self.out.exists() or self.temporaries())
-
     def test_products_that_overflow(self):
         names = ("B", "heads", "kv_heads", "N_q", "N_k", "d")
         # After the header the second has 2^64 bytes and the third 2^32: none in so many bits.
@@ -266,19 +212,11 @@ class RefusedTest(LongHeaderTest):
                 self.refused(header(**shape, d_v=shape["d"]),
                              rf"(needs|expected) {64 + data_bytes(**shape)} bytes.*(file has|got) 64\b")
 
-    def test_big_endian(self):
-        swapped = header(order=">")
-        self.refused(swapped + bytes(data_bytes()), r"B = -16777217, .*wrong byte order\?.* begins as version 2$")
-
     def test_what_a_contract_does_not_compute(self):
         content = self.generated((2, 4, 2, 33, 33, 7), "--backward").read_bytes()
         for data in (content, gzip.compress(content)):
             with self.subTest(size=len(data)):
                 self.refused(data, r"asks for backward, which the contract fixed lacks$", "--contract", "fixed")
-
-    def test_fixed_takes_up_to_256_columns(self):
-        content = self.generated((1, 2, 1, 3, 2, 257)).read_bytes()
-        self.refused(content, r"d is 257, the contract fixed needs at most 256$", "--contract", "fixed")
 
 
 class GenerateTest(LongHeaderTest):
@@ -309,36 +247,18 @@ class GenerateTest(LongHeaderTest):
     def test_refusals(self):
         path = self.file(OLD_OUTPUT, "case.in")
         shaped = ("--shape", "2,4,3")
-        for args, wanted in ((("--heads", "0"), r"heads '0'"), (("--heads", "4,3"), r"heads '4,3'"),
-                             (("--heads", "4,8"), r"heads '4,8'"), (("--heads", "4,2,1"), r"heads '4,2,1'"),
-                             (("--heads", ""), r"heads ''"), (("--heads", "4,"), r"heads '4,'"),
-                             (("--heads", "-4"), r"heads '-4'"), (("--keys", "0"), r"keys '0'"),
-                             (("--keys", ""), r"keys ''"), (("--keys", "2147483648"), r"keys '2147483648'"),
-                             (("--heads", "2147483647", "--keys", "2147483647"), r"too large"),
-                             (("--causal=1",), r"--causal=1"), (("--long=1",), r"--long=1")):
+        for args in (("--heads", "0"), ("--heads", "4,3"), ("--heads", "4,8"), ("--heads", "4,2,1"), ("--heads", ""),
+                     ("--heads", "4,"), ("--heads", "-4"), ("--keys", "0"), ("--keys", ""), ("--keys", "2147483648"),
+                     ("--heads", "2147483647", "--keys", "2147483647"), ("--causal=1",), ("--long=1",)):
             with self.subTest(args=args):
                 done = run("generate", *shaped, *args, path)
                 self.assertEqual(done.returncode, USAGE, done.stderr)
-                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-                self.assertRegex(done.stderr, wanted)
+                self.assert_one_message(done.stderr, None, program="generate")
         for option in (("--heads", "2"), ("--keys", "2"), ("--causal",), ("--backward",), ("--long",)):
             done = run("generate", *option, "t01", path)
             self.assertEqual(done.returncode, USAGE)
             self.assertRegex(done.stderr, r"go with --shape")
         self.assertEqual(self.folder(), {"case.in": len(OLD_OUTPUT)})
-
-
-class CompareTest(LongHeaderTest):
-    def test_a_difference_is_named_by_its_place(self):
-        path = self.generated((2, 4, 2, 3, 5, 4))
-        want = by_seq(path)
-        expected = self.file(want, "expected")
-        self.assertEqual(run("compare", path, expected, expected).returncode, 0)
-        got = bytearray(want)
-        struct.pack_into("<f", got, 4 * (((1 * 4 + 3) * 3 + 2) * 4 + 1), 9.0)
-        done = run("compare", path, expected, self.file(bytes(got), "got"))
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("1 of 96 values", done.stdout)
 
 
 if __name__ == "__main__":

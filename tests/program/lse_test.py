@@ -147,11 +147,6 @@ class FileTest(LseTest):
                 done = run(*program, "--lse", "/dev/null", path, self.out)
                 self.assertEqual((done.returncode, done.stdout.splitlines()[0]), (OK, "(B, N, d): (2, 33, 7)"))
 
-    def test_only_one_can_have_standard_output(self):
-        for options, program in ((("--lse", "-", self.case, "-"), "hw4"), (("--lse", "-", self.case, "-"), "seq"),
-                                 (("--lse", "-", "--json", "-", self.case, self.out), "hw4")):
-            self.assert_fails(USAGE, r"only one of OUTPUT(, | and )--lse.* can be '-'", *options, program=program)
-
     def test_replaces_no_other_file(self):
         (self.dir / "link").symlink_to(self.out.name)
         for program in ("hw4", "seq"):
@@ -178,20 +173,6 @@ class FileTest(LseTest):
                     (CANNOT_CREATE, r"directory", (self.dir, self.case, self.out)),
                     (USAGE, r"--lse '': need a name", ("", self.case, self.out))):
                 self.assert_fails(code, wanted, "--lse", *args, program=program)
-
-
-class UsageTest(LseTest):
-    def test_one_case_only(self):
-        case = self.file(counting(1, 4, 3))
-        pairs = self.file(f"{case} {self.out}\n".encode(), "pairs")
-        for names in ((case, self.out, case, self.dir / "other"), ("--pairs", pairs)):
-            self.assert_fails(USAGE, r"--lse '.*case\.lse' is the file of one case", "--lse", self.lse, *names)
-        self.assertFalse((self.dir / "other").exists())
-
-    def test_needs_a_value(self):
-        case = self.file(counting(1, 4, 3))
-        for program in ("hw4", "seq"):
-            self.assert_fails(USAGE, r"option '--lse' needs a value", case, self.out, "--lse", program=program)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import unittest
 import uuid
@@ -25,6 +26,7 @@ import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, SANITIZED, USAGE, by_seq,
                       contracts, crc_of, generated, generated_by, hw4, run, spoiled, wait_until)
 from fault_test import SHIM
+from output_form_test import npy_header
 
 HW4_MPI = SHIM.with_name("hw4_mpi")
 KILLED = 137
@@ -186,7 +188,11 @@ class RefusalTest(RanksTest):
 
     def test_what_they_cannot_share(self):
         packed = self.file(gzip.compress(self.case.read_bytes(), 1), "case.in.gz")
-        self.assert_all_fail(together(2, packed, self.out), USAGE, r"several ranks read it at once", packed)
+        fifo = self.dir / "fifo"
+        os.mkfifo(fifo)  # to which nobody writes: opened it would be waited for
+        for name, shown in ((packed, packed), (fifo, fifo), ("-", "standard input")):
+            self.assert_all_fail(together(2, name, self.out), USAGE, r"several ranks read it at once, need a plain file",
+                                 shown)
         self.assert_all_fail(together(2, self.case, "/dev/null"), USAGE, r"several ranks write it at once", "/dev/null")
         self.assert_all_fail(together(2, self.case, self.out, self.case, self.dir / "b.out"), USAGE,
                              r"several ranks take one case")
@@ -204,14 +210,52 @@ class RefusalTest(RanksTest):
                 self.assert_all_fail(done, USAGE, rf"started as 'hw4 --device cpu {text}', need the arguments of the "
                                                   r"first rank \(rank 2\)$")
 
-    def test_ranks_that_see_another_input(self):
+    def see(self, *contents):
+        """Two ranks, each with an a.in of its own."""
         folders = [self.dir / "one", self.dir / "other"]
-        for folder, case in zip(folders, (self.case, generated(2, 299, 8))):
-            folder.mkdir()
-            shutil.copy(case, folder / "a.in")
-        done = together(2, "a.in", self.out, folders=folders)
-        self.assert_all_fail(done, IO_ERROR, r"is \(2, 299, 8\) here and \(2, 300, 8\) for the first rank, need the same "
-                                             r"file \(rank 1\)$")
+        for folder, content in zip(folders, contents):
+            folder.mkdir(exist_ok=True)
+            (folder / "a.in").write_bytes(content)
+        return together(len(folders), "a.in", self.out, folders=folders)
+
+    def test_ranks_that_see_another_input(self):
+        mine, header = self.case.read_bytes(), lambda mask: struct.pack("<16i", -2, 0, mask, 0, 2, 1, 1, 300, 300, 8, 8,
+                                                                        *[0] * 5)
+        for other, wanted in (((mine, generated(2, 299, 8).read_bytes()), r"is \(2, 299, 8\) here and \(2, 300, 8\)"),
+                              ((header(0) + mine[12:], header(1) + mine[12:]),
+                               r"is \(2, 1, 1, 300, 300, 8, causal\) here and \(2, 300, 8\)")):
+            self.assert_all_fail(self.see(*other), BAD_DATA, wanted + r" for the first rank, need the same file "
+                                                                      r"\(rank 1\)$", "a.in")
+
+    def test_ranks_that_see_other_numbers(self):
+        mine = generated(3, 1000, 16).read_bytes()
+        other = bytearray(mine)
+        other[-1] ^= 1
+        start = bytearray(mine)
+        start[12] ^= 1
+        third = len(mine) // 3
+        cut = mine[:third] + generated(3, 1000, 16, seed=2).read_bytes()[third:2 * third] + mine[2 * third:]
+        for numbers, byte in ((other, len(mine) - 12 - 4096), (start, 0), (cut, r"\d+")):
+            self.assert_all_fail(self.see(mine, numbers), BAD_DATA,
+                                 rf"has other numbers here, in the 4096 bytes from byte {byte} of the data on, than for "
+                                 r"the first rank, need the same file \(rank 1\)$", "a.in")
+        done = self.see(mine, mine)
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_arrays(self):
+        path = generated_by("--shape", "2,300,8", "--backward", "--seed", "5", "--long")
+        data = path.read_bytes()[64:]
+        size = len(data) // 8
+        arrays = []
+        for number, name in enumerate(("q", "k", "v", "do")):
+            rows = data[number * size:(number + 1) * size] + data[(number + 4) * size:(number + 5) * size]
+            arrays += [f"--{name}", self.file(npy_header((2, 1, 300, 8)) + rows, f"{name}.npy")]
+        out = self.dir / "o.npy"
+        done = together(3, *arrays, out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assert_same_bytes(out.read_bytes(), npy_header((2, 3, 1, 300, 8)) + by_seq(path))
+        three = [word for name in ("dq", "dk", "dv") for word in (f"--{name}", self.dir / name)]
+        self.assert_all_fail(together(2, *arrays, *three), USAGE, r"--dq, --dk and --dv: several ranks write one OUTPUT")
 
     def test_wrong_usage_is_said_once(self):
         self.assert_all_fail(together(2, "--streams", "0", self.case, self.out), USAGE, r"--streams '0'")

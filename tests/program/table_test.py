@@ -10,7 +10,6 @@ which is what judge/judge is for.
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import concurrent.futures
-import dataclasses
 import os
 import sys
 import tempfile
@@ -60,15 +59,15 @@ def expected_of(case, contract):
     return expected.crc32 if expected else "a row of expected.tsv"
 
 
-def wrong_output(case, contract, command, wanted=None):
-    """Likewise about what a program makes of it; wanted: instead of what the table has."""
+def wrong_output(case, contract, command):
+    """What is wrong with the output that a program makes of it, or nothing."""
     name = f"{case.name}: {' '.join(command)} --contract {contract}"
     with tempfile.TemporaryDirectory(prefix="hw4-table-") as folder:
         out = Path(folder) / "out"
         done = run(*command, "--contract", contract, input_of(case), out)
         if done.returncode != OK:
             return f"{name}: exit code {done.returncode}: {done.stderr.strip()}"
-        got, wanted = crc32_of(out), wanted or expected_of(case, contract)
+        got, wanted = crc32_of(out), expected_of(case, contract)
     return "" if got == wanted else f"{name}: CRC-32 of the output {got}, want {wanted}"
 
 
@@ -117,39 +116,6 @@ class RowsTest(unittest.TestCase):
         contracts = [contract.name for contract in CONTRACTS]
         places = [(names.index(case), contracts.index(contract)) for case, _, contract, _ in EXPECTATIONS.rows]
         self.assertEqual(places, sorted(places))
-
-
-class WrongTableTest(unittest.TestCase):
-    """That the tests above can fail, and what they say then."""
-
-    def setUp(self):
-        self.case = select(read_cases(TABLE), ["e01"])[0]
-
-    def test_the_row_as_it_is(self):
-        self.assertEqual(wrong_input(self.case), "")
-        for contract in CONTRACTS:
-            self.assertEqual(wrong_output(self.case, contract.name, ("seq",)), "")
-
-    def test_wrong_input(self):
-        wrong = dataclasses.replace(self.case, crc32_in="0badc0de")
-        self.assertEqual(wrong_input(wrong), f"e01: generate: CRC-32 {self.case.crc32_in}, want 0badc0de")
-
-    def test_wrong_outputs(self):
-        for contract in CONTRACTS:
-            right = expected_of(self.case, contract.name)
-            for command in (("seq",), ("hw4", "--device", "cpu")):
-                said = f"{' '.join(command)} --contract {contract.name}: CRC-32 of the output {right}, want"
-                self.assertEqual(wrong_output(self.case, contract.name, command, "0badc0de"), f"e01: {said} 0badc0de")
-                renamed = dataclasses.replace(self.case, name="new")
-                self.assertEqual(wrong_output(renamed, contract.name, command), f"new: {said} a row of expected.tsv")
-
-    def test_a_program_that_fails(self):
-        complaint = wrong_output(self.case, CONTRACTS[0].name, ("hw4", "--device", "cpu", "--kernel", "none"))
-        self.assertRegex(complaint, r"\Ae01: hw4 --device cpu --kernel none --contract f32: exit code 64: hw4: ")
-
-    def test_all_complaints_are_kept(self):
-        wrong = dataclasses.replace(self.case, crc32_in="0badc0de")
-        self.assertEqual(len(in_parallel(wrong_input, [(self.case,), (wrong,), (wrong,)])), 2)
 
 
 if __name__ == "__main__":

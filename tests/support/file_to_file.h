@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "src/io/case_header.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/temporary_folder.h"
@@ -13,10 +14,9 @@ namespace hw4 {
 inline std::string from_file_to_file(const AttentionCase& test, const EngineOptions& options,
                                      const StagingLimits& limits, const MakeEngine& make_engine) {
     const test::TemporaryFolder folder;
-    test::write_file(folder / "a.in", test::header_bytes(static_cast<int32_t>(test.problem.batches),
-                                                         static_cast<int32_t>(test.problem.queries),
-                                                         static_cast<int32_t>(test.problem.dim)) +
-                                          test::bytes_of(test.qkv.data(), test.qkv.size()));
+    const Bytes header = header_of(test.problem);
+    test::write_file(folder / "a.in",
+                     test::bytes_of(header.data(), header.size()) + test::bytes_of(test.qkv.data(), test.qkv.size()));
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);

@@ -2,7 +2,7 @@
 //
 // M is an integer, so sums measured against another M are the same numbers times a power of two: a kernel that did not
 // notice would print the same bytes, unless something underflows. Here it does: the values V are chosen so that it
-// shows, and attend_unnoticed() is such a kernel, which the cases are held against (stray_cases_test.cpp).
+// shows.
 #pragma once
 
 #include <algorithm>
@@ -134,39 +134,6 @@ inline AttentionCase stray_batches(int64_t batches, int64_t n, int64_t d) {
         const Stray& stray = batch % 2 == 0 ? showing[static_cast<size_t>(batch / 2) % showing.size()] : ordinary;
         stray.fill_batch(qkv, d);
     });
-}
-
-// The row in the contract's order, but with M = 0 and without the clamp, whatever the scores are.
-inline std::vector<float> attend_unnoticed(const float* q, const float* k, const float* v, int64_t n, int64_t d) {
-    const Scale scale = scale_for(d);
-    float lanes[kSumLanes] = {};
-    std::vector<float> o(static_cast<size_t>(d));
-    std::vector<float> total(static_cast<size_t>(d));
-    for (int64_t first = 0; first < n; first += kKeyTile) {
-        float p[kKeyTile] = {};
-        for (int64_t j = first; j < std::min<int64_t>(first + kKeyTile, n); ++j) {
-            float s = 0.0f;
-            for (int64_t column = 0; column < d; column += kScoreColumns) {
-                float block = 0.0f;
-                for (int64_t t = column; t < std::min<int64_t>(column + kScoreColumns, d); ++t)
-                    block = fused(q[t], k[j * d + t], block);
-                s += block;
-            }
-            const float weight = exp2_scaled(s, scale.c, kRoundToInt);
-            p[j - first] = weight;
-            for (int64_t x = 0; x < d; ++x)
-                o[static_cast<size_t>(x)] = fused(weight, v[j * d + x], o[static_cast<size_t>(x)]);
-        }
-        for (int g = 0; g < kSumLanes; ++g) lanes[g] += lane_share(p + g * kLaneKeys);
-        if ((first + kKeyTile) % kSegmentKeys != 0 && first + kKeyTile < n) continue;
-        for (size_t x = 0; x < o.size(); ++x) {
-            total[x] += o[x];
-            o[x] = 0.0f;
-        }
-    }
-    const float inv = 1.0f / close_lanes(lanes);
-    for (float& x : total) x = result(x, inv);
-    return total;
 }
 
 } // namespace hw4

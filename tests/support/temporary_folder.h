@@ -133,17 +133,4 @@ Failure failure_of(Action&& action) {
     return {};
 }
 
-// For permission tests, in a child process: root is refused nothing, so it becomes somebody else first.
-inline bool can_be_ordinary_user() {
-    if (::geteuid() != 0) return true;
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(::setgid(65534) == 0 && ::setuid(65534) == 0 ? 0 : 1);
-    int status = 1;
-    return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
-}
-
-inline void become_ordinary_user() {
-    if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(99);
-}
-
 } // namespace hw4::test

@@ -9,23 +9,23 @@ import os
 import re
 import shutil
 import signal
-import stat
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import unittest.mock
 import xml.etree.ElementTree as ElementTree
 import zlib
 from pathlib import Path
+from unittest import mock
+
+from program_module import program_as_module, run_forked
 
 ROOT = str(Path(__file__).resolve().parents[2])
-sys.path.insert(0, os.path.join(ROOT, "judge"))
+sys.path.insert(0, os.path.join(ROOT, "judge"))  # for what the judge imports
 
-import session  # noqa: E402 (the path to it is set above)
-from program_module import program_as_module, run_forked  # noqa: E402
+import child  # noqa: E402 (the path to it is set above)
 
 BIN = os.path.abspath(os.environ.get("HW4_BIN") or ROOT)
 JUDGE = os.path.join(ROOT, "judge", "judge")
@@ -257,11 +257,9 @@ class Verdicts(Workplace):
             self.assertFalse(is_running(int(pid)))
 
     def test_finishing_over_the_limit_is_too_late_whatever_the_output(self):
-        said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
-        self.assertRegex(said, r"finished 0\.\d{3} s over the limit")
-
-    def test_time_comes_before_exit_code(self):
-        self.expect("TLE", "--limit-factor", "0.1", hw4="time.sleep(0.6); sys.exit(3)")
+        with mock.patch.object(child, "KILL_GRACE_S", PATIENCE_S):  # the judge is a copy of this process
+            said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
+        self.assertRegex(said, r"finished \d+\.\d{3} s over the limit")
 
     def test_a_child_left_running_is_ended_and_does_not_hold_the_judge(self):
         leaving = "put(GOOD)\nif os.fork() == 0:\n    mark(str(os.getpid())); time.sleep(60)\n" \
@@ -276,9 +274,6 @@ class Verdicts(Workplace):
     def test_signal(self):
         said = self.expect("RE", hw4="put(GOOD); os.kill(os.getpid(), signal.SIGSEGV)")
         self.assertIn("signal SIGSEGV", said)
-
-    def test_signal_reported_by_a_launcher(self):
-        self.assertIn("exit code 139 (a launcher's way to say SIGSEGV)", self.expect("RE", hw4="sys.exit(139)"))
 
     def test_out_of_memory(self):
         said = self.expect("OOM", hw4="sys.stderr.write('hw4: out of host memory\\n'); sys.exit(71)")
@@ -318,10 +313,6 @@ class JudgeErrors(Workplace):
         write(os.path.join(self.cases, "a1.in"), changed)
         self.assertIn(f"has CRC-32 {crc_of(changed)}, the table says {crc_in_of('a1')}", self.expect_error())
 
-    def test_input_of_the_wrong_size(self):
-        write(os.path.join(self.cases, "a1.in"), read(fixture("a1", ".in"))[:-4])
-        self.assertIn("has 296 bytes, the case has 300", self.expect_error())
-
     def test_generator_that_fails(self):
         folder = self.fake_bin(generate="sys.stderr.write('generate: disk full\\n'); sys.exit(74)")
         said = self.expect_error("--bin", folder)
@@ -336,11 +327,6 @@ class JudgeErrors(Workplace):
         folder = self.fake_bin(generate=True, compare=True, seq="sys.stderr.write('seq: no\\n'); sys.exit(70)")
         said = self.expect_error("--bin", folder, hw4="put(bytes(96))")
         self.assertIn("seq could not make the expected output: exit code 70: seq: no", said)
-
-    def test_one_error_among_passes_is_a_failure_of_that_case_only(self):
-        self.write_table(ROWS["a1"], row("a2", "-"))
-        done = self.run_judge()
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed"))
 
     def test_what_stops_the_judge_itself(self):
         good = self.fake_hw4("put(GOOD)")
@@ -369,33 +355,13 @@ class JudgeErrors(Workplace):
                 self.assertIn(message, done.stderr)
 
     def test_names_do_not_steer_the_terminal(self):
-        """Nor do they break a line, or what is written in place of one that is no UTF-8."""
         name = os.fsdecode(b"\x1b[31m\n\x9b31m\xc2\x9b31m\xe2\x80\xae\xc3\xa9")
         shown = r"\x1b[31m\x0a\x9b31m\xc2\x9b31m\xe2\x80\xae" + "\u00e9"
-        for arguments in ([name], ["--runs", name], ["--nonsense" + name], ["--table", self.path(name)],
-                          ["--dir", self.path(name)], ["--hw4", self.path(name)]):
-            with self.subTest(arguments=arguments):
-                done = self.run_judge(*arguments)
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn(shown, done.stderr.splitlines()[-1])
-        for arguments in ([name], ["--nonsense" + name], ["--table", name]):
-            done = run_forked([sys.executable, UPDATE, *arguments])
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(shown, done.stderr.splitlines()[-1])
-        for program in (JUDGE, UPDATE):  # with the streams that Python itself opens
-            done = subprocess.run([sys.executable, program, name], capture_output=True, encoding="utf-8", check=False,
-                                  env={**os.environ, "PYTHONUTF8": "1"})
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(shown, done.stderr.splitlines()[-1])
-
-    def test_generator_is_not_missed_when_the_inputs_are_there(self):
-        shutil.copy(fixture("a1", ".in"), self.cases)
-        self.expect("AC", "--bin", self.fake_bin(seq=True), hw4="put(GOOD)", exit_code=0)
-
-    def test_program_that_is_no_program(self):
-        path = write(self.path("noise"), b"\0\1\2")
-        os.chmod(path, 0o755)
-        self.assertIn("cannot be run: Exec format error", self.expect("RE", "--hw4", path, hw4=None))
+        for arguments in ([name], ["--nonsense" + name], ["--table", self.path(name)]):
+            for done in (self.run_judge(*arguments), run_forked([sys.executable, UPDATE, *arguments])):
+                with self.subTest(arguments=arguments):
+                    self.assertEqual(done.returncode, 2)
+                    self.assertIn(shown, done.stderr.splitlines()[-1])
 
 
 class Contracts(Workplace):
@@ -409,11 +375,6 @@ class Contracts(Workplace):
         self.expect("AC", hw4=self.IGNORANT, exit_code=0, ours=True)
         self.expect("AC", "--contract", "f32", hw4=self.IGNORANT, exit_code=0, ours=True)
         self.assertEqual(self.marks(), ["", "--contract f32"])
-
-    def test_the_option_by_its_old_name(self):
-        self.expect("AC", "--arith", "fixed", hw4=self.OBEDIENT, ours=True, exit_code=0)
-        self.assertEqual(self.run_judge("--arith", "both", "a*", hw4=self.OBEDIENT, ours=True).returncode, 0)
-        self.assertEqual(self.marks(), ["fixed", *[*REVISIONS] * 2])
 
     def test_fixed_is_decided_by_its_own_row(self):
         said = self.expect("AC", "--contract", "fixed", hw4=self.OBEDIENT, ours=True, exit_code=0)
@@ -435,39 +396,11 @@ class Contracts(Workplace):
         for name in ("a1.fixed.out", "a1.fixed16.out", "a1.out"):
             self.assertEqual(read(os.path.join(self.cases, name)), read(os.path.join(FIXTURES, name)))
 
-    def test_given_expected_outputs_are_the_contracts_own(self):
-        shutil.copy(fixture("a1", ".in"), self.cases)
-        arguments = ["--contract", "fixed", "--expected", FIXTURES]
-        said = self.expect("WA", *arguments, "--bin", self.fake_bin(generate=True, compare=True), hw4="put(bytes(96))")
-        self.assertIn("first: batch 0", said)
-        self.expect("AC", "--atol", "0", *arguments, hw4=self.OBEDIENT, exit_code=0, ours=True)
-
-    def test_a_missing_row_is_an_error_of_its_contract_alone(self):
-        self.write_table(ROWS["a1"])
-        self.write_expected(expected_row("a1"))
-        done = self.run_judge("--contract", "all", hw4="mark('f32'); put(GOOD)")
-        self.assertRegex(done.stdout, r"\AAC +a1 +f32 .*\nJE +a1 +fixed .*expected.tsv has no forward of a1 under "
-                                      r"fixed; testcases/update a1 makes it\n")
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 2 failed"))
-        self.assertEqual(self.marks(), ["f32"])
-
     def test_a_case_that_a_contract_does_not_take(self):
         self.write_table(row("wide", "00000000", shape=(1, 2, 257)))
         done = self.run_judge("--contract", "fixed", "wide", hw4="mark('ran')")
         self.assertRegex(done.stdout, r"\AJE +wide +fixed .* d = 257, and fixed takes d up to 256\n")
         self.assertEqual((done.returncode, self.marks()), (2, []))
-
-    def test_contract_that_there_is_not(self):
-        for name in ("f64", "", "F32"):
-            with self.subTest(name):
-                done = self.run_judge("--contract", name)
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertEqual(done.stderr, f"judge: --contract '{name}': need f32, fixed, fixed16, bf16, fp16 or all\n")
-
-    def test_fail_fast_ends_between_the_contracts(self):
-        done = self.run_judge("--contract", "all", "--fail-fast", "a1", hw4="put(GOOD[::-1])")
-        self.assertEqual([line.split()[0] for line in done.stdout.splitlines() if line[:1] in "WS"],
-                         ["WA", "SKIP", "SKIP"])
 
     def test_real_hw4_passes_under_all(self):
         self.write_bounds(*(bound_row(name, contract) for name in SHAPES for contract in BOUNDED))
@@ -515,21 +448,6 @@ class Bounds(Workplace):
         self.assertRegex(said, wanted)
         self.assertRegex(said, r"\nAC +a2 +bf16 ")
 
-    def test_all_contracts_are_those_that_have_bounds(self):
-        self.write_bounds(bound_row("a2"))
-        done = self.run_judge("--contract", "all", "--hw4", HW4, "a1")
-        self.assertRegex(done.stdout, r"(?m)^JE +a1 +bf16 ")  # another case has one
-        self.assertNotRegex(done.stdout, r"(?m)^.. +a1 +fp16 ")
-        self.assertIn("judge: without fp16: bounds.tsv has no row of theirs; testcases/bounds makes them, on a GPU\n",
-                      done.stderr)
-
-    def test_a_bound_of_another_revision(self):
-        self.write_bounds(bound_row("a1", revision="bf16.forward/0"))
-        done = self.run_judge("--contract", "bf16", "--hw4", HW4, "a1")
-        self.assertEqual(done.returncode, 2)
-        self.assertRegex(done.stdout, r"bounds\.tsv has bf16\.forward/0, this hw4 computes bf16\.forward/1; "
-                                      r"testcases/bounds a1 makes it again\n")
-
     def test_a_tolerance_in_its_place(self):
         self.assertRegex(self.judge("--atol", "0.05", "a1", code=0), r"\AAC +a1 +bf16 .* atol 0\.05: largest absolute ")
         self.assertRegex(self.judge("--atol", "1e-9", "a1", code=1), r"\AWA +a1 ")
@@ -544,19 +462,12 @@ class Bounds(Workplace):
         self.assertRegex(self.judge(code=0, contract="fp16"), r"\AAC +wide +fp16 .* refused, as it has to be: exit code 65")
         self.assertRegex(self.judge(code=1), r"\AWA +wide +bf16 .* exit code 0, need 65")
 
-    def test_bytes_that_were_given_do_not_decide(self):
-        said = self.judge("--expected", FIXTURES, "a1", code=2)
-        self.assertEqual(said, "judge: contract bf16 is compared by a bound, --expected gives bytes; need --atol or --rtol\n")
-
     def test_bad_tables(self):
         for rows, header, message in (
                 ([bound_row("a1"), bound_row("a1")], BOUNDS_HEADER, "two rows are of a1 forward bf16 none"),
                 ([bound_row("a1", bound="-1")], BOUNDS_HEADER, "a1: bound is '-1', need a number from 0 or 'refused'"),
-                ([bound_row("a1", bound="nan")], BOUNDS_HEADER, "a1: bound is 'nan'"),
-                ([bound_row("a1", bound="1,2,3")], BOUNDS_HEADER, "a1: bound is '1,2,3', need a number from 0 or 'ref"),
                 ([gradient_bound_row("g1", bound="1")], BOUNDS_HEADER,
                  "g1: bound is '1', need 3 numbers from 0 or 'refused'"),
-                ([gradient_bound_row("g1", bound="1,,2")], BOUNDS_HEADER, "g1: bound is '1,,2', need 3 numbers"),
                 ([], EXPECTED_HEADER, "the header row has no column bound")):
             with self.subTest(message):
                 self.write_bounds(*rows, header=header)
@@ -585,9 +496,6 @@ class Elements(Workplace):
         judged = [line.split()[:3] for line in done.stdout.splitlines() if line.startswith("AC")]
         self.assertEqual(judged, [["AC", name, contract] for name in ("bf16", "fp16") for contract in (*REVISIONS, name)],
                          done.stdout)
-
-    def test_are_listed(self):
-        self.assertRegex(self.run_judge("--list").stdout, r"\Abf16  \(2, 1, 1, 3, 3, 4, bf16\) .*\nfp16  \(2, .*, fp16\) ")
 
     def test_an_output_of_float32_has_the_wrong_size(self):
         program = self.program("own", "open(sys.argv[-1], 'wb').write(bytes(96))")
@@ -646,22 +554,6 @@ class ListedContracts(Workplace):
         self.judge_listed(folder, "--hw4", self.fake_hw4("put(GOOD)"), "a1", code=0)
         self.assertIn("JE", self.judge_listed(folder, "--hw4", os.path.join(folder, "hw4"), "a1", code=2))
 
-    def test_what_the_program_does_not_compute(self):
-        folder = self.fake_listing(self.PUT, computes=[{"operation": "forward", "revision": "new.forward/1",
-                                                        "masks": ["causal"]}])
-        self.expect_of_old("old.forward/3")
-        self.assertIn("expected.tsv has old.forward/3, this hw4 computes none;",
-                      self.judge_listed(folder, "--contract", "new", "a1", code=2))
-
-    def test_a_contract_that_bytes_do_not_decide(self):
-        folder = self.fake_listing(self.PUT, compared="bound")
-        self.expect_of_old("old.forward/3")
-        said = self.judge_listed(folder, "--contract", "new", "a1", code=2)
-        self.assertRegex(said, r"\AJE +a1 +new .* no bound yet: bounds\.tsv has no forward of a1 under new; ")
-        said = self.judge_listed(folder, "--contract", "all", "a1", code=0)
-        self.assertNotRegex(said, r"(?m)^.. +a1 +new ")
-        self.judge_listed(folder, "--contract", "old", "a1", code=0)
-
     def test_without_a_program_of_ours_the_table_names_them(self):
         folder = self.fake_bin(generate=True, compare=True, seq=True)
         done = self.run_judge("--bin", folder, "--contract", "all", "a1")
@@ -670,16 +562,6 @@ class ListedContracts(Workplace):
         self.assertIn("need f32, fixed, fixed16 or all", self.run_judge("--bin", folder, "--contract", "f64").stderr)
         self.write_expected()
         self.assertIn("expected.tsv: no rows, so no contract is known", self.run_judge("--bin", folder).stderr)
-
-    def test_a_program_that_lists_nothing_is_judged_by_the_table(self):
-        computing = f"open(sys.argv[-1], 'wb').write(open({fixture('a1', '.out')!r}, 'rb').read())"
-        for body in ("sys.exit(3)", "print('kernels')", "print('{}')", "print('{\"contracts\": 3}')"):
-            with self.subTest(body):
-                listing = f"if '--json' in sys.argv:\n    open('--json', 'w'); {body}; sys.exit()\n"
-                folder = self.fake_bin(generate=True, hw4=listing + computing)
-                self.assertIn("1 passed", self.judge_listed(folder, "a1", code=0))
-                self.assertFalse(os.path.exists("--json"))  # what it was asked in is a folder of its own
-                shutil.rmtree(folder)
 
 
 class Tables(Workplace):
@@ -697,12 +579,8 @@ class Tables(Workplace):
                 ([good.replace("\t2\t", "\tx\t", 1)], HEADER, "B is 'x'"),
                 ([good[:-1]], HEADER, "crc32_in is"),
                 (["../" + good], HEADER, "the name '../a1', need letters"),
-                (["/tmp/" + good], HEADER, "the name '/tmp/a1', need letters"),
-                (["-" + good], HEADER, "the name '-a1', need letters"),
-                ([good[2:]], HEADER, "the name '', need letters"),
                 ([good.replace("\t5\t", "\t0\t", 1)], HEADER, "limit_s is '0'"),
                 ([good + "\t4,3\t3\tnone"], LONG_HEADER, "a1: heads is '4,3', need a whole number from 1, and after"),
-                ([good + "\t0\t3\tnone"], LONG_HEADER, "a1: heads is '0'"),
                 ([good + "\t1\t0\tnone"], LONG_HEADER, "a1: keys is '0', need a whole number from 1"),
                 ([good + "\t1\t3\tpart"], LONG_HEADER, "a1: mask is 'part', need none or causal"),
                 ([good + "\t1\t3\tnone\tforward\tf8"], LONG_HEADER + "\telement", "a1: element is 'f8', need float32 or"),
@@ -737,14 +615,6 @@ class Tables(Workplace):
             done = self.run_judge(*patterns)
             self.assertEqual(re.findall(r"^AC +(\S+)", done.stdout, re.MULTILINE), names)
 
-    def test_list_to_nobody(self):
-        """As after head."""
-        reader, broken = os.pipe()
-        os.close(reader)
-        with open(broken, "wb") as pipe:
-            done = subprocess.run(self.command("--list"), stdout=pipe, stderr=subprocess.PIPE, check=False)
-        self.assertEqual((done.returncode, done.stderr), (128 + signal.SIGPIPE, b""))
-
     def test_list_runs_nothing(self):
         done = self.run_judge("--list", "a*", "--hw4", self.path("none"))
         self.assertEqual(done.returncode, 0)
@@ -763,6 +633,25 @@ class Files(Workplace):
         self.assertEqual(sorted(os.listdir(self.cases)), ["a1.expected", "a1.in", "a1.out"])
         self.assertEqual(read(os.path.join(self.cases, "a1.in")), read(fixture("a1", ".in")))
         self.assertEqual(read(os.path.join(self.cases, "a1.out")), read(fixture("a1", ".out"))[::-1])
+
+    def test_keep_removes_no_folder_of_the_user(self):
+        for name in ("a1.in", "a1.out"):
+            with self.subTest(name):
+                folder = os.path.join(self.cases, name)
+                os.mkdir(folder)
+                write(os.path.join(folder, "stays"), b"")
+                said = self.expect("JE", "--keep", hw4="mark('ran'); put(GOOD)", exit_code=2)
+                self.assertIn(f"{folder}: is in the way, and neither a file nor a link\n", said)
+                self.assertEqual((os.listdir(folder), self.marks()), (["stays"], []))
+                shutil.rmtree(folder)
+
+    def test_keep_takes_no_file_that_a_program_has_put_in_the_way(self):
+        os.mkdir(self.path("theirs"))
+        theirs = write(self.path("theirs/a1.out"), b"stays")
+        self.expect("INPUT", "--keep", hw4="FOLDER = os.path.dirname(INPUT); os.rename(FOLDER, FOLDER + 'x')\n"
+                                           f"os.symlink({self.path('theirs')!r}, FOLDER)")
+        self.assertEqual(read(theirs), b"stays")
+        self.assertNotIn("a1.out", os.listdir(self.cases))
 
     def test_an_input_that_was_there_is_used_and_stays(self):
         shutil.copy(fixture("a1", ".in"), self.cases)
@@ -914,57 +803,11 @@ sys.exit(code)
                 self.assertTrue(json.loads(read(report))["separate"])
                 os.remove(self.path("mark"))
 
-    def test_a_process_each_for_programs_from_elsewhere(self):
-        folder = self.our_hw4("put(GOOD)")
-        done = self.run_judge("--bin", folder, "a1", hw4="mark('elsewhere'); put(GOOD)")
-        self.assertEqual((done.returncode, self.marks()), (0, ["elsewhere"]))
-
-    def test_a_process_each_under_several_contracts(self):
-        self.write_expected(*(expected_row(name, contract, revision=REVISIONS["f32"], crc=CRCS[name, "f32"])
-                              for name, contract in CRCS))
-        said = self.judge_ours("put(GOOD)", "--contract", "all", "a1")
-        self.assertEqual(self.marks(), ["start a1.in", "a1"] * 2, said)
-
-    def test_a_process_each_where_a_line_cannot_name_the_files(self):
-        self.cases = self.path("tab\there")
-        os.mkdir(self.cases)
-        self.judge_ours("put(GOOD)")
-        self.assertEqual(self.marks(), self.EACH)
-
-    def test_options_reach_it(self):
-        self.judge_ours("put(GOOD); mark(' '.join(sys.argv[1:]))", "--contract", "f32", "--device", "cpu", "--threads",
-                        "2", "a1")
-        self.assertEqual(self.marks()[-1], "--contract f32 --device cpu --threads 2 --pairs -")
-
-    def test_one_case_at_a_time_is_there(self):
-        self.judge_ours("put(GOOD); mark(str(len(os.listdir(os.path.dirname(INPUT) + '/..'))))")
-        self.assertEqual([mark for mark in self.marks() if mark.isdigit()], ["1"] * 3)
-
     def test_a_failure_is_the_cases_alone(self):
         said = self.judge_ours("put(GOOD) if NAME != 'a2' else failed(65, 'hw4: a2: bad data')", code=1)
         self.assertEqual(self.verdicts(said), [("AC", "a1"), ("RE", "a2"), ("AC", "b1")])
         self.assertIn("exit code 65: hw4: a2: bad data\n", said)
         self.assertEqual(self.marks(), ["start -", "a1", "a2", "start -", "b1"])
-
-    def test_two_failures_have_their_own_codes(self):
-        said = self.judge_ours("failed(65 if NAME == 'a1' else 71, 'hw4: ' + NAME)", "a*", code=1)
-        self.assertEqual(self.verdicts(said), [("RE", "a1"), ("OOM", "a2")])
-        self.assertRegex(said, r"exit code 65: hw4: a1\n(.*\n)*.*exit code 71: hw4: a2\n")
-
-    def test_processes_that_do_not_end(self):
-        """After a case that failed, or after the last: the judge waits for some time."""
-        body = "failed(65, 'hw4: bad data') if NAME == 'a1' else put(GOOD)"
-        command = [os.path.join(self.our_hw4(body, at_end="time.sleep(60)"), "hw4"), "--pairs", "-"]
-        with unittest.mock.patch.object(session, "END_GRACE_S", 0.05):
-            ours = session.Session(command)
-            self.addCleanup(ours.stop)
-            failed = ours.run(fixture("a1", ".in"), self.path("a1.out"), None)
-            self.assertEqual(failed.failure(), "signal SIGTERM: hw4: bad data")
-            self.assertFalse(failed.at_limit)
-            self.assertTrue(ours.run(fixture("a2", ".in"), self.path("a2.out"), None).ok)
-            self.assertEqual(ours.troubles, [])
-            ours.close()
-            self.assertEqual(ours.troubles, ["hw4 did not end after its last case"])
 
     def test_remarks_are_no_failures(self):
         """That of the CPU may be about all cases to come."""
@@ -974,19 +817,11 @@ sys.exit(code)
         self.assertEqual(said.count("using the CPU"), 1)
         self.assertIn("\nhw4: using the CPU: no GPU\ntimes are ", said)
 
-    def test_lines_about_other_things_end_no_case(self):
-        said = self.judge_ours("print('12.5 warming up', flush=True); print(flush=True); put(GOOD)")
-        self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
-
     def test_a_crash_is_the_cases_alone(self):
         said = self.judge_ours("put(GOOD)\nif NAME == 'a2': os.kill(os.getpid(), signal.SIGSEGV)", code=1)
         self.assertEqual(self.verdicts(said), [("AC", "a1"), ("RE", "a2"), ("AC", "b1")])
         self.assertIn("signal SIGSEGV", said)
         self.assertEqual(self.marks(), ["start -", "a1", "a2", "start -", "b1"])
-
-    def test_an_end_before_the_case_is_done(self):
-        said = self.judge_ours("os._exit(3 if NAME == 'a1' else 0)", "a*", code=1)
-        self.assertEqual(self.verdicts(said), [("RE", "a1"), ("NO-OUT", "a2")])
 
     def test_a_hang_is_the_cases_alone_and_goes_with_all_it_started(self):
         stubborn = ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nput(GOOD)\nif NAME == 'a2':\n    os.fork()\n"
@@ -998,10 +833,6 @@ sys.exit(code)
         self.assertEqual(len(pids), 2)
         for pid in pids:
             self.assertFalse(is_running(int(pid)))
-
-    def test_the_start_up_is_no_part_of_the_limit(self):
-        said = self.judge_ours("put(GOOD)\nif NAME == 'a1': time.sleep(1.1)", "--limit-factor", "0.1")
-        self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
 
     def test_too_long_by_its_own_time(self):
         said = self.judge_ours("put(GOOD); seconds = 5.25 if NAME == 'a2' else 0.125", code=1)
@@ -1021,12 +852,6 @@ sys.exit(code)
         self.assertIn("best 0.125 s, median 0.125 s of 3", said)
         self.assertEqual(self.marks(), ["start -", "a1", "a1.out", "a1", "a1.out.1", "a1", "a1.out.2"])
 
-    def test_the_output_of_the_last_run_is_kept(self):
-        folder = self.our_hw4("put(GOOD)")
-        command = [sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases]
-        self.assertEqual(run_forked([*command, "--runs", "3", "--keep", "a1"]).returncode, 0)
-        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.in", "a1.out"])
-
     def test_a_process_that_fails_after_its_last_case(self):
         for at_end, wanted in (("sys.exit(70)", "hw4 ended after its last case with exit code 70"),
                                ("os.abort()", "hw4 ended after its last case with signal SIGABRT")):
@@ -1035,32 +860,6 @@ sys.exit(code)
                 self.assertEqual(self.verdicts(said), [("AC", "a1")])
                 self.assertIn(f"\n{wanted}", said)
 
-    def test_a_process_that_ends_between_two_cases(self):
-        """It is not passed over, whether the judge sees it before the next case or at that."""
-        leaving = "if NAME == 'a1':\n    put(GOOD)\n    print(INPUT, '0.125 s', flush=True)\n    os._exit(9)\nput(GOOD)"
-        said = self.judge_ours(leaving, "a*", code=1)
-        self.assertIn(("AC", "a1"), self.verdicts(said))
-        self.assertIn("exit code 9", said)
-
-    def test_fail_fast(self):
-        said = self.judge_ours("put(GOOD if NAME == 'a1' else b'')", "--fail-fast", code=1)
-        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("SIZE", "a2"), ("SKIP", "b1")])
-        self.assertEqual(self.marks(), ["start -", "a1", "a2"])
-
-    def test_signals_clean_up(self):
-        folder = self.our_hw4("put(GOOD)\nif NAME == 'a2': mark(str(os.getpid())); time.sleep(60)")
-        command = [sys.executable, JUDGE, "--bin", folder, "--table", self.table, "--dir", self.cases]
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with self.subTest(number.name):
-                running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                           preexec_fn=obey_signals)
-                wait_until(lambda: self.marks() and self.marks()[-1].isdigit())
-                running.send_signal(number)
-                _, errors = running.communicate(timeout=PATIENCE_S)
-                self.assertEqual((running.returncode, errors), (128 + number, b"judge: interrupted\n"))
-                self.assertFalse(is_running(int(self.marks()[-1])))
-                self.assertEqual(os.listdir(self.cases), [])
-                os.remove(self.path("mark"))
 
 
 class CourseRule(Workplace):
@@ -1084,11 +883,6 @@ class CourseRule(Workplace):
         self.expect("WA", "--atol", "1e30", hw4=self.moved("float('nan')"))
         self.expect("WA", "--atol", "1e30", hw4=self.moved("float('inf')"))
 
-    def test_equal_bytes_need_no_seq(self):
-        folder = self.fake_bin(generate=True, compare=True)
-        said = self.expect("AC", "--atol", "5e-3", "--bin", folder, hw4="put(GOOD)", exit_code=0)
-        self.assertIn("atol 0.005: the bytes are equal", said)
-
     def test_given_expected_outputs_decide(self):
         shutil.copy(fixture("a1", ".in"), self.cases)
         expected = self.path("expected")
@@ -1098,10 +892,6 @@ class CourseRule(Workplace):
         arguments = ["--atol", "5e-3", "--expected", expected, "--bin", self.fake_bin(generate=True, compare=True)]
         self.expect("AC", *arguments, hw4=self.moved("1.001"), exit_code=0)
         self.expect("WA", *arguments, hw4="put(GOOD)")
-
-    def test_given_expected_outputs_explain_without_seq(self):
-        arguments = ["--dir", FIXTURES, "--expected", FIXTURES, "--bin", self.fake_bin(compare=True)]
-        self.assertIn("first: batch 0", self.expect("WA", *arguments, hw4="put(bytes(96))"))
 
     def test_given_expected_output_of_another_crc_does_not_blame_hw4(self):
         shutil.copy(fixture("a1", ".in"), self.cases)
@@ -1177,14 +967,6 @@ class Reports(Workplace):
         self.assertEqual(ElementTree.fromstring(read(files[2])).get("tests"), "1")
         self.assertIn("a1  f32  AC -> AC", self.run_judge("--compare", files[0], files[0]).stdout)
 
-    def test_json_to_a_pipe_leaves_the_pipe_in_place(self):
-        fifo = self.path("fifo")
-        os.mkfifo(fifo)
-        reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
-        self.run_judge("--json", fifo, "a1")
-        self.assertEqual(json.loads(reader.communicate(timeout=PATIENCE_S)[0])["summary"]["passed"], 1)
-        self.assertFalse(os.path.isfile(fifo))
-
     def test_on_standard_output_and_the_table_on_standard_error(self):
         for option, parsed in (("--json", lambda text: json.loads(text)["summary"]["passed"]),
                                ("--junit", lambda text: int(ElementTree.fromstring(text).get("tests")))):
@@ -1193,33 +975,6 @@ class Reports(Workplace):
                 self.assertEqual((done.returncode, parsed(done.stdout)), (0, 1), done.stderr)
                 self.assertRegex(done.stderr, r"\AAC +a1 .*\ntotal .*\n1 passed, 0 failed\n\Z")
                 self.assertFalse(os.path.exists(self.path("-")))
-
-    def test_standard_output_that_takes_nothing(self):
-        reader, broken = os.pipe()
-        os.close(reader)
-        with open(broken, "wb") as pipe, open("/dev/full", "wb") as full:
-            for name, stdout, message in (("pipe", pipe, "Broken pipe"), ("full", full, "No space left on device")):
-                with self.subTest(name):
-                    done = subprocess.run(self.command("--json", "-", "a1"), stdout=stdout, stderr=subprocess.PIPE,
-                                          text=True, check=False)
-                    self.assertEqual(done.returncode, 2)
-                    self.assertEqual(done.stderr.splitlines()[-1], f"judge: standard output: {message}")
-        done = subprocess.run(self.command("--json", "-", "a1", hw4="mark('ran')"), stderr=subprocess.PIPE, text=True,
-                              preexec_fn=lambda: os.close(1), check=False)
-        self.assertEqual((done.returncode, done.stderr), (2, "judge: standard output: cannot be written\n"))
-        self.assertEqual(self.marks(), [])
-
-    def test_json_has_the_mode_of_the_old_file_or_that_of_the_umask(self):
-        path = self.path("run.json")
-        for umask, old, wanted in ((0o077, None, 0o600), (0o022, None, 0o644), (0o022, 0o600, 0o600),
-                                   (0o077, 0o664, 0o664), (0o022, 0o4755, 0o755)):
-            with self.subTest(umask=oct(umask), old=old and oct(old)):
-                if old:
-                    os.chmod(write(path, b"old"), old)
-                self.run_judge("--json", path, "a1", umask=umask)
-                self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), wanted)
-                self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("run")], ["run.json"])
-                os.remove(path)
 
     def test_junit(self):
         self.write_table(ROWS["a1"], ROWS["a2"], row("b1", "-"))
@@ -1232,10 +987,6 @@ class Reports(Workplace):
         self.assertEqual([case.get("name") for case in suite], ["a1", "a2", "b1"])
         self.assertEqual(suite[1][0].get("message"), "RE: exit code 1: <bad & ? worse>")
         self.assertGreater(float(suite[0].get("time")), 0)
-
-    def test_color_only_where_it_is_asked_for_or_on_a_terminal(self):
-        self.assertNotIn("\033", self.run_judge("b1").stdout)
-        self.assertIn("\033[31mNO-OUT\033[0m", self.run_judge("b1", "--color", "always", hw4="pass").stdout)
 
 
 class Compare(Workplace):
@@ -1276,16 +1027,6 @@ class Compare(Workplace):
                 self.assertEqual((done.returncode, done.stderr),
                                  (2, "compare: cannot write to standard output: No space left on device\n"))
 
-    def test_names_the_option_that_is_wrong(self):
-        for arguments, said in ((("--atol=1", "-xy"), "unknown or ambiguous option '-x'"),
-                                (("-", "-xy"), "unknown or ambiguous option '-x'"),
-                                (("--atl=1",), "unknown or ambiguous option '--atl=1' (did you mean --atol?)"),
-                                (("--help=all",), "option '--help=all' takes no value"),
-                                (("--atol",), "option '--atol' needs a value")):
-            with self.subTest(arguments):
-                code, out, err = self.run_compare(*arguments)
-                self.assertEqual((code, out, err), (2, "", f"compare: {said}; see --help\n"))
-
     def test_first_and_largest_difference(self):
         got = self.floats(v18=1.0000001192092896, v21=-2.5, v23=1.5)
         self.assertEqual(self.compare(self.floats(), got), (1, (
@@ -1306,14 +1047,6 @@ class Compare(Workplace):
         self.assertIn("largest absolute difference: 786431 at batch 2, row 511, column 511", out)
         self.assertEqual(self.compare(expected, expected, shape=shape)[0], 0)
 
-    def test_ulp_counts_across_zero(self):
-        smallest = 2.0 ** -149
-        _, out, _ = self.compare(self.floats(v0=-smallest), self.floats(v0=2 * smallest))
-        self.assertIn(" 3 ulp apart", out)
-        _, out, _ = self.compare(self.floats(v0=3.4028234663852886e38), self.floats(v0=float("inf")))
-        self.assertIn("got inf (0x7f800000), 1 ulp apart", out)
-        self.assertIn("largest absolute difference: inf", out)
-
     def test_zeros_of_different_sign_differ_in_bytes_only(self):
         code, out, _ = self.compare(self.floats(v0=0.0), self.floats(v0=-0.0))
         self.assertEqual(code, 1)
@@ -1321,20 +1054,6 @@ class Compare(Workplace):
         code, out, _ = self.compare(self.floats(v0=0.0), self.floats(v0=-0.0), "--atol", "0")
         self.assertEqual(code, 0)
         self.assertIn("within (rule: |expected - got| <= 0): all of 24 values; the bytes of 1 differ", out)
-
-    def test_nan_is_counted_apart(self):
-        nan = float("nan")
-        code, out, _ = self.compare(self.floats(v7=nan), self.floats(v2=nan, v3=nan, v5=1.25))
-        self.assertEqual(code, 1)
-        self.assertIn("different (rule: bytes): 4 of 24 values\n", out)
-        self.assertRegex(out, r"first: batch 0, row 0, column 2: .* got nan \(0x7fc00000\), no ulp distance to NaN")
-        self.assertIn("largest absolute difference: 0.25 at batch 0, row 1, column 1", out)
-        self.assertIn("NaN among the differing values: 1 expected, 2 got", out)
-
-    def test_nothing_but_nan(self):
-        code, out, _ = self.compare(self.floats(), self.floats(v0=float("nan")))
-        self.assertEqual(code, 1)
-        self.assertNotIn("largest absolute difference", out)
 
     def test_atol(self):
         near, far = self.floats(v1=1.004), self.floats(v1=1.004, v9=1.006)
@@ -1451,37 +1170,6 @@ class Compare(Workplace):
                 self.assertEqual(self.compare_stream(1, content), (1, said.format(pipe, 96), ""))
         self.assertEqual(self.compare_stream(2, more)[1], said.format(96, "more than 96"))
 
-    def test_the_other_file_is_of_the_wrong_size(self):
-        case_input = write(self.path("in"), self.case_of(self.SHAPE))
-        for size in (92, 97):
-            with self.subTest(size=size):
-                other = write(self.path("other"), bytes(size))
-                done = subprocess.run([COMPARE, case_input, other, "-"], input=self.floats(), capture_output=True)
-                self.assertEqual(done.returncode, 1)
-                self.assertRegex(done.stdout.decode(), rf"\Adifferent sizes: expected has {size} bytes, got has ")
-
-    def test_other_pipes(self):
-        case_input = write(self.path("in"), self.case_of(self.SHAPE))
-        expected = write(self.path("expected"), self.floats())
-        script = '"$1" "$2" "$3" <(cat "$3")'
-        done = subprocess.run(["bash", "-c", script, "bash", COMPARE, case_input, expected], capture_output=True)
-        self.assertEqual((done.returncode, done.stdout), (0, b"equal: 24 values, 96 bytes\n"), done.stderr)
-
-    def test_standard_input_once(self):
-        case_input = write(self.path("in"), self.case_of(self.SHAPE))
-        for arguments in (("-", "-", "x"), ("-", "x", "-"), (case_input, "-", "-"), ("-", "-", "-")):
-            with self.subTest(arguments):
-                self.assertEqual(self.run_compare(*arguments), (
-                    2, "", "compare: only one of INPUT, EXPECTED and GOT can be '-', standard input; see --help\n"))
-
-    def test_standard_input_that_is_closed(self):
-        """The number 0 goes to no file that is opened meanwhile."""
-        files = [write(self.path("in"), self.case_of(self.SHAPE)), write(self.path("out"), self.floats())]
-        for arguments in (["-", files[1], files[1]], [files[0], files[1], "-"]):
-            done = subprocess.run([COMPARE, *arguments], capture_output=True, text=True, preexec_fn=lambda: os.close(0))
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertIn("compare: standard input: is closed, or a directory", done.stderr)
-
     def test_cannot_compare(self):
         case_input = write(self.path("in"), self.case_of(self.SHAPE))
         output = write(self.path("out"), self.floats())
@@ -1564,22 +1252,6 @@ class Update(Workplace):
             self.assertIn(f"a2: DIFFERENT: {message}\n", done.stdout)
             self.assertEqual((self.table_text(), self.expected_text()), before)
 
-    def test_makes_the_rows_of_one_contract(self):
-        self.write_table(*map(self.unknown, ("a1", "a2")))
-        self.write_expected()
-        self.assertEqual(self.run_update("a1").returncode, 0)
-        self.assertEqual(self.run_update("--contract", "fixed", "a2").returncode, 0)
-        self.assertEqual(self.expected_text().splitlines()[2:],
-                         [*(expected_row("a1", name) for name in REVISIONS), expected_row("a2", "fixed")])
-        self.assertEqual(self.run_update("--check", "a1").returncode, 0)
-        self.assertEqual(self.run_update("--check", "--arith", "fixed").returncode, 0)
-        self.assertEqual(self.run_update("--check").returncode, 1)
-
-    def test_a_revision_that_is_no_longer_computed_is_replaced(self):
-        self.write_expected(expected_row("a1", crc="00000000", revision="f32.forward/0"))
-        self.assertEqual(self.run_update("--contract", "f32", "a1").returncode, 0)
-        self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a1")])
-
     def test_fixed_is_left_out_where_it_is_not_defined(self):
         self.write_table(row("wide", "-", shape=(1, 2, 257)))
         self.write_expected()
@@ -1596,48 +1268,6 @@ class Update(Workplace):
         self.assertIn("update: a1: generate: exit code 64: generate: unknown kind 'nonsense'", done.stderr)
         self.assertTrue(self.table_text().endswith(ROWS["a2"] + "\n"))
         self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a2", name) for name in REVISIONS])
-
-    def test_a_contract_by_bound_has_no_rows_here(self):
-        self.write_expected()
-        self.assertEqual(self.run_update("a1").returncode, 0)
-        self.assertEqual([line.split("\t")[2] for line in self.expected_text().splitlines()[2:]], [*REVISIONS])
-        done = self.run_update("--contract", "bf16", "a1")
-        self.assertEqual((done.returncode, done.stderr),
-                         (2, "update: contract bf16 is not compared by bytes: need one that is\n"))
-
-    def test_usage(self):
-        for arguments, message in ((["zz"], "no case 'zz'"), (["--jobs", "0"], "need a whole number from 1"),
-                                   (["--table", self.path("none")], "none: cannot read the table"),
-                                   (["--contract", "f64"], "--contract 'f64': need f32, fixed, fixed16 or all")):
-            done = self.run_update(*arguments)
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(message, done.stderr)
-
-    def test_needs_a_program_that_lists_the_contracts(self):
-        for program in ({}, {"hw4": "sys.exit(64)"}):
-            done = self.run_update(folder=self.fake_bin(generate=True, seq=True, **program))
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(f"update: {self.path('bin/hw4')}", done.stderr)
-            shutil.rmtree(self.path("bin"))
-
-    def test_interrupt_cleans_up(self):
-        folder = self.fake_bin(generate=True, hw4=True, seq="mark(str(os.getpid())); time.sleep(60)")
-        temporary = self.path("temporary")
-        os.mkdir(temporary)
-        self.write_table(*map(self.unknown, SHAPES))
-        before = self.table_text()
-        command = [sys.executable, UPDATE, "--bin", folder, "--table", self.table, "--jobs", "2"]
-        running = subprocess.Popen(command, env={**os.environ, "TMPDIR": temporary}, stderr=subprocess.PIPE,
-                                   preexec_fn=obey_signals)
-        wait_until(lambda: len(self.marks()) == 2 and self.marks()[-1].isdigit())
-        running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=PATIENCE_S)
-        self.assertEqual((running.returncode, errors), (130, b"update: interrupted\n"))
-        self.assertEqual(os.listdir(temporary), [])
-        self.assertEqual(self.table_text(), before)
-        self.assertEqual(len(self.marks()), 2)
-        for pid in self.marks():
-            self.assertFalse(is_running(int(pid)))
 
     def test_real_hw4_passes_on_the_table_that_update_made(self):
         self.write_table(*map(self.unknown, SHAPES))
@@ -1722,19 +1352,6 @@ class LongForms(Workplace):
                          "1 passed, 0 failed")
         done = self.run_judge("--hw4", HW4, "--contract", "fixed", "g1", "g2")
         self.assertEqual((done.returncode, done.stderr), (2, "judge: fixed computes none of these cases\n"))
-
-    def test_rows_of_what_is_expected_name_operation_and_mask(self):
-        rows = [tuple(line.split("\t")[1:4:2]) for line in self.expected_text().splitlines()[2:]]
-        self.assertEqual(rows, [("forward", "none")] * 3 + [("forward", "causal")] * 9 + [("forward", "none")] * 6 +
-                         [("backward", "none"), ("backward", "causal")])
-
-    def test_wrong_answers_are_explained(self):
-        wrong = self.program("wrong", "open(sys.argv[-1], 'wb').write(bytes(4 * 2 * 4 * 4 * 3))")
-        self.assertRegex(self.judge_them("b3", hw4=wrong, code=1),
-                         r"\AWA +b3 .*\n +different \(rule: bytes\): 96 of 96 values\n +first: batch 0, head 0, row 0,")
-        wrong = self.program("wrong", "open(sys.argv[-1], 'wb').write(bytes(4 * 2 * 3 * 4 * 3))")
-        self.assertRegex(self.judge_them("g1", hw4=wrong, code=1),
-                         r"\AWA +g1 .*\n +different \(rule: bytes\): 72 of 72 values\n +first: batch 0, dQ, row 0,")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
-"""report/measure: its steps are commands that their programs take; and in a project of its own, with programs that only
-pretend to measure, which steps it runs and when a file replaces another."""
+"""report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU the timers'
+parsers look at each command, made-up times take the place of theirs, and hw4 computes on the CPU; with a GPU some steps are
+measured. Then the program itself: which steps it runs, and when a file replaces another."""
+import contextlib
+import dataclasses
+import importlib.util
+import io
 import json
+import math
 import os
 import platform
 import shutil
@@ -13,162 +19,527 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
+BUILD = Path(os.environ.get("HW4_BUILD") or ROOT / "build").resolve()
+NO_GPU, WRONG_USAGE = 69, 64
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge"), str(ROOT / "profile")]
 
-from measure_steps import STEPS  # noqa: E402 (the path to it is set above)
+import bars  # noqa: E402 (the path to them is set above)
+import exact  # noqa: E402
+import provenance  # noqa: E402
+import runners  # noqa: E402
+from builder import schema  # noqa: E402
+from case_table import TableError  # noqa: E402
+from cells import STEPS  # noqa: E402
+from document import CANNOT_WRITE, Document, Failed, command_line, without_folders  # noqa: E402
 from program_module import program_as_module  # noqa: E402
+from timer import problems_of  # noqa: E402
 
-NAMES = [step.name for step in STEPS]
-TRACES = ["t22_streams1.trace.json", "t22_streams4.trace.json"]
-
-# Takes the place of every program. What it does is in the file `behaviour`, by the name of the step: exit, complete,
-# value, traces.
-PROGRAM = f"""
-import json, os, sys
-from pathlib import Path
-sys.path.insert(0, str(Path("report").resolve()))
-from bench_document import Document
-logs = Path(os.environ["MEASURE_TEST"])
-arguments = sys.argv[1:]
-path = Path(arguments[arguments.index("--json") + 1])
-name = path.name.split(".")[0]
-behaviour = json.loads((logs / "behaviour").read_text()).get(name, {{}})
-with open(logs / "calls", "a") as calls:
-    calls.write(name + "\\n")
-document = Document(path, note=f"{{path}} of {{os.getcwd()}}/x")
-document.write(measured=behaviour.get("value", 1))
-if "--trace-folder" in arguments:
-    folder = Path(arguments[arguments.index("--trace-folder") + 1])
-    folder.mkdir()
-    for trace in behaviour.get("traces", {TRACES!r}):
-        (folder / trace).write_text(json.dumps(behaviour.get("value", 1)))
-if behaviour.get("complete", True):
-    document.write(complete=True)
-sys.exit(behaviour.get("exit", 0))
-"""
-MAKEFILE = """
-GOALS := all time-kernels time-tilings references start-up hw4-mpi
-.PHONY: $(GOALS)
-$(GOALS):
-\t@test ! -e $(MEASURE_TEST)/broken-$@
-"""
+needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
+HIDDEN = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # nothing is measured
+measure = sys.modules["measure"] = program_as_module(ROOT / "report/measure")
 
 
-class Steps(unittest.TestCase):
-    def test_each_program_takes_its_command(self):
-        for step in STEPS:
-            program, *words = step.command
-            words += ["--json", "out.json", *(["--trace-folder", "x"] if step.traces else []),
-                      *(["--seconds", "1"] if step.takes_seconds else [])]
-            with self.subTest(step.name), mock.patch.object(sys, "argv", [program, *words]):
-                self.assertEqual(program_as_module(ROOT / program).parse_arguments().json.name, "out.json")
-
-    def test_the_committed_files_are_theirs(self):
-        files = {path.name for path in (ROOT / "report/data").glob("*.json")}
-        self.assertEqual(files, {step.file for step in STEPS} | set(TRACES))
-
-
-class Measure(unittest.TestCase):
+class Workplace(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="measure_test-")
         self.addCleanup(folder.cleanup)
         self.dir = Path(folder.name).resolve()
-        self.root = self.dir / "project"
-        self.data = self.root / "report/data"
-        self.behave()
-        self.write(self.dir / "bin/nvidia-smi", "#!/bin/sh\necho 'Fake 1, 580.1, 1980, 1980, 3201, 45, 100, 700'\n")
-        for name in ("report/measure", "report/measure_steps.py", "report/bench_document.py", "judge/provenance.py"):
-            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, self.root / name)
-        for program in {step.command[0] for step in STEPS}:
-            self.write(self.root / program, PROGRAM)
-        self.write(self.root / "Makefile", MAKEFILE)
-        self.write(self.root / ".gitignore", "__pycache__/\n")
-        self.git("init", "-q")
-        self.commit()
+        shown = io.StringIO()
+        self.enter(contextlib.redirect_stdout(shown))
+        self.enter(contextlib.redirect_stderr(shown))
 
-    def write(self, path, text):
+    def enter(self, context):
+        context.__enter__()
+        self.addCleanup(context.__exit__, None, None, None)
+
+    def script(self, name, text):
+        path = self.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
 
-    def behave(self, **behaviour):
-        self.write(self.dir / "behaviour", json.dumps(behaviour))
+    def measured(self, name, bin_folder=BIN, build_folder=None, **cells):
+        """The document of a step, with some of its cells changed."""
+        path, step = self.dir / f"{name}.json", STEPS[name]
+        bench = runners.Bench(path, step.goals, bin_folder, build_folder or self.dir, traces=self.dir)
+        runners.RUNNERS[step.runner](bench, **{**step.cells, **cells})
+        text = path.read_text()
+        for folder in (ROOT, self.dir):
+            self.assertNotIn(str(folder), text)
+        return json.loads(text)
 
-    def git(self, *arguments):
-        settings = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", "-C", self.root, *settings, *arguments], check=True, capture_output=True)
+    def check(self, name, document):
+        """As the builder does, but for what only a GPU can say."""
+        known = {field: of for field, of in schema.DOCUMENTS[f"{name}.json"].items()
+                 if field not in ("complete", "gpu")}
+        schema.check(document, known, name)
 
-    def commit(self):
-        self.git("add", ".")
-        self.git("commit", "-q", "--allow-empty", "-m", "one more")
 
-    def measure(self, *arguments, exit_code=0):
+class Cells(unittest.TestCase):
+    def test_the_committed_files_are_those_of_the_steps(self):
+        files = {path.name for path in (ROOT / "report/data").glob("*.json")}
+        self.assertEqual(files, {f"{name}.json" for name in STEPS} | {trace for step in STEPS.values()
+                                                                      for trace in step.traces})
+
+    def test_shapes(self):
+        names = [one.name for one in problems_of(["t28,t01", "4,16384,64", "4,16384,128", "t1[12]", "2,3,64,8"])]
+        self.assertEqual(names, ["t28", "t01", "4,16384,128", "t11", "t12", "2,3,64,8"])
+        self.assertEqual(problems_of(["2,3,64,8"])[0].shape, (6, 64, 8))
+        self.assertEqual(problems_of(["t28"])[0].flop, 4 * 4 * 16384 ** 2 * 64)
+        for word in ("t99", "4,16384", "0,1,1", "4,0,64,64"):
+            with self.assertRaises(TableError):
+                problems_of([word])
+
+    def test_seq_is_timed_on_as_many_batches_as_take_a_while(self):
+        cases = runners.plain_cases(["t01", "t11", "t20", "t27"])
+        self.assertEqual([runners.batches_of(case) for case in cases], [320, 2862, 6, 1])
+
+    def test_bars(self):
+        self.assertEqual(bars.least_met({"a": {"x": 2, "y": 1}, "b": {"x": 1}}, {
+            "a": {"x": 2, "y": 0.9}, "b": {"x": 1}, "other": {}}), {"a": False, "b": True})
+        self.assertEqual(bars.least_met({"a": {"x": 2}}, {"a": {"x": None}}), {"a": False}, "not measured")
+        seconds = {"context": [0.4, 0.2], "plain": [1.0, 3.0], "hw4": [0.22, 0.5]}  # the best of each counts
+        self.assertEqual(bars.files_met({"t01": seconds, "t22": seconds, "t17": seconds}, bars.MEMORY_BYTES + 1),
+                         {"t01": True, "t22": True, "memory": False})
+        every = {name: {**seconds, "hw4": [0.61]} for name in bars.COURSE_CASES}
+        self.assertIs(bars.files_met(every, None)["total"], False)
+
+
+# ---- Every command and every file, without a GPU
+
+
+class MadeUpTorch:
+    """In the place of torch_cell.Timer."""
+
+    def __init__(self, runs):
+        self.runs = runs
+
+    def versions(self):
+        return {"torch": "2.0", "cuda": "13.0", "device": "none"}
+
+    def sgemm(self):
+        return {**self.attention(None, None), "tflops": 50.0}
+
+    def under_load(self, look):
+        return []
+
+    def attention(self, shape, impl, **more):
+        return {"seconds": [0.002] * self.runs, "median_seconds": 0.002, "launches": 5}
+
+
+@unittest.skipUnless((BUILD / "time_kernels").exists(), "needs time_kernels")
+class EveryCommand(Workplace):
+    """The timers take each command; made-up lines for each shape and kind give a file that the builder reads."""
+
+    def setUp(self):
+        super().setUp()
+        for patch in (mock.patch.object(runners, "lines_of", self.lines_of),
+                      mock.patch.object(runners.torch_cell, "Timer", mock.Mock(side_effect=MadeUpTorch, SGEMM_SIZE=8)),
+                      mock.patch.object(runners.torch_cell, "why_no_gpu", lambda: "")):
+            self.enter(patch)
+
+    def lines_of(self, program, *words):
+        done = subprocess.run([program, *words], env=HIDDEN, capture_output=True, text=True)
+        self.assertEqual(done.returncode, NO_GPU, f"{words}: {done.stderr}")
+        kinds = [words[at + 1] for at, word in enumerate(words) if word == "--kind"] or ["uniform"]
+        # fixed is four times as fast as f32
+        line = {"chosen": True, "cuda": "13.0", "scratch_bytes": 1, "rows": 4, "keys": 4, "registers": 1,
+                "shared_bytes": 1, "blocks_per_multiprocessor": 1, "seconds": [0.001 if "fixed" in words else 0.004]}
+        return [{**line, **problem.sizes, "kind": kind, "kernel": kernel}
+                for problem in problems_of([word for word in words if word.count(",") == 2]) for kind in kinds
+                for kernel in (["k"] if "--chosen" in words or "--kernel" in words else ["k", "l"])]
+
+    def test_kernels(self):
+        for name, step in STEPS.items():
+            if step.runner in ("beside_torch", "ladder", "turns", "causal"):
+                with self.subTest(name):
+                    self.check(name, self.measured(name, build_folder=BUILD))
+
+    @unittest.skipUnless((BUILD / "time_tilings").exists(), "needs time_tilings")
+    def test_tilings(self):
+        self.check("tilings", self.measured("tilings", build_folder=BUILD))
+
+    def test_what_is_compared(self):
+        shape, = self.measured("kernels_fixed", build_folder=BUILD, shapes=("t28",))["fixed"]["shapes"]
+        self.assertEqual((shape["over_f32"], shape["speed_up"], shape["torch_best"]), (4.0, 2.0, "efficient"))
+        self.assertAlmostEqual(shape["tflops"], problems_of(["t28"])[0].flop / 0.001 * 1e-12)
+        case, = self.measured("half_backward", build_folder=BUILD, shapes=("2,3,64,8",), masks=("causal",))["cases"]
+        self.assertEqual((case["batches"], case["heads"], case["flop"]), (2, 3, 5 * 6 * 64 ** 2 * 8))
+        self.assertEqual(case["seconds"]["bf16 dQ apart"], [0.004] * 5)
+
+    def test_values(self):
+        """generate makes a small case of each kind in the place of the large ones."""
+        def generated(bench, path, shape, *words):
+            subprocess.run([bench.generate, "--shape", "1,2,3", "--seed", "1", *words, path], check=True)
+
+        with mock.patch.object(runners.Bench, "generated", generated):
+            document = self.measured("values", build_folder=BUILD)
+        self.check("values", document)
+        self.assertEqual(len(document["cases"]), 3 * 14)
+
+    def test_backward(self):
+        def errors(path, output, device):
+            found = dict.fromkeys(exact.GRADIENTS, 1e-6)
+            return {"hw4": found, "efficient": found, "why": None}
+
+        with mock.patch.object(exact, "gradient_errors", errors), \
+                mock.patch.object(exact, "cpu_seconds", lambda *_: {"sdpa": [1.0], "naive": [1.0]}):
+            document = self.measured("backward", build_folder=BUILD, cpu="1,16,8", cpu_runs=1, errors=("g01",),
+                                     lengths=(16,))
+        self.check("backward", document)
+        self.assertEqual([bar["flop"] for bar in document["bars"][:2]],
+                         [10 * 4 * 16384 ** 2 * 64, 5 * 4 * 16384 ** 2 * 64])
+
+    def test_a_timer_that_fails(self):
+        failing = mock.patch.object(runners, "lines_of", mock.Mock(side_effect=Failed("no CUDA device", NO_GPU)))
+        with failing, self.assertRaisesRegex(Failed, "no CUDA device"):
+            self.measured("causal", build_folder=BUILD)
+
+
+class OtherCommands(unittest.TestCase):
+    def test_sweeps(self):
+        for name, step in STEPS.items():
+            for words in step.cells["runs"] if step.runner == "sweep" else ():
+                command = [BIN / "hw4", "bench", "--device", "gpu", *words, "--machine"]
+                done = subprocess.run(command, env=HIDDEN, capture_output=True)
+                self.assertNotEqual(done.returncode, WRONG_USAGE, f"{name}: {done.stderr}")
+
+    def test_profiles(self):
+        profile = program_as_module(ROOT / "profile/profile")
+        for step in STEPS.values():
+            if step.runner == "profile":
+                with mock.patch.object(sys, "argv", ["profile", *step.cells["words"], "--json", "x"]):
+                    self.assertEqual(profile.parse_arguments().json.name, "x")
+
+
+# ---- Small runs on the CPU
+
+
+class OnTheCpu(Workplace):
+    SMALL = ("--batch_size", "1", "--seq_len", "8,16", "--num_heads", "2", "--emb_dim", "8", "--warmup", "0",
+             "--repeats", "2", "--threads", "1")
+
+    def test_sweeps(self):
+        document = self.measured("cs336_attention", device="cpu", more=self.SMALL)
+        self.check("cs336_attention", document)
+        self.assertEqual((document["cut_short"], document["torch"], document["settings"]["memory_limit"]),
+                         (False, None, 8 << 30))
+        row = next(row for row in document["rows"] if row["impl"] == "f32")
+        self.assertEqual(len(row["forward"]["samples"]), 2)
+        with self.assertRaisesRegex(Failed, "ended with 64"):
+            self.measured("lab5_sweep", device="cpu", more=("--batch_size", "x"))
+
+    def test_what_memory_is_taken_for(self):
+        document = self.measured("memory", device="cpu", more=self.SMALL)
+        self.check("memory", document)
+        track = next(track for track in document["tracks"] if track["cell"] == "naive B 1 H 2 N 16 d 4 warmup 0")
+        self.assertEqual([(event["purpose"], event["bytes"], event["taken"]) for event in track["events"]],
+                         [("inputs", 1536, 1), ("O", 512, 1), ("scores", 2048, 1), ("scores", 2048, -1), ("O", 512, -1),
+                          ("inputs", 1536, -1)])
+
+    def test_sums_in_several_types(self):
+        self.check("accumulate", self.measured("accumulate", devices=("cpu",)))
+
+    def test_seq(self):
+        document = self.measured("sequential", shapes=("e03", "e05"))
+        self.check("sequential", document)
+        self.assertEqual([(case["name"], case["measured_batches"], len(case["seconds"])) for case in document["cases"]],
+                         [("e03", 3, 3), ("e05", document["cases"][1]["batches"], 3)])
+
+    @needs_torch
+    def test_each_contract(self):
+        document = self.measured("cpu", shapes=("e03",), contracts=("fixed16", "f32"), runs=2)
+        self.check("cpu", document)
+        self.assertEqual([(case["case"], case["contract"], case["bytes_equal"]) for case in document["cases"]],
+                         [("e03", "fixed16", True), ("e03", "f32", True)])
+        for case in document["cases"]:
+            self.assertEqual([len(case["seconds"][who]) for who in ("hw4", "from_file", "torch", "seq")], [2, 2, 2, 1])
+
+    @unittest.skipUnless(shutil.which("mpirun") and (BUILD / "hw4_mpi").exists(), "needs mpirun and a build with MPI")
+    def test_collectives(self):
+        small = ("--model", "tiny", "--via", "mpi", "--warmup", "0", "--repeats", "1", "--batch_size", "1", "--seq_len",
+                 "16", "--buckets", "64k")
+        document = self.measured("collectives", build_folder=BUILD, ranks=(1, 2), sizes="4k,8k",
+                                 devices={"cpu": "mpi,ordered"}, gradients=((2, small),))
+        self.check("collectives", document)
+        self.assertEqual([(row["ranks"], row["via"], row["size"]) for row in document["allreduce"]],
+                         [(ranks, via, size) for ranks in (1, 2) for via in ("mpi", "ordered")
+                          for size in (4096, 8192)])
+        self.assertEqual([row["way"] for row in document["gradients"]], ["none", "naive", "flat", "overlapped"])
+
+    def test_files(self):
+        self.script("reference/context_only", "echo 5000000")
+        self.script("reference/plain_copy", "head -c 4 $1 > $2")
+        self.script("start_up", "echo '    1.500 ms  driver'")
+        small = {"shapes": ("t01", "e03"), "variants_on": ("e03",), "memory_of": "e03", "trace_of": "e03",
+                 "trace_streams": (2,), "device": "cpu", "runs": 2}
+        document = self.measured("files", **small)
+        self.check("files", document)
+        self.assertEqual([list(case["seconds"]) for case in document["cases"]],
+                         [["context", "plain", "hw4"], ["context", "plain", "hw4", "1 stream", "linear copies"]])
+        self.assertIn("traceEvents", json.loads((self.dir / "e03_streams2.trace.json").read_text()))
+        with mock.patch.object(runners, "crc32_of", lambda path: "00000000"), \
+                self.assertRaisesRegex(Failed, "the output has not the CRC-32 of the table"):
+            self.measured("files", **small)
+
+    def test_steps(self):
+        document = self.measured("steps", shapes=("e03",), device="cpu", runs=2)
+        self.check("steps", document)
+        self.assertEqual([len(step["seconds"]) for step in document["steps"]], [2] * len(document["steps"]))
+        self.assertEqual([(step["label"], step["streams"], step["copies"]) for step in
+                          runners.steps_of(["plain_rows", "padded_tiles"], 4)],
+                         [("plain_rows", 1, "linear"), ("padded_tiles", 1, "linear"),
+                          ("padded_tiles, 2-D copies", 1, "2d"), ("padded_tiles, 4 streams", 4, "2d")])
+
+    def test_a_program_that_is_not_there(self):
+        with self.assertRaisesRegex(Failed, r"hw4 is not there; make all builds it"):
+            self.measured("cpu", bin_folder=self.dir)
+
+
+@needs_torch
+class Errors(Workplace):
+    def test_cases(self):
+        document = self.measured("accuracy", shapes=("e03", "t01"))
+        self.assertRegex(document["revisions"]["hw4"], r"\Af32\.forward/\d+\Z")
+        self.assertEqual([(case["name"], case["tokens"]) for case in document["cases"]], [("t01", 128), ("e03", 31)])
+        for errors in (case["largest_errors"] for case in document["cases"]):
+            self.assertLessEqual({"hw4", "hw4_fixed", "hw4_fixed16", "naive"}, set(errors))
+            self.assertTrue(0 < errors["hw4"] < 1e-5 > errors["naive"] and errors["hw4_fixed16"] < 1e-3, errors)
+
+    def test_distributions(self):
+        cases = self.measured("distributions", seeds={"2,100,16": 0, "1,70,24": 1}, kinds=("uniform", "normal"),
+                              device="cpu")["cases"]
+        self.assertEqual(len({case["seed"] for case in cases}), 4)
+        for case in cases:
+            for name, figures in case["errors"].items():
+                self.assertLess(figures["largest_of_row"], 1e-2 if name == "hw4_fixed16" else 1e-5)
+                self.assertLessEqual(figures["rms"], figures["largest"])
+
+    def test_values(self):
+        def drawn(kind):
+            return exact.drawn(kind, (2, 100, 16), 7)
+
+        for kind in exact.DISTRIBUTIONS:
+            self.assertEqual(tuple(drawn(kind).shape), (2, 3, 100, 16))
+            self.assertTrue(drawn(kind).isfinite().all() and (drawn(kind) == drawn(kind)).all())
+        exponents = drawn("powers").abs().log2()
+        self.assertTrue((exponents == exponents.round()).all())
+        self.assertEqual((exponents.min().item(), exponents.max().item()), (-20, 20))
+        self.assertAlmostEqual(drawn("student").abs().median().item(), 0.8165, delta=0.05)  # the quartile of t2
+        self.assertGreater(drawn("outliers").abs().max().item(), 10)
+
+    def test_figures(self):
+        import torch
+        errors = exact.Errors()
+        errors.add(torch.tensor([[[1.0, 2.0], [4.0, -7.0]]]), torch.tensor([[[1.0, 2.5], [4.0, -8.0]]]).double())
+        errors.add(torch.tensor([[[1.0, 1.0]]]), torch.tensor([[[1.0, 1.0]]]).double())
+        self.assertEqual(errors.record(), {"largest": 1.0, "largest_of_row": 0.2, "rms": math.sqrt(1.25 / 6)})
+        self.assertTrue(math.isnan(exact.larger(math.nan, 1.0)) and math.isnan(exact.larger(1.0, math.nan)))
+
+    def test_gradients(self):
+        """The formula against autograd, in float64; and hw4's."""
+        path, output = self.dir / "in", self.dir / "out"
+        subprocess.run([BIN / "testcases/generate", "--shape", "2,9,8", "--seed", "1", "--kind", "uniform", "--heads",
+                        "4,2", "--keys", "12", "--causal", "--backward", path], check=True)
+        subprocess.run([BIN / "hw4", "--device", "cpu", path, output], check=True, capture_output=True)
+        case = exact.BackwardCase(path)
+        q, k, v, dout = (m.double() for m in case.split(case.inputs, ("Q", "K", "V", "dO")))
+        leaves = [m.clone().requires_grad_() for m in (q, k, v)]
+        scores = leaves[0] @ leaves[1].repeat_interleave(2, 1).mT / math.sqrt(8)
+        weights = scores.masked_fill(case.hidden("cpu"), -math.inf).softmax(-1)
+        (weights @ leaves[2].repeat_interleave(2, 1)).backward(dout)
+        for found, leaf in zip(exact.exact_gradients(case, q, k, v, dout, case.hidden("cpu")), leaves):
+            self.assertLess((found - leaf.grad).abs().max().item(), 1e-12)
+        found = exact.gradient_errors(path, output, "cpu")
+        self.assertLess(max(found["hw4"].values()), 1e-5)
+        self.assertEqual((found["efficient"], found["why"]), (None, "PyTorch's causal mask begins at the other corner"))
+
+
+# ---- On a GPU
+
+
+@unittest.skipUnless((BUILD / "time_kernels").exists() and provenance.gpu_state(), "needs a GPU")
+class WithGpu(Workplace):
+    def small(self, name, **cells):
+        try:
+            return self.measured(name, build_folder=BUILD, **cells)
+        except Failed as failure:
+            if failure.code == NO_GPU:
+                self.skipTest(str(failure))
+            raise
+
+    def test_kernels(self):
+        document = self.small("kernels", shapes=("t01",), ladder=("t01",), runs=2)
+        self.assertGreater(document["shapes"][0]["tflops"], 0)
+        self.assertGreater(len(document["ladder"]), 3)
+
+    def test_beside_pytorch(self):
+        self.check("causal", self.small("causal", shapes=("4,1024,64",), runs=2))
+        rounds = self.small("rounds", shapes=("4,1024,64",), rounds=1, runs=2)
+        self.check("rounds", rounds)
+        self.assertEqual(len(rounds["cases"][0]["seconds"]), 5 + 6)
+        self.check("half_backward", self.small("half_backward", shapes=("1,4,1024,64",), rounds=1, runs=2))
+        self.check("backward", self.small("backward", shapes=("4,1024,64",), ladder="1,256,64", memory="1,1024,64",
+                                          cpu="1,64,64", cpu_runs=1, errors=("g01",), lengths=(256,), runs=2))
+        self.check("half_errors", self.small("half_errors", seeds={"2,256,64": 0}))
+
+    def test_tilings(self):
+        document = self.small("tilings", shapes=("1,100,64",))
+        tilings = {(one["rows"], one["keys"]) for one in (*document["tilings"], *document["left_out"])}
+        self.assertEqual(tilings, {(rows, keys) for rows in (4, 8, 16, 32) for keys in (32, 64, 96, 128, 256)})
+
+
+# ---- What every file says of its origin
+
+
+class Documents(Workplace):
+    def write(self, name, text):
+        (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.dir / name).write_text(text)
+
+    def test_no_name_of_a_folder(self):
+        for text, wanted in ((f"cannot open {ROOT}/hw4: none", "cannot open hw4: none"), (str(ROOT), "."),
+                             ("g++ -I/opt/a/include -ccbin /opt/gcc/bin/g++", "g++ -Iinclude -ccbin g++"),
+                             ("--json=/home/me/x.json", "--json=x.json"), ("10 GB/s, a / b", "10 GB/s, a / b"),
+                             ({"a": [{"b": f"{ROOT}/x"}, ("/tmp/y/z",)], "n": 1}, {"a": [{"b": "x"}, ["z"]], "n": 1})):
+            self.assertEqual(without_folders(text), wanted)
+        self.assertEqual(command_line([f"{ROOT}/report/x", "--json", f"{ROOT}/report/data/k.json.partial", "t28"]),
+                         ["report/x", "--json", "report/data/k.json", "t28"])
+
+    def test_where_it_comes_from(self):
+        self.write("build/cpp-command", "g++ -std=c++17  -O3 -ffp-contract=off; g++  -Wl,-z,now\n")
+        with mock.patch.object(platform, "node", return_value="a-telling-name"):
+            Document(self.dir / "data/out.json", build=self.dir / "build", note=f"{self.dir}/a/b").write(complete=True)
+        text = (self.dir / "data/out.json").read_text()
+        for name in ("a-telling-name", str(ROOT), str(self.dir)):
+            self.assertNotIn(name, text)
+        told = json.loads(text)
+        self.assertEqual(told["build"], {"cpp": "g++ -std=c++17 -O3 -ffp-contract=off", "cu": None})
+        self.assertGreater(told["wall_seconds"], 0)
+        with self.assertRaises(Failed) as failure:
+            Document(self.dir / "data/out.json/in_the_way").write()
+        self.assertEqual(failure.exception.code, CANNOT_WRITE)
+
+    def test_generated_files_do_not_make_the_sources_dirty(self):
+        def git(*arguments):
+            settings = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
+            subprocess.run(["git", "-C", self.dir, *settings, *arguments], check=True, capture_output=True)
+        git("init", "-q")
+        self.write("hw4.cu", "one\n")
+        git("add", ".")
+        git("commit", "-q", "-m", "one")
+        for name in ("report/data/new.json.partial", "report/figures/a.svg", "report/report.md"):
+            self.write(name, "changed\n")
+        self.assertFalse(provenance.git_state(str(self.dir))["dirty"])
+        self.write("hw4.cu", "two\n")
+        self.assertTrue(provenance.git_state(str(self.dir))["dirty"])
+
+
+# ---- The program
+
+
+class Program(Workplace):
+    """With runners that only pretend to measure."""
+    ONE, TWO, TRACED = "cpu", "sequential", "files"
+    TRACES = STEPS[TRACED].traces
+
+    def setUp(self):
+        super().setUp()
+        self.git = {"commit": "abc", "dirty": False}
+        self.value, self.failing, self.traces = "old", {}, self.TRACES
+        self.gpu = [{"name": "Fake 1"}]
+        steps = {name: dataclasses.replace(STEPS[name], runner="pretend", cells={"name": name, "shapes": ("t01",)},
+                                           goals=()) for name in (self.TRACED, self.TWO, self.ONE)}
+        for patch in (mock.patch.object(measure, "STEPS", steps),
+                      mock.patch.dict(measure.RUNNERS, pretend=self.pretend),
+                      mock.patch.object(provenance, "git_state", lambda *_: self.git),
+                      mock.patch.object(provenance, "gpu_state", lambda: self.gpu)):
+            self.enter(patch)
+
+    def pretend(self, bench, name, shapes):
+        with open(self.dir / "calls", "a", encoding="utf-8") as calls:
+            calls.write(f"{name} ")
+        (self.dir / "build_folder").write_text(str(bench.build))
+        bench.open(measured=self.value, cases=[], memory=None)
+        for trace in self.traces if name == self.TRACED else ():
+            (bench.traces / trace).write_text(json.dumps(self.value))
+        if name in self.failing:
+            raise self.failing[name]
+
+    def run_program(self, *words, exit_code=0):
         """The steps that were run."""
-        calls = self.dir / "calls"
-        calls.write_text("")
-        inherited = {name: value for name, value in os.environ.items() if name != "ARCHS"}  # of a make around the tests
-        done = subprocess.run([sys.executable, self.root / "report/measure", *map(str, arguments)], cwd=self.dir,
-                              env={**inherited, "PATH": f"{self.dir / 'bin'}{os.pathsep}{os.environ['PATH']}",
-                                   "MAKEFLAGS": "", "MEASURE_TEST": str(self.dir), "PYTHONDONTWRITEBYTECODE": "1"},
-                              capture_output=True, text=True, timeout=120)
-        self.assertNotIn("Traceback", done.stderr)
-        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
-        self.said = done.stdout + done.stderr
-        return calls.read_text().split()
+        (self.dir / "calls").write_text("")
+        with mock.patch.object(sys, "argv", ["measure", "--data", str(self.dir / "data"), *words]):
+            try:
+                code = measure.main()
+            except SystemExit as ended:
+                code = ended.code
+        self.assertEqual(code, exit_code)
+        return (self.dir / "calls").read_text().split()
 
     def document(self, name):
-        return json.loads((self.data / f"{name}.json").read_text())
+        return json.loads((self.dir / "data" / f"{name}.json").read_text())
 
-    def test_every_step_and_then_only_what_is_missing(self):
-        self.assertEqual(self.measure(), NAMES)
-        self.assertEqual(sorted(path.name for path in self.data.iterdir()),
-                         sorted([f"{name}.json" for name in NAMES] + TRACES))
-        for name in NAMES:
-            text = (self.data / f"{name}.json").read_text()
-            self.assertNotIn(str(self.dir), text)
-            self.assertNotIn(f'"{platform.node()}"', text)
-            self.assertFalse(json.loads(text)["git"]["dirty"], "files of measurements do not make the sources dirty")
-        self.assertEqual(self.measure(), [])
-        (self.data / "steps.json").unlink()
-        (self.data / "cpu.json").write_text('{"complete": tr')
-        (self.data / "kernels.json").write_text(json.dumps({**self.document("kernels"), "complete": False}))
-        (self.data / TRACES[0]).unlink()
-        self.assertEqual(self.measure(), ["kernels", "steps", "cpu", "files"])
-        self.assertEqual(self.measure("--again", "--only", "cpu,accuracy", "tilings"), ["tilings", "accuracy", "cpu"])
-        self.commit()
-        self.assertEqual(self.measure("--only", "cpu"), ["cpu"], "of another commit")
-        self.write(self.root / "hw4.cu", "changed")
-        self.assertEqual(self.measure("--only", "cpu"), ["cpu"], "of changed sources")
-        self.assertTrue(self.document("cpu")["git"]["dirty"])
+    def test_only_what_is_missing(self):
+        every = [self.TRACED, self.TWO, self.ONE]
+        self.assertEqual(self.run_program(), every)
+        self.assertTrue(self.document(self.ONE)["complete"])
+        self.assertEqual(self.document(self.ONE)["command"], ["report/measure", "--only", self.ONE])
+        self.assertEqual(sorted(path.name for path in (self.dir / "data").iterdir()),
+                         sorted([f"{name}.json" for name in every] + list(self.TRACES)))
+        self.assertEqual(self.run_program(), [])
+        (self.dir / "data" / f"{self.ONE}.json").write_text('{"complete": tr')
+        (self.dir / "data" / self.TRACES[0]).unlink()
+        self.assertEqual(self.run_program(), [self.TRACED, self.ONE])
+        self.assertEqual(self.run_program("--again", "--only", self.ONE), [self.ONE])
+        self.git = {"commit": "def", "dirty": False}
+        self.assertEqual(self.run_program("--only", self.ONE), [self.ONE], "of another commit")
+        self.git["dirty"] = True
+        self.assertEqual(self.run_program("--only", self.ONE), [self.ONE], "of changed sources")
+        self.assertEqual(self.run_program("--only", self.ONE, "--shapes", "t01"), [self.ONE])
+        self.assertEqual(self.document(self.ONE)["command"], ["report/measure", "--only", self.ONE, "--shapes", "t01"])
 
     def test_a_half_written_file_never_replaces_a_complete_one(self):
-        some = ("--only", "cpu", "files")
-        self.behave(cpu={"value": "old"}, files={"value": "old"})
-        self.measure(*some)
-        for failing in ({"exit": 70, "value": "new"}, {"complete": False, "value": "new"}):
-            self.behave(cpu=failing, files={"traces": TRACES[:1], "value": "new"})
-            self.measure("--again", *some, exit_code=1)
-            for name in ("cpu", "files"):
-                self.assertEqual(self.document(name)["measured"], "old")
-                self.assertEqual(json.loads((self.data / f"{name}.json.partial").read_text())["measured"], "new")
-            self.assertEqual([json.loads((self.data / trace).read_text()) for trace in TRACES], ["old", "old"])
+        self.run_program()
+        self.value, self.failing, self.traces = "new", {self.ONE: Failed("it failed")}, self.TRACES[:1]
+        self.assertEqual(self.run_program("--again", exit_code=1), [self.TRACED, self.TWO, self.ONE])
+        self.assertEqual([self.document(name)["measured"] for name in (self.ONE, self.TRACED, self.TWO)],
+                         ["old", "old", "new"])
+        self.assertEqual(json.loads((self.dir / "data" / f"{self.ONE}.json.partial").read_text())["measured"], "new")
+        self.assertEqual([json.loads((self.dir / "data" / trace).read_text()) for trace in self.TRACES], ["old"] * 2)
 
-    def test_a_step_that_fails_leaves_the_others(self):
-        self.behave(accuracy={"exit": 1}, cpu={"exit": 1})
-        self.write(self.dir / "broken-time-kernels", "")
-        self.assertEqual(self.measure("--only", "kernels", "accuracy", "cpu", exit_code=1), ["accuracy", "cpu"])
-        self.assertIn("MISSING: make time-kernels failed", self.said)
-        self.assertTrue((self.data / "accuracy.json").exists())  # an error beyond its limit is a result
-        self.assertFalse((self.data / "cpu.json").exists())  # wrong bytes are none
+    def test_whatever_a_step_raises_is_its_own_failure(self):
+        for error, said in ((OSError(28, "No space left"), r"OSError: \[Errno 28\] No space left"),
+                            (KeyError("B"), "KeyError: 'B'"), (ValueError("one\ntwo"), "ValueError: one"),
+                            (AssertionError(), "AssertionError"), (SystemExit(2), "SystemExit: 2")):
+            with self.subTest(said), contextlib.redirect_stdout(io.StringIO()) as shown:
+                self.failing = {self.TWO: error}
+                self.assertEqual(self.run_program("--again", exit_code=1), [self.TRACED, self.TWO, self.ONE])
+                self.assertRegex(shown.getvalue(), rf"(?m)^{self.TWO} +MISSING: {said}$")
+
+    def test_either_folder_of_programs(self):
+        for variable, build_folder in (("HW4_BUILD", self.dir), ("HW4_BIN", ROOT / "build")):
+            others = {name: value for name, value in os.environ.items() if name not in ("HW4_BIN", "HW4_BUILD")}
+            with self.subTest(variable), mock.patch.dict(os.environ, {**others, variable: str(self.dir)}, clear=True):
+                self.run_program("--again", "--only", self.ONE)
+                self.assertEqual((self.dir / "build_folder").read_text(), str(build_folder))
+
+    def test_targets_without_data(self):
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            self.run_program("--bars", exit_code=1)
+        self.assertRegex(shown.getvalue(), rf"\A{self.TRACED} +MISSING: no complete file to judge\n\Z")
+        self.run_program()
+        self.run_program("--bars")
 
     def test_refusals(self):
-        self.assertEqual(self.measure("--only", "kernel", exit_code=2), [])
-        self.write(self.dir / "file", "")
-        self.measure("--data", self.dir / "file", exit_code=73)
-        self.write(self.dir / "bin/nvidia-smi", "#!/bin/sh\nexit 9\n")
-        self.assertEqual(self.measure(exit_code=69), [])
-        self.assertEqual(self.measure("--only", "sequential", "cpu"), ["sequential", "cpu"])
+        self.assertEqual(self.run_program("--only", "kernel", exit_code=2), [])
+        self.assertEqual(self.run_program("--shapes", "t99", exit_code=2), [])
+        self.gpu = []
+        self.assertEqual(self.run_program(exit_code=69), [])
+        self.assertEqual(self.run_program("--only", f"{self.ONE},{self.TWO}"), [self.TWO, self.ONE])
+        (self.dir / "data/x").write_text("")
+        self.run_program("--only", self.ONE, "--data", str(self.dir / "data/x/y"), exit_code=73)
 
 
 if __name__ == "__main__":

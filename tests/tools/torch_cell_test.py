@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""report/torch_cell.py: the rules by which it samples, which are those of src/bench/measure.cpp. No PyTorch needed."""
+"""report/torch_cell.py: the rules by which it samples, those of src/bench; and its attention, where PyTorch is."""
+import importlib.util
 import json
 import subprocess
 import sys
@@ -32,6 +33,26 @@ def arguments(*more):
     words = ("--impl", "flash2", "--batch_size", "1", "--seq_len", "8", "--num_heads", "1", "--emb_dim", "8", *more)
     with unittest.mock.patch.object(sys, "argv", ["torch_cell.py", *words]):
         return torch_cell.parse_arguments()
+
+
+class Rules(unittest.TestCase):
+    def test_launches_and_samples(self):
+        """The rules of src/bench/sampling.h, with the numbers of tests/unit/sampling_test.cpp."""
+        self.assertEqual([torch_cell.launches_for(seconds) for seconds in (0.039e-3, 0.004, 1e-9, 0.0, 0.01, 0.85)],
+                         [257, 3, 1000, 1000, 1, 1])
+        asked = ((0.007, 20), (0.05, 20), (0.1, 20), (0.85, 20), (0.85, 2), (0.85, 200))
+        self.assertEqual([torch_cell.runs_for(*pair) for pair in asked], [20, 20, 10, 3, 2, 11])
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
+    def test_every_form_is_attention(self):
+        torch = torch_cell.torch_in_float32()
+        q, k, v = (torch.randn(2, 3, 10, 8, generator=torch.Generator().manual_seed(1)) for _ in range(3))
+        for impl, masks in (("naive", (False,)), ("pytorch", (False, True)), ("default", (False, True))):
+            for causal in masks:
+                hidden = torch.ones(10, 10).triu(1).bool() if causal else torch.zeros(10, 10).bool()
+                scores = (q.double() @ k.double().mT / 8 ** 0.5).masked_fill(hidden, -torch.inf)
+                error = torch_cell.attention(impl, q, k, v, causal).double() - scores.softmax(-1) @ v.double()
+                self.assertLess(error.abs().max().item(), 1e-5, (impl, causal))
 
 
 class Samples(unittest.TestCase):

@@ -79,13 +79,6 @@ TEST(BenchOnCpu, TheBytesAreThoseOfTheCaseThatGenerateWrites) {
     EXPECT_EQ(measured(cell).of(Pass::forward).output_crc32, checksum.text());
 }
 
-TEST(BenchOnCpu, AContractWithoutBackwardSaysSo) {
-    const Row row = measured(quick_cell("fixed"));
-    EXPECT_EQ(row.status(), Status::ok);
-    EXPECT_EQ(row.of(Pass::backward).status, Status::unsupported);
-    EXPECT_EQ(row.of(Pass::backward).reason, "asks for backward, which the contract fixed lacks");
-}
-
 // Fails as it is told to where backward is to be prepared.
 class FailingWorkbench : public Workbench {
 public:
@@ -118,12 +111,6 @@ TEST(BenchOnCpu, APassThatFailsIsToldAndThoseAfterItAreMeasured) {
         EXPECT_EQ(row.of(Pass::forward).status, Status::ok);
         EXPECT_EQ(row.of(Pass::forward_backward).status, Status::ok);
     }
-}
-
-TEST(BenchOnCpu, AFailureForWantOfMemoryIsNone) {
-    FailingWorkbench workbench([] { throw Error(ExitCode::out_of_memory, "no room"); });
-    KeptData kept;
-    EXPECT_EQ(measure(quick_cell("f32"), workbench, kept).of(Pass::backward).status, Status::oom);
 }
 
 // Asks how much memory is free while others' operands may still be there.
@@ -183,60 +170,6 @@ TEST(BenchOnCpu, OneRunTakesWhatTheRowSays) {
         ASSERT_EQ(tracks.size(), kPassCount);
         for (const MemoryTrack& track : tracks) EXPECT_EQ(test::peak_of(track), row.of(track.pass).peak_bytes) << impl;
     }
-}
-
-TEST(BenchOnCpu, APassThatThereIsNotTakesNothing) {
-    std::vector<MemoryTrack> tracks;
-    measured(quick_cell("fixed"), &tracks);
-    ASSERT_EQ(tracks.size(), 1);
-    EXPECT_EQ(tracks[0].pass, Pass::forward);
-}
-
-TEST(BenchOnCpu, WhatIsRefusedIsInTheTrack) {
-    Cell cell = quick_cell("naive");
-    for (const int64_t limit : {200000, 1000}) { // too little for the scores, for half of the inputs
-        cell.memory_limit = limit;
-        std::vector<MemoryTrack> tracks;
-        const Row row = measured(cell, &tracks);
-        ASSERT_EQ(tracks.size(), kPassCount);
-        for (const MemoryTrack& track : tracks) {
-            const auto refusal = std::find_if(track.events.begin(), track.events.end(), [](const MemoryEvent& event) {
-                return event.kind == MemoryEvent::Kind::refused;
-            });
-            ASSERT_NE(refusal, track.events.end());
-            EXPECT_EQ(refusal->allocation.bytes, row.of(track.pass).wanted_bytes);
-            EXPECT_LE(test::peak_of(track), static_cast<size_t>(limit));
-        }
-    }
-}
-
-TEST(BenchOnCpu, WhatDoesNotFitIsARow) {
-    Cell cell = quick_cell("naive");
-    cell.memory_limit = 200000; // the scores alone are 117600
-    const Row row = measured(cell);
-    const size_t matrix = 2 * 70 * 60 * sizeof(float);
-    EXPECT_EQ(row.status(), Status::oom);
-    EXPECT_EQ(row.of(Pass::forward).wanted_bytes, 2 * 3 * 70 * 70 * sizeof(float));
-    EXPECT_EQ(row.of(Pass::forward).free_bytes, 200000 - 4 * matrix);
-    EXPECT_EQ(row.reason(), "needs 117600 bytes more, 65600 are free");
-}
-
-TEST(BenchOnCpu, AnInputThatDoesNotFitIsNotEvenMade) {
-    Cell cell = quick_cell("naive");
-    cell.batch_size = int64_t{1} << 20;
-    cell.seq_len = int64_t{1} << 20;
-    EXPECT_EQ(measured(cell).status(), Status::unsupported); // more than 2^40 numbers
-    cell.batch_size = 1 << 10;
-    EXPECT_EQ(measured(cell).status(), Status::oom);
-}
-
-TEST(BenchOnCpu, OtherRefusalsAreRowsToo) {
-    Cell cell = quick_cell("f32");
-    cell.num_heads = 7;
-    EXPECT_EQ(measured(cell).reason(), "emb_dim 60 is no multiple of num_heads 7");
-    cell = quick_cell("naive");
-    cell.element = Element::bf16;
-    EXPECT_EQ(measured(cell).reason(), "naive on the CPU takes float32, not bf16");
 }
 
 // ---- Whether a result is right

@@ -53,18 +53,6 @@ TEST(MemoryCount, HasThePeakAndRefusesWhatIsNotThere) {
     EXPECT_EQ(memory.peak(), 90);
 }
 
-TEST(MemoryCount, WhatTheSystemRefusesIsInNoPeak) {
-    MemoryLog log;
-    MemoryCount memory(100, &log);
-    const auto refuse = [&] { memory.refuse(90, 5, "it"); };
-    EXPECT_THROW(Counted(memory, 90, "it", refuse), OutOfMemory);
-    const Counted less = counted(memory, 20, "it");
-    EXPECT_EQ(memory.peak(), 20);
-    ASSERT_EQ(log.events().size(), 2);
-    EXPECT_EQ(log.events()[0].kind, MemoryEvent::Kind::refused);
-    EXPECT_EQ(log.events()[0].free_bytes, 5);
-}
-
 TEST(MemoryCount, WritesDownWhatWasTakenRefusedAndGivenBack) {
     using Kind = MemoryEvent::Kind;
     MemoryLog log;
@@ -138,34 +126,10 @@ TEST_F(TakeSamples, AsManyAsAskedForAfterTheWarmUp) {
     EXPECT_EQ(workbench.flushes, 0);
 }
 
-TEST_F(TakeSamples, AFirstLaunchThatTakesLongIsNotTheWarmUp) {
-    workbench.seconds = [](int sample) { return sample == 0 ? 0.5 : 0.004; };
-    rules.repeats = 2;
-    EXPECT_EQ(take().launches, 3);
-    EXPECT_EQ(workbench.samples, 1 + 25 + 2);
-}
-
 TEST_F(TakeSamples, ShortLaunchesSeveralToASample) {
     workbench.seconds = [](int) { return 0.004; };
     rules.repeats = 2;
     EXPECT_EQ(take().launches, 3);
-}
-
-TEST_F(TakeSamples, AfterACountOfWarmUpsEachLaunchIsASample) {
-    workbench.seconds = [](int) { return 1e-4; };
-    rules.warmup = 5;
-    rules.repeats = 7;
-    const Samples samples = take();
-    EXPECT_EQ(samples.launches, 1);
-    EXPECT_EQ(samples.seconds.size(), 7);
-    EXPECT_EQ(subject.runs, 5 + 7);
-}
-
-TEST_F(TakeSamples, WithoutWarmUpTheFirstLaunchIsASample) {
-    rules.warmup = 0;
-    rules.repeats = 1;
-    take();
-    EXPECT_EQ(subject.runs, 1);
 }
 
 TEST_F(TakeSamples, EndWhenTheSpreadIsSmall) {
@@ -201,27 +165,6 @@ TEST_F(TakeSamples, OfTheWallClockOneIsTheMeanOfAll) {
     EXPECT_EQ(samples.seconds.size(), 1);
     EXPECT_EQ(samples.launches, 300);
     EXPECT_EQ(subject.runs, 3 + 300); // a hundredth to warm up
-}
-
-TEST_F(TakeSamples, OfTheWallClockAreFewerAfterTheLimitButNotBelowThree) {
-    subject.least_seconds = 1e-6; // so that no launch takes no time at all
-    rules.timing = Timing::wall;
-    rules.limit_s = 0;
-    for (const int warmup : {Rules::kByTime, 0, 1, 2}) {
-        rules.warmup = warmup;
-        EXPECT_EQ(take().launches, 3) << warmup;
-    }
-    rules.repeats = 2;
-    rules.warmup = 0;
-    EXPECT_EQ(take().launches, 2);
-}
-
-TEST_F(TakeSamples, OfTheWallClockWithoutWarmUpAreAsManyAsAskedFor) {
-    rules.timing = Timing::wall;
-    rules.warmup = 0;
-    rules.repeats = 7;
-    EXPECT_EQ(take().launches, 7);
-    EXPECT_EQ(subject.runs, 7);
 }
 
 } // namespace

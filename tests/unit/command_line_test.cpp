@@ -28,30 +28,6 @@ TEST(TimerCommandLine, AShapeIsThreeNumbers) {
         EXPECT_EQ(refusal([&] { parse_shape(text); }), "shape '" + std::string(text) + "': need B,N,d");
 }
 
-TEST(TimerCommandLine, CountsAreWholeNumbersFromOne) {
-    EXPECT_EQ(parse_runs("1"), 1);
-    EXPECT_EQ(parse_runs("1000000"), kMostRuns);
-    EXPECT_EQ(refusal([] { parse_runs("0"); }), "--runs '0': need a whole number from 1 to 1000000");
-    EXPECT_EQ(refusal([] { parse_runs("1000001"); }), "--runs '1000001': need a whole number from 1 to 1000000");
-    EXPECT_EQ(parse_launches("7"), 7);
-    EXPECT_EQ(parse_launches("auto"), 0);
-    EXPECT_EQ(refusal([] { parse_launches("0"); }), "--launches '0': need a whole number from 1 to 1000");
-}
-
-TEST(TimerCommandLine, ScratchMemoryIsWholeMebibytesOrAll) {
-    EXPECT_EQ(parse_scratch("0"), 0u);
-    EXPECT_EQ(parse_scratch("64"), size_t{64} << 20);
-    EXPECT_EQ(parse_scratch("all"), std::numeric_limits<size_t>::max());
-    for (const char* text : {"", "-1", "1.5", "some", "1073741825"})
-        EXPECT_EQ(refusal([&] { parse_scratch(text); }),
-                  "--scratch-mib '" + std::string(text) + "': need all or a whole number from 0 to 1073741824");
-}
-
-TEST(TimerCommandLine, ElementsHaveNames) {
-    for (const Element element : kEveryElement) EXPECT_EQ(parse_element(name_of(element)), element);
-    EXPECT_EQ(refusal([] { parse_element("fp32"); }), "--elements 'fp32': need float32, bf16 or fp16");
-}
-
 TEST(TimerCommandLine, AFailureIsOneLineAndItsCode) {
     EXPECT_EQ(run_program("timer", [] {}), 0);
     testing::internal::CaptureStderr();

@@ -12,8 +12,6 @@
 #include <mutex>
 
 #include "src/base/file_descriptor.h"
-#include "src/cpu/engine.h"
-#include "tests/support/attention_case.h"
 #include "tests/support/listed_cases.h"
 #include "tests/support/passing_engine.h"
 #include "tests/support/sleeping_threads.h"
@@ -140,26 +138,6 @@ TEST_F(ConveyorRun, PutsEveryRowOfEveryCaseInItsPlace) {
     EXPECT_EQ(run(passing({2, 1, 3})), none_) << "in slices";
 }
 
-TEST_F(ConveyorRun, GivesTheReferenceBytesOnTheCpu) {
-    for (const Problem& problem : {Problem{12, 50, 20}, Problem{1, 3, 2}, Problem{2, 130, 33}, Problem{40, 9, 20}}) {
-        const AttentionCase test(problem, CaseKind::spread, 3);
-        add(test::header_bytes(static_cast<int32_t>(problem.batches), static_cast<int32_t>(problem.queries),
-                               static_cast<int32_t>(problem.dim)) +
-            test::bytes_of(test.qkv.data(), test.qkv.size()));
-        wanted_.back() = test::bytes_of(test.expected.data(), test.expected.size());
-    }
-    EXPECT_EQ(run([](const EngineRequest&) {
-                  return EngineMaker{"cpu", [](const EngineRequest& request) { return cpu::make_engine(request); }};
-              }),
-              none_);
-}
-
-TEST_F(ConveyorRun, TakesStreamsAmongOtherFiles) {
-    add_several();
-    for (const size_t i : {0u, 1u, 3u}) write_file(names_[i].input, gzipped(read_file(names_[i].input)));
-    EXPECT_EQ(run(passing({2, 3})), none_);
-}
-
 // Several writers are there, but one at a time writes to pipes.
 TEST_F(ConveyorRun, WritesToPipesInOrder) {
     add_several();
@@ -183,8 +161,6 @@ TEST_F(ConveyorRun, WritesToPipesInOrder) {
     EXPECT_TRUE(read == both);
     for (const Failure& end : cases.ends) EXPECT_EQ(end, Failure{});
 }
-
-TEST_F(ConveyorRun, NoCaseIsARunToo) { EXPECT_EQ(run(passing({1, 1})), none_); }
 
 TEST_F(ConveyorRun, MakesAnEngineOnceForAllItsCases) {
     add_several();

@@ -83,12 +83,5 @@ TEST(Crew, ReturnsWhenTheLastOfThemIsDone) {
     }
 }
 
-TEST(Crew, OfOneIsTheCaller) {
-    Crew crew;
-    std::thread::id who;
-    crew.run(1, [&] { who = std::this_thread::get_id(); });
-    EXPECT_EQ(who, std::this_thread::get_id());
-}
-
 } // namespace
 } // namespace hw4

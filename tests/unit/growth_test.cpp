@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "src/commands/list.h"
 #include "src/contracts/contract.h"
 #include "src/cpu/engine.h"
 #include "src/run/pipeline.h"
@@ -67,7 +66,6 @@ std::vector<cpu::Kernel> with_sum() {
 }
 
 constexpr const Operation* kAllOperations[] = {&kForward, &kBackward, &kSum};
-constexpr const Contract* kAllContracts[] = {&kF32, &kFixed, &kPlain};
 
 Problem sum_problem() {
     Problem problem(5, 3, 4);
@@ -75,14 +73,6 @@ Problem sum_problem() {
     problem.heads = problem.kv_heads = 2;
     problem.operation = &kSum;
     return problem;
-}
-
-TEST(NewRows, AreFoundByName) {
-    EXPECT_EQ(find_contract("plain", kAllContracts), &kPlain);
-    EXPECT_EQ(find_contract("plain"), nullptr);
-    EXPECT_EQ(contract_names(kAllContracts), "f32, fixed or plain");
-    EXPECT_EQ(kPlain.revision_of(kSum), "plain.sum/3");
-    EXPECT_EQ(kPlain.revision_of(kForward), "");
 }
 
 TEST(NewRows, SayWhatTheyLack) {
@@ -158,19 +148,6 @@ TEST(NewRows, AreCheckedForNumbersByTheirRoles) {
               (Failure{ExitCode::bad_data, "a.in: batch 1, Y, head 1, row 1, column 3: nan, need a finite number"}));
 }
 
-TEST(NewRows, AreListed) {
-    Inventory all = inventory();
-    all.operations = kAllOperations;
-    all.contracts = kAllContracts;
-    all.cpu.push_back({"plain_sum", "one thread", &kSum, &kPlain, ""});
-    const std::string json = list_json(all);
-    for (const char* part : {R"({"name": "sum", "file_code": 7, "products": 1,)", R"("revision": "plain.sum/3")",
-                             R"({"name": "T", "rows": "keys"})", R"("most_columns": 100)",
-                             R"({"device": "cpu", "name": "plain_sum", "operation": "sum", "contract": "plain", )"})
-        EXPECT_NE(json.find(part), std::string::npos) << part << " in\n" << json;
-    EXPECT_NE(list_text(all).find("cpu  plain_sum        plain  one thread\n"), std::string::npos);
-}
-
 // ---- What the rows that there are must be like.
 
 TEST(Rows, OfEveryContractHaveNamesAndReferencesOfTheirOwn) {
@@ -187,15 +164,6 @@ TEST(Rows, OfEveryContractHaveNamesAndReferencesOfTheirOwn) {
     EXPECT_EQ(kF32.revision_of(kForward), "f32.forward/1");
     EXPECT_EQ(kFixed.revision_of(kForward), "fixed.forward/2");
     EXPECT_EQ(kFixed16.revision_of(kForward), "fixed16.forward/1");
-}
-
-TEST(Rows, OfEveryOperationFitALaunch) {
-    for (const Operation* operation : kOperations) {
-        EXPECT_LE(operation->inputs.size(), kMostInputs) << operation->name;
-        EXPECT_LE(operation->outputs.size(), kMostOutputs) << operation->name;
-        for (const Operation* other : kOperations)
-            EXPECT_EQ(operation->file_code == other->file_code, operation == other) << operation->name;
-    }
 }
 
 } // namespace

@@ -65,16 +65,6 @@ TEST_F(InterruptDeath, SignalRemovesTheGuardedFile) {
     }
 }
 
-TEST_F(InterruptDeath, SignalWithoutAFileJustEnds) {
-    EXPECT_EXIT(
-        {
-            InterruptGuard interrupts;
-            ::kill(::getpid(), SIGTERM);
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
-}
-
 TEST_F(InterruptDeath, SignalWhileTheFileIsMadeRemovesIt) {
     EXPECT_EXIT(
         {

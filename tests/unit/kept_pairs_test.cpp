@@ -75,13 +75,6 @@ TEST(Rounds, FitTheMemoryTheyAreFor) {
         }
 }
 
-TEST(Rounds, HaveNoRoomForPartsThatTheyNeverHave) {
-    EXPECT_EQ(most_round_bytes(problem_of(3, 128, 128, 128)), size_t{3} * 2 * 128 * 128 * sizeof(float));
-    Problem shared = problem_of(3, 128, 128, 128);
-    shared.heads = 2;
-    EXPECT_GT(most_round_bytes(shared), size_t{6} * 2 * 128 * 128 * sizeof(float));
-}
-
 // Of a block of keys, under the mask of the rows that see it.
 Problem key_gradients(const Problem& problem, int64_t first_key, int64_t keys) {
     Problem part = problem.of_operation(kKeyGradients);
@@ -116,20 +109,6 @@ TEST(Rounds, OfPartsFitTheMemoryTheyAreFor) {
                     EXPECT_LE(bytes_of(part, rounds_for(part, kH200, bytes)), bytes) << name_of(mask) << " " << heads;
             }
         }
-}
-
-// dQ of a row owes nothing to other heads, nor to other slabs.
-TEST(Rounds, OfRowsOfManyHeadsNeedNoSumsApart) {
-    Problem problem = problem_of(64, 2048, 2048, 64);
-    problem.heads = 4;
-    problem.operation = &kQueryGradients;
-    EXPECT_FALSE(rounds_for(problem, kH200, most_round_bytes(problem)).apart);
-}
-
-TEST(Rounds, OfWhatNoCardHoldsHaveASizeAllTheSame) {
-    const Problem largest = problem_of(1000, int64_t{1} << 30, int64_t{1} << 30, 128);
-    EXPECT_EQ(most_round_bytes(largest), size_t{1} << 62);
-    EXPECT_GT(least_round_bytes(largest), size_t{8} << 40);
 }
 
 TEST(Rounds, KeepSumsApartWhereBlocksAreFewOrHeadsShareKeys) {

@@ -93,12 +93,49 @@ TEST(Npy, OutputsOfAnotherShape) {
         EXPECT_EQ(said(other), bad("of shape " + other + ", need (2, 5, 4)"));
 }
 
+TEST(Npy, ALongHeader) {
+    std::string words = words_of("'<f4'", "False", "(2, 3, 5, 4)");
+    words.resize(2 * 256 + 64 - 10, ' ');
+    const Bytes header = header_with(words);
+    EXPECT_EQ(npy_header_bytes("a.npy", header), header.size());
+    EXPECT_EQ(parse_npy_header("a.npy", header).bytes, header.size());
+}
+
 TEST(Npy, RefusesWordsThatAreNone) {
-    EXPECT_EQ(said_of(""), bad("with elements nothing, need '<f4': array.astype('<f4')"));
-    for (const std::string words : {"{'descr'", "{'descr':", "{'descr': ", "{'descr': '<f4", "{'descr' '<f4', }"})
+    EXPECT_EQ(said_of(""), bad("whose header is not {'descr': ..., 'fortran_order': ..., 'shape': ...}"));
+    EXPECT_EQ(said_of("{}"), bad("with elements nothing, need '<f4': array.astype('<f4')"));
+    for (const std::string words : {"{'descr'", "{'descr':", "{'descr': ", "{'descr': '<f4", "{'descr' '<f4', }",
+                                    "{'descr': ,", "{'descr':  , }", "{,}", "{'", "}"})
         EXPECT_EQ(said_of(words).code, ExitCode::bad_data) << words;
-    EXPECT_EQ(said_of("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5, 4"),
-              bad("of shape nothing, need (B, 3, N, d): Q, K, V of each batch"));
+}
+
+// NumPy refuses the first, too, and those with a foreign key.
+TEST(Npy, RefusesADictionaryThatIsNotClosed) {
+    const std::string good = words_of("'<f4'", "False", "(2, 3, 5, 4)");
+    const std::string open = good.substr(0, good.find('}'));
+    for (const std::string& words :
+         {open, open + "\n", good.substr(0, good.find(", }")), good.substr(0, good.find(')'))})
+        EXPECT_EQ(said_of(words), bad("whose header has no closing brace")) << words;
+    EXPECT_EQ(said_of(good + "x"), bad("whose header goes on after its closing brace"));
+    EXPECT_EQ(said_of(open + "x}"), bad("whose header has x} where a key should be"));
+    EXPECT_EQ(said_of(open + "'other': 1}"), bad("whose header has 'other': 1} where a key should be"));
+}
+
+// NumPy takes the last one.
+TEST(Npy, RefusesAKeyThatIsThereTwice) {
+    const std::string good = words_of("'<f4'", "False", "(2, 3, 5, 4)");
+    for (const std::string entry : {"'shape': (2, 3, 5, 4)", "\"shape\": (9,)"})
+        EXPECT_EQ(said_of(good.substr(0, good.find('}')) + entry + "}"), bad("whose header has 'shape' twice"));
+    EXPECT_EQ(said_of("{'descr': '<f8', " + good.substr(1)), bad("whose header has 'descr' twice"));
+}
+
+TEST(Npy, ElementsOfAnOutput) {
+    const Bytes narrow = npy_header_of({2, 5}, Element::fp16);
+    EXPECT_NO_THROW(require_npy_like("a.npy", narrow, narrow));
+    EXPECT_EQ(failure_of([&] {
+                  require_npy_like("a.npy", npy_header_of({2, 5}), narrow);
+              }),
+              bad("with elements '<f4', need '<f2': array.astype('<f2')"));
 }
 
 TEST(Npy, ShowsNoMoreThanTheBeginningOfALongValue) {

@@ -164,20 +164,6 @@ TEST_F(Output, WithoutCommitNothingHappened) {
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
-TEST_F(Output, TwoOfOneName) {
-    {
-        OutputFile first(path_, interrupts_);
-        OutputFile second(path_, interrupts_);
-        EXPECT_EQ(folder_.names().size(), 2u);
-        first.write("first", 5);
-        second.write("second", 6);
-        first.commit(false);
-        second.commit(false);
-    }
-    EXPECT_EQ(read_file(path_), "second");
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-}
-
 // Neither a file that a killed run has left nor a link that leads to another file.
 TEST_F(Output, LeavesFilesUnderItsTemporaryNames) {
     const std::string start = path_ + ".hw4-" + std::to_string(::getpid());
@@ -234,45 +220,6 @@ TEST_F(Output, RefusesALoopOfLinks) {
     EXPECT_EQ(folder_.names(), (Names{"a.out", "b.out"}));
 }
 
-TEST_F(Output, RefusesADirectory) {
-    EXPECT_EQ(open_failure(folder_.path()),
-              (Failure{ExitCode::cannot_create, folder_.path() + ": is a directory, need a file name"}));
-    EXPECT_EQ(folder_.names(), Names{});
-}
-
-TEST_F(Output, RefusesAMissingDirectoryAtOnce) {
-    const std::string path = folder_ / "none/a.out";
-    EXPECT_EQ(open_failure(path),
-              (Failure{ExitCode::cannot_create,
-                       path + ": cannot create a file in " + (folder_ / "none") + ": No such file or directory"}));
-}
-
-TEST_F(Output, RefusesAnEmptyNameAtOnce) { EXPECT_EQ(open_failure("").code, ExitCode::cannot_create); }
-
-TEST_F(Output, AcceptsALongName) {
-    const std::string path = folder_ / std::string(250, 'x');
-    EXPECT_EQ(failure_of([&] { put(path, "new"); }), Failure{});
-}
-
-TEST_F(Output, WritesDevicesDirectly) {
-    put("/dev/null", "gone", true);
-    EXPECT_TRUE(fs::is_character_file("/dev/null"));
-    fs::create_symlink("/dev/null", path_);
-    put(path_, "gone");
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-}
-
-TEST_F(Output, WritesAFifoDirectly) {
-    ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-    std::string got;
-    std::thread reader([&] { got = read_file(path_); });
-    put(path_, "through", true);
-    reader.join();
-    EXPECT_EQ(got, "through");
-    EXPECT_TRUE(fs::is_fifo(path_));
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-}
-
 // As /dev/stdout does, whose last link leads to a name like pipe:[4711] that is in no directory.
 TEST_F(Output, WritesAPipeBehindALink) {
     int ends[2];
@@ -300,12 +247,6 @@ TEST_F(Output, ByDescriptorReplacesTheNameIfThereIsOne) {
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
-TEST_F(Output, SaysThatTheDiskIsFull) {
-    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
-    EXPECT_EQ(failure_of([&] { put("/dev/full", "text"); }),
-              (Failure{ExitCode::io_error, "/dev/full: cannot write: No space left on device"}));
-}
-
 TEST_F(Output, FailedRenameLeavesNoTemporary) {
     Failure failure;
     {
@@ -316,80 +257,6 @@ TEST_F(Output, FailedRenameLeavesNoTemporary) {
     EXPECT_EQ(failure.code, ExitCode::cannot_create);
     EXPECT_NE(failure.message.find(path_ + ": cannot rename "), std::string::npos) << failure;
     EXPECT_EQ(folder_.names(), Names{"a.out"});
-}
-
-TEST(OutputDeath, SignalLeavesTheOldFileAndNoTemporary) {
-    const test::TemporaryFolder folder;
-    const std::string path = folder / "a.out";
-    write_file(path, "old");
-    EXPECT_EXIT(
-        {
-            ::alarm(5);
-            std::signal(SIGINT, SIG_DFL);
-            InterruptGuard interrupts;
-            OutputFile file(path, interrupts);
-            file.write("new", 3);
-            ::kill(::getpid(), SIGINT);
-            for (;;) ::pause();
-        },
-        ::testing::ExitedWithCode(130), "");
-    EXPECT_EQ(read_file(path), "old");
-    EXPECT_EQ(folder.names(), Names{"a.out"});
-}
-
-// In a child process that is not root: how opening `path` fails.
-void try_as_ordinary_user(const std::string& path) {
-    test::become_ordinary_user();
-    InterruptGuard interrupts;
-    const Failure failure = failure_of([&] { OutputFile file(path, interrupts); });
-    std::fputs(failure.message.c_str(), stderr);
-    ::_exit(static_cast<int>(failure.code));
-}
-
-TEST(OutputDeath, RefusesWhatItMayNotWrite) {
-    if (!test::can_be_ordinary_user()) GTEST_SKIP() << "root here cannot become another user";
-    const test::TemporaryFolder folder;
-    const std::string path = folder / "a.out";
-    write_file(path, "old");
-    ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
-    ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
-    EXPECT_EXIT(try_as_ordinary_user(path), ::testing::ExitedWithCode(73), "a.out: cannot write: Permission denied$");
-    ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
-    ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
-    EXPECT_EXIT(try_as_ordinary_user(path), ::testing::ExitedWithCode(73),
-                "a.out: cannot create a file in .*: Permission denied$");
-    ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
-    EXPECT_EQ(read_file(path), "old");
-    EXPECT_EQ(folder.names(), Names{"a.out"});
-}
-
-// In a child process: replaces the file again and again with a text of its own. Returns 0 if that never failed.
-int write_often(const std::string& path) {
-    InterruptGuard interrupts;
-    const std::string text = std::to_string(::getpid());
-    for (int i = 0; i < 100; ++i) {
-        OutputFile file(path, interrupts);
-        file.write(text.data(), text.size());
-        if (failure_of([&] { file.commit(false); }).code != ExitCode::ok) return 1;
-    }
-    return 0;
-}
-
-TEST_F(Output, ManyProcessesMayWriteOneFileAtOnce) {
-    std::vector<pid_t> children;
-    for (int i = 0; i < 8; ++i) {
-        const pid_t child = ::fork();
-        if (child == 0) ::_exit(write_often(path_));
-        ASSERT_GT(child, 0);
-        children.push_back(child);
-    }
-    for (const pid_t child : children) {
-        int status = -1;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        EXPECT_EQ(status, 0);
-    }
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-    EXPECT_NE(std::find(children.begin(), children.end(), std::stoi(read_file(path_))), children.end());
 }
 
 } // namespace

@@ -55,13 +55,24 @@ TEST(OutputForm, HeadsAreASizeOfTheirOwn) {
     EXPECT_EQ(form_of_rows("a.npy", Problem(2, 5, 4)).head, npy_header_of({2, 5}));
 }
 
-TEST(OutputForm, GradientsAreNoArray) {
+TEST(OutputForm, HeadsAreAnAxisWhereTheInputHasOne) {
+    EXPECT_EQ(form_of_output("a.npy", Problem(2, 5, 4), true).head, npy_header_of({2, 1, 5, 4}));
+    EXPECT_EQ(form_of_rows("a.npy", Problem(2, 5, 4), true).head, npy_header_of({2, 1, 5}));
+}
+
+TEST(OutputForm, GradientsAreOneArrayWhereTheirShapesAreEqual) {
     Problem problem(2, 5, 4);
     problem.operation = &kBackward;
+    EXPECT_EQ(form_of_output("a.npy", problem).head, npy_header_of({2, 3, 5, 4}));
+    problem.heads = problem.kv_heads = 6;
+    EXPECT_EQ(form_of_output("a.npy", problem).head, npy_header_of({2, 3, 6, 5, 4}));
+    problem.kv_heads = 2;
     EXPECT_TRUE(form_of_output("a.gz", problem).gzip);
+    EXPECT_EQ(form_of_output("a.npy", problem, true, &kBackward.outputs[1]).head, npy_header_of({2, 2, 5, 4}));
     for (const std::string name : {"a.npy", "a.npy.gz"})
         EXPECT_EQ(failure_of([&] { form_of_output(name, problem); }),
-                  (Failure{ExitCode::usage, name + ": dQ, dK and dV are not one array, need a name without .npy"}));
+                  (Failure{ExitCode::usage,
+                           name + ": dQ and dK differ in shape and are not one array, need a name without .npy"}));
 }
 
 class FormedOutput : public ::testing::Test {

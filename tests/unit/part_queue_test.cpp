@@ -12,14 +12,6 @@
 namespace hw4 {
 namespace {
 
-TEST(PartQueue, GivesThePartsInOrderAndThenNone) {
-    PartQueue queue;
-    for (int64_t row = 0; row < 3; ++row) queue.push({0, row, row, 1});
-    queue.close();
-    for (int64_t row = 0; row < 3; ++row) EXPECT_EQ(queue.pop()->file_row, row);
-    EXPECT_FALSE(queue.pop().has_value());
-}
-
 TEST(PartQueue, ASlotIsFreeWhenAllItsPartsAreFetched) {
     PartQueue queue;
     queue.wait_fetched(1); // nothing pushed yet
@@ -39,24 +31,6 @@ TEST(PartQueue, ASlotIsFreeWhenAllItsPartsAreFetched) {
     queue.fetched(1);
     waiting.join();
     EXPECT_TRUE(free);
-}
-
-TEST(PartQueue, AllSlotsAreFreeWhenAllPartsAreFetched) {
-    PartQueue queue;
-    queue.wait_all_fetched(); // nothing pushed yet
-    queue.push({0, 0, 0, 1});
-    queue.push({1, 0, 1, 1});
-    queue.push(end_of_case(0)); // is of no slot
-    std::atomic<bool> free{false};
-    std::thread waiting([&] {
-        queue.wait_all_fetched();
-        free = true;
-    });
-    queue.fetched(1);
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    EXPECT_FALSE(free);
-    queue.fetched(0);
-    waiting.join();
 }
 
 TEST(PartQueue, ACaseIsDoneAfterItsEndAndAllItsParts) {

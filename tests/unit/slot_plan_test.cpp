@@ -48,14 +48,6 @@ TEST(SlotPlanTest, PadsRowsAsTheDeviceDoes) {
     EXPECT_EQ(plan_slots({1000000, 100, 1}, {}).batches, (256 << 20) / (4 * 100 * 512));
 }
 
-TEST(SlotPlanTest, IsTheSameForBothKindsOfCopiesOnOrdinaryCases) {
-    EngineOptions packed;
-    packed.copies = Copies::linear;
-    for (const Problem& problem :
-         {Problem{320, 128, 32}, Problem{13600, 128, 32}, Problem{500, 2048, 64}, Problem{4, 16384, 64}})
-        EXPECT_EQ(plan_slots(problem, packed), plan_slots(problem, {}));
-}
-
 TEST(SlotPlanTest, FillsTheCardWhereArithmeticOutweighsBytes) {
     EXPECT_EQ(plan_slots({16, 4096, 64}, {}), (SlotPlan{2, 8}));
     EXPECT_EQ(plan_slots({16, 4096, 32}, {}), (SlotPlan{2, 12}));
@@ -68,18 +60,6 @@ TEST(SlotPlanTest, FillsTheCardWhereArithmeticOutweighsBytes) {
     EXPECT_EQ(plan_slots(grouped, {}).batches, chunk_batches_for(grouped, 4));
     grouped.keys = 1 << 20;
     EXPECT_EQ(plan_slots(grouped, {}).batches, 1) << "all of a slot are keys";
-}
-
-TEST(SlotPlanTest, KeepsChunksSmallWhereBytesOutweighArithmetic) {
-    for (const Problem& problem : {Problem(500, 2048, 64), Problem(9600, 128, 64), Problem(100, 2048, 32)})
-        EXPECT_EQ(plan_slots(problem, {}).batches, chunk_batches_for(problem, 4));
-    EngineOptions options;
-    options.chunk_batches = 1;
-    EXPECT_EQ(plan_slots({16, 4096, 64}, options).batches, 1) << "as asked for";
-}
-
-TEST(SlotPlanTest, TakesOneBatchHoweverLarge) {
-    EXPECT_EQ(plan_slots({2, int64_t{1} << 31, 64}, {}), (SlotPlan{2, 1}));
 }
 
 TEST(SlotPlanTest, ObeysAnExplicitChunk) {

@@ -30,43 +30,6 @@ TEST(StagingPlan, HasRoomForWhatComesWithOutputRows) {
     EXPECT_GE(plan_staging({1, 2, 3000}, true, true, {}, 12).part_bytes, size_t{2 * 12012});
 }
 
-TEST(StagingPlan, HasTwiceTheRowsOfHalfTheSize) {
-    Problem problem{500, 2048, 64};
-    const StagingPlan floats = plan_staging(problem, true, true, {});
-    problem.element = Element::bf16;
-    const StagingPlan plan = plan_staging(problem, true, true, {});
-    EXPECT_EQ(plan.bytes(), floats.bytes());
-    EXPECT_EQ(plan.piece_rows, 2 * floats.piece_rows);
-    EXPECT_EQ(plan.part_rows, 2 * floats.part_rows);
-}
-
-TEST(StagingPlan, SharesASmallFileAmongTheThreads) {
-    const StagingPlan plan = plan_staging({320, 128, 32}, true, true, {}); // 15 MiB in, 5 out
-    EXPECT_EQ(plan.readers, 8);
-    EXPECT_EQ(plan.ring_buffers, 16);
-    EXPECT_EQ(plan.piece_rows, 3 * 320 * 128 / 16);
-    EXPECT_EQ(plan.writers, 4);
-    EXPECT_EQ(plan.part_rows, 320 * 128 / 8);
-}
-
-TEST(StagingPlan, CutsNoPiecesThatAreNotWorthACall) {
-    const StagingPlan plan = plan_staging({20, 64, 32}, true, true, {}); // 480 KiB in, 160 out
-    EXPECT_EQ(plan.piece_bytes, kMiB / 4);
-    EXPECT_EQ(plan.readers, 2);
-    EXPECT_EQ(plan.part_bytes, 160 * kMiB / 1024);
-    EXPECT_EQ(plan.writers, 1);
-}
-
-TEST(StagingPlan, TakesNoMoreThanTheFileNeeds) {
-    const StagingPlan plan = plan_staging({1, 2, 3}, true, true, {});
-    EXPECT_EQ(plan.readers, 1);
-    EXPECT_EQ(plan.writers, 1);
-    EXPECT_EQ(plan.ring_buffers, 1);
-    EXPECT_EQ(plan.piece_rows, 6);
-    EXPECT_EQ(plan.part_rows, 2);
-    EXPECT_EQ(plan.bytes(), 2 * kPageBytes);
-}
-
 TEST(StagingPlan, OneThreadForAPipe) {
     const Problem problem{500, 2048, 64};
     EXPECT_EQ(plan_staging(problem, false, true, {}).readers, 1);

@@ -64,14 +64,5 @@ TEST(UntouchedVector, KeepsItsNumbersWhenItGrowsAndWhenItIsMoved) {
         }
 }
 
-TEST(UntouchedVector, HasTheValuesThatItIsGiven) {
-    for (const size_t count : kCounts) {
-        const UntouchedVector<uint32_t> sevens(count, 7u);
-        EXPECT_EQ(std::count(sevens.begin(), sevens.end(), 7u), static_cast<int64_t>(count));
-        const UntouchedVector<uint32_t> copy = sevens;
-        EXPECT_TRUE(copy == sevens) << count;
-    }
-}
-
 } // namespace
 } // namespace hw4

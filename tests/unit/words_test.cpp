@@ -35,48 +35,6 @@ TEST(Problem, OfTheBackwardPassHasItsOwnRows) {
     EXPECT_EQ(problem.flops(), 10.0 * 12 * 5 * 7 * 2);
 }
 
-TEST(Words, NameTheSizesThatThereAre) {
-    EXPECT_EQ(sizes_of({2, 3, 4}), std::make_pair(std::string("(B, N, d)"), std::string("(2, 3, 4)")));
-    EXPECT_EQ(sizes_of(grouped()), std::make_pair(std::string("(B, heads, key-value heads, N_q, N_k, d)"),
-                                                  std::string("(3, 4, 2, 5, 7, 2)")));
-    Problem causal(2, 3, 4);
-    causal.mask = Mask::causal;
-    EXPECT_EQ(sizes_of(causal), std::make_pair(std::string("(B, heads, key-value heads, N_q, N_k, d, mask)"),
-                                               std::string("(2, 1, 1, 3, 3, 4, causal)")));
-    causal.operation = &kBackward;
-    EXPECT_EQ(sizes_of(causal), std::make_pair(std::string("(B, heads, key-value heads, N_q, N_k, d, mask, operation)"),
-                                               std::string("(2, 1, 1, 3, 3, 4, causal, backward)")));
-}
-
-TEST(Words, ArePlainForTheCoursesCasesAlone) {
-    const auto changed = [](auto change) {
-        Problem problem(2, 3, 4);
-        change(problem);
-        return is_plain(problem);
-    };
-    EXPECT_TRUE(changed([](Problem&) {}));
-    EXPECT_FALSE(changed([](Problem& p) { p.heads = 2; }));
-    EXPECT_FALSE(changed([](Problem& p) { p.keys = 4; }));
-    EXPECT_FALSE(changed([](Problem& p) { p.mask = Mask::causal; }));
-    EXPECT_FALSE(changed([](Problem& p) { p.operation = &kBackward; }));
-}
-
-TEST(Words, TellThePlaceOfARow) {
-    const Problem plain(2, 3, 4);
-    const List<Operand>& in = kForward.inputs;
-    EXPECT_EQ(place_of(plain, in, 0), "batch 0, Q, row 0");
-    EXPECT_EQ(place_of(plain, in, 5), "batch 0, K, row 2");
-    EXPECT_EQ(place_of(plain, in, 17), "batch 1, V, row 2");
-    EXPECT_EQ(place_of(plain, kForward.outputs, 4), "batch 1, row 1");
-    const Problem problem = grouped();
-    EXPECT_EQ(place_of(problem, in, 0), "batch 0, Q, head 0, row 0");
-    EXPECT_EQ(place_of(problem, in, 19), "batch 0, Q, head 3, row 4");
-    EXPECT_EQ(place_of(problem, in, 20 + 13), "batch 0, K, head 1, row 6");
-    EXPECT_EQ(place_of(problem, in, 48 + 34), "batch 1, V, head 0, row 0");
-    EXPECT_EQ(place_of(problem, kForward.outputs, 20 + 7), "batch 1, head 1, row 2");
-    EXPECT_EQ(row_of(plain, in[0], 2), "row 2");
-}
-
 // Every row of the file is in one place of one operand, and in the file's order.
 TEST(Operands, LieAsInTheFile) {
     const Problem problem = grouped();

@@ -1,5 +1,4 @@
-// 512-bit vectors for attention_tiles.h: what the kernels with dot products and with matrix products of bf16 numbers
-// have in common.
+// 512-bit vectors for attention_tiles.h.
 #pragma once
 
 #include "src/cpu/fixed/avx512.h"

@@ -1,4 +1,4 @@
-"""What the programs that measure share: the JSON file of everything measured, and how a run ends early."""
+"""The JSON file of a measurement, which says where it comes from; and how a run ends early."""
 import json
 import posixpath
 import re
@@ -12,18 +12,21 @@ sys.path.insert(0, str(ROOT / "judge"))
 import provenance  # noqa: E402 (the path to it is set above)
 
 CANNOT_WRITE = 73
-PARTIAL = ".partial"  # ends the name that report/measure gives a file until it is complete
+PARTIAL = ".partial"  # ends the name of a file of report/measure until it is complete
 
 # An absolute path of two names or more, where a word or the value of an option begins.
 _ABSOLUTE = re.compile(r"(?:^|(?<=[\s=,:;'\"(])|(?<=-[IL]))/[^\s=,:;'\")/]+/[^\s=,:;'\")]+")
 
 
 class Failed(Exception):
-    """Ends the run with an exit code."""
+    """Ends a run with an exit code."""
 
-    def __init__(self, message, code):
-        super().__init__(message)
+    def __init__(self, message, code=70):
+        super().__init__(message, code)  # both, so that it can be sent from a process to another
         self.code = code
+
+    def __str__(self):
+        return self.args[0]
 
 
 def say(text):
@@ -31,8 +34,8 @@ def say(text):
 
 
 def without_folders(value):
-    """The same with every path as it is from the project's folder, and of paths elsewhere the last name alone: a file
-    that is committed tells nothing of anybody's folders."""
+    """The same value with every path as it is from the project's folder, and with the last name alone of a path
+    elsewhere: a file that is committed tells nothing about a user's folders."""
     if isinstance(value, dict):
         return {key: without_folders(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -45,7 +48,7 @@ def without_folders(value):
 
 
 def command_line(words):
-    """As in without_folders, and under the names that files have in the end."""
+    """The command without folders, with the names that files have in the end."""
     portable = [without_folders(word.removesuffix(PARTIAL)) for word in words]
     return [posixpath.basename(word) if word.startswith("/") else word for word in portable]
 
@@ -56,9 +59,9 @@ def _machine():
 
 
 class Document:
-    """The JSON file. Written after every step, so that a run that is cut short leaves what it has measured.
+    """The JSON file. It is written after every cell, so that a run that is cut short leaves what it has measured.
 
-    program is one of those measured, whose compilers are named; build is the folder of make's files."""
+    program: one of the programs measured; its compilers are named. build: the folder of make's files."""
 
     def __init__(self, path, program=ROOT / "hw4", build=ROOT / "build", **fields):
         self.path = path
