@@ -210,8 +210,8 @@ GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # fixed.
 F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/convert.cu profile/row_tilings.cu profile/my_kernel.cu \
     tests/support/large_tiles.cu
-F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async ahead woven drawn drawn_masked) \
-    src/gpu/f32/forward/paired_lanes.cu $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
+F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked) \
+    $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
 HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,workbench subject_parts cublas nvml float_memory nccl))
@@ -335,7 +335,7 @@ $(call objects,$(HW4_HOST)): private HEADER :=
 endif
 
 # What a build without them answers who asks for one.
-GPU_KERNEL_NAMES := $(shell sed -n 's/.*{\.name = "\([a-z0-9_]*\)".*/\1/p' src/gpu/kernels.cu)
+GPU_KERNEL_NAMES := $(shell sed -n 's/^ *{"\([a-z0-9_]*\)",.*/\1/p' src/gpu/kernels.cu)
 $(BUILD)/src/commands/engine_choice.cpp.o: src/gpu/kernels.cu
 $(BUILD)/src/commands/engine_choice.cpp.o: private FILE_FLAGS += -DHW4_GPU_KERNELS='"$(GPU_KERNEL_NAMES)"'
 

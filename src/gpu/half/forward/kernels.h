@@ -23,7 +23,6 @@ void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream);
 void launch_wgmma_stage(const Args& args, const Device& device, cudaStream_t stream);
 void launch_wgmma_ring(const Args& args, const Device& device, cudaStream_t stream);
 void launch_wgmma_ahead(const Args& args, const Device& device, cudaStream_t stream);
-void launch_wgmma_turns(const Args& args, const Device& device, cudaStream_t stream);
 
 // Why the problem has too many rows for either; empty: it has not.
 std::string why_too_long(const Problem& problem);

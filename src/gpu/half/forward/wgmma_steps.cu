@@ -1,7 +1,7 @@
-// wgmma_stage, wgmma_ring, wgmma_ahead, wgmma_turns: the steps to wgmma_bf16, each with the ones before.
+// wgmma_stage, wgmma_ring, wgmma_ahead: the steps to wgmma_bf16, each with the ones before.
 //
-// Idea      One stage of keys and one of values; several; scores of the next tile while this one's become weights;
-//           groups in turns. A block for each job.
+// Idea      One stage of keys and one of values; several; scores of the next tile while this one's become weights. A
+//           block for each job.
 // Limits    A multiprocessor has one block, so that nothing overlaps with its beginning and its end.
 #include <limits>
 
@@ -31,9 +31,6 @@ void launch_wgmma_ring(const Args& args, const Device&, cudaStream_t stream) {
 }
 void launch_wgmma_ahead(const Args& args, const Device&, cudaStream_t stream) {
     launch_step<4, 2, Overlap::scores>(args, stream);
-}
-void launch_wgmma_turns(const Args& args, const Device&, cudaStream_t stream) {
-    launch_step<4, 2, Overlap::turns>(args, stream);
 }
 
 } // namespace hw4::gpu::half_forward
