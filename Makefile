@@ -191,7 +191,7 @@ HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.
 COLD := $(filter-out $(HOT),$(COMMON) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
     src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
-GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/forward/*.cu src/gpu/*/backward/*.cu)
+GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu)
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
 GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
 TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) src/gpu/kernel_file.cpp # what the timers of profile/ link
@@ -318,7 +318,7 @@ $(BUILD)/tests/unit/kernel_file_test.cpp.o: private FILE_FLAGS += -DHW4_HOST_COM
 $(call objects,$(wildcard src/gpu/*/*/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
 # Half precision is compared by a bound, and has files of its own; its kernels write out which operations they mean.
-$(call objects,$(wildcard src/gpu/half/*/*.cu)): private EXACT_DEVICE :=
+$(call objects,$(wildcard src/gpu/half/*.cu src/gpu/half/*/*.cu)): private EXACT_DEVICE :=
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # Host code alone: no compiling for a GPU, of which nothing would come. GoogleTest's macros have an else of their own.

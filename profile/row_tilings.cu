@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "src/gpu/device/check.h"
-#include "src/gpu/f32/forward/register_rows.h"
 #include "src/gpu/f32/forward/row_tiles.cuh"
 
 namespace hw4::gpu {

@@ -61,7 +61,6 @@
 #include "src/bench/timing_line.h"
 #include "src/bench/timing_table.h"
 #include "src/gpu/kernel_file.h"
-#include "src/gpu/kernel_of_file.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 

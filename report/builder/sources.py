@@ -73,8 +73,11 @@ def ideas() -> dict[str, str]:
 
 def no_help(kernel) -> str:
     """What its card says was tried and did not help; empty where it says nothing of the kind."""
-    card = _text(f"src/gpu/f32/forward/{kernel}.cu").split("#include")[0]
-    match = re.search(r"^// No help {3}(.*\n(?://  {9}.*\n)*)", card, re.MULTILINE)
+    cards = "".join(_text(path) for path in sorted((ROOT / "src/gpu/f32/forward").glob("*.cu")))
+    card = re.search(rf"^// {kernel}: .*\n(?://.*\n)*", cards, re.MULTILINE)
+    if not card:
+        raise Failed(f"src/gpu/f32/forward: no card of {kernel}")
+    match = re.search(r"^// No help {3}(.*\n(?://  {9}.*\n)*)", card[0], re.MULTILINE)
     return re.sub(r"\s*\n//\s*", " ", match[1]).strip() if match else ""
 
 

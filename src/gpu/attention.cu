@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/gpu/convert.h"
 #include "src/gpu/kernels.h"
 #include "src/problem/words.h"
 

@@ -3,14 +3,13 @@
 // Idea      A thread takes 8 columns at a time: 16 bytes of 16-bit numbers, 32 of floats.
 // Who       A block for some rows of one head of one tensor.
 // Limits    Memory: 6 bytes a number.
-#include "src/gpu/convert.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
 
 #include "src/gpu/device/check.h"
+#include "src/gpu/launch.h"
 
 namespace hw4::gpu {
 namespace {

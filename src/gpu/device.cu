@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "src/gpu/device/check.h"
-#include "src/gpu/fixed16/forward/card_powers.h"
+#include "src/gpu/fixed/kernels.h"
 
 #if !defined(HW4_ARCHS) || !defined(HW4_PTX_ARCH)
 #error "the Makefile passes the architectures this build is for"

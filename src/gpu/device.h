@@ -2,18 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
 
 namespace hw4::gpu {
 
+// A batch may be cut by its query rows at multiples of this. Blocks of rows count from the cut, and the last before the
+// next cut may have fewer rows.
+constexpr int64_t kQueryStep = 1024;
+
 struct Device {
     int arch = 0;            // compute capability, 10 * major + minor
     size_t shared_bytes = 0; // that one block may have
     int multiprocessors = 0;
     int code_arch = std::numeric_limits<int>::max(); // what the code that runs on it was compiled for
-    // Its instruction for powers of 2 gives the table of the contract fixed16 (fixed16/forward/card_powers.h).
+    // Its instruction for powers of 2 gives the table of the contract fixed16 (card_powers.cu).
     bool powers_follow_table = true;
 };
 
@@ -28,10 +33,10 @@ BuiltFor built_for();
 // that are not older. 0: none.
 int code_arch(int card_arch, const BuiltFor& built);
 
-// By the calling thread.
+// The card that the calling thread uses.
 int card_in_use();
 
-// Of the card in use.
+// The compute capability of the card in use.
 int card_arch();
 
 // The card in use. The first call for a card asks the driver and runs a small kernel; no launch has to ask again.

@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/gpu/device/arena.h"
 #include "src/gpu/device/check.h"
-#include "src/gpu/device/load_code.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/device/stream_work.h"
-#include "src/gpu/kernel_of_file.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 #include "src/gpu/slots.h"
@@ -307,7 +304,7 @@ private:
         int computed = 0;               // slices that are not yet written down
     };
 
-    // By threads of others, which have the first one by themselves.
+    // Other threads call it; a thread uses the first card unless it is told otherwise.
     void use_card() const {
         if (card_ != 0) HW4_CUDA(cudaSetDevice(card_));
     }

@@ -1,8 +1,7 @@
-#include "src/gpu/kernel_of_file.h"
-
 #include <algorithm>
 
 #include "src/gpu/device/check.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 namespace {

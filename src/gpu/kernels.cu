@@ -1,11 +1,8 @@
 #include "src/gpu/kernels.h"
 
-#include "src/gpu/f32/backward/kernels.h"
-#include "src/gpu/f32/forward/kernels.h"
-#include "src/gpu/fixed/forward/kernels.h"
-#include "src/gpu/fixed16/forward/kernels.h"
-#include "src/gpu/half/backward/kernels.h"
-#include "src/gpu/half/forward/kernels.h"
+#include "src/gpu/f32/kernels.h"
+#include "src/gpu/fixed/kernels.h"
+#include "src/gpu/half/kernels.h"
 
 namespace hw4::gpu {
 

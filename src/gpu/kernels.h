@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/contracts/contract.h"
+#include "src/gpu/hw4_kernel.h"
 #include "src/gpu/launch.h"
 
 namespace hw4::gpu {
@@ -81,5 +82,9 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, const Device& device)
 // pays. Null when none can take it.
 const Kernel* choose_kernel(const Problem& problem, const Device& device, const Contract& contract,
                             const std::vector<Kernel>& table = kernels());
+
+// A kernel in a file of its own (hw4_kernel.h) as a row of the table, under f32. hw4 does not check that its numbers
+// follow that contract. Throws Error (usage): the table has a kernel of that name.
+Kernel kernel_of_file(const Hw4Kernel& file);
 
 } // namespace hw4::gpu

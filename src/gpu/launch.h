@@ -8,7 +8,6 @@
 
 #include "src/contracts/row_statistics.h"
 #include "src/gpu/device.h"
-#include "src/gpu/query_step.h"
 #include "src/problem/problem.h"
 #include "src/problem/tensor.h"
 
@@ -50,5 +49,21 @@ inline Launch launch_of(const Problem& problem, const Device& device, const void
     launch.scratch_bytes = scratch_bytes;
     return launch;
 }
+
+constexpr int kMostConverted = 5; // tensors at once: those of a backward launch
+
+// Rows of all heads of a tensor that become those of another element, and where they go.
+struct RowsOfHeads {
+    Tensor from;
+    Tensor to;
+    int64_t batches = 0;
+    int64_t heads = 0;      // of a batch
+    int64_t rows = 0;       // of a head
+    int64_t columns = 0;    // of a row
+    int64_t to_columns = 0; // the same, or more: zeros after the others
+};
+
+// Widens, which is exact, or rounds to nearest even. All `from` have the same element, and so have all `to`.
+void convert_rows(const RowsOfHeads* list, int count, cudaStream_t stream);
 
 } // namespace hw4::gpu

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/gpu/query_step.h"
+#include "src/gpu/device.h"
 #include "src/run/engine.h"
 
 namespace hw4::gpu {

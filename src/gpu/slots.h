@@ -28,7 +28,7 @@ public:
     // In a slot that begins there.
     void* input(void* slot) const { return rows_in(slot).row(0); }
     void* output(void* slot) const { return rows_in(slot).row(input_rows_); }
-    // Null where nobody asks for them.
+    // Null where they are not asked for.
     RowStatistics* statistics(void* slot) const {
         if (statistics_bytes_ == 0) return nullptr;
         return static_cast<RowStatistics*>(rows_in(slot).row(input_rows_ + output_rows_));

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include "src/gpu/convert.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/engine.h"
 #include "src/gpu/kernels.h"

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <vector>
 
-#include "src/gpu/device/load_code.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
 #include "src/io/case_values.h"

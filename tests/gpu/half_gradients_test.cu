@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/gpu/half/backward/kernels.h"
-#include "src/gpu/half/forward/kernels.h"
+#include "src/gpu/half/kernels.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/each_kernel.h"
 #include "tests/support/half_gradients.h"

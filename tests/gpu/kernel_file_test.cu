@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/gpu/kernel_of_file.h"
-#include "src/gpu/query_step.h"
+#include "src/gpu/kernels.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/gpu_attend.h"

@@ -1,6 +1,6 @@
 // What the pre-pass of fixed finds out about a head's tiles, and when the kernels may count on it. As they put it
 // together: with maxima, from 0 on.
-#include "src/gpu/fixed/forward/head_facts.h"
+#include "src/gpu/fixed/forward/rules.h"
 
 #include <gtest/gtest.h>
 

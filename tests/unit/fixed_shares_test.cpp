@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/gpu/fixed/forward/job_rows.h"
+#include "src/gpu/fixed/forward/card_plan.h"
 #include "tests/support/division.h"
 
 namespace hw4::gpu::fixed_point {

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/gpu/f32/backward/pair_queue.h"
 #include "src/gpu/f32/backward/rounds.h"
 
 namespace hw4::gpu {

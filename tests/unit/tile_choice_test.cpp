@@ -1,4 +1,4 @@
-#include "src/gpu/f32/forward/tile_choice.h"
+#include "src/gpu/f32/forward/tile_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/gpu/common/tile_queue.h"
+#include "src/gpu/f32/forward/tile_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -48,7 +48,7 @@ struct ForwardArgs {
     int64_t queries; // of a unit
     int64_t keys;
     Sight sight;
-    RowStatistics* statistics;  // [unit][query]; null: nobody asks for them
+    RowStatistics* statistics;  // [unit][query]; null: they are not asked for
     int64_t statistics_unit;    // from one unit to the next
     uint32_t units;             // heads of all batches
     Element element;            // of q, k, v and out
@@ -59,12 +59,12 @@ struct ForwardArgs {
 
     HW4_INLINE bool is_narrow() const { return element != Element::float32; }
 
-    // What is known of a row when it is done, to whoever asks.
+    // Writes a row's statistics where the launch asks for them.
     HW4_INLINE void tell(uint32_t unit, int64_t query, const RowStatistics& row) const {
         if (statistics != nullptr) statistics[unit * statistics_unit + query] = row.l > 0 ? row : RowStatistics{};
     }
 
-    // Of all pairs of a query and a key, those in which the query sees the key.
+    // The part of all pairs of a query and a key in which the query sees the key.
     double seen_share() const {
         if (sight.more == 0) return 1;
         const auto pairs = [this](const Sight& keys_seen) {

@@ -3,12 +3,13 @@
 //
 // In memory: a counter and a word for each place, all of which begin as 0; then, from a whole line on, the numbers,
 // [place][number][thread]. What a thread wrote before its release, and with a barrier before it what its block wrote,
-// is seen by whoever acquires the word after.
+// is seen by the thread that acquires the word after.
 #pragma once
 
 #include <cstddef>
 
 #include "src/base/inline.h"
+#include "src/gpu/device/check.h"
 
 namespace hw4::gpu {
 
@@ -47,8 +48,8 @@ public:
     // How many have asked before. By one thread of a block.
     __device__ __forceinline__ unsigned count() const { return atomicAdd(words_, 1u); }
 
-    // By all threads, of which `sync` is a barrier: thread `thread` of them leaves its numbers, and the place has come
-    // so far, which is more than 0.
+    // All threads call it, and `sync` is their barrier: thread `thread` leaves its numbers, and the place has come so
+    // far, which is more than 0.
     template <class Numbers, class Sync>
     __device__ __forceinline__ void leave(Numbers&& numbers, size_t place, unsigned so_far, unsigned thread,
                                           const Sync& sync) const {
@@ -84,5 +85,40 @@ private:
     unsigned* words_ = nullptr;
     float* numbers_ = nullptr;
 };
+
+// A kernel whose blocks take their places while the last blocks of the kernel before it in the stream are still at
+// work (programmatic dependent launch, from compute capability 9.0 on).
+
+// In every block of the kernel before: from when all of them have come here or ended, the next may begin.
+__device__ __forceinline__ void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// In every block of the next, whether it reads anything or not: until the kernel before has ended, and all it wrote can
+// be read. What comes after the next kernel in the stream waits for that one only, and must find both ended. Before
+// this call a block may read what was there when the kernel before began.
+__device__ __forceinline__ void wait_for_kernel_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+template <class... Parameters, class... Arguments>
+void launch_early(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+                  size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    check(HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...)), what, __FILE__, __LINE__);
+}
 
 } // namespace hw4::gpu

@@ -44,7 +44,7 @@ struct JobTilesIn {
         return needed > 1 ? static_cast<unsigned>((needed + kPieces - 1) / kPieces) : 1;
     }
 
-    // Of a unit's jobs before that one.
+    // Tiles of a unit's jobs before that one.
     HW4_INLINE int64_t before(uint32_t index) const {
         if (more == 0) return int64_t{index} * last;
         const int64_t n = index;
@@ -58,7 +58,7 @@ struct JobTilesIn {
     HW4_INLINE int64_t of_unit() const { return before(jobs.number() - 1) + last; }
 
 private:
-    // Of jobs [from, to), those that need an odd number of pieces, and so half a tile.
+    // How many of the jobs [from, to) need an odd number of pieces, and so half a tile.
     HW4_INLINE int64_t odd_between(int64_t from, int64_t to) const {
         const bool begins_odd = ((first + from * more) & 1) != 0;
         if (more % 2 == 0) return begins_odd ? to - from : 0;

@@ -25,7 +25,7 @@ inline void set_where_unset(const char* name, const char* value) {
 // whether a program uses them or not: that is 90 of the 310 ms that a process on an H200 needs for a bare context. Two
 // and one are enough for four streams. With a single queue for kernels the copies of one stream wait for the kernels of
 // another, since the events that mark their beginning pass it: t22 takes 65 instead of 56 ms from the context on, which
-// itself takes 61 instead of 64. Whoever has set the variables knows better.
+// itself takes 61 instead of 64. Variables that the user has set stay as they are.
 //
 // To be called before the first CUDA call, which reads the environment, and before there are other threads, which may
 // read it at the same time.

@@ -62,7 +62,7 @@ inline Event make_event(unsigned flags = cudaEventDefault) {
     return Event(event);
 }
 
-// Keeps memory that somebody else owns in place, so that the GPU copies it by itself.
+// Keeps memory of another owner in place, so that the GPU copies it by itself.
 inline Pinned pin(void* memory, size_t bytes) {
     HW4_CUDA(cudaHostRegister(memory, bytes, cudaHostRegisterDefault));
     return Pinned(memory);
@@ -75,7 +75,7 @@ inline Scratch make_scratch(size_t bytes) {
     return Scratch(memory);
 }
 
-// Rows on the device, a pitch apart, in memory that somebody else owns. With linear copies the pitch is the row itself.
+// Rows on the device, a pitch apart, in memory of another owner. With linear copies the pitch is the row itself.
 class PitchedRows {
 public:
     PitchedRows(void* data, size_t row_bytes, size_t pitch_bytes, Copies copies)
@@ -137,5 +137,66 @@ private:
     Scratch memory_;
     PitchedRows view_{nullptr, 0, 0, Copies::linear};
 };
+
+// Device memory in equal parts, which stays from case to case and is made anew where one needs more of it.
+
+class Arena {
+public:
+    int parts() const { return parts_; }
+    size_t bytes() const { return bytes_; }
+    void* part(int index) const {
+        return bytes_ == 0 ? nullptr : static_cast<char*>(memory_.get()) + static_cast<size_t>(index) * part_bytes_;
+    }
+
+    // Whether there are so many parts of so many bytes as it is.
+    bool holds(int parts, size_t part_bytes) const { return parts <= parts_ && part_bytes <= part_bytes_; }
+
+    // So many parts, each at least so large. What was in it is lost, and no stream may be at work there. Where memory
+    // does not allow it, there are none.
+    void make(int parts, size_t part_bytes) {
+        const size_t aligned = (part_bytes + kAlignment - 1) / kAlignment * kAlignment;
+        const size_t needed = static_cast<size_t>(parts) * aligned;
+        if (needed > bytes_) {
+            clear();
+            memory_ = make_scratch(needed);
+            bytes_ = needed;
+        }
+        parts_ = parts;
+        part_bytes_ = bytes_ / static_cast<size_t>(parts) / kAlignment * kAlignment;
+    }
+
+    void clear() {
+        parts_ = 0;
+        part_bytes_ = bytes_ = 0;
+        const Scratch freed = std::move(memory_);
+    }
+
+private:
+    static constexpr size_t kAlignment = 512; // of a part, as cudaMalloc aligns its memory and rows want theirs
+
+    Scratch memory_;
+    size_t bytes_ = 0;
+    int parts_ = 0;
+    size_t part_bytes_ = 0;
+};
+
+// ---- The code of a kernel is brought to the card, and unpacked, when the kernel is first used: milliseconds, which
+// would otherwise count as the first launch's.
+
+struct DestroyGraph {
+    void operator()(cudaGraph_t g) const noexcept { HW4_CUDA_NOEXCEPT(cudaGraphDestroy(g)); }
+};
+using Graph = Owner<cudaGraph_t, DestroyGraph>;
+
+// Loads the code of all kernels that launch(stream) launches. The stream only records them: nothing is computed.
+template <class LaunchIn>
+void load_code_of(const LaunchIn& launch) {
+    const Stream recording = make_stream();
+    HW4_CUDA(cudaStreamBeginCapture(recording.get(), cudaStreamCaptureModeRelaxed));
+    launch(recording.get());
+    cudaGraph_t recorded = nullptr;
+    HW4_CUDA(cudaStreamEndCapture(recording.get(), &recorded));
+    const Graph dropped(recorded);
+}
 
 } // namespace hw4::gpu

@@ -1,4 +1,4 @@
-#include "src/gpu/f32/backward/first_steps.h"
+#include "src/gpu/f32/backward/gradient_args.h"
 
 #include <algorithm>
 
@@ -87,7 +87,7 @@ __global__ __launch_bounds__(kRowsOfBlock) void row_facts(const __grid_constant_
                 tile[y][lane] = exists ? column[static_cast<size_t>(first_row + y) * stride + first] : 0.0f;
             }
         };
-        __syncwarp(); // everybody has read the columns before
+        __syncwarp(); // all have read the columns before
         bring(tiles[warp][0], dout, args.dout.row);
         bring(tiles[warp][1], out, args.out.row);
         __syncwarp();

@@ -3,6 +3,7 @@
 
 #include "src/contracts/f32/asked_gradients.h"
 #include "src/gpu/common/forward_args.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 
@@ -14,7 +15,7 @@ struct alignas(16) RowFacts {
     float D;
 };
 
-// Of a part of backward: its keys and the query rows that see them, as if there were no others.
+// A part of backward: its keys and the query rows that see them, as if there were no others.
 struct GradientArgs {
     ForwardArgs forward;     // what forward takes; its out is dQ, or none
     Heads<const float> dout; // by unit
@@ -48,7 +49,7 @@ inline GradientArgs gradient_args(const Launch& launch, const RowFacts* rows) {
     for (Heads<const float>* matrix : {&forward.k, &forward.v})
         matrix->at += static_cast<size_t>(asked.first_key) * matrix->row;
     forward.keys = asked.keys;
-    // Of a block under a mask the last rows see more keys than it has: those after it.
+    // Under a mask the last rows of a block see more keys than the block has: those after it.
     forward.sight.first = problem.mask == Mask::none ? asked.keys : forward.sight.first - asked.first_key;
     args.dout = heads_of<const float>(launch.in[3].from_row(asked.unseeing_rows), problem.heads);
     if (asked.gives_dk_dv) {
@@ -71,5 +72,18 @@ HW4_INLINE void form_pair(float score, float dP, const Reference& reference, con
 HW4_INLINE Reference reference_of(const RowFacts& row, Scale scale) {
     return reference_of(RowStatistics{row.M, row.origin, 0.0f}, scale);
 }
+
+// ---- What every backward kernel begins with: O and the statistics of its rows, by forward unless the launch has them
+// already, and from them what the pairs of each row need.
+
+// What these steps take at the beginning of the launch's scratch memory.
+size_t first_steps_bytes(const Problem& problem, const Device& device);
+
+// What of it stays in use: the facts. The rest is free once these steps are done.
+size_t facts_bytes(const Problem& problem);
+
+// Where O was not given it stands in dQ's place until this is done, or, where no dQ is asked for, in scratch memory.
+// The facts are in the launch's scratch memory, [unit][query], of the queries that are asked for (gradient_args()).
+const RowFacts* take_first_steps(const Launch& launch, cudaStream_t stream);
 
 } // namespace hw4::gpu

@@ -12,7 +12,7 @@ constexpr int kTileRows = kWarpSize;         // the other rows of a tile: a lane
 constexpr int kChunkColumns = kScoreColumns; // of which a lane has one in each chunk
 static_assert(kSegmentRows % kTileRows == 0 && kChunkColumns == kWarpSize);
 
-// Of a unit: the rows that give scores, of Q or K, and at the same places those that give dP, of dO or V.
+// A unit's rows that give scores, from Q or K, and at the same places those that give dP, from dO or V.
 struct TwoOperands {
     const float* at[2];
     size_t row[2]; // from one to the next

@@ -1,4 +1,4 @@
-#include "src/gpu/f32/backward/join.h"
+#include "src/gpu/f32/backward/round_args.h"
 
 #include <algorithm>
 
@@ -48,7 +48,7 @@ __device__ void join_key(const RoundArgs& args, const RunningTotals& totals, con
     for (uint32_t unit = max(first_head, args.first_unit); unit < min(end_head, end_unit); ++unit) {
         float total = totals.unit_begins ? 0.0f : *running;
         for (int group = 0; group < args.row_groups(); ++group) {
-            if (first_stage >= min(stages, (group + 1) * kGroupStages)) continue; // nobody in it sees the key
+            if (first_stage >= min(stages, (group + 1) * kGroupStages)) continue; // no row in it sees the key
             const size_t place = static_cast<size_t>(unit - args.first_unit) * args.row_groups() + group;
             total += of.parts[(place * args.keys() + key) * args.part_row + column];
         }

@@ -2,18 +2,17 @@
 //
 // Idea      The rungs below compute a pair twice, for dQ and for dK and dV: seven products where five are needed. Here
 //           P and dS of as many units as there is memory for are written out (pair_tiles.cuh), and then are three plain
-//           products of matrices (sum_tiles.cuh). Nobody waits for anybody, nothing is added by atomics.
+//           products of matrices (sum_tiles.cuh). No block waits for another, nothing is added by atomics.
 // Memory    8 bytes a pair. Where there is less, units come in rounds, and one that is too large in slabs of query rows
 //           (rounds.h).
 // Order     The contract's segments and groups; where there are few blocks, groups are summed apart, and join.cu adds
 //           them up.
 #include <algorithm>
 
-#include "src/gpu/f32/backward/first_steps.h"
-#include "src/gpu/f32/backward/join.h"
-#include "src/gpu/f32/backward/kernels.h"
-#include "src/gpu/f32/backward/pairs.h"
+#include "src/gpu/f32/backward/gradient_args.h"
+#include "src/gpu/f32/backward/round_args.h"
 #include "src/gpu/f32/backward/rounds.h"
+#include "src/gpu/f32/kernels.h"
 
 namespace hw4::gpu {
 namespace {

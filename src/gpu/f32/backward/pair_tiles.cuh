@@ -12,14 +12,14 @@
 
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/backward/round_args.h"
-#include "src/gpu/f32/forward/score_steps.cuh"
+#include "src/gpu/f32/forward/register_tile.cuh"
 #include "src/gpu/f32/forward/tile_copies.cuh"
 
 namespace hw4::gpu {
 
 template <class T>
 struct alignas(16) PairMemory {
-    // Each with a step to spare, which reading ahead touches and nobody uses.
+    // Each with a step to spare, which reading ahead touches and no step uses.
     float qt[T::kDim + kSpareSteps][T::kQStride];
     float gt[T::kDim + kSpareSteps][T::kQStride];
     float kt[T::kDim + kSpareSteps][T::kKStride];
@@ -173,7 +173,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void pair_kernel(const __g
         if (shared.drawn >= args.queue.length()) break;
         const PairTiles tiles = pair_tiles_of<T>(args, args.queue.piece(shared.drawn));
         if (tiles.tiles <= 0) {
-            __syncthreads(); // everybody knows
+            __syncthreads(); // all know
             continue;
         }
         const uint32_t unit = args.unit(tiles.unit);
@@ -243,7 +243,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void pair_kernel(const __g
                 key += T::kKeys;
             }
             finish_copies();
-            __syncthreads(); // the next keys or values are complete; everybody is done with these
+            __syncthreads(); // the next keys or values are complete; all are done with these
         }
     }
 #else

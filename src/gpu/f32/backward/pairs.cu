@@ -1,4 +1,4 @@
-#include "src/gpu/f32/backward/pairs.h"
+#include "src/gpu/f32/backward/round_args.h"
 
 #include <algorithm>
 

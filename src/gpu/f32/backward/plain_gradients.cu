@@ -6,9 +6,9 @@
 //           lines. Every pair is computed twice: once for dQ, and once for dK and dV.
 // Order     The contract's, as it stands there.
 #include "src/gpu/device/check.h"
-#include "src/gpu/f32/backward/first_steps.h"
+#include "src/gpu/f32/backward/gradient_args.h"
 #include "src/gpu/f32/backward/gradient_rows.cuh"
-#include "src/gpu/f32/backward/kernels.h"
+#include "src/gpu/f32/kernels.h"
 
 namespace hw4::gpu {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/gpu/f32/backward/gradient_args.h"
-#include "src/gpu/f32/backward/pair_queue.h"
+#include "src/gpu/f32/backward/rounds.h"
 
 namespace hw4::gpu {
 
@@ -57,5 +57,29 @@ struct RoundArgs {
     HW4_INLINE int row_groups() const { return (rows + kGroupRows - 1) / kGroupRows; }
     HW4_INLINE int key_groups() const { return (keys() + kGroupRows - 1) / kGroupRows; }
 };
+
+// ---- The two large kernels of kept pairs, each with the tiling for its problem
+
+// Shared memory that a block takes.
+size_t pair_bytes(int dim, const Device& device);
+size_t sum_bytes(int dim);
+
+// Sets the queue of the round and its counter, then forms its pairs.
+void launch_pairs(RoundArgs args, const Device& device, cudaStream_t stream);
+// Computes the sums that are asked for.
+void launch_sums(RoundArgs args, cudaStream_t stream);
+
+// ---- Sums that were left apart, added up in the contract's order
+
+// Where a unit's rows come in several rounds, what dK and dV have of it so far. What they have of the heads before
+// waits in the output.
+struct RunningTotals {
+    float* dk = nullptr; // of the head of queries, [key][part_row]
+    float* dv = nullptr;
+    bool unit_begins = true; // the round has the first rows of its first unit
+    bool unit_ends = true;   // and the last of its last
+};
+
+void join_sums(const RoundArgs& args, const RunningTotals& totals, cudaStream_t stream);
 
 } // namespace hw4::gpu

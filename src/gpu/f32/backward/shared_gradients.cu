@@ -12,9 +12,9 @@
 // Order     The contract's: a chunk is one chain of the products; pairs that do not exist are carried as +0.
 // Limits    5 shared loads for 4 fma, and every pair computed twice.
 #include "src/gpu/device/check.h"
-#include "src/gpu/f32/backward/first_steps.h"
+#include "src/gpu/f32/backward/gradient_args.h"
 #include "src/gpu/f32/backward/gradient_rows.cuh"
-#include "src/gpu/f32/backward/kernels.h"
+#include "src/gpu/f32/kernels.h"
 
 namespace hw4::gpu {
 namespace {
@@ -26,7 +26,7 @@ struct GradientTiling {
     static constexpr int kRows = kChunks == 8 ? 16 : 32;
     static constexpr int kThreads = kRows * kWarpSize;
     static constexpr int kSums = Own::kSums;
-    // Of a loop over a tile: with eight chunks of sums in registers all 32 at once make some architectures spill.
+    // Steps of a loop over a tile: with eight chunks of sums in registers all 32 at once make some architectures spill.
     static constexpr int kSteps = kSums * kChunks >= 8 ? kTileRows / 2 : kTileRows;
 };
 
@@ -62,7 +62,7 @@ __device__ __forceinline__ void bring(GradientTiles<T>& tiles, const TwoOperands
     __syncthreads(); // it is complete; before the first so are the block's own rows
 }
 
-// Of the warp's row and the lane's other.
+// For the warp's row and the lane's other row.
 template <class T>
 __device__ __forceinline__ float product(GradientTiles<T>& tiles, const TwoOperands& others, int operand, int64_t tile,
                                          int dim) {

@@ -30,7 +30,7 @@ struct SumTiling {
 
 template <class T>
 struct alignas(512) SumMemory { // rows of dQ's pairs begin at whole 256 bytes, even ones at whole 512
-    // Each with a step to spare, which reading ahead touches and nobody uses: the other buffer is being written.
+    // Each with a step to spare, which reading ahead touches and no step uses: the other buffer is being written.
     float w[2][(kStageRows + 1) * kSumRows]; // pairs, [query][key]: 64 queries, for dQ 128
     float m[2][kStageRows + 1][T::kColumns];
 };
@@ -136,7 +136,7 @@ private:
     SharedAddress matrix_to_;
     int matrix_row_;
     int column_;
-    // Of the next part:
+    // The next part:
     const char* from_ = nullptr;
     SharedAddress to_ = 0;
     int row_ = 0;
@@ -349,7 +349,7 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
 #pragma unroll 1
     for (int n = 0; n < stages; ++n) {
         finish_copies();
-        __syncthreads(); // the stage is complete; everybody is done with the one before
+        __syncthreads(); // the stage is complete; all are done with the one before
         const bool more = n + 1 < stages;
         if (more) copies.begin(stage_of(n + 1), (n + 1) % 2);
         float o[kRowsPerThread][T::kCT];
@@ -368,7 +368,7 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
             is_first = false;
         }
     }
-    if (stages == 0) // nobody sees these keys, or these rows see none
+    if (stages == 0) // no row sees these keys, or these rows see none
         store_group<T>(group, target_of<T>(args, job), at, {args.dq_parts != nullptr, true, true, job.of != SumOf::dv});
 }
 
@@ -431,7 +431,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void sum_kernel(const __gr
     extern __shared__ __align__(512) char sum_memory[];
     SumMemory<T>& shared = *reinterpret_cast<SumMemory<T>*>(sum_memory);
     const SumJob job = sum_job<T>(args, args.first_sum + blockIdx.x);
-    if (args.dq_parts != nullptr && job.first_stage >= job.end_stage) return; // nobody sees anybody in this group
+    if (args.dq_parts != nullptr && job.first_stage >= job.end_stage) return; // no row sees a key in this group
     if (job.of == SumOf::dq)
         sum_stages<T, true>(args, job, shared);
     else

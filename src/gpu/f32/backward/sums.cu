@@ -1,5 +1,5 @@
 #include "src/gpu/device/check.h"
-#include "src/gpu/f32/backward/pairs.h"
+#include "src/gpu/f32/backward/round_args.h"
 #include "src/gpu/f32/backward/sum_tiles.cuh"
 
 namespace hw4::gpu {

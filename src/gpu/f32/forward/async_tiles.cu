@@ -12,14 +12,8 @@
 
 namespace hw4::gpu {
 
-struct AsyncTiles {
-    using Lanes = PairedLanes;
-    template <class T>
-    using Work = WholeRows<T>;
+struct AsyncTiles : TileChoices {
     static constexpr bool kAsync = true;
-    static constexpr bool kAhead = false;
-    static constexpr bool kWoven = false;
-    static constexpr bool kMasked = false;
 };
 
 void launch_async_tiles(const Launch& launch, cudaStream_t stream) {

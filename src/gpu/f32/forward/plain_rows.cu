@@ -6,7 +6,7 @@
 // Order     The contract's, as it stands there.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/common.cuh"
-#include "src/gpu/f32/forward/kernels.h"
+#include "src/gpu/f32/kernels.h"
 
 namespace hw4::gpu {
 namespace {

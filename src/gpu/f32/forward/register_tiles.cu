@@ -20,14 +20,8 @@
 
 namespace hw4::gpu {
 
-struct RegisterTiles {
+struct RegisterTiles : TileChoices {
     using Lanes = RowsOfLanes;
-    template <class T>
-    using Work = WholeRows<T>;
-    static constexpr bool kAsync = false;
-    static constexpr bool kAhead = false;
-    static constexpr bool kWoven = false;
-    static constexpr bool kMasked = false;
 };
 
 void launch_register_tiles(const Launch& launch, cudaStream_t stream) {
@@ -41,7 +35,7 @@ Plan plan_tiles(const Problem& problem, const Device&) {
     const int64_t rows = std::max(problem.queries, problem.keys);
     if (rows > kMostRows)
         plan.why_not = "takes up to " + std::to_string(kMostRows) + " rows, this case has " + std::to_string(rows);
-    // Of the smallest blocks.
+    // For the smallest blocks.
     plan.shared_bytes = problem.dim <= 32   ? sizeof(TileMemory<Tiling32<true>>)
                         : problem.dim <= 64 ? sizeof(TileMemory<SmallTiling64<true>>)
                                             : sizeof(TileMemory<SmallTiling128<true>>);

@@ -58,7 +58,7 @@ struct alignas(16) RowReferences {
         return {kRoundToInt - last.bias[row], last.origin[row], last.bias[row], last.floor[row], raise_above[row]};
     }
 
-    // By the team's first warp, each lane for the row of its number.
+    // The team's first warp calls it, each lane for the row of its number.
     __device__ __forceinline__ void put(int row, const Reference& reference) {
 #pragma unroll
         for (HalfReferences& each : half) put(each, row, reference);
@@ -80,7 +80,7 @@ struct alignas(16) RowReferences {
         return exceeded;
     }
 
-    // By all of the team: raises what the tile's scores ask for, 32 keys after 32 keys.
+    // The whole team calls it: raises what the tile's scores ask for, 32 keys after 32 keys.
     template <class Lanes>
     __device__ __forceinline__ void raise(const Scores<T>& s, const Position& at, Scale scale) {
         const int team = at.warp / T::kTeam;

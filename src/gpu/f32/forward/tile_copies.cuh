@@ -1,7 +1,7 @@
 // Rows of Q, K and V from global to shared memory, a few at a time.
 #pragma once
 
-#include "src/gpu/common/async_copy.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/f32/forward/register_tile.cuh"
 
 namespace hw4::gpu {

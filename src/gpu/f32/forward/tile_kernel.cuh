@@ -12,13 +12,13 @@
 //               +---------+                    +-----------+
 //
 //        step of a tile                                                  where
-//        which rows and keys: a piece of a row of tiles                  tile_pieces.cuh, common/tile_queue.h
+//        which rows and keys: a piece of a row of tiles                  tile_pieces.cuh, tile_queue.h
 //     1  Q (once), K and V to shared memory, Q and K transposed          tile_copies.cuh
 //     2  scores: an outer product for each column                        score(), of chains in register_tile.cuh
 //     3  scores to weights, their sums, weights to shared memory         tile_weights.cuh
 //     4  output: an outer product for each key, added to totals          add_products(), likewise
 //        the end of the piece: result, or registers for another block    finish(), common/handing_on.cuh
-//        which rows a block takes, and how many blocks                   tile_launch.cuh, tile_choice.h
+//        which rows a block takes, and how many blocks                   tile_launch.cuh, tile_queue.h
 //
 //        and from kAsync on, with | a barrier of the block:
 //
@@ -32,8 +32,8 @@
 #pragma once
 
 #include "src/gpu/device/check.h"
+#include "src/gpu/f32/forward/register_tile.cuh"
 #include "src/gpu/f32/forward/row_references.cuh"
-#include "src/gpu/f32/forward/score_steps.cuh"
 #include "src/gpu/f32/forward/tile_copies.cuh"
 #include "src/gpu/f32/forward/tile_pieces.cuh"
 
@@ -118,7 +118,7 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
     }
 }
 
-// The references of the team's rows, to whoever asks for them: by its first warp, each lane for the row of its number.
+// The references of the team's rows, where they are asked for: its first warp gives them, a lane for each row.
 // In a block measured by zero they are 0, which the launch has seen to.
 template <class T, bool kMasked>
 __device__ __forceinline__ void tell_references(const RowReferences<T>& references, const Position& at,
@@ -134,7 +134,7 @@ __device__ __forceinline__ void tell_references(const RowReferences<T>& referenc
 
 template <class T>
 struct alignas(16) TileMemory {
-    // Each with steps to spare, which reading ahead touches and nobody uses.
+    // Each with steps to spare, which reading ahead touches and no step uses.
     float qt[T::kDim + kSpareSteps][T::kQStride];
     float kt[T::kDim + kSpareSteps][T::kKStride];
     float v[T::kKeys + kSpareSteps][T::kDim];
@@ -157,7 +157,7 @@ __device__ __forceinline__ void finish(const Running<T>& running, const RowSums&
         return work.leave(running, sums, reference, args, piece);
     }
     const int team_row = piece.first_row + at.warp / T::kTeam * kWarpRows;
-    RowStatistics* statistics = nullptr; // of the team's first row, for whoever tells them
+    RowStatistics* statistics = nullptr; // of the team's first row
     if (args.statistics != nullptr) {
         if (at.warp % T::kTeam == 0 && at.across == 0)
             statistics = args.statistics + piece.unit * args.statistics_unit + team_row;
@@ -269,7 +269,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             clear(o);
             keep_here(o); // while others come to the barrier
             finish_copies();
-            __syncthreads(); // V and the weights are complete; everybody is done with Q and K
+            __syncthreads(); // V and the weights are complete; all are done with Q and K
 
             const bool strayed = *static_cast<volatile unsigned*>(&shared.strayed) != 0;
             if (kAsync && !Choices::kWoven) k_copy.whole_tile(k_rows, T::kKeys);
@@ -298,7 +298,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 const bool first_part = place.warp % T::kTeam == 0;
                 if (strayed) { // the tile again, and the rest of the piece, by the row
                     finish_copies();
-                    __syncthreads(); // everybody knows, and is done with the weights
+                    __syncthreads(); // all know, and are done with the weights
                     if (place.warp == 0 && place.lane == 0) shared.strayed = 0;
                     if (first_part)
                         references().put(place.lane, running.measure == Measure::undecided
@@ -326,7 +326,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             if (T::kSumsWait) shared.sums.put(sums);
             keys -= T::kKeys;
             finish_copies();
-            __syncthreads(); // the next K tile is complete; everybody is done with V and the weights
+            __syncthreads(); // the next K tile is complete; all are done with V and the weights
         }
         const Piece done = work.piece(args);
         work.draw(args);

@@ -1,9 +1,9 @@
 // Which tiling a rung of register tiles takes for a problem, and its launch.
 #pragma once
 
-#include "src/gpu/f32/forward/kernels.h"
-#include "src/gpu/f32/forward/tile_choice.h"
 #include "src/gpu/f32/forward/tile_kernel.cuh"
+#include "src/gpu/f32/forward/tile_queue.h"
+#include "src/gpu/f32/kernels.h"
 
 namespace hw4::gpu {
 
@@ -53,6 +53,17 @@ void launch_tiling(const ForwardArgs& args, int64_t blocks, cudaStream_t stream)
     kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(args);
 }
 
+// What a rung chooses, unless it says otherwise (tile_kernel.cuh).
+struct TileChoices {
+    using Lanes = PairedLanes;
+    template <class T>
+    using Work = WholeRows<T>;
+    static constexpr bool kAsync = false;
+    static constexpr bool kAhead = false;
+    static constexpr bool kWoven = false;
+    static constexpr bool kMasked = false;
+};
+
 // A block for each block of rows.
 template <class Choices>
 void launch_tiles(const Launch& launch, cudaStream_t stream) {
@@ -62,5 +73,44 @@ void launch_tiles(const Launch& launch, cudaStream_t stream) {
         launch_tiling<T, Choices>(args, blocks_of<T>(args), stream);
     });
 }
+
+struct WovenTiles : TileChoices {
+    static constexpr bool kAsync = true;
+    static constexpr bool kAhead = true;
+    static constexpr bool kWoven = true;
+};
+
+// drawn_tiles, without a mask or with one: kernels of their own, since code for a mask that is not there costs time, in
+// files of their own, since they take long to compile.
+template <bool kMask>
+struct DrawnTiles : WovenTiles {
+    template <class T>
+    using Work = DrawnPieces<T, kMask>;
+    static constexpr bool kMasked = kMask;
+};
+
+template <class T>
+unsigned blocks_on(const Device& device) {
+    return static_cast<unsigned>(T::kBlocks * device.multiprocessors);
+}
+
+template <class T>
+unsigned cut_rows_of(const ForwardArgs& args, const Device& device) {
+    return cut_rows(static_cast<unsigned>(blocks_of<T>(args)), blocks_on<T>(device), args.sight.more == 0);
+}
+
+template <bool kMasked>
+void launch_drawn(const Launch& launch, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
+    with_tiling<DrawnTiles<kMasked>>(args, launch.device, [&](auto tiling) {
+        using T = decltype(tiling);
+        using Left = typename DrawnPieces<T, kMasked>::Left;
+        HW4_CUDA(cudaMemsetAsync(args.scratch, 0, Left::cleared_bytes(cut_rows_of<T>(args, launch.device)), stream));
+        launch_tiling<T, DrawnTiles<kMasked>>(args, blocks_on<T>(launch.device), stream);
+    });
+    HW4_CUDA_LAUNCHED("drawn_tiles");
+}
+
+void launch_masked_drawn_tiles(const Launch& launch, cudaStream_t stream);
 
 } // namespace hw4::gpu

@@ -1,4 +1,4 @@
-// Who does which tiles. A block of query rows against all keys is a row of tiles; a piece is a part of one.
+// Which block does which tiles. A block of query rows against all keys is a row of tiles; a piece is a part of one.
 //
 // WholeRows    Each block of the grid does one row of tiles.
 // DrawnPieces  The card is filled once, and its blocks draw pieces from a queue until none is left: whole rows first,
@@ -14,7 +14,7 @@
 #pragma once
 
 #include "src/gpu/common/handing_on.cuh"
-#include "src/gpu/common/tile_queue.h"
+#include "src/gpu/f32/forward/tile_queue.h"
 #include "src/gpu/f32/forward/tile_weights.cuh"
 
 namespace hw4::gpu {
@@ -149,7 +149,7 @@ public:
         return piece_of<T>(args, row, part == 0 ? 0 : draws.queue.ends[part - 1], draws.queue.ends[part]);
     }
     __device__ __forceinline__ void draw(const ForwardArgs& args) {
-        __syncthreads(); // everybody knows the piece before
+        __syncthreads(); // all know the piece before
         if (threadIdx.x == 0) draws_.drawn = left(args).count();
         __syncthreads();
     }

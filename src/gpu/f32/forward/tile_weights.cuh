@@ -7,7 +7,7 @@ namespace hw4::gpu {
 
 // The weights of a team's 32 rows and a tile's 64 keys, a key's 32 rows side by side. Every eighth key begins 16 floats
 // later, every odd group of four 8 floats later: the eight lanes that store together, of four groups of four keys and
-// two of four rows, meet different banks, and eight keys are a constant step for those who read.
+// two of four rows, meet different banks, and eight keys are a constant step for the threads that read.
 constexpr int kEightKeys = 8 * kWarpRows + 16;
 __host__ __device__ constexpr int weight_offset(int key) {
     return key / 8 * kEightKeys + key % 8 * kWarpRows + key % 8 / 4 * 8;
@@ -31,7 +31,7 @@ template <class T, bool kMasked>
 struct TileSight {
     int first;
 
-    // Of a thread's row i and key j.
+    // The weight of a thread's row i and key j.
     __device__ __forceinline__ bool sees(const Position& at, int i, int j) const {
         return place_of(at, j) + at.warp % T::kTeam * T::kWarpKeys < first + (kMasked ? row_of(at, i) : 0);
     }

@@ -14,23 +14,13 @@
 //           tiles; and 512 blocks on 132 multiprocessors take the time of 528. Larger tiles need more registers: 64
 //           scores, 64 of the second block of columns and 64 totals are alive together.
 // No help   Loads a step ahead alone, t28 +0.7 %: the compiler had moved most of them; two steps ahead, 0.0 % (d = 32)
-//           and -0.3 % (d = 128). t28, each against its neighbour: one block of 256 rows with double buffers and one barrier, -0.6 %; rounds
-//           of 16 for p*v, -0.3 %; p*v peeled too, -0.1 %; sums or totals added after the barrier while the first
-//           operands come, 0.0 and -1.4 %; weights four rows at a time, -1.4 %. d = 32: two blocks of 254 registers,
-//           t11 -10 %; 8 x 8 outputs (64 rows x 32 keys a warp), t29 -7 %.
+//           and -0.3 % (d = 128). t28, each against its neighbour: one block of 256 rows with double buffers and one
+//           barrier, -0.6 %; rounds of 16 for p*v, -0.3 %; p*v peeled too, -0.1 %; sums or totals added after the
+//           barrier while the first operands come, 0.0 and -1.4 %; weights four rows at a time, -1.4 %. d = 32: two
+//           blocks of 254 registers, t11 -10 %; 8 x 8 outputs (64 rows x 32 keys a warp), t29 -7 %.
 #include "src/gpu/f32/forward/tile_launch.cuh"
 
 namespace hw4::gpu {
-
-struct WovenTiles {
-    using Lanes = PairedLanes;
-    template <class T>
-    using Work = WholeRows<T>;
-    static constexpr bool kAsync = true;
-    static constexpr bool kAhead = true;
-    static constexpr bool kWoven = true;
-    static constexpr bool kMasked = false;
-};
 
 void launch_woven_tiles(const Launch& launch, cudaStream_t stream) {
     launch_tiles<WovenTiles>(launch, stream);

@@ -34,7 +34,7 @@ __device__ __forceinline__ Planes<kDigits> planes_of(uint32_t a, uint32_t b, uin
     return planes;
 }
 
-// Of two digits in the lower half of the word, without a conversion to an integer, of which a multiprocessor does few
+// Two digits are in the lower half of the word, without a conversion to an integer, of which a multiprocessor does few
 // at a time. For rows of Q, between products, most kernels lose more by it, in registers, than they gain.
 template <int kDigits>
 __device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
@@ -51,13 +51,13 @@ __device__ __forceinline__ Planes<kDigits> planes_of_biased(uint32_t a, uint32_t
     return planes;
 }
 
-// Of four numbers, whose biased digits `digits` gives.
+// The same for four numbers, whose biased digits `digits` gives.
 template <int kDigits, class Digits>
 __device__ __forceinline__ Planes<kDigits> planes_of(float4 x, const Digits& digits) {
     return planes_of_biased<kDigits>(digits(x.x), digits(x.y), digits(x.z), digits(x.w));
 }
 
-// Of kRows numbers in each of kLanes neighbours, combined over them row by row: a lane gets that of one row,
+// Combines kRows numbers in each of kLanes neighbours over them, row by row: a lane gets that of one row,
 // lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
 template <int kLanes, int kRows, class Combine>
 __device__ __forceinline__ float combined_row(float (&x)[kRows], const Combine& combine) {
@@ -91,5 +91,59 @@ __device__ __forceinline__ float added_squares(float4 x, float sum) {
 // At least the length of every vector of up to 256 numbers whose sum of squares came out as at most `square`. Rounding
 // costs less than a thousandth, and squares that vanish less than 2^-70: a thousandth too, or below the least bound.
 __device__ __forceinline__ float length_bound(float square) { return fmaxf(sqrtf(square) * 1.001f, 0x1p-56f); }
+
+// ---- Where the scores of 64 rows and a tile of keys are, as the tensor cores leave them: a thread has rows `lane / 4`
+// and that plus 8 of its warp's 16, and of each 8 keys the two from 2 * (lane % 4) on. Score 4*g + 2*h + i is row h,
+// key 8*g + 2*(lane % 4) + i.
+
+constexpr int kRowsEach = 2; // of a thread
+
+// The thread's number. Where it is asked for anew each time, the compiler cannot keep what follows from it from job to
+// job, through the products, where there are no registers for it.
+template <bool kAnew>
+__device__ __forceinline__ int thread_number() {
+    if constexpr (!kAnew) return static_cast<int>(threadIdx.x);
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+// The scores of a thread, of both rows.
+template <class Rules>
+constexpr int kScoresOf = Rules::kTileKeys / 2;
+
+// A thread's i-th score of one of its rows; of a score the row, and the key, counted from the thread's first.
+__device__ constexpr int score_at(int row, int i) { return 4 * (i / 2) + 2 * row + i % 2; }
+__device__ constexpr int row_of(int score) { return score / 2 % 2; }
+__device__ constexpr int key_of(int score) { return score / 4 * 8 + score % 2; }
+
+// The largest of a row's four lanes.
+__device__ __forceinline__ int32_t largest_of_row(int32_t x) {
+    x = max(x, __shfl_xor_sync(~0u, x, 1));
+    return max(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+// The largest of 16, as a tree: a chain would wait for every step.
+template <class At>
+__device__ __forceinline__ int32_t largest_of_16(const At& at) {
+    int32_t of_three[5];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) of_three[i] = __vimax3_s32(at(3 * i), at(3 * i + 1), at(3 * i + 2));
+    return max(__vimax3_s32(of_three[0], of_three[1], of_three[2]), __vimax3_s32(of_three[3], of_three[4], at(15)));
+}
+
+// How many of a tile's keys a thread's rows see, counted from the thread's first key: its first row so many and, under
+// the causal mask, each row one more than the row before. What they do not see comes after the last key, or is hidden.
+struct TileSight {
+    int of_first; // row
+    int more;     // each row than the one before
+
+    __device__ __forceinline__ int of(int row) const { return of_first + 8 * row * more; }
+    __device__ __forceinline__ bool sees(int score) const { return key_of(score) < of(row_of(score)); }
+    template <class Rules>
+    __device__ __forceinline__ bool all() const {
+        return of_first > key_of(kScoresOf<Rules> - 1);
+    }
+};
 
 } // namespace hw4::gpu::fixed_point

@@ -5,18 +5,18 @@
 // digits the tensor cores take the six that count, by three levels, and integers add up in any order.
 //
 //        before: K and V of all tiles to digits, once for all rows       prepare.cu, digits.cuh, layout.h
-//                and what all tiles of a head have in common             head_facts.h
+//                and what all tiles of a head have in common             rules.h
 //        64 rows of Q to digits in shared memory; how far their          queries.cuh
 //                scores can lie apart, which decides between             tile_weights.cuh: SteadyWeights, NearWeights,
 //                four codes for the same bytes                           FarWeights, AnyWeights
 //
 //        step of a tile of 64 keys, attend_tile()                        where
-//     1  scores begin: digits of Q times digits of K                     Products: mma_kernel.cuh, wgmma_kernel.cuh
+//     1  scores begin: digits of Q times digits of K                     Products: mma_groups.cu, wgmma_kernel.cuh
 //     2     meanwhile what a score counts in this tile                   tile_weights.cuh: scale()
 //     3  scores end: levels to one integer x each                        Levels
 //     4  the largest x of a row; weights, whose digits are then in       tile_weights.cuh: begin(), form_half()
 //        the registers that the next products take them from
-//     5  references, sums of weights                                     row_reference.cuh: add_weights()
+//     5  references, sums of weights                                     tile_weights.cuh: add_weights()
 //     6  digits of weights times digits of V, part by part of the        Products
 //        columns; each part's levels to one integer y, added to o        running_sums.cuh: add_value()
 //
@@ -24,12 +24,12 @@
 //        or o, l and the rest for another block                          wgmma_block.cuh, common/handing_on.cuh
 //
 // Where a thread's numbers are: row `lane / 4` of its warp's 16 and the one 8 below, of each 8 keys or columns two
-// (scores.cuh). Tiles come to shared memory while others are computed: by cp.async (mma_block.cuh), or by bulk copies
+// (digits.cuh). Tiles come to shared memory while others are computed: by cp.async (mma_block.cuh), or by bulk copies
 // to a ring of stages that all groups of a block share (tile_ring.cuh).
 #pragma once
 
 #include "src/gpu/fixed/forward/queries.cuh"
-#include "src/gpu/fixed/forward/row_reference.cuh"
+#include "src/gpu/fixed/forward/tile_weights.cuh"
 
 namespace hw4::gpu::fixed_point {
 

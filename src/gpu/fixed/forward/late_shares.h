@@ -58,7 +58,7 @@ struct Rounds {
         return round * blocks.number() + blocks.remainder(block + round * shift);
     }
 
-    // Of a block's jobs, those that are the last of their units, where so many jobs come before all rounds.
+    // How many of a block's jobs are the last of their units, where so many jobs come before all rounds.
     uint32_t last_of_units(uint32_t block, uint32_t before, uint32_t of_unit) const {
         uint32_t place = blocks.remainder(block);      // in the round
         uint32_t in_unit = (before + place) % of_unit; // of the job there

@@ -3,7 +3,7 @@
 // background, K of the next tile while V of this one is multiplied, where there is room for both.
 #pragma once
 
-#include "src/gpu/common/async_copy.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/device/check.h"
 #include "src/gpu/fixed/forward/queries.cuh"
 
@@ -68,7 +68,7 @@ struct MmaTiles {
         return *reinterpret_cast<const TileScales*>(image(tile) + Layout::kScales);
     }
 
-    // Of K (0) or V (1). One group of copies, though it be empty, so that counting them is right.
+    // Fetches K (0) or V (1). One group of copies, though it be empty, so that counting them is right.
     __device__ void fetch(unsigned tile, int matrix) const {
         static_assert(Layout::kValues == Layout::kScales - Layout::kValues, "K and V are as large");
         if (tile < count) {

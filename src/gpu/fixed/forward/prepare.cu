@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
-#include "src/gpu/common/early_launch.cuh"
 #include "src/gpu/common/handing_on.cuh"
 #include "src/gpu/device/check.h"
+#include "src/gpu/fixed/forward/card_plan.h"
 #include "src/gpu/fixed/forward/prepared_tile.cuh"
-#include "src/gpu/fixed/forward/prepass.h"
 
 namespace hw4::gpu::fixed_point {
 namespace {
@@ -43,7 +42,7 @@ struct PrepareArgs {
     Prepared to;
     Divisor tiles;      // of a head
     HeadRun run;        // by this launch
-    ReadyHalves* ready; // of each head, where somebody waits for them
+    ReadyHalves* ready; // of each head, where a block waits for them
 };
 
 // What a team does at a time: K or V of a tile.
@@ -121,7 +120,8 @@ constexpr int kMostThreads = 2048;
 constexpr int kMostThreads = 1536;
 #endif
 
-// Of a multiprocessor at least, for as many numbers on their way from memory as registers have room for.
+// The least number of blocks on a multiprocessor, for as many numbers on their way from memory as registers have room
+// for.
 template <class Rules, int kDim>
 constexpr int kBlocksFor = std::min(kMostThreads, TileOfFloats<Rules, kDim>::kEach > 8   ? 512
                                                   : TileOfFloats<Rules, kDim>::kEach > 4 ? 1280

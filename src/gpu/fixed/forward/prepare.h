@@ -12,7 +12,7 @@ enum class Facts {
     all,    // the exponents of K too: under fixed16 those of Q follow from them
 };
 
-// Who prepares which heads.
+// Which multiprocessors prepare which heads.
 struct Prepass {
     uint32_t heads_before;   // by the whole card: the first ones
     int64_t multiprocessors; // that prepare the others, which follow, beside the next kernel; 0: there are none. Only

@@ -2,14 +2,14 @@
 // digits to global memory.
 #pragma once
 
-#include "src/gpu/common/async_copy.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/fixed/forward/digits.cuh"
 #include "src/gpu/fixed/forward/elements.cuh"
 
 namespace hw4::gpu::fixed_point {
 
-// Of a team, which prepares a tile of K or of V: a thread has as many numbers in its registers whichever contract it
-// is. A block is one team, or several.
+// Threads of a team, which prepares a tile of K or of V: a thread has as many numbers in its registers whichever
+// contract it is. A block is one team, or several.
 template <class Rules, int kDim>
 constexpr int kThreadsFor = Rules::kTileKeys > 64 && kDim > 64 ? 512 : 256;
 
@@ -71,7 +71,7 @@ struct TileOfFloats {
     }
     static __device__ int column() { return thread_of_team<kThreads>() % kGroups * 4; }
 
-    // Of elements that are stored as ElementType says.
+    // Loads elements that are stored as ElementType says.
     template <class ElementType>
     __device__ __forceinline__ void load(const RowsOf<typename ElementType::Stored>& rows) {
         if (is_whole(rows)) {
@@ -176,7 +176,7 @@ struct ValueWords {
                 kOfWord == 1 ? digits(x[column]) : __byte_perm(digits(x[column]), digits(next[column]), 0x5410);
     }
 
-    // Of keys `key`, the next one, and those 8 further on.
+    // The digits of keys `key`, the next one, and those 8 further on.
     __device__ __forceinline__ Planes<Rules::kDigits> take(int key, int column) const {
         if constexpr (kOfWord == 1)
             return planes_of_biased<3>(words[key][column], words[key + 1][column], words[key + 8][column],

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
+#include "src/gpu/fixed/forward/card_plan.h"
+#include "src/gpu/fixed/forward/digits.cuh"
 #include "src/gpu/fixed/forward/elements.cuh"
-#include "src/gpu/fixed/forward/job_rows.h"
-#include "src/gpu/fixed/forward/scores.cuh"
 
 namespace hw4::gpu::fixed_point {
 
@@ -177,7 +177,7 @@ public:
         fetch_rows(args, 0);
     }
 
-    // By all of a group.
+    // All threads of a group call it.
     __device__ __forceinline__ void store(const ForwardArgs& args, Queries<Rules, kDim>& to) {
         float square = 0;
 #pragma unroll 1

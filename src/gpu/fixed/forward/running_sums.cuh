@@ -1,8 +1,8 @@
 // What a thread carries from tile to tile for its two rows: references, running sums, and the output that they end as.
 #pragma once
 
+#include "src/gpu/fixed/forward/digits.cuh"
 #include "src/gpu/fixed/forward/elements.cuh"
-#include "src/gpu/fixed/forward/scores.cuh"
 
 namespace hw4::gpu::fixed_point {
 

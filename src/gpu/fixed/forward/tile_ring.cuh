@@ -8,8 +8,7 @@
 
 #include <cstddef>
 
-#include "src/gpu/common/barriers.cuh"
-#include "src/gpu/common/ring_position.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/fixed/forward/queries.cuh"
 
 namespace hw4::gpu::fixed_point {
@@ -76,7 +75,7 @@ public:
     __device__ TileFetcher(BlockMemory<T>& memory, const unsigned char* tiles)
         : memory_(memory), at_(memory), tiles_(tiles) {}
 
-    // By one thread, before all others begin.
+    // One thread calls it before all others begin.
     static __device__ void init(BlockMemory<T>& memory) {
         for (unsigned i = 0; i < T::kStages; ++i) {
             init_barrier(address_of(&memory.filled[i]), 1);
@@ -122,7 +121,7 @@ private:
     __device__ __forceinline__ bool fetch(RingPosition turn) {
         if (__builtin_expect(run_.count == 0, 0) && !take_next_run()) return false;
         const RingPosition to = turn.plus<T::kStages>(unused_);
-        // A barrier that nobody has used yet passes for one that has just ended its round.
+        // A barrier that was not used yet passes for one that has just ended its round.
         wait_for_phase(at_.released(to.stage), static_cast<int>(to.phase ^ 1));
         if (is_elected()) {
             const unsigned char* const from = tiles_ + size_t{run_.first} * Layout::kStride;
@@ -167,7 +166,7 @@ public:
         return of;
     }
 
-    // By every thread, when it has read what it needs.
+    // Every thread calls it when it has read what it needs.
     __device__ __forceinline__ void release() const { arrive(at_.released(turn_.stage)); }
 
     __device__ __forceinline__ RingPosition turn() const { return turn_; }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "src/gpu/common/wgmma.cuh"
-#include "src/gpu/common/wgmma_operands.h"
 
 namespace hw4::gpu::fixed_point {
 

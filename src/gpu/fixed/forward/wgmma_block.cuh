@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "src/gpu/common/early_launch.cuh"
 #include "src/gpu/common/handing_on.cuh"
 #include "src/gpu/common/shares.h"
 #include "src/gpu/device/check.h"
@@ -117,8 +116,8 @@ __device__ __forceinline__ size_t handover_place(uint32_t share, int group) {
 }
 
 // Which share the block takes. It may come to wait for the next share's block, so shares go, from the last to the
-// first, to blocks in the order in which they start: whoever is waited for is at work. By one thread, before it waits
-// for the pre-pass: the memory was cleared before that.
+// first, to blocks in the order in which they start: a block that is waited for is at work. One thread calls it before
+// it waits for the pre-pass: the memory was cleared before that.
 template <class T>
 __device__ __forceinline__ uint32_t take_share(const Handover<T>& handover) {
     const unsigned started = handover.any() ? handover.count() : blockIdx.x;
@@ -174,7 +173,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             work.products.skip(part.end - part.first);
         }
         // The next rows are on their way while the results of these are stored. After the last ones those are fetched
-        // again, for nobody: if they were not, rows would have to keep their registers up to here.
+        // again, and not used: if they were not, rows would have to keep their registers up to here.
         const JobPart done = part;
         const GroupRows rows_done = where;
         part = block.part(min(i + 1, block.share.parts - 1));
@@ -224,7 +223,7 @@ void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t str
                  hands_over ? Handover<T>(prepared.end, places) : Handover<T>());
 }
 
-// By the code for the launch's mask.
+// Takes the code for the launch's mask.
 template <class T>
 void launch_wgmma_or_masked(const Launch& launch, int64_t most_blocks, cudaStream_t stream) {
     const ForwardArgs args = forward_args(launch);

@@ -14,12 +14,12 @@
 // Masks     Kernels of their own (wgmma_masked.cu). All jobs in one line, in equal shares; a unit's jobs end with its
 //           last row, so that what the first lacks in rows are the cheapest. A group whose rows see less than the
 //           others of its block passes over their tiles.
-// Order     As in mma_groups: a job's tiles are done in their order, whoever does them.
+// Order     As in mma_groups: a job's tiles are done in their order, whichever block does them.
 // Limits    Blocks are taken to be equally fast; groups of a block wait for the slowest of them.
 #include <algorithm>
 
-#include "src/gpu/fixed/forward/kernels.h"
 #include "src/gpu/fixed/forward/wgmma_kernel.cuh"
+#include "src/gpu/fixed/kernels.h"
 
 namespace hw4::gpu {
 namespace {

@@ -3,17 +3,59 @@
 // a job is worked out for several at once, by a lane for each, and kept in shared memory, so that hardly anything stays
 // in registers through the products; and rows have no ends in the middle of a piece.
 //
-// Heads may be prepared beside it (prepass.h): then a block asks, before it has a head's tiles copied, whether the head
-// is ready, and the multiprocessors that prepare heads come to it late (late_shares.h).
+// Heads may be prepared beside it (card_plan.h): then a block asks, before it has a head's tiles copied, whether the
+// head is ready, and the multiprocessors that prepare heads come to it late (late_shares.h).
 #pragma once
 
 #include "src/gpu/fixed/forward/card_plan.h"
+#include "src/gpu/fixed/forward/queries.cuh"
 #include "src/gpu/fixed/forward/wgmma_block.cuh"
-#include "src/gpu/fixed/forward/whole_queries.cuh"
 
 namespace hw4::gpu::fixed_point {
 
-// Of the variant T, with operands that are stored so.
+// A group's rows of Q, of as many columns as a kernel has, on their way from memory.
+
+template <class T>
+class WholeQueries {
+public:
+    using Stored = typename T::Stored;
+
+    // From a job's rows, so many numbers apart, of which there are `rows`. One that does not exist is the last one:
+    // what becomes of it is not used, and without a condition there is nothing to wait for.
+    __device__ __forceinline__ void fetch(const Stored* job, uint32_t stride, int rows, int group) {
+        const Stored* const from = job + Digits::column(0);
+#pragma unroll
+        for (int step = 0; step < Digits::kSteps; ++step) {
+            const int row = min(group * kGroupRows + Digits::row(step), rows - 1);
+            x_[step] =
+                __ldcg(reinterpret_cast<const Four<Stored>*>(from + uint64_t{static_cast<uint32_t>(row)} * stride));
+        }
+    }
+
+    // All threads of a group call it. The facts are those of the head that the rows look at.
+    __device__ __forceinline__ void store(const ForwardArgs& args, Queries<typename T::Rules, T::kDim>& to,
+                                          const HeadFacts& facts) const {
+        typename Digits::Rows rows;
+#pragma unroll
+        for (int step = 0; step < Digits::kSteps; ++step) rows[step][0] = floats(args, x_[step]);
+        Digits::store(to, 0, rows, args.scale.c, facts);
+        if (Digits::thread() == 0) to.least_value = facts.v.smallest();
+    }
+
+private:
+    using Digits = QueryDigits<typename T::Rules, T::kDim, T::kManyJobs>;
+    static_assert(!T::Rules::kNeedsLengths);
+    static_assert(Digits::kAhead == Digits::kSteps && Digits::kParts == 1, "all are fetched at once");
+
+    Four<Stored> x_[Digits::kSteps];
+
+    static __device__ __forceinline__ float4 floats(const ForwardArgs&, float4 x) { return x; }
+    static __device__ __forceinline__ float4 floats(const ForwardArgs& args, uint2 x) {
+        return args.element == Element::bf16 ? widened<Bf16>(x) : widened<Fp16>(x);
+    }
+};
+
+// The variant T with operands that are stored so.
 template <class T, class Stored_>
 struct WholeVariant : T {
     using Stored = Stored_;
@@ -41,7 +83,7 @@ template <class T>
 struct WholeMemory : BlockMemory<T> {
     // Parts of the block's share are kept for so long. When the first warp is before part i, asks for parts from i + 1
     // on, and has had a tile of part i fetched, all groups have left the tile that was kStages before that one: each
-    // part has one at least, so nobody is before the end of part i - kStages.
+    // part has one at least, so no group is before the end of part i - kStages.
     static constexpr unsigned kSlots = 24;
     static constexpr unsigned kAskedAtOnce = kSlots - (T::kStages + 2);
     static_assert(kAskedAtOnce < 32, "a lane for each");
@@ -70,8 +112,8 @@ struct WholeWork {
     __device__ TileRun run(uint32_t i) const { return i < parts ? part(i).run() : TileRun{0, 0}; }
 
     // Until the head of K and V of that part is ready: then the part is in the block's memory. Asks for several at
-    // once, since the answer takes its time. By a warp whose lanes stay together: where they do not, what they have in
-    // common takes registers of each.
+    // once, since the answer takes its time. A warp calls it whose lanes stay together: where they do not, what they
+    // have in common takes registers of each.
     __device__ void wait_for_part(uint32_t i) const {
         if (!__any_sync(~0u, i >= memory.known_parts && i < parts)) return;
         const unsigned lane = threadIdx.x % 32;
@@ -166,7 +208,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             work.products.skip(part.end - part.first);
         }
         // The next rows are on their way while the results of these are stored. After the last ones those are fetched
-        // again, for nobody: if they were not, rows would have to keep their registers up to here.
+        // again, and not used: if they were not, rows would have to keep their registers up to here.
         const bool last = i + 1 == block.parts;
         if (!last) work.products.ring.wait(); // then the part is known
         fetch_rows(last ? i : i + 1);

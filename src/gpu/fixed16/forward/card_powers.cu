@@ -1,4 +1,4 @@
-#include "src/gpu/fixed16/forward/card_powers.h"
+#include "src/gpu/fixed/kernels.h"
 
 #include <map>
 #include <mutex>

@@ -1,5 +1,5 @@
 // What a group of 128 threads does with its 64 query rows under fixed16: tile after tile of weights, running sums,
-// output. Where a thread's numbers are: src/gpu/fixed/forward/scores.cuh; the map of what comes before and after is
+// output. Where a thread's numbers are: src/gpu/fixed/forward/digits.cuh; the map of what comes before and after is
 // that of src/gpu/fixed/forward/group.cuh.
 //
 // A tile: scores begin at 1.5 * 2^23, so that the integers which the tensor cores leave are floats as they are; the
@@ -177,7 +177,7 @@ private:
         }
     }
 
-    // Of tiles that all rows see whole, with F from 8 to 12: every number here is a multiple of 2^-F below 2^(24 - F),
+    // For tiles that all rows see whole, with F from 8 to 12: every number here is a multiple of 2^-F below 2^(24 - F),
     // and exact.
     static __device__ __forceinline__ PairWeights plain_weights(const int32_t (&x)[kPairScores],
                                                                 const float (&unit)[kRowsEach]) {
@@ -194,7 +194,7 @@ private:
         return weights;
     }
 
-    // Of any: scores become floats less the largest.
+    // For any tile: scores become floats less the largest.
     __device__ __forceinline__ PairWeights any_weights(int32_t (&x)[kPairScores], int k_exponent,
                                                        const TileSight& sight) const {
         const fixed16::Unit unit[] = {fixed16::unit_of(exponent[0], k_exponent),

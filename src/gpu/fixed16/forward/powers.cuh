@@ -8,7 +8,7 @@ namespace hw4::gpu::fixed_point {
 constexpr uint32_t kInteger = 0x4b000000u; // the bits of 2^23: 2^23 + n, n below 2^23, has n in the lower ones
 
 // The instruction that graphics cards have for it. For arguments from 0 on it gives what the table has, on every card
-// that was looked at; which card does is found out before (card_powers.h).
+// that was looked at; which card does is found out before (card_powers.cu).
 struct PowersByInstruction {
     static __device__ __forceinline__ float of(float x) {
         float y;

@@ -1,5 +1,5 @@
 // 2^x as the contract fixed16 has it, by the table that says what the card's own instruction has to give. Apart from
-// powers.cuh, since whoever includes this has the table in its code.
+// powers.cuh, since a file that includes this has the table in its code.
 #pragma once
 
 #include "src/gpu/fixed16/forward/powers.cuh"

@@ -3,7 +3,7 @@
 // Idea      As in wgmma_shares (src/gpu/fixed/forward), with two digits: a product of 64 rows takes all 128 keys of a
 //           tile and both digits of K at once, which leaves little besides tensor cores and the making of weights.
 //           Scores begin at 1.5 * 2^23, so that the tensor cores' integers are floats without a conversion. A card
-//           whose instruction for powers of 2 does not give the contract's table takes table_pairs (card_powers.h).
+//           whose instruction for powers of 2 does not give the contract's table takes table_pairs (card_powers.cu).
 // Who       A block for each place on the card. Long sequences, d = 32 and 64: one block of three groups a
 //           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group,
 //           but for whole rows (below).
@@ -12,7 +12,7 @@
 //           running sums of its groups, and at 64 for each head how much of it is ready.
 // Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
 //           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
-// Rows      Whole ones, of exactly 32 or 64 columns, without a mask, whose statistics nobody asks for, have a kernel of
+// Rows      Whole ones, of exactly 32 or 64 columns, without a mask, without statistics, have a kernel of
 //           their own (wgmma_pairs_whole.cu), if there is a job's time for every multiprocessor and rows are not too
 //           few (takes_whole): one block of three groups, which do less between jobs. At 64, where heads are many, most
 //           are prepared beside the products.
@@ -20,13 +20,13 @@
 // Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; whole rows for 32 and for 16
 //           bits; else rows of Q and O take a branch that is the same for a whole launch, since kernels for each would
 //           take long to compile.
-// Order     As in mma_pairs: a job's tiles are done in their order, whoever does them.
+// Order     As in mma_pairs: a job's tiles are done in their order, whichever block does them.
 // Limits    No pipe alone: tensor cores, issue slots and the chain from scores to weights hold each other up; then
 //           power.
 #include <algorithm>
 
 #include "src/gpu/fixed/forward/wgmma_whole.cuh"
-#include "src/gpu/fixed16/forward/kernels.h"
+#include "src/gpu/fixed/kernels.h"
 #include "src/gpu/fixed16/forward/wgmma_kernel.cuh"
 
 namespace hw4::gpu {

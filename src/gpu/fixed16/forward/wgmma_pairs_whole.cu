@@ -1,7 +1,7 @@
 // wgmma_pairs at d = 32 and 64 by src/gpu/fixed/forward/wgmma_whole.cuh. A file of its own, since it takes long to
 // compile.
 #include "src/gpu/fixed/forward/wgmma_whole.cuh"
-#include "src/gpu/fixed16/forward/kernels.h"
+#include "src/gpu/fixed/kernels.h"
 #include "src/gpu/fixed16/forward/wgmma_kernel.cuh"
 
 namespace hw4::gpu {

@@ -13,6 +13,8 @@
 // d alone, so every row's bytes depend on its head's operands and the mask, on nothing else.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include "src/gpu/half/forward/args.h"
 
 namespace hw4::gpu::half_backward {
@@ -29,7 +31,7 @@ struct Args {
     void* scratch = nullptr; // Scratch::end bytes, for one launch at a time
 
     int64_t kv_units() const { return forward.batches * forward.kv_heads; }
-    // Of dQ and dK.
+    // The factor of dQ and dK.
     float scale() const {
         const int64_t of = forward.root_of > 0 ? forward.root_of : forward.dim;
         return static_cast<float>(1.0 / std::sqrt(static_cast<double>(of)));
@@ -73,5 +75,146 @@ struct Scratch {
     }
     explicit Scratch(const Args& args) : Scratch(args.forward.units(), args.forward.queries, args.forward.dim) {}
 };
+
+// ---- What a backward launch consists of: a block of neighbouring keys of a head of K and V at a time, and the tiles
+// of queries that see some of them.
+
+using half_forward::takes_pieces;
+using half_forward::View;
+
+struct KeyJob {
+    uint32_t batch;
+    uint32_t kv_head;
+    int block;
+};
+
+// Jobs in the order in which they are begun: of some heads at once, whose rows fit into the L2 cache together, the last
+// block of each, then the one before it, ... So a block that waits for a later block's sums of dQ waits for a job that
+// was begun before its own, and the one before it in the order is ahead by as many jobs as there are heads.
+struct KeyWork {
+    uint32_t jobs;
+    uint32_t blocks; // of keys, of each head
+    uint32_t units;  // heads of K and V
+    uint32_t kv_heads;
+    uint32_t together;
+
+    KeyWork(const Args& args, int block_keys)
+        : blocks(static_cast<uint32_t>((args.forward.keys + block_keys - 1) / block_keys)),
+          units(static_cast<uint32_t>(args.kv_units())), kv_heads(static_cast<uint32_t>(args.forward.kv_heads)) {
+        jobs = blocks * units;
+        constexpr int64_t kCache = int64_t{32} << 20;
+        const int64_t group = args.forward.heads / args.forward.kv_heads;
+        const int64_t row_bytes = 8 * args.forward.dim; // Q, dO, and the sums of dQ
+        const int64_t head_bytes = std::max<int64_t>(group * args.forward.queries * row_bytes, 1);
+        together = static_cast<uint32_t>(std::clamp<int64_t>(kCache / head_bytes, 1, units));
+    }
+
+    __device__ KeyJob job(uint32_t index) const {
+        const uint32_t before = index / (together * blocks) * together;
+        const uint32_t these = together < units - before ? together : units - before;
+        const uint32_t within = index - before * blocks;
+        const uint32_t unit = before + within % these;
+        const uint32_t batch = unit / kv_heads;
+        return {batch, unit - batch * kv_heads, static_cast<int>(blocks - 1 - within / these)};
+    }
+};
+
+// The first query that sees the key; where none does, as many as there are.
+__host__ __device__ inline int first_seeing(const View& view, int key) {
+    if (!view.causal) return 0;
+    const int query = key + 1 - view.of_first;
+    return query < 0 ? 0 : query < view.queries ? query : view.queries;
+}
+
+// Tiles of kRows queries, from `first` to before `end`: those of which some see some of a block's keys.
+struct QueryTiles {
+    int first;
+    int end;
+
+    template <int kRows>
+    static __host__ __device__ QueryTiles of(const View& view, int key) {
+        const int query = first_seeing(view, key);
+        const int all = (view.queries + kRows - 1) / kRows;
+        return {query < view.queries ? query / kRows : all, all};
+    }
+    __host__ __device__ int count() const { return end - first; }
+};
+
+// A block's place among those that add to dQ of a tile, from the last to the first.
+template <int kRows, int kKeys>
+__host__ __device__ int place_in_tile(const View& view, int tile, int block) {
+    return view.tiles<kKeys>(tile * kRows, (tile + 1) * kRows) - 1 - block;
+}
+
+// What a kernel takes.
+struct KernelArgs {
+    KeyWork work;
+    View view;
+    Operand dq;
+    Operand dk;
+    Operand dv;
+    unsigned* counters;
+    unsigned* turns;     // [unit][tile][group]
+    const float* levels; // [unit][padded]
+    const float* origins;
+    const float* products;
+    float* sums; // of dQ
+    int padded;  // queries of a unit
+    uint32_t heads;
+    uint32_t group; // heads that share a head of K and V
+    int dim;
+    float log2_scale;
+    float scale;
+    bool whole_pieces;
+
+    KernelArgs(const Args& args, int block_keys)
+        : work(args, block_keys), view(args.forward), dq(args.dq), dk(args.dk), dv(args.dv),
+          padded(static_cast<int>(padded_queries(args.forward.queries))),
+          heads(static_cast<uint32_t>(args.forward.heads)),
+          group(static_cast<uint32_t>(args.forward.heads / args.forward.kv_heads)),
+          dim(static_cast<int>(args.forward.dim)), log2_scale(args.forward.log2_scale()), scale(args.scale()),
+          whole_pieces(takes_pieces(args.forward) && takes_pieces(args.dout) && takes_pieces(args.dq) &&
+                       takes_pieces(args.dk) && takes_pieces(args.dv)) {
+        const Scratch at(args);
+        auto* const scratch = static_cast<unsigned char*>(args.scratch);
+        counters = reinterpret_cast<unsigned*>(scratch + at.counters);
+        turns = counters + kCounters;
+        levels = reinterpret_cast<const float*>(scratch + at.levels);
+        origins = reinterpret_cast<const float*>(scratch + at.origins);
+        products = reinterpret_cast<const float*>(scratch + at.products);
+        sums = reinterpret_cast<float*>(scratch + at.dq);
+    }
+};
+
+// ---- Tiles of wgmma's backward kernel, and how its sums of dQ lie in memory
+
+constexpr int kSumThreads = 128; // of a group
+
+// Two groups with 64 of the keys each share a tile of pairs. Of dQ each has 64 queries and all columns, or, of tiles of
+// 64 queries, half of the columns.
+template <int kDim_, int kQueries_>
+struct Sizes {
+    static constexpr int kDim = kDim_; // smaller ones have columns of zeros
+    static constexpr int kQueries = kQueries_;
+    static constexpr int kKeys = 128;
+    static constexpr int kGroups = 2;
+    static constexpr bool kSplitsColumns = kQueries == 64;
+    static constexpr int kGroupSums = kQueries * kDim / (kGroups * kSumThreads); // of a thread
+    static constexpr int kChunk = kGroupSums * kSumThreads;                      // of a group: [four][thread][4]
+
+    static_assert(kGroupSums == 32, "64 rows of 64 columns");
+};
+
+using Sizes64 = Sizes<64, 128>;
+using Sizes128 = Sizes<128, 64>;
+
+// ---- What is done with the rows of queries before and after the pairs
+
+// L and D of every row to scratch memory, and counters of 0 there.
+void prepare_rows(const Args& args, cudaStream_t stream);
+
+// dQ from its sums in scratch memory, which the groups of wgmma's kernel left there as their lanes have them: of tiles
+// of 64 or 128 queries, d to 64 or 128.
+void finish_queries(const Args& args, cudaStream_t stream);
 
 } // namespace hw4::gpu::half_backward

@@ -8,15 +8,13 @@
 // Overlap   Between the blocks of a multiprocessor.
 // Order     args.h; tiles of 32.
 // Limits    At d > 128 dK and dV do not fit into the registers together: two passes.
-#include "src/gpu/common/shared_address.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/device/check.h"
-#include "src/gpu/half/backward/kernels.h"
-#include "src/gpu/half/backward/pairs.cuh"
-#include "src/gpu/half/backward/rows.h"
-#include "src/gpu/half/backward/work.h"
+#include "src/gpu/half/backward/args.h"
 #include "src/gpu/half/forward/mma_rows.cuh"
 #include "src/gpu/half/forward/output_rows.cuh"
+#include "src/gpu/half/kernels.h"
 
 namespace hw4::gpu::half_backward {
 namespace {
@@ -96,7 +94,7 @@ __device__ __forceinline__ void add_tile(float (&sums)[kDim / 2], const float (&
     }
 }
 
-// Of rows `row` and the one 8 below.
+// For rows `row` and the one 8 below.
 template <class Number, int kDim>
 __device__ __forceinline__ void store_sums(const float (&sums)[kDim / 2], float scale, const KernelArgs& args,
                                            const Operand& of, uint32_t batch, uint32_t head, int row, int rows) {

@@ -2,12 +2,9 @@
 //
 // Idea      A row is eight lanes', a piece of 8 columns each at a time. Sums of dQ are read as the groups wrote them.
 // Limits    Memory.
-#include "src/gpu/half/backward/rows.h"
+#include "src/gpu/half/backward/args.h"
 
 #include "src/gpu/device/check.h"
-#include "src/gpu/half/backward/pairs.cuh"
-#include "src/gpu/half/backward/wgmma_sizes.h"
-#include "src/gpu/half/backward/work.h"
 #include "src/gpu/half/forward/output_rows.cuh"
 
 namespace hw4::gpu::half_backward {

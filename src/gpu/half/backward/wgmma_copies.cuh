@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/gpu/common/handing_on.cuh"
-#include "src/gpu/common/ring_position.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/half/backward/wgmma_memory.cuh"
 
 namespace hw4::gpu::half_backward {
@@ -67,7 +67,7 @@ private:
         }
     }
 
-    // The first of `bytes` that arrive there. A barrier that nobody has used yet passes for one that has just ended its
+    // The first of `bytes` that arrive there. A barrier that was not used yet passes for one that has just ended its
     // round.
     __device__ __forceinline__ void copy_tile(const CUtensorMap& map, SharedAddress to, SharedAddress filled,
                                               SharedAddress released, int bytes, const Walk<T>& walk) {

@@ -12,9 +12,9 @@
 // Masks     Tiles of which no query sees a key are passed over, and only those of which some do not are masked.
 // Order     args.h. Blocks of keys add to dQ from the last to the first, and are begun in that order.
 #include "src/gpu/device/check.h"
-#include "src/gpu/half/backward/kernels.h"
-#include "src/gpu/half/backward/rows.h"
+#include "src/gpu/half/backward/args.h"
 #include "src/gpu/half/backward/wgmma_kernel.cuh"
+#include "src/gpu/half/kernels.h"
 
 namespace hw4::gpu::half_backward {
 namespace {

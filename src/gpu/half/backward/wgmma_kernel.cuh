@@ -10,8 +10,8 @@
 //          is added to its sums in the background.
 //
 // Sums of dQ are added to in turns: a counter for each tile and group says how many blocks have been there, and a block
-// waits until those with later keys have. Jobs are begun in that order too (work.h), so nobody waits for a job that is
-// not at work. The first stores where others add.
+// waits until those with later keys have. Jobs are begun in that order too (args.h), so no block waits for a job that
+// is not at work. The first stores where others add.
 //
 // Barriers: `filled` of a stage ends its round when the copy engine has written all its bytes, `released` when every
 // thread of both groups has read what it reads itself and seen the products end that read the rest.
@@ -19,10 +19,9 @@
 
 #include <cstddef>
 
-#include "src/gpu/half/backward/pairs.cuh"
 #include "src/gpu/half/backward/wgmma_copies.cuh"
 #include "src/gpu/half/forward/output_rows.cuh"
-#include "src/gpu/half/forward/products.cuh"
+#include "src/gpu/half/forward/wgmma_block.cuh"
 
 namespace hw4::gpu::half_backward {
 

@@ -3,8 +3,7 @@
 
 #include <cstddef>
 
-#include "src/gpu/half/backward/wgmma_sizes.h"
-#include "src/gpu/half/backward/work.h"
+#include "src/gpu/half/backward/args.h"
 #include "src/gpu/half/forward/wgmma_block.cuh"
 
 namespace hw4::gpu::half_backward {
@@ -110,7 +109,7 @@ struct Addresses {
 #undef HW4_PLACE
 };
 
-// The tiles that a job goes through, the heads of its group one after the other: who copies, who computes and who adds
+// The tiles that a job goes through, the heads of its group one after the other: the threads that copy, compute and add
 // up walk them in step.
 template <class T>
 struct Walk {

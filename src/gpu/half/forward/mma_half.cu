@@ -6,9 +6,9 @@
 // Overlap   Between the blocks of a multiprocessor.
 // Order     As in wgmma_half.cu, with smaller tiles.
 // Limits    Nothing is on its way while a block computes.
-#include "src/gpu/half/forward/kernels.h"
 #include "src/gpu/half/forward/mma_rows.cuh"
 #include "src/gpu/half/forward/output_rows.cuh"
+#include "src/gpu/half/kernels.h"
 
 #include "src/gpu/device/check.h"
 

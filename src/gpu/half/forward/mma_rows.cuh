@@ -2,7 +2,7 @@
 // that eight rows' 16-byte pieces are in different banks.
 #pragma once
 
-#include "src/gpu/common/shared_address.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 
 namespace hw4::gpu::half_forward {
 

@@ -1,8 +1,9 @@
 // The rows of a thread (running_rows.cuh) on their way out.
 #pragma once
 
+#include "src/gpu/half/forward/args.h"
+#include "src/gpu/half/forward/numbers.cuh"
 #include "src/gpu/half/forward/running_rows.cuh"
-#include "src/gpu/half/forward/work.h"
 
 namespace hw4::gpu::half_forward {
 
@@ -19,7 +20,7 @@ __device__ __forceinline__ uint4 turn_words(const uint32_t (&word)[4]) {
     const bool upper = threadIdx.x % 4 >= 2;
     const uint32_t low = __shfl_xor_sync(kAllLanes, odd ? word[0] : word[1], 1);
     const uint32_t high = __shfl_xor_sync(kAllLanes, odd ? word[2] : word[3], 1);
-    // Of words 0 (odd lanes: 1) and of words 2 (3), those of this pair of lanes.
+    // This pair of lanes' part of words 0 (odd lanes: 1) and of words 2 (3).
     const uint32_t lower_pair[2] = {odd ? low : word[0], odd ? word[1] : low};
     const uint32_t upper_pair[2] = {odd ? high : word[2], odd ? word[3] : high};
     const uint32_t first = __shfl_xor_sync(kAllLanes, upper ? lower_pair[0] : upper_pair[0], 2);
@@ -33,7 +34,7 @@ __device__ __forceinline__ uint32_t output_word(float low, float high, float inv
     return Number::pack(Number::finite(__fmul_rn(low, inverse)), Number::finite(__fmul_rn(high, inverse)));
 }
 
-// By all lanes of a warp. Rows begin at boundaries of 16 bytes, and dim is a multiple of 8.
+// All lanes of a warp call it. Rows begin at boundaries of 16 bytes, and dim is a multiple of 8.
 template <class Number, int kN>
 __device__ __forceinline__ void store_rows(const float (&o)[kN], const float (&inverse)[2], const OutputRows& to) {
 #pragma unroll
@@ -94,3 +95,20 @@ __device__ __forceinline__ void store_job(const KernelArgs& args, const Job& job
 }
 
 } // namespace hw4::gpu::half_forward
+
+namespace hw4::gpu::half_backward {
+
+// ---- What a pair of a query and a key is, and how gradients leave
+
+// P. Where the origin is 0, as it is unless scores are huge, nothing is taken from the score.
+__device__ __forceinline__ float weight_of(float score, float origin, float level, float log2_scale) {
+    return half_forward::power_of_2(__fmaf_rn(__fsub_rn(score, origin), log2_scale, -level));
+}
+
+// Numbers of the type, that become infinite where they are too large: the reader refuses those.
+template <class Number>
+struct GradientsOf : Number {
+    static __device__ __forceinline__ float finite(float x) { return x; }
+};
+
+} // namespace hw4::gpu::half_backward

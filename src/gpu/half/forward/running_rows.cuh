@@ -95,7 +95,7 @@ struct RunningRows {
         }
     }
 
-    // Of a row that has ended.
+    // The statistics of a row that has ended.
     __device__ __forceinline__ RowStatistics statistics(int row, float scale) const {
         if (sum[row] == 0.0f) return {0, 0, 0};
         const float base = __fmul_rn(top[row], scale);
@@ -103,7 +103,7 @@ struct RunningRows {
     }
 
 private:
-    // Of rows that are far, which others of the warp need not be: from theirs 0 is taken, which leaves them as they
+    // For rows that are far, which others of the warp need not be: from theirs 0 is taken, which leaves them as they
     // are. Far away two scores may be the same when they are scaled, so what tops are apart is scaled. A row that comes
     // back has its earlier weights counted from a rounded top, if they are still worth anything.
     template <int kN>

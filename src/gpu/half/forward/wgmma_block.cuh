@@ -2,13 +2,112 @@
 // memory, rings of stages, how they begin, and groups that multiply beside one that has everything copied.
 #pragma once
 
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
 #include <algorithm>
 
-#include "src/gpu/common/barriers.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/common/warp.cuh"
-#include "src/gpu/half/forward/tensor_map.h"
+#include "src/gpu/common/wgmma.cuh"
+#include "src/gpu/device/check.h"
+#include "src/gpu/half/forward/args.h"
+#include "src/gpu/half/forward/numbers.cuh"
 
 namespace hw4::gpu::half_forward {
+
+// Maps by which the copy engine finds boxes of rows (cuTensorMapEncodeTiled), without linking the driver's library.
+
+constexpr int kBoxColumns = 64; // 128 bytes, the longest row that a box can have and be swizzled
+
+inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
+    void* encode = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    HW4_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found));
+    if (found != cudaDriverEntryPointSuccess || encode == nullptr)
+        throw Error(ExitCode::internal, "the CUDA driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(encode);
+}
+
+// Boxes of kBoxColumns of `rows` rows of one head; what is beyond dim or the last row is 0. In shared memory each row's
+// 16-byte pieces are swizzled as wgmma reads them.
+inline CUtensorMap tensor_map(NumberType type, const Operand& from, int64_t dim, int64_t rows, int64_t heads,
+                              int64_t batches, int box_rows) {
+    static const PFN_cuTensorMapEncodeTiled_v12000 encode = tensor_map_encoder();
+    // A distance that is not used still has to be one.
+    const auto distance = [&](int64_t elements, int64_t count) {
+        return static_cast<cuuint64_t>(2 * (count > 1 ? elements : (dim + 7) / 8 * 8));
+    };
+    const cuuint64_t sizes[] = {static_cast<cuuint64_t>(dim), static_cast<cuuint64_t>(rows),
+                                static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(batches)};
+    const cuuint64_t distances[] = {distance(from.row, rows), distance(from.head, heads),
+                                    distance(from.batch, batches)};
+    const cuuint32_t box[] = {kBoxColumns, static_cast<cuuint32_t>(box_rows), 1, 1};
+    const cuuint32_t each[] = {1, 1, 1, 1};
+    CUtensorMap map;
+    const CUresult status =
+        encode(&map, type == NumberType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+               from.at, sizes, distances, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS)
+        throw Error(ExitCode::internal, "cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(status)));
+    return map;
+}
+
+// The map of an operand with the queries' rows and heads, and that of one with the keys'.
+inline CUtensorMap query_map(const Args& args, const Operand& from, int box_rows) {
+    return tensor_map(args.type, from, args.dim, args.queries, args.heads, args.batches, box_rows);
+}
+inline CUtensorMap key_map(const Args& args, const Operand& from, int box_rows) {
+    return tensor_map(args.type, from, args.dim, args.keys, args.kv_heads, args.batches, box_rows);
+}
+
+// Hopper's asynchronous matrix products of 16-bit numbers, summed up in float32.
+
+// One instruction: 64 rows of A, 16 columns of them, times kColumns columns of B. begin() and add(s, a, b): both from
+// shared memory, row by row, so that 16 columns are 32 bytes of each row; begin_down() and add_down(): B's sixteen rows
+// as they are, with the columns along them; add(s, words, b): likewise, A from four words a thread.
+template <class Number, int kColumns>
+struct Product;
+
+#define HW4_BEGUN(x) "=f"(x)
+#define HW4_ADDED(x) "+f"(x)
+#define HW4_MULTIPLY(columns, sums, is, adds, types, operands, turned, ...)                                            \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " adds ", 0;\n"                                                     \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." types " {" HW4_NAMES_##sums                   \
+                 "}, " HW4_##operands##_##sums ", p, 1, 1, " turned ";\n}\n"                                           \
+                 : HW4_SUMS_##sums(is, 0)                                                                              \
+                 : __VA_ARGS__)
+
+#define HW4_PRODUCT(number, types, columns, sums)                                                                      \
+    template <>                                                                                                        \
+    struct Product<number, columns> {                                                                                  \
+        static __device__ __forceinline__ void begin(float* s, uint64_t a, uint64_t b) {                               \
+            HW4_MULTIPLY(columns, sums, HW4_BEGUN, "0", types, SHARED, "0, 0", "l"(a), "l"(b));                        \
+        }                                                                                                              \
+        static __device__ __forceinline__ void add(float* s, uint64_t a, uint64_t b) {                                 \
+            HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", types, SHARED, "0, 0", "l"(a), "l"(b));                        \
+        }                                                                                                              \
+        static __device__ __forceinline__ void begin_down(float* s, uint64_t a, uint64_t b) {                          \
+            HW4_MULTIPLY(columns, sums, HW4_BEGUN, "0", types, SHARED, "0, 1", "l"(a), "l"(b));                        \
+        }                                                                                                              \
+        static __device__ __forceinline__ void add_down(float* s, uint64_t a, uint64_t b) {                            \
+            HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", types, SHARED, "0, 1", "l"(a), "l"(b));                        \
+        }                                                                                                              \
+        static __device__ __forceinline__ void add(float* s, const uint32_t (&a)[4], uint64_t b) {                     \
+            HW4_MULTIPLY(columns, sums, HW4_ADDED, "1", types, WORDS, "1", HW4_A_WORDS, "l"(b));                       \
+        }                                                                                                              \
+    }
+
+HW4_PRODUCT(Bf16, "bf16.bf16", 64, 32);
+HW4_PRODUCT(Bf16, "bf16.bf16", 128, 64);
+HW4_PRODUCT(Fp16, "f16.f16", 64, 32);
+HW4_PRODUCT(Fp16, "f16.f16", 128, 64);
+
+#undef HW4_BEGUN
+#undef HW4_ADDED
+#undef HW4_MULTIPLY
+#undef HW4_PRODUCT
 
 constexpr int kGroupThreads = 128;
 constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
@@ -41,7 +140,7 @@ __device__ __forceinline__ void init_stage(uint64_t& filled, uint64_t& released,
     init_barrier(address_of(&released), arrivals);
 }
 
-// By one lane of each warp, which has come together.
+// One lane of each warp arrives, once the warp has come together.
 __device__ __forceinline__ void arrive_by_warp(SharedAddress barrier) {
     __syncwarp();
     if (is_elected()) arrive(barrier);
@@ -54,7 +153,7 @@ __device__ __forceinline__ Memory& memory_of_block() {
     return *reinterpret_cast<Memory*>(block_memory);
 }
 
-// By one thread, before all others begin: maps are fetched early, and the copy engine sees the barriers.
+// One thread calls it before all others begin: maps are fetched early, and the copy engine sees the barriers.
 template <class Memory, class... Maps>
 __device__ __forceinline__ void prepare_block(Memory& memory, const Maps&... maps) {
     (prefetch_map(&maps), ...);

@@ -6,15 +6,14 @@
 // Barriers: `filled` of a stage ends its round when the copy engine has written all its bytes, `released` when every
 // warp of every group has seen the products that read it end. The job's number travels with Q and under its barriers.
 // Which products a group begins next and which tiles it goes through is the same for all groups of a block, also where
-// its own rows see fewer tiles: it then only waits for those and releases them (skip()). So nobody can wait for a stage
-// or a turn that does not come.
+// its own rows see fewer tiles: it then only waits for those and releases them (skip()). So no group can wait for a
+// stage or a turn that does not come.
 #pragma once
 
 #include <cstddef>
 
-#include "src/gpu/common/ring_position.cuh"
+#include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/half/forward/output_rows.cuh"
-#include "src/gpu/half/forward/products.cuh"
 #include "src/gpu/half/forward/wgmma_block.cuh"
 
 namespace hw4::gpu::half_forward {
@@ -37,7 +36,7 @@ struct Variant : Panels<kDim_, kGroups_ * kGroupRows, kTileKeys> {
     static constexpr int kRows = kGroups * kGroupRows;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
     static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // that release stages
-    // Of a thread, when the copying ones have given theirs back: 64 K in all.
+    // Registers of a thread, when the copying ones have given theirs back: 64 K in all.
     static constexpr int kCopierRegisters = kGroups == 3 ? 32 : 24;
     static constexpr int kGroupRegisters = kGroups == 3 ? 160 : 240;
     // The next job's are on their way while one's are used, where there is room.
@@ -166,7 +165,7 @@ private:
         if (tiles > 0) copy_values(0, kv_head, batch);
     }
 
-    // A barrier that nobody has used yet passes for one that has just ended its round.
+    // A barrier that was not used yet passes for one that has just ended its round.
     __device__ void copy_queries(uint32_t number, bool needed, int first, int head, int batch) {
         const SharedAddress filled = at_.queries_filled(q_turn_.stage);
         wait_for_phase(at_.queries_released(q_turn_.stage), static_cast<int>(q_turn_.phase ^ 1));

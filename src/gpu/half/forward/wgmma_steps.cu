@@ -5,8 +5,8 @@
 // Limits    A multiprocessor has one block, so that nothing overlaps with its beginning and its end.
 #include <limits>
 
-#include "src/gpu/half/forward/kernels.h"
 #include "src/gpu/half/forward/wgmma_kernel.cuh"
+#include "src/gpu/half/kernels.h"
 
 namespace hw4::gpu::half_forward {
 namespace {

@@ -1,10 +1,75 @@
-// Barriers in shared memory that count arrivals and copied bytes (mbarrier), the copies that arrive there, and barriers
-// of some of a block's threads. For Hopper.
+// Shared memory: addresses of 32 bits, copies in the background, barriers that wait for them, rings of stages.
 #pragma once
 
-#include "src/gpu/common/shared_address.cuh"
+#include <cuda_pipeline_primitives.h>
+
+#include <cstdint>
 
 namespace hw4::gpu {
+
+// Shared memory by 32-bit address: one register for a place, constant distances from it in the instructions.
+
+using SharedAddress = uint32_t; // in bytes
+
+__device__ __forceinline__ SharedAddress address_of(const void* shared) {
+    return static_cast<SharedAddress>(__cvta_generic_to_shared(shared));
+}
+
+__device__ __forceinline__ float* pointer_to(SharedAddress at) {
+    return static_cast<float*>(__cvta_shared_to_generic(at));
+}
+
+// 1 to shared memory where `so`, without a branch. By several threads at once, if need be.
+__device__ __forceinline__ void set_if(unsigned* flag, bool so) {
+    asm volatile("{\n.reg .pred so;\nsetp.ne.u32 so, %1, 0;\n@so st.shared.u32 [%0], 1;\n}\n" ::"r"(address_of(flag)),
+                 "r"(static_cast<unsigned>(so))
+                 : "memory");
+}
+
+// kN floats as float4 that lie `step` bytes apart.
+template <int kN>
+__device__ __forceinline__ void load_floats(float (&to)[kN], SharedAddress from, int step) {
+    static_assert(kN % 4 == 0, "read as float4");
+#pragma unroll
+    for (int part = 0; part < kN / 4; ++part) {
+        const float4 x = *reinterpret_cast<const float4*>(pointer_to(from + part * step));
+        to[4 * part + 0] = x.x;
+        to[4 * part + 1] = x.y;
+        to[4 * part + 2] = x.z;
+        to[4 * part + 3] = x.w;
+    }
+}
+
+__device__ __forceinline__ void store4(SharedAddress to, float x, float y, float z, float w) {
+    *reinterpret_cast<float4*>(pointer_to(to)) = make_float4(x, y, z, w);
+}
+
+// Copies from global to shared memory that travel in the background, past the registers (cp.async, from compute
+// capability 8.0 on). A thread groups those that it has started, and waits for groups in their order.
+
+// kBytes, 4, 8 or 16, at a boundary of as many. Not there: zeros, and nothing is read.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool there = true) {
+    __pipeline_memcpy_async(to, from, kBytes, there ? 0 : kBytes);
+}
+
+// What was started since the last group, though it be nothing.
+__device__ __forceinline__ void end_group_of_copies() { __pipeline_commit(); }
+
+// Until at most so many groups, the latest, are on their way.
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copies() {
+    __pipeline_wait_prior(kLeft);
+}
+
+// Waits for all that this thread started.
+__device__ __forceinline__ void finish_copies() {
+    end_group_of_copies();
+    wait_for_copies<0>();
+}
+
+// Barriers in shared memory that count arrivals and copied bytes (mbarrier), the copies that arrive there, and barriers
+// of some of a block's threads. For Hopper.
 
 __device__ __forceinline__ void init_barrier(SharedAddress barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -62,7 +127,7 @@ __device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.a
 // What this thread knows to be written to global memory becomes visible to the copies that it starts.
 __device__ __forceinline__ void publish_global_to_async() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
-// Of the 128 threads of group `group`.
+// A barrier of the 128 threads of group `group`.
 __device__ __forceinline__ void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
 // Two groups of 128 threads: one waits at the barrier until the other has passed it.
@@ -82,5 +147,19 @@ template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
+
+// Where something is in a ring of stages in shared memory.
+
+// A stage of the ring, and the parity of the round.
+struct RingPosition {
+    unsigned stage = 0;
+    unsigned phase = 0;
+
+    template <int kStages>
+    __device__ __forceinline__ RingPosition plus(unsigned tiles) const {
+        const bool again = stage + tiles >= kStages;
+        return {stage + tiles - (again ? kStages : 0), phase ^ (again ? 1 : 0)};
+    }
+};
 
 } // namespace hw4::gpu

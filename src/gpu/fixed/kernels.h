@@ -1,0 +1,38 @@
+// The kernels of the contracts `fixed` and `fixed16`, for the table in kernels.cu.
+#pragma once
+
+#include "src/gpu/kernels.h"
+
+namespace hw4::gpu {
+
+// mma.sync, any card from compute capability 8.0 on.
+Plan plan_mma_groups(const Problem& problem, const Device& device);
+void launch_mma_groups(const Launch& launch, cudaStream_t stream);
+
+// wgmma, compute capability 9.0 only.
+constexpr int kMostWgmmaColumns = 128;
+Plan plan_wgmma_groups(const Problem& problem, const Device& device); // of one group too
+void launch_wgmma_group(const Launch& launch, cudaStream_t stream);
+void launch_wgmma_groups(const Launch& launch, cudaStream_t stream);
+Plan plan_wgmma_shares(const Problem& problem, const Device& device);
+void launch_wgmma_shares(const Launch& launch, cudaStream_t stream);
+
+// ---- fixed16
+
+// mma.sync, any card from compute capability 8.0 on.
+Plan plan_mma_pairs(const Problem& problem, const Device& device); // of table_pairs too
+void launch_table_pairs(const Launch& launch, cudaStream_t stream);
+void launch_mma_pairs(const Launch& launch, cudaStream_t stream);
+
+// wgmma, compute capability 9.0 only, d up to kMostWgmmaColumns.
+Plan plan_wgmma_pairs(const Problem& problem, const Device& device);
+void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream);
+bool launch_pairs_whole(const Launch& launch, cudaStream_t stream); // false: it is not for that, and did nothing
+
+// Whether the card's own instruction gives the powers of 2 of the contract fixed16.
+
+// On the card in use: every weight and every tile's weight that can come up, compared with the table; once in a process
+// for each card, in microseconds.
+bool card_follows_table();
+
+} // namespace hw4::gpu
