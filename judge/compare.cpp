@@ -25,7 +25,6 @@
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/refused_option.h"
-#include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/io/byte_source.h"

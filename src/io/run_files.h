@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdio>
 #include <map>
 #include <string>
 #include <tuple>
@@ -29,6 +30,8 @@ public:
 
     // Whether an output leads to standard output, by whatever name.
     bool has_standard_output() const { return has_standard_output_; }
+    // Where lines for the user go then.
+    FILE* lines() const { return has_standard_output_ ? stderr : stdout; }
 
 private:
     // A directory and a name in it; or a file, and "/" as the name.

@@ -9,10 +9,7 @@
 #include <mutex>
 #include <optional>
 
-#include "src/problem/domain.h"
-#include "src/run/engine.h"
-#include "src/run/run_cases.h"
-#include "src/run/staging_plan.h"
+#include "src/run/conveyor.h"
 
 namespace hw4 {
 

@@ -410,9 +410,11 @@ private:
     static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const void* data, const Pen& pen) {
         const size_t row_bytes = of.problem.stored_row_bytes();
         const auto* const stored = static_cast<const unsigned char*>(data);
+        OutputChecksums* const checksums = of.run.checksums;
         pen.time(Stage::write, static_cast<size_t>(part.rows) * row_bytes, [&] {
             each_stretch(of, part, [&](int64_t first, int64_t at, int64_t rows) {
-                write_to(*of.run.output, of.run.checksum, static_cast<uint64_t>(at) * row_bytes,
+                write_to(*of.run.output, checksums == nullptr ? nullptr : &checksums->output,
+                         static_cast<uint64_t>(at) * row_bytes,
                          stored + static_cast<size_t>(first - part.file_row) * row_bytes,
                          static_cast<size_t>(rows) * row_bytes);
             });
@@ -422,11 +424,12 @@ private:
     void write_logsumexps(const CaseOnItsWay& of, const OutputPart& part, const RowStatistics* statistics,
                           const Pen& pen) const {
         const size_t bytes = lse_bytes(part.rows);
+        OutputChecksums* const checksums = of.run.checksums;
         pen.time(Stage::write, bytes, [&] {
             std::vector<float> values(static_cast<size_t>(part.rows));
             logsumexps(*setup_.options.contract, of.problem, statistics, part.rows, values.data());
             each_stretch(of, part, [&](int64_t first, int64_t at, int64_t rows) {
-                write_to(*of.run.lse, of.run.lse_checksum, lse_bytes(at),
+                write_to(*of.run.lse, checksums == nullptr ? nullptr : &checksums->lse, lse_bytes(at),
                          &values[static_cast<size_t>(first - part.file_row)], lse_bytes(rows));
             });
         });

@@ -179,8 +179,7 @@ TEST_F(CommandLine, LogsumexpsAreOfOneCase) {
         words.insert(words.end(), cases.begin(), cases.end());
         EXPECT_EQ(failure(words), wrong("--lse 'rows' is the file of one case"));
     }
-    EXPECT_EQ(failure({"--lse", "-", "in", "-"}),
-              wrong("only one of OUTPUT, --lse, --json and --trace can be '-', standard output"));
+    EXPECT_EQ(failure({"--lse", "-", "in", "-"}), wrong("only one output can be '-', standard output"));
 }
 
 TEST_F(CommandLine, OptionsMayStandAfterTheNames) {

@@ -20,21 +20,19 @@ constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three page
 
 class PartsRun : public ::testing::Test {
 protected:
-    PartsReport run(const QueryRows& rows, OutputFile& output, const Contract& contract = kF32,
-                    const LseOutput& lse = {}) {
+    RunReport run(const QueryRows& rows, OutputFile& output, const Contract& contract = kF32,
+                  OutputFile* lse = nullptr) {
         return run(parts_of(CaseReader(folder_ / "a.in").problem(), rows), output, contract, lse);
     }
-    PartsReport run(const std::vector<CasePart>& parts, OutputFile& output, const Contract& contract = kF32,
-                    const LseOutput& lse = {}) {
+    RunReport run(const std::vector<CasePart>& parts, OutputFile& output, const Contract& contract = kF32,
+                  OutputFile* lse = nullptr) {
         CaseReader input(folder_ / "a.in");
         EngineOptions options;
         options.contract = &contract;
         options.threads = 2;
         options.kernel = kernel_like_reference(contract, *input.problem().operation);
-        const auto on_cpu = [](const EngineRequest&) {
-            return EngineMaker{"cpu", [](const EngineRequest& request) { return cpu::make_engine(request); }};
-        };
-        return run_parts(input, parts, output, options, kSmall, on_cpu, nullptr, nullptr, lse);
+        const auto make = [](const EngineRequest& request) { return cpu::make_engine(request); };
+        return run_case({input, output, options, kSmall, always(make), nullptr, lse, nullptr, &parts});
     }
 
     test::TemporaryFolder folder_;
@@ -70,7 +68,7 @@ TEST_F(PartsRun, PutLogsumexpsInTheirPlaces) {
         logsumexps(kF32, problem, whole.statistics.data(), problem.output_rows(), expected.data());
         OutputFile output(folder_ / "a.out", interrupts_);
         OutputFile lse(folder_ / "a.lse", interrupts_);
-        for (const QueryRows& rows : divide(problem, 4)) run(rows, output, kF32, {&lse, nullptr});
+        for (const QueryRows& rows : divide(problem, 4)) run(rows, output, kF32, &lse);
         lse.commit(false);
         EXPECT_TRUE(read_file(folder_ / "a.lse") == test::bytes_of(expected.data(), expected.size())) << whole.name;
     }
@@ -79,7 +77,7 @@ TEST_F(PartsRun, PutLogsumexpsInTheirPlaces) {
 TEST_F(PartsRun, NothingIsComputedForAShareWithoutRows) {
     write_file(folder_ / "a.in", test::counting_case(1, 4, 3));
     OutputFile output(folder_ / "a.out", interrupts_);
-    const PartsReport report = run({4, 4}, output);
+    const RunReport report = run({4, 4}, output);
     EXPECT_EQ(report.failure, nullptr);
     EXPECT_EQ(report.engine.device, "");
 }
@@ -94,7 +92,7 @@ TEST_F(PartsRun, NameFlawsByTheirPlaceInTheWhole) {
     write_file(folder_ / "a.in", test::file_of(problem, data));
     OutputFile output(folder_ / "a.out", interrupts_);
     EXPECT_EQ(run({0, 900 + 128}, output).failure, nullptr);
-    const PartsReport report = run({900 + 128, 1200}, output);
+    const RunReport report = run({900 + 128, 1200}, output);
     ASSERT_NE(report.failure, nullptr);
     try {
         std::rethrow_exception(report.failure);
@@ -114,8 +112,8 @@ TEST_F(PartsRun, LeaveABatchInPartToWhoeverJoinsIt) {
     data[600 + 300] = 0x1p100f; // K of head 1
     write_file(folder_ / "a.in", test::file_of(problem, data));
     OutputFile output(folder_ / "a.out", interrupts_);
-    const PartsReport first = run({0, 300}, output);
-    const PartsReport second = run({300, 600}, output);
+    const RunReport first = run({0, 300}, output);
+    const RunReport second = run({300, 600}, output);
     ASSERT_EQ(first.failure, nullptr);
     ASSERT_EQ(second.failure, nullptr);
     ASSERT_EQ(first.seen.size(), 1U);

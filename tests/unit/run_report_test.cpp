@@ -96,7 +96,8 @@ TEST(Together, AreTheSumsOfBytesAndTheLongestTimes) {
 TEST(TraceText, HasARowForEveryRank) {
     Timeline timeline;
     timeline.add({timeline.add_track("main", false), Stage::read, 1, 2, 5});
-    const std::string text = trace_text({trace_events(timeline, {0, "a", 0}), trace_events(timeline, {3, "b", 0.5})});
+    const std::string text = trace_text(
+        {trace_events(timeline, {0, "rank 0 on a, ", 0}), trace_events(timeline, {3, "rank 3 on b, ", 0.5})});
     for (const char* part : {"\"pid\": 1, \"args\": {\"name\": \"rank 0 on a, host\"}",
                              "\"pid\": 8, \"args\": {\"name\": \"rank 3 on b, GPU\"}",
                              "\"pid\": 1, \"tid\": 0, \"ts\": 1000000,", "\"pid\": 7, \"tid\": 0, \"ts\": 1500000,"})
