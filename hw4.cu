@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
+#include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/bench.h"
 #include "src/commands/engine_choice.h"

@@ -69,7 +69,8 @@ std::optional<Request> parse(int argc, char** argv) {
         }
     }
     const std::vector<hw4::CaseNames> cases = request.cases_of({argv + optind, argv + argc});
-    if (cases.size() != 1) hw4::usage_error("need one INPUT and OUTPUT, got " + std::to_string(cases.size()));
+    if (cases.size() != 1)
+        hw4::usage_error("need one INPUT and OUTPUT, got " + std::to_string(2 * cases.size()) + " names");
     request.names = cases.front();
     request.refuse_what_lacks(*request.contract);
     hw4::refuse_sharing_standard_output({request.names.output, request.lse});

@@ -29,7 +29,7 @@
 #include "src/commands/list.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
-#include "src/io/growing_file.h"
+#include "src/io/output_file.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"
 

@@ -187,11 +187,6 @@ private:
     CasesReport report_;
 };
 
-std::unique_ptr<PairList> list_of(const Options& options) {
-    if (!options.pairs.empty()) return std::make_unique<PairLines>(options.pairs);
-    return std::make_unique<NamedPairs>(options.cases);
-}
-
 // All files that are known before the first case is opened. Throws Error (usage). What cannot be looked at is an error
 // of its case, which is added again when it is opened.
 RunFiles with_cases(RunFiles files, const std::vector<CaseNames>& cases) {
@@ -210,13 +205,13 @@ RunFiles with_cases(RunFiles files, const std::vector<CaseNames>& cases) {
 ExitCode run_many(const Options& options, InterruptGuard& interrupts) {
     Timeline timeline;
     EngineChoice choice(options);
-    const std::unique_ptr<PairList> pairs = list_of(options);
+    PairList pairs(options.cases, options.pairs);
     RunFiles files;
     if (!options.pairs.empty()) files.add_input(options.pairs);
     RunReports reports(options, files, interrupts);
     // A later case of a list may ask for standard output when lines of earlier cases are there.
     if (!options.pairs.empty()) files.reserve_standard_output();
-    ManyCases cases(options, *pairs, files, interrupts, with_cases(files, options.cases).lines(), timeline);
+    ManyCases cases(options, pairs, files, interrupts, with_cases(files, options.cases).lines(), timeline);
     const StagingLimits limits = staging_limits(available_processors());
     const StagingPlan plan = plan_for_any(limits);
     const auto choose = [&](const EngineRequest& request) { return choice(request); };

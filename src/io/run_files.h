@@ -21,10 +21,6 @@ public:
     // Throws Error: usage where an input or another output is the same file; cannot_create as above. Devices and FIFOs
     // take any number of outputs.
     void add_output(const std::string& path);
-    void add_case(const std::string& input, const std::string& output) {
-        add_input(input);
-        add_output(output);
-    }
     // From now on no output may be standard output: lines about cases go there.
     void reserve_standard_output() { reserved_ = true; }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 #include "src/base/version.h"
 #include "src/problem/words.h"
 
