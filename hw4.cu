@@ -10,18 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
-#include "src/base/standard_output.h"
+#include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/bench.h"
 #include "src/commands/engine_choice.h"
 #include "src/commands/list.h"
 #include "src/commands/options.h"
 #include "src/commands/run.h"
-#include "src/commands/run_on_ranks.h"
-#include "src/commands/version_line.h"
 #include "src/gpu/device/connections.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/parcel.h"
@@ -32,44 +29,40 @@ namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-// Several, of whom the first speaks.
-void run_together(Options& options, Ranks& ranks) {
+// What is refused, and what is to be there before the first case. Several ranks have one voice, that of the first.
+void prepare(Options& options, Ranks& ranks, std::optional<InterruptGuard>& interrupts) {
+    const bool several = ranks.count() > 1;
+    if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
+    if (several && options.many()) throw Error(ExitCode::usage, "several ranks take one case: INPUT OUTPUT");
+    if (several && options.gpus)
+        throw Error(ExitCode::usage, "--gpus is for one process: of several ranks each has its GPU");
+    if (several) options.engine.card = ranks.node_rank();
+    load_kernel_file(options);
+    if (options.device != Device::cpu) gpu::ask_for_few_connections();
+    interrupts.emplace(ranks.is_first() ? "hw4" : nullptr);
+}
+
+ExitCode run_cases(Options& options, Ranks& ranks) {
     std::optional<InterruptGuard> interrupts;
-    agree(ranks, [&] {
-        interrupts.emplace(ranks.is_first() ? "hw4" : nullptr);
-        if (options.many()) throw Error(ExitCode::usage, "several ranks take one case: INPUT OUTPUT");
-        if (options.gpus) throw Error(ExitCode::usage, "--gpus is for one process: of several ranks each has its GPU");
-        load_kernel_file(options);
-        options.engine.card = ranks.node_rank();
-        if (options.device != Device::cpu) gpu::ask_for_few_connections();
-    });
-    run_on_ranks(options, ranks, *interrupts);
+    agree(ranks, [&] { prepare(options, ranks, interrupts); });
+    if (options.many()) return run_many(options, *interrupts);
+    if (options.gpus)
+        run_on_cards(options, ranks, *interrupts);
+    else
+        run_one(options, ranks, *interrupts);
+    return ExitCode::ok;
 }
 
 ExitCode act(Options options, Ranks& ranks) {
     ExitCode code = ExitCode::ok;
-    if (options.action == Action::run && ranks.count() > 1) {
-        run_together(options, ranks);
-        agree(ranks, flush_standard_output);
-        return code;
-    }
-    if (!ranks.is_first()) return code;
-    switch (options.action) {
-    case Action::help: print(help_text()); break;
-    case Action::version: print(version_line()); break;
-    case Action::list_kernels: print(options.list_as_json ? list_json(inventory()) : list_text(inventory())); break;
-    case Action::run:
-        if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
-        load_kernel_file(options);
-        if (options.gpus)
-            run_on_cards(options);
-        else if (options.many())
-            code = run_many(options);
-        else
-            run_one(options);
-        break;
-    }
-    flush_standard_output();
+    if (options.action == Action::run)
+        code = run_cases(options, ranks);
+    else if (ranks.is_first())
+        print(options.action == Action::help      ? help_text()
+              : options.action == Action::version ? version_line()
+              : options.list_as_json              ? list_json()
+                                                  : list_text());
+    agree(ranks, flush_standard_output);
     return code;
 }
 

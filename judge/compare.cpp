@@ -23,17 +23,13 @@
 
 #include "judge/exact_values.h"
 #include "src/base/error.h"
-#include "src/base/file_descriptor.h"
 #include "src/base/refused_option.h"
-#include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/io/byte_source.h"
 #include "src/io/case_file.h"
-#include "src/io/gzip_source.h"
+#include "src/io/gzip.h"
 #include "src/io/npy.h"
-#include "src/io/open_input.h"
-#include "src/io/output_form.h"
 #include "src/problem/words.h"
 
 namespace hw4 {
@@ -93,32 +89,6 @@ struct Arguments {
     std::string got;
 };
 
-// An open file, from where it stands.
-class FileBytes : public ByteSource {
-public:
-    FileBytes(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-
-    size_t read(void* to, size_t size) override {
-        auto* bytes = static_cast<unsigned char*>(to);
-        size_t done = 0;
-        while (done < size) {
-            const ssize_t got = ::read(fd_.get(), bytes + done, size - done);
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) throw CannotCompare(path_ + ": " + with_errno("cannot read"));
-            if (got == 0) break;
-            done += static_cast<size_t>(got);
-        }
-        return done;
-    }
-
-    void give_up() override {}                      // nobody does
-    bool changed() const override { return false; } // nobody asks
-
-private:
-    std::string path_;
-    FileDescriptor fd_;
-};
-
 // In the form that its name says. Of a plain file the size is known; that of a pipe or of gzip shows as it is read.
 class OutputStream {
 public:
@@ -154,7 +124,7 @@ private:
     OutputStream(std::string path, OpenFile file, const OutputForm& form, Element element)
         : path_(std::move(path)), element_(element) {
         if (S_ISREG(file.status.st_mode) && !form.gzip) size_ = stored_bytes(file);
-        source_ = std::make_unique<FileBytes>(path_, std::move(file.fd));
+        source_ = std::make_unique<PlainSource>(path_, std::move(file));
         if (form.gzip) source_ = std::make_unique<GzipSource>(path_, std::move(source_), Bytes());
         if (!form.head.empty()) pass_npy_header(form.head);
     }

@@ -12,10 +12,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <fstream>
 #include <limits>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -23,7 +21,6 @@
 #include "src/base/interrupt.h"
 #include "src/base/numbers.h"
 #include "src/base/refused_option.h"
-#include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/io/case_header.h"
@@ -338,19 +335,5 @@ int run(int argc, char** argv) {
 } // namespace hw4
 
 int main(int argc, char** argv) {
-    hw4::occupy_closed_streams();
-    try {
-        const int code = hw4::run(argc, argv);
-        hw4::flush_standard_output();
-        return code;
-    } catch (const hw4::Error& error) {
-        std::fprintf(stderr, "generate: %s\n", error.what());
-        return static_cast<int>(error.code());
-    } catch (const std::bad_alloc&) {
-        std::fprintf(stderr, "generate: out of memory\n");
-        return static_cast<int>(hw4::ExitCode::out_of_memory);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "generate: %s\n", error.what());
-        return static_cast<int>(hw4::ExitCode::internal);
-    }
+    return hw4::run_program("generate", [&] { return hw4::run(argc, argv); });
 }

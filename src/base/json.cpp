@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "src/base/utf8.h"
+#include "src/base/error.h"
 
 namespace hw4 {
 namespace {

@@ -4,8 +4,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <new>
 #include <string>
 
+#include "src/base/error.h"
 #include "src/base/file_descriptor.h"
 
 namespace hw4 {
@@ -28,6 +33,33 @@ inline FileDescriptor duplicate_of(int stream) {
 inline void occupy_closed_streams() {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
         if (::fcntl(fd, F_GETFD) < 0) (void)::open("/", O_RDONLY | O_DIRECTORY);
+}
+
+// At the end of a program: throws Error (io_error) when a line since its start was not taken.
+inline void flush_standard_output() {
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+        throw Error(ExitCode::io_error, with_errno("cannot write to standard output"));
+}
+
+// A program from its first line to its last: the exit code that `body` returns, or one line and the code of what it
+// throws.
+inline int run_program(const char* name, const std::function<int()>& body) {
+    const auto fail = [&](ExitCode code, const char* message) {
+        std::fprintf(stderr, "%s: %s\n", name, message);
+        return static_cast<int>(code);
+    };
+    occupy_closed_streams();
+    try {
+        const int code = body();
+        flush_standard_output();
+        return code;
+    } catch (const Error& error) {
+        return fail(error.code(), error.what());
+    } catch (const std::bad_alloc&) {
+        return fail(ExitCode::out_of_memory, "out of memory");
+    } catch (const std::exception& error) {
+        return fail(ExitCode::internal, error.what());
+    }
 }
 
 } // namespace hw4

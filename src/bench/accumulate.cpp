@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 
 namespace hw4::bench {
 namespace {

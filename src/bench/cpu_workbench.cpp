@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 #include "src/base/parallel.h"
 #include "src/bench/naive.h"
 #include "src/bench/workbench.h"

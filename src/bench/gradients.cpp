@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include "src/base/worker_threads.h"
+#include "src/base/parallel.h"
 #include "src/bench/csv.h"
 #include "src/bench/sample_statistics.h"
 #include "src/bench/workbench.h"

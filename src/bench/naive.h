@@ -2,7 +2,7 @@
 // runs out of memory.
 #pragma once
 
-#include "src/base/crew.h"
+#include "src/base/parallel.h"
 #include "src/problem/matrix.h"
 
 namespace hw4::bench {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 #include "src/bench/outcome.h"
 #include "src/ranks/ranks.h"
 

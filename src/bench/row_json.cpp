@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "src/base/error.h"
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 #include "src/base/json_value.h"
 #include "src/base/version.h"
 #include "src/bench/sample_statistics.h"

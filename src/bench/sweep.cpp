@@ -4,8 +4,8 @@
 #include <array>
 #include <cctype>
 
-#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
+#include "src/base/refused_option.h"
 #include "src/contracts/contract.h"
 
 namespace hw4::bench {

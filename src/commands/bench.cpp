@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "src/base/interrupt.h"
-#include "src/base/standard_output.h"
 #include "src/base/standard_streams.h"
 #include "src/bench/compare.h"
 #include "src/bench/measure.h"
@@ -27,10 +26,10 @@
 #include "src/commands/bench_child.h"
 #include "src/commands/bench_collectives.h"
 #include "src/commands/bench_options.h"
-#include "src/commands/version_line.h"
+#include "src/commands/list.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
-#include "src/io/growing_file.h"
+#include "src/io/output_file.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"
 

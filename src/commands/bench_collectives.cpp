@@ -6,16 +6,15 @@
 #include <optional>
 
 #include "src/base/interrupt.h"
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 #include "src/base/parallel.h"
 #include "src/base/standard_streams.h"
 #include "src/bench/allreduce.h"
 #include "src/bench/row_json.h"
 #include "src/gpu/engine.h"
-#include "src/io/growing_file.h"
+#include "src/io/output_file.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"
-#include "src/ranks/processors.h"
 
 namespace hw4 {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
+#include "src/base/refused_option.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/kernel_file.h"
 

@@ -32,7 +32,7 @@ std::string help_text() {
         "--lse, without the d, float32 whatever the element is. OUTPUT is written under a temporary name beside\n"
         "OUTPUT and renamed when complete, with the permission bits of an existing OUTPUT, which a failed run leaves\n"
         "as it was. A killed run (SIGKILL) may leave a file OUTPUT.hw4-*.tmp. An OUTPUT that cannot be replaced, such\n"
-        "as a mounted file, ends the run with 73; use - and > there. Pipes and devices are written directly; a\n"
+        "as a mounted file, is overwritten once the result is complete. Pipes and devices are written directly; a\n"
         "file named as /dev/fd/N or /dev/stdout is replaced under its name. Standard output, -, is written in order,\n"
         "to a file from where it stands or at its end (>>), and keeps what it got when a run fails. What hw4 prints\n"
         "goes to standard error then.\n"

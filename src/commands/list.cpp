@@ -6,6 +6,7 @@
 #include "src/base/version.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
+#include "src/run/case_options.h"
 
 namespace hw4 {
 namespace {
@@ -64,23 +65,26 @@ std::string kernel_line(const char* device, const KernelInfo& kernel) {
 
 } // namespace
 
-Inventory inventory() { return {kOperations, contracts(), gpu::kernel_list(), cpu::kernel_list()}; }
-
-std::string list_text(const Inventory& inventory) {
+std::string list_text() {
     std::string text;
-    for (const KernelInfo& kernel : inventory.gpu) text += kernel_line("gpu", kernel);
-    for (const KernelInfo& kernel : inventory.cpu) text += kernel_line("cpu", kernel);
+    for (const KernelInfo& kernel : gpu::kernel_list()) text += kernel_line("gpu", kernel);
+    for (const KernelInfo& kernel : cpu::kernel_list()) text += kernel_line("cpu", kernel);
     return text;
 }
 
-std::string list_json(const Inventory& inventory) {
+std::string list_json() {
     std::vector<std::string> kernels;
-    for (const KernelInfo& kernel : inventory.gpu) kernels.push_back(kernel_json("gpu", kernel));
-    for (const KernelInfo& kernel : inventory.cpu) kernels.push_back(kernel_json("cpu", kernel));
+    for (const KernelInfo& kernel : gpu::kernel_list()) kernels.push_back(kernel_json("gpu", kernel));
+    for (const KernelInfo& kernel : cpu::kernel_list()) kernels.push_back(kernel_json("cpu", kernel));
     return "{\n  " + text_field("hw4_version", kVersion) + ",\n  " +
-           field("operations", json_list(inventory.operations, "  ", operation_json)) + ",\n  " +
-           field("contracts", json_list(inventory.contracts, "  ", contract_json)) + ",\n  " +
+           field("operations", json_list(kOperations, "  ", operation_json)) + ",\n  " +
+           field("contracts", json_list(contracts(), "  ", contract_json)) + ",\n  " +
            field("kernels", json_list(kernels, "  ", [](const std::string& kernel) { return kernel; })) + "\n}\n";
+}
+
+std::string version_line() {
+    return "hw4 " + std::string(kVersion) + ", contracts " + contract_revisions() + ", " + gpu::build_description() +
+           "\n";
 }
 
 } // namespace hw4

@@ -1,25 +1,14 @@
-// hw4 --list-kernels: what there is, for people and, as JSON, for the judge, the scripts and the tests.
+// hw4 --list-kernels, for people and, as JSON, for the judge, the scripts and the tests; hw4 --version.
 #pragma once
 
 #include <string>
-#include <vector>
-
-#include "src/contracts/contract.h"
-#include "src/run/engine.h"
 
 namespace hw4 {
 
-// All that a program has, so that a test can list more.
-struct Inventory {
-    List<const Operation*> operations;
-    Contracts contracts;
-    std::vector<KernelInfo> gpu; // in ladder order
-    std::vector<KernelInfo> cpu;
-};
+std::string list_text();
+std::string list_json();
 
-Inventory inventory();
-
-std::string list_text(const Inventory& inventory);
-std::string list_json(const Inventory& inventory);
+// "hw4 0.2.0, contracts f32.forward/1 fixed.forward/2 fixed16.forward/1 ..., CUDA 13.0 for sm_90"
+std::string version_line();
 
 } // namespace hw4

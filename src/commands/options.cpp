@@ -9,13 +9,10 @@
 #include "src/base/error.h"
 #include "src/base/numbers.h"
 #include "src/base/refused_option.h"
-#include "src/base/standard_streams.h"
 
 namespace hw4 {
 
 namespace {
-
-[[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
 
 int parse_count(const char* option, const char* text, int most) {
     const auto value = whole_number(text, 1, most);
@@ -25,23 +22,11 @@ int parse_count(const char* option, const char* text, int most) {
     return static_cast<int>(*value);
 }
 
-// An empty one is a shell's variable that was not set, and would pass for none.
-std::string parse_name(const char* option, const std::string& name) {
-    if (name.empty()) usage_error("--" + std::string(option) + " '': need a name");
-    return name;
-}
-
 Device parse_device(const std::string& name) {
     if (name == "auto") return Device::automatic;
     if (name == "gpu") return Device::gpu;
     if (name == "cpu") return Device::cpu;
     usage_error("--device '" + name + "': need auto, gpu or cpu");
-}
-
-const Contract* parse_contract(const std::string& name) {
-    const Contract* contract = find_contract(name);
-    if (contract == nullptr) usage_error(unknown_contract(name));
-    return contract;
 }
 
 Copies parse_copies(const std::string& name) {
@@ -71,14 +56,8 @@ std::vector<int> parse_gpus(const std::string& text) {
     return cards;
 }
 
-void refuse_sharing_standard_output(const std::vector<std::string>& outputs) {
-    if (std::count_if(outputs.begin(), outputs.end(), is_standard_stream) > 1)
-        usage_error("only one of OUTPUT, --lse, --json and --trace can be '-', standard output");
-}
-
 enum Option : int {
-    kDevice = kLong,
-    kContract,
+    kDevice = CaseOptions::kOwn,
     kKernel,
     kKernelFile,
     kGpus,
@@ -86,66 +65,22 @@ enum Option : int {
     kStreams,
     kCopies,
     kThreads,
-    kCausal,
-    kBackwardOption,
-    kLse,
     kTime,
     kJson,
     kTrace,
     kPairs,
     kSync,
-    kGather,
-    kHelp,
-    kVersionOption
+    kGather
 };
 
-constexpr option kOptions[] = {{"contract", required_argument, nullptr, kContract},
-                               {"arith", required_argument, nullptr, kContract},
-                               {"causal", no_argument, nullptr, kCausal},
-                               {"backward", no_argument, nullptr, kBackwardOption},
-                               {"lse", required_argument, nullptr, kLse},
-                               {"q", required_argument, nullptr, ArrayNames::kQ},
-                               {"k", required_argument, nullptr, ArrayNames::kK},
-                               {"v", required_argument, nullptr, ArrayNames::kV},
-                               {"do", required_argument, nullptr, ArrayNames::kDo},
-                               {"dq", required_argument, nullptr, ArrayNames::kDq},
-                               {"dk", required_argument, nullptr, ArrayNames::kDk},
-                               {"dv", required_argument, nullptr, ArrayNames::kDv},
-                               {"device", required_argument, nullptr, kDevice},
-                               {"gpus", required_argument, nullptr, kGpus},
-                               {"kernel", required_argument, nullptr, kKernel},
-                               {"kernel-file", required_argument, nullptr, kKernelFile},
-                               {"list-kernels", no_argument, nullptr, kListKernels},
-                               {"streams", required_argument, nullptr, kStreams},
-                               {"copies", required_argument, nullptr, kCopies},
-                               {"threads", required_argument, nullptr, kThreads},
-                               {"time", no_argument, nullptr, kTime},
-                               {"json", required_argument, nullptr, kJson},
-                               {"trace", required_argument, nullptr, kTrace},
-                               {"pairs", required_argument, nullptr, kPairs},
-                               {"sync", no_argument, nullptr, kSync},
-                               {"gather", no_argument, nullptr, kGather},
-                               {"help", no_argument, nullptr, kHelp},
-                               {"version", no_argument, nullptr, kVersionOption},
-                               {nullptr, 0, nullptr, 0}};
-
-// The words that are no options. The first word of all may be a command (hw4.cu): a file of that name is ./NAME.
-std::vector<CaseNames> parse_cases(const std::vector<std::string>& names, const std::string& pairs) {
-    const std::string got = ", got " + std::to_string(names.size()) + (names.size() == 1 ? " name" : " names");
-    if (!pairs.empty() && !names.empty()) usage_error("--pairs '" + pairs + "' names all files" + got + " more");
-    if (pairs.empty() && (names.empty() || names.size() % 2 != 0)) usage_error("need INPUT and OUTPUT" + got);
-    std::vector<CaseNames> cases;
-    for (size_t i = 0; i < names.size(); i += 2) cases.push_back({names[i], names[i + 1]});
-    return cases;
-}
-
-// The same where arrays are the input.
-std::vector<CaseNames> parse_array_case(const std::vector<std::string>& names, const Options& options) {
-    if (!options.pairs.empty())
-        usage_error("--pairs '" + options.pairs + "' names all files, got --q, --k and --v too");
-    const std::string why_not = options.arrays.why_not(names.size(), options.operation);
-    if (!why_not.empty()) usage_error(why_not);
-    return {{options.arrays.input(), names.empty() ? "" : names.front()}};
+// The first word of all may be a command (hw4.cu): a file of that name is ./NAME.
+std::vector<CaseNames> cases_in(const std::vector<std::string>& words, Options& options) {
+    if (options.pairs.empty()) return options.cases_of(words);
+    const std::string all = "--pairs '" + options.pairs + "' names all files, got ";
+    if (options.arrays.given()) usage_error(all + "--q, --k and --v too");
+    if (!words.empty())
+        usage_error(all + std::to_string(words.size()) + (words.size() == 1 ? " name" : " names") + " more");
+    return {};
 }
 
 void refuse_what_gpus_lack(Options& options) {
@@ -163,19 +98,41 @@ void refuse_what_kernel_files_lack(const Options& options) {
     if (!options.lse.empty()) usage_error(file + " gives no logsumexp for --lse");
 }
 
+// What the whole line says, once all of it is known.
+void refuse_what_does_not_fit(Options& options) {
+    options.refuse_what_lacks(*options.engine.contract);
+    refuse_what_kernel_files_lack(options);
+    refuse_what_gpus_lack(options);
+    if (options.many() && options.gpus) usage_error("--gpus is for one case");
+    if (options.many() && !options.lse.empty()) usage_error("--lse '" + options.lse + "' is the file of one case");
+    std::vector<std::string> outputs = {options.lse, options.json, options.trace};
+    for (const CaseNames& names : options.cases) outputs.push_back(names.output);
+    refuse_sharing_standard_output(outputs);
+}
+
 } // namespace
 
 Options parse_options(int argc, char** argv) {
+    const std::vector<option> table = CaseOptions::table({{"device", required_argument, nullptr, kDevice},
+                                                          {"gpus", required_argument, nullptr, kGpus},
+                                                          {"kernel", required_argument, nullptr, kKernel},
+                                                          {"kernel-file", required_argument, nullptr, kKernelFile},
+                                                          {"list-kernels", no_argument, nullptr, kListKernels},
+                                                          {"streams", required_argument, nullptr, kStreams},
+                                                          {"copies", required_argument, nullptr, kCopies},
+                                                          {"threads", required_argument, nullptr, kThreads},
+                                                          {"time", no_argument, nullptr, kTime},
+                                                          {"json", required_argument, nullptr, kJson},
+                                                          {"trace", required_argument, nullptr, kTrace},
+                                                          {"pairs", required_argument, nullptr, kPairs},
+                                                          {"sync", no_argument, nullptr, kSync},
+                                                          {"gather", no_argument, nullptr, kGather}});
     Options options;
     opterr = 0; // one line of our own instead of getopt's
     optind = 0; // start over, also when a test parses twice
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", table.data(), nullptr)) != -1;) {
         switch (code) {
-        case kContract: options.engine.contract = parse_contract(optarg); break;
-        case kCausal: options.causal = true; break;
-        case kBackwardOption: options.operation = &kBackward; break;
-        case kLse: options.lse = parse_name("lse", optarg); break;
         case kDevice: options.device = parse_device(optarg); break;
         case kGpus: options.gpus = parse_gpus(optarg); break;
         case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
@@ -191,34 +148,21 @@ Options parse_options(int argc, char** argv) {
         case kSync: options.sync = true; break;
         case kGather: options.gather = true; break;
         case 'h':
-        case kHelp: options.action = Action::help; return options;
+        case CaseOptions::kHelp: options.action = Action::help; return options;
         case 'V':
-        case kVersionOption: options.action = Action::version; return options;
-        case ':':
-            if (optopt != kJson || options.action != Action::list_kernels)
-                usage_error(why_refused(code, argv, kOptions));
-            options.list_as_json = true;
-            break;
+        case CaseOptions::kVersion: options.action = Action::version; return options;
         default:
-            if (!options.arrays.take(code, optarg)) usage_error(why_refused(code, argv, kOptions));
+            if (code == ':' && optopt == kJson && options.action == Action::list_kernels)
+                options.list_as_json = true;
+            else if (!options.take(code, optarg, options.engine.contract))
+                usage_error(why_refused(code, argv, table.data()));
         }
     }
     if (options.action == Action::list_kernels && !options.json.empty())
         usage_error("--list-kernels writes to standard output: --json goes last, without a name");
     if (options.action != Action::run) return options;
-    const std::vector<std::string> words(argv + optind, argv + argc);
-    options.cases = options.arrays.given() ? parse_array_case(words, options) : parse_cases(words, options.pairs);
-    if (options.arrays.inputs().size() == kBackward.inputs.size()) options.operation = &kBackward;
-    if (options.operation != nullptr && options.engine.contract->find(*options.operation) == nullptr)
-        usage_error("--" + std::string(options.operation->name) + ": the contract " + options.engine.contract->name +
-                    " lacks it");
-    refuse_what_kernel_files_lack(options);
-    refuse_what_gpus_lack(options);
-    if (options.many() && options.gpus) usage_error("--gpus is for one case");
-    if (options.many() && !options.lse.empty()) usage_error("--lse '" + options.lse + "' is the file of one case");
-    std::vector<std::string> outputs = {options.lse, options.json, options.trace};
-    for (const CaseNames& names : options.cases) outputs.push_back(names.output);
-    refuse_sharing_standard_output(outputs);
+    options.cases = cases_in({argv + optind, argv + argc}, options);
+    refuse_what_does_not_fit(options);
     return options;
 }
 

@@ -46,13 +46,17 @@ std::optional<CaseNames> pair_in(const std::string& text, const std::string& pla
     return CaseNames{names[0], names[1]};
 }
 
-PairLines::PairLines(const std::string& path)
-    : path_(shown_input(path)), opened_(is_standard_stream(path) ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
-      fd_(is_standard_stream(path) ? STDIN_FILENO : opened_.get()) {
+PairList::PairList(std::vector<CaseNames> named, const std::string& path)
+    : named_(std::move(named)), path_(shown_input(path)) {
+    if (path.empty()) return;
+    if (!is_standard_stream(path)) opened_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    fd_ = is_standard_stream(path) ? STDIN_FILENO : opened_.get();
     if (fd_ < 0) throw Error(ExitCode::no_input, path_ + ": " + with_errno("cannot open"));
 }
 
-std::optional<ListedPair> PairLines::next() {
+std::optional<ListedPair> PairList::next() {
+    if (next_named_ < named_.size()) return ListedPair{named_[next_named_++], nullptr};
+    if (path_.empty()) return std::nullopt;
     try {
         while (const std::optional<std::string> line = next_line())
             if (const std::optional<CaseNames> names = pair_in(*line, place())) return ListedPair{*names, nullptr};
@@ -62,7 +66,7 @@ std::optional<ListedPair> PairLines::next() {
     }
 }
 
-std::optional<std::string> PairLines::next_line() {
+std::optional<std::string> PairList::next_line() {
     size_t end = 0;
     while ((end = read_.find('\n')) == std::string::npos && !ended_) {
         if (read_.size() > kMostBytes) {
@@ -81,7 +85,7 @@ std::optional<std::string> PairLines::next_line() {
 }
 
 // False at the end.
-bool PairLines::read_more() {
+bool PairList::read_more() {
     std::array<char, 4096> some{};
     for (;;) {
         if (!wait_for_data()) return false;
@@ -98,7 +102,7 @@ bool PairLines::read_more() {
 }
 
 // False where nobody waits any longer.
-bool PairLines::wait_for_data() const {
+bool PairList::wait_for_data() const {
     pollfd waited{fd_, POLLIN, 0};
     for (;;) {
         const bool last_look = given_up_;

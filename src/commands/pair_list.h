@@ -18,40 +18,18 @@ struct ListedPair {
     std::exception_ptr flaw; // why the line that was to have them has none
 };
 
+// A line of a list is INPUT and OUTPUT with blanks between them. Names with blanks in them: a line with a tab is split
+// there, and nowhere else. Lines that are empty or begin with # have none; a carriage return at the end is none of a
+// name's.
 class PairList {
 public:
-    virtual ~PairList() = default;
+    // Those named, or where `path` is not empty the lines of that file; - is standard input. Throws Error (no_input).
+    explicit PairList(std::vector<CaseNames> named, const std::string& path = "");
 
     // The next one, as soon as it is there; none after the last.
-    virtual std::optional<ListedPair> next() = 0;
+    std::optional<ListedPair> next();
     // By another thread: from then on next() takes what is there, but waits for nothing.
-    virtual void give_up() = 0;
-};
-
-class NamedPairs : public PairList {
-public:
-    explicit NamedPairs(std::vector<CaseNames> cases) : cases_(std::move(cases)) {}
-
-    std::optional<ListedPair> next() override {
-        if (next_ == cases_.size()) return std::nullopt;
-        return ListedPair{cases_[next_++], nullptr};
-    }
-    void give_up() override {}
-
-private:
-    std::vector<CaseNames> cases_;
-    size_t next_ = 0;
-};
-
-// A line is INPUT and OUTPUT with blanks between them. Names with blanks in them: a line with a tab is split there, and
-// nowhere else. Lines that are empty or begin with # have none; a carriage return at the end is none of a name's.
-class PairLines : public PairList {
-public:
-    // `path` - is standard input. Throws Error (no_input).
-    explicit PairLines(const std::string& path);
-
-    std::optional<ListedPair> next() override;
-    void give_up() override { given_up_ = true; }
+    void give_up() { given_up_ = true; }
 
 private:
     std::optional<std::string> next_line();
@@ -59,9 +37,11 @@ private:
     bool wait_for_data() const;
     std::string place() const { return path_ + ":" + std::to_string(line_); }
 
-    std::string path_; // for messages
+    std::vector<CaseNames> named_;
+    size_t next_named_ = 0;
+    std::string path_; // for messages; empty: there is no list
     FileDescriptor opened_;
-    int fd_;
+    int fd_ = -1;
     std::string read_; // and not yet taken
     bool ended_ = false;
     int64_t line_ = 0; // the number of the one taken last

@@ -1,16 +1,47 @@
 // hw4 INPUT OUTPUT, hw4 INPUT OUTPUT INPUT OUTPUT ..., hw4 --pairs FILE.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "src/base/error.h"
+#include "src/base/interrupt.h"
 #include "src/commands/options.h"
+#include "src/io/output_file.h"
+#include "src/io/run_files.h"
+#include "src/ranks/ranks.h"
 
 namespace hw4 {
 
-// Throws Error.
-void run_one(const Options& options);
+// One case, by one process or by several ranks, each of which calls this with the same options but for the card: each
+// opens the input, reads, computes and writes its share, and the first one gives the output its name when all have
+// agreed. Throws Error; AgreedError where there are several ranks.
+void run_one(const Options& options, Ranks& ranks, InterruptGuard& interrupts);
+
+// One case on the GPUs of this machine that --gpus names, by a thread for each. `alone` is this process. Throws Error.
+void run_on_cards(const Options& options, Ranks& alone, InterruptGuard& interrupts);
 
 // Every case that fails says so in a line of its own, and the others go on. Returns the exit code of the first that
 // did. Throws Error where it is not a case that fails.
-ExitCode run_many(const Options& options);
+ExitCode run_many(const Options& options, InterruptGuard& interrupts);
+
+// The files beside the outputs that tell about a run, --json and --trace. Opened before the work, so that a bad name
+// shows at once.
+class RunReports {
+public:
+    RunReports() = default; // none
+    RunReports(const Options& options, RunFiles& files, InterruptGuard& interrupts);
+
+    void finish(const std::string& json, const std::string& trace);
+    void publish();
+
+private:
+    bool sync_ = false;
+    std::unique_ptr<OutputFile> json_, trace_; // null where it was not asked for
+};
+
+// A note about a shape that no case of the course can have: those are computed too.
+void remark_unusual(const std::string& input, const Problem& problem);
 
 } // namespace hw4

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "src/base/did_you_mean.h"
 #include "src/base/error.h"
+#include "src/base/refused_option.h"
 #include "src/contracts/logsumexp.h"
 #include "src/problem/matrix.h"
 

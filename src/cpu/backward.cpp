@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "src/base/gate.h"
+#include "src/base/parallel.h"
 #include "src/contracts/f32/asked_gradients.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/by_blocks.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "src/base/error.h"
-#include "src/base/gate.h"
+#include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
 
 namespace hw4::cpu {

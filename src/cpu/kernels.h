@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/crew.h"
+#include "src/base/parallel.h"
 #include "src/contracts/contract.h"
 #include "src/cpu/backward_kernel.h"
 #include "src/cpu/block_kernel.h"

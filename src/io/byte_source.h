@@ -1,10 +1,35 @@
 // A stream of bytes to read from.
 #pragma once
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
+
+#include "src/base/file_descriptor.h"
 
 namespace hw4 {
+
+struct OpenFile {
+    FileDescriptor fd;
+    struct stat status;
+    off_t begin; // of a regular file: standard input may stand anywhere in it
+};
+
+// Throws Error (no_input, io_error).
+OpenFile open_input(const std::string& name);
+
+// Throws Error (usage) for a pipe or a device, without opening it, and for standard input, because `why`.
+void refuse_stream(const std::string& name, const std::string& why);
+
+// What there is to read in a regular file.
+inline uint64_t stored_bytes(const OpenFile& file) {
+    return static_cast<uint64_t>(std::max<off_t>(file.status.st_size - file.begin, 0));
+}
 
 // Reads from any place, by any number of threads at once.
 class RandomAccess {
@@ -25,6 +50,30 @@ public:
     virtual void give_up() = 0;
     // Whether the file behind it was written to since it was opened.
     virtual bool changed() const = 0;
+};
+
+// Any file as it is; also a pipe.
+class PlainSource : public ByteSource, public RandomAccess {
+public:
+    PlainSource(std::string path, OpenFile file)
+        : path_(std::move(path)), fd_(std::move(file.fd)), opened_(file.status), begin_(file.begin) {}
+
+    size_t read(void* to, size_t size) override;
+    const RandomAccess* random_access() const override { return S_ISREG(opened_.st_mode) ? this : nullptr; }
+    size_t read_at(uint64_t offset, void* to, size_t size) const override;
+    void give_up() override { given_up_ = true; }
+    bool changed() const override;
+
+private:
+    template <class ReadSome>
+    size_t read_all(void* to, size_t size, const ReadSome& read_some) const;
+    void wait_for_data() const;
+
+    std::string path_;
+    FileDescriptor fd_;
+    struct stat opened_;
+    off_t begin_;
+    std::atomic<bool> given_up_{false};
 };
 
 } // namespace hw4

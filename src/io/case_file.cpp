@@ -1,32 +1,26 @@
 #include "src/io/case_file.h"
 
-#include <poll.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/file_descriptor.h"
 #include "src/base/standard_streams.h"
-#include "src/io/gzip_source.h"
+#include "src/io/byte_source.h"
+#include "src/io/gzip.h"
 #include "src/io/npy.h"
-#include "src/io/open_input.h"
 #include "src/problem/words.h"
 
 namespace hw4 {
 namespace {
 
-constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
-constexpr int kPollMilliseconds = 50;         // how soon a reader that waits notices give_up()
-constexpr unsigned kMaxDeflateRatio = 1032;   // deflate's best case, so a bound on what a gzip file holds
-constexpr uint64_t kSamples = 32;             // that ranks compare
+constexpr unsigned kMaxDeflateRatio = 1032; // deflate's best case, so a bound on what a gzip file holds
+constexpr uint64_t kSamples = 32;           // that ranks compare
 constexpr uint64_t kSampleBytes = 4096;
 
 [[noreturn]] void bad_data(const std::string& path, const std::string& what) {
@@ -36,69 +30,6 @@ constexpr uint64_t kSampleBytes = 4096;
 [[noreturn]] void fail_changed(const std::string& path, const std::string& how) {
     throw Error(ExitCode::io_error, path + ": file changed during read: " + how);
 }
-
-// Any file as it is; also a pipe.
-class PlainSource : public ByteSource, public RandomAccess {
-public:
-    PlainSource(std::string path, OpenFile file)
-        : path_(std::move(path)), fd_(std::move(file.fd)), opened_(file.status), begin_(file.begin) {}
-
-    size_t read(void* to, size_t size) override {
-        return read_all(to, size, [this](void* at, size_t step, size_t) {
-            if (random_access() == nullptr) wait_for_data();
-            return ::read(fd_.get(), at, step);
-        });
-    }
-
-    const RandomAccess* random_access() const override { return S_ISREG(opened_.st_mode) ? this : nullptr; }
-
-    size_t read_at(uint64_t offset, void* to, size_t size) const override {
-        return read_all(to, size, [this, offset](void* at, size_t step, size_t done) {
-            return ::pread(fd_.get(), at, step, begin_ + static_cast<off_t>(offset + done));
-        });
-    }
-
-    void give_up() override { given_up_ = true; }
-
-    bool changed() const override {
-        struct stat now {};
-        if (::fstat(fd_.get(), &now) != 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot stat"));
-        return S_ISREG(now.st_mode) &&
-               (now.st_size != opened_.st_size || now.st_mtim.tv_sec != opened_.st_mtim.tv_sec ||
-                now.st_mtim.tv_nsec != opened_.st_mtim.tv_nsec);
-    }
-
-private:
-    // `read_some(at, step, done)` is one system call.
-    template <class ReadSome>
-    size_t read_all(void* to, size_t size, const ReadSome& read_some) const {
-        auto* bytes = static_cast<unsigned char*>(to);
-        size_t done = 0;
-        while (done < size) {
-            const ssize_t got = read_some(bytes + done, std::min(size - done, kReadStep), done);
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) throw Error(ExitCode::io_error, path_ + ": " + with_errno("cannot read"));
-            if (got == 0) break;
-            done += static_cast<size_t>(got);
-        }
-        return done;
-    }
-
-    void wait_for_data() const {
-        pollfd waited{fd_.get(), POLLIN, 0};
-        while (!given_up_) {
-            const int ready = ::poll(&waited, 1, kPollMilliseconds);
-            if (ready > 0 || (ready < 0 && errno != EINTR)) return; // read() says what is wrong
-        }
-        throw Error(ExitCode::io_error, path_ + ": reading was given up");
-    }
-
-    std::string path_;
-    FileDescriptor fd_;
-    struct stat opened_;
-    off_t begin_;
-    std::atomic<bool> given_up_{false};
-};
 
 // Files of another format that people hand over by mistake.
 void refuse_other_formats(const std::string& path, const std::vector<unsigned char>& raw) {

@@ -10,12 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/interrupt.h"
-#include "src/io/gzip_sink.h"
-#include "src/io/output_form.h"
+#include "src/io/gzip.h"
+#include "src/io/npy.h"
 
 namespace hw4 {
 
@@ -61,7 +62,8 @@ public:
 
     // Checks that everything is written and closed; with `sync`, that it is on the disk. The name is still temporary.
     void finish(bool sync);
-    // Renames the finished file to the output. With `sync`, the new name is on the disk too.
+    // Renames the finished file to the output; where that cannot be replaced, overwrites it and says so. With `sync`,
+    // the new name is on the disk too.
     void publish(bool sync);
     void commit(bool sync) {
         finish(sync);
@@ -78,6 +80,8 @@ private:
     template <class WriteSome>
     void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail(ExitCode code, const std::string& what) const;
+    void close(bool sync);
+    void write_through(const std::string& why, bool sync);
     void sync_directory() const;
 
     std::string path_;                     // as messages name it
@@ -90,6 +94,49 @@ private:
     uint64_t sent_ = 0;              // by write()
     std::unique_ptr<GzipSink> gzip_; // null: written as it is
     uint64_t head_bytes_ = 0;        // of the form, before offset 0
+};
+
+// A text that grows and is complete at all times: each part goes between what was there and an end that stays. A
+// regular file is replaced after each part; what takes bytes only one after the other gets them all in finish().
+class GrowingFile {
+public:
+    // With an empty name nothing is written. A bad name shows at once. Throws Error.
+    GrowingFile(std::string name, InterruptGuard& interrupts) : name_(std::move(name)), interrupts_(interrupts) {
+        if (name_.empty()) return;
+        auto opened = std::make_unique<OutputFile>(name_, interrupts_);
+        if (!opened->random_access()) in_order_ = std::move(opened);
+    }
+
+    void begin(std::string start, std::string end) {
+        text_ = std::move(start);
+        end_ = std::move(end);
+        replace();
+    }
+    void add(const std::string& more) {
+        text_ += more;
+        if (!more.empty()) replace();
+    }
+    void finish() {
+        if (in_order_) write_to(*std::exchange(in_order_, nullptr));
+    }
+
+private:
+    void replace() {
+        if (name_.empty() || in_order_) return;
+        OutputFile file(name_, interrupts_);
+        write_to(file);
+    }
+    void write_to(OutputFile& file) const {
+        file.write(text_.data(), text_.size());
+        file.write(end_.data(), end_.size());
+        file.commit(false);
+    }
+
+    std::string name_;
+    InterruptGuard& interrupts_;
+    std::unique_ptr<OutputFile> in_order_; // until finish()
+    std::string text_;                     // without the end
+    std::string end_;
 };
 
 } // namespace hw4

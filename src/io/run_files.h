@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdio>
 #include <map>
 #include <string>
 #include <tuple>
@@ -20,15 +21,13 @@ public:
     // Throws Error: usage where an input or another output is the same file; cannot_create as above. Devices and FIFOs
     // take any number of outputs.
     void add_output(const std::string& path);
-    void add_case(const std::string& input, const std::string& output) {
-        add_input(input);
-        add_output(output);
-    }
     // From now on no output may be standard output: lines about cases go there.
     void reserve_standard_output() { reserved_ = true; }
 
     // Whether an output leads to standard output, by whatever name.
     bool has_standard_output() const { return has_standard_output_; }
+    // Where lines for the user go then.
+    FILE* lines() const { return has_standard_output_ ? stderr : stdout; }
 
 private:
     // A directory and a name in it; or a file, and "/" as the name.

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "src/base/narrow_floats.h"
+#include "src/base/float_bits.h"
 
 namespace hw4 {
 

@@ -1,11 +1,14 @@
 #include "src/ranks/agree.h"
 
+#include <algorithm>
 #include <new>
+#include <vector>
 
 #include "src/problem/domain.h"
 #include "src/ranks/parcel.h"
 
 namespace hw4 {
+
 namespace {
 
 std::string packed(const std::vector<std::optional<RankFailure>>& failures) {
@@ -54,6 +57,13 @@ void agree(Ranks& ranks, const std::function<void()>& work) {
         work();
     else
         agree(ranks, {attempt(work)});
+}
+
+int share_of_processors(Ranks& ranks, int available, const std::string& set) {
+    const std::string mine = Parcel().put(ranks.node()).put(set).bytes();
+    const std::vector<std::string> all = ranks.exchange(mine);
+    const auto sharing = static_cast<int>(std::count(all.begin(), all.end(), mine));
+    return std::max(1, available / sharing); // NOLINT(clang-analyzer-core.DivideZero): its own is among them
 }
 
 } // namespace hw4

@@ -38,4 +38,8 @@ void agree(Ranks& ranks, const std::vector<std::optional<RankFailure>>& failures
 // Every rank does its work, and all of them know how it went. By itself a rank throws what `work` does.
 void agree(Ranks& ranks, const std::function<void()>& work);
 
+// Called by all: of `available` processors, which are `set`, those for this rank. Who may run on the same ones of the
+// same machine divide them; whom a launcher has bound to some of its own has all of those.
+int share_of_processors(Ranks& ranks, int available, const std::string& set);
+
 } // namespace hw4

@@ -5,7 +5,7 @@
 #include <exception>
 #include <vector>
 
-#include "src/base/worker_threads.h"
+#include "src/base/parallel.h"
 #include "src/ranks/parcel.h"
 
 namespace hw4 {

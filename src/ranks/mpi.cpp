@@ -16,7 +16,6 @@
 
 #include "src/ranks/agree.h"
 #include "src/ranks/launched.h"
-#include "src/ranks/one_rank.h"
 
 namespace hw4 {
 namespace {

@@ -43,6 +43,13 @@ public:
         std::memcpy(&value, next(sizeof value), sizeof value);
         return value;
     }
+    template <class T>
+    void take(T& value) {
+        if constexpr (std::is_same_v<T, std::string>)
+            value = take_text();
+        else
+            value = take<T>();
+    }
     std::string take_text() {
         const auto size = static_cast<size_t>(take<uint64_t>());
         return {next(size), size};

@@ -4,8 +4,8 @@
 #include <exception>
 #include <mutex>
 
-#include "src/base/worker_threads.h"
-#include "src/ranks/one_rank.h"
+#include "src/base/parallel.h"
+#include "src/ranks/launched.h"
 
 namespace hw4 {
 namespace {

@@ -1,6 +1,5 @@
 // The ranks of a build without MPI: one.
 #include "src/ranks/launched.h"
-#include "src/ranks/one_rank.h"
 
 namespace hw4 {
 

@@ -1,6 +1,7 @@
-// The error of a run: whichever stage fails first has its say, and everybody stops.
+// How the threads of a run end together: the stage that fails first has its say, and no thread waits any longer.
 #pragma once
 
+#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -11,9 +12,53 @@ namespace hw4 {
 // Thrown by a wait that ends because another stage failed.
 struct Stopped : std::exception {};
 
+// What threads of a run wait on together: every change wakes all that wait.
+class SharedState {
+public:
+    // No thread waits any longer.
+    void stop() {
+        change([this] { stopped_ = true; });
+    }
+
+protected:
+    ~SharedState() = default;
+
+    std::unique_lock<std::mutex> lock() { return std::unique_lock<std::mutex>(mutex_); }
+
+    template <class Change>
+    void change(const Change& make) {
+        {
+            const auto locked = lock();
+            make();
+        }
+        changed_.notify_all();
+    }
+
+    // The lock, once the state is `ready` or the run stops.
+    template <class Ready>
+    std::unique_lock<std::mutex> wait_or_stop(const Ready& ready) {
+        auto locked = lock();
+        changed_.wait(locked, [&] { return stopped_ || ready(); });
+        return locked;
+    }
+    // Throws Stopped.
+    template <class Ready>
+    std::unique_lock<std::mutex> wait_for(const Ready& ready) {
+        auto locked = wait_or_stop(ready);
+        if (stopped_) throw Stopped();
+        return locked;
+    }
+
+    bool stopped_ = false;
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+};
+
 class FirstFailure {
 public:
-    // `stop` wakes whoever waits; it must not throw.
+    // `stop` wakes every thread that waits; it must not throw.
     explicit FirstFailure(std::function<void()> stop) : stop_(std::move(stop)) {}
 
     // Runs a stage. What it throws is kept if it is the first, and stops the others.

@@ -3,22 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <utility>
 
 namespace hw4 {
 namespace {
-
-class OneCase : public RunCases {
-public:
-    explicit OneCase(RunCase& only) : next_(&only) {}
-
-    RunCase* next() override { return std::exchange(next_, nullptr); }
-    void give_up() override {}
-    void settled(RunCase&) override {}
-
-private:
-    RunCase* next_;
-};
 
 constexpr int64_t kNoPlace = std::numeric_limits<int64_t>::max();
 
@@ -33,27 +20,31 @@ int64_t place_of(const std::exception_ptr& failure) {
     }
 }
 
-// After a flaw the other parts of its batch are looked at too: in the file their rows are among one another.
+// The whole case, or its parts. After a flaw the other parts of its batch are looked at too: in the file their rows are
+// among one another.
 class PartsOfCase : public RunCases {
 public:
-    PartsOfCase(const RunCase& whole, const std::vector<CasePart>& parts) : cases_(parts.size(), whole) {
-        for (size_t i = 0; i < parts.size(); ++i) cases_[i].part = &parts[i];
+    explicit PartsOfCase(const CaseRun& run)
+        : cases_(run.parts == nullptr ? 1 : run.parts->size(), {&run.input, &run.output, run.lse, run.checksums}) {
+        for (size_t i = 0; run.parts != nullptr && i < cases_.size(); ++i) cases_[i].part = &(*run.parts)[i];
     }
 
     RunCase* next() override {
-        if (next_ == cases_.size() || over_ || cases_[next_].part->first_batch > last_batch_) return nullptr;
+        if (next_ == cases_.size() || over_ || first_batch(cases_[next_]) > last_batch_) return nullptr;
         return &cases_[next_++];
     }
     void give_up() override { over_ = true; }
     void settled(RunCase& part) override {
         if (!part.failure) return;
         if (place_of(part.failure) == kNoPlace) over_ = true;
-        last_batch_ = std::min(last_batch_.load(), part.part->first_batch);
+        last_batch_ = std::min(last_batch_.load(), first_batch(part));
     }
 
     const std::vector<RunCase>& cases() const { return cases_; }
 
 private:
+    static int64_t first_batch(const RunCase& part) { return part.part == nullptr ? 0 : part.part->first_batch; }
+
     std::vector<RunCase> cases_;
     size_t next_ = 0;
     std::atomic<bool> over_{false};
@@ -69,42 +60,21 @@ StagingLimits staging_limits(int processors) {
     return limits;
 }
 
-RunReport run_pipeline(CaseReader& input, OutputFile& output, const EngineOptions& options, const StagingLimits& limits,
-                       const MakeEngine& make_engine, Timeline* timeline, OutputChecksum* checksum,
-                       const LseOutput& lse) {
-    RunCase only{&input, &output, checksum, nullptr, {}, lse.file, lse.checksum};
-    const StagingPlan plan = plan_staging(only, limits);
-    OneCase cases(only);
-    EngineOptions asked = options;
-    asked.statistics = lse.file != nullptr;
-    const auto only_engine = [&](const EngineRequest&) { return EngineMaker{"", make_engine}; };
-    Conveyor conveyor(cases, {asked, limits, plan, false, only_engine, timeline});
-    conveyor.run();
-    if (only.failure) std::rethrow_exception(only.failure);
-    conveyor.finish();
-    RunReport report{input.problem(), only.engine, plan.readers, plan.writers, plan.bytes(), "", "", ""};
-    if (checksum != nullptr) report.output_crc32 = checksum->text();
-    if (lse.checksum != nullptr) report.lse_crc32 = lse.checksum->text();
-    return report;
+ChooseEngine always(const MakeEngine& make_engine) {
+    return [make_engine](const EngineRequest&) { return EngineMaker{"", make_engine}; };
 }
 
-PartsReport run_parts(CaseReader& input, const std::vector<CasePart>& parts, OutputFile& output,
-                      const EngineOptions& options, const StagingLimits& limits, const ChooseEngine& choose_engine,
-                      Timeline* timeline, OutputChecksum* checksum, const LseOutput& lse) {
-    PartsReport report;
-    if (parts.empty()) return report;
-    const RunCase whole{&input, &output, checksum, nullptr, {}, lse.file, lse.checksum};
-    PartsOfCase cases(whole, parts);
-    EngineOptions asked = options;
-    asked.statistics = lse.file != nullptr;
-    const bool several = parts.size() > 1;
-    const StagingPlan plan = several ? plan_for_any(limits) : plan_staging(cases.cases().front(), limits);
-    Conveyor conveyor(cases, {asked, limits, plan, several, choose_engine, timeline});
+RunReport run_case(const CaseRun& run) {
+    RunReport report;
+    report.problem = run.input.problem();
+    PartsOfCase cases(run);
+    if (cases.cases().empty()) return report;
+    EngineOptions options = run.options;
+    options.statistics = run.lse != nullptr;
+    const bool several = cases.cases().size() > 1;
+    const StagingPlan plan = several ? plan_for_any(run.limits) : plan_staging(cases.cases().front(), run.limits);
+    Conveyor conveyor(cases, {options, run.limits, plan, several, run.choose_engine, run.timeline});
     conveyor.run();
-    conveyor.finish();
-    report.readers = plan.readers;
-    report.writers = plan.writers;
-    report.staging_bytes = plan.bytes();
     for (const RunCase& part : cases.cases()) {
         if (part.failure) {
             if (!report.failure || place_of(part.failure) < place_of(report.failure)) report.failure = part.failure;
@@ -113,6 +83,13 @@ PartsReport run_parts(CaseReader& input, const std::vector<CasePart>& parts, Out
         report.engine = part.engine;
         if (part.seen.rows > 0) report.seen.push_back(part.seen);
     }
+    if (report.failure && run.parts == nullptr) std::rethrow_exception(report.failure);
+    conveyor.finish();
+    report.readers = plan.readers;
+    report.writers = plan.writers;
+    report.staging_bytes = plan.bytes();
+    if (run.checksums != nullptr) report.output_crc32 = run.checksums->output.text();
+    if (run.checksums != nullptr && run.lse != nullptr) report.lse_crc32 = run.checksums->lse.text();
     return report;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 #include "src/base/version.h"
 #include "src/problem/words.h"
 
@@ -282,47 +282,30 @@ std::string json_text(const std::vector<std::string>& entries, const CasesReport
     return fields.text() + "\n";
 }
 
-namespace {
-
 // The host and the GPU of a rank are two processes of the picture, their threads and streams its lines.
-struct TraceProcesses {
-    int host;
-    int gpu;
-    std::string owner; // before their names
-    double later = 0;
-};
-
-std::string events_of(const Timeline& timeline, const TraceProcesses& processes) {
+std::string trace_events(const Timeline& timeline, const TraceOfRank& of) {
+    const int host = 2 * of.rank + 1;
+    const int gpu = host + 1;
     const auto in_process = [](int process) { return "\"pid\": " + std::to_string(process); };
     const auto place = [&](int track) {
         const bool on_gpu = timeline.tracks()[static_cast<size_t>(track)].on_gpu;
-        return in_process(on_gpu ? processes.gpu : processes.host) + ", \"tid\": " + std::to_string(track);
+        return in_process(on_gpu ? gpu : host) + ", \"tid\": " + std::to_string(track);
     };
     const auto name_tag = [](const char* kind, const std::string& where, const std::string& name) {
         return R"({"ph": "M", "name": ")" + std::string(kind) + "\", " + where + R"(, "args": {"name": )" +
                json_string(name) + "}}";
     };
-    std::string text = name_tag("process_name", in_process(processes.host), processes.owner + "host") + ",\n" +
-                       name_tag("process_name", in_process(processes.gpu), processes.owner + "GPU");
+    std::string text = name_tag("process_name", in_process(host), of.owner + "host") + ",\n" +
+                       name_tag("process_name", in_process(gpu), of.owner + "GPU");
     for (size_t track = 0; track < timeline.tracks().size(); ++track)
         text += ",\n" + name_tag("thread_name", place(static_cast<int>(track)), timeline.tracks()[track].name);
     for (const Span& span : timeline.spans())
         text += R"(,
 {"ph": "X", "name": ")" +
                 std::string(name_of(span.stage)) + "\", " + place(span.track) + R"(, "ts": )" +
-                json_number((span.from + processes.later) * 1e6) + R"(, "dur": )" +
-                json_number((span.to - span.from) * 1e6) + R"(, "args": {"bytes": )" + std::to_string(span.bytes) +
-                "}}";
+                json_number((span.from + of.later) * 1e6) + R"(, "dur": )" + json_number((span.to - span.from) * 1e6) +
+                R"(, "args": {"bytes": )" + std::to_string(span.bytes) + "}}";
     return text;
-}
-
-} // namespace
-
-std::string trace_text(const Timeline& timeline) { return trace_text({events_of(timeline, {1, 2, ""})}); }
-
-std::string trace_events(const Timeline& timeline, const TraceOfRank& of) {
-    return events_of(timeline, {2 * of.rank + 1, 2 * of.rank + 2,
-                                "rank " + std::to_string(of.rank) + " on " + of.node + ", ", of.later});
 }
 
 std::string trace_text(const std::vector<std::string>& events_of_ranks) {

@@ -73,14 +73,11 @@ std::string time_table(const CasesReport& report, const RunFigures& figures);
 std::string json_entry(const CaseReport& settled);
 std::string json_text(const std::vector<std::string>& entries, const CasesReport& report, const RunFigures& figures);
 
-// In the format that chrome://tracing and Perfetto open.
-std::string trace_text(const Timeline& timeline);
-
-// The same of several ranks, each with its own lines: what trace_events() gives of them.
+// In the format that chrome://tracing and Perfetto open: what trace_events() gives of each rank, with its own lines.
 struct TraceOfRank {
     int rank = 0;
-    std::string node;
-    double later = 0; // seconds after the picture's start when its timeline began
+    std::string owner = ""; // before the names of its lines
+    double later = 0;       // seconds after the picture's start when its timeline began
 };
 std::string trace_events(const Timeline& timeline, const TraceOfRank& of);
 std::string trace_text(const std::vector<std::string>& events_of_ranks);

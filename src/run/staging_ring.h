@@ -4,15 +4,16 @@
 // taken together with its buffer, the piece that is waited for always has one.
 #pragma once
 
-#include <condition_variable>
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/problem/domain.h"
+#include "src/run/first_failure.h"
 
 namespace hw4 {
 
@@ -35,33 +36,64 @@ struct PiecesOfCase {
     bool in_turn; // one is read after the other
 };
 
-class StagingRing {
+class StagingRing : public SharedState {
 public:
     explicit StagingRing(int buffers) : buffers_(buffers), entries_(static_cast<size_t>(buffers)) {}
 
     int buffer_of(const StagedPiece& staged) const { return static_cast<int>(staged.number % buffers_); }
 
     // The next case.
-    void add(const PiecesOfCase& pieces);
+    void add(const PiecesOfCase& pieces) {
+        change([&] { cases_.push_back({pieces.pieces, pieces.buffers, pieces.in_turn}); });
+    }
     // There is none.
-    void close();
+    void close() {
+        change([this] { closed_ = true; });
+    }
 
     // Readers: the next piece, once its buffer is free; none when all are taken, or the run stops. What comes after a
     // piece that has failed is not needed.
-    std::optional<StagedPiece> take();
-    void filled(const StagedPiece& staged, const Findings& findings);
-    void failed(const StagedPiece& staged, std::exception_ptr error);
+    std::optional<StagedPiece> take() {
+        const auto all_taken = [this] { return closed_ && taking_ == added(); };
+        const auto lock = wait_or_stop([&] {
+            pass_cases_that_are_taken();
+            return all_taken() || can_take();
+        });
+        if (stopped_ || all_taken()) return std::nullopt;
+        Case& taken_from = case_of(taking_);
+        ++taken_from.being_read;
+        return StagedPiece{taking_, taken_from.taken++, next_++};
+    }
+    void filled(const StagedPiece& staged, const Findings& findings) { set_filled(staged, {true, findings, nullptr}); }
+    void failed(const StagedPiece& staged, std::exception_ptr error) {
+        set_filled(staged, {true, {}, std::move(error)});
+    }
 
     // The one taker, for each case that was added, in turn: waits for its next piece; none, once, after the last. A
     // piece has to be released before the next is waited for. Throws Stopped.
-    std::optional<FilledPiece> wait_filled(int of);
-    void release(const StagedPiece& staged);
+    std::optional<FilledPiece> wait_filled(int of) {
+        const auto lock = wait_for([&] { return entry_of(released_).filled || has_no_more(of); });
+        if (has_no_more(of)) {
+            forget_first();
+            return std::nullopt;
+        }
+        const Entry& entry = entry_of(released_);
+        return FilledPiece{{of, case_of(of).released, released_}, entry.findings, entry.error};
+    }
+    void release(const StagedPiece& staged) {
+        change([&] {
+            entry_of(staged.number) = {};
+            ++released_;
+            ++case_of(staged.of).released;
+        });
+    }
 
     // By any thread: no more pieces of the case are taken. The taker still gets those that were.
-    void abandon(int of);
-
-    // Nobody waits any longer.
-    void stop();
+    void abandon(int of) {
+        change([&] {
+            if (of >= first_) case_of(of).end = case_of(of).taken; // or all of it is out
+        });
+    }
 
 private:
     struct Entry {
@@ -81,15 +113,34 @@ private:
     Entry& entry_of(int64_t number) { return entries_[static_cast<size_t>(number % buffers_)]; }
     int added() const { return first_ + static_cast<int>(cases_.size()); }
     Case& case_of(int number) { return cases_[static_cast<size_t>(number - first_)]; }
-    void pass_cases_that_are_taken();
-    bool can_take();
-    bool has_no_more(int of);
-    void forget_first();
-    void set_filled(const StagedPiece& staged, const Entry& entry);
+
+    void pass_cases_that_are_taken() {
+        while (taking_ < added() && case_of(taking_).taken == case_of(taking_).end) ++taking_;
+    }
+    bool can_take() {
+        if (taking_ == added() || next_ == released_ + buffers_) return false;
+        const Case& next = case_of(taking_);
+        return next.taken < next.released + next.buffers && !(next.in_turn && next.being_read > 0);
+    }
+    bool has_no_more(int of) {
+        const Case& taken_from = case_of(of);
+        return taken_from.released == taken_from.taken && taken_from.taken == taken_from.end;
+    }
+    void forget_first() {
+        cases_.pop_front();
+        ++first_;
+        taking_ = std::max(taking_, first_);
+    }
+    void set_filled(const StagedPiece& staged, const Entry& entry) {
+        change([&] {
+            entry_of(staged.number) = entry;
+            Case& read = case_of(staged.of);
+            --read.being_read;
+            if (entry.error) read.end = read.taken;
+        });
+    }
 
     const int buffers_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
     std::vector<Entry> entries_;
     std::deque<Case> cases_; // from number first_ on
     int first_ = 0;
@@ -97,7 +148,6 @@ private:
     int64_t next_ = 0;     // to be taken by a reader
     int64_t released_ = 0; // pieces before this one are out of the ring
     bool closed_ = false;
-    bool stopped_ = false;
 };
 
 } // namespace hw4

@@ -77,7 +77,7 @@ Parsed parsed(Words words) {
 Words names_of(const Options& options) {
     Words names;
     if (options.arrays.given()) {
-        const Words outputs = options.outputs();
+        const Words outputs = options.outputs_of(options.cases.front());
         names = options.arrays.inputs();
         names.insert(names.end(), outputs.begin(), outputs.end());
         return names;
@@ -134,7 +134,8 @@ Words written_out(const Options& options) {
     }
     words.emplace_back("--");
     Words names = names_of(options);
-    if (options.arrays.given()) names = options.arrays.gradients().empty() ? options.outputs() : Words();
+    if (options.arrays.given())
+        names = options.arrays.gradients().empty() ? Words{options.cases.front().output} : Words();
     words.insert(words.end(), names.begin(), names.end());
     return words;
 }

@@ -46,7 +46,7 @@ protected:
         OutputFile lse(folder_ / "a.lse", interrupts_);
         const bool has_lse = why_no_statistics(*options.contract, problem).empty();
         Timeline timeline;
-        run_pipeline(input, output, options, {}, make_engine, &timeline, nullptr, {has_lse ? &lse : nullptr, nullptr});
+        run_case({input, output, options, {}, always(make_engine), &timeline, has_lse ? &lse : nullptr});
         output.commit(false);
         if (has_lse) lse.commit(false);
         const TimelineSummary stages = summarise(timeline.spans());

@@ -33,7 +33,7 @@ std::string run_file(const hw4::test::TemporaryFolder& folder, const AttentionCa
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
     Timeline timeline;
-    report = run_pipeline(input, output, options, {}, make_engine, &timeline).engine;
+    report = run_case({input, output, options, {}, always(make_engine), &timeline}).engine;
     const TimelineSummary stages = summarise(timeline.spans());
     for (const Stage stage : {Stage::read, Stage::copy_in, Stage::kernel, Stage::copy_out, Stage::write})
         EXPECT_GT(stages[stage].seconds, 0.0) << name_of(stage);
@@ -170,7 +170,7 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
                 CaseReader input(folder / "a.in");
                 OutputFile output(folder / "a.out", interrupts);
                 OutputFile lse(folder / "a.lse", interrupts);
-                run_pipeline(input, output, options, {}, make_engine, nullptr, nullptr, {&lse, nullptr});
+                run_case({input, output, options, {}, always(make_engine), nullptr, &lse});
                 output.commit(false);
                 lse.commit(false);
                 EXPECT_TRUE(hw4::test::read_file(folder / "a.out") == expected_bytes(test)) << test.name;
@@ -190,7 +190,7 @@ TEST(GpuEngine, GivesTheReferenceBytesOfALongSequence) {
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
-    const EngineFacts report = run_pipeline(input, output, {}, {}, make_engine, nullptr).engine;
+    const EngineFacts report = run_case({input, output, {}, {}, always(make_engine)}).engine;
     output.commit(false);
     EXPECT_EQ(report.queries_at_once, 32768);
     const std::string out = hw4::test::read_file(folder / "a.out");
@@ -259,8 +259,9 @@ TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
         InterruptGuard interrupts;
         CaseReader input(folder / "a.in");
         OutputFile output(folder / "a.out", interrupts);
-        const hw4::test::Failure failure =
-            hw4::test::failure_of([&] { run_pipeline(input, output, {}, {}, make_engine, nullptr); });
+        const hw4::test::Failure failure = hw4::test::failure_of([&] {
+            run_case({input, output, {}, {}, always(make_engine)});
+        });
         EXPECT_EQ(failure.code, ExitCode::bad_data);
         EXPECT_NE(failure.message.find("batch 274, V, row 127, column 255"), std::string::npos) << failure.message;
     }

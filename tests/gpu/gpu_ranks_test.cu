@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/json_value.h"
-#include "src/commands/run_on_ranks.h"
+#include "src/commands/run.h"
 #include "src/ranks/thread_ranks.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/need_gpu.h"
@@ -26,7 +26,7 @@ protected:
         on_thread_ranks(count, [&](Ranks& ranks) {
             Options of_rank = options_;
             of_rank.engine.card = ranks.node_rank();
-            run_on_ranks(of_rank, ranks, interrupts_);
+            run_one(of_rank, ranks, interrupts_);
         });
         testing::internal::GetCapturedStdout();
     }

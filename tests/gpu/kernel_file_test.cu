@@ -138,7 +138,7 @@ TEST(KernelOfFile, GivesTheReferenceBytesFromFileToFile) {
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
-    const EngineFacts facts = run_pipeline(input, output, options, {}, make_engine, nullptr).engine;
+    const EngineFacts facts = run_case({input, output, options, {}, always(make_engine)}).engine;
     output.commit(false);
     EXPECT_EQ(facts.kernel, "my_kernel");
     EXPECT_EQ(facts.queries_at_once, kQueryStep);

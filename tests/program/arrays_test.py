@@ -209,7 +209,7 @@ class RefusalTest(ArraysTest):
             self.assert_refused(USAGE, wanted, *arguments)
         done = run("seq", *q, *k, self.out)
         self.assertEqual(done.returncode, USAGE)
-        self.assert_one_message(done.stderr, None, r"need all of --q, --k and --v; usage", program="seq")
+        self.assert_one_message(done.stderr, None, r"need all of --q, --k and --v; see --help", program="seq")
 
     def test_shapes_that_do_not_fit(self):
         for name, shape, wanted in (

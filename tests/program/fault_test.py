@@ -163,12 +163,19 @@ class StepTest(FaultTest):
         self.assertEqual(self.out.stat().st_mode & 0o777, 0o600)
 
     def test_file_that_cannot_be_replaced(self):
-        """A mount point, as a container has them; a name on another file system."""
-        for error in (errno.EBUSY, errno.EXDEV):
+        """A mount point, as a container has them, and another user's file in a sticky directory are overwritten."""
+        for error in (errno.EBUSY, errno.EPERM):
             with self.subTest(error=error), count.fault():
-                self.out.write_bytes(OLD_OUTPUT)
+                self.out.write_bytes(OLD_OUTPUT * 1000000)
+                inode = self.out.stat().st_ino
                 done = self.faulty(self.case, FAULT_CALL="rename", FAULT_AT=1, FAULT_HOW=error)
-                self.assert_fails(done, CANNOT_CREATE, rf"cannot rename .*: {os.strerror(error)}", self.out)
+                self.assertEqual((done.returncode, self.out.read_bytes()), (OK, by_seq(self.case)), done.stderr)
+                self.assertEqual(self.out.stat().st_ino, inode)
+                self.assertRegex(done.stderr, rf"hw4: .*case.out: note: cannot be replaced: {os.strerror(error)}; its bytes")
+                self.assertEqual(self.temporaries(), [])
+        self.out.write_bytes(OLD_OUTPUT)
+        done = self.faulty(self.case, FAULT_CALL="rename", FAULT_AT=1, FAULT_HOW=errno.EXDEV)
+        self.assert_fails(done, CANNOT_CREATE, rf"cannot rename .*: {os.strerror(errno.EXDEV)}", self.out)
 
 
 class LimitTest(FaultTest):

@@ -277,7 +277,7 @@ class ReportTest(StreamTest):
             with self.subTest(args):
                 done = run(*HW4, *args)
                 self.assertEqual((done.returncode, done.stdout), (USAGE, b""), done.stderr)
-                self.assert_one_message(done.stderr, None, r"only one of OUTPUT, --lse, --json and --trace can be '-'")
+                self.assert_one_message(done.stderr, None, r"only one output can be '-'")
         for args in (("--json", "/dev/stdout", path, "-"), ("--trace", "-", path, "/dev/stdout"),
                      ("--json", "-", "--trace", "/dev/stdout", path, self.out)):
             with self.subTest(args):

@@ -20,7 +20,7 @@ inline std::string from_file_to_file(const AttentionCase& test, const EngineOpti
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
-    run_pipeline(input, output, options, limits, make_engine, nullptr);
+    run_case({input, output, options, limits, always(make_engine)});
     output.commit(false);
     return test::read_file(folder / "a.out");
 }

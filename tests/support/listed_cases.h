@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/interrupt.h"
-#include "src/run/run_cases.h"
+#include "src/run/conveyor.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4::test {

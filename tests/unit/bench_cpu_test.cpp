@@ -3,7 +3,7 @@
 #include <new>
 
 #include "src/base/error.h"
-#include "src/base/narrow_floats.h"
+#include "src/base/float_bits.h"
 #include "src/bench/exact_rows.h"
 #include "src/bench/measure.h"
 #include "src/cpu/kernels.h"

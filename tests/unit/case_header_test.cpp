@@ -36,14 +36,6 @@ Failure refusal(const std::vector<int32_t>& fields) {
 
 Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: header: " + message}; }
 
-TEST(CaseHeader, TellsItsLengthByItsFirstNumber) {
-    EXPECT_EQ(header_bytes(bytes_of({-2, 0, 0})), kLongHeaderBytes);
-    for (const int32_t first : {-3, -1, 0, 1, 2, kMost, std::numeric_limits<int32_t>::min()})
-        EXPECT_EQ(header_bytes(bytes_of({first, 1, 1})), kShortHeaderBytes) << first;
-    EXPECT_EQ(header_bytes({}), kShortHeaderBytes);
-    EXPECT_EQ(header_bytes({0xfe, 0xff, 0xff}), kShortHeaderBytes);
-}
-
 TEST(CaseHeader, OfVersion2SaysAll) {
     const CaseHeader header = parse_header("a.in", bytes_of(good()));
     EXPECT_EQ(header.bytes, 64u);
@@ -58,20 +50,6 @@ TEST(CaseHeader, OfVersion2SaysAll) {
     EXPECT_EQ(problem.dim, 6);
     EXPECT_EQ(parse_header("a.in", bytes_of(with(1, 1))).problem.operation, &kBackward);
     EXPECT_EQ(parse_header("a.in", bytes_of(with(2, 1))).problem.mask, Mask::causal);
-}
-
-TEST(CaseHeader, SaysWhatNumbersAreStoredAs) {
-    const Element stored[] = {Element::float32, Element::bf16, Element::fp16};
-    for (int32_t code = 0; code < 3; ++code) {
-        const CaseHeader header = parse_header("a.in", bytes_of(with(3, code)));
-        EXPECT_EQ(header.problem.element, stored[code]);
-        const Wide numbers = static_cast<Wide>(header.problem.floats_in(header.problem.input_rows()));
-        EXPECT_TRUE(file_bytes(header) == 64 + numbers * (code == 0 ? 4 : 2)) << code;
-    }
-    EXPECT_NE(describe(parse_header("a.in", bytes_of(with(3, 2)))).find(", fp16"), std::string::npos);
-    Problem plain(2, 3, 4);
-    plain.element = Element::bf16;
-    EXPECT_EQ(header_of(plain).size(), kLongHeaderBytes) << "version 1 is of float32";
 }
 
 TEST(CaseHeader, IsWrittenAsItIsRead) {
@@ -102,14 +80,6 @@ TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {
     for (size_t place = 11; place < 16; ++place)
         EXPECT_EQ(refusal(with(place, 1)),
                   bad("field " + std::to_string(place) + " = 1, need 0 (offset " + std::to_string(4 * place) + ")"));
-}
-
-TEST(CaseHeader, TellsTheWrongByteOrder) {
-    const auto swapped = [](int32_t value) {
-        return static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(value)));
-    };
-    EXPECT_EQ(refusal({swapped(-2), 0, 0}),
-              bad("B = -16777217, need at least 1 (offset 0); wrong byte order? swapped it begins as version 2"));
 }
 
 TEST(CaseHeader, TakesTheOperationsThatItIsGiven) {

@@ -1,4 +1,3 @@
-#include "src/base/crew.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "src/base/gate.h"
+#include "src/base/parallel.h"
 
 namespace hw4 {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/base/did_you_mean.h"
+#include "src/base/refused_option.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/base/gate.h"
+#include "src/base/parallel.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/io/growing_file.h"
+#include "src/io/output_file.h"
 
 #include "tests/support/temporary_folder.h"
 

@@ -120,10 +120,10 @@ TEST(NewRows, RunThroughThePipeline) {
         EngineOptions options;
         options.contract = &kPlain;
         options.chunk_batches = chunk;
-        OutputChecksum checksum;
-        const RunReport report = run_pipeline(
-            input, output, options, {2, 2, 4096, 3 * 4096},
-            [&](const EngineRequest& request) { return cpu::make_engine(request, table); }, nullptr, &checksum);
+        OutputChecksums checksums;
+        const auto make = [&](const EngineRequest& request) { return cpu::make_engine(request, table); };
+        const RunReport report =
+            run_case({input, output, options, {2, 2, 4096, 3 * 4096}, always(make), nullptr, nullptr, &checksums});
         output.commit(false);
         EXPECT_EQ(report.engine.kernel, "plain_sum");
         EXPECT_EQ(report.engine.contract, &kPlain);

@@ -1,4 +1,4 @@
-#include "src/base/narrow_floats.h"
+#include "src/base/float_bits.h"
 
 #include <gtest/gtest.h>
 

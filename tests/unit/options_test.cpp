@@ -17,12 +17,6 @@ Options parse(Words words) {
     return parse_options(static_cast<int>(words.size()), argv.data());
 }
 
-Words names_of(const Options& options) {
-    Words names;
-    for (const CaseNames& of_case : options.cases) names.insert(names.end(), {of_case.input, of_case.output});
-    return names;
-}
-
 class CommandLine : public ::testing::Test {
 protected:
     // With it set, getopt_long would end the options at the first name.
@@ -33,66 +27,6 @@ protected:
     }
     static Failure wrong(const std::string& message) { return {ExitCode::usage, message + "; see --help"}; }
 };
-
-TEST_F(CommandLine, Defaults) {
-    const Options options = parse({"in", "out"});
-    EXPECT_EQ(options.action, Action::run);
-    EXPECT_EQ(options.device, Device::automatic);
-    EXPECT_EQ(options.engine.contract, &kF32);
-    EXPECT_EQ(options.engine.kernel, "");
-    EXPECT_EQ(options.engine.kernel_file, nullptr);
-    EXPECT_EQ(options.kernel_file, "");
-    EXPECT_EQ(options.engine.streams, 4);
-    EXPECT_EQ(options.engine.copies, Copies::two_d);
-    EXPECT_EQ(options.engine.threads, 0);
-    EXPECT_FALSE(options.causal);
-    EXPECT_EQ(options.operation, nullptr);
-    EXPECT_EQ(options.lse, "");
-    EXPECT_FALSE(options.time);
-    EXPECT_FALSE(options.sync);
-    EXPECT_EQ(options.json, "");
-    EXPECT_EQ(options.trace, "");
-    EXPECT_EQ(options.pairs, "");
-    EXPECT_FALSE(options.many());
-    EXPECT_EQ(names_of(options), (Words{"in", "out"}));
-}
-
-TEST_F(CommandLine, EveryOption) {
-    const Options options = parse({"--contract",
-                                   "fixed",
-                                   "--device",
-                                   "cpu",
-                                   "--kernel=neon",
-                                   "--streams",
-                                   "16",
-                                   "--copies",
-                                   "linear",
-                                   "--threads=1024",
-                                   "--causal",
-                                   "--lse",
-                                   "rows.lse",
-                                   "--time",
-                                   "--json",
-                                   "run.json",
-                                   "--trace=run.trace",
-                                   "--sync",
-                                   "in",
-                                   "out"});
-    EXPECT_EQ(options.action, Action::run);
-    EXPECT_EQ(options.device, Device::cpu);
-    EXPECT_EQ(options.engine.contract, &kFixed);
-    EXPECT_EQ(options.engine.kernel, "neon");
-    EXPECT_EQ(options.engine.streams, 16);
-    EXPECT_EQ(options.engine.copies, Copies::linear);
-    EXPECT_EQ(options.engine.threads, 1024);
-    EXPECT_TRUE(options.causal);
-    EXPECT_EQ(options.lse, "rows.lse");
-    EXPECT_TRUE(options.time);
-    EXPECT_EQ(options.json, "run.json");
-    EXPECT_EQ(options.trace, "run.trace");
-    EXPECT_TRUE(options.sync);
-    EXPECT_EQ(names_of(options), (Words{"in", "out"}));
-}
 
 TEST_F(CommandLine, SaysWhatIsWrongAndWhatItNeeds) {
     const std::pair<Words, const char*> refusals[] = {
@@ -179,23 +113,7 @@ TEST_F(CommandLine, LogsumexpsAreOfOneCase) {
         words.insert(words.end(), cases.begin(), cases.end());
         EXPECT_EQ(failure(words), wrong("--lse 'rows' is the file of one case"));
     }
-    EXPECT_EQ(failure({"--lse", "-", "in", "-"}),
-              wrong("only one of OUTPUT, --lse, --json and --trace can be '-', standard output"));
-}
-
-TEST_F(CommandLine, OptionsMayStandAfterTheNames) {
-    const Options options = parse({"in", "--time", "out", "--threads", "3"});
-    EXPECT_TRUE(options.time);
-    EXPECT_EQ(options.engine.threads, 3);
-    EXPECT_EQ(names_of(options), (Words{"in", "out"}));
-}
-
-TEST_F(CommandLine, NamesAfterTwoDashesAreTakenAsTheyAre) {
-    const Options options = parse({"--time", "--", "--in", "--help"});
-    EXPECT_EQ(options.action, Action::run);
-    EXPECT_TRUE(options.time);
-    EXPECT_EQ(names_of(options), (Words{"--in", "--help"}));
-    EXPECT_EQ(names_of(parse({"-", "out"})), (Words{"-", "out"})); // one dash alone is a name too
+    EXPECT_EQ(failure({"--lse", "-", "in", "-"}), wrong("only one output can be '-', standard output"));
 }
 
 TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
@@ -219,30 +137,6 @@ TEST_F(CommandLine, NamesTheOptionThatWasMeant) {
     meant("--kerne", "--kernel"); // --kernel-file begins so too
     EXPECT_EQ(failure({"--contract", "fixd", "in", "out"}),
               wrong("--contract 'fixd': need f32, fixed, fixed16, bf16 or fp16 (did you mean fixed?)"));
-}
-
-TEST_F(CommandLine, NamesComeInPairs) {
-    const Options options = parse({"a", "b", "--time", "c", "d", "e", "f"});
-    EXPECT_EQ(names_of(options), (Words{"a", "b", "c", "d", "e", "f"}));
-    EXPECT_TRUE(options.many());
-    EXPECT_EQ(failure({"a", "b", "c", "d", "e"}), wrong("need INPUT and OUTPUT, got 5 names"));
-}
-
-TEST_F(CommandLine, PairsStandInAFileOrOnTheCommandLine) {
-    const Options options = parse({"--pairs", "-"});
-    EXPECT_EQ(options.pairs, "-");
-    EXPECT_EQ(names_of(options), Words{});
-    EXPECT_TRUE(options.many());
-    EXPECT_EQ(failure({"--pairs", "list", "in", "out"}), wrong("--pairs 'list' names all files, got 2 names more"));
-}
-
-TEST_F(CommandLine, HelpVersionAndKernelsNeedNoNames) {
-    EXPECT_EQ(parse({"--help"}).action, Action::help);
-    EXPECT_EQ(parse({"--version"}).action, Action::version);
-    EXPECT_EQ(parse({"-h"}).action, Action::help);
-    EXPECT_EQ(parse({"-V"}).action, Action::version);
-    EXPECT_EQ(parse({"--list-kernels"}).action, Action::list_kernels);
-    EXPECT_EQ(parse({"--list-kernels", "in"}).action, Action::list_kernels);
 }
 
 TEST_F(CommandLine, HelpWinsOverTheRest) {

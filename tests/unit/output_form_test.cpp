@@ -1,18 +1,14 @@
-#include "src/io/output_form.h"
+#include "src/io/npy.h"
 
 #include <zlib.h>
 
-#include "src/io/case_file.h"
 #include "src/io/output_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
 using test::read_file;
-using test::write_file;
 
 // zlib's own reader, to the end of the file.
 std::string unpacked(const std::string& path) {
@@ -25,8 +21,6 @@ std::string unpacked(const std::string& path) {
     EXPECT_EQ(::gzclose(file), Z_OK);
     return bytes;
 }
-
-std::string text_of(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 
 TEST(OutputForm, IsWhatTheNameSays) {
     const Problem problem(2, 5, 4);
@@ -53,26 +47,6 @@ TEST(OutputForm, HeadsAreASizeOfTheirOwn) {
         EXPECT_EQ(form_of_rows("a.npy", problem).head, npy_header_of({2, heads, 5}));
     }
     EXPECT_EQ(form_of_rows("a.npy", Problem(2, 5, 4)).head, npy_header_of({2, 5}));
-}
-
-TEST(OutputForm, HeadsAreAnAxisWhereTheInputHasOne) {
-    EXPECT_EQ(form_of_output("a.npy", Problem(2, 5, 4), true).head, npy_header_of({2, 1, 5, 4}));
-    EXPECT_EQ(form_of_rows("a.npy", Problem(2, 5, 4), true).head, npy_header_of({2, 1, 5}));
-}
-
-TEST(OutputForm, GradientsAreOneArrayWhereTheirShapesAreEqual) {
-    Problem problem(2, 5, 4);
-    problem.operation = &kBackward;
-    EXPECT_EQ(form_of_output("a.npy", problem).head, npy_header_of({2, 3, 5, 4}));
-    problem.heads = problem.kv_heads = 6;
-    EXPECT_EQ(form_of_output("a.npy", problem).head, npy_header_of({2, 3, 6, 5, 4}));
-    problem.kv_heads = 2;
-    EXPECT_TRUE(form_of_output("a.gz", problem).gzip);
-    EXPECT_EQ(form_of_output("a.npy", problem, true, &kBackward.outputs[1]).head, npy_header_of({2, 2, 5, 4}));
-    for (const std::string name : {"a.npy", "a.npy.gz"})
-        EXPECT_EQ(failure_of([&] { form_of_output(name, problem); }),
-                  (Failure{ExitCode::usage,
-                           name + ": dQ and dK differ in shape and are not one array, need a name without .npy"}));
 }
 
 class FormedOutput : public ::testing::Test {
@@ -117,31 +91,6 @@ TEST_F(FormedOutput, GzipDoesNotDependOnHowItWasCut) {
         if (whole.empty()) whole = read_file(path_);
         EXPECT_EQ(read_file(path_), whole) << step;
     }
-}
-
-TEST_F(FormedOutput, GzipThatIsNotFinishedLeavesTheOldFile) {
-    write_file(path_, "old");
-    {
-        OutputFile file(path_, interrupts_, {true, {}});
-        file.write("new", 3);
-    }
-    EXPECT_EQ(read_file(path_), "old");
-    EXPECT_EQ(folder_.names().size(), 1u);
-}
-
-TEST_F(FormedOutput, NpyOfACaseIsReadAsOne) {
-    const std::string numbers = test::counting_case(2, 5, 4).substr(12);
-    for (const std::string name : {"a.npy", "a.npy.gz"}) {
-        OutputFile file(folder_ / name, interrupts_, {name == "a.npy.gz", npy_header_of({2, 3, 5, 4})});
-        file.write(numbers.data(), numbers.size());
-        file.commit(false);
-        CaseReader reader(folder_ / name);
-        std::vector<float> read(2 * 3 * 5 * 4);
-        reader.read_rows(0, reader.problem().input_rows(), read.data());
-        reader.expect_end();
-        EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.data()), numbers.size()), numbers);
-    }
-    EXPECT_EQ(read_file(folder_ / "a.npy"), text_of(npy_header_of({2, 3, 5, 4})) + numbers);
 }
 
 } // namespace

@@ -2,13 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include <future>
-#include <thread>
-
-#include "tests/support/sleeping_threads.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -71,11 +64,11 @@ std::vector<std::string> all_of(PairList& list) {
     return all;
 }
 
-TEST(PairLines, AreCountedAndGoOnAfterAFlaw) {
+TEST(PairList, AreCountedAndGoOnAfterAFlaw) {
     const test::TemporaryFolder folder;
     const std::string path = folder / "list";
     test::write_file(path, "a b\n\n# none\nc\nd e\n\nf g");
-    PairLines list(path);
+    PairList list({}, path);
     EXPECT_EQ(all_of(list),
               (std::vector<std::string>{
                   "a b", path + ":4: need INPUT and OUTPUT, got 1 name; a tab goes between names with blanks", "d e",
@@ -83,70 +76,14 @@ TEST(PairLines, AreCountedAndGoOnAfterAFlaw) {
     EXPECT_FALSE(list.next().has_value());
 }
 
-TEST(PairLines, MayBeLongButNotEndless) {
+TEST(PairList, MayBeLongButNotEndless) {
     const test::TemporaryFolder folder;
     const std::string path = folder / "list";
     const std::string name(4000, 'x');
     test::write_file(path, name + " " + name + "\n" + std::string(100000, 'y'));
-    PairLines list(path);
+    PairList list({}, path);
     EXPECT_EQ(all_of(list),
               (std::vector<std::string>{name + " " + name, path + ":2: a line of more than 65536 bytes"}));
-}
-
-TEST(PairLines, NeedAFile) {
-    const test::TemporaryFolder folder;
-    EXPECT_EQ(failure_of([&] { const PairLines none(folder / "list"); }),
-              (Failure{ExitCode::no_input, (folder / "list") + ": cannot open: No such file or directory"}));
-    PairLines list(folder.path());
-    EXPECT_EQ(all_of(list), std::vector<std::string>{folder.path() + ": cannot read: Is a directory"});
-}
-
-// A pipe whose other end stays open.
-class PairsFromAPipe : public ::testing::Test {
-protected:
-    PairsFromAPipe() {
-        const std::string path = folder_ / "list";
-        EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
-        other_end_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-        list_.emplace(path);
-    }
-    void send(const std::string& text) {
-        EXPECT_EQ(::write(other_end_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    }
-    std::string next_input() {
-        const auto pair = list_->next();
-        return pair ? pair->names.input : "none";
-    }
-
-    test::TemporaryFolder folder_;
-    FileDescriptor other_end_;
-    std::optional<PairLines> list_;
-};
-
-TEST_F(PairsFromAPipe, ALineIsTakenAsSoonAsItIsThere) {
-    send("a b\nc d\ne");
-    EXPECT_EQ(next_input(), "a");
-    EXPECT_EQ(next_input(), "c");
-    auto third = std::async(std::launch::async, [&] { return next_input(); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    EXPECT_EQ(third.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
-    send(" f\n");
-    EXPECT_EQ(third.get(), "e");
-}
-
-TEST_F(PairsFromAPipe, WhoGivesUpTakesWhatIsThereAndDoesNotWait) {
-    auto waiting = std::async(std::launch::async, [&] { return next_input(); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    list_->give_up();
-    EXPECT_EQ(waiting.get(), "none");
-}
-
-TEST_F(PairsFromAPipe, LinesThatAreThereAreTakenAfterGivingUp) {
-    list_->give_up();
-    send("a b\nc d\n");
-    EXPECT_EQ(next_input(), "a");
-    EXPECT_EQ(next_input(), "c");
-    EXPECT_EQ(next_input(), "none");
 }
 
 } // namespace

@@ -4,8 +4,6 @@
 
 #include <stdexcept>
 
-#include "src/base/gate.h"
-
 namespace hw4 {
 namespace {
 

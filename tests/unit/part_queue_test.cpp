@@ -48,14 +48,6 @@ TEST(PartQueue, ACaseIsDoneAfterItsEndAndAllItsParts) {
     EXPECT_TRUE(queue.done(second));
 }
 
-TEST(PartQueue, ACaseThatIsHeldIsNotDone) {
-    PartQueue queue;
-    queue.hold(0);
-    queue.push(end_of_case(0));
-    EXPECT_FALSE(queue.done(*queue.pop()));
-    EXPECT_TRUE(queue.done(end_of_case(0)));
-}
-
 // Of one pipe or of two.
 TEST(PartQueue, WhatIsWrittenInTurnIsGivenToOneAtATime) {
     PartQueue queue;
@@ -69,38 +61,6 @@ TEST(PartQueue, WhatIsWrittenInTurnIsGivenToOneAtATime) {
     queue.done(first);
     writer.join();
     EXPECT_EQ(second, 1);
-}
-
-TEST(PartQueue, WakesWhoWaitsForAPartOrForTheEnd) {
-    PartQueue queue;
-    std::atomic<int> parts{0};
-    std::vector<std::thread> waiting;
-    for (int i = 0; i < 3; ++i)
-        waiting.emplace_back([&] {
-            while (queue.pop()) ++parts;
-        });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    queue.push({0, 0, 0, 1});
-    EXPECT_TRUE(test::soon([&] { return parts == 1; }));
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    queue.close();
-    for (std::thread& thread : waiting) thread.join();
-    EXPECT_EQ(parts, 1);
-}
-
-TEST(PartQueue, StopWakesEverybody) {
-    PartQueue queue;
-    queue.push({0, 0, 0, 1});
-    EXPECT_TRUE(queue.pop().has_value()); // and is never fetched
-    std::vector<std::thread> waiting;
-    for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { EXPECT_FALSE(queue.pop().has_value()); });
-    waiting.emplace_back([&] { EXPECT_THROW(queue.wait_fetched(0), Stopped); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    queue.stop();
-    for (std::thread& thread : waiting) thread.join();
-    queue.push({0, 0, 0, 1});
-    EXPECT_FALSE(queue.pop().has_value()) << "parts that are left are not written";
-    EXPECT_THROW(queue.wait_fetched(0), Stopped);
 }
 
 } // namespace

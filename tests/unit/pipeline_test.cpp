@@ -44,7 +44,7 @@ protected:
     void run(const MakeEngine& make_engine, const StagingLimits& limits = kSmall) {
         CaseReader input(folder_ / "a.in");
         OutputFile output(folder_ / "a.out", interrupts_);
-        run_pipeline(input, output, {}, limits, make_engine, nullptr);
+        run_case({input, output, {}, limits, always(make_engine)});
         output.commit(false);
     }
 
@@ -52,7 +52,7 @@ protected:
         CaseReader input(folder_ / "a.in");
         OutputFile output(folder_ / "a.out", interrupts_);
         OutputFile lse_file(lse, interrupts_);
-        run_pipeline(input, output, {}, limits, make_engine, nullptr, nullptr, {&lse_file, nullptr});
+        run_case({input, output, {}, limits, always(make_engine), nullptr, &lse_file});
         output.commit(false);
         lse_file.commit(false);
     }
@@ -178,8 +178,7 @@ TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
         EngineOptions options;
         options.chunk_batches = chunk;
         Timeline timeline;
-        const RunReport report =
-            run_pipeline(input, output, options, kSmall, make_cpu_engine, &timeline, nullptr, {&lse, nullptr});
+        const RunReport report = run_case({input, output, options, kSmall, always(make_cpu_engine), &timeline, &lse});
         output.commit(false);
         lse.commit(false);
         EXPECT_EQ(report.engine.chunk_batches, chunk);
@@ -237,7 +236,7 @@ TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
             return failure_of([&] {
                 CaseReader input(folder_ / "a.in");
                 OutputFile output(path, interrupts_);
-                run_pipeline(input, output, {}, {1, 1, 1 << 20, 2 << 20}, passing(1, 1, 0, watch, leaves), nullptr);
+                run_case({input, output, {}, {1, 1, 1 << 20, 2 << 20}, always(passing(1, 1, 0, watch, leaves))});
                 output.commit(false);
             });
         });
@@ -283,7 +282,7 @@ protected:
         CaseReader input(folder_ / "a.in");
         OutputFile file(output, interrupts_);
         auto failed = std::async(std::launch::async, [&] {
-            return failure_of([&] { run_pipeline(input, file, {}, kSmall, make_engine, nullptr); });
+            return failure_of([&] { run_case({input, file, {}, kSmall, always(make_engine)}); });
         });
         EXPECT_EQ(failed.wait_for(2 * test::kPatience), std::future_status::ready) << "the reader waits on";
         other_end_ = FileDescriptor();

@@ -8,9 +8,7 @@
 #include "src/ranks/agree.h"
 #include "src/ranks/gathering.h"
 #include "src/ranks/launched.h"
-#include "src/ranks/one_rank.h"
 #include "src/ranks/parcel.h"
-#include "src/ranks/processors.h"
 #include "src/ranks/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 

@@ -19,7 +19,8 @@ class FilesOfARun : public ::testing::Test {
 protected:
     FilesOfARun() {
         for (const char* name : {"a.in", "b.in"}) write_file(folder_ / name, "case");
-        files_.add_case(folder_ / "a.in", folder_ / "a.out");
+        files_.add_input(folder_ / "a.in");
+        files_.add_output(folder_ / "a.out");
     }
 
     Failure input(const std::string& name) {
@@ -91,26 +92,11 @@ TEST_F(FilesOfARun, HaveAPipeAsOneInput) {
     EXPECT_EQ(input("pipe").code, ExitCode::usage);
 }
 
-TEST_F(FilesOfARun, HaveEachStandardStreamOnce) {
-    EXPECT_FALSE(files_.has_standard_output());
-    EXPECT_EQ(failure_of([&] { files_.add_case("-", "-"); }), Failure{});
-    EXPECT_TRUE(files_.has_standard_output());
-    EXPECT_EQ(failure_of([&] { files_.add_input("-"); }),
-              (Failure{ExitCode::usage, "standard input: can be read only once, and is an input already"}));
-    EXPECT_EQ(failure_of([&] { files_.add_output("-"); }),
-              (Failure{ExitCode::usage, "standard output: would overwrite the output standard output"}));
-}
-
-TEST_F(FilesOfARun, MayNeedStandardOutputForLines) {
-    files_.reserve_standard_output();
-    EXPECT_EQ(failure_of([&] { files_.add_output("-"); }),
-              (Failure{ExitCode::usage, "standard output: is for the lines about the cases"}));
-}
-
 // A new file may get the inode of one that is gone.
 TEST_F(FilesOfARun, AreKnownByNameOnceTheyAreReplaced) {
     write_file(folder_ / "old.out", "old");
-    files_.add_case(folder_ / "b.in", folder_ / "old.out");
+    files_.add_input(folder_ / "b.in");
+    files_.add_output(folder_ / "old.out");
     fs::rename(folder_ / "old.out", folder_ / "inode.out"); // stands for a new file with that inode
     fs::rename(folder_ / "b.in", folder_ / "inode too.out");
     EXPECT_EQ(output("inode.out"), Failure{});

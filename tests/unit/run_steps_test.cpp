@@ -1,4 +1,4 @@
-#include "src/commands/run_steps.h"
+#include "src/commands/run.h"
 
 #include <gtest/gtest.h>
 

@@ -25,12 +25,6 @@ std::exception_ptr unreadable() { return std::make_exception_ptr(std::runtime_er
 // The next piece, which can be had at once.
 StagedPiece take_now(StagingRing& ring) { return ring.take().value(); }
 
-StagedPiece fill_now(StagingRing& ring) {
-    const StagedPiece staged = take_now(ring);
-    ring.filled(staged, marked(staged));
-    return staged;
-}
-
 void expect_piece(const std::optional<StagedPiece>& staged, int of, int64_t piece) {
     ASSERT_TRUE(staged.has_value());
     EXPECT_EQ(staged->of, of);
@@ -85,19 +79,6 @@ TEST(StagingRing, GivesEveryPieceOnceAndInOrder) {
     EXPECT_FALSE(ring.take().has_value());
 }
 
-TEST(StagingRing, GoesOnWithTheNextCaseBeforeTheLastIsOut) {
-    StagingRing ring(3);
-    ring.add({1, 3, false});
-    const StagedPiece of_first = take_now(ring);
-    std::optional<StagedPiece> next;
-    std::thread reader([&] { next = ring.take(); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    ring.add({7, 3, false}); // wakes who waits for a case
-    reader.join();
-    expect_piece(next, 1, 0);
-    EXPECT_NE(ring.buffer_of(*next), ring.buffer_of(of_first));
-}
-
 TEST(StagingRing, AStreamIsReadByOneAtATime) {
     StagingRing ring(4);
     ring.add({2, 4, true});
@@ -111,20 +92,6 @@ TEST(StagingRing, AStreamIsReadByOneAtATime) {
     reader.join();
     expect_piece(second, 0, 1);
     expect_piece(ring.take(), 1, 0); // another stream
-}
-
-TEST(StagingRing, ACaseMayBeAllowedFewerBuffers) {
-    StagingRing ring(4);
-    ring.add({3, 1, false});
-    const StagedPiece first = fill_now(ring);
-    std::optional<StagedPiece> second;
-    std::thread reader([&] { second = ring.take(); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    EXPECT_FALSE(second.has_value());
-    EXPECT_TRUE(ring.wait_filled(0).has_value());
-    ring.release(first);
-    reader.join();
-    expect_piece(second, 0, 1);
 }
 
 TEST(StagingRing, APieceThatFailedIsNoticedInItsTurnAndEndsItsCase) {
@@ -141,45 +108,6 @@ TEST(StagingRing, APieceThatFailedIsNoticedInItsTurnAndEndsItsCase) {
     EXPECT_TRUE(ring.wait_filled(0)->error);
     ring.release(second);
     EXPECT_FALSE(ring.wait_filled(0).has_value());
-}
-
-// The taker, by what it waits for; a reader, since nothing that follows is needed.
-TEST(StagingRing, APieceThatFailedWakesWhoWaits) {
-    StagingRing ring(1);
-    ring.add({9, 1, false});
-    ring.close();
-    const StagedPiece first = take_now(ring);
-    std::optional<StagedPiece> taken = first;
-    std::thread reader([&] { taken = ring.take(); });
-    std::thread taker([&] { EXPECT_TRUE(ring.wait_filled(0)->error); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    ring.failed(first, unreadable());
-    reader.join();
-    taker.join();
-    EXPECT_FALSE(taken.has_value());
-}
-
-TEST(StagingRing, OfAnAbandonedCaseOnlyWhatWasTakenComes) {
-    StagingRing ring(3);
-    ring.add({9, 3, false});
-    ring.add({1, 3, false});
-    const StagedPiece first = fill_now(ring);
-    ring.abandon(0);
-    expect_piece(ring.take(), 1, 0);
-    expect_piece(ring.wait_filled(0)->staged, 0, 0);
-    ring.release(first);
-    EXPECT_FALSE(ring.wait_filled(0).has_value());
-    ring.abandon(0); // which is out
-}
-
-// While the taker waits for a piece that nobody will take.
-TEST(StagingRing, AbandoningWakesTheTaker) {
-    StagingRing ring(1);
-    ring.add({1, 1, false});
-    std::thread taker([&] { EXPECT_FALSE(ring.wait_filled(0).has_value()); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    ring.abandon(0);
-    taker.join();
 }
 
 TEST(StagingRing, StopWakesEverybody) {

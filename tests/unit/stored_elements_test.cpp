@@ -57,10 +57,10 @@ protected:
         options.contract = &contract;
         options.chunk_batches = chunk;
         options.kernel = kernel_like_reference(contract);
-        OutputChecksum checksum;
-        const RunReport report = run_pipeline(input, output, options, kSmall,
-                                              [](const EngineRequest& request) { return cpu::make_engine(request); },
-                                              nullptr, &checksum, {lse ? &*lse : nullptr, nullptr});
+        OutputChecksums checksums;
+        const auto make = [](const EngineRequest& request) { return cpu::make_engine(request); };
+        const RunReport report =
+            run_case({input, output, options, kSmall, always(make), nullptr, lse ? &*lse : nullptr, &checksums});
         output.commit(false);
         if (lse) lse->commit(false);
         return report;
@@ -74,7 +74,7 @@ protected:
         const auto make = [&](const EngineRequest& request) {
             return std::make_unique<test::PassingEngine>(request, cut, test::Faults{}, leaves);
         };
-        run_pipeline(input, output, {}, kSmall, make, nullptr, nullptr, {&lse, nullptr});
+        run_case({input, output, {}, kSmall, always(make), nullptr, &lse});
         output.commit(false);
         lse.commit(false);
     }
@@ -169,7 +169,7 @@ TEST_P(StoredElement, IsRefusedWhereAnEngineGivesInfinity) {
         const auto make = [](const EngineRequest& request) {
             return std::make_unique<InfiniteEngine>(request, test::Cut{2, 1});
         };
-        return failure_of([&] { run_pipeline(input, output, options, kSmall, make, nullptr); });
+        return failure_of([&] { run_case({input, output, options, kSmall, always(make)}); });
     };
     const std::string beyond = folder_ / "a.in" + ": its outputs go beyond " + name_of(GetParam()) + "; need ";
     EXPECT_EQ(failure_under(kF32), (Failure{ExitCode::bad_data, beyond + "elements of float32, or smaller numbers"}));

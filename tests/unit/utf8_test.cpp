@@ -1,4 +1,3 @@
-#include "src/base/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "src/base/json_fields.h"
+#include "src/base/json.h"
 #include "src/bench/event_timer.h"
 #include "src/bench/gpu/cublas.h"
 #include "src/bench/gpu/nvml.h"

@@ -1,10 +1,10 @@
-// Decompresses a gzip stream. zlib's inflate rather than its gzread, which passes over whatever follows the
-// stream and cannot tell the place of an error in a pipe.
+// gzip streams, read and written as bytes come.
 #pragma once
 
 #include <zlib.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +13,8 @@
 
 namespace hw4 {
 
+// zlib's inflate rather than its gzread, which passes over whatever follows the stream and cannot tell the place of an
+// error in a pipe.
 class GzipSource : public ByteSource {
 public:
     // `start`: bytes already taken from `compressed`. `path` is for messages.
@@ -37,6 +39,30 @@ private:
     uint64_t taken_ = 0; // compressed bytes that have entered the buffer
     z_stream stream_{};
     bool ended_ = false;
+};
+
+// The stream depends on the bytes alone, not on how they were cut.
+class GzipSink {
+public:
+    using Write = std::function<void(const void*, size_t)>;
+
+    // `path` is for messages, `write` takes what was compressed.
+    GzipSink(std::string path, Write write);
+    ~GzipSink();
+    GzipSink(const GzipSink&) = delete;
+    GzipSink& operator=(const GzipSink&) = delete;
+
+    void write(const void* data, size_t size);
+    // No more bytes follow.
+    void finish();
+
+private:
+    void deflate_all(int flush);
+
+    std::string path_;
+    Write write_;
+    std::vector<unsigned char> buffer_;
+    z_stream stream_{};
 };
 
 } // namespace hw4

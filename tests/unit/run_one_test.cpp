@@ -1,4 +1,4 @@
-#include "src/commands/run_on_ranks.h"
+#include "src/commands/run.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -40,7 +40,7 @@ protected:
             stderr_ = testing::internal::GetCapturedStderr();
         };
         try {
-            on_thread_ranks(count, [&](Ranks& ranks) { run_on_ranks(options_, ranks, interrupts_); });
+            on_thread_ranks(count, [&](Ranks& ranks) { run_one(options_, ranks, interrupts_); });
         } catch (...) {
             captured();
             throw;

@@ -1,0 +1,62 @@
+// The files of a case: opens the input and the outputs, refuses what cannot be computed and gives the outputs their
+// names at the end. seq, hw4 with one case or many, and every rank open and publish a case by this class.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/io/case_file.h"
+#include "src/io/output_file.h"
+#include "src/io/run_files.h"
+#include "src/run/case_options.h"
+
+namespace hw4 {
+
+class CaseFiles {
+public:
+    // Adds the names of a case's files to those of the run. Throws Error (usage, no_input, cannot_create).
+    static void add_names(RunFiles& files, const CaseNames& names, const CaseOptions& options);
+
+    // Opens the input, a file or arrays, and reads its header. Throws Error: also (bad_data) where the contract cannot
+    // compute it and (usage) where its rows have no logsumexp that an option asks for.
+    CaseFiles(const CaseNames& names, const CaseOptions& options, const Contract& contract);
+    CaseFiles(const CaseFiles&) = delete; // the stream of several outputs knows where they are
+    CaseFiles& operator=(const CaseFiles&) = delete;
+
+    CaseReader& input() { return input_; }
+    const Problem& problem() const { return input_.problem(); }
+
+    // Opens all outputs before the work, so that a bad name shows at once. Throws Error (usage, cannot_create).
+    void open_outputs(InterruptGuard& interrupts);
+    // Another rank has made the outputs: these write parts of them. `lse` is null where no option asks for it.
+    void join_outputs(std::unique_ptr<OutputFile> output, std::unique_ptr<OutputFile> lse);
+    OutputForm output_form() const;
+    OutputForm lse_form() const;
+
+    // Takes the outputs of each batch one after the other, however many files there are.
+    OutputFile& output() { return stream_ ? *stream_ : *outputs_.front(); }
+    // Null where no option asks for it.
+    OutputFile* lse() { return lse_.get(); }
+
+    // "(B, N, d): (2, 128, 64)"
+    std::string sizes_line() const;
+
+    // Every output is complete and closed, under its temporary name.
+    void finish(bool sync);
+    // All are complete by then: only a rename that fails leaves some new files beside old ones. The logsumexps come
+    // first: beside a new output they are new too.
+    void publish(bool sync);
+
+private:
+    void open_each_gradient(InterruptGuard& interrupts);
+
+    const CaseNames names_;
+    const CaseOptions& options_;
+    CaseReader input_;
+    std::vector<std::unique_ptr<OutputFile>> outputs_; // one, or one for each of dQ, dK and dV
+    std::unique_ptr<OutputFile> stream_;               // into the outputs, where there are several
+    std::unique_ptr<OutputFile> lse_;
+};
+
+} // namespace hw4

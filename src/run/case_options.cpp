@@ -1,0 +1,131 @@
+#include "src/run/case_options.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "src/base/error.h"
+#include "src/base/standard_streams.h"
+
+namespace hw4 {
+namespace {
+
+constexpr option kCaseOptions[] = {{"contract", required_argument, nullptr, CaseOptions::kContract},
+                                   {"arith", required_argument, nullptr, CaseOptions::kContract},
+                                   {"causal", no_argument, nullptr, CaseOptions::kCausal},
+                                   {"backward", no_argument, nullptr, CaseOptions::kBackwardOption},
+                                   {"lse", required_argument, nullptr, CaseOptions::kLse},
+                                   {"q", required_argument, nullptr, CaseOptions::kQ},
+                                   {"k", required_argument, nullptr, CaseOptions::kK},
+                                   {"v", required_argument, nullptr, CaseOptions::kV},
+                                   {"do", required_argument, nullptr, CaseOptions::kDo},
+                                   {"dq", required_argument, nullptr, CaseOptions::kDq},
+                                   {"dk", required_argument, nullptr, CaseOptions::kDk},
+                                   {"dv", required_argument, nullptr, CaseOptions::kDv},
+                                   {"help", no_argument, nullptr, CaseOptions::kHelp},
+                                   {"version", no_argument, nullptr, CaseOptions::kVersion}};
+
+std::vector<std::string> given_of(const std::vector<std::string>& names) {
+    std::vector<std::string> found;
+    std::copy_if(names.begin(), names.end(), std::back_inserter(found), [](const auto& name) { return !name.empty(); });
+    return found;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    return list;
+}
+
+std::string got(size_t words) { return ", got " + std::to_string(words) + (words == 1 ? " name" : " names"); }
+
+} // namespace
+
+void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
+
+std::vector<std::string> ArrayNames::inputs() const { return given_of(in); }
+std::vector<std::string> ArrayNames::gradients() const { return given_of(out); }
+
+std::string parse_name(const char* option, const std::string& name) {
+    if (name.empty()) usage_error("--" + std::string(option) + " '': need a name");
+    return name;
+}
+
+std::vector<option> CaseOptions::table(const std::vector<option>& own) {
+    std::vector<option> all(std::begin(kCaseOptions), std::end(kCaseOptions));
+    all.insert(all.end(), own.begin(), own.end());
+    all.push_back({nullptr, 0, nullptr, 0});
+    return all;
+}
+
+bool CaseOptions::take(int code, const char* value, const Contract*& contract) {
+    constexpr const char* kArrays[] = {"q", "k", "v", "do", "dq", "dk", "dv"};
+    switch (code) {
+    case kContract:
+        contract = find_contract(value);
+        if (contract == nullptr) usage_error(unknown_contract(value));
+        return true;
+    case kCausal: return causal = true;
+    case kBackwardOption: operation = &kBackward; return true;
+    case kLse: lse = parse_name("lse", value); return true;
+    default: break;
+    }
+    if (code < kQ || code > kDv) return false;
+    (code < kDq ? arrays.in : arrays.out)[static_cast<size_t>(code - (code < kDq ? kQ : kDq))] =
+        parse_name(kArrays[code - kQ], value);
+    return true;
+}
+
+std::string CaseOptions::why_no_arrays(size_t words) const {
+    if (arrays.in[0].empty() || arrays.in[1].empty() || arrays.in[2].empty()) return "need all of --q, --k and --v";
+    const size_t gradient_files = arrays.gradients().size();
+    if (gradient_files != 0 && gradient_files != arrays.out.size()) return "need all of --dq, --dk and --dv, or none";
+    if (arrays.in[3].empty() && (operation == &kBackward || gradient_files > 0))
+        return std::string(operation == &kBackward ? "--backward" : "--dq, --dk and --dv") + " of arrays: need --do";
+    const size_t wanted = gradient_files > 0 ? 0 : 1;
+    if (words == wanted) return "";
+    return (wanted == 0 ? "--dq, --dk and --dv are the output: need no other name"
+                        : "--q, --k and --v are the input: need OUTPUT alone") +
+           got(words);
+}
+
+std::vector<CaseNames> CaseOptions::cases_of(const std::vector<std::string>& words) {
+    std::vector<CaseNames> cases;
+    if (arrays.given()) {
+        const std::string why_not = why_no_arrays(words.size());
+        if (!why_not.empty()) usage_error(why_not);
+        cases.push_back({joined(arrays.inputs()), words.empty() ? "" : words.front()});
+        if (!arrays.in[3].empty()) operation = &kBackward;
+    } else if (words.empty() || words.size() % 2 != 0)
+        usage_error("need INPUT and OUTPUT" + got(words.size()));
+    else
+        for (size_t i = 0; i < words.size(); i += 2) cases.push_back({words[i], words[i + 1]});
+    return cases;
+}
+
+void CaseOptions::refuse_what_lacks(const Contract& contract) const {
+    if (operation != nullptr && contract.find(*operation) == nullptr)
+        usage_error("--" + std::string(operation->name) + ": the contract " + contract.name + " lacks it");
+}
+
+std::vector<std::string> CaseOptions::inputs_of(const CaseNames& names) const {
+    return arrays.given() ? arrays.inputs() : std::vector{names.input};
+}
+
+std::vector<std::string> CaseOptions::outputs_of(const CaseNames& names) const {
+    return arrays.gradients().empty() ? std::vector{names.output} : arrays.gradients();
+}
+
+std::string contract_revisions() {
+    std::string revisions;
+    for (const Contract* contract : contracts())
+        for (const Computed& computed : contract->computes)
+            revisions += (revisions.empty() ? "" : " ") + contract->revision_of(*computed.operation);
+    return revisions;
+}
+
+void refuse_sharing_standard_output(const std::vector<std::string>& outputs) {
+    if (std::count_if(outputs.begin(), outputs.end(), is_standard_stream) > 1)
+        usage_error("only one output can be '-', standard output");
+}
+
+} // namespace hw4

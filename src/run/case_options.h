@@ -1,0 +1,84 @@
+// What hw4 and seq are asked in the same words: which case, under which mask, for which operation, into which files.
+#pragma once
+
+#include <getopt.h>
+
+#include <string>
+#include <vector>
+
+#include "src/contracts/contract.h"
+
+namespace hw4 {
+
+// Throws Error (usage).
+[[noreturn]] void usage_error(const std::string& what);
+
+struct CaseNames {
+    std::string input;
+    std::string output;
+};
+
+// A case whose operands are arrays of NumPy, one file each.
+struct ArrayNames {
+    // In the order of the operations' operands; empty names were not given.
+    std::vector<std::string> in = std::vector<std::string>(kMostInputs);   // --q, --k, --v, --do
+    std::vector<std::string> out = std::vector<std::string>(kMostOutputs); // --dq, --dk, --dv
+
+    bool given() const { return !inputs().empty() || !gradients().empty(); }
+    std::vector<std::string> inputs() const;
+    // None where all gradients go into one file.
+    std::vector<std::string> gradients() const;
+};
+
+struct CaseOptions {
+    bool causal = false;                  // whatever the header says
+    const Operation* operation = nullptr; // asked for; null: what the header says
+    std::string lse;                      // file name; empty: none
+    ArrayNames arrays;                    // of the only case, instead of its input
+
+    // Codes of the options for getopt_long(). A program's own begin at kOwn.
+    enum Code : int {
+        kContract = 256,
+        kCausal,
+        kBackwardOption,
+        kLse,
+        kQ,
+        kK,
+        kV,
+        kDo,
+        kDq,
+        kDk,
+        kDv,
+        kHelp,
+        kVersion,
+        kOwn
+    };
+    // All options of a program: those of a case and its own.
+    static std::vector<option> table(const std::vector<option>& own);
+    // Takes the value of an option of a case; false: the option is another. Throws Error (usage).
+    bool take(int code, const char* value, const Contract*& contract);
+    // The cases that the words, which are no options, name: arrays have one, and `input` is the list of their names.
+    // Throws Error (usage).
+    std::vector<CaseNames> cases_of(const std::vector<std::string>& words);
+    // Throws Error (usage) where the contract lacks the operation that an option asks for.
+    void refuse_what_lacks(const Contract& contract) const;
+
+    // The files of a case: one for all operands, or one for each.
+    std::vector<std::string> inputs_of(const CaseNames& names) const;
+    std::vector<std::string> outputs_of(const CaseNames& names) const;
+
+private:
+    std::string why_no_arrays(size_t words) const;
+};
+
+// "f32.forward/1 f32.backward/1 ...": for --version.
+std::string contract_revisions();
+
+// Throws Error (usage): more than one of the outputs is "-".
+void refuse_sharing_standard_output(const std::vector<std::string>& outputs);
+
+// The value of an option that names something. An empty one is a shell's variable that was not set, and would pass for
+// none. Throws Error (usage).
+std::string parse_name(const char* option, const std::string& name);
+
+} // namespace hw4
