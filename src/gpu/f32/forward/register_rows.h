@@ -1,4 +1,4 @@
-// What register_rows chooses of row_tiles.cuh; profile/row_tilings.cu gives the same kernel blocks of other sizes.
+// What register_rows chooses of row_tiles.cuh.
 #pragma once
 
 namespace hw4::gpu {
