@@ -193,8 +193,6 @@ COLD := $(filter-out $(HOT),$(COMMON) $(RANKS) $(wildcard src/run/*.cpp src/comm
 HW4_HOST := $(HOT) $(COLD)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu)
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
-GPU_KERNELS := $(filter-out src/gpu/engine.cu,$(GPU_SOURCES))
-TIMED := $(GPU_KERNELS) $(CONTRACTS) $(COMMON) src/gpu/kernel_file.cpp # what the timers of profile/ link
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
     fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound half_gradients \
@@ -208,13 +206,12 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels for every card that f32 has some for, and those with no kernel at all; the others have kernels of
 # fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/convert.cu profile/row_tilings.cu profile/my_kernel.cu \
-    tests/support/large_tiles.cu
+F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/convert.cu profile/my_kernel.cu tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
 HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu \
-    $(patsubst %,src/bench/gpu/%.cu,workbench subject_parts cublas nvml float_memory nccl))
+    $(patsubst %,src/bench/gpu/%.cu,workbench cublas summation start_up))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
@@ -339,6 +336,11 @@ GPU_KERNEL_NAMES := $(shell sed -n 's/^ *{"\([a-z0-9_]*\)",.*/\1/p' src/gpu/kern
 $(BUILD)/src/commands/engine_choice.cpp.o: src/gpu/kernels.cu
 $(BUILD)/src/commands/engine_choice.cpp.o: private FILE_FLAGS += -DHW4_GPU_KERNELS='"$(GPU_KERNEL_NAMES)"'
 
+# The course's cases, as hw4 bench --preset course and --shape t28 have them: {"t28", {4, 1, 16384, 64}}.
+COURSE_CASES := $(shell awk -F'\t' '/^t[0-9]/ { printf "{\"%s\",{%s,1,%s,%s}},", $$1, $$2, $$3, $$4 }' testcases/cases.tsv)
+$(BUILD)/src/bench/sweep.cpp.o: testcases/cases.tsv
+$(BUILD)/src/bench/sweep.cpp.o: private FILE_FLAGS += -DHW4_COURSE_CASES='$(COURSE_CASES)'
+
 define COMPILE_HOST
 @mkdir -p $(@D)
 $(call say,CXX,$<)
@@ -393,7 +395,7 @@ test: | need-test
 
 .PHONY: tests
 tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
-tests: $(if $(filter yes,$(CUDA)),$(addprefix $(BUILD)/,gpu_tests time_kernels time_tilings start_up) $(REFERENCES))
+tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
@@ -419,16 +421,9 @@ $(BUILD)/differential: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(DIFFERENT
 	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS)
 
 $(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,tests/support/main.cpp $(GPU_TESTS) \
-    tests/support/large_tiles.cu profile/row_tilings.cu) | $(BUILD)/my_kernel.so
+    tests/support/large_tiles.cu) | $(BUILD)/my_kernel.so
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
-
-## time-kernels: build build/time_kernels, which times the GPU kernels alone
-.PHONY: time-kernels
-time-kernels: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/time_kernels)
-$(BUILD)/time_kernels: $(call objects,profile/time_kernels.cu $(TIMED))
-	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
 
 # The contract's flags too, so that the kernel rounds as the contract does.
 ## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file; FILE=mine.cu for build/mine.so
@@ -442,13 +437,6 @@ $(MY_KERNEL): $(FILE) $(wildcard $(dir $(FILE))*.h $(dir $(FILE))*.cuh) src/gpu/
 	$(call say,NVCC,$<)
 	$(Q)$(COMPILE_CU) $(GENCODE_F32) -shared $< -o $@
 
-## time-tilings: build build/time_tilings, which times one of the kernels with blocks of other sizes
-.PHONY: time-tilings
-time-tilings: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/time_tilings)
-$(BUILD)/time_tilings: $(call objects,profile/time_tilings.cu profile/row_tilings.cu $(TIMED))
-	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
-
 .PHONY: references
 references: $(REFERENCES)
 $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
@@ -456,32 +444,25 @@ $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@
 
-## start-up: build build/start_up, which prints what the GPU costs before and after the work, step by step
-.PHONY: start-up
-start-up: need-cuda $(if $(filter yes,$(CUDA)),$(BUILD)/start_up)
-$(BUILD)/start_up: $(call objects,profile/start_up.cu $(TIMED))
-	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $^ -o $@ $(LDLIBS)
-
 # What is built already, into a folder that is not the report's.
 MEASURE_BUILT = HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON) report/measure --again --data $(BUILD)/measured --only
 ## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
 .PHONY: bench-files
 bench-files: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES) $(BUILD)/start_up
+	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES)
 	$(MEASURE_BUILT) files $(BENCH_ARGS)
 
 ## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
+	@$(MAKE) --no-print-directory $(JOBS) all
 	$(MEASURE_BUILT) kernels kernels_fixed $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
 profile: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/time_kernels
-	$(PYTHON) profile/profile --time-kernels $(BUILD)/time_kernels --json $(BUILD)/profile.json --kernel $(KERNEL) \
+	@$(MAKE) --no-print-directory $(JOBS) all
+	$(PYTHON) profile/profile --hw4 $(HW4) --json $(BUILD)/profile.json --kernel $(KERNEL) \
 	    $(if $(CASES),--case $(CASES))
 
 # Figures need the matplotlib of report/requirements.txt, whose version decides their bytes.

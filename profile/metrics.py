@@ -56,7 +56,7 @@ def _flop(ffma, fadd, fmul):
 
 METRICS = (
     Metric("duration_seconds", "duration", "s", (DURATION,), _same,
-           "of one launch with cold caches, clocks not locked; build/time_kernels is what times a kernel"),
+           "of one launch with cold caches, clocks not locked; hw4 bench is what times a kernel"),
     Metric("achieved_occupancy_pct", "achieved occupancy", "%",
            ("sm__warps_active.avg.pct_of_peak_sustained_active",), _same, "warps on a busy multiprocessor"),
     Metric("theoretical_occupancy_pct", "theoretical occupancy", "%", ("sm__maximum_warps_per_active_cycle_pct",),

@@ -3,7 +3,7 @@
 //     make my-kernel
 //     ./hw4 --kernel-file build/my_kernel.so my.in my.out
 //     judge/judge --kernel-file build/my_kernel.so t01 t02
-//     build/time_kernels --kernel-file build/my_kernel.so 4,16384,64
+//     ./hw4 bench --kernel-file build/my_kernel.so --shape t28 --passes forward
 //     profile/profile --kernel-file build/my_kernel.so --kernel my_kernel drawn_tiles
 //
 // A thread for each query row, by the operations of the contract f32 (src/contracts/f32/forward.h) in their order, so

@@ -1,5 +1,5 @@
-"""Nsight Compute as a program: where it is, whether it may count, one run of it over build/time_kernels --once or over
-any other program.
+"""Nsight Compute as a program: where it is, whether it may count, one run of it over hw4 bench --once or over any
+other program.
 
 Its clocks are not locked (--clock-control none), its caches are flushed before every pass, which is its default.
 """
@@ -22,14 +22,15 @@ import metrics  # noqa: E402
 from document import Failed, say  # noqa: E402
 from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 
-NO_COUNTERS, INTERNAL = 69, 70
+USAGE, NO_COUNTERS, INTERNAL = 2, 69, 70
+WRONG_USAGE = 64  # hw4's
 CUDA_BIN = "/usr/local/cuda/bin"
 # Before kernels of fixed; before and after those of half precision. They have no lines of their own.
 PASSES_BESIDE = ("compare_powers", "prepare_kernel", "prepare_beside_kernel", "round_rows", "widen_rows")
 
 CLOSED = ("the GPU's counters are closed to you on this node: run as root, start the container with "
           "--cap-add=SYS_ADMIN, ask the administrator for 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in "
-          "/etc/modprobe.d, or take another node; build/time_kernels needs no counters")
+          "/etc/modprobe.d, or take another node; hw4 bench needs no counters")
 OTHER_TOOL = ("another tool, such as DCGM, holds the GPU's counters: pause it (dcgmi profile --pause) or take another "
               "node")
 UNFIT = "ncu {version} does not fit this GPU or its driver ({said}): take the one of a newer CUDA toolkit"
@@ -60,33 +61,38 @@ class Ncu:
                          NO_COUNTERS)
         self.version = version[1]
 
-    def run(self, program, arguments, progress):
-        """[(line of time_kernels, row of ncu)] of the launches; progress is called with each line."""
-        lines, table, said = self._run([], [program, "--once", *arguments], progress)
-        return pair(lines, table, said)
+    def run(self, hw4, arguments):
+        """[(row of hw4 bench, row of ncu)] of the launches, one of each cell."""
+        with tempfile.TemporaryDirectory(prefix="profile-") as folder:
+            told = Path(folder) / "bench.json"
+            table, said = self._run([], [hw4, "bench", "--once", *arguments, "--output", told])
+            if not told.exists():
+                raise Failed(last_line(said) or "hw4 bench wrote no file", INTERNAL)
+            document = json.loads(told.read_text())
+        rows = [row["hw4"] for row in document.get("results", [document])]
+        return pair([row for row in rows if "samples" in row["forward"]], table, rows)
 
     def run_any(self, command, most, functions):
         """The rows of the first `most` launches of another program, of the functions named or of all."""
         named = ["--kernel-name", "regex:" + "|".join(functions)] if functions else []
-        _, table, said = self._run([*named, "--launch-count", str(most)], command, lambda line: None)
+        table, said = self._run([*named, "--launch-count", str(most)], command)
         rows = rows_of(table)
         if not rows:
             raise Failed(last_line(said) or "no kernel was launched" + (" of that name" if functions else ""), INTERNAL)
         return rows
 
-    def _run(self, more, program, progress):
-        """(JSON lines of the program, ncu's table, standard error)"""
+    def _run(self, more, program):
+        """(ncu's table, standard error of the program)"""
         with tempfile.TemporaryDirectory(prefix="profile-") as folder:
             log, errors = Path(folder) / "log.csv", Path(folder) / "stderr"
             command = [self.program, *more, *self.options, log, *program]
-            with open(errors, "w", encoding="utf-8") as stderr, subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True,
-                    errors="replace", env={**os.environ, "LC_ALL": "C"}) as process:
-                lines, others = read_lines(process.stdout, progress)
+            with open(errors, "w", encoding="utf-8") as stderr:
+                done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                                      text=True, errors="replace", env={**os.environ, "LC_ALL": "C"})
             table = log.read_text(errors="replace") if log.exists() else ""
             said = errors.read_text(errors="replace")
-        self.check(process.returncode, table + "".join(others) + said, said)
-        return lines, table, said
+        self.check(done.returncode, table + done.stdout + said, said)
+        return table, said
 
     def check(self, code, text, said_by_program):
         """Raises where ncu, or the program under it, failed. Neither needs to show in the exit code."""
@@ -94,11 +100,11 @@ class Ncu:
             if sign in text:
                 raise Failed(message.format(version=self.version, said=errors_of(text)), NO_COUNTERS)
         ended = re.search(r"application returned an error code \((\d+)\)", text)
-        words = last_line("\n".join(line for line in said_by_program.splitlines() if is_complaint(line)))
+        words = last_line("\n".join(line for line in said_by_program.splitlines() if not is_remark(line)))
         if ended and int(ended[1]) == NO_COUNTERS:
             raise Failed(f"no usable GPU here, take a GPU node ({words})", NO_COUNTERS)
         if ended and words:
-            raise Failed(words, INTERNAL)
+            raise Failed(words, USAGE if int(ended[1]) == WRONG_USAGE else INTERNAL)
         if code != 0 or errors_of(text):
             raise Failed(f"ncu ended with {code}: {errors_of(text) or last_line(text) or 'it said nothing'}", INTERNAL)
 
@@ -107,11 +113,6 @@ def errors_of(text):
     """What ncu calls errors, in one line."""
     prefix = "==ERROR=="
     return "; ".join(line[len(prefix):].strip() for line in text.splitlines() if line.startswith(prefix))
-
-
-def is_complaint(line):
-    """Whether a line of stderr is time_kernels' reason to end."""
-    return not is_remark(line) and ": left out: " not in line
 
 
 def need_open_counters():
@@ -128,18 +129,6 @@ def need_open_counters():
         raise Failed(f"{CLOSED} (RmProfilingAdminOnly is 1)", NO_COUNTERS)
 
 
-def read_lines(stream, progress):
-    """(JSON objects, other lines) as they come."""
-    objects, others = [], []
-    for line in stream:
-        try:
-            objects.append(json.loads(line))
-            progress(objects[-1])
-        except ValueError:
-            others.append(line)
-    return objects, others
-
-
 def rows_of(table):
     try:
         return parse(table)
@@ -147,17 +136,15 @@ def rows_of(table):
         raise Failed(f"ncu's table: {error}", INTERNAL) from error
 
 
-def pair(lines, table, said):
-    """The n-th launch that ncu saw is that of the n-th line, if there are as many: else nobody knows."""
+def pair(measured, table, cells):
+    """The n-th launch that ncu saw is that of the n-th cell that ran, if there are as many: else nobody knows."""
     rows = [row for row in rows_of(table) if not any(name in (row.text("Kernel Name") or "") for name in PASSES_BESIDE)]
-    if len(rows) != len(lines):
-        raise Failed(f"ncu profiled {len(rows)} launches, time_kernels made {len(lines)}: no telling which is which",
+    if len(rows) != len(measured):
+        raise Failed(f"ncu profiled {len(rows)} launches, hw4 bench made {len(measured)}: no telling which is which",
                      INTERNAL)
     if not rows:
-        raise Failed(last_line(said) or "no kernel was launched", INTERNAL)
-    for line in said.splitlines():
-        say(line)
-    return list(zip(lines, rows))
+        raise Failed(cells[0]["reason"] or "no kernel was launched", INTERNAL)
+    return list(zip(measured, rows))
 
 
 def last_line(text):

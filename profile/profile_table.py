@@ -117,7 +117,7 @@ def _device(device: dict) -> str:
             f"{_scaled(device['peak_dram_bytes_per_second'], 1e-9, '.0f')} GB/s of DRAM")
 
 
-REMARK = """One launch each, caches cold, clocks free: for speeds see build/time_kernels. Shared memory's GB/s are
+REMARK = """One launch each, caches cold, clocks free: for speeds see hw4 bench. Shared memory's GB/s are
 wavefronts of 128 bytes, without what cp.async writes; global memory's are sectors asked of L1."""
 
 

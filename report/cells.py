@@ -32,7 +32,7 @@ LENGTHS = tuple(f"{max(2, 65536 >> doubling)},{1 << doubling},{dim}" for dim in 
 CAUSAL_LENGTHS = tuple(f"{65536 >> doubling},{1 << doubling},{dim}" for dim in (64, 128) for doubling in range(9, 16))
 HALF_LENGTHS = tuple(f"{max(1, 8192 >> doubling)},{1024 // dim},{1 << doubling},{dim}" for dim in (64, 128)
                      for doubling in range(9, 15))
-# As time_kernels and testcases/generate spell them, and in words.
+# As hw4 bench and testcases/generate spell them, and in words.
 KINDS = {"normal:1": "normal, σ = 1", "normal:2": "normal, σ = 2", "normal:3": "normal, σ = 3",
          "normal:3.5": "normal, σ = 3.5", "normal:4": "normal, σ = 4", "normal:6": "normal, σ = 6",
          "normal:10": "normal, σ = 10", "normal:30": "normal, σ = 30", "stray:60": "every 500th query × 60",
@@ -48,19 +48,23 @@ FLASH = ("--preset", "cs336-flash", *LONGER, "--seq_len", "128,512,2k,8k,32k,64k
 ONE_HEAD = ("--batch_size", "8", "--num_heads", "1", "--emb_dim", "64")
 
 
+# Measured by a program that is no longer there: every size of the tiles of register_rows. The file and its figure stay.
+HISTORICAL = ("tilings",)
+
+
 @dataclasses.dataclass(frozen=True)
 class Step:
     what: str
     runner: str
     cells: dict
-    goals: tuple[str, ...] = ("time-kernels",)  # what make brings up to date before
+    goals: tuple[str, ...] = ("all",)  # what make brings up to date before
     gpu: bool = True
     traces: tuple[str, ...] = ()  # files beside its own
 
 
 def sweep(what, *runs, **cells):
     """Runs of hw4 bench, each with all its cells in one process: a process for each would take longer than the cell."""
-    return Step(what, "sweep", {"runs": runs, "device": "gpu", **cells}, ("all",))
+    return Step(what, "sweep", {"runs": runs, "device": "gpu", **cells})
 
 
 def profile(what, *words):
@@ -89,9 +93,8 @@ STEPS = {
                         {"contract": "bf16", "shapes": HALF_LADDER, "runs": 10}),
     "lengths": Step("the chosen kernel from N = 128 to 32768, beside PyTorch", "beside_torch",
                     {"contract": "f32", "shapes": LENGTHS, "ladder": (), "runs": 20}),
-    "tilings": Step("one kernel with every size of its tiles", "tilings", {"shapes": ("t28",)}, ("time-tilings",)),
     "steps": Step("whole runs of t28, one thing changed at a time", "steps",
-                  {"shapes": ("t28",), "streams": 4, "device": "gpu", "runs": 7}, ("all",)),
+                  {"shapes": ("t28",), "streams": 4, "device": "gpu", "runs": 7}),
     "profile_ladder": profile("the counters of every kernel on t28", "--case", "t28", "--kernel", "all"),
     "profile_cases": profile("the counters of three kernels on cases of growing N", "--case", "t02", "t04", "t06",
                              "t08", "t10", "t18", "t20", "t26", "t28", "--kernel", "padded_tiles", "register_rows",
@@ -105,20 +108,20 @@ STEPS = {
     "profile_half": profile("the counters of every kernel of the contract bf16", "--contract", "bf16", "--case",
                             *HALF_LADDER, "--kernel", "all"),
     "accuracy": Step("the largest error against float64, beside PyTorch's", "accuracy",
-                     {"shapes": ("t*",), "peers": ("efficient", "naive")}, ("all",)),
+                     {"shapes": ("t*",), "peers": ("efficient", "naive")}),
     "distributions": Step("the errors on values of several distributions, beside PyTorch's", "distributions",
                           {"seeds": {"8,1024,64": 0, "2,4096,128": 1}, "by_bound": False, "device": "gpu",
                            "kinds": ("uniform", "normal", "student", "outliers", "powers"),
-                           "peers": ("efficient", "naive")}, ("all",)),
+                           "peers": ("efficient", "naive")}),
     # Without powers, which are beyond fp16's range.
     "half_errors": Step("the errors on such values beside those of half precision and TF32", "distributions",
                         {"seeds": {"8,1024,64": 0, "8,1024,128": 2, "2,4096,64": 3, "2,4096,128": 1,
                                    "1,16384,64": 4, "1,16384,128": 5}, "by_bound": True, "device": "gpu",
                          "kinds": ("uniform", "normal", "student", "outliers", "sink", "offset"),
-                         "peers": ("efficient", "flash2 bf16", "cudnn bf16", "flash2 fp16", "naive tf32")}, ("all",)),
+                         "peers": ("efficient", "flash2 bf16", "cudnn bf16", "flash2 fp16", "naive tf32")}),
     "values": Step("the chosen kernels on values of many kinds, beside PyTorch", "values",
                    {"contracts": ("f32", "fixed"), "shapes": ("16,4096,64", "16,4096,128", "16,4096,32"),
-                    "kinds": KINDS, "runs": 20}, ("time-kernels", "all")),
+                    "kinds": KINDS, "runs": 20}),
     "causal": Step("the chosen kernels under the causal mask and without it, beside PyTorch", "causal",
                    {"contracts": ("f32", "fixed"), "shapes": (*CAUSAL_LENGTHS, "4,32768,32", "512,1024,64"),
                     "runs": 20}),
@@ -126,19 +129,18 @@ STEPS = {
                      {"ladder": "4,4096,64", "shapes": ("4,16384,64", "512,1024,64", "4,16384,128", "4,32768,32"),
                       "memory": "4,8192,64", "budgets": ("64", "128", "256", "512", "1024", "2048", "all"),  # MiB
                       "cpu": "4,4096,64", "cpu_runs": 5, "errors": ("g*",),
-                      "lengths": tuple(256 << doubling for doubling in range(7)), "runs": 20},
-                     ("time-kernels", "all")),
-    "sequential": Step("seq on some batches of every case", "sequential", {"shapes": ("t*",)}, ("all",), gpu=False),
+                      "lengths": tuple(256 << doubling for doubling in range(7)), "runs": 20}),
+    "sequential": Step("seq on some batches of every case", "sequential", {"shapes": ("t*",)}, gpu=False),
     "cpu": Step("the CPU engine, beside seq and PyTorch", "cpu",
-                {"contracts": ("f32",), "shapes": ("t08", "t10", "t20"), "seq": True, "runs": 7}, ("all",), gpu=False),
+                {"contracts": ("f32",), "shapes": ("t08", "t10", "t20"), "seq": True, "runs": 7}, gpu=False),
     "cpu_contracts": Step("the CPU engine under each contract on t20, beside PyTorch in float32", "cpu",
                           {"contracts": ("f32", "fixed", "fixed16", "bf16", "fp16"), "shapes": ("t20",), "seq": False,
-                           "runs": 7}, ("all",), gpu=False),
+                           "runs": 7}, gpu=False),
     "files": Step("hw4 from file to file, beside two plain programs", "files",
                   {"shapes": ("t*",), "variants_on": ("t12", "t22", "t28"),
                    "variants": {"1 stream": ("--streams", "1"), "linear copies": ("--copies", "linear")},
                    "memory_of": "t22", "trace_of": "t22", "trace_streams": (4, 1), "device": "gpu", "runs": 5},
-                  ("all", "references", "start-up"), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
+                  ("all", "references"), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
     # Lab5's sizes where nothing else is said: B 32, N 1024, H 32, 2048 columns. A size at a time around B 16, and all
     # passes over the length, with 16384 tokens.
     "lab5": sweep("Lab5: time, rate and memory over length, batch, heads and width",
@@ -163,7 +165,7 @@ STEPS = {
                     ("--impl", "naive,f32", "--memory_limit", "8G", "--repeats", "3", "--limit", "0.3", *ONE_HEAD,
                      "--seq_len", "8k,16k"), tracks=True),
     "accumulate": Step("CS336: sums in low precision and in chains, on the GPU and the CPU", "accumulate",
-                       {"devices": ("gpu", "cpu")}, ("all",)),
+                       {"devices": ("gpu", "cpu")}),
     # Ranks share this machine's cards and processors: the figures compare the ways, and say nothing of a network. A
     # step of the larger model takes seconds, and its gradients 8 GB a rank.
     "collectives": Step("hw4 bench: vectors and gradients added up by ranks that share this machine", "collectives",

@@ -1,8 +1,8 @@
 """The runners of report/measure: each measures the cells of a step (cells.py) and writes them into the step's document,
 in the form that report/builder reads.
 
-Kernels are timed by build/time_kernels, whole runs by the clock around hw4 and seq, sweeps by `hw4 bench`, PyTorch by
-torch_cell.py in this process, counters by profile/profile.
+Kernels and sweeps are timed by `hw4 bench`, whole runs by the clock around hw4 and seq, PyTorch by torch_cell.py in
+this process, counters by profile/profile.
 """
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from document import Document, Failed, say  # noqa: E402
 from expected_table import read_expectations, table_beside  # noqa: E402
 from files import crc32_of  # noqa: E402
 from listing import NoListing, choose, choose_by_bytes, listing_of  # noqa: E402
-from timer import CASE_TABLE, lines_of, problems_of  # noqa: E402
+from shapes import CASE_TABLE, problems_of  # noqa: E402
 
 NO_GPU, REFUSED = 69, 65  # exit codes of the programs
 PATIENCE = 600  # seconds for one run of a program
+MOST_SCRATCH = "1024g"
 # What each goal of make builds, in the folder of programs or of the build.
-PROGRAMS = {"all": ("hw4", "seq", "testcases/generate"), "time-kernels": ("build/time_kernels",),
-            "time-tilings": ("build/time_tilings",), "hw4-mpi": ("build/hw4_mpi",), "start-up": ("build/start_up",),
+PROGRAMS = {"all": ("hw4", "seq", "testcases/generate"), "hw4-mpi": ("build/hw4_mpi",),
             "references": ("build/reference/context_only", "build/reference/plain_copy")}
 
 
@@ -94,7 +94,7 @@ class Bench:
                 path = build_folder / name[6:] if name.startswith("build/") else bin_folder / name
                 if not os.access(path, os.X_OK):
                     raise Failed(f"{path} is not there; make {goal} builds it", NO_GPU)
-                setattr(self, path.name, path)  # bench.hw4, bench.time_kernels, ...
+                setattr(self, path.name, path)  # bench.hw4, bench.seq, ...
                 self.program = self.program or path
 
     def open(self, **fields):
@@ -115,12 +115,28 @@ class Bench:
 
     # ---- Kernels
 
-    def kernel_lines(self, contract, problems, runs, *more, element="", kernel="", mask="none", backward=False):
-        """What time_kernels prints of the shapes; kernel: a name, all, or the chosen one where it is empty."""
-        return lines_of(self.time_kernels, "--contract", contract, *(("--elements", element) if element else ()),
-                        *(("--backward",) if backward else ()), *(("--causal",) if mask == "causal" else ()),
-                        *(() if kernel == "all" else ("--kernel", kernel) if kernel else ("--chosen",)), *more,
-                        "--runs", str(runs), "--launches", "auto", *dict.fromkeys(problem.text for problem in problems))
+    def kernel_lines(self, contract, problems, runs, *more, element="", kernel="", mask="none", backward=False,
+                     kind="uniform"):
+        """A line for each kernel and shape that hw4 bench has timed, back to back samples after its warm-up; kernel: a
+        name, all, or the chosen one where it is empty. Slow samples are fewer."""
+        name = "backward" if backward else "forward"
+        shapes = [word for text in dict.fromkeys(problem.text for problem in problems) for word in ("--shape", text)]
+        told, _ = self.bench_rows("--device", "gpu", "--impl", contract, "--passes", name, "--kind", kind, "--dtype",
+                                  element or "float32", *(("--causal",) if mask == "causal" else ()),
+                                  *(("--kernel", kernel) if kernel else ()), "--repeats", runs, "--limit",
+                                  runs * torch_cell.SLOW_SAMPLE, "--quiet", *more, *shapes)
+        cells = [row["hw4"] for row in told.get("results", [told])]
+        machine = told["machine"] if "results" in told else told["hw4"]["machine"]
+        lines = [{"kernel": cell[name]["kernel"], "batches": cell["parameters"]["batch_size"],
+                  "tokens": cell["parameters"]["seq_len"], "dim": cell["parameters"]["emb_dim"],
+                  "flop": cell[name]["flop"], "operation": name, "mask": mask, "kind": kind,
+                  "elements": cell["parameters"]["dtype"], "scratch_bytes": cell[name]["scratch_bytes"],
+                  "launches": cell[name]["launches"], "seconds": cell[name]["samples"], "device": machine["name"],
+                  "cuda": machine["cuda"]} for cell in cells if cell["status"] == "ok"]
+        wrong = [cell for cell in cells if cell["status"] == "failed"] or ([] if lines else cells)
+        if wrong:
+            raise Failed(f"hw4 bench: {contract}: {wrong[0]['reason']}")
+        return lines
 
     def by_shape(self, contract, problems, runs, **options):
         """{shape: line} of one kernel, by one process."""
@@ -305,26 +321,17 @@ def turns(bench, who, shapes, rounds, runs, backward=False, on_first=(), masks=M
             break  # one more would end too late
 
 
-def tilings(bench, shapes):
-    document, found, left_out = bench.open(tilings=[], left_out=[]), [], []
-    for line in lines_of(bench.time_tilings, *(problem.text for problem in problems_of(shapes))):
-        (left_out if "why" in line else found).append(line)
-    document.write(tilings=found, left_out=left_out)
-
-
 def values(bench, contracts, shapes, kinds, runs):
     """Whether the speed depends on the values: the chosen kernels and PyTorch's, on the same numbers."""
     torch = bench.torch(runs)
     document, cases = bench.open(torch=torch.versions(), runs=runs, kinds=kinds, cases=[]), []
     with tempfile.TemporaryDirectory() as folder:
         for problem in problems_of(shapes):
-            words = [word for kind in kinds for word in ("--kind", kind)]
-            lines = {(hw4_under(contract), line["kind"]): line for contract in contracts
-                     for line in bench.kernel_lines(contract, [problem], runs, *words)}
             for kind in kinds:
                 case = bench.generated(Path(folder) / "values.in", problem.text, "--kind", kind)
                 cases.append({**problem.sizes, "kind": kind,
-                              **{hw4_under(contract): lines[hw4_under(contract), kind] for contract in contracts},
+                              **{hw4_under(contract): bench.kernel_lines(contract, [problem], runs, kind=kind)[0]
+                                 for contract in contracts},
                               "torch": torch_timing(torch, problem, "efficient", case=case)})
                 document.write(cases=cases)
 
@@ -361,7 +368,8 @@ def backward(bench, ladder, shapes, memory, budgets, cpu, cpu_runs, errors, leng
         "hw4": lines(problem.text, mask=mask)[0],
         "torch": torch_timing(torch, problem, "efficient", mask=mask, backward=True)}
         for problem in problems_of(shapes) for mask in MASKS])
-    document.write(memory=[{"budget_mib": budget, **lines(memory, "--scratch-mib", budget)[0]} for budget in budgets])
+    document.write(memory=[{"budget_mib": budget, **lines(
+        memory, "--scratch", MOST_SCRATCH if budget == "all" else f"{budget}m")[0]} for budget in budgets])
     with tempfile.TemporaryDirectory() as folder:
         path, output = Path(folder) / "in", Path(folder) / "out"
 
@@ -390,8 +398,8 @@ def backward_on_cpu(bench, shape, runs, path):
 
 def profile(bench, words):
     """profile/profile writes the file itself."""
-    code = subprocess.run([sys.executable, ROOT / "profile/profile", *words, "--time-kernels", bench.time_kernels,
-                           "--json", bench.path], cwd=ROOT, stdin=subprocess.DEVNULL).returncode
+    code = subprocess.run([sys.executable, ROOT / "profile/profile", *words, "--hw4", bench.hw4, "--json",
+                           bench.path], cwd=ROOT, stdin=subprocess.DEVNULL).returncode
     if code != 0:
         raise RunFailed(f"profile/profile ended with {code}", code)
 
@@ -513,8 +521,7 @@ def files(bench, shapes, variants_on, variants, memory_of, trace_of, trace_strea
             (bench.traces / f"{case.name}_streams{streams}.trace.json").write_text(dense(json.loads(trace.read_text())))
             trace.unlink()
     out.unlink(missing_ok=True)
-    document.write(start_up={name: start_up(bench, runs, *options) for name, options in
-                             (("return", ()), ("quick", ("--quick-exit",)))})
+    document.write(start_up={"return": start_up(bench, runs)})
 
 
 def dense(trace):
@@ -526,9 +533,9 @@ def dense(trace):
     return f'{others[:-1]},"traceEvents":[\n' + ",\n".join(map(text, trace["traceEvents"])) + "\n]}\n"
 
 
-def start_up(bench, runs, *options):
+def start_up(bench, runs):
     """Start and end of a process that uses the GPU, step by step; the fastest of the runs."""
-    seconds, steps = min(timed(bench.start_up, *options) for _ in range(runs))
+    seconds, steps = min(timed(bench.hw4, "bench", "start-up") for _ in range(runs))
     inside = sum(float(line.split()[0]) for line in steps.splitlines()) * 1e-3
     return {"wall_seconds": seconds, "outside_steps_seconds": seconds - inside, "steps": steps.splitlines()}
 
@@ -699,7 +706,7 @@ def warm_seconds(bench, contract, case, threads):
 PASSES = torch_cell.PASSES
 # The others follow from the samples.
 OF_A_PASS = ("status", "reason", "wanted_bytes", "free_bytes", "kernel", "revision", "launches", "samples", "flop",
-             "peak_bytes", "driver_bytes", "before_backward_bytes", "error", "output_crc32", "as_reference",
+             "peak_bytes", "before_backward_bytes", "error", "output_crc32", "as_reference",
              "clock_mhz", "power_w")
 
 
@@ -801,5 +808,5 @@ def collectives(bench, ranks, sizes, rules, devices, gradients):
 
 
 RUNNERS = {function.__name__: function for function in (
-    beside_torch, ladder, turns, tilings, values, causal, backward, profile, accuracy, distributions, files, steps,
+    beside_torch, ladder, turns, values, causal, backward, profile, accuracy, distributions, files, steps,
     sequential, cpu, sweep, accumulate, collectives)}

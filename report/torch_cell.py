@@ -1,18 +1,14 @@
 """PyTorch's attention, timed: the one place where the project measures PyTorch.
 
-    python3 report/torch_cell.py --impl flash2 --dtype fp16 --batch_size 16 --seq_len 1024 --num_heads 32 --emb_dim 2048
-
-The program measures a cell of `hw4 bench`: it takes the options that ask for a single cell, and prints a row as hw4
-writes it, with statuses, samples and memory under "hw4". With --serve alone it measures many cells, each a list of
-options on a line of standard input. What PyTorch cannot do here is a status too, and not a failure of this program.
-Clock, warm-up and number of launches follow src/bench/sampling.h, with --timing wall lab5.py. pytorch is lab5.py's
-naive form, the others are scaled_dot_product_attention by one backend.
+The program measures cells of `hw4 bench`, which starts it: each is a JSON object on a line of standard input, and the
+answer a row as hw4 writes it, with statuses, samples and memory under "hw4". What PyTorch cannot do here is a status
+too, and not a failure of this program. Clock, warm-up and number of launches follow src/bench/sampling.h, with --timing
+wall lab5.py. pytorch is lab5.py's naive form, the others are scaled_dot_product_attention by one backend.
 
 As a module, it has the attention that report/measure compares with, and the timer of it (Timer).
 """
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import contextlib
 import gc
@@ -23,6 +19,7 @@ import re
 import statistics
 import sys
 import time
+import types
 
 BACKENDS = {"flash2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 DTYPES = {"float32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -144,44 +141,9 @@ def attention(impl, q, k, v, causal=False):
 
 
 
-def parse_arguments(words=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--impl", required=True, choices=("pytorch", "flash2", "cudnn", "efficient"))
-    parser.add_argument("--dtype", default="fp16", choices=("float32", "fp16", "bf16"))
-    for name in ("batch_size", "seq_len", "num_heads", "emb_dim"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--causal", nargs="?", const="yes", default="no", choices=("yes", "no"))
-    parser.add_argument("--passes", default=",".join(PASSES))
-    parser.add_argument("--warmup", type=int)
-    parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--spread", type=float, default=0, help="percent")
-    parser.add_argument("--limit", type=float, default=10, help="seconds")
-    parser.add_argument("--timing", default="event", choices=("event", "wall"))
-    parser.add_argument("--cold", action="store_true")
-    parser.add_argument("--memory_limit", type=int, default=0, help="bytes")
-    parser.add_argument("--device", default="gpu", choices=("gpu", "cpu"))
-    args = parser.parse_known_args(words)[0]  # --kind and --threads mean nothing to it
-    if args.cold and args.timing == "wall":
-        parser.error("--cold flushes before each sample, and --timing wall has one")
-    return args
-
-
-def spread(samples):
-    """p80 - p20 as a share of the median, as in src/bench/sample_statistics.h."""
-    ordered = sorted(samples)
-
-    def quantile(share):
-        place = share * (len(ordered) - 1)
-        below = math.floor(place)
-        above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (place - below) * (ordered[above] - ordered[below])
-
-    return (quantile(0.8) - quantile(0.2)) / statistics.median(ordered)
-
-
 def launches_within_limit(each, args):
     """How many launches of so many seconds, as in src/bench/measure.cpp."""
-    fitting = int(args.limit / each) if each > 0 else args.repeats
+    fitting = int(args.limit_s / each) if each > 0 else args.repeats
     return max(min(LEAST_RUNS, args.repeats), min(fitting, args.repeats))
 
 
@@ -224,8 +186,7 @@ def take_samples(sample, wait, flush, args, clock=time.monotonic):
         samples.append(sample(launches))
         if len(samples) >= args.repeats:
             break
-        settled = args.spread > 0 and spread(samples) * 100 < args.spread if len(samples) >= LEAST_RUNS else False
-        if len(samples) >= LEAST_RUNS and (settled or clock() - start >= args.limit):
+        if len(samples) >= LEAST_RUNS and clock() - start >= args.limit_s:
             break
     return launches, samples
 
@@ -245,7 +206,7 @@ def memory_share(limit, total):
 class TorchCell:
     def __init__(self, args):
         self._torch, self._args = torch_in_float32(), args
-        self._causal = args.causal == "yes"
+        self._causal = args.causal
         self._dtype = getattr(self._torch, DTYPES[args.dtype])
 
     def measured(self, name):
@@ -322,28 +283,24 @@ class TorchCell:
 
 
 def row_of(args):
-    wanted = args.passes.split(",")
     reason = "PyTorch is measured on a GPU" if args.device != "gpu" else why_no_gpu()
     if reason:
-        return {name: {"status": "unsupported", "reason": reason} for name in wanted}
+        return {name: {"status": "unsupported", "reason": reason} for name in args.passes}
     import torch
     torch.cuda.set_per_process_memory_fraction(memory_share(args.memory_limit, torch.cuda.mem_get_info()[1]))
     cell = TorchCell(args)
-    measured = {name: cell.measured(name) for name in wanted}
+    measured = {name: cell.measured(name) for name in args.passes}
     torch.cuda.empty_cache()  # hw4's own cells are measured by another process
     return measured
 
 
-def row_text(args):
-    return json.dumps({"hw4": {"parameters": {}, **row_of(args)}})
-
-
 def serve():
-    """A row for each line of standard input, which is a list of options."""
+    """A row for each line of standard input, a cell as hw4 bench writes it under "parameters"."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no row
     for line in sys.stdin:
-        print(row_text(parse_arguments(json.loads(line))), file=answers, flush=True)
+        row = row_of(types.SimpleNamespace(**json.loads(line)))
+        print(json.dumps({"hw4": {"parameters": {}, **row}}), file=answers, flush=True)
 
 
 # ---- The timer of report/measure
@@ -355,7 +312,7 @@ def first_line(error):
 
 
 class Timer:
-    """PyTorch on the GPU as build/time_kernels times ours: by CUDA events, short launches many in a sample, from a CUDA
+    """PyTorch on the GPU as hw4 bench times ours: by CUDA events, short launches many in a sample, from a CUDA
     graph, so that Python's own time is not counted. A timing has the seconds of a launch in each sample."""
     SGEMM_SIZE = 8192
     BUSY_SECONDS = 1.0  # of products, until power and clocks have settled
@@ -456,12 +413,5 @@ class Timer:
             return None, first_line(error)
 
 
-def main():
-    if sys.argv[1:] == ["--serve"]:
-        serve()
-    else:
-        print(row_text(parse_arguments()))
-
-
 if __name__ == "__main__":
-    main()
+    serve()

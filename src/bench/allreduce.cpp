@@ -8,8 +8,7 @@
 #include <cstring>
 #include <optional>
 
-#include "src/bench/csv.h"
-#include "src/bench/sample_statistics.h"
+#include "src/bench/sampling.h"
 
 namespace hw4::bench {
 namespace {
@@ -178,23 +177,6 @@ std::string allreduce_line(const AllreduceRow& row) {
                   row.path.empty() ? "-" : std::to_string(row.wrong).c_str(), name_of(row.cell.via));
     const std::string sharing = row.group.shares_cards() ? ", ranks share a card" : "";
     return line + (ok ? "ok: " + row.path + sharing : name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
-}
-
-std::string allreduce_csv_head() {
-    return csv_line({"via", "device", "path", "ranks", "machines", "cards", "size", "count", "type", "redop", "status",
-                     "reason", "samples", "time_us", "algbw_gb_s", "busbw_gb_s", "wrong", "crc32"});
-}
-
-std::string allreduce_csv(const AllreduceRow& row) {
-    const bool ok = row.outcome.status == Status::ok;
-    const auto number = [&](double value) { return ok ? text_of("%.9g", value) : ""; };
-    return csv_line({name_of(row.cell.via), row.group.device, row.path, std::to_string(row.group.ranks),
-                     std::to_string(row.group.machines), std::to_string(row.group.cards),
-                     std::to_string(row.cell.count() * sizeof(float)), std::to_string(row.cell.count()), "float", "sum",
-                     name_of(row.outcome.status), row.outcome.reason, std::to_string(row.seconds.size()),
-                     number(ok ? median(row.seconds) * 1e6 : 0), number(ok ? row.algorithm_bandwidth() : 0),
-                     number(ok ? row.bus_bandwidth() : 0), row.path.empty() ? "" : std::to_string(row.wrong),
-                     row.crc32});
 }
 
 std::string allreduce_json(const AllreduceRow& row) {

@@ -40,8 +40,6 @@ AllreduceRow measure_allreduce(const AllreduceCell& cell, const RankGroup& group
 
 std::string allreduce_head(const RankGroup& group);
 std::string allreduce_line(const AllreduceRow& row);
-std::string allreduce_csv_head();
-std::string allreduce_csv(const AllreduceRow& row);
 std::string allreduce_json(const AllreduceRow& row); // an object
 
 } // namespace hw4::bench

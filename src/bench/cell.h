@@ -8,6 +8,7 @@
 
 #include "src/problem/element.h"
 #include "src/problem/problem.h"
+#include "src/run/engine.h"
 
 namespace hw4::bench {
 
@@ -36,14 +37,16 @@ constexpr const Operation& operation_of(Pass pass) { return pass == Pass::forwar
 struct Rules {
     static constexpr int kByTime = -1;
 
-    int warmup = kByTime;      // launches before the first sample; by time: as many as last kWarmUpSeconds (sampling.h)
-    int repeats = 30;          // samples
-    double spread_percent = 0; // fewer, once theirs is below this share of the median; 0: never
-    double limit_s = 10;       // that the samples of a pass may take, but for kLeastRuns of them
+    int warmup = kByTime; // launches before the first sample; by time: as many as last kWarmUpSeconds (sampling.h)
+    int repeats = 30;     // samples
+    double limit_s = 10;  // that the samples of a pass may take, but for kLeastRuns of them
     Timing timing = Timing::event;
     bool cold = false; // caches are flushed before each sample
 
-    auto fields() const { return std::tie(warmup, repeats, spread_percent, limit_s, timing, cold); }
+    // A single launch, for a profiler: nothing else is launched then.
+    bool once() const { return warmup == 0 && repeats == 1; }
+
+    auto fields() const { return std::tie(warmup, repeats, limit_s, timing, cold); }
 };
 
 struct Cell {
@@ -60,14 +63,15 @@ struct Cell {
     std::string device = "cpu"; // or "gpu"
     int threads = 0;            // of the CPU; 0: all
     std::string kind = "normal:1";
-    int64_t memory_limit = 0; // bytes; 0: what there is
+    int64_t memory_limit = 0;                                               // bytes; 0: what there is
+    int64_t scratch = static_cast<int64_t>(EngineOptions().scratch_budget); // on the GPU, that only makes it faster
 
     bool wants(Pass pass) const { return passes[static_cast<size_t>(pass)]; }
     bool heads_divide() const { return emb_dim % num_heads == 0; }
 
     auto fields() const {
         return std::tie(impl, kernel, element, batch_size, seq_len, num_heads, emb_dim, causal, passes[0], passes[1],
-                        passes[2], device, threads, kind, memory_limit);
+                        passes[2], device, threads, kind, memory_limit, scratch);
     }
     friend bool operator==(const Cell& a, const Cell& b) {
         return a.fields() == b.fields() && a.rules.fields() == b.rules.fields();

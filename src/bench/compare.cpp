@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "src/base/error.h"
-#include "src/bench/sample_statistics.h"
+#include "src/bench/sampling.h"
 
 namespace hw4::bench {
 namespace {

@@ -23,12 +23,14 @@ class Floats {
 public:
     Floats() = default;
     Floats(MemoryCount& memory, size_t count, const char* purpose)
-        : counted_(memory, count * sizeof(float), purpose, [&] {
+        : count_(count), counted_(memory, count * sizeof(float), purpose, [&] {
               if (count > 0) memory_ = cpu::allocate_aligned(count);
           }) {}
     float* get() const { return memory_.get(); }
+    size_t bytes() const { return count_ * sizeof(float); }
 
 private:
+    size_t count_ = 0;
     cpu::AlignedFloats memory_; // before what counts it
     Counted counted_;
 };
@@ -63,6 +65,7 @@ public:
             forward_kernel_ = &kernel_for(cell.kernel, problem_, contract);
             out_ = Floats(memory, output_floats(problem_), purpose::kO);
             forward_scratch_ = scratch_for(*forward_kernel_, problem_, threads, memory);
+            scratch_bytes = forward_scratch_.bytes();
             forward_ = cpu::launch_of(problem_, in_.get(), out_.get(), forward_scratch_.get(), threads);
             forward_.crew = &crew_;
             kernel = forward_kernel_->name;
@@ -73,6 +76,7 @@ public:
         before_backward_bytes = memory.in_use();
         out_ = Floats(memory, output_floats(problem_), purpose::kGradients);
         backward_scratch_ = scratch_for(*backward_kernel_, problem_, threads, memory);
+        scratch_bytes = backward_scratch_.bytes();
         backward_ = cpu::launch_of(problem_, in_.get(), out_.get(), backward_scratch_.get(), threads);
         backward_.crew = &crew_;
         backward_.statistics = forward_.statistics;

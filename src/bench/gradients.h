@@ -8,11 +8,47 @@
 #include <string>
 #include <vector>
 
-#include "src/bench/parameter_list.h"
 #include "src/bench/rank_group.h"
 #include "src/bench/summation.h"
 
 namespace hw4::bench {
+
+// The parameters of a transformer are many tensors, whose gradients ranks add up in every step.
+struct Tensor {
+    std::string name;
+    size_t count = 0;
+    int after_layers = 0; // its gradient is there once backward has done so many layers, from the last one down
+};
+
+struct Model {
+    const char* name;
+    const char* idea;
+    int layers;
+    int width;
+    int heads;
+    int feed_forward;
+    int vocabulary;
+    int positions;     // learnt ones; 0: none
+    bool in_cs336_way; // separate Q, K, V, a feed-forward with a gate, norms of one vector, no biases
+
+    // In the order in which backward gives their gradients.
+    std::vector<Tensor> tensors() const;
+};
+
+const std::vector<Model>& models();
+
+size_t count_of(const std::vector<Tensor>& tensors);
+
+// Tensors that are added up in one call.
+struct Bucket {
+    size_t first = 0; // numbers
+    size_t count = 0;
+    int after_layers = 0;
+};
+
+// Gradients lie one after the other, so that those of a bucket are one vector. A bucket has tensors until one more
+// would make it larger than `bytes`; 0: each has one. A tensor is never cut.
+std::vector<Bucket> buckets_of(const std::vector<Tensor>& tensors, size_t bytes);
 
 // How gradients are added up.
 struct SyncWay {
@@ -90,8 +126,6 @@ private:
 
 std::string gradients_head(const RankGroup& group, const Model& model);
 std::string gradients_line(const GradientsRow& row);
-std::string gradients_csv_head();
-std::string gradients_csv(const GradientsRow& row);
 std::string gradients_json(const GradientsRow& row); // an object
 
 } // namespace hw4::bench

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "src/base/json.h"
 #include "src/base/pickle.h"
 
 namespace hw4::bench {
@@ -68,23 +67,6 @@ void add_entry(Pickle& pickle, const SnapshotEntry& entry) {
     });
 }
 
-// `head`: its kind, and what only that kind has.
-std::string trace_event(const char* head, const MemoryTrack& track, double seconds, const std::string& arguments) {
-    return ",\n{" + std::string(head) + R"(, "pid": 1, "name": )" +
-           json_string(words_of(track.cell) + " " + name_of(track.pass)) + R"(, "ts": )" + json_number(seconds * 1e6) +
-           R"(, "args": {)" + arguments + "}}";
-}
-
-std::string counter(const MemoryTrack& track, double seconds, size_t bytes) {
-    return trace_event(R"("ph": "C")", track, seconds, R"("bytes": )" + std::to_string(bytes));
-}
-
-std::string refusal(const MemoryTrack& track, const MemoryEvent& event) {
-    return trace_event(R"("ph": "i", "s": "p", "tid": 1)", track, event.seconds,
-                       R"("wanted_bytes": )" + std::to_string(event.allocation.bytes) + R"(, "free_bytes": )" +
-                           std::to_string(event.free_bytes));
-}
-
 // Without an entry.
 std::string snapshot() {
     Pickle pickle;
@@ -104,34 +86,19 @@ std::string snapshot_part(const MemoryTrack& track, double start) {
     return pickle.opcodes();
 }
 
-std::string counters(const MemoryTrack& track) {
-    size_t in_use = 0;
-    std::string text = counter(track, 0, in_use);
-    for (const MemoryEvent& event : track.events) {
-        if (event.kind == Kind::taken) in_use += event.allocation.bytes;
-        if (event.kind == Kind::given_back) in_use -= event.allocation.bytes;
-        text += event.kind == Kind::refused ? refusal(track, event) : counter(track, event.seconds, in_use);
-    }
-    return text;
-}
-
 } // namespace
 
 std::string MemoryPicture::start() const {
-    if (form_ == Form::counters)
-        return R"({"displayTimeUnit": "ms", "traceEvents": [
-{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "memory"}})";
     const std::string empty = snapshot();
     return empty.substr(0, empty.size() - std::strlen(kSnapshotEnd));
 }
 
 std::string MemoryPicture::next(const MemoryTrack& track) {
-    if (form_ == Form::counters) return counters(track);
     const double begin = seconds_;
     if (!track.events.empty()) seconds_ += track.events.back().seconds;
     return snapshot_part(track, begin);
 }
 
-std::string MemoryPicture::end() const { return form_ == Form::counters ? "\n]}\n" : kSnapshotEnd; }
+std::string MemoryPicture::end() const { return kSnapshotEnd; }
 
 } // namespace hw4::bench

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <set>
 
-#include "src/bench/float_memory.h"
 #include "src/bench/sampling.h"
+#include "src/bench/summation.h"
 #include "src/ranks/parcel.h"
 
 namespace hw4::bench {
@@ -79,10 +79,10 @@ std::vector<double> slowest_seconds(Ranks& ranks, Collectives& collectives, cons
     double last = 0;
     for (int i = 0; i < rules.warmup; ++i) {
         last = largest_of_ranks(ranks, {once()}).front();
-        if (last > rules.limit_s / gpu::kLeastRuns) break; // the same on all ranks
+        if (last > rules.limit_s / kLeastRuns) break; // the same on all ranks
     }
     const double fitting = last > 0 ? rules.limit_s / last : rules.repeats;
-    const int least = std::min(gpu::kLeastRuns, rules.repeats);
+    const int least = std::min(kLeastRuns, rules.repeats);
     const int repeats = static_cast<int>(std::clamp<double>(fitting, least, rules.repeats));
     std::vector<double> seconds;
     for (int i = 0; i < repeats; ++i) seconds.push_back(once());

@@ -47,7 +47,7 @@ struct Measured {
     std::vector<double> seconds;      // of a launch, every sample in the order measured
     size_t peak_bytes = 0;            // inputs included
     size_t before_backward_bytes = 0; // in use when backward begins; 0 for forward
-    size_t driver_bytes = 0;          // what the driver says was taken meanwhile; 0: it says nothing
+    size_t scratch_bytes = 0;         // of the kernel that is timed
     size_t wanted_bytes = 0;          // of oom: by the allocation that failed
     size_t free_bytes = 0;            // and what there was
     RowError error;

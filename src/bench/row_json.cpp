@@ -8,7 +8,7 @@
 #include "src/base/json.h"
 #include "src/base/json_value.h"
 #include "src/base/version.h"
-#include "src/bench/sample_statistics.h"
+#include "src/bench/sampling.h"
 #include "src/contracts/contract.h"
 
 namespace hw4::bench {
@@ -63,11 +63,11 @@ std::string parameters_json(const Cell& cell) {
     fields.add("threads", int64_t{cell.threads});
     fields.add("warmup", cell.rules.warmup == Rules::kByTime ? "null" : std::to_string(cell.rules.warmup));
     fields.add("repeats", int64_t{cell.rules.repeats});
-    fields.add("spread_percent", json_number(cell.rules.spread_percent));
     fields.add("limit_s", json_number(cell.rules.limit_s));
     fields.add("timing", json_string(name_of(cell.rules.timing)));
     fields.add("cold", cell.rules.cold ? "true" : "false");
     fields.add("memory_limit", cell.memory_limit);
+    fields.add("scratch", cell.scratch);
     return fields.text();
 }
 
@@ -98,7 +98,7 @@ std::string measured_json(const Row& row, Pass pass) {
     fields.add("deviation", json_number(deviation(measured.seconds)));
     fields.add("flop", json_number(flops_of(row.cell, pass)));
     fields.add_size("peak_bytes", measured.peak_bytes);
-    fields.add("driver_bytes", measured.driver_bytes > 0 ? std::to_string(measured.driver_bytes) : "null");
+    fields.add_size("scratch_bytes", measured.scratch_bytes);
     if (pass != Pass::forward) fields.add_size("before_backward_bytes", measured.before_backward_bytes);
     const auto& forward = row.of(Pass::forward).seconds;
     const auto& backward = row.of(Pass::backward).seconds;
@@ -241,11 +241,11 @@ Cell read_cell(const Fields& fields) {
     if (fields.known("warmup") != nullptr)
         cell.rules.warmup = static_cast<int>(fields.whole("warmup", 0, kMostRepeats));
     cell.rules.repeats = static_cast<int>(fields.whole("repeats", 1, kMostRepeats));
-    cell.rules.spread_percent = fields.number("spread_percent", 0);
     cell.rules.limit_s = fields.number("limit_s", 0);
     cell.rules.timing = fields.named("timing", kTimings);
     cell.rules.cold = fields.boolean("cold");
     cell.memory_limit = fields.whole("memory_limit", 0, Fields::kMostBytes);
+    if (fields.known("scratch") != nullptr) cell.scratch = fields.whole("scratch", 0, Fields::kMostBytes);
     return cell;
 }
 
@@ -274,7 +274,7 @@ Measured read_measured(const JsonValue& object, const std::string& where) {
     measured.seconds = read_samples(fields);
     if (measured.status == Status::ok && measured.seconds.empty()) fields.refuse("samples", "some of a pass that ran");
     measured.peak_bytes = fields.size_if_known("peak_bytes");
-    measured.driver_bytes = fields.size_if_known("driver_bytes");
+    measured.scratch_bytes = fields.size_if_known("scratch_bytes");
     measured.before_backward_bytes = fields.size_if_known("before_backward_bytes");
     if (const JsonValue* const object_of_error = fields.known("error")) {
         const Fields error(*object_of_error, where + ": error");
@@ -373,6 +373,12 @@ RowFile read_file(const std::string& text, const std::string& name) {
     for (const JsonValue& row : fields.list("results"))
         file.rows.push_back(read_row(row, name, row_of_file + std::to_string(file.rows.size() + 1)));
     return file;
+}
+
+std::string cell_line(const Cell& cell) {
+    std::string line = parameters_json(cell);
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    return line + "\n";
 }
 
 Row read_answer(const std::string& text, const std::string& name, const Cell& cell) {

@@ -1,32 +1,21 @@
-// How often to launch a kernel to time it: short ones many times in a sample, since the two events around it cost
-// microseconds; slow ones in few samples, since they differ little. No CUDA here, so that the rules can be tested
-// anywhere. report/torch_cell.py has the same rules, for PyTorch.
+// How often a launch is timed, and what is said of many samples in few numbers. A sample of a short launch holds many,
+// since the two events around it cost microseconds. report/torch_cell.py has the same rules, for PyTorch.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
-namespace hw4::gpu {
+namespace hw4::bench {
 
 constexpr double kWarmUpSeconds = 0.1;  // of launches before the first sample: the clocks rise
 constexpr double kSampleSeconds = 0.01; // that a sample lasts, where the launches in it are not given
 constexpr int kMostLaunches = 1000;     // in a sample
-constexpr double kSlowSample = 0.05;    // seconds; slower samples are fewer
 constexpr int kLeastRuns = 3;           // samples, however slow
 
-struct SampleRequest {
-    int runs = 20;
-    int launches = 1; // in a sample; 0: by launches_for
-};
-
-struct Timing {
-    int launches;                // in a sample
-    std::vector<double> seconds; // every sample: seconds of one launch, in the order measured
-};
-
-// sample(k) takes a sample of k launches and returns the seconds of one. Those of the fastest, all being one by one.
-// The first does not count: it may bring code to the card, or have a library choose its plan, for as long as all others
+// sample(k) takes a sample of k launches and returns the seconds of one. Returns those of the fastest launch. The first
+// launch does not count: it may load code onto the GPU, or have a library choose its plan, for as long as all others
 // together.
 template <class Sample>
 double warm_up(const Sample& sample) {
@@ -46,11 +35,32 @@ inline int launches_for(double launch_seconds) {
     return static_cast<int>(std::clamp(std::ceil(kSampleSeconds / launch_seconds), 1.0, double{kMostLaunches}));
 }
 
-// Samples of `sample_seconds` each when `runs` are asked for: fewer slow ones, in the time of `runs` of kSlowSample.
-inline int runs_for(double sample_seconds, int runs) {
-    if (sample_seconds <= kSlowSample) return runs;
-    const int fitting = static_cast<int>(runs * kSlowSample / sample_seconds);
-    return std::min(runs, std::max(kLeastRuns, fitting));
+// Values may be in any order, and there must be one. Interpolates between the two nearest.
+inline double quantile(std::vector<double> values, double share) {
+    std::sort(values.begin(), values.end());
+    const double place = share * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<size_t>(std::floor(place));
+    const size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (place - std::floor(place)) * (values[above] - values[below]);
 }
 
-} // namespace hw4::gpu
+inline double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+
+inline double mean(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+inline double deviation(const std::vector<double>& values) {
+    const double centre = mean(values);
+    double squares = 0;
+    for (const double value : values) squares += (value - centre) * (value - centre);
+    return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+// From the 20th to the 80th of a hundred, as a share of the median: one sample far off leaves no trace.
+inline double spread(const std::vector<double>& values) {
+    const double middle = median(values);
+    return middle > 0 ? (quantile(values, 0.8) - quantile(values, 0.2)) / middle : 0;
+}
+
+} // namespace hw4::bench

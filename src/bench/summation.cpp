@@ -3,9 +3,23 @@
 #include <algorithm>
 
 #include "src/bench/workbench.h"
+#include "src/cpu/aligned_memory.h"
 
 namespace hw4::bench {
 namespace {
+
+class HostFloats : public FloatMemory {
+public:
+    explicit HostFloats(size_t count) : memory_(cpu::allocate_aligned(count)) {}
+
+    float* data() const override { return memory_.get(); }
+    bool on_card() const override { return false; }
+    void put(size_t first, const float* from, size_t count) override { std::copy_n(from, count, data() + first); }
+    void get(size_t first, size_t count, float* to) const override { std::copy_n(data() + first, count, to); }
+
+private:
+    cpu::AlignedFloats memory_;
+};
 
 // Sums that the host's memory is needed for: what is on a card is copied there and back.
 class HostSummation : public Summation {
@@ -80,6 +94,8 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<FloatMemory> host_floats(size_t count) { return std::make_unique<HostFloats>(count); }
 
 SumNode share_of(int contributions, const Ranks& ranks) {
     const auto begin_of = [&](int rank) { return static_cast<int>(int64_t{contributions} * rank / ranks.count()); };

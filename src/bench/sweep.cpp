@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <sstream>
 
 #include "src/base/error.h"
+#include "src/base/numbers.h"
 #include "src/base/refused_option.h"
 #include "src/contracts/contract.h"
 
@@ -15,53 +17,63 @@ constexpr std::array<const char*, 4> kTorch = {"pytorch", "flash2", "cudnn", "ef
 
 [[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
 
-using Axis = std::vector<int64_t> Grid::*;
+// The course's cases, which the Makefile reads from testcases/cases.tsv.
+struct CourseCase {
+    const char* name;
+    Shape shape;
+};
+constexpr CourseCase kCourse[] = {
+#ifdef HW4_COURSE_CASES
+    HW4_COURSE_CASES
+#else
+    {"t01", {320, 1, 128, 32}}
+#endif
+};
 
-// Values in the place of a preset's. Where its sizes come together, as batches with tokens in fa2, those that it has
-// pick the grids that have them.
-void take_values(std::vector<Grid>& grids, Axis axis, const std::optional<std::vector<int64_t>>& asked) {
-    if (!asked) return;
-    const auto differs = [&](const Grid& grid) { return grid.*axis != grids.front().*axis; };
-    if (std::any_of(grids.begin(), grids.end(), differs)) {
-        std::vector<Grid> picked;
-        for (Grid grid : grids) {
-            std::vector<int64_t> found;
-            for (const int64_t value : *asked)
-                if (std::count((grid.*axis).begin(), (grid.*axis).end(), value) > 0) found.push_back(value);
-            grid.*axis = found;
-            if (!found.empty()) picked.push_back(grid);
-        }
-        if (!picked.empty()) {
-            grids = picked;
-            return;
-        }
-    }
-    for (Grid& grid : grids) grid.*axis = *asked;
+Grid grid_of(const Shape& shape) {
+    Grid grid;
+    grid.batch_size = {shape.batch_size};
+    grid.seq_len = {shape.seq_len};
+    grid.num_heads = {shape.num_heads};
+    grid.emb_dim = {shape.num_heads * shape.head_dim};
+    return grid;
 }
 
-// A value that the others leave no row for would be left out without a word.
-void require_rows(const std::vector<Grid>& grids, Axis axis, const std::optional<std::vector<int64_t>>& asked,
-                  const std::string& option, const Sweep& sweep) {
+std::vector<Grid> course() {
+    std::vector<Grid> grids;
+    for (const CourseCase& one : kCourse) grids.push_back(grid_of(one.shape));
+    return grids;
+}
+
+// FlashAttention's own benchmark: 16384 tokens, 2048 columns, heads of 64 and 128.
+std::vector<Grid> fa2() {
+    std::vector<Grid> grids;
+    for (int64_t tokens = 512; tokens <= 16384; tokens *= 2)
+        grids.push_back({{16384 / tokens}, {tokens}, {32, 16}, {2048}, {false, true}});
+    return grids;
+}
+
+// Values in the place of a preset's.
+void take_values(std::vector<Grid>& grids, std::vector<int64_t> Grid::*axis, const char* option,
+                 const std::optional<std::vector<int64_t>>& asked) {
     if (!asked) return;
-    for (const int64_t value : *asked) {
-        const auto has = [&](const Grid& grid) {
-            return std::count((grid.*axis).begin(), (grid.*axis).end(), value) > 0;
-        };
-        if (std::none_of(grids.begin(), grids.end(), has))
-            usage_error(option + " " + std::to_string(value) + ": no row of --preset " + sweep.preset->name +
-                        " has it beside what else is asked for");
+    for (Grid& grid : grids) {
+        if (grid.*axis != grids.back().*axis)
+            usage_error(std::string(option) + ": this preset has other sizes with each value of it; take --shape");
+        grid.*axis = *asked;
     }
 }
 
-std::vector<Grid> overridden(std::vector<Grid> grids, const Sweep& sweep) {
-    take_values(grids, &Grid::batch_size, sweep.batch_size);
-    take_values(grids, &Grid::seq_len, sweep.seq_len);
-    take_values(grids, &Grid::num_heads, sweep.num_heads);
-    take_values(grids, &Grid::emb_dim, sweep.emb_dim);
-    require_rows(grids, &Grid::batch_size, sweep.batch_size, "--batch_size", sweep);
-    require_rows(grids, &Grid::seq_len, sweep.seq_len, "--seq_len", sweep);
-    require_rows(grids, &Grid::num_heads, sweep.num_heads, "--num_heads", sweep);
-    require_rows(grids, &Grid::emb_dim, sweep.emb_dim, "--emb_dim", sweep);
+std::vector<Grid> grids_of(const Sweep& sweep) {
+    std::vector<Grid> grids = sweep.preset != nullptr ? sweep.preset->grids : std::vector<Grid>(1);
+    if (!sweep.shapes.empty()) {
+        grids.clear();
+        for (const Shape& shape : sweep.shapes) grids.push_back(grid_of(shape));
+    }
+    take_values(grids, &Grid::batch_size, "--batch_size", sweep.batch_size);
+    take_values(grids, &Grid::seq_len, "--seq_len", sweep.seq_len);
+    take_values(grids, &Grid::num_heads, "--num_heads", sweep.num_heads);
+    take_values(grids, &Grid::emb_dim, "--emb_dim", sweep.emb_dim);
     for (Grid& grid : grids) {
         if (sweep.causal) grid.causal = *sweep.causal;
         if (sweep.elements) grid.elements = *sweep.elements;
@@ -155,6 +167,52 @@ void add_new(std::vector<Cell>& cells, const Cell& cell) {
 
 } // namespace
 
+std::optional<Shape> shape_named(const std::string& text) {
+    for (const CourseCase& one : kCourse)
+        if (text == one.name) return one.shape;
+    std::vector<int64_t> sizes;
+    std::istringstream stream(text + ",");
+    for (std::string word; std::getline(stream, word, ',');) {
+        const auto size = whole_number(word, 1, kMostSize);
+        if (!size) return std::nullopt;
+        sizes.push_back(*size);
+    }
+    if (sizes.size() == 3) sizes.insert(sizes.begin() + 1, 1); // one head
+    if (sizes.size() != 4 || sizes[1] * sizes[3] > kMostSize) return std::nullopt;
+    return Shape{sizes[0], sizes[1], sizes[2], sizes[3]};
+}
+
+const std::vector<Preset>& presets() {
+    static const std::vector<Preset> list = {
+        {"lab5",
+         "B 16..64, N 128..512, H 16..64, E 512..2048, causal",
+         {{{16, 32, 64}, {128, 256, 512}, {16, 32, 64}, {512, 1024, 2048}, {true}}},
+         {"naive", "f32"},
+         30,
+         false},
+        {"cs336-attention",
+         "B 8, N 256..16k, d 16..128, one head",
+         {{{8}, {256, 1024, 4096, 8192, 16384}, {1}, {16, 32, 64, 128}}},
+         {"naive", "f32"},
+         100,
+         false},
+        {"cs336-flash",
+         "B 1, N 128..64k, d 16..128, one head, causal, bf16 and float32, --cold",
+         {{{1},
+           {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536},
+           {1},
+           {16, 32, 64, 128},
+           {true},
+           {Element::bf16, Element::float32}}},
+         {"naive", "f32"},
+         30,
+         true},
+        {"fa2", "16k tokens, N 512..16k, 2048 columns, d 64 and 128, causal and not", fa2(), {"f32"}, 30, false},
+        {"course", "t01 to t30 of testcases/cases.tsv", course(), {"f32", "fixed"}, 20, false},
+    };
+    return list;
+}
+
 std::vector<std::string> implementation_names() {
     std::vector<std::string> names = {"naive", "hw4"};
     for (const Contract* contract : contracts()) names.emplace_back(contract->name);
@@ -174,8 +232,7 @@ std::string implementation_named(std::string name) {
 std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const std::vector<KernelInfo>& kernels) {
     std::vector<Cell> cells;
     const std::vector<Implementation> who = implementations(sweep, device, kernels);
-    static const std::vector<Grid> usual(1);
-    const std::vector<Grid> grids = overridden(sweep.preset != nullptr ? sweep.preset->grids : usual, sweep);
+    const std::vector<Grid> grids = grids_of(sweep);
     Cell cell = sweep.common;
     cell.device = device;
     if (sweep.preset != nullptr) {

@@ -20,6 +20,14 @@ struct Grid {
     std::vector<Element> elements = {Element::float32};
 };
 
+// Sizes that belong together.
+struct Shape {
+    int64_t batch_size, num_heads, seq_len, head_dim;
+};
+
+// "4,16384,64" is B,N,d of one head, "4,16,8192,64" B,H,N,d, "t28" that case of the course. Nothing where it is none.
+std::optional<Shape> shape_named(const std::string& text);
+
 // A sweep that somebody else has published, or the course's cases.
 struct Preset {
     const char* name;
@@ -34,6 +42,7 @@ const std::vector<Preset>& presets();
 // What was asked for. Where it was not: what the preset says, or lab5.py's default.
 struct Sweep {
     const Preset* preset = nullptr;
+    std::vector<Shape> shapes; // in the place of all sizes below
     std::optional<std::vector<int64_t>> batch_size, seq_len, num_heads, emb_dim;
     std::optional<std::vector<bool>> causal;
     std::optional<std::vector<Element>> elements;

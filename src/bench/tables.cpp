@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "src/bench/csv.h"
-#include "src/bench/sample_statistics.h"
+#include "src/bench/sampling.h"
 
 namespace hw4::bench {
 namespace {
@@ -81,10 +80,17 @@ Fields fields_of(const Row& row) {
 
 bool is_text(size_t column) { return column < 2 || column == 6 || column + 1 == column_names().size(); }
 
-std::string markdown_line(const Fields& fields) {
-    std::string line = "|";
-    for (const std::string& field : fields) line += " " + field + " |";
-    return line + "\n";
+// A field is in quotes where it has a comma or a quote.
+std::string csv_line(const Fields& fields) {
+    std::string line;
+    for (const std::string& field : fields) {
+        std::string quoted;
+        for (const char c : field) quoted += c == '"' ? "\"\"" : std::string(1, c);
+        const bool plain = field.find_first_of(",\"\n") == std::string::npos;
+        line += (plain ? field : "\"" + quoted + "\"") + ",";
+    }
+    line.back() = '\n';
+    return line;
 }
 
 std::string number(double x) { return with_digits("%.9g", x); }
@@ -142,14 +148,6 @@ std::string TerminalTable::line(const Fields& fields) const {
 std::string TerminalTable::head() const { return line(column_names()); }
 
 std::string TerminalTable::line(const Row& row) const { return line(fields_of(row)); }
-
-std::string markdown_head() {
-    std::string rule = "|";
-    for (size_t i = 0; i < column_names().size(); ++i) rule += is_text(i) ? "---|" : "--:|";
-    return markdown_line(column_names()) + rule + "\n";
-}
-
-std::string markdown_of(const Row& row) { return markdown_line(fields_of(row)); }
 
 std::string csv_head() {
     return csv_line({"impl",        "asked_kernel", "dtype",   "batch_size",  "seq_len", "num_heads",

@@ -1,4 +1,4 @@
-// Rows as tables: for a terminal, for Markdown, and as CSV, a line for each pass.
+// Rows as tables: for a terminal, and as CSV, a line for each pass.
 #pragma once
 
 #include <string>
@@ -20,9 +20,6 @@ private:
     std::vector<size_t> widths_;
 };
 
-// Files that grow by what each row adds.
-std::string markdown_head();
-std::string markdown_of(const Row& row);
 std::string csv_head();
 std::string csv_of(const Row& row);
 

@@ -29,6 +29,7 @@ public:
 
     std::string kernel;               // by its name
     std::string revision;             // of the contract; empty: of none
+    size_t scratch_bytes = 0;         // of that kernel
     size_t before_backward_bytes = 0; // in use when forward is done and backward begins; 0 for forward
 };
 
@@ -60,8 +61,6 @@ public:
     virtual void flush_caches() = 0;
     // Bytes that a measurement may take.
     virtual size_t free_bytes() = 0;
-    // What the driver says is taken, by whomever; 0: it does not say.
-    virtual size_t driver_bytes() { return 0; }
     // While the subject runs, which takes so long.
     virtual CardState state_under_load(Subject&, double /*seconds*/) { return {}; }
 
@@ -70,7 +69,10 @@ public:
 
 // So many threads, 0: as many as the machine offers.
 std::unique_ptr<Workbench> cpu_workbench(int threads);
-// Throws Error (no_gpu).
-std::unique_ptr<Workbench> gpu_workbench();
+// With a kernel of a file of its own beside those of the table, or none. Throws Error (no_gpu).
+std::unique_ptr<Workbench> gpu_workbench(const Hw4Kernel* file = nullptr);
+
+// Prints what a process pays for the GPU before its work, in milliseconds, step by step. Throws Error (no_gpu).
+void say_gpu_start_up();
 
 } // namespace hw4::bench

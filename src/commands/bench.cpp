@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -22,13 +21,13 @@
 #include "src/bench/row_json.h"
 #include "src/bench/sweep.h"
 #include "src/bench/tables.h"
-#include "src/bench/time_left.h"
 #include "src/commands/bench_child.h"
 #include "src/commands/bench_collectives.h"
 #include "src/commands/bench_options.h"
 #include "src/commands/list.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
+#include "src/gpu/kernel_file.h"
 #include "src/io/output_file.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"
@@ -39,7 +38,6 @@ namespace {
 using bench::Cell;
 using bench::Row;
 using bench::Status;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kName = "hw4 bench"; // in remarks
 
@@ -78,7 +76,7 @@ std::vector<Row> rows_taken(const bench::RowFile& file, const bench::Frame& fram
 // Throws Error (usage) where two outputs would be one file.
 RunFiles files_of(const bench::Request& request) {
     RunFiles files;
-    for (const std::string& path : {request.output, request.csv, request.markdown, request.memory})
+    for (const std::string& path : {request.output, request.csv, request.memory})
         if (!path.empty()) files.add_output(path);
     return files;
 }
@@ -99,8 +97,23 @@ std::string device_for(const bench::Request& request) {
     return usable_device(request.device, request.quiet);
 }
 
-std::unique_ptr<bench::Workbench> workbench_on(const std::string& device, const bench::Request& request) {
-    return device == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(request.sweep.common.threads);
+// Of one more kernel; null where none is asked for.
+const Hw4Kernel* kernel_file_of(const bench::Request& request, const std::string& device) {
+    if (request.kernel_file.empty()) return nullptr;
+    if (device != "gpu") throw Error(ExitCode::no_gpu, "--kernel-file has a kernel for a GPU, and this is the CPU");
+    return &gpu::load_kernel_file(request.kernel_file);
+}
+
+// A kernel file without --kernel is measured alone.
+std::vector<Cell> cells_for(const bench::Request& request, const std::string& device, const Hw4Kernel* file) {
+    if (device != "gpu") return cells_of(request.sweep, device, cpu::kernel_list());
+    std::vector<KernelInfo> kernels = gpu::kernel_list();
+    bench::Sweep sweep = request.sweep;
+    if (file != nullptr) {
+        kernels.push_back({file->name, file->idea, &kForward, &kF32, ""});
+        if (sweep.kernels.empty()) sweep.kernels = {file->name};
+    }
+    return cells_of(sweep, device, kernels);
 }
 
 class Bench {
@@ -108,14 +121,17 @@ public:
     Bench(const bench::Request& request, std::vector<std::string> argv)
         : request_(request), lines_(files_of(request).has_standard_output() ? stderr : stdout),
           old_file_(file_to_go_on_with(request)), device_(device_for(request)),
-          cells_(bench::cells_of(request.sweep, device_, device_ == "gpu" ? gpu::kernel_list() : cpu::kernel_list())),
-          json_(request.output, interrupts_), csv_(request.csv, interrupts_), markdown_(request.markdown, interrupts_),
-          memory_(request.memory, interrupts_), picture_(request.memory_form), table_(cells_), left_(cells_) {
+          kernel_file_(kernel_file_of(request, device_)), cells_(cells_for(request, device_, kernel_file_)),
+          json_(request.output, interrupts_), csv_(request.csv, interrupts_), memory_(request.memory, interrupts_),
+          table_(cells_) {
         frame_.argv = std::move(argv);
         if (request.separate && device_ == "gpu") {
-            frame_.machine = bench::machine_of_child();
+            frame_.machine = bench::said_by_child([&] {
+                usable_device(Device::gpu, request.quiet);
+                return workbench()->machine_json();
+            });
         } else {
-            workbench_ = workbench_on(device_, request);
+            workbench_ = workbench();
             frame_.machine = workbench_->machine_json();
         }
         old_rows_ = rows_taken(old_file_, frame_, request.output);
@@ -129,20 +145,16 @@ public:
         rows_ = old_rows_;
         say(table_.head());
         for (size_t i = 0; i < cells_.size(); ++i) {
-            const Clock::time_point start = Clock::now();
             const std::optional<Row> old = old_row(cells_[i]);
             if (!old) announce(i);
             const Row row = old ? *old : measured(cells_[i]);
             ending_.add(row.status(), row.reason());
-            left_.done(cells_[i], old ? 0 : std::chrono::duration<double>(Clock::now() - start).count());
             say(table_.line(row));
             if (!old) write(row);
         }
         if (!begun_) begin_files();
-        for (GrowingFile* file : {&json_, &csv_, &markdown_, &memory_}) file->finish();
-        // With --output - the reason is on standard output: a cell of --separate says it there.
-        if (const std::string why = ending_.why(); !why.empty() && !is_standard_stream(request_.output))
-            std::fprintf(stderr, "%s: %s\n", kName, why.c_str());
+        for (GrowingFile* file : {&json_, &csv_, &memory_}) file->finish();
+        if (const std::string why = ending_.why(); !why.empty()) std::fprintf(stderr, "%s: %s\n", kName, why.c_str());
         return ending_.code();
     }
 
@@ -153,12 +165,15 @@ private:
         std::fflush(lines_);
     }
 
-    // What is to come: [7/20] f32 B 8 H 1 N 4096 d 64, about 40 s left
+    std::unique_ptr<bench::Workbench> workbench() const {
+        return device_ == "gpu" ? bench::gpu_workbench(kernel_file_)
+                                : bench::cpu_workbench(request_.sweep.common.threads);
+    }
+
+    // What is to come: [7/20] f32 B 8 H 1 N 4096 d 64
     void announce(size_t index) const {
         if (request_.quiet || cells_.size() == 1) return;
-        const std::string rest = left_.text();
-        std::fprintf(stderr, "[%zu/%zu] %s%s%s\n", index + 1, cells_.size(), words_of(cells_[index]).c_str(),
-                     rest.empty() ? "" : ", ", rest.c_str());
+        std::fprintf(stderr, "[%zu/%zu] %s\n", index + 1, cells_.size(), words_of(cells_[index]).c_str());
     }
 
     std::optional<Row> old_row(const Cell& cell) const {
@@ -171,7 +186,8 @@ private:
         if (const std::optional<Row> refusal = bench::refused(cell)) return *refusal;
         try {
             if (bench::is_torch(cell.impl)) return measured_by_torch(cell);
-            if (request_.separate) return bench::measure_in_child(cell);
+            if (request_.separate)
+                return bench::measure_in_child(cell, [&] { return bench::measure(cell, *workbench(), kept_); });
             return bench::measure(cell, *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_);
         } catch (const Error& error) { // no process for it
             return bench::row_without(cell, Status::failed, error.what());
@@ -193,7 +209,6 @@ private:
         } else {
             json_.add(bench::list_item(row, false));
             csv_.add(bench::csv_of(row));
-            markdown_.add(bench::markdown_of(row));
         }
         std::string tracks;
         for (const bench::MemoryTrack& track : tracks_) tracks += picture_.next(track);
@@ -207,15 +222,12 @@ private:
         const bool alone = cells_.size() == 1 && rows_.size() == 1;
         std::string json = alone ? bench::cell_json(rows_.front(), frame_) : bench::list_start(frame_);
         std::string csv = bench::csv_head();
-        std::string markdown = bench::markdown_head();
         for (size_t i = 0; i < rows_.size(); ++i) {
             if (!alone) json += bench::list_item(rows_[i], i == 0);
             csv += bench::csv_of(rows_[i]);
-            markdown += bench::markdown_of(rows_[i]);
         }
         json_.begin(json, alone ? "" : bench::kListEnd);
         csv_.begin(csv, "");
-        markdown_.begin(markdown, "");
         memory_.begin(picture_.start(), picture_.end());
     }
 
@@ -225,14 +237,13 @@ private:
     bench::RowFile old_file_;   // of --resume
     std::vector<Row> old_rows_; // those of it that stay
     std::string device_;
+    const Hw4Kernel* kernel_file_;
     std::vector<Cell> cells_;
     GrowingFile json_;
     GrowingFile csv_;
-    GrowingFile markdown_;
     GrowingFile memory_;
     bench::MemoryPicture picture_;
     bench::TerminalTable table_;
-    bench::TimeLeft left_;
     bench::Frame frame_;
     std::unique_ptr<bench::Workbench> workbench_; // none where only processes of their own may take a GPU
     bench::KeptData kept_;
@@ -272,9 +283,8 @@ ExitCode run_accumulate(const bench::AccumulateRequest& request) {
     return ExitCode::ok;
 }
 
-ExitCode say_machine(const bench::Request& request) {
-    const std::string device = usable_device(request.device, request.quiet);
-    std::fputs((workbench_on(device, request)->machine_json() + "\n").c_str(), stdout);
+ExitCode run_start_up(const bench::StartUpRequest&) {
+    bench::say_gpu_start_up();
     return ExitCode::ok;
 }
 
@@ -290,8 +300,9 @@ ExitCode command(int argc, char** argv) {
     const std::string first = argc > 1 ? argv[1] : "";
     if (first == "compare") return act(bench::parse_compare(argc - 1, argv + 1), run_compare);
     if (first == "accumulate") return act(bench::parse_accumulate(argc - 1, argv + 1), run_accumulate);
+    if (first == "start-up") return act(bench::parse_start_up(argc - 1, argv + 1), run_start_up);
     return act(bench::parse_request(argc, argv), [&](const bench::Request& request) {
-        return request.machine ? say_machine(request) : Bench(request, {argv, argv + argc}).run();
+        return Bench(request, {argv, argv + argc}).run();
     });
 }
 

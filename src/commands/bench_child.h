@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
 #include "src/base/file_descriptor.h"
@@ -11,12 +12,12 @@
 
 namespace hw4::bench {
 
-// By this program once more. Throws Error where no process can be started.
-Row measure_in_child(const Cell& cell);
+// What `work` returns in a process that forks from this one, which must not have used a GPU. Throws Error: no process
+// can be started; (no_gpu) the process has found none.
+std::string said_by_child(const std::function<std::string()>& work);
 
-// The GPU that such a process would measure on, as a file's frame has it; "null" where it finds none. Its line on
-// standard error says why. Throws likewise.
-std::string machine_of_child();
+// The row of the cell that `measure` gives in such a process.
+Row measure_in_child(const Cell& cell, const std::function<Row()>& measure);
 
 // By PyTorch, in python3: report/torch_cell.py beside this program, or ../libexec/hw4/torch_cell.py where it is
 // installed. Where one of them is missing, the row says so. One process for many cells, since to load PyTorch takes
@@ -36,7 +37,6 @@ public:
 private:
     void start(const std::string& script);
     bool say(const std::string& line) const;
-    std::string answer() const;
 
     pid_t child_ = 0; // 0: none
     FileDescriptor socket_;

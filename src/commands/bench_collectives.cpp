@@ -1,7 +1,9 @@
 #include "src/commands/bench_collectives.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -10,11 +12,153 @@
 #include "src/base/parallel.h"
 #include "src/base/standard_streams.h"
 #include "src/bench/allreduce.h"
+#include "src/bench/cell.h"
 #include "src/bench/row_json.h"
+#include "src/commands/bench_values.h"
 #include "src/gpu/engine.h"
 #include "src/io/output_file.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"
+
+namespace hw4::bench {
+namespace {
+
+enum Option : int {
+    kSizes = kFirstOwn,
+    kVia,
+    kContributions,
+    kDevice,
+    kWarmup,
+    kRepeats,
+    kLimit,
+    kOutput,
+    kQuiet,
+    kModel,
+    kWays,
+    kBuckets,
+    kBatchSize,
+    kSeqLen,
+    kThreads,
+};
+
+// Of every measurement of several ranks.
+constexpr option kRanksOptions[] = {{"via", required_argument, nullptr, kVia},
+                                    {"contributions", required_argument, nullptr, kContributions},
+                                    {"device", required_argument, nullptr, kDevice},
+                                    {"warmup", required_argument, nullptr, kWarmup},
+                                    {"repeats", required_argument, nullptr, kRepeats},
+                                    {"limit", required_argument, nullptr, kLimit},
+                                    {"output", required_argument, nullptr, kOutput},
+                                    {"quiet", no_argument, nullptr, kQuiet},
+                                    {"help", no_argument, nullptr, kHelp},
+                                    {"version", no_argument, nullptr, kVersionOption},
+                                    {nullptr, 0, nullptr, 0}};
+
+// Its own, and then those.
+template <size_t kOwn>
+constexpr auto with_ranks_options(const option (&own)[kOwn]) {
+    std::array<option, kOwn + std::size(kRanksOptions)> all{};
+    size_t count = 0;
+    for (const option& each : own) all[count++] = each;
+    for (const option& each : kRanksOptions) all[count++] = each;
+    return all;
+}
+
+constexpr auto kAllreduceOptions = with_ranks_options({{"sizes", required_argument, nullptr, kSizes}});
+
+constexpr auto kGradientsOptions = with_ranks_options({{"model", required_argument, nullptr, kModel},
+                                                       {"ways", required_argument, nullptr, kWays},
+                                                       {"buckets", required_argument, nullptr, kBuckets},
+                                                       {"batch_size", required_argument, nullptr, kBatchSize},
+                                                       {"batch-size", required_argument, nullptr, kBatchSize},
+                                                       {"seq_len", required_argument, nullptr, kSeqLen},
+                                                       {"seq-len", required_argument, nullptr, kSeqLen},
+                                                       {"threads", required_argument, nullptr, kThreads}});
+
+// Of vectors and buckets.
+std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& text) {
+    constexpr int64_t kMostBytes = int64_t{1} << 36;
+    return parse_numbers(option, text, sizeof(float), kMostBytes);
+}
+
+std::vector<const Model*> parse_models(const std::string& text) {
+    std::vector<const Model*> found;
+    for (const std::string& word : split_at_commas(text)) {
+        const auto is_it = [&](const Model& model) { return word == model.name; };
+        const auto model = std::find_if(models().begin(), models().end(), is_it);
+        if (model == models().end()) {
+            std::vector<std::string> names;
+            for (const Model& known : models()) names.emplace_back(known.name);
+            refuse_name("model", text, word, "some of ", names);
+        }
+        found.push_back(&*model);
+    }
+    return found;
+}
+
+// False: not one of those that all measurements of several ranks have.
+bool take_for_ranks(int code, const char* value, CollectiveRequest& request) {
+    constexpr int kMostContributions = 1024;
+    switch (code) {
+    case kVia: request.vias = parse_named("via", value, kEveryVia); return true;
+    case kContributions: request.contributions = parse_count("contributions", value, kMostContributions); return true;
+    case kDevice: request.device = parse_device(value); return true;
+    case kWarmup: {
+        const std::vector<int> warmups = parse_warmups(value);
+        if (warmups.size() > 1) refuse_value("warmup", value, "one number");
+        request.rules.warmup = warmups.front();
+        return true;
+    }
+    case kRepeats: request.rules.repeats = parse_count("repeats", value, kMostRepeats); return true;
+    case kLimit: request.rules.limit_s = parse_seconds(value); return true;
+    case kOutput: request.output = parse_json_name(value); return true;
+    case kQuiet: request.quiet = true; return true;
+    default: return false;
+    }
+}
+
+// take(code, value) is false for options that are not the measurement's own.
+template <class Take>
+void parse_for_ranks(int argc, char** argv, const option* options, CollectiveRequest& request, const Take& take) {
+    request.action = take_options(argc, argv, options, [&](int code, const char* value) {
+        return take(code, value) || take_for_ranks(code, value, request);
+    });
+    if (request.action != Action::run) return;
+    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': need options alone");
+}
+
+} // namespace
+
+AllreduceRequest parse_allreduce(int argc, char** argv) {
+    AllreduceRequest request;
+    request.sizes = parse_byte_sizes("sizes", "1m..1g*10");
+    parse_for_ranks(argc, argv, kAllreduceOptions.data(), request, [&](int code, const char* value) {
+        if (code == kSizes) request.sizes = parse_byte_sizes("sizes", value);
+        return code == kSizes;
+    });
+    return request;
+}
+
+GradientsRequest parse_gradients(int argc, char** argv) {
+    GradientsRequest request;
+    request.models = {&models().front()};
+    request.buckets = parse_byte_sizes("buckets", "1m..1g*10");
+    constexpr SyncWay::Kind kWaysToAsk[] = {SyncWay::Kind::naive, SyncWay::Kind::flat, SyncWay::Kind::overlapped};
+    parse_for_ranks(argc, argv, kGradientsOptions.data(), request, [&](int code, const char* value) {
+        switch (code) {
+        case kModel: request.models = parse_models(value); return true;
+        case kWays: request.ways = parse_named("ways", value, kWaysToAsk); return true;
+        case kBuckets: request.buckets = parse_byte_sizes("buckets", value); return true;
+        case kBatchSize: request.batch_size = parse_count("batch_size", value, 1 << 20); return true;
+        case kSeqLen: request.seq_len = parse_count("seq_len", value, 1 << 20); return true;
+        case kThreads: request.threads = parse_count("threads", value, kMostThreads); return true;
+        default: return false;
+        }
+    });
+    return request;
+}
+
+} // namespace hw4::bench
 
 namespace hw4 {
 namespace {
@@ -50,12 +194,8 @@ public:
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case()); // a rank by itself
         agree(ranks, [&] {
             interrupts_.emplace(ranks.is_first() ? kName : nullptr);
-            RunFiles files;
-            for (const std::string& path : {request.output, request.csv})
-                if (!path.empty() && ranks.is_first()) files.add_output(path);
-            lines_ = files.has_standard_output() ? stderr : stdout;
+            lines_ = is_standard_stream(request.output) ? stderr : stdout;
             json_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.output : "", *interrupts_);
-            csv_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.csv : "", *interrupts_);
         });
         frame_.argv = std::move(argv);
         device_ = common_device(request.device, request.quiet, ranks);
@@ -64,35 +204,24 @@ public:
             frame_.machine = (device_ == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(1))->machine_json();
         });
         group_ = bench::group_of(ranks, device_, collectives_->library());
+        agree(ranks_, [&] { json_->begin(bench::list_start(frame_), bench::kListEnd); });
     }
 
     const RankGroup& group() const { return group_; }
     Collectives& collectives() const { return *collectives_; }
 
-    void begin(const std::string& csv_head) {
-        agree(ranks_, [&] {
-            json_->begin(bench::list_start(frame_), bench::kListEnd);
-            csv_->begin(csv_head, "");
-        });
-    }
     void say(const std::string& text) const {
         if (request_.quiet || !ranks_.is_first()) return;
         std::fputs(text.c_str(), lines_);
         std::fflush(lines_);
     }
-    void add(const bench::Outcome& outcome, const std::string& line, const std::string& csv, const std::string& json) {
+    void add(const bench::Outcome& outcome, const std::string& line, const std::string& json) {
         say(line);
-        agree(ranks_, [&] {
-            json_->add((ending_.cells() == 0 ? "" : ",\n  ") + indented(json));
-            csv_->add(csv);
-        });
+        agree(ranks_, [&] { json_->add((ending_.cells() == 0 ? "" : ",\n  ") + indented(json)); });
         ending_.add(outcome.status, outcome.reason);
     }
     ExitCode finish() {
-        agree(ranks_, [&] {
-            json_->finish();
-            csv_->finish();
-        });
+        agree(ranks_, [&] { json_->finish(); });
         if (const std::string why = ending_.why(); !why.empty() && ranks_.is_first())
             std::fprintf(stderr, "%s: %s\n", kName, why.c_str());
         return ending_.code();
@@ -104,7 +233,6 @@ private:
     FILE* lines_ = stdout;
     std::optional<InterruptGuard> interrupts_;
     std::unique_ptr<GrowingFile> json_;
-    std::unique_ptr<GrowingFile> csv_;
     bench::Frame frame_;
     std::string device_;
     std::unique_ptr<Collectives> collectives_;
@@ -130,20 +258,18 @@ std::vector<std::pair<SyncWay, bench::Via>> ways_of(const bench::GradientsReques
 
 ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::string> argv, Ranks& ranks) {
     RanksReport report(request, std::move(argv), ranks);
-    report.begin(bench::allreduce_csv_head());
     report.say(bench::allreduce_head(report.group()));
     for (const bench::Via via : request.vias)
         for (const int64_t bytes : request.sizes) {
             const bench::AllreduceRow row = bench::measure_allreduce({via, bytes, request.contributions, request.rules},
                                                                      report.group(), ranks, report.collectives());
-            report.add(row.outcome, bench::allreduce_line(row), bench::allreduce_csv(row), bench::allreduce_json(row));
+            report.add(row.outcome, bench::allreduce_line(row), bench::allreduce_json(row));
         }
     return report.finish();
 }
 
 ExitCode run_gradients(const bench::GradientsRequest& request, std::vector<std::string> argv, Ranks& ranks) {
     RanksReport report(request, std::move(argv), ranks);
-    report.begin(bench::gradients_csv_head());
     bench::GradientsCell cell;
     cell.batch_size = request.batch_size;
     cell.seq_len = request.seq_len;
@@ -159,7 +285,7 @@ ExitCode run_gradients(const bench::GradientsRequest& request, std::vector<std::
             cell.way = way;
             cell.via = via;
             const bench::GradientsRow row = steps.measure(cell);
-            report.add(row.outcome, bench::gradients_line(row), bench::gradients_csv(row), bench::gradients_json(row));
+            report.add(row.outcome, bench::gradients_line(row), bench::gradients_json(row));
         }
     }
     return report.finish();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/base/json.h"
 #include "src/base/numbers.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/bench_values.h"
@@ -22,25 +21,26 @@ enum Option : int {
     kRepeats,
     kOutput,
     kPreset,
+    kShape,
     kKernel,
+    kKernelFile,
     kDtype,
     kPassesOption,
     kKind,
     kDevice,
     kThreads,
     kWarmup,
-    kSpread,
     kLimit,
     kTiming,
     kCold,
+    kOnce,
+    kScratch,
     kMemoryLimit,
     kCsv,
-    kMarkdown,
     kMemory,
     kResume,
     kSeparate,
     kQuiet,
-    kMachine,
     kThreshold,
     kCount,
     kTerm,
@@ -59,26 +59,27 @@ constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatch
                                {"repeats", required_argument, nullptr, kRepeats},
                                {"output", required_argument, nullptr, kOutput},
                                {"preset", required_argument, nullptr, kPreset},
+                               {"shape", required_argument, nullptr, kShape},
                                {"kernel", required_argument, nullptr, kKernel},
+                               {"kernel-file", required_argument, nullptr, kKernelFile},
                                {"dtype", required_argument, nullptr, kDtype},
                                {"passes", required_argument, nullptr, kPassesOption},
                                {"kind", required_argument, nullptr, kKind},
                                {"device", required_argument, nullptr, kDevice},
                                {"threads", required_argument, nullptr, kThreads},
                                {"warmup", required_argument, nullptr, kWarmup},
-                               {"spread", required_argument, nullptr, kSpread},
                                {"limit", required_argument, nullptr, kLimit},
                                {"timing", required_argument, nullptr, kTiming},
                                {"cold", no_argument, nullptr, kCold},
+                               {"once", no_argument, nullptr, kOnce},
+                               {"scratch", required_argument, nullptr, kScratch},
                                {"memory_limit", required_argument, nullptr, kMemoryLimit},
                                {"memory-limit", required_argument, nullptr, kMemoryLimit},
                                {"csv", required_argument, nullptr, kCsv},
-                               {"markdown", required_argument, nullptr, kMarkdown},
                                {"memory", required_argument, nullptr, kMemory},
                                {"resume", no_argument, nullptr, kResume},
                                {"separate", no_argument, nullptr, kSeparate},
                                {"quiet", no_argument, nullptr, kQuiet},
-                               {"machine", no_argument, nullptr, kMachine},
                                {"help", no_argument, nullptr, kHelp},
                                {"version", no_argument, nullptr, kVersionOption},
                                {nullptr, 0, nullptr, 0}};
@@ -87,6 +88,9 @@ constexpr option kCompareOptions[] = {{"threshold", required_argument, nullptr, 
                                       {"help", no_argument, nullptr, kHelp},
                                       {"version", no_argument, nullptr, kVersionOption},
                                       {nullptr, 0, nullptr, 0}};
+
+constexpr option kNoOptions[] = {
+    {"help", no_argument, nullptr, kHelp}, {"version", no_argument, nullptr, kVersionOption}, {nullptr, 0, nullptr, 0}};
 
 constexpr option kAccumulateOptions[] = {{"count", required_argument, nullptr, kCount},
                                          {"term", required_argument, nullptr, kTerm},
@@ -155,17 +159,21 @@ float parse_term(const std::string& text) {
 }
 
 // "8G", "512m", "1000000"
-int64_t parse_bytes(const std::string& text) {
-    const auto bytes = sized_number(text, 1, std::numeric_limits<int64_t>::max());
-    if (!bytes) refuse_value("memory_limit", text, "bytes, such as 8G, 512M or 1000000");
+int64_t parse_bytes(const char* option, const std::string& text, int64_t least) {
+    const auto bytes = sized_number(text, least, std::numeric_limits<int64_t>::max());
+    if (!bytes) refuse_value(option, text, "bytes, such as 8G, 512M or 1000000");
     return *bytes;
 }
 
-void take_memory(const std::string& name, Request& request) {
-    request.memory = name;
-    const bool counters = ends_in(name, ".json");
-    request.memory_form = counters ? MemoryPicture::Form::counters : MemoryPicture::Form::pickle;
-    if (!counters && !ends_in(name, ".pickle")) refuse_value("memory", name, "a name that ends in .pickle or .json");
+std::string parse_pickle_name(const std::string& name) {
+    if (!ends_in(name, ".pickle")) refuse_value("memory", name, "a name that ends in .pickle");
+    return name;
+}
+
+Shape parse_shape(const std::string& text) {
+    const auto shape = shape_named(text);
+    if (!shape) refuse_value("shape", text, "B,N,d or B,H,N,d, or a case of the course, t01 to t30");
+    return *shape;
 }
 
 void set_passes(Cell& cell, const std::vector<Pass>& passes) {
@@ -184,17 +192,22 @@ bool take_for_sweep(int code, const char* value, Sweep& sweep) {
     case kCausal: sweep.causal = parse_causal(value); return true;
     case kRepeats: sweep.repeats = parse_count("repeats", value, kMostRepeats); return true;
     case kPreset: sweep.preset = parse_preset(value); return true;
+    case kShape: sweep.shapes.push_back(parse_shape(value)); return true;
     case kKernel: sweep.kernels = parse_kernels(value); return true;
     case kDtype: sweep.elements = parse_named("dtype", value, kElements); return true;
     case kPassesOption: set_passes(sweep.common, parse_named("passes", value, kPasses)); return true;
     case kKind: sweep.common.kind = spelling_of(distribution_of(value)); return true;
     case kThreads: sweep.common.threads = parse_count("threads", value, kMostThreads); return true;
     case kWarmup: sweep.warmups = parse_warmups(value); return true;
-    case kSpread: sweep.common.rules.spread_percent = parse_percent("spread", value); return true;
     case kLimit: sweep.common.rules.limit_s = parse_seconds(value); return true;
     case kTiming: sweep.common.rules.timing = parse_timing(value); return true;
     case kCold: sweep.cold = true; return true;
-    case kMemoryLimit: sweep.common.memory_limit = parse_bytes(value); return true;
+    case kOnce:
+        sweep.warmups = {0};
+        sweep.repeats = 1;
+        return true;
+    case kMemoryLimit: sweep.common.memory_limit = parse_bytes("memory_limit", value, 1); return true;
+    case kScratch: sweep.common.scratch = parse_bytes("scratch", value, 0); return true;
     default: return false;
     }
 }
@@ -204,21 +217,25 @@ bool take_for_request(int code, const char* value, Request& request) {
     switch (code) {
     case kOutput: request.output = parse_json_name(value); return true;
     case kCsv: request.csv = parse_name("csv", value); return true;
-    case kMarkdown: request.markdown = parse_name("markdown", value); return true;
-    case kMemory: take_memory(value, request); return true;
+    case kMemory: request.memory = parse_pickle_name(value); return true;
+    case kKernelFile: request.kernel_file = parse_name("kernel-file", value); return true;
     case kDevice: request.device = parse_device(value); return true;
     case kResume: request.resume = true; return true;
     case kSeparate: request.separate = true; return true;
     case kQuiet: request.quiet = true; return true;
-    case kMachine: request.machine = true; return true;
     default: return false;
     }
 }
 
 void refuse_contradictions(const Request& request) {
-    const std::vector<std::string> files = {request.output, request.csv, request.markdown};
-    if (std::count_if(files.begin(), files.end(), is_standard_stream) > 1)
-        usage_error("only one of --output, --csv and --markdown can be '-', standard output");
+    const Sweep& sweep = request.sweep;
+    if (is_standard_stream(request.output) && is_standard_stream(request.csv))
+        usage_error("only one of --output and --csv can be '-', standard output");
+    if (!sweep.shapes.empty() &&
+        (sweep.preset != nullptr || sweep.batch_size || sweep.seq_len || sweep.num_heads || sweep.emb_dim))
+        usage_error("--shape has all sizes: not with --preset, --batch_size, --seq_len, --num_heads or --emb_dim");
+    if (!request.kernel_file.empty() && request.resume)
+        usage_error("--kernel-file is not for --resume: a file of that name may have changed");
     if (request.resume && (request.output.empty() || is_standard_stream(request.output)))
         usage_error("--resume needs the --output file to go on with");
     if (!request.memory.empty() && (request.separate || request.resume))
@@ -244,53 +261,10 @@ Request parse_request(int argc, char** argv) {
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
-                    "': need options alone, or one of compare, accumulate, allreduce and gradients" +
-                    did_you_mean(argv[optind], {"compare", "accumulate", "allreduce", "gradients"}));
+                    "': need options alone, or one of compare, accumulate, start-up, allreduce and gradients" +
+                    did_you_mean(argv[optind], {"compare", "accumulate", "start-up", "allreduce", "gradients"}));
     refuse_contradictions(request);
     return request;
-}
-
-std::vector<std::string> options_for(const Cell& cell) {
-    std::string passes;
-    for (const Pass pass : kPasses)
-        if (cell.wants(pass)) passes += (passes.empty() ? "" : ",") + std::string(name_of(pass));
-    std::vector<std::string> words = {"--impl",
-                                      cell.impl,
-                                      "--dtype",
-                                      name_of(cell.element),
-                                      "--batch_size",
-                                      std::to_string(cell.batch_size),
-                                      "--seq_len",
-                                      std::to_string(cell.seq_len),
-                                      "--num_heads",
-                                      std::to_string(cell.num_heads),
-                                      "--emb_dim",
-                                      std::to_string(cell.emb_dim),
-                                      cell.causal ? "--causal" : "--causal=no",
-                                      "--passes",
-                                      passes,
-                                      "--kind",
-                                      cell.kind,
-                                      "--device",
-                                      cell.device,
-                                      "--repeats",
-                                      std::to_string(cell.rules.repeats),
-                                      "--spread",
-                                      json_number(cell.rules.spread_percent),
-                                      "--limit",
-                                      json_number(cell.rules.limit_s),
-                                      "--timing",
-                                      name_of(cell.rules.timing)};
-    const auto add = [&](const char* option, const std::string& value) {
-        words.emplace_back(option);
-        words.push_back(value);
-    };
-    if (!cell.kernel.empty()) add("--kernel", cell.kernel);
-    if (cell.threads > 0) add("--threads", std::to_string(cell.threads));
-    if (cell.rules.warmup != Rules::kByTime) add("--warmup", std::to_string(cell.rules.warmup));
-    if (cell.memory_limit > 0) add("--memory_limit", std::to_string(cell.memory_limit));
-    if (cell.rules.cold) words.emplace_back("--cold");
-    return words;
 }
 
 CompareRequest parse_compare(int argc, char** argv) {
@@ -321,6 +295,14 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
     });
     if (request.action != Action::run) return request;
     if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
+    return request;
+}
+
+StartUpRequest parse_start_up(int argc, char** argv) {
+    StartUpRequest request;
+    request.action = take_options(argc, argv, kNoOptions, [](int, const char*) { return false; });
+    if (request.action == Action::run && optind < argc)
+        usage_error("start-up takes no '" + std::string(argv[optind]) + "'");
     return request;
 }
 

@@ -15,22 +15,17 @@ struct Request {
     Action action = Action::run;
     Device device = Device::automatic;
     Sweep sweep;
-    std::string output;   // JSON; a file's name, or - for standard output; empty: none
-    std::string csv;      // likewise
-    std::string markdown; // likewise
-    std::string memory;   // memory over time; a file's name; empty: none
-    MemoryPicture::Form memory_form = MemoryPicture::Form::pickle;
+    std::string output;      // JSON; a file's name, or - for standard output; empty: none
+    std::string csv;         // likewise
+    std::string memory;      // memory over time; a file's name; empty: none
+    std::string kernel_file; // of one more kernel; empty: none
     bool resume = false;
     bool separate = false; // each cell in a process of its own
     bool quiet = false;
-    bool machine = false; // say what would be measured on, and measure nothing
 };
 
 // argv[0] is not looked at. Throws Error (usage).
 Request parse_request(int argc, char** argv);
-
-// The options, without the program's name, that ask for this cell alone.
-std::vector<std::string> options_for(const Cell& cell);
 
 struct CompareRequest {
     Action action = Action::run;
@@ -46,6 +41,11 @@ struct AccumulateRequest {
     std::string output; // JSON; empty: none
 };
 AccumulateRequest parse_accumulate(int argc, char** argv);
+
+struct StartUpRequest {
+    Action action = Action::run;
+};
+StartUpRequest parse_start_up(int argc, char** argv);
 
 std::string help_text();
 

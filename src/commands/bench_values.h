@@ -5,12 +5,13 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/refused_option.h"
-#include "src/bench/number_list.h"
 #include "src/commands/options.h"
 
 namespace hw4::bench {
@@ -19,6 +20,18 @@ namespace hw4::bench {
 constexpr int kHelp = kLong;
 constexpr int kVersionOption = kLong + 1;
 constexpr int kFirstOwn = kLong + 2;
+
+// "4096", "4k", "2m", "1g": k is 1024, m 1024 of those, g 1024 of those. Nothing where it is no such number from
+// `least` to `most`.
+std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most);
+
+// Numbers and ranges with commas between them. A range is A..B*F, each F times the one before, or A..B+D, each D more,
+// up to B; A..B is A..B*2. Nothing where it is no such list, or one of more than kMostNumbers.
+constexpr size_t kMostNumbers = 1000;
+std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t least, int64_t most);
+
+// The words between commas; empty ones too.
+std::vector<std::string> split_at_commas(const std::string& text);
 
 [[noreturn]] void usage_error(const std::string& what);
 [[noreturn]] void refuse_value(const char* option, const std::string& text, const std::string& need);

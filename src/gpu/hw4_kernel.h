@@ -1,4 +1,4 @@
-// A kernel in a file of its own, for hw4 --kernel-file, build/time_kernels --kernel-file and profile/profile
+// A kernel in a file of its own, for hw4 --kernel-file, hw4 bench --kernel-file and profile/profile
 // --kernel-file: a shared library with one symbol, hw4_kernel, a struct Hw4Kernel. C, C++ or CUDA; nothing else of hw4
 // is needed. profile/my_kernel.cu is an example; `make my-kernel FILE=mine.cu` builds one.
 //

@@ -107,6 +107,16 @@ TEST_F(BenchOnGpu, HalfPrecisionIsRight) {
             }
 }
 
+TEST_F(BenchOnGpu, ScratchMemoryIsWithinItsBudget) {
+    const auto workbench = gpu_workbench();
+    Cell cell = cell_of("f32", false);
+    const size_t most = measured(cell, *workbench).of(Pass::backward).scratch_bytes;
+    cell.scratch = 0;
+    const Measured least = measured(cell, *workbench).of(Pass::backward);
+    EXPECT_EQ(least.as_reference, true) << least.reason;
+    EXPECT_LE(least.scratch_bytes, most);
+}
+
 TEST_F(BenchOnGpu, NaiveIsRightInEveryType) {
     const auto workbench = gpu_workbench();
     for (const Element element : kElements)

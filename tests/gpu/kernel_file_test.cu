@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/bench/measure.h"
 #include "src/gpu/kernels.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
@@ -54,6 +55,24 @@ TEST(KernelOfFile, HasCodeOfItsOwn) {
     Hw4Kernel file = example();
     file.least_capability = 90;
     EXPECT_EQ(why_not(file, {1, 8, 64}, {90, 232448, 132, 80}), "");
+}
+
+TEST(KernelOfFile, IsMeasuredByHw4Bench) {
+    HW4_SKIP_WITHOUT_GPU();
+    const Hw4Kernel file = example();
+    bench::Cell cell;
+    cell.impl = "f32";
+    cell.kernel = file.name;
+    cell.batch_size = cell.num_heads = 1;
+    cell.seq_len = 130;
+    cell.emb_dim = 64;
+    cell.passes[1] = cell.passes[2] = false;
+    cell.rules.warmup = 0;
+    cell.rules.repeats = 1;
+    bench::KeptData kept;
+    const bench::Measured forward = measure(cell, *bench::gpu_workbench(&file), kept).of(bench::Pass::forward);
+    EXPECT_EQ(forward.as_reference, true) << forward.reason;
+    EXPECT_EQ(forward.kernel, file.name);
 }
 
 TEST(KernelOfFile, HasANameOfItsOwn) {

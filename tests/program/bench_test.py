@@ -73,13 +73,12 @@ class FilesTest(BenchTest):
 
     def test_every_format_has_every_cell(self):
         table = self.done(*QUICK, "--impl", "naive,f32,fixed", "--causal=both", "--output", self.json, "--csv",
-                          self.dir / "r.csv", "--markdown", self.dir / "r.md")
+                          self.dir / "r.csv")
         self.assertEqual(len(self.rows()), 6)
         with open(self.dir / "r.csv", newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
         self.assertEqual(len(lines), 18)
         self.assertEqual({line["status"] for line in lines if line["impl"] == "fixed"}, {"ok", "unsupported"})
-        self.assertEqual(len((self.dir / "r.md").read_text().splitlines()), 2 + 6)
         self.assertEqual(len(table.stdout.splitlines()), 1 + 6)
         self.assertIn("[6/6] fixed B 2 H 2 N 64 d 16 causal", table.stderr)
 
@@ -99,6 +98,13 @@ class FilesTest(BenchTest):
             self.assertEqual(hw4(case, out).returncode, OK)
             self.assertEqual(row[name]["output_crc32"], crc_of(out.read_bytes()))
             self.assertIs(row[name]["as_reference"], True)
+
+    def test_once_is_one_sample_of_a_shape(self):
+        self.done("--shape", "2,3,64,16", "--once", "--passes", "forward", "--output", self.json)
+        row = self.rows()[0]["hw4"]
+        self.assertEqual((row["forward"]["launches"], len(row["forward"]["samples"])), (1, 1))
+        self.assertEqual([row["parameters"][name] for name in ("batch_size", "num_heads", "seq_len", "emb_dim")],
+                         [2, 3, 64, 48])
 
     def test_a_bad_name_shows_before_anything_is_measured(self):
         done = self.done(*QUICK, "--output", self.dir / "none" / "r.json", code=CANNOT_CREATE)
@@ -168,18 +174,6 @@ class MemoryTest(BenchTest):
         row = self.rows()[0]["hw4"]["forward"]
         self.assertEqual((refused[0]["size"], refused[0]["device_free"]), (row["wanted_bytes"], row["free_bytes"]))
         self.assertEqual(refused[0]["frames"][0]["name"], "scores")
-
-    def test_counters_have_a_track_for_each_pass(self):
-        path = self.dir / "m.json"
-        self.done(*self.SWEEP, "--output", self.json, "--memory", path)
-        tracks = {}
-        for event in json.loads(path.read_text())["traceEvents"]:
-            if event["ph"] == "C":
-                tracks.setdefault((event["name"].split()[0], event["name"].split()[-1]), []).append(event)
-        self.assertEqual({track: max(event["args"]["bytes"] for event in events) for track, events in tracks.items()},
-                         self.peaks())
-        for events in tracks.values():
-            self.assertEqual([events[0]["ts"], events[0]["args"]["bytes"], events[-1]["args"]["bytes"]], [0, 0, 0])
 
 
 class StatusTest(BenchTest):
@@ -305,6 +299,19 @@ class SeparateTest(BenchTest):
         done = self.done(*QUICK, "--output", self.json, "--separate", "--resume", "--quiet")
         self.assertEqual((self.rows()[0]["hw4"]["forward"]["samples"], done.stderr), (before, ""))
 
+
+
+class NoGpuTest(BenchTest):
+    """What is for a GPU says in a line that there is none."""
+
+    def test_exit_codes(self):
+        hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        for words in (("start-up",), ("--device", "gpu", "--once"), ("--device", "gpu", "--separate"),
+                      ("--device", "cpu", "--kernel-file", "k.so")):
+            done = run("hw4", "bench", *words, env=hidden)
+            self.assertEqual(done.returncode, NO_GPU, done.stderr)
+            self.assertTrue(done.stderr.splitlines()[-1].startswith("hw4: "), done.stderr)
+        self.assertEqual(run("hw4", "bench", "start-up", "now").returncode, USAGE)
 
 
 class CompareTest(BenchTest):

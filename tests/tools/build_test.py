@@ -52,7 +52,7 @@ class Flags(Workplace):
 
     @NEEDS_NVCC
     def test_a_kernel_of_ones_own_has_the_contracts_flags(self):
-        for file, built in ((), "my_kernel.so"), (("FILE=profile/row_tilings.cu",), "row_tilings.so"):
+        for file, built in ((), "my_kernel.so"), (("FILE=tests/support/large_tiles.cu",), "large_tiles.so"):
             told = self.make("-n", "V=1", "CUDA=yes", "ARCHS=90", *file, "my-kernel")
             self.assertEqual((told.returncode, told.stderr), (0, ""))
             self.assertRegex(told.stdout.splitlines()[-1], rf" -fmad=false .*/build/{built}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU the timers'
-parsers look at each command, made-up times take the place of theirs, and hw4 computes on the CPU; with a GPU some steps are
-measured. Then the program itself: which steps it runs, and when a file replaces another."""
+"""report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU
+`hw4 bench` parses each command, made-up times take the place of its own, and hw4 computes on the CPU; with a GPU some
+steps are measured. Then the program itself: which steps it runs, and when a file replaces another."""
 import contextlib
 import dataclasses
 import importlib.util
@@ -30,10 +30,10 @@ import provenance  # noqa: E402
 import runners  # noqa: E402
 from builder import schema  # noqa: E402
 from case_table import TableError  # noqa: E402
-from cells import STEPS  # noqa: E402
+from cells import HISTORICAL, STEPS  # noqa: E402
 from document import CANNOT_WRITE, Document, Failed, command_line, without_folders  # noqa: E402
 from program_module import program_as_module  # noqa: E402
-from timer import problems_of  # noqa: E402
+from shapes import problems_of  # noqa: E402
 
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
 HIDDEN = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # nothing is measured
@@ -79,8 +79,8 @@ class Workplace(unittest.TestCase):
 class Cells(unittest.TestCase):
     def test_the_committed_files_are_those_of_the_steps(self):
         files = {path.name for path in (ROOT / "report/data").glob("*.json")}
-        self.assertEqual(files, {f"{name}.json" for name in STEPS} | {trace for step in STEPS.values()
-                                                                      for trace in step.traces})
+        self.assertEqual(files, {f"{name}.json" for name in (*STEPS, *HISTORICAL)} | {
+            trace for step in STEPS.values() for trace in step.traces})
 
     def test_shapes(self):
         names = [one.name for one in problems_of(["t28,t01", "4,16384,64", "4,16384,128", "t1[12]", "2,3,64,8"])]
@@ -128,37 +128,41 @@ class MadeUpTorch:
         return {"seconds": [0.002] * self.runs, "median_seconds": 0.002, "launches": 5}
 
 
-@unittest.skipUnless((BUILD / "time_kernels").exists(), "needs time_kernels")
 class EveryCommand(Workplace):
-    """The timers take each command; made-up lines for each shape and kind give a file that the builder reads."""
+    """hw4 bench takes each command; made-up rows for each shape give a file that the builder reads."""
 
     def setUp(self):
         super().setUp()
-        for patch in (mock.patch.object(runners, "lines_of", self.lines_of),
+        self.bench_rows = runners.Bench.bench_rows
+        for patch in (mock.patch.object(runners.Bench, "bench_rows", self.made_up_rows),
                       mock.patch.object(runners.torch_cell, "Timer", mock.Mock(side_effect=MadeUpTorch, SGEMM_SIZE=8)),
                       mock.patch.object(runners.torch_cell, "why_no_gpu", lambda: "")):
             self.enter(patch)
 
-    def lines_of(self, program, *words):
-        done = subprocess.run([program, *words], env=HIDDEN, capture_output=True, text=True)
+    def made_up_rows(self, *words, seconds=None):
+        words = [str(word) for word in words]
+        if "cpu" in words:
+            return self.bench_rows(runners.Bench("x", ("all",), BIN), *words)
+        done = subprocess.run([BIN / "hw4", "bench", *words], env=HIDDEN, capture_output=True, text=True)
         self.assertEqual(done.returncode, NO_GPU, f"{words}: {done.stderr}")
-        kinds = [words[at + 1] for at, word in enumerate(words) if word == "--kind"] or ["uniform"]
-        # fixed is four times as fast as f32
-        line = {"chosen": True, "cuda": "13.0", "scratch_bytes": 1, "rows": 4, "keys": 4, "registers": 1,
-                "shared_bytes": 1, "blocks_per_multiprocessor": 1, "seconds": [0.001 if "fixed" in words else 0.004]}
-        return [{**line, **problem.sizes, "kind": kind, "kernel": kernel}
-                for problem in problems_of([word for word in words if word.count(",") == 2]) for kind in kinds
-                for kernel in (["k"] if "--chosen" in words or "--kernel" in words else ["k", "l"])]
+        name = words[words.index("--passes") + 1]
+        rows = []
+        for text in (words[at + 1] for at, word in enumerate(words) if word == "--shape"):
+            for kernel in ["k", "l"] if "all" in words else ["k"]:
+                batches, tokens, dim = map(int, text.split(","))
+                # fixed is four times as fast as f32
+                rows.append({"hw4": {"status": "ok", "reason": None, "parameters": {
+                    "batch_size": batches, "seq_len": tokens, "emb_dim": dim, "dtype": "float32"}, name: {
+                        "kernel": kernel, "flop": 1, "scratch_bytes": 1, "launches": 1,
+                        "samples": [0.001 if "fixed" in words else 0.004]}}})
+        rows.append({"hw4": {"status": "unsupported", "reason": "computes backward", "parameters": {}}})
+        return {"machine": {"name": "A", "cuda": "13.0"}, "results": rows}, True
 
     def test_kernels(self):
         for name, step in STEPS.items():
             if step.runner in ("beside_torch", "ladder", "turns", "causal"):
                 with self.subTest(name):
                     self.check(name, self.measured(name, build_folder=BUILD))
-
-    @unittest.skipUnless((BUILD / "time_tilings").exists(), "needs time_tilings")
-    def test_tilings(self):
-        self.check("tilings", self.measured("tilings", build_folder=BUILD))
 
     def test_what_is_compared(self):
         shape, = self.measured("kernels_fixed", build_folder=BUILD, shapes=("t28",))["fixed"]["shapes"]
@@ -191,17 +195,18 @@ class EveryCommand(Workplace):
         self.assertEqual([bar["flop"] for bar in document["bars"][:2]],
                          [10 * 4 * 16384 ** 2 * 64, 5 * 4 * 16384 ** 2 * 64])
 
-    def test_a_timer_that_fails(self):
-        failing = mock.patch.object(runners, "lines_of", mock.Mock(side_effect=Failed("no CUDA device", NO_GPU)))
-        with failing, self.assertRaisesRegex(Failed, "no CUDA device"):
-            self.measured("causal", build_folder=BUILD)
+    def test_rows_that_failed_or_did_not_run(self):
+        row = {"hw4": {"status": "failed", "reason": "wrong bytes", "machine": {}}}
+        with mock.patch.object(runners.Bench, "bench_rows", lambda *_, **__: (row, True)), \
+                self.assertRaisesRegex(Failed, "wrong bytes"):
+            self.measured("causal")
 
 
 class OtherCommands(unittest.TestCase):
     def test_sweeps(self):
         for name, step in STEPS.items():
             for words in step.cells["runs"] if step.runner == "sweep" else ():
-                command = [BIN / "hw4", "bench", "--device", "gpu", *words, "--machine"]
+                command = [BIN / "hw4", "bench", "--device", "gpu", *words]
                 done = subprocess.run(command, env=HIDDEN, capture_output=True)
                 self.assertNotEqual(done.returncode, WRONG_USAGE, f"{name}: {done.stderr}")
 
@@ -271,9 +276,10 @@ class OnTheCpu(Workplace):
     def test_files(self):
         self.script("reference/context_only", "echo 5000000")
         self.script("reference/plain_copy", "head -c 4 $1 > $2")
-        self.script("start_up", "echo '    1.500 ms  driver'")
         small = {"shapes": ("t01", "e03"), "variants_on": ("e03",), "memory_of": "e03", "trace_of": "e03",
                  "trace_streams": (2,), "device": "cpu", "runs": 2}
+        self.enter(mock.patch.object(runners, "start_up", lambda *_: {
+            "wall_seconds": 1.0, "outside_steps_seconds": 0.5, "steps": ["    1.500 ms  driver"]}))
         document = self.measured("files", **small)
         self.check("files", document)
         self.assertEqual([list(case["seconds"]) for case in document["cases"]],
@@ -359,7 +365,7 @@ class Errors(Workplace):
 # ---- On a GPU
 
 
-@unittest.skipUnless((BUILD / "time_kernels").exists() and provenance.gpu_state(), "needs a GPU")
+@unittest.skipUnless(provenance.gpu_state(), "needs a GPU")
 class WithGpu(Workplace):
     def small(self, name, **cells):
         try:
@@ -383,11 +389,6 @@ class WithGpu(Workplace):
         self.check("backward", self.small("backward", shapes=("4,1024,64",), ladder="1,256,64", memory="1,1024,64",
                                           cpu="1,64,64", cpu_runs=1, errors=("g01",), lengths=(256,), runs=2))
         self.check("half_errors", self.small("half_errors", seeds={"2,256,64": 0}))
-
-    def test_tilings(self):
-        document = self.small("tilings", shapes=("1,100,64",))
-        tilings = {(one["rows"], one["keys"]) for one in (*document["tilings"], *document["left_out"])}
-        self.assertEqual(tilings, {(rows, keys) for rows in (4, 8, 16, 32) for keys in (32, 64, 96, 128, 256)})
 
 
 # ---- What every file says of its origin

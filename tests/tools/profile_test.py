@@ -30,8 +30,8 @@ KEYS = """duration_seconds achieved_occupancy_pct theoretical_occupancy_pct sm_e
 
 KERNELS = ("plain_rows", "shared_tiles", "async_tiles", "drawn_tiles")  # of the sample t28; t08 has no async_tiles
 
-# Leaves its arguments in `calls`, runs no program, and gives out the samples' launches of the shapes
-# and kernels that time_kernels is asked for. DROP of the rows are lost.
+# Leaves its arguments in `calls`, runs no program, and gives out the samples' launches of the shapes and kernels that
+# hw4 bench is asked for, and a row of a kernel that cannot run. DROP of the rows are lost.
 FAKE_NCU = """
 import json
 SHAPES = {"4,16384,64": "t28", "20,1024,64": "t08"}
@@ -41,16 +41,24 @@ if sys.argv[1:] == ["--version"]:
 with open(CALLS, "a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
 asked = sys.argv[sys.argv.index("--once") + 1:]
-rows = []
+rows, cells = [], [{"hw4": {"reason": "no", "forward": {"status": "unsupported"}}}]
 for case in (SHAPES[word] for word in asked if word in SHAPES):
     table = open(f"{SAMPLES}/{case}.csv").read().splitlines()
     for line, row in zip(open(f"{SAMPLES}/{case}.jsonl"), table[5:]):
         launch = json.loads(line)
-        if launch["chosen"] if "--chosen" in asked else "--kernel" not in asked or launch["kernel"] in asked:
-            print(line, end="")
+        if launch["kernel"] in asked or "all" in asked or "--kernel" not in asked and launch["chosen"]:
+            cells.append(CELL(launch))
             rows.append(row)
+with open(asked[asked.index("--output") + 1], "w") as told:
+    json.dump({"results": cells}, told)
 with open(sys.argv[sys.argv.index("--log-file") + 1], "w") as log:
     log.write("\\n".join(table[:5] + rows[DROP:]) + "\\n")
+"""
+# A row of hw4 bench, from a line of a sample.
+CELL = """
+def CELL(launch):
+    sizes = {"batch_size": launch["batches"], "seq_len": launch["tokens"], "emb_dim": launch["dim"]}
+    return {"hw4": {"parameters": sizes, "reason": None, "forward": {"kernel": launch["kernel"], "samples": [1]}}}
 """
 
 
@@ -241,7 +249,7 @@ class Runs(unittest.TestCase):
         self.dir = Path(folder.name)
         self.json = self.dir / "out.json"
         self.program("ncu", f"DROP = 0\n{FAKE_NCU}")
-        self.program("time_kernels", "print('\\n'.join(KERNELS) if sys.argv[-1] == '--list' else sys.argv)")
+        self.program("hw4", "")
         self.proc(admin_only=0)
 
     def proc(self, admin_only):
@@ -255,15 +263,19 @@ class Runs(unittest.TestCase):
     def program(self, name, body):
         path = self.dir / name
         path.write_text(f"#!{sys.executable} -IS\nimport sys\nCALLS = {str(self.dir / 'calls')!r}\n"
-                        f"KERNELS = {KERNELS!r}\nSAMPLES = {SAMPLES!r}\n{body}\n")
+                        f"SAMPLES = {SAMPLES!r}\n{CELL}\n{body}\n")
         path.chmod(0o755)
 
-    def ncu_saying(self, log, code=0, out=""):
-        """An ncu that leaves its arguments, writes the log file and ends; `out` is what its program prints."""
+    def ncu_saying(self, log, code=0, out="", lines="", err=""):
+        """An ncu that leaves its arguments, writes the log file and ends; its program prints `out` and `err`, and
+        hw4 bench --output has the launches of a sample's `lines`."""
         self.program("ncu", "import json\nif sys.argv[1:] == ['--version']:\n    sys.exit(print('Version 2025.1'))\n"
                             f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write({log!r})\n"
                             "open(CALLS, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
-                            f"sys.stdout.write({out!r})\nsys.exit({code})")
+                            f"cells = [CELL(json.loads(line)) for line in {lines.splitlines()!r}]\n"
+                            "if '--output' in sys.argv:\n    path = sys.argv[sys.argv.index('--output') + 1]\n"
+                            "    open(path, 'w').write(json.dumps({'results': cells}))\n"
+                            f"sys.stdout.write({out!r})\nsys.stderr.write({err!r})\nsys.exit({code})")
 
     def run_program(self, *command, exit_code=0):
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HW4_PROC": str(self.dir / "proc"),
@@ -274,8 +286,8 @@ class Runs(unittest.TestCase):
         return done
 
     def profile(self, *arguments, exit_code=0):
-        return self.run_program(ROOT / "profile/profile", "--time-kernels", self.dir / "time_kernels", "--json",
-                                self.json, *arguments, exit_code=exit_code)
+        return self.run_program(ROOT / "profile/profile", "--hw4", self.dir / "hw4", "--json", self.json, *arguments,
+                                exit_code=exit_code)
 
     def refusal(self, *arguments, exit_code):
         """The last line of a run that fails; there is no table."""
@@ -298,13 +310,15 @@ class Runs(unittest.TestCase):
         call, = self.calls()
         self.assertEqual(call[3].split(","), [*metrics.columns(), *gpu_peaks.COLUMNS])
         self.assertEqual(call[4:10], ["--csv", "--page", "raw", "--print-units", "base", "--log-file"])
-        self.assertEqual(call[11:], [str(self.dir / "time_kernels"), "--once", "--contract", "f32", "4,16384,64"])
+        self.assertEqual(call[11:-1], [str(self.dir / "hw4"), "bench", "--once", "--device", "gpu", "--impl", "f32",
+                                       "--passes", "forward", "--kind", "uniform", "--quiet", "--kernel", "all",
+                                       "--shape", "4,16384,64", "--output"])
         document = self.document()
         self.assertNotIn(str(self.dir), json.dumps(document["ncu"]))
         self.assertEqual([metric["key"] for metric in document["metrics"]], KEYS)
         shared = document["launches"][1]
         self.assertEqual({key: value for key, value in shared.items() if key not in ("metrics", "stalls")},
-                         {"case": "t28", "batches": 4, "tokens": 16384, "dim": 64, "chosen": False,
+                         {"case": "t28", "batches": 4, "tokens": 16384, "dim": 64,
                           "kernel": "shared_tiles",
                           "function": "void row_tiles<RowTiling<unnamed>::SharedTiles, 2>>(KernelArgs)"})
         self.assertEqual(shared["metrics"]["shared_load_conflicts"], 66572333314)
@@ -316,12 +330,12 @@ class Runs(unittest.TestCase):
 
     def test_some_kernels_on_several_cases(self):
         self.profile("--case", "t28", "t08", "--kernel", "shared_tiles", "chosen")
-        shapes = ["4,16384,64", "20,1024,64"]
-        self.assertEqual([call[call.index("f32") + 1:] for call in self.calls()],
-                         [["--kernel", "shared_tiles", *shapes], ["--chosen", *shapes]])
-        self.assertEqual([(one["case"], one["kernel"], one["chosen"]) for one in self.document()["launches"]],
-                         [("t28", "shared_tiles", False), ("t28", "drawn_tiles", True),
-                          ("t08", "shared_tiles", False), ("t08", "drawn_tiles", True)])
+        shapes = ["--shape", "4,16384,64", "--shape", "20,1024,64", "--output"]
+        self.assertEqual([call[call.index("--quiet") + 1:-1] for call in self.calls()],
+                         [["--kernel", "shared_tiles", *shapes], shapes])
+        self.assertEqual([(one["case"], one["kernel"]) for one in self.document()["launches"]],
+                         [("t28", "shared_tiles"), ("t28", "drawn_tiles"), ("t08", "shared_tiles"),
+                          ("t08", "drawn_tiles")])
 
     def test_passes_beside_the_kernel_are_left_out(self):
         """The contract fixed has some; the samples stand in, with a column more."""
@@ -332,7 +346,7 @@ class Runs(unittest.TestCase):
         table = [f'{names},"{column}"', f'{units},"%"']
         for row_of in rows:
             table += [*(f'{other},"1.00"' for other in beside[:2]), f'{row_of},"57.25"', f'{beside[2]},"1.00"']
-        self.ncu_saying("\n".join(table) + "\n", out=sample("t28.jsonl"))
+        self.ncu_saying("\n".join(table) + "\n", lines=sample("t28.jsonl"))
         self.profile("--contract", "fixed")
         launches = self.document()["launches"]
         self.assertEqual([one["kernel"] for one in launches], list(KERNELS))
@@ -357,13 +371,14 @@ class Runs(unittest.TestCase):
 
     def test_launches_that_cannot_be_told_apart(self):
         self.program("ncu", f"DROP = 1\n{FAKE_NCU}")
-        self.assertIn("ncu profiled 3 launches, time_kernels made 4", self.refusal(exit_code=70))
-        self.ncu_saying(sample("t28.csv")[:-40], out=sample("t28.jsonl"))
+        self.assertIn("ncu profiled 3 launches, hw4 bench made 4", self.refusal(exit_code=70))
+        self.ncu_saying(sample("t28.csv")[:-40], lines=sample("t28.jsonl"))
         self.assertRegex(self.refusal(exit_code=70), r"^profile: ncu's table: a row of \d+ fields under \d+ names$")
 
     def test_refusals(self):
         self.assertRegex(self.refusal("--case", "t99", exit_code=2), "no case 't99' .*; the cases are t01 t02 .* t30 ")
-        self.assertIn("no kernel 'fast'; there are all, chosen, ", self.refusal("--kernel", "fast", exit_code=2))
+        self.ncu_saying("==ERROR== The application returned an error code (64).\n", err="hw4: no kernel 'fast'")
+        self.assertEqual(self.refusal("--kernel", "fast", exit_code=2), "profile: hw4: no kernel 'fast'")
         self.assertIn("is not on PATH", self.refusal("--ncu", "no-such-ncu", exit_code=69))
         self.ncu_saying("==ERROR== ERR_NVGPUCTRPERM - no permission\n", 1)
         self.assertIn("the GPU's counters are closed to you", self.refusal(exit_code=69))

@@ -4,8 +4,8 @@ import importlib.util
 import json
 import subprocess
 import sys
+import types
 import unittest
-import unittest.mock
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
@@ -29,15 +29,18 @@ class SaidSampler:
         return self.seconds(self.samples) if callable(self.seconds) else self.seconds
 
 
-def arguments(*more):
-    words = ("--impl", "flash2", "--batch_size", "1", "--seq_len", "8", "--num_heads", "1", "--emb_dim", "8", *more)
-    with unittest.mock.patch.object(sys, "argv", ["torch_cell.py", *words]):
-        return torch_cell.parse_arguments()
+CELL = {"impl": "flash2", "dtype": "fp16", "batch_size": 1, "seq_len": 8, "num_heads": 1, "emb_dim": 8, "causal": False,
+        "passes": ["forward"], "warmup": None, "repeats": 30, "limit_s": 10, "timing": "event", "cold": False,
+        "memory_limit": 0, "device": "cpu"}  # as hw4 bench writes it
+
+
+def arguments(**more):
+    return types.SimpleNamespace(**{**CELL, **more})
 
 
 class Rules(unittest.TestCase):
     def test_launches_and_samples(self):
-        """The rules of src/bench/sampling.h, with the numbers of tests/unit/sampling_test.cpp."""
+        """The rules of src/bench/sampling.h, with the numbers of tests/unit/bench_samples_test.cpp."""
         self.assertEqual([torch_cell.launches_for(seconds) for seconds in (0.039e-3, 0.004, 1e-9, 0.0, 0.01, 0.85)],
                          [257, 3, 1000, 1000, 1, 1])
         asked = ((0.007, 20), (0.05, 20), (0.1, 20), (0.85, 20), (0.85, 2), (0.85, 200))
@@ -56,59 +59,55 @@ class Rules(unittest.TestCase):
 
 
 class Samples(unittest.TestCase):
-    def taken(self, sampler, *more):
+    def taken(self, sampler, **more):
         self.flushes = 0
-        return torch_cell.take_samples(sampler, lambda: None, self._flush, arguments(*more))
+        return torch_cell.take_samples(sampler, lambda: None, self._flush, arguments(**more))
 
     def _flush(self):
         self.flushes += 1
 
     def test_after_the_warm_up_as_many_as_asked_for(self):
         sampler = SaidSampler()
-        launches, samples = self.taken(sampler, "--repeats", "4")
+        launches, samples = self.taken(sampler, repeats=4)
         self.assertEqual((launches, len(samples), sampler.samples), (1, 4, 1 + 5 + 4))
 
     def test_a_first_launch_that_takes_long_is_not_the_warm_up(self):
         sampler = SaidSampler(lambda sample: 0.5 if sample == 1 else 0.004)
-        self.assertEqual(self.taken(sampler, "--repeats", "2")[0], 3)
+        self.assertEqual(self.taken(sampler, repeats=2)[0], 3)
         self.assertGreater(sampler.samples, 20)
 
     def test_after_a_count_of_warm_ups_each_launch_is_a_sample(self):
         sampler = SaidSampler(1e-4)
-        self.assertEqual(len(self.taken(sampler, "--warmup", "5", "--repeats", "7")[1]), 7)
+        self.assertEqual(len(self.taken(sampler, warmup=5, repeats=7)[1]), 7)
         self.assertEqual(sampler.launches, 5 + 7)
 
-    def test_ends_when_the_spread_is_small_or_the_time_is_over(self):
-        settling = SaidSampler(lambda sample: 0.02 * min(sample, 3))
-        self.assertLess(len(self.taken(settling, "--warmup", "0", "--repeats", "100", "--spread", "1")[1]), 20)
-        self.assertEqual(len(self.taken(SaidSampler(), "--limit", "0")[1]), 3)
+    def test_ends_when_the_time_is_over(self):
+        self.assertEqual(len(self.taken(SaidSampler(), limit_s=0)[1]), 3)
 
     def test_cold_samples_flush(self):
-        self.assertEqual(self.taken(SaidSampler(1e-3), "--cold", "--repeats", "6")[0], 1)
+        self.assertEqual(self.taken(SaidSampler(1e-3), cold=True, repeats=6)[0], 1)
         self.assertEqual(self.flushes, 6)
 
     def test_of_the_wall_clock_one_is_the_mean_of_all(self):
         sampler = SaidSampler()
-        launches, samples = self.taken(sampler, "--timing", "wall", "--repeats", "300")
+        launches, samples = self.taken(sampler, timing="wall", repeats=300)
         self.assertEqual((launches, len(samples), sampler.launches), (300, 1, 3 + 300))
 
     def test_of_the_wall_clock_are_fewer_within_the_limit(self):
-        for warmup, limit, expected in (("0", "1", 3), ("1", "5", 5), ("2", "5", 5), ("0", "5", 5), ("0", "100", 30)):
+        for warmup, limit, expected in ((0, 1, 3), (1, 5, 5), (2, 5, 5), (0, 5, 5), (0, 100, 30)):
             sampler = SaidSampler()
             launches, samples = torch_cell.take_samples(
                 sampler, lambda: None, self._flush,
-                arguments("--timing", "wall", "--repeats", "30", "--warmup", warmup, "--limit", limit),
+                arguments(timing="wall", warmup=warmup, limit_s=limit),
                 clock=lambda said=sampler: float(said.launches))  # a second each
             self.assertEqual((launches, samples), (expected, [1.0]), (warmup, limit))
-            self.assertEqual(sampler.launches, int(warmup) + expected)
+            self.assertEqual(sampler.launches, warmup + expected)
 
 
 class Serving(unittest.TestCase):
     def test_a_row_for_each_line(self):
-        words = ["--impl", "flash2", "--batch_size", "1", "--seq_len", "8", "--num_heads", "1", "--emb_dim", "8",
-                 "--device", "cpu", "--passes"]
-        lines = "".join(json.dumps([*words, passes]) + "\n" for passes in ("forward", "backward"))
-        done = subprocess.run([sys.executable, "-B", REPO / "report/torch_cell.py", "--serve"], input=lines,
+        lines = "".join(json.dumps({**CELL, "passes": [name]}) + "\n" for name in ("forward", "backward"))
+        done = subprocess.run([sys.executable, "-B", REPO / "report/torch_cell.py"], input=lines,
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [json.loads(line)["hw4"] for line in done.stdout.splitlines()]

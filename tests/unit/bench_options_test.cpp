@@ -1,6 +1,6 @@
 #include "src/commands/bench_options.h"
 
-#include "src/commands/bench_collective_options.h"
+#include "src/commands/bench_collectives.h"
 #include "src/cpu/engine.h"
 #include "tests/support/temporary_folder.h"
 
@@ -77,34 +77,33 @@ TEST(BenchOptions, PresetsAndWhatReplacesTheirAxes) {
     EXPECT_EQ(cells({"--preset", "cs336-flash", "--impl", "hw4"}).size(), 80);
     EXPECT_TRUE(cells({"--preset", "cs336-flash"})[0].rules.cold);
     EXPECT_EQ(cells({"--preset", "fa2"}).size(), 24);
-    EXPECT_EQ(cells({"--preset", "fa2", "--batch_size", "1", "--seq_len", "256", "--causal"}).size(),
-              2); // no cell twice
-    EXPECT_EQ(cells({"--preset", "fa2", "--seq_len", "256"}).size(), 6 * 4);
     EXPECT_EQ(cells({"--preset", "cs336-attention", "--repeats", "3"})[0].rules.repeats, 3);
 }
 
 // A preset whose batches go with its tokens has rows that others would not be.
-TEST(BenchOptions, ValuesThatSuchAPresetHasPickItsRows) {
-    const auto sizes = [](const std::vector<std::string>& words) {
-        std::vector<std::pair<int64_t, int64_t>> found;
-        for (const Cell& cell : cells(words)) found.emplace_back(cell.batch_size, cell.seq_len);
-        return found;
-    };
-    using Sizes = std::vector<std::pair<int64_t, int64_t>>;
-    const std::vector<std::string> fa2 = {"--preset", "fa2", "--num_heads", "32", "--causal"};
-    const auto with = [&](std::vector<std::string> words) {
-        words.insert(words.begin(), fa2.begin(), fa2.end());
-        return sizes(words);
-    };
-    EXPECT_EQ(with({"--seq_len", "8k,16k"}), (Sizes{{2, 8192}, {1, 16384}}));
-    EXPECT_EQ(failure({"--preset", "fa2", "--seq_len", "8k,100"}),
-              (Failure{ExitCode::usage, "--seq_len 100: no row of --preset fa2 has it beside what else is asked for; "
-                                        "see bench --help"}));
-    EXPECT_EQ(failure({"--preset", "fa2", "--batch_size", "16,32", "--seq_len", "1k"}).code, ExitCode::usage);
-    EXPECT_EQ(with({"--batch_size", "4"}), (Sizes{{4, 4096}}));
-    EXPECT_EQ(with({"--batch_size", "4", "--seq_len", "8k"}), (Sizes{{4, 8192}})); // no row has both
-    EXPECT_EQ(sizes({"--preset", "course", "--impl", "f32", "--seq_len", "16k", "--emb_dim", "32"}),
-              (Sizes{{10, 16384}}));
+TEST(BenchOptions, SizesThatAPresetHasTogetherStayTogether) {
+    EXPECT_EQ(
+        failure({"--preset", "fa2", "--seq_len", "8k"}),
+        (Failure{ExitCode::usage, "--seq_len: this preset has other sizes with each value of it; take --shape; see "
+                                  "bench --help"}));
+    EXPECT_EQ(failure({"--preset", "course", "--batch_size", "1"}).code, ExitCode::usage);
+    EXPECT_EQ(cells({"--preset", "fa2", "--num_heads", "32"}).size(), 12);
+}
+
+TEST(BenchOptions, Shapes) {
+    const std::vector<Cell> list = cells({"--shape", "t28", "--shape", "2,3,64,8", "--shape", "4,16384,64"});
+    ASSERT_EQ(list.size(), 2); // no cell twice
+    EXPECT_EQ(words_of(list[0]), "f32 B 4 H 1 N 16384 d 64");
+    EXPECT_EQ(words_of(list[1]), "f32 B 2 H 3 N 64 d 8");
+    for (const char* text :
+         {"", "4", "4,5", "4,5,", "4,5,6,", "4,5,6,7,8", "4,5,0", "4,-5,6", "4, 5,6", "4,5,6x", "t31"})
+        EXPECT_EQ(failure({"--shape", text}).code, ExitCode::usage) << text;
+}
+
+TEST(BenchOptions, OnceIsOneLaunchWithoutWarmUp) {
+    const std::vector<Cell> list = cells({"--once", "--preset", "course", "--impl", "f32"});
+    EXPECT_TRUE(list.front().rules.once());
+    EXPECT_FALSE(cells({}).front().rules.once());
 }
 
 TEST(BenchOptions, TheCourseIsThatOfTheTable) {
@@ -121,18 +120,6 @@ TEST(BenchOptions, TheCourseIsThatOfTheTable) {
         measured.push_back({cell.batch_size, cell.seq_len, cell.emb_dim});
     EXPECT_EQ(measured, listed);
     EXPECT_EQ(listed.size(), 30);
-}
-
-TEST(BenchOptions, WhatAskForACellAskForThatCell) {
-    for (const Words& words :
-         {Words{}, Words{"--impl", "naive", "--causal", "--dtype", "bf16", "--warmup", "3", "--memory_limit", "1000"},
-          Words{"--kernel", "fixed_generic", "--passes", "forward", "--threads", "3", "--kind", "uniform", "--spread",
-                "3.3%", "--limit", "0.7", "--cold"},
-          Words{"--timing", "wall", "--repeats", "77", "--batch_size", "3", "--seq_len", "7", "--num_heads", "2",
-                "--emb_dim", "10"}}) {
-        const Cell cell = cells(words).front();
-        EXPECT_EQ(cells(options_for(cell)), std::vector<Cell>{cell});
-    }
 }
 
 TEST(BenchOptions, AreRefused) {
@@ -156,6 +143,10 @@ TEST(BenchOptions, AreRefused) {
                                       {"--repeats"},
                                       {"--quiet=1"},
                                       {"--memory", "8G"},
+                                      {"--memory", "m.json"},
+                                      {"--shape", "t28", "--seq_len", "8"},
+                                      {"--shape", "t28", "--preset", "fa2"},
+                                      {"--kernel-file", "k.so", "--resume", "--output", "r.json"},
                                       {"--memory", "m.pickle", "--separate", "--device", "cpu"},
                                       {"--memory", "m.pickle", "--resume", "--output", "r.json"},
                                       {"--memory_limit", "8T"}};
@@ -185,7 +176,7 @@ TEST(AllreduceOptions, Lists) {
 TEST(AllreduceOptions, RefusesAllElse) {
     const std::vector<Words> wrong = {{"--sizes", "3"},    {"--via", "gloo"},   {"--contributions", "0"},
                                       {"--warmup", "1,2"}, {"--output", "r"},   {"x"},
-                                      {"--model", "71m"},  {"--buckets", "1m"}, {"--output", "-", "--csv", "-"}};
+                                      {"--model", "71m"},  {"--buckets", "1m"}, {"--csv", "r.csv"}};
     for (const Words& words : wrong)
         EXPECT_EQ(failure_of([&] { allreduce(words); }).code, ExitCode::usage) << words.front();
 }

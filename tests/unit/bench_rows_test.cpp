@@ -6,7 +6,6 @@
 #include "src/bench/outcome.h"
 #include "src/bench/row_json.h"
 #include "src/bench/tables.h"
-#include "src/bench/time_left.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4::bench {
@@ -88,7 +87,8 @@ TEST(BenchRow, AFileReadBackIsTheSameFile) {
     second.cell.passes[1] = false;
     second.cell.threads = 3;
     second.cell.memory_limit = 1 << 30;
-    second.cell.rules = {4, 5, 3.3, 0.7, Timing::wall, true};
+    second.cell.scratch = 0;
+    second.cell.rules = {4, 5, 0.7, Timing::wall, true};
     second.of(Pass::backward) = {};
     second.of(Pass::forward).as_reference = std::nullopt;
     second.of(Pass::forward).error.largest = std::nan("");
@@ -186,17 +186,6 @@ TEST(BenchCompare, AWrongResultIsNotFaster) {
     wrong.of(Pass::forward).status = Status::failed;
     EXPECT_EQ(compare({right}, {wrong}, 0.03).at(0).verdict, Verdict::lost);
     EXPECT_TRUE(compare({wrong}, {right}, 0.03).empty()); // nor is what is right now slower than it
-}
-
-TEST(BenchTimeLeft, ByTheWorkThatIsLeft) {
-    Cell large = small_cell();
-    large.seq_len = 16384;
-    TimeLeft left({large, large, large});
-    EXPECT_EQ(left.text(), "");
-    left.done(large, 0); // its row was there
-    EXPECT_EQ(left.text(), "");
-    left.done(large, 7);
-    EXPECT_EQ(left.text(), "about 7 s left");
 }
 
 TEST(Ending, SaysInALineWhyTheCodeIsNotOk) {

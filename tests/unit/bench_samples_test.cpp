@@ -6,10 +6,19 @@
 
 #include "src/bench/measure.h"
 #include "src/bench/memory_count.h"
-#include "src/bench/sample_statistics.h"
+#include "src/bench/sampling.h"
 
 namespace hw4::bench {
 namespace {
+
+TEST(Sampling, ShortLaunchesAreManyInASample) {
+    EXPECT_EQ(launches_for(0.039e-3), 257);
+    EXPECT_EQ(launches_for(0.004), 3);
+    EXPECT_EQ(launches_for(1e-9), kMostLaunches);
+    EXPECT_EQ(launches_for(0.0), kMostLaunches); // shorter than the clock can tell
+    EXPECT_EQ(launches_for(kSampleSeconds), 1);
+    EXPECT_EQ(launches_for(0.85), 1);
+}
 
 TEST(SampleStatistics, FewNumbersForMany) {
     const std::vector<double> values = {5, 1, 3, 2, 4};
@@ -132,16 +141,6 @@ TEST_F(TakeSamples, ShortLaunchesSeveralToASample) {
     EXPECT_EQ(take().launches, 3);
 }
 
-TEST_F(TakeSamples, EndWhenTheSpreadIsSmall) {
-    workbench.seconds = [](int sample) { return sample < 3 ? 0.02 * (sample + 1) : 0.05; };
-    rules.warmup = 0;
-    rules.repeats = 100;
-    rules.spread_percent = 1;
-    const size_t taken = take().seconds.size();
-    EXPECT_GT(taken, 3);
-    EXPECT_LT(taken, 20);
-}
-
 TEST_F(TakeSamples, EndAfterTheLimitButNotBeforeThree) {
     rules.limit_s = 0;
     EXPECT_EQ(take().seconds.size(), 3);
@@ -165,6 +164,50 @@ TEST_F(TakeSamples, OfTheWallClockOneIsTheMeanOfAll) {
     EXPECT_EQ(samples.seconds.size(), 1);
     EXPECT_EQ(samples.launches, 300);
     EXPECT_EQ(subject.runs, 3 + 300); // a hundredth to warm up
+}
+
+// The CPU, with what is launched counted.
+class CountingWorkbench : public Workbench {
+public:
+    int launched = 0;
+    int loads = 0; // for the card's clock
+
+    std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
+        return cpu_->prepare(cell, pass, data, memory);
+    }
+    double sample(Subject& subject, int launches) override {
+        launched += launches;
+        return cpu_->sample(subject, launches);
+    }
+    void wait() override { cpu_->wait(); }
+    void flush_caches() override {}
+    size_t free_bytes() override { return cpu_->free_bytes(); }
+    CardState state_under_load(Subject&, double) override {
+        ++loads;
+        return {};
+    }
+    std::string machine_json() override { return "{}"; }
+
+private:
+    std::unique_ptr<Workbench> cpu_ = cpu_workbench(1);
+};
+
+TEST(Once, IsASingleLaunchAndNothingBesideIt) {
+    Cell cell;
+    cell.impl = "f32";
+    cell.batch_size = cell.num_heads = 1;
+    cell.seq_len = 16;
+    cell.emb_dim = 8;
+    cell.passes[1] = cell.passes[2] = false;
+    cell.rules.warmup = 0;
+    for (const int repeats : {1, 2}) {
+        cell.rules.repeats = repeats;
+        CountingWorkbench workbench;
+        KeptData kept;
+        EXPECT_EQ(measure(cell, workbench, kept).of(Pass::forward).as_reference, true);
+        EXPECT_EQ(workbench.launched, repeats);
+        EXPECT_EQ(workbench.loads, repeats == 1 ? 0 : 1);
+    }
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // Operands that stay from one cell to the next are those that would be made anew.
-#include "src/bench/kept_data.h"
+#include "src/bench/measure.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/bench/number_list.h"
+#include "src/commands/bench_values.h"
 
 #include <gtest/gtest.h>
 

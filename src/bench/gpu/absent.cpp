@@ -1,7 +1,6 @@
 // The GPU's workbench of a build without nvcc: it says that it is not there.
 #include "src/base/error.h"
 #include "src/bench/accumulate.h"
-#include "src/bench/float_memory.h"
 #include "src/bench/summation.h"
 #include "src/bench/workbench.h"
 
@@ -11,7 +10,8 @@ namespace {
 [[noreturn]] void fail() { throw Error(ExitCode::no_gpu, "hw4 was built without CUDA"); }
 } // namespace
 
-std::unique_ptr<Workbench> gpu_workbench() { fail(); }
+std::unique_ptr<Workbench> gpu_workbench(const Hw4Kernel*) { fail(); }
+void say_gpu_start_up() { fail(); }
 std::vector<float> gpu_sums(const Addends&) { fail(); }
 std::unique_ptr<FloatMemory> card_floats(size_t) { fail(); }
 std::unique_ptr<FloatMemory> pinned_floats(size_t) { fail(); }

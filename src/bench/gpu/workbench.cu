@@ -2,23 +2,122 @@
 // are dim apart, as in a tensor: what is counted is what a tensor of that shape takes.
 #include "src/bench/workbench.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <type_traits>
+#include <vector>
 
+#include "src/base/error.h"
 #include "src/base/json.h"
-#include "src/bench/event_timer.h"
 #include "src/bench/gpu/cublas.h"
-#include "src/bench/gpu/nvml.h"
 #include "src/bench/gpu/softmax.h"
 #include "src/bench/gpu/staged_copies.h"
-#include "src/bench/gpu/subject_parts.h"
 #include "src/bench/naive.h"
+#include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 
 namespace hw4::bench {
 namespace gpu_side {
 namespace {
+
+size_t free_on_card() {
+    size_t free = 0;
+    size_t total = 0;
+    HW4_CUDA(cudaMemGetInfo(&free, &total));
+    return free;
+}
+
+// Memory of the card that is counted.
+class Memory {
+public:
+    Memory() = default;
+    Memory(MemoryCount& count, size_t bytes, const char* purpose)
+        : counted_(count, bytes, purpose, [&] {
+              try {
+                  memory_ = gpu::make_scratch(bytes);
+              } catch (const Error& error) {
+                  if (error.code() != ExitCode::out_of_memory) throw;
+                  static_cast<void>(cudaGetLastError()); // it is told here: the next look must not find it again
+                  count.refuse(bytes, free_on_card(), purpose);
+              }
+          }) {}
+
+    void* get() const { return memory_.get(); }
+
+private:
+    gpu::Scratch memory_; // before what counts it
+    Counted counted_;
+};
+
+// The card's clock and power, from NVIDIA's library for that where the driver has brought it.
+class Nvml {
+public:
+    Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+        int (*start)() = nullptr;
+        int (*find_card)(const char* bus, void** card) = nullptr;
+        int (*shutdown)() = nullptr;
+        if (library_ == nullptr || !find(start, "nvmlInit_v2") || !find(shutdown, "nvmlShutdown") ||
+            !find(clock_, "nvmlDeviceGetClockInfo") || !find(power_, "nvmlDeviceGetPowerUsage") ||
+            !find(find_card, "nvmlDeviceGetHandleByPciBusId_v2") || start() != 0)
+            return;
+        shutdown_ = shutdown;
+        int device = 0;
+        char bus[32] = "";
+        HW4_CUDA(cudaGetDevice(&device));
+        HW4_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, device));
+        if (find_card(bus, &card_) != 0) card_ = nullptr;
+    }
+    ~Nvml() {
+        if (shutdown_ != nullptr) shutdown_();
+        if (library_ != nullptr) ::dlclose(library_);
+    }
+    Nvml(const Nvml&) = delete;
+    Nvml& operator=(const Nvml&) = delete;
+
+    bool knows() const { return card_ != nullptr; }
+    // Now, of the card in use.
+    CardState state() const {
+        constexpr int kOfMultiprocessors = 1; // NVML_CLOCK_SM
+        unsigned megahertz = 0;
+        unsigned milliwatts = 0;
+        if (clock_(card_, kOfMultiprocessors, &megahertz) != 0) megahertz = 0;
+        if (power_(card_, &milliwatts) != 0) milliwatts = 0;
+        return {static_cast<double>(megahertz), milliwatts * 1e-3};
+    }
+
+private:
+    template <class Function>
+    bool find(Function& function, const char* name) const {
+        function = reinterpret_cast<Function>(::dlsym(library_, name));
+        return function != nullptr;
+    }
+
+    void* library_;
+    void* card_ = nullptr;
+    int (*shutdown_)() = nullptr; // once it was started
+    int (*clock_)(void* card, int kind, unsigned* megahertz) = nullptr;
+    int (*power_)(void* card, unsigned* milliwatts) = nullptr;
+};
+
+// The kernel of that name in the table, or the one that hw4 takes. Throws Unsupported.
+const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract,
+                              const gpu::Device& device, const std::vector<gpu::Kernel>& table) {
+    const std::string lacking = why_not(contract, problem);
+    if (!lacking.empty()) throw Unsupported(lacking);
+    const gpu::Kernel* const found =
+        name.empty() ? gpu::choose_kernel(problem, device, contract) : gpu::find_kernel(name, table);
+    const std::vector<gpu::Kernel> all = gpu::kernels_of(contract, *problem.operation);
+    if (found == nullptr)
+        throw Unsupported(all.empty() ? "no GPU kernel of this build computes " + std::string(contract.name) + " " +
+                                            problem.operation->name
+                                      : gpu::plan_of(all.front(), problem, device).why_not);
+    const std::string reason = gpu::plan_of(*found, problem, device).why_not;
+    if (!reason.empty()) throw Unsupported(reason);
+    return *found;
+}
 
 // Backward has O and the statistics of its rows from a forward that was done before.
 void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
@@ -26,14 +125,14 @@ void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
     backward.statistics = forward.statistics;
 }
 
-// Scratch memory of a launch: up to what hw4 gives all streams of a run, or the least where there is not that much.
+// Scratch memory of a launch: up to the cell's budget, or the least where there is not that much.
 struct LaunchScratch {
     Memory memory;
     size_t bytes = 0;
 
     LaunchScratch() = default;
-    LaunchScratch(const gpu::Plan& plan, MemoryCount& count, const char* purpose)
-        : bytes(gpu::scratch_for(plan.scratch_bytes, plan.most_scratch, EngineOptions().scratch_budget, 1)) {
+    LaunchScratch(const gpu::Plan& plan, int64_t budget, MemoryCount& count, const char* purpose)
+        : bytes(gpu::scratch_for(plan.scratch_bytes, plan.most_scratch, static_cast<size_t>(budget), 1)) {
         try {
             memory = Memory(count, bytes, purpose);
         } catch (const OutOfMemory&) {
@@ -48,9 +147,11 @@ struct LaunchScratch {
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, cudaStream_t stream, StagedCopies& copies, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), device_(device), stream_(stream), copies_(copies) {
-        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_);
+                  const gpu::Device& device, const std::vector<gpu::Kernel>& table, cudaStream_t stream,
+                  StagedCopies& copies, MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), device_(device), stream_(stream), copies_(copies),
+          scratch_budget_(cell.scratch) {
+        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_, table);
         kernel = chosen.name;
         if (pass != Pass::forward && loses_output(chosen, problem_.element))
             throw Unsupported("backward of " + cell.impl + " needs O as float32, and " + name_of(cell.element) +
@@ -62,14 +163,16 @@ public:
             forward_kernel_ = &chosen;
             out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kO);
             forward_scratch_ = scratch_for(chosen, problem_, memory);
+            scratch_bytes = forward_scratch_.bytes;
             forward_ = launch(problem_, out_, forward_scratch_);
             return;
         }
         backward_kernel_ = &chosen;
-        prepare_forward(contract, memory);
+        prepare_forward(contract, table, memory);
         before_backward_bytes = memory.in_use();
         out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
         backward_scratch_ = scratch_for(chosen, problem_, memory);
+        scratch_bytes = backward_scratch_.bytes;
         backward_ = launch(problem_, out_, backward_scratch_);
         bring_forward(backward_, forward_);
         if (pass == Pass::backward) forward_kernel_->launch(forward_, stream_);
@@ -89,7 +192,7 @@ public:
 
 private:
     LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
-        return {gpu::plan_of(of, problem, device_), memory,
+        return {gpu::plan_of(of, problem, device_), scratch_budget_, memory,
                 problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
     }
 
@@ -99,9 +202,9 @@ private:
     }
 
     // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
-    void prepare_forward(const Contract& contract, MemoryCount& memory) {
+    void prepare_forward(const Contract& contract, const std::vector<gpu::Kernel>& table, MemoryCount& memory) {
         const Problem forward = problem_.of_operation(kForward);
-        forward_kernel_ = &kernel_for("", forward, contract, device_);
+        forward_kernel_ = &kernel_for("", forward, contract, device_, table);
         o_ = Memory(memory, forward.stored_output_bytes(), purpose::kO);
         statistics_ =
             Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
@@ -118,6 +221,7 @@ private:
     gpu::Device device_;
     cudaStream_t stream_;
     StagedCopies& copies_;
+    int64_t scratch_budget_;
     Memory in_;
     Memory out_;
     Memory o_; // of backward
@@ -236,7 +340,10 @@ private:
 
 class GpuWorkbench : public Workbench {
 public:
-    GpuWorkbench() : device_(gpu::current_device()), stream_(gpu::make_stream()) {}
+    explicit GpuWorkbench(const Hw4Kernel* file)
+        : device_(gpu::current_device()), table_(gpu::kernels()), stream_(gpu::make_stream()) {
+        if (file != nullptr) table_.push_back(gpu::kernel_of_file(*file));
+    }
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         static_cast<void>(cudaGetLastError()); // of a cell that failed: its row has told it
@@ -249,14 +356,18 @@ public:
         if (contract.element != Element::float32 && cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
-        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, stream_.get(), *copies_, memory);
+        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, table_, stream_.get(), *copies_,
+                                               memory);
     }
 
     double sample(Subject& subject, int launches) override {
-        const auto begin = [&] {
-            for (int i = 0; i < launches; ++i) subject.run();
-        };
-        return timer_.seconds_of(stream_.get(), begin) / launches;
+        HW4_CUDA(cudaEventRecord(start_.get(), stream_.get()));
+        for (int i = 0; i < launches; ++i) subject.run();
+        HW4_CUDA(cudaEventRecord(stop_.get(), stream_.get()));
+        HW4_CUDA(cudaEventSynchronize(stop_.get()));
+        float milliseconds = 0;
+        HW4_CUDA(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
+        return milliseconds * 1e-3 / launches;
     }
 
     void wait() override { HW4_CUDA(cudaStreamSynchronize(stream_.get())); }
@@ -288,8 +399,7 @@ public:
         return state;
     }
 
-    size_t free_bytes() override { return memory_of_card().free; }
-    size_t driver_bytes() override { return memory_of_card().taken(); }
+    size_t free_bytes() override { return free_on_card(); }
 
     std::string machine_json() override {
         int driver = 0;
@@ -308,8 +418,10 @@ public:
 
 private:
     gpu::Device device_;
+    std::vector<gpu::Kernel> table_; // and of a file
     gpu::Stream stream_;
-    gpu::EventTimer timer_;
+    gpu::Event start_ = gpu::make_event();
+    gpu::Event stop_ = gpu::make_event();
     Nvml nvml_;
     std::optional<Cublas> cublas_; // once it was asked for, as what follows
     std::optional<StagedCopies> copies_;
@@ -320,6 +432,8 @@ private:
 } // namespace
 } // namespace gpu_side
 
-std::unique_ptr<Workbench> gpu_workbench() { return std::make_unique<gpu_side::GpuWorkbench>(); }
+std::unique_ptr<Workbench> gpu_workbench(const Hw4Kernel* file) {
+    return std::make_unique<gpu_side::GpuWorkbench>(file);
+}
 
 } // namespace hw4::bench

@@ -8,8 +8,8 @@
 //
 // A block takes a tile of query rows of a unit and walks over all keys. For the scores lane = key, for the output lane
 // = column (one in each chunk of 32 columns). K and V pass through one buffer, on the rungs 32 keys and a chunk at a
-// time. How much it takes and brings at a time is its Block, which profile/row_tilings.cu varies: that may change the
-// speed, never the bytes, since whatever the buffer holds is worked on in the contract's tiles of 32 keys.
+// time. How much it takes and brings at a time is its Block: that may change the speed, never the bytes, since whatever
+// the buffer holds is worked on in the contract's tiles of 32 keys.
 #pragma once
 
 #include <algorithm>
