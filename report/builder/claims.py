@@ -9,23 +9,12 @@ from . import facts
 from .measured_backward import GRADIENTS, Backward
 from .measured_half import CUDNN, FLASH2, Half
 from .needs import needs
-
-
-def count_of(some, every, what):
-    """'all 30 cases', '27 of 30 cases', 'none of 30 cases'."""
-    if some == every:
-        return f"all {every} {what}"
-    return f"{some or 'none'} of {every} {what}"
-
-
-def in_words(name):
-    """A shape without a name of its own, as it can stand in a list."""
-    return name.replace(",", "×")
+from .words import count_of, with_crosses
 
 
 def ends_of(ends):
     """'from 1.10 times (t02) to 2.20 times (4×16384×128)'"""
-    first, last = (f"{end['value']:.2f} times ({in_words(end['case'])})" for end in (ends["least"], ends["most"]))
+    first, last = (f"{end['value']:.2f} times ({with_crosses(end['case'])})" for end in (ends["least"], ends["most"]))
     return f"from {first} to {last}"
 
 
@@ -67,7 +56,7 @@ def fixed16_faster_than(data, other, mask):
         return count
     few = 2 * len(faster) < len(every)
     named = faster if few else [case for case in every if case not in faster]
-    return f"{count} ({'' if few else 'not '}{', '.join(in_words(case.name) for case in named)})"
+    return f"{count} ({'' if few else 'not '}{', '.join(with_crosses(case.name) for case in named)})"
 
 
 def fixed16_not_above(data, form):
@@ -83,7 +72,7 @@ def gradients_not_above_efficient(data):
 
 def bars_met(verdicts):
     """'all 20 are met', '18 of 20 are met (not t12, total)'. `verdicts`: whether each is, by name."""
-    missed = [in_words(name) for name, met in verdicts.items() if not met]
+    missed = [with_crosses(name) for name, met in verdicts.items() if not met]
     return f"{count_of(len(verdicts) - len(missed), len(verdicts), '').rstrip()} are met" + (
         f" (not {', '.join(missed)})" if missed else "")
 

@@ -21,6 +21,7 @@ from .measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16,
                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
 from .needs import are_there, needs
 from .spread import Spread
+from .words import with_crosses
 
 MIB, GIB = 2.0 ** 20, 2.0 ** 30
 
@@ -40,10 +41,6 @@ def extremes(values: dict[str, float]) -> dict:
 def name_of(text):
     """As a part of a path: '4,16384,128' becomes 4x16384x128, '1 stream' 1_stream."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text.replace(",", "x")).strip("_")
-
-
-def shown(name):
-    return name.replace(",", "×")
 
 
 def rungs_of(rungs) -> dict:
@@ -135,6 +132,11 @@ def quotient(top, bottom):
     return None if top is None or not bottom else top / bottom
 
 
+def per_load(launch):
+    """Wavefronts of a load of shared memory; None where there are no loads, or no counter."""
+    return quotient(launch["metrics"].get("shared_load_wavefronts"), launch["metrics"].get("shared_load_instructions"))
+
+
 def of_launch(launch, device):
     """Metrics in the units of prose: GB/s, KiB, percent; and what follows from them."""
     metrics = launch["metrics"]
@@ -146,7 +148,7 @@ def of_launch(launch, device):
               for key, value in metrics.items() if key.endswith("_bytes_per_second")}
     found |= {key: None if get(key) is None else round(get(key)) for key in COUNTS}
     found |= {"ipc": get("ipc"), "shared_kib": quotient(get("shared_bytes_per_block"), 1024),
-              "wavefronts_per_load": quotient(get("shared_load_wavefronts"), get("shared_load_instructions")),
+              "wavefronts_per_load": per_load(launch),
               "flop_over_formula": quotient(get("flop"), work),
               "loads_per_fma": quotient(get("shared_load_instructions"), products),
               "product_share_pct": quotient(100 * products, get("instructions")),
@@ -304,8 +306,8 @@ def values(data):
 def causal(data):
     """Over all shapes what the mask saves, and how PyTorch compares."""
     return {"shapes": len(data.masked),
-            **{who: {"gain": extremes({shown(case.name): case.gain(who).mid for case in data.masked}),
-                     "speed_up": extremes({shown(case.name): case.speed_up(who) for case in data.masked})}
+            **{who: {"gain": extremes({with_crosses(case.name): case.gain(who).mid for case in data.masked}),
+                     "speed_up": extremes({with_crosses(case.name): case.speed_up(who) for case in data.masked})}
                for who in CONTRACTS}}
 
 
@@ -339,9 +341,9 @@ def backward_beside_torch(found):
                for mask, case in by_mask.items()},
             "pairs_tb_per_second": PAIR_BYTES * pairs * 1e-12 / whole.seconds.mid}
     return {"shapes": tree,
-            "speed_up": {mask: extremes({shown(name): by_mask[mask].speed_up for name, by_mask in found.shapes.items()})
+            "speed_up": {mask: extremes({with_crosses(name): by_mask[mask].speed_up for name, by_mask in found.shapes.items()})
                          for mask in MASKS},
-            "causal_over_full": extremes({shown(name): by_mask["causal"].hw4.tflops.mid / by_mask["none"].hw4.tflops.mid
+            "causal_over_full": extremes({with_crosses(name): by_mask["causal"].hw4.tflops.mid / by_mask["none"].hw4.tflops.mid
                                           for name, by_mask in found.shapes.items()})}
 
 
@@ -379,7 +381,7 @@ def rounds(data):
             **{f"over_{name}": case.over("fixed16", who) for name, who in BESIDE.items()}}}
     for mask in MASKS:
         def over(who, other, cases=half.under(mask)):
-            return extremes({shown(case.name): case.over(who, other) for case in cases})
+            return extremes({with_crosses(case.name): case.over(who, other) for case in cases})
 
         tree[mask] = {"fixed16": {f"over_{name}": over("fixed16", who) for name, who in BESIDE.items()},
                       "from_bf16": {"over_fixed16": over(FROM_BF16, "fixed16")}}

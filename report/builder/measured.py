@@ -12,6 +12,7 @@ from .errors import Failed, shown
 from .spread import Spread
 
 LADDER_CASES = ("t28", "t29")
+FIXED_LADDER_CASES = ("t28", "t29", "4,16384,128")  # that have a figure
 CONTRACTS = ("hw4", "hw4_fixed")  # by whose name their times are
 WHO_ON_VALUES = ("hw4", "hw4_fixed", "torch")  # in values.json
 # NVIDIA's figure for the dense 8-bit products of an H200's tensor cores, which is theirs at 1830 MHz.

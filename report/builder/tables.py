@@ -3,20 +3,18 @@ from __future__ import annotations
 
 import re
 
-from charts.bank_conflicts import per_load
 from bars import FILES, SMALL_CASES, file_ratios
 
 from . import sources, tables_courses
 from .errors import Failed
-from .facts import shared_pipe_pct, waiting
-from .markdown import NOT_KNOWN, known, markdown, ms
+from .facts import per_load, shared_pipe_pct, waiting
 from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_half import CUDNN, FLASH2, FORMATS, FROM_BF16, IN_TURNS, Half
 from .needs import needs
 from .schema import DOCUMENTS
 from .spread import Spread
-from .template import significant
+from .words import NOT_KNOWN, known, markdown, ms, significant
 
 SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "4,16384,128")
 CAUSAL_SHAPES = ("4,16384,64", "4,16384,128", "4,32768,32", "512,1024,64")

@@ -1,17 +1,14 @@
 """The tables of half precision, of the contracts on the CPU, of Lab5 and of CS336, and of what exactness costs."""
 from __future__ import annotations
 
-from charts.words import in_words, scientific, short
-
 from . import sources
 from .errors import Failed
-from .markdown import NOT_KNOWN, known, markdown, ms
 from .measured import contracts_on_cpu
 from .measured_courses import PASSES, Cs336, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
                             points)
 from .needs import needs
-from .template import significant
+from .words import NOT_KNOWN, in_words, known, markdown, ms, scientific, short, significant
 
 OOM = "OOM"
 STATUS = {"oom": OOM, "unsupported": "–", "failed": "failed", "skipped": ""}  # of what has no time

@@ -32,7 +32,8 @@ class Templates(unittest.TestCase):
 
     def render(self, text, files=(), **options):
         renderer = Renderer(self.FACTS, {"all": lambda: "all 30"}, {"small": lambda: "| a |"},
-                            {"one": lambda: ("an alt", "A caption."), "two": lambda: ("other", "Other.")}, files,
+                            {"one": lambda: ("an alt", "A caption of {{ here.x }}.", {"x": 5}),
+                             "two": lambda: ("other", "Other.", {})}, files,
                             ("a.json", "b.json"))
         self.unused = renderer.unused
         return renderer.render(text, "x.md", "figures", **options)
@@ -41,7 +42,7 @@ class Templates(unittest.TestCase):
         self.assertEqual(self.render("{{ a.ms | .1f }} {{a.ms|3}} {{ a.count }} {{ a.name }}"), "12.3 12.3 30 t28")
         self.assertEqual(self.render("{{ claim:all }} {{ table:small }}"), "all 30 | a |")
         text = self.render("see {{ see:two }}\n{{ figure:one }}\n{{ figure:two }}")
-        self.assertIn("see figure 2\n![an alt](figures/one.svg)\n\n**Figure 1.** A caption.", text)
+        self.assertIn("see figure 2\n![an alt](figures/one.svg)\n\n**Figure 1.** A caption of 5.", text)
         self.assertEqual(self.unused(), ["claim all", "table small"])
         for value, shown in ((340.02, "340"), (0.02543, "0.0254"), (9.996, "10.0"), (0.0, "0"), (12345.6, "12300")):
             self.assertEqual(significant(value, 3), shown)
