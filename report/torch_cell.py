@@ -24,6 +24,8 @@ import statistics
 import sys
 import time
 
+from builder.spread import percentile
+
 BACKENDS = {"flash2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 DTYPES = {"float32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 PASSES = ("forward", "backward", "forward_backward")
@@ -116,6 +118,18 @@ def naive_attention(q, k, v):
     return scores.softmax(-1) @ v
 
 
+def exact_weights(q, k, first_sees=None):
+    """Softmax in float64: what the project's Python compares with. Under a causal mask the first row sees so many keys,
+    each row one more than the one before; the weights of a row that sees none are 0."""
+    import torch
+    scores = q.double() @ k.double().mT / math.sqrt(q.shape[-1])
+    if first_sees is None:
+        return scores.softmax(-1)
+    sees = first_sees + torch.arange(q.shape[-2], device=q.device).unsqueeze(1)
+    hidden = torch.arange(k.shape[-2], device=q.device).unsqueeze(0) >= sees
+    return scores.masked_fill(hidden, -math.inf).softmax(-1).nan_to_num(0.0)
+
+
 def lab5_attention(q, k, v, causal):
     """lab5.py's naive form."""
     import torch
@@ -143,7 +157,6 @@ def attention(impl, q, k, v, causal=False):
 # ---- A cell of hw4 bench
 
 
-
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--impl", required=True, choices=("pytorch", "flash2", "cudnn", "efficient"))
@@ -168,15 +181,7 @@ def parse_arguments(words=None):
 
 def spread(samples):
     """p80 - p20 as a share of the median, as in src/bench/sample_statistics.h."""
-    ordered = sorted(samples)
-
-    def quantile(share):
-        place = share * (len(ordered) - 1)
-        below = math.floor(place)
-        above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (place - below) * (ordered[above] - ordered[below])
-
-    return (quantile(0.8) - quantile(0.2)) / statistics.median(ordered)
+    return (percentile(samples, 0.8) - percentile(samples, 0.2)) / statistics.median(samples)
 
 
 def launches_within_limit(each, args):
@@ -307,15 +312,14 @@ class TorchCell:
 
     def _error(self, q, k, v, out):
         """The largest error of sampled rows against float64."""
-        B, H, N, d = q.shape
+        B, H, N, _ = q.shape
         count = min(SAMPLED_ROWS, B * H * N)
         error = largest = 0.0
         for place in range(count):
             row = place * (B * H * N) // count + place * 7919 % max(1, B * H * N // count)
             b, h, n = row // (H * N), row // N % H, row % N
-            seen = n + 1 if self._causal else N
-            scores = (k[b, h, :seen].double() @ q[b, h, n].double()) / math.sqrt(d)
-            exact = scores.softmax(0) @ v[b, h, :seen].double()
+            weights = exact_weights(q[b, h, n:n + 1], k[b, h], n + 1 if self._causal else None)
+            exact = weights @ v[b, h].double()
             error = max(error, (out[b, h, n].double() - exact).abs().max().item())
             largest = max(largest, exact.abs().max().item())
         return {"rows": count, "largest": error, "largest_value": largest}
