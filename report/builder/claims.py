@@ -6,9 +6,9 @@ import functools
 import bars
 
 from . import facts
+from .measured import needs
 from .measured_backward import GRADIENTS, Backward
 from .measured_half import CUDNN, FLASH2, Half
-from .needs import needs
 from .words import count_of, with_crosses
 
 
@@ -77,22 +77,8 @@ def bars_met(verdicts):
         f" (not {', '.join(missed)})" if missed else "")
 
 
-def kernel_bars(data):
-    sgemm = data.kernels["sgemm"]["tflops"]
-    return bars_met(bars.least_met(bars.KERNELS, {
-        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "of_sgemm": shape.tflops(shape.hw4).mid / sgemm,
-                     "speed_up": shape.speed_up} for shape in data.shapes}))
-
-
-def fixed_bars(data):
-    return bars_met(bars.least_met(bars.FIXED, {
-        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "over_f32": data.f32_beside(shape.name).mid / shape.hw4.mid}
-        for shape in data.fixed_shapes}))
-
-
-def file_bars_met(data):
-    return bars_met(bars.files_met({case["name"]: case["seconds"] for case in data.file_cases},
-                                   data.files["memory"]["beyond_bytes"]))
+def bars_of(step):
+    return lambda data: bars_met(bars.verdicts({step: data.documents[f"{step}.json"]})[step])
 
 
 def measured_at(data):
@@ -112,8 +98,9 @@ def of_file(file, function, *arguments):
 
 CLAIMS = {function.__name__: function for function in (
     faster_than_torch, speed_up_over_torch, speed_up_over_seq, below_naive, not_above_efficient, fixed_over_f32,
-    gradients_not_above_efficient, kernel_bars, fixed_bars, file_bars_met, measured_at)}
-CLAIMS |= {"fixed_below_naive": functools.partial(below_naive, who="hw4_fixed"),
+    gradients_not_above_efficient, measured_at)}
+CLAIMS |= {"kernel_bars": bars_of("kernels"), "fixed_bars": bars_of("kernels_fixed"), "file_bars_met": bars_of("files"),
+           "fixed_below_naive": functools.partial(below_naive, who="hw4_fixed"),
            "fixed_not_above_efficient": functools.partial(not_above_efficient, who="hw4_fixed")}
 CLAIMS |= {f"fixed16_faster_than_{name}{'_causal' if mask == 'causal' else ''}":
            of_file("rounds.json", fixed16_faster_than, peer, mask)

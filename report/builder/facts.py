@@ -14,12 +14,11 @@ import scaling as on_paper
 from . import sources
 from .errors import Failed
 from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROOF, LADDER_CASES, WHO_ON_VALUES,
-                       contracts_on_cpu, flop)
+                       are_there, contracts_on_cpu, flop, needs)
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_courses import BASE, LIMIT_BYTES, PASSES, Cs336, Lab5, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, PAIR_PRODUCTS, PAIR_ROOF,
                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
-from .needs import are_there, needs
 from .spread import Spread
 from .words import with_crosses
 
@@ -162,11 +161,6 @@ def of_launch(launch, device):
     return found
 
 
-def profile(data):
-    """Each rung on t28."""
-    return {kernel: of_launch(data.launch(kernel), data.profile["device"]) for kernel in data.rungs}
-
-
 def profile_of_cases(data):
     """Each rung on each case."""
     tree = {}
@@ -179,7 +173,7 @@ def profile_of_cases(data):
 
 
 def files(data):
-    tree, totals = {}, dict.fromkeys(("plain", "hw4"), 0.0)
+    tree = {}
     for record in data.files["cases"]:
         stages = record["stages"]
         start = stages["driver_seconds"] + stages["context_seconds"]
@@ -187,9 +181,8 @@ def files(data):
             **{name_of(name): timing(Spread.of(samples)) for name, samples in record["seconds"].items()},
             "start_ms": start * 1e3, "work_ms": (stages["total_seconds"] - start) * 1e3,
             "chunk_batches": stages["chunk_batches"]}
-    for record in data.file_cases:
-        for name in totals:
-            totals[name] += Spread.of(record["seconds"][name]).mid
+    totals = {name: sum(Spread.of(record["seconds"][name]).mid for record in data.file_cases)
+              for name in ("plain", "hw4")}
     memory = data.files["memory"]
     return {**tree, "total": {"hw4_seconds": totals["hw4"], "of_plain": totals["hw4"] / totals["plain"]},
             "memory": {"case": memory["case"], "beyond_mb": memory["beyond_bytes"] * 1e-6}}
@@ -234,8 +227,9 @@ def cpu(data):
 @needs("cpu_contracts.json")
 def cpu_contracts(data):
     found = contracts_on_cpu(data)
-    return {"threads": found[0].record["threads"], "case": found[0].record["case"],
-            **{case.record["contract"]: {"over_torch": case.over_torch("hw4")} for case in found}}
+    first, _ = found[0]
+    return {"threads": first["threads"], "case": first["case"],
+            **{record["contract"]: {"over_torch": over_torch["hw4"]} for record, over_torch in found}}
 
 
 # ---- The contract fixed
@@ -340,11 +334,11 @@ def backward_beside_torch(found):
             **{mask: {who: timing(rung.seconds, rung.flop) for who, rung in (("hw4", case.hw4), ("torch", case.torch))}
                for mask, case in by_mask.items()},
             "pairs_tb_per_second": PAIR_BYTES * pairs * 1e-12 / whole.seconds.mid}
+    shapes = [(with_crosses(name), by_mask) for name, by_mask in found.shapes.items()]
     return {"shapes": tree,
-            "speed_up": {mask: extremes({with_crosses(name): by_mask[mask].speed_up for name, by_mask in found.shapes.items()})
-                         for mask in MASKS},
-            "causal_over_full": extremes({with_crosses(name): by_mask["causal"].hw4.tflops.mid / by_mask["none"].hw4.tflops.mid
-                                          for name, by_mask in found.shapes.items()})}
+            "speed_up": {mask: extremes({name: by_mask[mask].speed_up for name, by_mask in shapes}) for mask in MASKS},
+            "causal_over_full": extremes({name: by_mask["causal"].hw4.tflops.mid / by_mask["none"].hw4.tflops.mid
+                                          for name, by_mask in shapes})}
 
 
 def backward_memory(found):
@@ -364,10 +358,6 @@ def backward_cpu(found):
 # ---- hw4 beside half precision
 
 BESIDE = {"flash2": FLASH2, "cudnn": CUDNN, "fixed": "fixed"}  # what fixed16's rates are divided by
-
-
-def fixed16(_):
-    return {"roof": {"tflops": PAIR_ROOF}, "tensor_cycles_per_tile": tensor_cycles_per_tile(PAIR_PRODUCTS)}
 
 
 @needs("rounds.json")
@@ -417,16 +407,6 @@ def counted_ladder(data, file, profiled):
     return tree
 
 
-@needs("half_ladder.json", "profile_half.json")
-def bf16_ladder(data):
-    return counted_ladder(data, "half_ladder.json", "profile_half.json")
-
-
-@needs("fixed16_ladder.json")
-def fixed16_ladder(data):
-    return counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json")
-
-
 def ratios_of(found, who, other):
     return extremes({f"{case.text}, {'causal' if case.mask == 'causal' else 'no mask'}": case.over(who, other)
                      for case in found})
@@ -437,11 +417,6 @@ def turns_of(found, document):
     return {"rounds": document["rounds"], "count": len(found), "fp16_over_bf16": ratios_of(found, "fp16", "bf16"),
             **{who: {f"over_{peer}": ratios_of(found, who, f"{peer} {who}") for peer in ("flash2", "cudnn")}
                for who in HALF_TYPES}}
-
-
-@needs("half_rounds.json")
-def in_turns(data):
-    return turns_of(half_rounds(data), data.documents["half_rounds.json"])
 
 
 @needs("half_backward.json")
@@ -609,19 +584,25 @@ def scaling(data):
     return tree
 
 
-def code(_):
-    return sources.constants()
-
-
 FACTS = {"machine": machine, "peak": peak, "ladder": ladder, "cases": cases, "lengths": lengths, "tilings": tilings,
-         "accuracy": accuracy, "profile": profile, "profile_of_cases": profile_of_cases, "files": files,
+         "accuracy": accuracy, "profile_of_cases": profile_of_cases, "files": files,
+         "profile": lambda data: {kernel: of_launch(data.launch(kernel), data.profile["device"])
+                                  for kernel in data.rungs},
          "pipeline": pipeline, "steps": steps, "seq": sequential, "cpu": cpu, "cpu_contracts": cpu_contracts,
          "fixed": fixed, "distributions": distributions, "values": values, "causal": causal, "backward": backward,
-         "fixed16": fixed16, "rounds": rounds, "half_errors": half_errors, "half_ladder": bf16_ladder,
-         "fixed16_ladder": fixed16_ladder, "half_rounds": in_turns, "half_gradients": gradients_in_turns,
+         "fixed16": lambda _: {"roof": {"tflops": PAIR_ROOF},
+                               "tensor_cycles_per_tile": tensor_cycles_per_tile(PAIR_PRODUCTS)},
+         "rounds": rounds, "half_errors": half_errors,
+         "half_ladder": needs("half_ladder.json", "profile_half.json")(
+             lambda data: counted_ladder(data, "half_ladder.json", "profile_half.json")),
+         "fixed16_ladder": needs("fixed16_ladder.json")(
+             lambda data: counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json")),
+         "half_rounds": needs("half_rounds.json")(
+             lambda data: turns_of(half_rounds(data), data.documents["half_rounds.json"])),
+         "half_gradients": gradients_in_turns,
          "half_lengths": bf16_lengths, "half_own_errors": own_errors, "exactness": exactness, "lab5": lab5,
          "cs336": cs336, "cs336_memory": cs336_memory, "warmups": warmups, "accumulate": accumulate,
-         "collectives": collectives, "scaling": scaling, "code": code}
+         "collectives": collectives, "scaling": scaling, "code": lambda _: sources.constants()}
 
 
 def all_facts(data) -> dict:

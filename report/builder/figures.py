@@ -21,8 +21,8 @@ REPORT = Path(__file__).resolve().parent.parent
 
 # Functions of the modules in report/charts.
 MODULES = {
-    "rows": ("ladder", "fixed_ladder", "half_ladder", "half_gradients", "backward", "steps", "streams_and_copies", "cpu",
-             "values"),
+    "rows": ("ladder", "fixed_ladder", "half_ladder", "half_gradients", "backward", "steps", "streams_and_copies",
+             "cpu", "values"),
     "cases": ("cases", "speedup_over_seq", "breakdown", "cs336_memory"),
     "lengths": ("tflops_over_length", "causal", "error_over_length", "backward_errors", "half_lengths", "lab5_length",
                 "lab5_passes", "lab5_sizes", "lab5_memory", "cs336_attention", "warmups", "scaling"),

@@ -24,7 +24,7 @@ def significant(value, digits=3):
 def markdown(header, rows, align):
     """`align` has a letter for each column: l or r."""
     lines = ["| " + " | ".join(header) + " |", "|" + "|".join({"l": "---", "r": "--:"}[a] for a in align) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def ms(seconds, digits=3):

@@ -19,7 +19,7 @@ DATA = ROOT / "report/data"
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge")]
 
 import scaling  # noqa: E402 (the path is set above)
-from builder import claims, facts, figures, layout, markers, schema, sources, tables  # noqa: E402
+from builder import claims, facts, figures, layout, schema, sources, tables  # noqa: E402
 from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
 from builder.spread import Spread, percentile  # noqa: E402
@@ -71,11 +71,11 @@ class Templates(unittest.TestCase):
 
     def test_readme_keeps_what_is_not_between_markers(self):
         text = "1\n<!-- begin a (make report) -->\nold\n<!-- end a -->\n2\n"
-        filled = markers.fill(text, {"a": "new\nlines\n"}, "R")
+        filled = layout.fill(text, {"a": "new\nlines\n"}, "R")
         self.assertEqual(filled, text.replace("old", "new\nlines"))
         for wrong in (text.replace("begin a", "begin c"), text.replace("<!-- end a -->\n", ""), text + text, "1\n"):
             with self.assertRaises(Failed):
-                markers.fill(wrong, {"a": "new"}, "R")
+                layout.fill(wrong, {"a": "new"}, "R")
         words = " ".join(["word"] * 60)
         wrapped = layout.wrap(f"{words}\n\n| {words} |\n\n```\n{words}\n```\n")
         self.assertEqual(max(map(len, wrapped.split("\n\n")[0].split("\n"))), 119)
