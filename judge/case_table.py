@@ -5,6 +5,7 @@ import dataclasses
 import fnmatch
 import math
 import re
+from collections.abc import Iterable
 
 from tsv import Row, Table, TableError, read_text
 
@@ -140,22 +141,10 @@ def _heads(row: Row) -> tuple[int, int]:
     return heads, kv_heads
 
 
-def _mask(row: Row) -> str:
-    if row["mask"] not in MASKS:
-        raise TableError(f"{row['name']}: mask is '{row['mask']}', need {' or '.join(MASKS)}")
-    return row["mask"]
-
-
-def _operation(row: Row) -> str:
-    if row["operation"] not in PRODUCTS:
-        raise TableError(f"{row['name']}: operation is '{row['operation']}', need {' or '.join(PRODUCTS)}")
-    return row["operation"]
-
-
-def _element(row: Row) -> str:
-    if row["element"] not in ELEMENT_BYTES:
-        raise TableError(f"{row['name']}: element is '{row['element']}', need {' or '.join(ELEMENT_BYTES)}")
-    return row["element"]
+def _one_of(row: Row, column: str, known: Iterable[str]) -> str:
+    if row[column] not in known:
+        raise TableError(f"{row['name']}: {column} is '{row[column]}', need {' or '.join(known)}")
+    return row[column]
 
 
 def _case_of(row: Row) -> Case:
@@ -163,8 +152,8 @@ def _case_of(row: Row) -> Case:
     return Case(name=_name(row), batches=_whole(row, "B", 1), tokens=_whole(row, "N", 1), dim=_whole(row, "d", 1),
                 kind=row["kind"], seed=_whole(row, "seed", 0), limit_s=_seconds(row, "limit_s"),
                 crc32_in=_crc_or_unknown(row, "crc32_in"), heads=heads, kv_heads=kv_heads,
-                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_mask(row), operation=_operation(row),
-                element=_element(row))
+                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_one_of(row, "mask", MASKS),
+                operation=_one_of(row, "operation", PRODUCTS), element=_one_of(row, "element", ELEMENT_BYTES))
 
 
 def read_cases(path: str) -> list[Case]:

@@ -153,11 +153,6 @@ def start(command: list[str], **streams) -> subprocess.Popen:
         return started
 
 
-def wait_for(pid: int) -> None:
-    """WNOWAIT: the process stays a zombie, so its number stays its own until nobody signals it any more."""
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-
-
 def reap(started: subprocess.Popen) -> int:
     """The return code of what has ended, or is about to; nothing of what it started and left running stays."""
     _signal_group(started.pid, signal.SIGKILL)
@@ -208,7 +203,7 @@ class _Tail:
         return "".join(self.lines()[-1:])
 
 
-class _End:
+class End:
     """Of a process: readable once it has ended, and the time when it did. A pipe's end would not tell: whoever
     inherited the pipe can keep it open."""
 
@@ -220,20 +215,24 @@ class _End:
         self._waiter.start()
 
     def _wait(self, pid: int, writer: int) -> None:
-        wait_for(pid)
+        # WNOWAIT: the process stays a zombie, so its number stays its own until nobody signals it any more.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         self.at = time.monotonic()
         os.close(writer)
 
     def fileno(self) -> int:
         return self._reader.fileno()
 
-    def close(self) -> None:
+    def wait(self) -> None:
         """Before the process is reaped: its number must stay its own while it is waited for."""
         self._waiter.join()
+
+    def close(self) -> None:
+        self.wait()
         self._reader.close()
 
 
-def _take_until_end(tails: list[_Tail], end: _End, deadline: float | None) -> bool:
+def _take_until_end(tails: list[_Tail], end: End, deadline: float | None) -> bool:
     """Whether the process has ended, and not the time."""
     while True:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -262,7 +261,7 @@ def run(command: list[str], limit_s: float | None = None, keep_streams: bool = F
             errors = _Tail(child.stderr)
             named = [("stdout", _Tail(child.stdout)), ("stderr", errors)] if keep_streams else [("stderr", errors)]
             tails = [tail for _, tail in named]
-            end = _End(child.pid)
+            end = End(child.pid)
             at_end.callback(end.close)
             deadline = None if limit_s is None else began + limit_s + KILL_GRACE_S
             at_limit = not _take_until_end(tails, end, deadline) and not has_ended(child.pid)

@@ -107,27 +107,15 @@ def listing_of(program: str) -> Listing:
     return Listing(contracts, kernels)
 
 
-def choose(known: list[Contract], asked: str | None) -> list[Contract]:
-    """What a value of --contract means: a name, all, or None, the default."""
+def choose(known: list[Contract], asked: str | None, compared: str | None = None) -> list[Contract]:
+    """What a value of --contract means: a name, all, or None, the default; of those alone that are compared so."""
+    if compared is not None:
+        if any(contract.name == asked and contract.compared != compared for contract in known):
+            raise WrongContract(f"contract {asked} is not compared by {compared}: need one that is")
+        known = [contract for contract in known if contract.compared == compared]
     if asked is None or asked in ALL:
         return known if asked else known[:1]
     chosen = [contract for contract in known if contract.name == asked]
     if not chosen:
         raise WrongContract(f"--contract '{asked}': need {', '.join(contract.name for contract in known)} or all")
     return chosen
-
-
-def _choose_compared(known: list[Contract], asked: str | None, compared: str) -> list[Contract]:
-    if any(contract.name == asked and contract.compared != compared for contract in known):
-        raise WrongContract(f"contract {asked} is not compared by {compared}: need one that is")
-    return choose([contract for contract in known if contract.compared == compared], asked)
-
-
-def choose_by_bytes(known: list[Contract], asked: str | None) -> list[Contract]:
-    """The same of those alone that promise the same bytes everywhere."""
-    return _choose_compared(known, asked, BYTES)
-
-
-def choose_by_bound(known: list[Contract], asked: str | None) -> list[Contract]:
-    """The same of those alone that promise a bound."""
-    return _choose_compared(known, asked, BOUND)

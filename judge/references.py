@@ -8,7 +8,7 @@ import secrets
 
 import child
 from case_table import Case
-from expected_table import Expectation
+from decision_tables import Expectation
 from files import crc32_of
 from workplace import is_file, remove_whatever
 

@@ -6,7 +6,6 @@ import os
 import re
 import select
 import subprocess
-import threading
 import time
 
 import child
@@ -61,14 +60,7 @@ class _Process:
         self._started = child.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._out, self._errors = _Lines(self._started.stdout), _Lines(self._started.stderr)
         self._said = ""  # the last line on standard error about the case
-        reader, writer = os.pipe()
-        self._over = open(reader, "rb", buffering=0)  # at its end when the process has ended
-        self._waiter = threading.Thread(target=self._wait, args=(writer,), daemon=True)
-        self._waiter.start()
-
-    def _wait(self, over: int) -> None:
-        child.wait_for(self._started.pid)
-        os.close(over)
+        self._over = child.End(self._started.pid)
 
     @property
     def has_ended(self) -> bool:
@@ -124,7 +116,7 @@ class _Process:
         if said_before is not None:
             child.stop_group(self._started.pid)
         if not self._is_reaped:
-            self._waiter.join()
+            self._over.wait()
             child.reap(self._started)
             while self._take(self._ready(time.monotonic())):  # its last words
                 pass

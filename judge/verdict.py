@@ -11,9 +11,8 @@ import subprocess
 
 import child
 import given_cases
-from bounds_table import Bound, Bounds
 from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES, UNKNOWN_CRC, Case
-from expected_table import Expectation, Expectations
+from decision_tables import Bound, Decisions, Expectation
 from files import crc32_of
 from listing import Contract
 from references import NoReference, References
@@ -74,8 +73,8 @@ class Settings:
     contract: Contract
     is_told: bool  # whether our hw4 and seq are told the contract, or take their default by themselves
     is_ours: bool  # the hw4 that is judged is the one that listed the contract
-    expectations: Expectations
-    bounds: Bounds
+    expectations: Decisions
+    bounds: Decisions
     references: References
     seq: str
     generate: str

@@ -4,14 +4,21 @@ PyTorch is imported where it is used, so that a program without it can say so.
 """
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
+import sys
 import time
+from pathlib import Path
 
-from torch_cell import DTYPES, attention, backend_of, naive_attention
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "judge"))
 
-SCORES_AT_ONCE = 1 << 27  # float64 scores held at a time: 1 GiB
+from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES  # noqa: E402 (the path to them is set above)
+from given_cases import case_of  # noqa: E402
+from torch_cell import DTYPES, attention, backend_of, exact_weights, naive_attention  # noqa: E402
+
+SCORES_AT_ONCE = 1 << 27  # float64 scores held at a time: 1 GiB, and backward holds ten matrices of them
 GRADIENTS = ("dQ", "dK", "dV")
-HEADER_INTS = 16  # of version 2
 
 # ---- Values
 
@@ -152,7 +159,7 @@ def errors_of(values, ours, peers, device):
         rows = max(1, SCORES_AT_ONCE // (tokens * q.shape[0]))
         for row in range(0, tokens, rows):
             part = slice(row, row + rows)
-            exact = naive_attention(q[:, part].double(), k.double(), v.double())
+            exact = exact_weights(q[:, part], k) @ v.double()
             for name in errors:  # the naive form has all its scores in memory, so it is computed by parts too
                 found = results[name][:, part] if name in results else naive_attention(q[:, part], k, v)
                 errors[name].add(found, exact)
@@ -162,83 +169,116 @@ def errors_of(values, ours, peers, device):
 # ---- Gradients
 
 
-class BackwardCase:
-    """A case of backward under the header of version 2; tensors are [batch, head, row, column]."""
-
-    def __init__(self, path):
-        import torch
-        raw = floats_of(path)
-        header = raw[:HEADER_INTS].view(torch.int32).tolist()
-        self.causal = header[2] == 1
-        self.batches, self.heads, self.kv_heads, self.queries, self.keys, self.dim = header[4:10]
-        self.inputs = raw[HEADER_INTS:].view(self.batches, -1)
-        self.at_once = max(1, 2 * SCORES_AT_ONCE // (self.heads * self.queries * self.keys))  # batches
-
-    def split(self, flat, names):
-        shapes = [(self.heads, self.queries, self.dim) if name in ("Q", "dO", "dQ")
-                  else (self.kv_heads, self.keys, self.dim) for name in names]
-        parts = flat.split([math.prod(shape) for shape in shapes], dim=1)
-        return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
-
-    def hidden(self, device):
-        """What the mask hides, [query, key]; None without one."""
-        import torch
-        if not self.causal:
-            return None
-        rows = torch.arange(self.queries, device=device).unsqueeze(1) + self.keys - self.queries
-        return torch.arange(self.keys, device=device).unsqueeze(0) > rows
-
-
-def exact_gradients(case, q, k, v, dout, hidden):
-    """In the precision of the tensors, head by head; heads that share keys add up."""
+def operands(path, case, device):
+    """Q, K, V and of backward dO of a case's file, [batch, head, row, column] each."""
     import torch
-    dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    group, root = case.heads // case.kv_heads, math.sqrt(case.dim)
-    for head in range(case.heads):
-        shared = head // group
-        scores = q[:, head] @ k[:, shared].mT / root
-        if hidden is not None:
-            scores = scores.masked_fill(hidden, -math.inf)
-        p = scores.softmax(-1).nan_to_num(0.0)  # rows that see no key
-        dp = dout[:, head] @ v[:, shared].mT
-        ds = p * (dp - (p * dp).sum(-1, keepdim=True))
-        dv[:, shared] += p.mT @ dout[:, head]
-        dk[:, shared] += ds.mT @ q[:, head] / root
-        dq[:, head] = ds @ k[:, shared] / root
-    return dq, dk, dv
+    stored = getattr(torch, DTYPES[case.element])
+    header = SHORT_HEADER_BYTES if case.is_plain else LONG_HEADER_BYTES
+    raw = torch.from_file(str(path), size=case.input_bytes, dtype=torch.uint8)
+    of_queries, of_keys = (case.heads, case.tokens, case.dim), (case.kv_heads, case.keys, case.dim)
+    backward = case.operation == "backward"
+    return split(raw[header:].view(stored).view(case.batches, -1).to(device),
+                 [of_queries, of_keys, of_keys, *([of_queries] if backward else [])])
+
+
+def split(flat, shapes):
+    """Operands of these shapes, one after the other in each batch."""
+    parts = flat.split([math.prod(shape) for shape in shapes], dim=1)
+    return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
+
+
+@dataclasses.dataclass
+class Chunk:
+    """Some batches and some rows of their queries."""
+    batches: slice
+    rows: slice
+    first_sees: int | None  # keys, under the mask, each row one more than the one before
+
+
+def chunks(batches, heads, rows, keys, causal):
+    """All rows of some batches before the next ones."""
+    batches_at_once = max(1, SCORES_AT_ONCE // (heads * rows * keys))
+    rows_at_once = max(1, SCORES_AT_ONCE // (heads * keys))
+    for batch in range(0, batches, batches_at_once):
+        for row in range(0, rows, rows_at_once):
+            yield Chunk(slice(batch, batch + batches_at_once), slice(row, row + rows_at_once),
+                        row + 1 + keys - rows if causal else None)
+
+
+def chunks_by_batches(*sizes):
+    """Lists of those that have the same batches."""
+    for _, parts in itertools.groupby(chunks(*sizes), key=lambda part: part.batches.start):
+        yield list(parts)
+
+
+@dataclasses.dataclass
+class Gradients:
+    """dQ, dK and dV in float64, and what the same sums are of magnitudes: how large their errors can be follows it."""
+    exact: list
+    reach: list
+
+
+def exact_gradients(q, k, v, d_o, parts):
+    """Of the parts' batches, each head's for itself."""
+    import torch
+    scale = 1 / math.sqrt(q.shape[-1])
+    q, k, v, d_o = (m[parts[0].batches].double() for m in (q, k, v, d_o))
+    found = Gradients(*([torch.zeros_like(m) for m in (q, k, v)] for _ in range(2)))
+    for part in parts:
+        q_part, d_o_part = q[:, :, part.rows], d_o[:, :, part.rows]
+        weights = exact_weights(q_part, k, part.first_sees)
+        slopes = d_o_part @ v.mT
+        score_gradients = weights * (slopes - (weights * slopes).sum(-1, keepdim=True)) * scale
+        out_reach = (d_o_part.abs() * (weights @ v).abs()).sum(-1, keepdim=True)
+        score_reach = weights * (d_o_part.abs() @ v.abs().mT + out_reach) * scale
+        for sums, of_scores, of_weights, magnitude in ((found.exact, score_gradients, weights, lambda m: m),
+                                                       (found.reach, score_reach, weights, torch.abs)):
+            sums[0][:, :, part.rows] = of_scores @ magnitude(k)
+            sums[1] += of_scores.mT @ magnitude(q_part)
+            sums[2] += of_weights.mT @ magnitude(d_o_part)
+    return found
+
+
+def heads_together(gradient, kv_heads):
+    """dK or dV of query heads, added up for those that share keys; of float32 as the library does."""
+    batches, heads, rows, columns = gradient.shape
+    return gradient.reshape(batches, kv_heads, heads // kv_heads, rows, columns).sum(2)
 
 
 def efficient_gradients(case, q, k, v, dout):
     import torch
-    if case.causal and case.queries != case.keys:
+    if case.mask == "causal" and case.tokens != case.keys:
         raise RuntimeError("PyTorch's causal mask begins at the other corner")
     if case.dim % 4 != 0:
         raise RuntimeError("the memory-efficient kernel needs d to be a multiple of 4")
     leaves = [m.detach().clone().requires_grad_() for m in (q, k, v)]
     group = case.heads // case.kv_heads
     with backend_of("efficient"):
-        out = attention("efficient", leaves[0], *(m.repeat_interleave(group, 1) for m in leaves[1:]), case.causal)
+        q, k, v = leaves[0], *(m.repeat_interleave(group, 1) for m in leaves[1:])
+        out = attention("efficient", q, k, v, case.mask == "causal")
         return torch.autograd.grad(out, leaves, dout)
 
 
 def gradient_errors(path, output, device):
     """{"hw4": {gradient: largest error}, "efficient": the same or None with "why"}"""
-    case, ours = BackwardCase(path), floats_of(output)
-    ours, hidden = ours.view(case.batches, -1), case.hidden(device)
+    case = case_of("given", str(path))
+    q, k, v, d_o = tensors = operands(path, case, device)
+    ours = split(floats_of(output).view(case.batches, -1).to(device), [m.shape[1:] for m in (q, k, v)])
+    k, v = (m.repeat_interleave(case.heads // case.kv_heads, 1) for m in (k, v))
     worst = {"hw4": dict.fromkeys(GRADIENTS, 0.0), "efficient": dict.fromkeys(GRADIENTS, 0.0), "why": None}
 
     def note(who, found, exact):
         for name, a, b in zip(GRADIENTS, found, exact):
             worst[who][name] = larger(worst[who][name], (a.double() - b).abs().max().item())
 
-    for first in range(0, case.batches, case.at_once):
-        some = slice(first, first + case.at_once)
-        tensors = [m.to(device) for m in case.split(case.inputs[some], ("Q", "K", "V", "dO"))]
-        exact = exact_gradients(case, *(m.double() for m in tensors), hidden)
-        note("hw4", [m.to(device) for m in case.split(ours[some], GRADIENTS)], exact)
+    for parts in chunks_by_batches(*q.shape[:3], k.shape[2], case.mask == "causal"):
+        some = parts[0].batches
+        dq, *others = exact_gradients(q, k, v, d_o, parts).exact
+        exact = [dq, *(heads_together(m, case.kv_heads) for m in others)]
+        note("hw4", [m[some] for m in ours], exact)
         if worst["efficient"] is not None:
             try:
-                note("efficient", efficient_gradients(case, *tensors), exact)
+                note("efficient", efficient_gradients(case, *(m[some] for m in tensors)), exact)
             except RuntimeError as error:  # a refusal
                 worst["efficient"], worst["why"] = None, str(error).splitlines()[0]
     return worst
@@ -248,8 +288,7 @@ def cpu_seconds(path, threads, runs):
     """{"sdpa": [seconds of forward and backward], "naive": the same} by autograd; the first run is not counted."""
     import torch
     torch.set_num_threads(threads)
-    case = BackwardCase(path)
-    q, k, v, dout = (m.clone() for m in case.split(case.inputs, ("Q", "K", "V", "dO")))
+    q, k, v, dout = (m.clone() for m in operands(path, case_of("given", str(path)), "cpu"))
     found = {}
     for name, impl in (("sdpa", "default"), ("naive", "naive")):
         leaves = [m.clone().requires_grad_() for m in (q, k, v)]

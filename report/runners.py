@@ -32,9 +32,9 @@ import torch_cell  # noqa: E402
 from case_table import read_cases, read_plain_cases, select  # noqa: E402
 from cells import IMPLS, MASKS, OURS, PEERS  # noqa: E402
 from document import Document, Failed, say  # noqa: E402
-from expected_table import read_expectations, table_beside  # noqa: E402
+from decision_tables import read_expectations, table_beside  # noqa: E402
 from files import crc32_of  # noqa: E402
-from listing import NoListing, choose, choose_by_bytes, listing_of  # noqa: E402
+from listing import BYTES, NoListing, choose, listing_of  # noqa: E402
 from shapes import CASE_TABLE, problems_of  # noqa: E402
 
 NO_GPU, REFUSED = 69, 65  # exit codes of the programs
@@ -176,7 +176,7 @@ class Bench:
     def contracts(self, by_bound):
         """hw4's, of those that promise bytes or of all."""
         try:
-            return (choose if by_bound else choose_by_bytes)(listing_of(self.hw4).contracts, "all")
+            return choose(listing_of(self.hw4).contracts, "all", None if by_bound else BYTES)
         except NoListing as error:
             raise Failed(str(error)) from error
 

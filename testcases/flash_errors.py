@@ -2,14 +2,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Iterator
 
-from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES, Case
+from case_table import Case
+from exact import chunks, chunks_by_batches, exact_gradients, exact_weights, heads_together, larger, operands
 
 FACTOR = 1.2  # what an output may be worse than FlashAttention-2
-SCORES_AT_ONCE = 1 << 27  # float64 scores held at a time: 1 GiB, and backward holds ten matrices of them
 COLUMNS_TOGETHER = 8  # FlashAttention-2 takes d in such steps; PyTorch pads likewise
 
 ROUNDING = {"bf16": 2.0 ** -8, "fp16": 2.0 ** -11}  # at most, of a number that is rounded
@@ -36,19 +34,6 @@ def require_gpu() -> None:
         raise NoGpu(f"no PyTorch: {error}") from error
     if not torch.cuda.is_available():
         raise NoGpu("PyTorch sees no GPU")
-
-
-def operands(path: str, case: Case) -> list:
-    """Q, K, V and of backward dO of a file, [batch, head, row, column] each, on the GPU."""
-    import torch
-    stored = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[case.element]
-    header = SHORT_HEADER_BYTES if case.is_plain else LONG_HEADER_BYTES
-    raw = torch.from_file(path, size=case.input_bytes, dtype=torch.uint8)
-    of_queries, of_keys = (case.heads, case.tokens, case.dim), (case.kv_heads, case.keys, case.dim)
-    shapes = [of_queries, of_keys, of_keys, *([of_queries] if case.operation == "backward" else [])]
-    batches = raw[header:].view(stored).view(case.batches, -1).cuda()
-    parts = batches.split([math.prod(shape) for shape in shapes], dim=1)
-    return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
 
 
 def filling_batch(q, *others) -> list:
@@ -84,67 +69,6 @@ def flash_gradients(q, k, v, d_o, causal: bool) -> list:
 
 
 @dataclasses.dataclass
-class Chunk:
-    """Some batches and some rows of their queries."""
-    batches: slice
-    rows: slice
-    first_sees: int | None  # keys, under the mask, each row one more than the one before
-
-
-def chunks(batches: int, heads: int, rows: int, keys: int, causal: bool) -> Iterator[Chunk]:
-    """All rows of some batches before the next ones."""
-    batches_at_once = max(1, SCORES_AT_ONCE // (heads * rows * keys))
-    rows_at_once = max(1, SCORES_AT_ONCE // (heads * keys))
-    for batch in range(0, batches, batches_at_once):
-        for row in range(0, rows, rows_at_once):
-            yield Chunk(slice(batch, batch + batches_at_once), slice(row, row + rows_at_once),
-                        row + 1 + keys - rows if causal else None)
-
-
-def exact_weights(q, k, first_row_sees: int | None):
-    """In float64."""
-    import torch
-    scores = q.double() @ k.double().mT / math.sqrt(q.shape[-1])
-    if first_row_sees is not None:
-        sees = first_row_sees + torch.arange(q.shape[-2], device=q.device).unsqueeze(1)
-        scores = scores.masked_fill(torch.arange(k.shape[-2], device=q.device).unsqueeze(0) >= sees, -math.inf)
-    return scores.softmax(-1)
-
-
-@dataclasses.dataclass
-class Gradients:
-    """dQ, dK and dV in float64, and what the same sums are of magnitudes: how large their errors can be follows it."""
-    exact: list
-    reach: list
-
-
-def exact_gradients(q, k, v, d_o, parts: list[Chunk]) -> Gradients:
-    """Of some batches, each head's for itself."""
-    import torch
-    scale = 1 / math.sqrt(q.shape[-1])
-    q, k, v, d_o = (m[parts[0].batches].double() for m in (q, k, v, d_o))
-    found = Gradients(*([torch.zeros_like(m) for m in (q, k, v)] for _ in range(2)))
-    for part in parts:
-        q_part, d_o_part = q[:, :, part.rows], d_o[:, :, part.rows]
-        weights = exact_weights(q_part, k, part.first_sees)
-        slopes = d_o_part @ v.mT
-        score_gradients = weights * (slopes - (weights * slopes).sum(-1, keepdim=True)) * scale
-        out_reach = (d_o_part.abs() * (weights @ v).abs()).sum(-1, keepdim=True)
-        score_reach = weights * (d_o_part.abs() @ v.abs().mT + out_reach) * scale
-        for sums, of_scores, of_weights, magnitude in ((found.exact, score_gradients, weights, lambda m: m),
-                                                       (found.reach, score_reach, weights, torch.abs)):
-            sums[0][:, :, part.rows] = of_scores @ magnitude(k)
-            sums[1] += of_scores.mT @ magnitude(q_part)
-            sums[2] += of_weights.mT @ magnitude(d_o_part)
-    return found
-
-
-def worse(error: float, other: float) -> float:
-    """Once NaN, always NaN."""
-    return other if math.isnan(other) or other > error else error
-
-
-@dataclasses.dataclass
 class Found:
     """Of one output."""
     error: float = 0.0  # the largest
@@ -164,18 +88,12 @@ def require_rounding(found: Found, element: str, noise: float, terms: int, large
         raise NotMeasured(f"an error of {found.error:g} beside sums of up to {found.reach:g} is no rounding to {element}")
 
 
-def heads_together(gradient, kv_heads: int):
-    """dK or dV of query heads, added up for those that share keys: in float32 and then rounded, as the library does."""
-    batches, heads, rows, columns = gradient.shape
-    return gradient.reshape(batches, kv_heads, heads // kv_heads, rows, columns).sum(2)
-
-
 def forward_errors(q, k, v, causal: bool) -> list[Found]:
     found = Found(reach=v.double().abs().max().item())
     out = flash_output(q, k, v, causal)
     for part in chunks(*q.shape[:3], k.shape[2], causal):
         exact = exact_weights(q[part.batches, :, part.rows], k[part.batches], part.first_sees) @ v[part.batches].double()
-        found.error = worse(found.error, (out[part.batches, :, part.rows].double() - exact).abs().max().item())
+        found.error = larger(found.error, (out[part.batches, :, part.rows].double() - exact).abs().max().item())
     return [found]
 
 
@@ -183,9 +101,7 @@ def backward_errors(q, k, v, d_o, kv_heads: int, causal: bool) -> list[Found] | 
     """None where a gradient is infinite in the type."""
     found = [Found() for _ in range(3)]
     got = flash_gradients(q, k, v, d_o, causal)
-    by_batches = itertools.groupby(chunks(*q.shape[:3], k.shape[2], causal), key=lambda part: part.batches.start)
-    for _, parts in by_batches:
-        parts = list(parts)
+    for parts in chunks_by_batches(*q.shape[:3], k.shape[2], causal):
         of_batches = exact_gradients(q, k, v, d_o, parts)
         for place, output in enumerate(found):
             of_keys = place > 0
@@ -193,7 +109,7 @@ def backward_errors(q, k, v, d_o, kv_heads: int, causal: bool) -> list[Found] | 
                 of_batches.exact[place], of_batches.reach[place], got[place][parts[0].batches]))
             if exact.to(q.dtype).isinf().any().item():
                 return None
-            output.error = worse(output.error, (mine.double() - exact).abs().max().item())
+            output.error = larger(output.error, (mine.double() - exact).abs().max().item())
             output.reach = max(output.reach, reach.max().item())
     return found
 
@@ -203,7 +119,7 @@ def errors_of_flash(path: str, case: Case, element: str) -> list[float] | None:
     is no number."""
     import torch
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[element]
-    q, k, v, *d_o = (m.to(dtype) for m in operands(path, case))
+    q, k, v, *d_o = (m.to(dtype) for m in operands(path, case, "cuda"))
     if any(m.isinf().any().item() for m in (q, k, v, *d_o)):
         return None
     causal = case.mask == "causal"

@@ -6,26 +6,15 @@ import functools
 import bars
 
 from . import facts
+from .measured import needs
 from .measured_backward import GRADIENTS, Backward
 from .measured_half import CUDNN, FLASH2, Half
-from .needs import needs
-
-
-def count_of(some, every, what):
-    """'all 30 cases', '27 of 30 cases', 'none of 30 cases'."""
-    if some == every:
-        return f"all {every} {what}"
-    return f"{some or 'none'} of {every} {what}"
-
-
-def in_words(name):
-    """A shape without a name of its own, as it can stand in a list."""
-    return name.replace(",", "×")
+from .words import count_of, with_crosses
 
 
 def ends_of(ends):
     """'from 1.10 times (t02) to 2.20 times (4×16384×128)'"""
-    first, last = (f"{end['value']:.2f} times ({in_words(end['case'])})" for end in (ends["least"], ends["most"]))
+    first, last = (f"{end['value']:.2f} times ({with_crosses(end['case'])})" for end in (ends["least"], ends["most"]))
     return f"from {first} to {last}"
 
 
@@ -67,7 +56,7 @@ def fixed16_faster_than(data, other, mask):
         return count
     few = 2 * len(faster) < len(every)
     named = faster if few else [case for case in every if case not in faster]
-    return f"{count} ({'' if few else 'not '}{', '.join(in_words(case.name) for case in named)})"
+    return f"{count} ({'' if few else 'not '}{', '.join(with_crosses(case.name) for case in named)})"
 
 
 def fixed16_not_above(data, form):
@@ -83,27 +72,13 @@ def gradients_not_above_efficient(data):
 
 def bars_met(verdicts):
     """'all 20 are met', '18 of 20 are met (not t12, total)'. `verdicts`: whether each is, by name."""
-    missed = [in_words(name) for name, met in verdicts.items() if not met]
+    missed = [with_crosses(name) for name, met in verdicts.items() if not met]
     return f"{count_of(len(verdicts) - len(missed), len(verdicts), '').rstrip()} are met" + (
         f" (not {', '.join(missed)})" if missed else "")
 
 
-def kernel_bars(data):
-    sgemm = data.kernels["sgemm"]["tflops"]
-    return bars_met(bars.least_met(bars.KERNELS, {
-        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "of_sgemm": shape.tflops(shape.hw4).mid / sgemm,
-                     "speed_up": shape.speed_up} for shape in data.shapes}))
-
-
-def fixed_bars(data):
-    return bars_met(bars.least_met(bars.FIXED, {
-        shape.name: {"tflops": shape.tflops(shape.hw4).mid, "over_f32": data.f32_beside(shape.name).mid / shape.hw4.mid}
-        for shape in data.fixed_shapes}))
-
-
-def file_bars_met(data):
-    return bars_met(bars.files_met({case["name"]: case["seconds"] for case in data.file_cases},
-                                   data.files["memory"]["beyond_bytes"]))
+def bars_of(step):
+    return lambda data: bars_met(bars.verdicts({step: data.documents[f"{step}.json"]})[step])
 
 
 def measured_at(data):
@@ -123,8 +98,9 @@ def of_file(file, function, *arguments):
 
 CLAIMS = {function.__name__: function for function in (
     faster_than_torch, speed_up_over_torch, speed_up_over_seq, below_naive, not_above_efficient, fixed_over_f32,
-    gradients_not_above_efficient, kernel_bars, fixed_bars, file_bars_met, measured_at)}
-CLAIMS |= {"fixed_below_naive": functools.partial(below_naive, who="hw4_fixed"),
+    gradients_not_above_efficient, measured_at)}
+CLAIMS |= {"kernel_bars": bars_of("kernels"), "fixed_bars": bars_of("kernels_fixed"), "file_bars_met": bars_of("files"),
+           "fixed_below_naive": functools.partial(below_naive, who="hw4_fixed"),
            "fixed_not_above_efficient": functools.partial(not_above_efficient, who="hw4_fixed")}
 CLAIMS |= {f"fixed16_faster_than_{name}{'_causal' if mask == 'causal' else ''}":
            of_file("rounds.json", fixed16_faster_than, peer, mask)

@@ -14,13 +14,13 @@ import scaling as on_paper
 from . import sources
 from .errors import Failed
 from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROOF, LADDER_CASES, WHO_ON_VALUES,
-                       contracts_on_cpu, flop)
+                       are_there, contracts_on_cpu, flop, needs)
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_courses import BASE, LIMIT_BYTES, PASSES, Cs336, Lab5, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, PAIR_PRODUCTS, PAIR_ROOF,
                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
-from .needs import are_there, needs
 from .spread import Spread
+from .words import with_crosses
 
 MIB, GIB = 2.0 ** 20, 2.0 ** 30
 
@@ -40,10 +40,6 @@ def extremes(values: dict[str, float]) -> dict:
 def name_of(text):
     """As a part of a path: '4,16384,128' becomes 4x16384x128, '1 stream' 1_stream."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text.replace(",", "x")).strip("_")
-
-
-def shown(name):
-    return name.replace(",", "×")
 
 
 def rungs_of(rungs) -> dict:
@@ -135,6 +131,11 @@ def quotient(top, bottom):
     return None if top is None or not bottom else top / bottom
 
 
+def per_load(launch):
+    """Wavefronts of a load of shared memory; None where there are no loads, or no counter."""
+    return quotient(launch["metrics"].get("shared_load_wavefronts"), launch["metrics"].get("shared_load_instructions"))
+
+
 def of_launch(launch, device):
     """Metrics in the units of prose: GB/s, KiB, percent; and what follows from them."""
     metrics = launch["metrics"]
@@ -146,7 +147,7 @@ def of_launch(launch, device):
               for key, value in metrics.items() if key.endswith("_bytes_per_second")}
     found |= {key: None if get(key) is None else round(get(key)) for key in COUNTS}
     found |= {"ipc": get("ipc"), "shared_kib": quotient(get("shared_bytes_per_block"), 1024),
-              "wavefronts_per_load": quotient(get("shared_load_wavefronts"), get("shared_load_instructions")),
+              "wavefronts_per_load": per_load(launch),
               "flop_over_formula": quotient(get("flop"), work),
               "loads_per_fma": quotient(get("shared_load_instructions"), products),
               "product_share_pct": quotient(100 * products, get("instructions")),
@@ -158,11 +159,6 @@ def of_launch(launch, device):
         longest = max(stalls, key=stalls.get)
         found["stall1"] = {"name": longest.replace("_", " "), "warps": stalls[longest]}
     return found
-
-
-def profile(data):
-    """Each rung on t28."""
-    return {kernel: of_launch(data.launch(kernel), data.profile["device"]) for kernel in data.rungs}
 
 
 def profile_of_cases(data):
@@ -177,7 +173,7 @@ def profile_of_cases(data):
 
 
 def files(data):
-    tree, totals = {}, dict.fromkeys(("plain", "hw4"), 0.0)
+    tree = {}
     for record in data.files["cases"]:
         stages = record["stages"]
         start = stages["driver_seconds"] + stages["context_seconds"]
@@ -185,9 +181,8 @@ def files(data):
             **{name_of(name): timing(Spread.of(samples)) for name, samples in record["seconds"].items()},
             "start_ms": start * 1e3, "work_ms": (stages["total_seconds"] - start) * 1e3,
             "chunk_batches": stages["chunk_batches"]}
-    for record in data.file_cases:
-        for name in totals:
-            totals[name] += Spread.of(record["seconds"][name]).mid
+    totals = {name: sum(Spread.of(record["seconds"][name]).mid for record in data.file_cases)
+              for name in ("plain", "hw4")}
     memory = data.files["memory"]
     return {**tree, "total": {"hw4_seconds": totals["hw4"], "of_plain": totals["hw4"] / totals["plain"]},
             "memory": {"case": memory["case"], "beyond_mb": memory["beyond_bytes"] * 1e-6}}
@@ -232,8 +227,9 @@ def cpu(data):
 @needs("cpu_contracts.json")
 def cpu_contracts(data):
     found = contracts_on_cpu(data)
-    return {"threads": found[0].record["threads"], "case": found[0].record["case"],
-            **{case.record["contract"]: {"over_torch": case.over_torch("hw4")} for case in found}}
+    first, _ = found[0]
+    return {"threads": first["threads"], "case": first["case"],
+            **{record["contract"]: {"over_torch": over_torch["hw4"]} for record, over_torch in found}}
 
 
 # ---- The contract fixed
@@ -304,8 +300,8 @@ def values(data):
 def causal(data):
     """Over all shapes what the mask saves, and how PyTorch compares."""
     return {"shapes": len(data.masked),
-            **{who: {"gain": extremes({shown(case.name): case.gain(who).mid for case in data.masked}),
-                     "speed_up": extremes({shown(case.name): case.speed_up(who) for case in data.masked})}
+            **{who: {"gain": extremes({with_crosses(case.name): case.gain(who).mid for case in data.masked}),
+                     "speed_up": extremes({with_crosses(case.name): case.speed_up(who) for case in data.masked})}
                for who in CONTRACTS}}
 
 
@@ -338,11 +334,11 @@ def backward_beside_torch(found):
             **{mask: {who: timing(rung.seconds, rung.flop) for who, rung in (("hw4", case.hw4), ("torch", case.torch))}
                for mask, case in by_mask.items()},
             "pairs_tb_per_second": PAIR_BYTES * pairs * 1e-12 / whole.seconds.mid}
+    shapes = [(with_crosses(name), by_mask) for name, by_mask in found.shapes.items()]
     return {"shapes": tree,
-            "speed_up": {mask: extremes({shown(name): by_mask[mask].speed_up for name, by_mask in found.shapes.items()})
-                         for mask in MASKS},
-            "causal_over_full": extremes({shown(name): by_mask["causal"].hw4.tflops.mid / by_mask["none"].hw4.tflops.mid
-                                          for name, by_mask in found.shapes.items()})}
+            "speed_up": {mask: extremes({name: by_mask[mask].speed_up for name, by_mask in shapes}) for mask in MASKS},
+            "causal_over_full": extremes({name: by_mask["causal"].hw4.tflops.mid / by_mask["none"].hw4.tflops.mid
+                                          for name, by_mask in shapes})}
 
 
 def backward_memory(found):
@@ -364,10 +360,6 @@ def backward_cpu(found):
 BESIDE = {"flash2": FLASH2, "cudnn": CUDNN, "fixed": "fixed"}  # what fixed16's rates are divided by
 
 
-def fixed16(_):
-    return {"roof": {"tflops": PAIR_ROOF}, "tensor_cycles_per_tile": tensor_cycles_per_tile(PAIR_PRODUCTS)}
-
-
 @needs("rounds.json")
 def rounds(data):
     """What fixed16 is of the others, by shape and mask, and by mask over all shapes."""
@@ -379,7 +371,7 @@ def rounds(data):
             **{f"over_{name}": case.over("fixed16", who) for name, who in BESIDE.items()}}}
     for mask in MASKS:
         def over(who, other, cases=half.under(mask)):
-            return extremes({shown(case.name): case.over(who, other) for case in cases})
+            return extremes({with_crosses(case.name): case.over(who, other) for case in cases})
 
         tree[mask] = {"fixed16": {f"over_{name}": over("fixed16", who) for name, who in BESIDE.items()},
                       "from_bf16": {"over_fixed16": over(FROM_BF16, "fixed16")}}
@@ -415,16 +407,6 @@ def counted_ladder(data, file, profiled):
     return tree
 
 
-@needs("half_ladder.json", "profile_half.json")
-def bf16_ladder(data):
-    return counted_ladder(data, "half_ladder.json", "profile_half.json")
-
-
-@needs("fixed16_ladder.json")
-def fixed16_ladder(data):
-    return counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json")
-
-
 def ratios_of(found, who, other):
     return extremes({f"{case.text}, {'causal' if case.mask == 'causal' else 'no mask'}": case.over(who, other)
                      for case in found})
@@ -435,11 +417,6 @@ def turns_of(found, document):
     return {"rounds": document["rounds"], "count": len(found), "fp16_over_bf16": ratios_of(found, "fp16", "bf16"),
             **{who: {f"over_{peer}": ratios_of(found, who, f"{peer} {who}") for peer in ("flash2", "cudnn")}
                for who in HALF_TYPES}}
-
-
-@needs("half_rounds.json")
-def in_turns(data):
-    return turns_of(half_rounds(data), data.documents["half_rounds.json"])
 
 
 @needs("half_backward.json")
@@ -607,19 +584,25 @@ def scaling(data):
     return tree
 
 
-def code(_):
-    return sources.constants()
-
-
 FACTS = {"machine": machine, "peak": peak, "ladder": ladder, "cases": cases, "lengths": lengths, "tilings": tilings,
-         "accuracy": accuracy, "profile": profile, "profile_of_cases": profile_of_cases, "files": files,
+         "accuracy": accuracy, "profile_of_cases": profile_of_cases, "files": files,
+         "profile": lambda data: {kernel: of_launch(data.launch(kernel), data.profile["device"])
+                                  for kernel in data.rungs},
          "pipeline": pipeline, "steps": steps, "seq": sequential, "cpu": cpu, "cpu_contracts": cpu_contracts,
          "fixed": fixed, "distributions": distributions, "values": values, "causal": causal, "backward": backward,
-         "fixed16": fixed16, "rounds": rounds, "half_errors": half_errors, "half_ladder": bf16_ladder,
-         "fixed16_ladder": fixed16_ladder, "half_rounds": in_turns, "half_gradients": gradients_in_turns,
+         "fixed16": lambda _: {"roof": {"tflops": PAIR_ROOF},
+                               "tensor_cycles_per_tile": tensor_cycles_per_tile(PAIR_PRODUCTS)},
+         "rounds": rounds, "half_errors": half_errors,
+         "half_ladder": needs("half_ladder.json", "profile_half.json")(
+             lambda data: counted_ladder(data, "half_ladder.json", "profile_half.json")),
+         "fixed16_ladder": needs("fixed16_ladder.json")(
+             lambda data: counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json")),
+         "half_rounds": needs("half_rounds.json")(
+             lambda data: turns_of(half_rounds(data), data.documents["half_rounds.json"])),
+         "half_gradients": gradients_in_turns,
          "half_lengths": bf16_lengths, "half_own_errors": own_errors, "exactness": exactness, "lab5": lab5,
          "cs336": cs336, "cs336_memory": cs336_memory, "warmups": warmups, "accumulate": accumulate,
-         "collectives": collectives, "scaling": scaling, "code": code}
+         "collectives": collectives, "scaling": scaling, "code": lambda _: sources.constants()}
 
 
 def all_facts(data) -> dict:

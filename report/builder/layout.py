@@ -1,8 +1,11 @@
-"""Paragraphs of Markdown laid out again after facts have taken the place of their names."""
+"""Texts after facts have taken the place of their names: wraps paragraphs, and fills the parts of a file between the
+lines <!-- begin NAME (make report) --> and <!-- end NAME -->."""
 from __future__ import annotations
 
 import re
 import textwrap
+
+from .errors import Failed
 
 COLUMNS = 120
 # Lines that are no paragraph's: tables, headings, lists, quotations, comments, pictures, code.
@@ -26,3 +29,38 @@ def _paragraph(block):
     if any(OTHER.match(line) for line in lines):  # a dash that would become a list
         return block
     return "\n".join(lines) + "\n" * ends
+
+
+BEGIN = re.compile(r"<!-- begin ([\w-]+) \(make report\) -->")
+END = re.compile(r"<!-- end ([\w-]+) -->")
+
+
+def fill(text, blocks, file):
+    """The text with each block in its place. Every place needs a block, and every block exactly one place."""
+    lines, inside, seen = [], None, []
+    for number, line in enumerate(text.split("\n"), 1):
+        begin, end = BEGIN.fullmatch(line), END.fullmatch(line)
+        if begin:
+            if inside:
+                raise Failed(f"{file}:{number}: '{begin[1]}' begins inside '{inside}'")
+            if begin[1] not in blocks:
+                raise Failed(f"{file}:{number}: no block '{begin[1]}'; there are {', '.join(sorted(blocks))}")
+            if begin[1] in seen:
+                raise Failed(f"{file}:{number}: a second place for '{begin[1]}'")
+            inside = begin[1]
+            seen.append(inside)
+            lines += [line, *blocks[inside].strip("\n").split("\n")]
+        elif end:
+            if end[1] != inside:
+                raise Failed(f"{file}:{number}: '{end[1]}' ends here but did not begin")
+            inside = None
+            lines.append(line)
+        elif not inside:
+            lines.append(line)
+    if inside:
+        raise Failed(f"{file}: '{inside}' begins but does not end")
+    for name in blocks:
+        if name not in seen:
+            raise Failed(f"{file}: no place for '{name}': add the line <!-- begin {name} (make report) --> "
+                         f"and the line <!-- end {name} -->")
+    return "\n".join(lines)

@@ -12,6 +12,7 @@ from .errors import Failed, shown
 from .spread import Spread
 
 LADDER_CASES = ("t28", "t29")
+FIXED_LADDER_CASES = ("t28", "t29", "4,16384,128")  # that have a figure
 CONTRACTS = ("hw4", "hw4_fixed")  # by whose name their times are
 WHO_ON_VALUES = ("hw4", "hw4_fixed", "torch")  # in values.json
 # NVIDIA's figure for the dense 8-bit products of an H200's tensor cores, which is theirs at 1830 MHz.
@@ -32,21 +33,10 @@ class Timed:
     torch: dict[str, Spread]  # by backend
     torch_backend: str  # the fastest but for naive
 
-    @property
-    def flop(self) -> int:
-        return flop(self.batches, self.tokens, self.dim)
-
-    @property
-    def text(self) -> str:
-        return f"{self.batches}, {self.tokens}, {self.dim}"
-
-    @property
-    def torch_best(self) -> Spread:
-        return self.torch[self.torch_backend]
-
-    @property
-    def speed_up(self) -> float:
-        return self.torch_best.mid / self.hw4.mid
+    flop = property(lambda self: flop(self.batches, self.tokens, self.dim))
+    text = property(lambda self: f"{self.batches}, {self.tokens}, {self.dim}")
+    torch_best = property(lambda self: self.torch[self.torch_backend])
+    speed_up = property(lambda self: self.torch_best.mid / self.hw4.mid)
 
     def tflops(self, seconds: Spread) -> Spread:
         return seconds.under(self.flop * 1e-12)
@@ -74,14 +64,8 @@ class Masked:
     causal: dict[str, Spread]  # by who took them
     full: dict[str, Spread]  # by contract
 
-    @property
-    def name(self) -> str:
-        return f"{self.batches},{self.tokens},{self.dim}"
-
-    @property
-    def flop(self) -> float:
-        """Under the mask."""
-        return flop(self.batches, self.tokens, self.dim) / 2
+    name = property(lambda self: f"{self.batches},{self.tokens},{self.dim}")
+    flop = property(lambda self: flop(self.batches, self.tokens, self.dim) / 2)  # under the mask
 
     def tflops(self, who) -> Spread:
         return self.causal[who].under(self.flop * 1e-12)
@@ -101,9 +85,7 @@ class Rung:
     seconds: Spread
     flop: int
 
-    @property
-    def tflops(self) -> Spread:
-        return self.seconds.under(self.flop * 1e-12)
+    tflops = property(lambda self: self.seconds.under(self.flop * 1e-12))
 
 
 def flop(batches, tokens, dim):
@@ -192,7 +174,7 @@ class Measured:
         return [shape for shape in self.shapes if is_course_case(shape.name)]
 
     def case(self, name) -> Timed:
-        return _only((case for case in self.shapes if case.name == name), f"kernels.json: shapes: no {name}")
+        return named(name, ((case.name, case) for case in self.shapes), "kernels.json: shapes")
 
     @property
     def length_shapes(self) -> list[Timed]:
@@ -233,8 +215,7 @@ class Measured:
         return [self._timed("kernels_fixed.json", record, fixed["ladder"]) for record in fixed["shapes"]]
 
     def fixed_case(self, name) -> Timed:
-        return _only((case for case in self.fixed_shapes if case.name == name),
-                     f"kernels_fixed.json: shapes: no {name}")
+        return named(name, ((case.name, case) for case in self.fixed_shapes), "kernels_fixed.json: shapes")
 
     @property
     def fixed_course_cases(self) -> list[Timed]:
@@ -243,9 +224,8 @@ class Measured:
 
     def f32_beside(self, name) -> Spread:
         """The time of the chosen kernel of f32 in the same run."""
-        record = _only((record for record in self.kernels_fixed["fixed"]["shapes"] if record["name"] == name),
-                       f"kernels_fixed.json: shapes: no {name}")
-        return Spread.of(record["f32"]["seconds"])
+        shapes = ((record["name"], record) for record in self.kernels_fixed["fixed"]["shapes"])
+        return Spread.of(named(name, shapes, "kernels_fixed.json: shapes")["f32"]["seconds"])
 
     def fixed_ladder(self, name) -> list[Rung]:
         return self._ladder(self.fixed_case(name), self.kernels_fixed["fixed"]["ladder"], "kernels_fixed.json")
@@ -273,14 +253,12 @@ class Measured:
 
     @property
     def masked(self) -> list[Masked]:
-        found = []
-        for case in self.causal["cases"]:
-            times = {(who, mask): Spread.of(case[who][mask]["seconds"]) for who in CONTRACTS
-                     for mask in ("none", "causal")}
-            causal = {**{who: times[who, "causal"] for who in CONTRACTS}, "torch": Spread.of(case["torch"]["seconds"])}
-            found.append(Masked(case["batches"], case["tokens"], case["dim"], causal,
-                                {who: times[who, "none"] for who in CONTRACTS}))
-        return found
+        def times(case, mask):
+            return {who: Spread.of(case[who][mask]["seconds"]) for who in CONTRACTS}
+
+        return [Masked(case["batches"], case["tokens"], case["dim"],
+                       {**times(case, "causal"), "torch": Spread.of(case["torch"]["seconds"])}, times(case, "none"))
+                for case in self.causal["cases"]]
 
     @property
     def masked_lengths(self) -> dict[int, list[Masked]]:
@@ -299,27 +277,24 @@ class Measured:
                       for case in cases} for dim, cases in self.masked_lengths.items()}
 
     def masked_case(self, name) -> Masked:
-        return _only((case for case in self.masked if case.name == name), f"causal.json: cases: no {name}")
+        return named(name, ((case.name, case) for case in self.masked), "causal.json: cases")
 
     # ---- Profiles
 
-    def launch(self, kernel, case="t28") -> dict:
+    def launch(self, kernel, file="profile_ladder.json") -> dict:
         """The profile of a rung on t28."""
-        return _only((launch for launch in self.profile["launches"]
-                      if launch["kernel"] == kernel and launch["case"] == case),
-                     f"profile_ladder.json: launches: no {kernel} on {case}")
+        launches = self.documents[file]["launches"]
+        return named(f"{kernel} on t28", ((f"{launch['kernel']} on {launch['case']}", launch) for launch in launches),
+                     f"{file}: launches")
 
     def fixed_launch(self, kernel) -> dict:
-        """The profile of a rung of fixed on t28."""
-        return _only((launch for launch in self.profile_of_fixed["launches"]
-                      if launch["kernel"] == kernel and launch["case"] == "t28"),
-                     f"profile_fixed.json: launches: no {kernel} on t28")
+        return self.launch(kernel, "profile_fixed.json")
 
     @property
     def profiled_cases(self) -> list[tuple[str, int, int]]:
         """(name, batches, tokens), in the course's order: N grows among the small cases, then among the larger."""
-        shapes = {(launch["case"], launch["batches"], launch["tokens"]) for launch in self.profile_of_cases["launches"]}
-        return sorted(shapes)
+        return sorted({(launch["case"], launch["batches"], launch["tokens"])
+                       for launch in self.profile_of_cases["launches"]})
 
     @property
     def profiled_kernels(self) -> list[str]:
@@ -339,30 +314,19 @@ class Measured:
         return [record for record in self.files["cases"] if is_course_case(record["name"])]
 
     def file_case(self, name) -> dict:
-        return _only((record for record in self.files["cases"] if record["name"] == name),
-                     f"files.json: cases: no {name}")
+        return named(name, ((record["name"], record) for record in self.files["cases"]), "files.json: cases")
 
     def sequential_seconds(self, name) -> Spread:
         """Of all batches, from those that were measured."""
-        record = _only((record for record in self.sequential["cases"] if record["name"] == name),
-                       f"sequential.json: cases: no {name}")
+        cases = ((record["name"], record) for record in self.sequential["cases"])
+        record = named(name, cases, "sequential.json: cases")
         return Spread.of(record["seconds"]).times(record["batches"] / record["measured_batches"])
 
 
-@dataclasses.dataclass(frozen=True)
-class ContractOnCpu:
-    record: dict
-
-    def seconds(self, who: str) -> Spread:
-        return Spread.of(self.record["seconds"][who])
-
-    def over_torch(self, who: str) -> float:
-        """hw4: PyTorch's time over the kernel's, both warm; from_file: over the kernel's in a run from file to file."""
-        return self.seconds("torch").mid / self.seconds(who).mid
-
-
-def contracts_on_cpu(data) -> list[ContractOnCpu]:
-    return [ContractOnCpu(record) for record in data.documents["cpu_contracts.json"]["cases"]]
+def contracts_on_cpu(data) -> list[tuple[dict, dict[str, float]]]:
+    """(record, PyTorch's time over it) by contract. hw4: both warm; from_file: the kernel's time from file to file."""
+    return [(record, {who: Spread.of(record["seconds"]["torch"]).mid / Spread.of(record["seconds"][who]).mid
+                      for who in ("hw4", "from_file")}) for record in data.documents["cpu_contracts.json"]["cases"]]
 
 
 def metric(launch, key, file="profile_ladder.json"):
@@ -373,8 +337,26 @@ def metric(launch, key, file="profile_ladder.json"):
     return value
 
 
-def _only(found, otherwise):
-    first = next(found, None)
-    if first is None:
-        raise Failed(otherwise)
-    return first
+def named(name, found, where):
+    """The first of that name of (name, value)."""
+    for other, value in found:
+        if other == name:
+            return value
+    raise Failed(f"{where}: no {name}")
+
+
+# ---- What claims, tables and facts need of the data that the report can do without
+
+
+def needs(*files):
+    """Marks a function of the data."""
+    def mark(function):
+        function.NEEDS = files
+        return function
+
+    return mark
+
+
+def are_there(something, data) -> bool:
+    """For a function; those that are not marked need nothing."""
+    return data.has(*getattr(something, "NEEDS", ()))

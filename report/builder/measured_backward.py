@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 
 from .errors import Failed
 from .measured import Rung
@@ -30,9 +29,7 @@ class Beside:
     hw4: Rung
     torch: Rung
 
-    @property
-    def speed_up(self) -> float:
-        return self.torch.seconds.mid / self.hw4.seconds.mid
+    speed_up = property(lambda self: self.torch.seconds.mid / self.hw4.seconds.mid)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +64,8 @@ class Backward:
     def ladder(self) -> list[Rung]:
         return [Rung(line["kernel"], Spread.of(line["seconds"]), _flop_of(line)) for line in self.document["ladder"]]
 
-    @property
-    def ladder_shape(self) -> dict:
-        return self.document["ladder"][0]
+    ladder_shape = property(lambda self: self.document["ladder"][0])
+    memory_shape = property(lambda self: self.document["memory"][0])
 
     @property
     def beside_torch(self) -> list[Beside]:
@@ -100,10 +96,6 @@ class Backward:
                        Spread.of(line["seconds"]).under(_flop_of(line) * 1e-12)) for line in self.document["memory"]]
 
     @property
-    def memory_shape(self) -> dict:
-        return self.document["memory"][0]
-
-    @property
     def cpu(self) -> dict[str, Spread]:
         """Forward and backward, by who."""
         return {who: Spread.of(self.document["cpu"][who]) for who in ("hw4", "sdpa", "naive")}
@@ -121,8 +113,5 @@ class Backward:
 
     def ratios(self, gradient) -> dict[str, float]:
         """Of the cases that have one."""
-        found = {case: errors.ratio(gradient) for case, errors in self.compared.items()}
-        return {case: ratio for case, ratio in found.items() if ratio is not None}
-
-    def median_ratio(self, gradient) -> float:
-        return statistics.median(self.ratios(gradient).values())
+        return {case: ratio for case, errors in self.compared.items()
+                if (ratio := errors.ratio(gradient)) is not None}

@@ -8,7 +8,6 @@ from .errors import Failed
 from .spread import Spread
 
 PASSES = ("forward", "backward", "forward_backward")
-OURS = ("f32", "fixed", "fixed16", "bf16")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,21 +22,10 @@ class Pass:
     free_bytes: int = 0
     reason: str = ""
 
-    @property
-    def ok(self) -> bool:
-        return self.status == "ok"
-
-    @property
-    def out_of_memory(self) -> bool:
-        return self.status == "oom"
-
-    @property
-    def seconds(self) -> Spread:
-        return Spread.of(list(self.samples))
-
-    @property
-    def tflops(self) -> Spread:
-        return self.seconds.under(self.flop * 1e-12)
+    ok = property(lambda self: self.status == "ok")
+    out_of_memory = property(lambda self: self.status == "oom")
+    seconds = property(lambda self: Spread.of(list(self.samples)))
+    tflops = property(lambda self: self.seconds.under(self.flop * 1e-12))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,22 +43,13 @@ class Row:
     backward: Pass
     forward_backward: Pass
 
-    @property
-    def dim(self) -> int:
-        return self.columns // self.heads
-
-    @property
-    def size(self) -> tuple:
-        return self.batches, self.tokens, self.heads, self.columns, self.causal
+    dim = property(lambda self: self.columns // self.heads)
+    size = property(lambda self: (self.batches, self.tokens, self.heads, self.columns, self.causal))
 
     @property
     def who(self) -> str:
-        return who_of(self.impl, self.dtype)
-
-
-def who_of(impl, dtype):
-    """By which a chart tells them apart: PyTorch's naive form in float32 is another one."""
-    return f"{impl} {dtype}" if impl in ("pytorch", "flash2", "cudnn") else impl
+        """By which a chart tells them apart: PyTorch's naive form in float32 is another one."""
+        return f"{self.impl} {self.dtype}" if self.impl in ("pytorch", "flash2", "cudnn") else self.impl
 
 
 def _pass(found, place):

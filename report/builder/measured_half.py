@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 
 from .errors import Failed
-from .measured import INTEGER_OPERATIONS, Rung, flop
+from .measured import INTEGER_OPERATIONS, Rung, flop, named
 from .spread import Spread
 
 MASKS = ("none", "causal")
@@ -28,26 +29,13 @@ class InTurns:
     record: dict
     file: str = "rounds.json"
 
-    @property
-    def name(self) -> str:
-        return self.record["name"]
-
-    @property
-    def mask(self) -> str:
-        return self.record["mask"]
+    name, mask, tokens, dim = (property(lambda self, field=field: self.record[field])
+                               for field in ("name", "mask", "tokens", "dim"))
 
     @property
     def text(self) -> str:
         heads = ("heads",) if self.record.get("heads", 1) > 1 else ()
         return ", ".join(str(self.record[size]) for size in ("batches", *heads, "tokens", "dim"))
-
-    @property
-    def tokens(self) -> int:
-        return self.record["tokens"]
-
-    @property
-    def dim(self) -> int:
-        return self.record["dim"]
 
     def _check(self, *everybody):
         for who in everybody:
@@ -109,17 +97,11 @@ class Half:
         return found
 
     def shape(self, name, mask="none") -> InTurns:
-        found = [case for case in self.under(mask) if case.name == name]
-        if not found:
-            raise Failed(f"rounds.json: cases: no {name} with the mask {mask}")
-        return found[0]
+        return named(name, ((case.name, case) for case in self.under(mask)), f"rounds.json: cases: mask {mask}")
 
     def errors_on(self, distribution, tokens, dim) -> BesideHalf:
-        wanted = distribution, tokens, dim
-        found = [case for case in self.errors if (case.distribution, case.tokens, case.dim) == wanted]
-        if not found:
-            raise Failed(f"half_errors.json: cases: no {distribution} with N = {tokens}, d = {dim}")
-        return found[0]
+        return named((distribution, tokens, dim), (((case.distribution, case.tokens, case.dim), case)
+                                                   for case in self.errors), "half_errors.json: cases")
 
     def by_distribution(self) -> dict[str, list[BesideHalf]]:
         found = {}
@@ -149,19 +131,13 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """An exact contract beside the fastest others."""
+    """An exact contract beside the fastest others, and how many times as long it takes."""
     exact: Point
     as_accurate: Point | None  # of those whose error is no more than SAME_ACCURACY times its
     fastest: Point  # of all
 
-    @property
-    def over_as_accurate(self) -> float | None:
-        """Times as long."""
-        return self.as_accurate.rate / self.exact.rate if self.as_accurate else None
-
-    @property
-    def over_fastest(self) -> float:
-        return self.fastest.rate / self.exact.rate
+    over_as_accurate = property(lambda self: self.as_accurate.rate / self.exact.rate if self.as_accurate else None)
+    over_fastest = property(lambda self: self.fastest.rate / self.exact.rate)
 
 
 T28 = {"tokens": 16384, "dim": 64}
@@ -200,12 +176,8 @@ def turns_in(data, file) -> list[InTurns]:
     return [InTurns(record, file) for record in data.documents[file]["cases"]]
 
 
-def half_rounds(data) -> list[InTurns]:
-    return turns_in(data, "half_rounds.json")
-
-
-def half_gradients(data) -> list[InTurns]:
-    return turns_in(data, "half_backward.json")
+half_rounds = functools.partial(turns_in, file="half_rounds.json")
+half_gradients = functools.partial(turns_in, file="half_backward.json")
 
 
 def half_lengths(data) -> dict[int, dict[str, list[InTurns]]]:

@@ -7,62 +7,55 @@ maybe(schema), or null; exactly(value).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .errors import Failed
 
 
-def number(value):
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return "" if known else "a number"
+class Type(NamedTuple):
+    name: str
+    holds: Callable[[Any], bool]
 
 
-def positive(value):
-    return "" if not number(value) and value > 0 else "a number above 0"
+class Of(NamedTuple):
+    kind: str  # each, maybe, some
+    schema: Any
 
 
-def error(value):
-    """The largest of a result: NaN or infinite where the result is."""
-    return "" if isinstance(value, float) else number(value)
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def whole(value):
-    return "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
-
-
-def text(value):
-    return "" if isinstance(value, str) else "a text"
-
-
-def flag(value):
-    return "" if isinstance(value, bool) else "true or false"
-
-
-def anything(value):
-    return ""
+number = Type("a number", is_number)
+positive = Type("a number above 0", lambda value: is_number(value) and value > 0)
+# The largest of a result: NaN or infinite where the result is.
+error = Type("a number", lambda value: isinstance(value, float) or is_number(value))
+whole = Type("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+text = Type("a text", lambda value: isinstance(value, str))
+flag = Type("true or false", lambda value: isinstance(value, bool))
+anything = Type("anything", lambda value: True)
 
 
 def exactly(expected):
-    return lambda value: "" if value is expected else repr(expected).lower()
+    return Type(repr(expected).lower(), lambda value: value is expected)
 
 
-class each:
-    def __init__(self, schema):
-        self.schema = schema
+def each(schema):
+    return Of("each", schema)
 
 
-class maybe:
-    def __init__(self, schema):
-        self.schema = schema
+def maybe(schema):
+    return Of("maybe", schema)
 
 
-class some:
+def some(schema):
     """A list that is not empty."""
-
-    def __init__(self, schema):
-        self.schema = schema
+    return Of("some", schema)
 
 
 SAMPLES = some(positive)
+KERNEL, TORCH = {"kernel": text, "seconds": SAMPLES}, {"torch": text, "cuda": text}
 
 COMMON = {
     "command": [text],
@@ -77,9 +70,10 @@ SHAPE = {"batches": whole, "tokens": whole, "dim": whole}
 CLOCKS = {"name": text, "driver": text, "sm_clock_mhz": maybe(number), "sm_clock_max_mhz": maybe(number),
           "memory_clock_mhz": maybe(number), "temperature_c": maybe(number), "power_w": maybe(number),
           "power_limit_w": maybe(number)}
-TIMED_SHAPE = {**SHAPE, "name": text, "hw4": {"kernel": text, "seconds": SAMPLES},
-               "torch": each({"seconds": [positive]}), "torch_best": text}
-BY_MASK = {mask: {"kernel": text, "seconds": SAMPLES} for mask in ("none", "causal")}
+TIMED_SHAPE = {**SHAPE, "name": text, "hw4": KERNEL,
+               "torch": each({"seconds": [positive]}), "torch_best": text, "tflops": positive,
+               "speed_up": maybe(positive), "of_sgemm": maybe(positive)}
+BY_MASK = {mask: KERNEL for mask in ("none", "causal")}
 LADDER = some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})
 GRADIENT_ERRORS = {gradient: error for gradient in ("dQ", "dK", "dV")}
 ERRORS = {"largest": number, "largest_of_row": number, "rms": number}
@@ -101,7 +95,7 @@ PROFILE = {
     "device": {"name": text, "multiprocessors": number, "clock_hz": positive, "peak_flop_per_second": positive,
                "peak_dram_bytes_per_second": positive},
 }
-IN_TURNS = {**COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "rounds": whole,
+IN_TURNS = {**COMMON, "torch": TORCH, "runs": whole, "rounds": whole,
             "cases": some({**SHAPE, "name": text, "mask": text, "flop": positive, "seconds": each(SAMPLES)})}
 PASS = {"status": text}  # and what was measured, where it is ok
 SWEEP = {**COMMON, "torch": maybe(text), "cut_short": flag, "settings": each(anything),
@@ -115,11 +109,11 @@ BY_RANKS = {"device": text, "ranks": whole, "cards": whole, "shares_cards": flag
 DOCUMENTS = {
     "kernels.json": {
         **COMMON, "gpu": {"at_start": some(CLOCKS), "at_end": some(CLOCKS)},
-        "torch": {"torch": text, "cuda": text}, "runs": whole, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE),
+        "torch": TORCH, "runs": whole, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE),
         "ladder": LADDER},
     "kernels_fixed.json": {
-        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "sgemm": SGEMM,
-        "fixed": {"shapes": some({**TIMED_SHAPE, "f32": {"kernel": text, "seconds": SAMPLES}}), "ladder": LADDER}},
+        **COMMON, "torch": TORCH, "runs": whole, "sgemm": SGEMM,
+        "fixed": {"shapes": some({**TIMED_SHAPE, "f32": KERNEL, "over_f32": positive}), "ladder": LADDER}},
     "lengths.json": {**COMMON, "sgemm": SGEMM, "shapes": some(TIMED_SHAPE)},
     "tilings.json": {
         **COMMON, "left_out": [{"rows": whole, "keys": whole, "why": text}],
@@ -158,11 +152,7 @@ DOCUMENTS = {
     "profile_half.json": PROFILE,
     "fixed16_ladder.json": {**COMMON, "contract": text, "ladder": LADDER},
     "profile_fixed16.json": PROFILE,
-    "lab5.json": SWEEP,
-    "lab5_sweep.json": SWEEP,
-    "cs336_attention.json": SWEEP,
-    "cs336_flash.json": SWEEP,
-    "warmups.json": SWEEP,
+    **{f"{name}.json": SWEEP for name in ("lab5", "lab5_sweep", "cs336_attention", "cs336_flash", "warmups")},
     "memory.json": {
         **SWEEP, "tracks": some({"cell": text, "pass": text,
                                  "events": some({"microseconds": number, "purpose": text, "bytes": whole,
@@ -172,14 +162,14 @@ DOCUMENTS = {
         **COMMON, "allreduce": some({**BY_RANKS, "via": text, "size": whole}),
         "gradients": some({**BY_RANKS, "model": text, "way": text, "bytes": whole, "calls": whole})},
     "values.json": {
-        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole, "kinds": each(text),
-        "cases": some({**SHAPE, "kind": text, "hw4": {"kernel": text, "seconds": SAMPLES},
-                       "hw4_fixed": {"kernel": text, "seconds": SAMPLES}, "torch": {"seconds": SAMPLES}})},
+        **COMMON, "torch": TORCH, "runs": whole, "kinds": each(text),
+        "cases": some({**SHAPE, "kind": text, "hw4": KERNEL,
+                       "hw4_fixed": KERNEL, "torch": {"seconds": SAMPLES}})},
     "causal.json": {
-        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole,
+        **COMMON, "torch": TORCH, "runs": whole,
         "cases": some({**SHAPE, "hw4": BY_MASK, "hw4_fixed": BY_MASK, "torch": {"seconds": SAMPLES}})},
     "backward.json": {
-        **COMMON, "torch": {"torch": text, "cuda": text}, "runs": whole,
+        **COMMON, "torch": TORCH, "runs": whole,
         "ladder": some({**SHAPE, "kernel": text, "scratch_bytes": whole, "seconds": SAMPLES}),
         "bars": some({"mask": text, "hw4": {**SHAPE, "kernel": text, "seconds": SAMPLES},
                       "torch": {"seconds": SAMPLES}}),
@@ -215,33 +205,32 @@ def check(value, schema, file, place=""):
     def fail(expected):
         raise Failed(f"{file}: {place.lstrip('.') or 'the whole'}: expected {expected}, got {_shown(value)}")
 
-    if isinstance(schema, maybe):
+    def inside(of, parts):
+        for where, part in parts:
+            check(part, of, file, f"{place}{where}")
+
+    kind = schema.kind if isinstance(schema, Of) else None
+    if kind == "maybe":
         if value is not None:
             check(value, schema.schema, file, place)
-    elif isinstance(schema, each):
-        if not isinstance(value, dict):
-            fail("an object")
-        for name, part in value.items():
-            check(part, schema.schema, file, f"{place}.{name}")
-    elif isinstance(schema, (list, some)):
+    elif isinstance(schema, Type):
+        if not schema.holds(value):
+            fail(schema.name)
+    elif kind == "some" or isinstance(schema, list):
         if not isinstance(value, list):
             fail("a list")
-        if isinstance(schema, some) and not value:
+        if kind and not value:
             fail("a list with something in it")
-        of = schema.schema if isinstance(schema, some) else schema[0]
-        for index, part in enumerate(value):
-            check(part, of, file, f"{place}[{index}]")
-    elif isinstance(schema, dict):
-        if not isinstance(value, dict):
-            fail("an object")
+        inside(schema.schema if kind else schema[0], ((f"[{index}]", part) for index, part in enumerate(value)))
+    elif not isinstance(value, dict):
+        fail("an object")
+    elif kind == "each":
+        inside(schema.schema, ((f".{name}", part) for name, part in value.items()))
+    else:
         for name, part in schema.items():
             if name not in value:
                 raise Failed(f"{file}: {f'{place}.{name}'.lstrip('.')}: missing")
             check(value[name], part, file, f"{place}.{name}")
-    else:
-        expected = schema(value)
-        if expected:
-            fail(expected)
 
 
 def _shown(value):

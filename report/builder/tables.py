@@ -2,21 +2,19 @@
 from __future__ import annotations
 
 import re
+from statistics import median
 
-from charts.bank_conflicts import per_load
 from bars import FILES, SMALL_CASES, file_ratios
 
 from . import sources, tables_courses
 from .errors import Failed
-from .facts import shared_pipe_pct, waiting
-from .markdown import NOT_KNOWN, known, markdown, ms
-from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
+from .facts import per_load, shared_pipe_pct, waiting
+from .measured import CONTRACTS, INTEGER_ROOF, needs, revisions_of
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_half import CUDNN, FLASH2, FORMATS, FROM_BF16, IN_TURNS, Half
-from .needs import needs
 from .schema import DOCUMENTS
 from .spread import Spread
-from .template import significant
+from .words import NOT_KNOWN, known, markdown, ms, significant
 
 SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "4,16384,128")
 CAUSAL_SHAPES = ("4,16384,64", "4,16384,128", "4,32768,32", "512,1024,64")
@@ -208,7 +206,7 @@ def gradient_errors(data):
         ratios = found.ratios(gradient)
         best, worst = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
         rows.append((gradient, f"{sum(case.not_above(gradient) for case in found.compared.values())} of "
-                               f"{len(found.compared)}", f"{found.median_ratio(gradient):.2f}",
+                               f"{len(found.compared)}", f"{median(ratios.values()):.2f}",
                      f"{ratios[best]:.2f} ({best})", f"{ratios[worst]:.2f} ({worst})"))
     return markdown(("gradient", "not above PyTorch's", "ours to PyTorch's: median", "least", "most"), rows, "lrrrr")
 

@@ -1,17 +1,15 @@
 """The tables of half precision, of the contracts on the CPU, of Lab5 and of CS336, and of what exactness costs."""
 from __future__ import annotations
 
-from charts.words import in_words, scientific, short
+from statistics import median
 
 from . import sources
 from .errors import Failed
-from .markdown import NOT_KNOWN, known, markdown, ms
-from .measured import contracts_on_cpu
+from .measured import contracts_on_cpu, needs
 from .measured_courses import PASSES, Cs336, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
                             points)
-from .needs import needs
-from .template import significant
+from .words import NOT_KNOWN, in_words, known, markdown, ms, scientific, short, significant
 
 OOM = "OOM"
 STATUS = {"oom": OOM, "unsupported": "–", "failed": "failed", "skipped": ""}  # of what has no time
@@ -73,9 +71,9 @@ def fixed16_ideas(data):
 
 @needs("cpu_contracts.json")
 def cpu_contracts(data):
-    rows = [(f"`{case.record['contract']}`", f"`{case.record['kernel']}`", ms(case.seconds("hw4").mid),
-             significant(case.record["flop"] * 1e-12 / case.seconds("hw4").mid, 3),
-             *(f"{case.over_torch(who):.2f}" for who in ("hw4", "from_file"))) for case in contracts_on_cpu(data)]
+    rows = [(f"`{record['contract']}`", f"`{record['kernel']}`", ms(median(record["seconds"]["hw4"])),
+             significant(record["flop"] * 1e-12 / median(record["seconds"]["hw4"])),
+             *(f"{ratio:.2f}" for ratio in over_torch.values())) for record, over_torch in contracts_on_cpu(data)]
     return markdown(("contract", "kernel", "ms", "TFLOP/s", "PyTorch's time over it", "and over it from file to file"),
                     rows, "llrrrr")
 
@@ -140,9 +138,9 @@ def exactness(data):
     for cost in costs(data):
         alike = cost.as_accurate
         rows.append((f"`{cost.exact.who}`", scientific(cost.exact.error), significant(cost.exact.rate, 3),
-                     f"{in_words(alike.who)}: {significant(alike.rate, 3)}" if alike else "none",
+                     f"{in_words(alike.who)}: {significant(alike.rate)}" if alike else "none",
                      f"{cost.over_as_accurate:.2f}" if alike else NOT_KNOWN,
-                     f"{in_words(cost.fastest.who)}: {significant(cost.fastest.rate, 3)}, "
+                     f"{in_words(cost.fastest.who)}: {significant(cost.fastest.rate)}, "
                      f"{scientific(cost.fastest.error)}", f"{cost.over_fastest:.2f}"))
     return markdown(("exact", "largest error", "TFLOP/s", "the fastest as accurate: TFLOP/s", "time over its",
                      "the fastest of all: TFLOP/s, error", "time over its"), rows, "lrrlrlr")

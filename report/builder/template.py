@@ -16,11 +16,11 @@ no text has, of those whose data are there. A line with nothing but requirements
 """
 from __future__ import annotations
 
-import math
 import operator
 import re
 
 from .errors import Failed
+from .words import significant
 
 HOLE = re.compile(r"\{\{(.*?)\}\}")
 PATH = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
@@ -53,16 +53,6 @@ def look_up(facts, path):
     return at
 
 
-def significant(value, digits):
-    """So many significant digits, without an exponent: 12300, 340, 75.6, 5.78, 0.0254."""
-    if value == 0:
-        return "0"
-    magnitude = math.floor(math.log10(abs(value)))
-    rounded = round(value, digits - 1 - magnitude)
-    magnitude = math.floor(math.log10(abs(rounded)))  # 9.996 has become 10.0
-    return f"{rounded:.{max(0, digits - 1 - magnitude)}f}"
-
-
 def formatted(path, value, form):
     if isinstance(value, str):
         if form:
@@ -87,7 +77,8 @@ class Renderer:
         """`files`: of data, those that are there, of those that there can be."""
         self.facts = facts
         self.files, self.known_files = set(files), set(known_files)
-        self.available = {"claim": claims, "table": tables, "figure": figures}  # name: function without arguments
+        # name: function without arguments; of a figure it gives what it shows, its caption and the facts of `here`
+        self.available = {"claim": claims, "table": tables, "figure": figures}
         self.used = {kind: set() for kind in self.available}
 
     def render(self, text, name, figure_folder, numbered=True):
@@ -98,7 +89,7 @@ class Renderer:
             kind, _, figure = match[1].strip().partition(":")
             if kind == "figure" and figure not in order:
                 order.append(figure)
-        page = _Page(self, figure_folder, order if numbered else None)
+        page = _Page(self, self.facts, figure_folder, order if numbered else None)
         lines = []
         for number, line in kept:
             if line.strip() == CONTENTS:
@@ -190,8 +181,8 @@ def with_contents(text):
 
 
 class _Page:
-    def __init__(self, renderer, figure_folder, order):
-        self.renderer = renderer
+    def __init__(self, renderer, facts, figure_folder, order):
+        self.renderer, self.facts = renderer, facts
         self.figure_folder = figure_folder
         self.order = order  # None: figures have no numbers
 
@@ -216,10 +207,12 @@ class _Page:
             raise Wrong(f"'{path}' is not the name of a fact")
         if bar and not form:
             raise Wrong(f"'{path}': no format after the bar")
-        return formatted(path, look_up(self.renderer.facts, path), form)
+        return formatted(path, look_up(self.facts, path), form)
 
     def figure(self, name):
-        alt, caption = self.renderer.make("figure", name)
+        alt, caption, here = self.renderer.make("figure", name)
+        inside = _Page(self.renderer, {**self.facts, "here": here}, self.figure_folder, self.order)
+        caption = HOLE.sub(lambda match: inside.fill(match[1].strip()), caption)
         number = f"**Figure {self.order.index(name) + 1}.** " if self.order is not None else ""
         return f"![{alt}]({self.figure_folder}/{name}.svg)\n\n{number}{caption}"
 
@@ -246,4 +239,4 @@ class _Page:
             return float(word)
         if not PATH.fullmatch(word):
             raise Wrong(f"require: '{word}' is neither a fact nor a number")
-        return look_up(self.renderer.facts, word)
+        return look_up(self.facts, word)

@@ -1,4 +1,1 @@
-"""The figures of the report: one module each (drawings: several), with ALT, caption(data) and draw(data).
-
-draw() returns a matplotlib Figure; caption() works without matplotlib.
-"""
+"""The figures of the report, by kind. Each is a function of the data that returns a matplotlib Figure."""

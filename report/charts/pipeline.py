@@ -1,12 +1,10 @@
 """When each thread and stream of a run on t22 was busy: four streams above, one below, on one time axis."""
 from __future__ import annotations
 
-from builder.template import significant
+from builder.words import significant
 from run_trace import GPU
 
-from . import style, words
-
-ALT = "when each thread and stream was busy on t22, with four streams and with one"
+from . import style
 
 LOOKS = {"read": (style.GREEN, ""), "check": ("#8fd6c0", ""), "copy_in": (style.ORANGE, ""), "kernel": (style.RED, ""),
          "copy_out": (style.PURPLE, ""), "write": (style.BLUE, ""), "prepare": (style.SKY, "")}
@@ -15,15 +13,6 @@ LABELS = {"copy_in": "copy in", "copy_out": "copy out", "prepare": "make room fo
 OTHER = (style.GREY, "")
 BEFORE = 8.0  # milliseconds shown before the context is there
 ROW, GAP = 0.105, 0.05  # inches of a track; between groups
-
-
-def caption(data):
-    four, one = (data.trace(streams) for streams in (4, 1))
-    return (f"t22 from file to file on {words.gpu(data)}, after the CUDA context is there (0 on the axis; before that "
-            f"only reading and making room for the output are possible): one run with four streams, one with one. "
-            f"A line for each thread and stream. With four streams the last byte is written "
-            f"{significant(after_context(four), 3)} ms after the context, with one "
-            f"{significant(after_context(one), 3)}. One run each (hw4 --trace), so no spread.")
 
 
 def ready(trace):
@@ -112,7 +101,7 @@ def draw_run(fig, trace, left, bottom, width, span):
     return ax, {stage for stage, spans in found.items() if spans}
 
 
-def draw(data):
+def pipeline(data):
     four, one = (data.trace(streams) for streams in (4, 1))
     heights = height_of(four), height_of(one)
     height = 1.65 + sum(heights)
@@ -131,14 +120,11 @@ def draw(data):
             ax.set_xlabel("milliseconds since the CUDA context is there")
         end = after_context(trace)
         x = left + width * (end + BEFORE) / (span + BEFORE)
-        style.write(fig, x, bottom + height_of(trace) + 0.05, f"{significant(end, 3)} ms", ha="right",
+        style.write(fig, x, bottom + height_of(trace) + 0.05, f"{significant(end)} ms", ha="right",
                     fontsize=style.SMALL)
         style.write(fig, left, bottom + height_of(trace) + 0.05,
                     f"{streams} streams" if streams > 1 else "1 stream", fontsize=style.TEXT, weight="bold")
-    everywhere = style.canvas(fig)
-    x = left
-    for stage in [*LOOKS, "other"]:
-        if stage in seen:
-            x = style.key(everywhere, x, height - 0.5, *LOOKS.get(stage, OTHER), LABELS.get(stage, stage))
+    style.keys(style.canvas(fig), left, height - 0.5, *((*LOOKS.get(stage, OTHER), LABELS.get(stage, stage))
+                                                        for stage in [*LOOKS, "other"] if stage in seen))
     style.heading(fig, height - 0.2, "The pipeline on t22")
     return fig

@@ -5,7 +5,9 @@ matplotlib is imported where it is used, so that captions can be had without it.
 """
 from __future__ import annotations
 
-from .words import short
+import math
+
+from builder.words import RAISED, short
 
 WIDTH = 9.0  # inches of every figure; at 900 pixels a point is 1.4 pixels
 TEXT, SMALL = 9.0, 8.0
@@ -106,20 +108,33 @@ def ticks(axis, places, labels=None):
     axis.set_minor_formatter(NullFormatter())
 
 
-def over_lengths(ax, lengths, scale, words):
-    """A panel whose x is the length of the sequence, each twice the one before, and whose y begins at 0."""
+def doubling(ax, places, before, after, labels=None):
+    """An x axis on which each place is twice the one before, with room before the first and after the last."""
     ax.set_xscale("log", base=2)
-    ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
-    ticks(ax.xaxis, lengths, [short(n) for n in lengths])
+    ax.set_xlim(places[0] / before, places[-1] * after)
+    ticks(ax.xaxis, places, labels or [short(place) for place in places])
+
+
+def over_lengths(ax, lengths, scale, words):
+    """A panel whose x is the length of the sequence and whose y begins at 0."""
+    doubling(ax, lengths, 1.35, 1.35)
     from_zero(ax, "y", scale)
     ax.set_xlabel("N (logarithmic)")
     title(ax, words)
 
 
-def log(ax, direction, low, high, places, labels=None):
+def log(ax, direction, low, high, places=None, labels=None):
+    """Without places: the powers of ten."""
     getattr(ax, f"set_{direction}scale")("log")
     getattr(ax, f"set_{direction}lim")(low, high)
-    ticks(getattr(ax, f"{direction}axis"), places, labels)
+    ticks(getattr(ax, f"{direction}axis"), places or powers(low, high), labels if places else
+          power_labels(powers(low, high)))
+
+
+def within(low, high, least=1, most=1000):
+    """1, 2, 5, 10 and so on, from low to high."""
+    return [place for place in (digit * 10 ** exponent for exponent in range(-3, 5) for digit in (1, 2, 5))
+            if max(low, least) <= place <= min(high, most)]
 
 
 def powers(low, high, base=10):
@@ -136,12 +151,10 @@ def powers(low, high, base=10):
 
 def power_labels(places):
     """0.1, 1, 10 and so on where all of them are short, else 10⁰, 10¹ and so on: one notation an axis."""
-    import math
-    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
     exponents = [round(math.log10(place)) for place in places]
     if all(-2 <= exponent <= 4 for exponent in exponents):
         return [f"{10.0 ** exponent:g}" for exponent in exponents]
-    return ["10" + str(exponent).translate(raised) for exponent in exponents]
+    return ["10" + str(exponent).translate(RAISED) for exponent in exponents]
 
 
 def steps(most, about=6):
@@ -195,9 +208,33 @@ def whiskers(ax, place, spread, horizontal=True, **options):
         ax.plot([place, place], [spread.low, spread.high], marker="_", markersize=5, **look)
 
 
+def bar(ax, place, spread, label, gap, height=0.62, **look):
+    """A horizontal bar with its whiskers, and a label behind them."""
+    ax.barh([place], [spread.mid], height=height, zorder=2, **look)
+    whiskers(ax, place, spread)
+    ax.text(spread.high + gap, place, label, va="center_baseline", fontsize=SMALL, zorder=6, bbox=WHITE)
+
+
+def stairs(ax, lines, bottom, step, tail, label):
+    """Vertical lines (name, value, look) through bars, their names on stairs above: the lower value is higher, so that
+    no line crosses a name. label(name, value): its place, its text and its alignment."""
+    for number, (name, value, look) in enumerate(sorted(lines, key=lambda line: -line[1])):
+        top = -0.75 - step * number
+        ax.plot([value, value], [bottom, top - tail], color=look["color"], linestyle=look["linestyle"], linewidth=1.3,
+                clip_on=False, zorder=3)
+        x, text, side = label(name, value)
+        ax.text(x, top, text, ha=side, va="center_baseline", fontsize=SMALL, clip_on=False)
+
+
 def key(ax, x, y, colour, hatch, words, size=0.13, fontsize=SMALL):
     """A patch and what it means, on a canvas in inches. Returns where the next may begin."""
     from matplotlib.patches import Rectangle
     ax.add_patch(Rectangle((x, y), size, size, facecolor=colour, edgecolor=INK, linewidth=0.4, hatch=hatch))
     ax.text(x + size + 0.06, y + size / 2, words, fontsize=fontsize, va="center_baseline")
     return x + size + 0.06 + 0.068 * fontsize / SMALL * len(words) + 0.2
+
+
+def keys(ax, x, y, *entries):
+    """Such patches beside each other: (colour, hatch, words)."""
+    for entry in entries:
+        x = key(ax, x, y, *entry)

@@ -22,9 +22,9 @@ from cli_test import NO_GPU, OK, REPO, SANITIZED, generated, generated_by, run
 sys.path.insert(0, str(REPO / "judge"))
 
 from case_table import read_cases, select  # noqa: E402 (the path to it is set above)
-from expected_table import read_expectations, table_beside  # noqa: E402
+from decision_tables import read_expectations, table_beside  # noqa: E402
 from files import crc32_of  # noqa: E402
-from listing import choose_by_bytes, listing_of  # noqa: E402
+from listing import BYTES, choose, listing_of  # noqa: E402
 
 TABLE = REPO / "testcases" / "cases.tsv"
 MOST_FLOPS_SANITIZED = 1e8  # sanitizers slow the programs down ten times and more
@@ -33,7 +33,7 @@ MOST_FLOPS_SANITIZED = 1e8  # sanitizers slow the programs down ten times and mo
 def setUpModule():
     global CONTRACTS, EXPECTATIONS
     cli_test.setUpModule()
-    CONTRACTS = choose_by_bytes(listing_of(cli_test.PROGRAMS / "hw4").contracts, "all")
+    CONTRACTS = choose(listing_of(cli_test.PROGRAMS / "hw4").contracts, "all", BYTES)
     EXPECTATIONS = read_expectations(table_beside(TABLE))
 
 

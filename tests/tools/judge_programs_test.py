@@ -55,12 +55,6 @@ class FilesFromElsewhere(Workplace):
         self.assertIn("limit 5 s  bytes: equal: 24 values, 96 bytes\n", done.stdout)
         self.assertEqual({name: read(os.path.join(self.cases, name)) for name in os.listdir(self.cases)}, before)
 
-    def test_without_the_outputs_the_table_decides(self):
-        os.remove(os.path.join(self.cases, "a1.out"))
-        done = self.run_judge("--expected", self.cases, "a1")
-        self.assertEqual((done.returncode, verdicts(done.stdout)), (2, [["JE", "a1"]]))
-        self.assertIn("with --expected DIR an output a1.out decides instead\n", done.stdout)
-
     def test_all_that_have_both_files_are_judged(self):
         write(os.path.join(self.cases, "alone.in"), b"no output")
         self.add("long", (1, 4, 2), "--heads", "2,1", "--keys", "6", "--causal")
@@ -97,12 +91,10 @@ class FilesFromElsewhere(Workplace):
 
     def test_tolerances(self):
         moved = MOVED.replace("MOVE", "value * 1e-3 + 1e-3")
-        for options, verdict in ((["--atol", "5e-3"], "AC"), (["--rtol", "2e-3"], "WA"), (["--atol", "1e-4"], "WA"),
-                                 (["--atol", "1.1e-3", "--rtol", "1.1e-3"], "AC"), ([], "WA")):
+        for options, verdict in ((["--atol", "5e-3"], "AC"), (["--rtol", "2e-3"], "WA"), ([], "WA"),
+                                 (["--atol", "1.1e-3", "--rtol", "1.1e-3"], "AC")):
             with self.subTest(options=options):
                 self.assertEqual(verdicts(self.judge("mine", *options, hw4=moved).stdout), [[verdict, "mine"]])
-        said = self.judge("mine", "--atol", "1.1e-3", "--rtol", "1.1e-3", hw4=moved).stdout
-        self.assertRegex(said, r"atol 0\.0011, rtol 0\.0011: largest absolute difference: 0\.00\d+ at batch \d, row \d, ")
 
     def test_files_that_are_no_case(self):
         for data, message in ((b"", "mine.in: is empty, need a header of 12 bytes\n"),
@@ -167,13 +159,9 @@ class ProgramsFromElsewhere(Workplace):
         self.assertEqual(self.marks(), ["launched"] * 2)
 
     def test_options_that_would_not_be_heard_are_refused(self):
-        for option, value in (("--device", "cpu"), ("--kernel", "k1"), ("--kernel-file", "k2"), ("--threads", "2"),
-                              ("--streams", "3")):
-            with self.subTest(option):
-                done = self.run_judge(option, value, "a1", hw4="mark('ran')")
-                self.assertEqual((done.returncode, done.stdout, self.marks()), (2, "", []))
-                self.assertEqual(done.stderr, f"judge: {self.path('fake_hw4')}: is told its input and output alone; "
-                                              f"{option} only reaches the hw4 in --bin\n")
+        done = self.run_judge("--device", "cpu", "a1", hw4="mark('ran')")
+        self.assertEqual((done.returncode, done.stdout, self.marks()), (2, "", []))
+        self.assertIn("is told its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
 
     def test_the_last_of_both_streams_when_one_fails(self):
         talk = "print('\\n'.join(f'line {n}' for n in range(9)), flush=True)\nsys.stderr.write('one\\nCUDA: bad\\n')\n"
@@ -324,7 +312,7 @@ class Students(Workplace):
         super().setUp()
         self.add("Ada Lovelace", self.BUILDS, MOVED.replace("MOVE", "1e-3"))
         self.add("=1+1", self.BUILDS, "put(GOOD if NAME == 'a1' else bytes(len(GOOD)))")
-        self.add("bob", "hw4:\n\t@echo 'hw4.cu:3: error: no' >&2; exit 1\n")
+        self.add("bob", "hw4:\n\t@echo 'hw4.cu:3: error: no' >&2; seq 9 >&2; exit 1\n")
         self.add("zoe", "hw4:\n\ttrue\n")
         write(self.path("class/notes.txt"), b"")
 
@@ -371,11 +359,6 @@ class Students(Workplace):
         self.assertEqual([(name, rows[name]["a1"], rows[name]["a2"]) for name in ("Ada Lovelace", "bob")],
                          [("Ada Lovelace", "WA", "SKIP"), ("bob", "BUILD", "BUILD")])
 
-    def test_the_first_error_of_many_lines(self):
-        shutil.rmtree(self.path("class"))
-        self.add("bob", "hw4:\n\t@echo 'hw4.cu:3: error: no' >&2; seq 9 >&2; exit 1\n")
-        self.assertIn(f"\nbob\n{self.WHY['bob']}\n", self.judge("a1").stdout)
-
     def test_a_case_named_like_a_column(self):
         shutil.copy(fixture("a1", ".in"), os.path.join(self.cases, "points.in"))
         shutil.copy(fixture("a1", ".out"), os.path.join(self.cases, "points.out"))
@@ -397,16 +380,6 @@ class SeveralPrograms(Workplace):
                     self.path("eve")]
         return self.run_judge(*(word for program in programs for word in ("--hw4", program)), *arguments, *names)
 
-    def test_each_case_by_all_of_them(self):
-        done = self.judge_three()
-        lines = [line.split()[:3] for line in done.stdout.splitlines() if line[:2] in ("AC", "WA", "RE")]
-        self.assertEqual(lines, [[verdict, case, self.path(program)] for verdict, case, program in (
-            ("AC", "a1", "ada"), ("AC", "a1", "bob"), ("RE", "a1", "eve"),
-            ("AC", "a2", "ada"), ("WA", "a2", "bob"), ("RE", "a2", "eve"))])
-        self.assertIn("cannot be run: No such file or directory", done.stdout)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "3 passed, 3 failed"))
-        self.assertRegex(done.stdout, rf"\n{self.path('bob')}  1 of 2 passed, \d\.\d{{3}} s\n")
-
     def test_a_row_for_each_in_csv_and_json(self):
         report = self.path("run.json")
         rows = list(csv.DictReader(io.StringIO(self.judge_three("--csv", "-", "--json", report).stdout)))
@@ -418,7 +391,6 @@ class SeveralPrograms(Workplace):
                          [{}, {"a2": "WA"}, {"a1": "RE", "a2": "RE"}])
         self.assertEqual([(case["program"], case["name"]) for case in document["cases"]][:2],
                          [(self.path("ada"), "a1"), (self.path("bob"), "a1")])
-
 
 
 class ReferenceCache(Workplace):
@@ -445,13 +417,6 @@ class ReferenceCache(Workplace):
         name = f"a1.f32.{CRCS['a1', 'f32']}.out"
         self.assertEqual(os.listdir(self.path("cache")), [name])
         self.assertEqual(read(os.path.join(self.path("cache"), name)), read(fixture("a1", ".out")))
-
-    def test_one_that_was_spoilt_is_made_again(self):
-        self.judge_near()
-        path = os.path.join(self.path("cache"), f"a1.f32.{CRCS['a1', 'f32']}.out")
-        write(path, bytes(96))
-        self.judge_near()
-        self.assertEqual(read(path), read(fixture("a1", ".out")))
 
     def test_seq_makes_what_hw4_does_not(self):
         for wrong in ("open(sys.argv[-1], 'wb').write(bytes(96))", "sys.exit(70)"):
@@ -493,11 +458,7 @@ class BeforeAndAfter(Workplace):
             "t05  f32  - -> RE   -        ->  -        only new",
             "1.41 times as fast in the geometric mean of 2 cases that passed both times",
             "1 now pass, 0 no longer pass"]))
-
-    def test_worse_is_a_failure(self):
-        old, new = self.results("old.json", ("t01", "AC", 1.0)), self.results("new.json", ("t01", "TLE", 2.0))
-        done = self.compare(old, new)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 now pass, 1 no longer pass"))
+        self.assertEqual(self.compare(new, old).returncode, 1, "t03 no longer passes")
 
     def test_files_that_are_no_results(self):
         good = self.results("good.json", ("t01", "AC", 1.0))

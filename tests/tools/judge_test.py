@@ -267,26 +267,17 @@ class Verdicts(Workplace):
         self.expect("AC", hw4=leaving, exit_code=0)
         wait_until(lambda: not is_running(int(self.marks()[0])))
 
-    def test_exit_code_with_the_last_line_of_stderr(self):
-        said = self.expect("RE", hw4="put(GOOD); sys.stderr.write('one\\nhw4: \\x1b[31mbad data\\n\\n'); sys.exit(65)")
-        self.assertIn("exit code 65: hw4: ?[31mbad data\n", said)
-
-    def test_signal(self):
-        said = self.expect("RE", hw4="put(GOOD); os.kill(os.getpid(), signal.SIGSEGV)")
-        self.assertIn("signal SIGSEGV", said)
-
-    def test_out_of_memory(self):
-        said = self.expect("OOM", hw4="sys.stderr.write('hw4: out of host memory\\n'); sys.exit(71)")
-        self.assertIn("exit code 71: hw4: out of host memory", said)
-
-    def test_no_output(self):
-        self.assertIn("exit code 0, but no output file", self.expect("NO-OUT", hw4="pass"))
-        self.expect("NO-OUT", hw4="os.mkdir(OUTPUT)")
-
-    def test_sizes(self):
-        self.assertIn("the output has 48 bytes, need 96", self.expect("SIZE", hw4="put(GOOD[:48])"))
-        self.expect("SIZE", hw4="put(GOOD + b'\\0')")
-        self.expect("SIZE", hw4="put(b'')")
+    def test_by_the_end_of_the_run_and_the_size_of_the_output(self):
+        for verdict, hw4, words in (
+                ("RE", "put(GOOD); sys.stderr.write('one\\nhw4: \\x1b[31mbad data\\n\\n'); sys.exit(65)",
+                 "exit code 65: hw4: ?[31mbad data\n"),
+                ("RE", "put(GOOD); os.kill(os.getpid(), signal.SIGSEGV)", "signal SIGSEGV"),
+                ("OOM", "sys.stderr.write('hw4: out of host memory\\n'); sys.exit(71)", "code 71: hw4: out of host"),
+                ("NO-OUT", "print('AC a1 1 passed, 0 failed')", "exit code 0, but no output file"),
+                ("NO-OUT", "os.mkdir(OUTPUT)", ""), ("SIZE", "put(GOOD[:48])", "the output has 48 bytes, need 96"),
+                ("SIZE", "put(GOOD + b'\\0')", ""), ("SIZE", "put(b'')", "")):
+            with self.subTest(hw4):
+                self.assertIn(words, self.expect(verdict, hw4=hw4))
 
 
 class JudgeErrors(Workplace):
@@ -313,20 +304,20 @@ class JudgeErrors(Workplace):
         write(os.path.join(self.cases, "a1.in"), changed)
         self.assertIn(f"has CRC-32 {crc_of(changed)}, the table says {crc_in_of('a1')}", self.expect_error())
 
-    def test_generator_that_fails(self):
-        folder = self.fake_bin(generate="sys.stderr.write('generate: disk full\\n'); sys.exit(74)")
-        said = self.expect_error("--bin", folder)
-        self.assertIn("cannot generate the input: exit code 74: generate: disk full", said)
+    def test_programs_of_ours_that_fail(self):
+        for hw4, said, programs in (
+                (self.NEVER, "cannot generate the input: exit code 74: generate: disk full",
+                 {"generate": "sys.stderr.write('generate: disk full\\n'); sys.exit(74)"}),
+                ("put(bytes(96))", "seq could not make the expected output: exit code 70: seq: no",
+                 {"generate": True, "compare": True, "seq": "sys.stderr.write('seq: no\\n'); sys.exit(70)"})):
+            with self.subTest(said):
+                self.assertIn(said, self.expect_error("--bin", self.fake_bin(**programs), hw4=hw4))
+                shutil.rmtree(self.path("bin"))
 
     def test_table_that_seq_does_not_confirm(self):
         self.write_expected(expected_row("a1", crc="12345678"))
         said = self.expect_error(hw4="put(GOOD)")
         self.assertIn(f"has CRC-32 {crc_of(read(fixture('a1', '.out')))}, the table says 12345678", said)
-
-    def test_seq_that_fails(self):
-        folder = self.fake_bin(generate=True, compare=True, seq="sys.stderr.write('seq: no\\n'); sys.exit(70)")
-        said = self.expect_error("--bin", folder, hw4="put(bytes(96))")
-        self.assertIn("seq could not make the expected output: exit code 70: seq: no", said)
 
     def test_what_stops_the_judge_itself(self):
         good = self.fake_hw4("put(GOOD)")
@@ -334,13 +325,9 @@ class JudgeErrors(Workplace):
         for arguments, message in (
                 (["zz*"], "no case 'zz*' in the table"),
                 (["--hw4", self.path("none")], "none: cannot be run"),
-                (["--launcher", "no-such-launcher -n1"], "no-such-launcher: cannot be run"),
                 (["--bin", without_generate, "--hw4", good], "testcases/generate: cannot be run"),
-                (["--dir", self.path("none")], "none: not a folder"),
                 (["--expected", self.path("none")], "none: no such folder"),
-                (["--table", self.path("none")], "none: cannot read the table"),
                 (["--json", self.path("none/run.json")], "run.json: cannot be written"),
-                (["--junit", self.cases], "cases: cannot be written"),
                 (["--runs", "0"], "need a whole number from 1"),
                 (["--atol", "nan"], "need a number from 0"),
                 (["--limit-factor", "0"], "need a number above 0"),
@@ -389,12 +376,6 @@ class Contracts(Workplace):
                          [["AC", name, contract] for name in ("a1", "a2") for contract in REVISIONS])
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"))
         self.assertEqual(self.marks(), [*REVISIONS] * 2)
-
-    def test_all_keep_their_outputs_apart(self):
-        self.run_judge("--contract", "all", "--keep", "a1", hw4=self.OBEDIENT, ours=True)
-        self.assertEqual(sorted(os.listdir(self.cases)), ["a1.fixed.out", "a1.fixed16.out", "a1.in", "a1.out"])
-        for name in ("a1.fixed.out", "a1.fixed16.out", "a1.out"):
-            self.assertEqual(read(os.path.join(self.cases, name)), read(os.path.join(FIXTURES, name)))
 
     def test_a_case_that_a_contract_does_not_take(self):
         self.write_table(row("wide", "00000000", shape=(1, 2, 257)))
@@ -448,10 +429,6 @@ class Bounds(Workplace):
         self.assertRegex(said, wanted)
         self.assertRegex(said, r"\nAC +a2 +bf16 ")
 
-    def test_a_tolerance_in_its_place(self):
-        self.assertRegex(self.judge("--atol", "0.05", "a1", code=0), r"\AAC +a1 +bf16 .* atol 0\.05: largest absolute ")
-        self.assertRegex(self.judge("--atol", "1e-9", "a1", code=1), r"\AWA +a1 ")
-
     def test_numbers_that_the_type_lacks_have_to_be_refused(self):
         self.write_table(row("wide", "-", shape=(1, 3, 4), kind="stray:1e6"))
         self.write_expected()
@@ -461,17 +438,6 @@ class Bounds(Workplace):
         self.write_bounds(bound_row("wide", "fp16", "refused"), bound_row("wide", "bf16", "refused"))
         self.assertRegex(self.judge(code=0, contract="fp16"), r"\AAC +wide +fp16 .* refused, as it has to be: exit code 65")
         self.assertRegex(self.judge(code=1), r"\AWA +wide +bf16 .* exit code 0, need 65")
-
-    def test_bad_tables(self):
-        for rows, header, message in (
-                ([bound_row("a1"), bound_row("a1")], BOUNDS_HEADER, "two rows are of a1 forward bf16 none"),
-                ([bound_row("a1", bound="-1")], BOUNDS_HEADER, "a1: bound is '-1', need a number from 0 or 'refused'"),
-                ([gradient_bound_row("g1", bound="1")], BOUNDS_HEADER,
-                 "g1: bound is '1', need 3 numbers from 0 or 'refused'"),
-                ([], EXPECTED_HEADER, "the header row has no column bound")):
-            with self.subTest(message):
-                self.write_bounds(*rows, header=header)
-                self.assertIn(message, self.judge("a1", code=2))
 
 
 class Elements(Workplace):
@@ -496,11 +462,6 @@ class Elements(Workplace):
         judged = [line.split()[:3] for line in done.stdout.splitlines() if line.startswith("AC")]
         self.assertEqual(judged, [["AC", name, contract] for name in ("bf16", "fp16") for contract in (*REVISIONS, name)],
                          done.stdout)
-
-    def test_an_output_of_float32_has_the_wrong_size(self):
-        program = self.program("own", "open(sys.argv[-1], 'wb').write(bytes(96))")
-        done = self.run_judge("--hw4", program, "bf16")
-        self.assertRegex(done.stdout, r"\ASIZE +bf16 .* the output has 96 bytes, need 48")
 
 
 class ListedContracts(Workplace):
@@ -548,12 +509,6 @@ class ListedContracts(Workplace):
                                r"testcases/update a1 makes it again\n")
         self.assertEqual(self.marks(), [])
 
-    def test_a_program_from_elsewhere_has_no_revisions(self):
-        folder = self.fake_listing(self.PUT)
-        self.expect_of_old("old.forward/2")
-        self.judge_listed(folder, "--hw4", self.fake_hw4("put(GOOD)"), "a1", code=0)
-        self.assertIn("JE", self.judge_listed(folder, "--hw4", os.path.join(folder, "hw4"), "a1", code=2))
-
     def test_without_a_program_of_ours_the_table_names_them(self):
         folder = self.fake_bin(generate=True, compare=True, seq=True)
         done = self.run_judge("--bin", folder, "--contract", "all", "a1")
@@ -592,20 +547,24 @@ class Tables(Workplace):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(message, done.stderr)
 
-    def test_bad_tables_of_what_is_expected(self):
+    def test_bad_tables_of_what_decides(self):
         good = expected_row("a1")
-        for rows, header, message in (
-                ([good], EXPECTED_HEADER.replace("revision", "version"), "no column revision"),
-                ([good, good], EXPECTED_HEADER, "two rows are of a1 forward f32 none"),
-                ([good.rsplit("\t", 1)[0]], EXPECTED_HEADER, "expected.tsv: short row"),
-                ([good[:-1]], EXPECTED_HEADER, "a1: expected is '"),
-                ([expected_row("a1", crc="-")], EXPECTED_HEADER, "a1: expected is '-'"),
-                ([expected_row("a1", revision="f32")], EXPECTED_HEADER, "revision is 'f32', need one like f32.")):
+        for write_rows, rows, header, message in (
+                (self.write_expected, [good], EXPECTED_HEADER.replace("revision", "version"), "no column revision"),
+                (self.write_expected, [good, good], EXPECTED_HEADER, "two rows are of a1 forward f32 none"),
+                (self.write_expected, [good.rsplit("\t", 1)[0]], EXPECTED_HEADER, "expected.tsv: short row"),
+                (self.write_expected, [good[:-1]], EXPECTED_HEADER, "a1: expected is '"),
+                (self.write_expected, [expected_row("a1", revision="f32")], EXPECTED_HEADER, "need one like f32."),
+                (self.write_bounds, [bound_row("a1", bound="-1")], BOUNDS_HEADER,
+                 "a1: bound is '-1', need a number from 0 or 'refused'"),
+                (self.write_bounds, [gradient_bound_row("g1", bound="1")], BOUNDS_HEADER,
+                 "g1: bound is '1', need 3 numbers from 0 or 'refused'")):
             with self.subTest(message):
-                self.write_expected(*rows, header=header)
+                write_rows(*rows, header=header)
                 done = self.run_judge()
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(message, done.stderr)
+                self.write_expected(*expected_rows())
         os.remove(self.expected)
         self.assertIn("expected.tsv: cannot read the table", self.run_judge().stderr)
         self.assertEqual(self.run_judge("--list").returncode, 0)
@@ -614,12 +573,6 @@ class Tables(Workplace):
         for patterns, names in ((["a*"], ["a1", "a2"]), (["b1", "a?", "a1"], ["a1", "a2", "b1"]), (["[!a]1"], ["b1"])):
             done = self.run_judge(*patterns)
             self.assertEqual(re.findall(r"^AC +(\S+)", done.stdout, re.MULTILINE), names)
-
-    def test_list_runs_nothing(self):
-        done = self.run_judge("--list", "a*", "--hw4", self.path("none"))
-        self.assertEqual(done.returncode, 0)
-        self.assertEqual([line.split("  ")[0] for line in done.stdout.splitlines()], ["a1", "a2"])
-        self.assertIn("(2, 3, 4)", done.stdout)
 
 
 class Files(Workplace):
@@ -719,9 +672,6 @@ class Running(Workplace):
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "1 passed, 1 failed, 1 skipped"))
         self.assertEqual(self.marks(), ["a1", "a2"])
 
-    def test_what_hw4_prints_decides_nothing(self):
-        self.expect("NO-OUT", hw4="print('AC a1 1 passed, 0 failed')")
-
 
 class OneProcess(Workplace):
     """The cases of our own hw4, one after the other in one process of it."""
@@ -804,10 +754,21 @@ sys.exit(code)
                 os.remove(self.path("mark"))
 
     def test_a_failure_is_the_cases_alone(self):
-        said = self.judge_ours("put(GOOD) if NAME != 'a2' else failed(65, 'hw4: a2: bad data')", code=1)
-        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("RE", "a2"), ("AC", "b1")])
-        self.assertIn("exit code 65: hw4: a2: bad data\n", said)
-        self.assertEqual(self.marks(), ["start -", "a1", "a2", "start -", "b1"])
+        """What is wrong with an output ends no process; what ends one is followed by another."""
+        another = ["start -", "a1", "a2", "start -", "b1"]
+        for body, verdict, words, marks in (
+                ("put(GOOD) if NAME != 'a2' else failed(65, 'hw4: bad data')", "RE", "exit code 65: hw4: bad data\n",
+                 another),
+                ("put(GOOD)\nif NAME == 'a2': os.kill(os.getpid(), signal.SIGSEGV)", "RE", "signal SIGSEGV", another),
+                ("put(GOOD); seconds = 5.25 if NAME == 'a2' else 0.125", "TLE", "finished 0.250 s over", self.ONE),
+                ("put(GOOD if NAME != 'a2' else GOOD[::-1])", "WA", "", self.ONE),
+                ("if NAME != 'a2': put(GOOD)", "NO-OUT", "", self.ONE)):
+            with self.subTest(body):
+                said = self.judge_ours(body, code=1)
+                self.assertEqual(self.verdicts(said), [("AC", "a1"), (verdict, "a2"), ("AC", "b1")])
+                self.assertIn(words, said)
+                self.assertEqual(self.marks(), marks)
+                os.remove(self.path("mark"))
 
     def test_remarks_are_no_failures(self):
         """That of the CPU may be about all cases to come."""
@@ -816,12 +777,6 @@ sys.exit(code)
         self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
         self.assertEqual(said.count("using the CPU"), 1)
         self.assertIn("\nhw4: using the CPU: no GPU\ntimes are ", said)
-
-    def test_a_crash_is_the_cases_alone(self):
-        said = self.judge_ours("put(GOOD)\nif NAME == 'a2': os.kill(os.getpid(), signal.SIGSEGV)", code=1)
-        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("RE", "a2"), ("AC", "b1")])
-        self.assertIn("signal SIGSEGV", said)
-        self.assertEqual(self.marks(), ["start -", "a1", "a2", "start -", "b1"])
 
     def test_a_hang_is_the_cases_alone_and_goes_with_all_it_started(self):
         stubborn = ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nput(GOOD)\nif NAME == 'a2':\n    os.fork()\n"
@@ -833,17 +788,6 @@ sys.exit(code)
         self.assertEqual(len(pids), 2)
         for pid in pids:
             self.assertFalse(is_running(int(pid)))
-
-    def test_too_long_by_its_own_time(self):
-        said = self.judge_ours("put(GOOD); seconds = 5.25 if NAME == 'a2' else 0.125", code=1)
-        self.assertEqual(self.verdicts(said), [("AC", "a1"), ("TLE", "a2"), ("AC", "b1")])
-        self.assertIn("finished 0.250 s over the limit", said)
-        self.assertEqual(self.marks(), self.ONE)
-
-    def test_what_is_wrong_with_an_output_ends_no_process(self):
-        said = self.judge_ours("if NAME != 'a1': put(GOOD[::-1] if NAME == 'a2' else b'')", code=1)
-        self.assertEqual(self.verdicts(said), [("NO-OUT", "a1"), ("WA", "a2"), ("SIZE", "b1")])
-        self.assertEqual(self.marks(), self.ONE)
 
     def test_runs_have_outputs_of_their_own_and_all_are_checked(self):
         third_is_wrong = "mark(os.path.basename(OUTPUT)); put(GOOD if len(open(MARK).readlines()) < 7 else GOOD[::-1])"
@@ -859,7 +803,6 @@ sys.exit(code)
                 said = self.judge_ours("put(GOOD)", "a1", code=1, at_end=at_end)
                 self.assertEqual(self.verdicts(said), [("AC", "a1")])
                 self.assertIn(f"\n{wanted}", said)
-
 
 
 class CourseRule(Workplace):
@@ -878,20 +821,6 @@ class CourseRule(Workplace):
         self.assertIn("atol 0.005: different (rule: |expected - got| <= 0.005): 24 of 24 values", said)
         self.assertRegex(said, r"\n {4,}first: batch 0, row 0, column 0")
         self.expect("WA", hw4=self.moved("4e-3"))
-
-    def test_nan_never_passes(self):
-        self.expect("WA", "--atol", "1e30", hw4=self.moved("float('nan')"))
-        self.expect("WA", "--atol", "1e30", hw4=self.moved("float('inf')"))
-
-    def test_given_expected_outputs_decide(self):
-        shutil.copy(fixture("a1", ".in"), self.cases)
-        expected = self.path("expected")
-        os.mkdir(expected)
-        values = [value + 1 for value in struct.unpack("<24f", read(fixture("a1", ".out")))]
-        write(os.path.join(expected, "a1.out"), struct.pack("<24f", *values))
-        arguments = ["--atol", "5e-3", "--expected", expected, "--bin", self.fake_bin(generate=True, compare=True)]
-        self.expect("AC", *arguments, hw4=self.moved("1.001"), exit_code=0)
-        self.expect("WA", *arguments, hw4="put(GOOD)")
 
     def test_given_expected_output_of_another_crc_does_not_blame_hw4(self):
         shutil.copy(fixture("a1", ".in"), self.cases)
@@ -914,16 +843,13 @@ class Points(Workplace):
         return done.stdout
 
     def test_three_for_each_failed_case(self):
-        self.assertIn("\npoints: 60 of 60\n30 passed, 0 failed\n", self.points_after(0))
-        self.assertIn("\npoints: 54 of 60\n28 passed, 2 failed\n", self.points_after(2))
-        self.assertEqual(self.points, "54")
-        self.assertIn("\npoints: 0 of 60\n9 passed, 21 failed\n", self.points_after(21))
-
-    def test_of_some_cases(self):
-        said = self.points_after(2, "t0[1-3]")
-        self.assertRegex(said, r"\ntotal \d+\.\d{3} s, slowest t\d\d with \d+\.\d{3} s\n"
-                               r"points: 54 of 60 if the 27 cases that were not judged pass\n1 passed, 2 failed\n$")
-        self.assertEqual(self.points, "")
+        for failing, chosen, said, points in (
+                (0, "t*", "60 of 60\n30 passed, 0 failed\n", "60"), (2, "t*", "54 of 60\n28 passed, 2 failed\n", "54"),
+                (21, "t*", "0 of 60\n9 passed, 21 failed\n", "0"),
+                (2, "t0[1-3]", "54 of 60 if the 27 cases that were not judged pass\n1 passed, 2 failed\n", "")):
+            with self.subTest(failing, chosen=chosen):
+                self.assertIn(f"\npoints: {said}", self.points_after(failing, chosen))
+                self.assertEqual(self.points, points)
 
 
 class Reports(Workplace):
@@ -931,21 +857,16 @@ class Reports(Workplace):
 
     def test_json(self):
         path = self.path("run.json")
-        done = self.run_judge("--json", path, "--runs", "2", "--fail-fast", hw4=self.HALF)
-        self.assertEqual(done.returncode, 1)
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        self.assertEqual(self.run_judge("--json", path, "--runs", "2", "--fail-fast", hw4=self.HALF).returncode, 1)
+        document = json.loads(read(path))
         self.assertIn("--fail-fast", document["argv"])
         self.assertTrue(document["complete"])
-        self.assertEqual(document["machine"]["processors"], os.cpu_count())
         self.assertEqual(document["summary"], {"passed": 1, "failed": 1, "skipped": 1, "points": None})
         first, second, third = document["cases"]
-        self.assertEqual((first["name"], first["verdict"], first["rule"]), ("a1", "AC", "bytes"))
-        self.assertEqual([first[field] for field in ("operation", "contract", "revision", "mask")],
-                         ["forward", "f32", REVISIONS["f32"], "none"])
-        self.assertEqual(first["crc32_out_expected"], CRCS["a1", "f32"])
-        self.assertEqual([first["B"], first["N"], first["d"], first["limit_s"]], [2, 3, 4, 5.0])
-        self.assertEqual([sample["exit_code"] for sample in first["samples"]], [0, 0])
+        wanted = {"name": "a1", "verdict": "AC", "rule": "bytes", "operation": "forward", "contract": "f32",
+                  "mask": "none", "revision": REVISIONS["f32"], "crc32_out_expected": CRCS["a1", "f32"], "B": 2, "N": 3,
+                  "d": 4, "limit_s": 5.0}
+        self.assertEqual({field: first[field] for field in wanted}, wanted)
         times = [sample["wall_s"] for sample in first["samples"]]
         self.assertEqual((first["best_s"], first["median_s"]), (min(times), sum(times) / 2))
         wrong = crc_of(read(fixture("a2", ".out"))[::-1])
@@ -1014,9 +935,6 @@ class Compare(Workplace):
             values[int(key[1:])] = value
         return struct.pack("<24f", *values)
 
-    def test_equal(self):
-        self.assertEqual(self.compare(self.floats(), self.floats()), (0, "equal: 24 values, 96 bytes\n", ""))
-
     def test_a_verdict_that_nobody_gets_is_none(self):
         files = [write(self.path(name), content) for name, content in
                  (("in", self.case_of(self.SHAPE)), ("expected", self.floats()), ("got", self.floats()))]
@@ -1055,44 +973,32 @@ class Compare(Workplace):
         self.assertEqual(code, 0)
         self.assertIn("within (rule: |expected - got| <= 0): all of 24 values; the bytes of 1 differ", out)
 
-    def test_atol(self):
-        near, far = self.floats(v1=1.004), self.floats(v1=1.004, v9=1.006)
-        self.assertEqual(self.compare(self.floats(), near, "--atol", "5e-3")[0], 0)
-        code, out, _ = self.compare(self.floats(), far, "--atol", "5e-3")
-        self.assertEqual(code, 1)
+    def test_tolerances(self):
+        ones, far, large = self.floats(), self.floats(v1=1.004, v9=1.006), self.floats(v1=1000)
+        for expected, got, options, code in (
+                (ones, self.floats(v1=1.004), ["--atol", "5e-3"], 0), (ones, far, ["--atol", "5e-3"], 1),
+                (large, self.floats(v1=1009), ["--rtol", "1e-2"], 0),
+                (large, self.floats(v1=1011), ["--rtol", "1e-2"], 1),
+                (large, self.floats(v1=1011), ["--rtol", "1e-2", "--atol", "1"], 0),
+                (large, self.floats(v1=1009), ["--atol", "8.5"], 1)):
+            with self.subTest(options, code=code):
+                self.assertEqual(self.compare(expected, got, *options)[0], code)
         self.assertIn("different (rule: |expected - got| <= 0.005): 1 of 24 values; the bytes of 2 differ\n"
-                      "first: batch 0, row 2, column 1: ", out)
-        self.assertEqual(self.compare(self.floats(), self.floats(), "--atol", "0")[1], "equal: 24 values, 96 bytes\n")
+                      "first: batch 0, row 2, column 1: ", self.compare(ones, far, "--atol", "5e-3")[1])
+        self.assertEqual(self.compare(ones, ones, "--atol", "0"), (0, "equal: 24 values, 96 bytes\n", ""))
 
-    def test_atol_never_lets_nan_or_inf_pass(self):
-        for wrong in (float("nan"), float("inf"), -float("inf")):
-            with self.subTest(wrong):
-                self.assertEqual(self.compare(self.floats(), self.floats(v0=wrong), "--atol", "1e300")[0], 1)
-                self.assertEqual(self.compare(self.floats(v0=wrong), self.floats(), "--atol", "1e300")[0], 1)
-
-    def test_rtol(self):
-        expected, near = self.floats(v1=1000), self.floats(v1=1009)
-        self.assertEqual(self.compare(expected, near, "--rtol", "1e-2")[0], 0)
-        code, out, _ = self.compare(expected, self.floats(v1=1011), "--rtol", "1e-2")
-        self.assertEqual(code, 1)
-        self.assertIn("different (rule: |expected - got| <= 0 + 0.01 |expected|): 1 of 24 values; ", out)
-        self.assertEqual(self.compare(expected, self.floats(v1=1011), "--rtol", "1e-2", "--atol", "1")[0], 0)
-        self.assertEqual(self.compare(expected, near, "--atol", "8.5")[0], 1)
-
-    def test_rtol_never_lets_nan_or_inf_pass(self):
-        for wrong in (float("nan"), float("inf"), -float("inf")):
-            with self.subTest(wrong):
-                self.assertEqual(self.compare(self.floats(), self.floats(v0=wrong), "--rtol", "1e300")[0], 1)
-                self.assertEqual(self.compare(self.floats(v0=wrong), self.floats(), "--rtol", "1e300")[0], 1)
+    def test_no_tolerance_lets_nan_or_inf_pass(self):
+        for rule in ("--atol", "--rtol"):
+            for wrong in (float("nan"), float("inf"), -float("inf")):
+                with self.subTest(rule, wrong=wrong):
+                    self.assertEqual(self.compare(self.floats(), self.floats(v0=wrong), rule, "1e300")[0], 1)
+                    self.assertEqual(self.compare(self.floats(v0=wrong), self.floats(), rule, "1e300")[0], 1)
 
     def test_sizes(self):
         said = "different sizes: expected has {} bytes, got has {}, and (B, N, d) = (2, 3, 4) needs 96\n"
         for expected, got in ((96, 92), (96, 97), (92, 96), (100, 100), (96, 0)):
             with self.subTest(expected=expected, got=got):
                 self.assertEqual(self.compare(bytes(expected), bytes(got)), (1, said.format(expected, got), ""))
-
-    def test_gzip_input(self):
-        self.assertEqual(self.compare(self.floats(), self.floats(), pack_input=gzip.compress)[0], 0)
 
     @staticmethod
     def npy(values, shape="(2, 3, 4)", room=70):
@@ -1177,17 +1083,11 @@ class Compare(Workplace):
         cut = write(self.path("cut"), self.case_of(self.SHAPE)[:-1])
         negative = write(self.path("negative"), struct.pack("<3i", 2, -3, 4))
         for arguments, message in (
-                ([], "need INPUT, EXPECTED and GOT"),
                 ([case_input, output], "need INPUT, EXPECTED and GOT"),
-                ([case_input, output, output, output], "need INPUT, EXPECTED and GOT"),
                 (["--bad", case_input, output, output], "see --help"),
-                (["--atol", "-1", case_input, output, output], "--atol '-1'"),
                 (["--atol", "1x", case_input, output, output], "--atol '1x'"),
-                (["--atol", "", case_input, output, output], "--atol ''"),
                 (["--atol", "nan", case_input, output, output], "--atol 'nan'"),
                 (["--rtol", "-1", case_input, output, output], "--rtol '-1'"),
-                ([self.path("none"), output, output], "none: cannot open: No such file"),
-                ([case_input, self.path("none"), output], "none: cannot open: No such file"),
                 ([case_input, output, self.path("none")], "none: cannot open: No such file"),
                 ([case_input, output, self.cases], "cases: is a directory, need a file"),
                 ([short, output, output], "short: header truncated: got 3 of 12 bytes"),
@@ -1225,30 +1125,19 @@ class Update(Workplace):
             self.assertEqual(os.stat(table).st_mode & 0o777, 0o640)
         self.assertEqual(sorted(os.listdir(self.folder)), ["cases", "expected.tsv", "table.tsv"])
 
-    def test_new_rows_come_in_the_order_of_the_cases(self):
-        self.write_expected()
-        self.assertEqual(self.run_update("b1").returncode, 0)
-        self.assertEqual(self.run_update("a2", "a1").returncode, 0)
-        self.assertEqual(self.expected_text().splitlines()[2:], expected_rows())
-
     def test_check_writes_nothing(self):
         self.assertEqual(self.run_update("--check").returncode, 0)
-        made = f"{REVISIONS['f32']} {CRCS['a2', 'f32']} made"
         others = [*(expected_row("a1", name) for name in REVISIONS), expected_row("a2", "fixed"),
                   expected_row("a2", "fixed16")]
         for case, expected, message in (
                 (row("a2", "00000000"), [expected_row("a2")],
                  f"crc32_in is 00000000 in the table, {crc_in_of('a2')} made"),
-                (ROWS["a2"], [], f"nothing under f32 in the table, {made}"),
-                (ROWS["a2"], [expected_row("a2", crc="00000000")], f"{REVISIONS['f32']} 00000000 in the table, {made}"),
-                (ROWS["a2"], [expected_row("a2", revision="f32.forward/0")],
-                 f"f32.forward/0 {CRCS['a2', 'f32']} in the table, {made}")):
+                (ROWS["a2"], [], f"nothing under f32 in the table, {REVISIONS['f32']} {CRCS['a2', 'f32']} made")):
             self.write_table(ROWS["a1"], case)
             self.write_expected(*others, *expected)
             before = self.table_text(), self.expected_text()
             done = self.run_update("--check")
             self.assertEqual(done.returncode, 1)
-            self.assertIn("a1: ok\n", done.stdout)
             self.assertIn(f"a2: DIFFERENT: {message}\n", done.stdout)
             self.assertEqual((self.table_text(), self.expected_text()), before)
 
@@ -1268,13 +1157,6 @@ class Update(Workplace):
         self.assertIn("update: a1: generate: exit code 64: generate: unknown kind 'nonsense'", done.stderr)
         self.assertTrue(self.table_text().endswith(ROWS["a2"] + "\n"))
         self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a2", name) for name in REVISIONS])
-
-    def test_real_hw4_passes_on_the_table_that_update_made(self):
-        self.write_table(*map(self.unknown, SHAPES))
-        self.write_expected()
-        self.assertEqual(self.run_update().returncode, 0)
-        done = self.run_judge("--hw4", HW4, "--device", "cpu")
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "3 passed, 0 failed"))
 
 
 class LongForms(Workplace):

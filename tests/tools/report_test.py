@@ -19,7 +19,7 @@ DATA = ROOT / "report/data"
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge")]
 
 import scaling  # noqa: E402 (the path is set above)
-from builder import claims, facts, figures, layout, markers, schema, sources, tables  # noqa: E402
+from builder import claims, facts, figures, layout, schema, sources, tables  # noqa: E402
 from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
 from builder.spread import Spread, percentile  # noqa: E402
@@ -32,7 +32,8 @@ class Templates(unittest.TestCase):
 
     def render(self, text, files=(), **options):
         renderer = Renderer(self.FACTS, {"all": lambda: "all 30"}, {"small": lambda: "| a |"},
-                            {"one": lambda: ("an alt", "A caption."), "two": lambda: ("other", "Other.")}, files,
+                            {"one": lambda: ("an alt", "A caption of {{ here.x }}.", {"x": 5}),
+                             "two": lambda: ("other", "Other.", {})}, files,
                             ("a.json", "b.json"))
         self.unused = renderer.unused
         return renderer.render(text, "x.md", "figures", **options)
@@ -41,7 +42,7 @@ class Templates(unittest.TestCase):
         self.assertEqual(self.render("{{ a.ms | .1f }} {{a.ms|3}} {{ a.count }} {{ a.name }}"), "12.3 12.3 30 t28")
         self.assertEqual(self.render("{{ claim:all }} {{ table:small }}"), "all 30 | a |")
         text = self.render("see {{ see:two }}\n{{ figure:one }}\n{{ figure:two }}")
-        self.assertIn("see figure 2\n![an alt](figures/one.svg)\n\n**Figure 1.** A caption.", text)
+        self.assertIn("see figure 2\n![an alt](figures/one.svg)\n\n**Figure 1.** A caption of 5.", text)
         self.assertEqual(self.unused(), ["claim all", "table small"])
         for value, shown in ((340.02, "340"), (0.02543, "0.0254"), (9.996, "10.0"), (0.0, "0"), (12345.6, "12300")):
             self.assertEqual(significant(value, 3), shown)
@@ -70,11 +71,11 @@ class Templates(unittest.TestCase):
 
     def test_readme_keeps_what_is_not_between_markers(self):
         text = "1\n<!-- begin a (make report) -->\nold\n<!-- end a -->\n2\n"
-        filled = markers.fill(text, {"a": "new\nlines\n"}, "R")
+        filled = layout.fill(text, {"a": "new\nlines\n"}, "R")
         self.assertEqual(filled, text.replace("old", "new\nlines"))
         for wrong in (text.replace("begin a", "begin c"), text.replace("<!-- end a -->\n", ""), text + text, "1\n"):
             with self.assertRaises(Failed):
-                markers.fill(wrong, {"a": "new"}, "R")
+                layout.fill(wrong, {"a": "new"}, "R")
         words = " ".join(["word"] * 60)
         wrapped = layout.wrap(f"{words}\n\n| {words} |\n\n```\n{words}\n```\n")
         self.assertEqual(max(map(len, wrapped.split("\n\n")[0].split("\n"))), 119)

@@ -1,0 +1,83 @@
+"""How numbers and names stand in texts, tables and figures; and tables in Markdown."""
+from __future__ import annotations
+
+import math
+
+NOT_KNOWN = "n/a"  # never 0
+# Who measures what, by their names in rounds and sweeps; hw4's own have the names of their contracts.
+PEOPLE = {"pytorch": "PyTorch naive", "flash2": "FlashAttention-2", "cudnn": "cuDNN", "efficient": "PyTorch efficient",
+          "naive": "naive"}
+TYPES = {"tf32": "TF32"}  # others as they are
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def significant(value, digits=3):
+    """So many significant digits, without an exponent: 12300, 340, 75.6, 5.78, 0.0254."""
+    if value == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(value)))
+    rounded = round(value, digits - 1 - magnitude)
+    magnitude = math.floor(math.log10(abs(rounded)))  # 9.996 has become 10.0
+    return f"{rounded:.{max(0, digits - 1 - magnitude)}f}"
+
+
+def markdown(header, rows, align):
+    """`align` has a letter for each column: l or r."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "|".join({"l": "---", "r": "--:"}[a] for a in align) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def ms(seconds, digits=3):
+    return significant(seconds * 1e3, digits)
+
+
+def known(value, form=".1f", factor=1.0):
+    return NOT_KNOWN if value is None else format(value * factor, form)
+
+
+def in_words(who):
+    """'flash2 bf16' as 'FlashAttention-2, bf16'; 'f32' as it is, 'naive' in float32."""
+    impl, _, dtype = who.partition(" ")
+    if impl not in PEOPLE:
+        return f"hw4, {who}"
+    return f"{PEOPLE[impl]}, {TYPES.get(dtype, dtype) or 'float32'}"
+
+
+def short_name(who):
+    """Where the type is said elsewhere: 'FlashAttention-2', 'f32'."""
+    return PEOPLE.get(who.partition(" ")[0], who)
+
+
+def shape(case):
+    """Of an object or a record that has these sizes."""
+    batches, tokens, dim = (case[size] if isinstance(case, dict) else getattr(case, size)
+                            for size in ("batches", "tokens", "dim"))
+    return f"B = {batches}, N = {tokens}, d = {dim}"
+
+
+def with_crosses(name):
+    """A shape without a name of its own, as it can stand in a list: 4×16384×128."""
+    return name.replace(",", "×")
+
+
+def short(tokens):
+    return f"{tokens // 1024}k" if tokens >= 1024 else str(tokens)
+
+
+def counts(spreads):
+    """Of samples: '20', '3 to 20'."""
+    numbers = sorted({spread.count for spread in spreads})
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def count_of(some, every, what):
+    """'all 30 cases', '27 of 30 cases', 'none of 30 cases'."""
+    if some == every:
+        return f"all {every} {what}"
+    return f"{some or 'none'} of {every} {what}"
+
+
+def scientific(value):
+    """3.1·10⁻⁴"""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}·10{str(int(exponent)).translate(RAISED)}"

@@ -1,0 +1,417 @@
+"""Drawings of how the program works, from boxes and arrows placed in inches."""
+from __future__ import annotations
+
+from builder import sources
+
+from . import style
+
+HOST, DEVICE, REGISTER = "#f3f3f3", "#e6f1f8", "#fdf1e4"
+Q, K, V, P, O = style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED  # noqa: E741 (the paper's letter)
+
+
+def tint(colour, share=0.25):
+    """The colour thinned with white."""
+    parts = [int(colour[at:at + 2], 16) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)
+
+
+def box(ax, x, y, width, height, face="white", edge=style.INK, line=0.8, **options):
+    from matplotlib.patches import Rectangle
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=face, edgecolor=edge, linewidth=line, **options))
+
+
+def area(ax, x, y, width, height, face, title):
+    """A region with its name in the upper left corner."""
+    box(ax, x, y, width, height, face, style.PALE, 0.8, zorder=0)
+    ax.text(x + 0.08, y + height - 0.08, title, va="top", fontsize=style.TEXT, weight="bold", color=style.GREY)
+
+
+def arrow(ax, start, end, colour=style.INK, curve=0.0, line=1.3, **options):
+    from matplotlib.patches import FancyArrowPatch
+    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9, color=colour, linewidth=line,
+                                 connectionstyle=f"arc3,rad={curve}", shrinkA=0, shrinkB=0, zorder=3, **options))
+
+
+def lines(ax, x, y, words, gap=0.145, fontsize=style.SMALL, **options):
+    """Line under line, each a text of its own: the reader's fonts may be others."""
+    for index, line in enumerate(words):
+        ax.text(x, y - gap * index, line, fontsize=fontsize, va="center_baseline", **options)
+
+
+def grid(ax, x, y, width, height, across, down, line=0.5, colour=style.GREY):
+    """The inner lines of a box of so many cells."""
+    for n in range(1, across):
+        ax.plot([x + width * n / across] * 2, [y, y + height], color=colour, linewidth=line, zorder=2)
+    for n in range(1, down):
+        ax.plot([x, x + width], [y + height * n / down] * 2, color=colour, linewidth=line, zorder=2)
+
+
+def centred(ax, x, y, words, fontsize=style.SMALL, **options):
+    ax.text(x, y, words, ha="center", va="center_baseline", fontsize=fontsize, **options)
+
+
+def blocking(data):
+    code = sources.constants()
+    fig = style.figure(4.45)
+    ax = style.canvas(fig)
+    ax.text(0.15, 4.24, "Blocking", fontsize=10.5, weight="bold", va="center")
+
+    # Left: the matrices. Five blocks of rows and eight tiles of keys stand for all.
+    side, thin = 2.3, 0.42
+    rows, keys = 5, 8
+    x0, y0 = 0.95, 0.75
+    tall, wide = side / rows, side / keys
+    at_row, at_key = 1, 3
+    top = y0 + side - tall * (at_row + 1)
+    box(ax, x0 - thin - 0.14, y0, thin, side, tint(Q, 0.12))
+    box(ax, x0 - thin - 0.14, top, thin, tall, tint(Q, 0.6))
+    box(ax, x0, y0 + side + 0.14, side, thin, tint(K, 0.12))
+    box(ax, x0 + wide * at_key, y0 + side + 0.14, wide, thin, tint(K, 0.6))
+    box(ax, x0, y0, side, side, "white")
+    grid(ax, x0, y0, side, side, keys, rows, 0.4, style.PALE)
+    box(ax, x0, top, wide * at_key, tall, tint(P, 0.15), line=0.0)
+    box(ax, x0 + wide * at_key, top, wide, tall, tint(P, 0.7))
+    box(ax, x0 + side + 0.14, y0, thin, side, tint(O, 0.12))
+    box(ax, x0 + side + 0.14, top, thin, tall, tint(O, 0.6))
+    box(ax, x0, y0 - 0.14 - thin + 0.02, side, thin - 0.02, tint(V, 0.12))
+    box(ax, x0 + wide * at_key, y0 - 0.14 - thin + 0.02, wide, thin - 0.02, tint(V, 0.8))
+    arrow(ax, (x0 + wide * (at_key + 1) + 0.05, top + tall / 2), (x0 + side - 0.05, top + tall / 2), P)
+    centred(ax, x0 - thin / 2 - 0.14, y0 - 0.13, "Q", 11, weight="bold")
+    centred(ax, x0 + side + 0.14 + thin / 2, y0 - 0.13, "O", 11, weight="bold")
+    ax.text(x0 + side + 0.12, y0 + side + 0.14 + thin / 2, "Kᵀ", va="center_baseline", fontsize=11, weight="bold")
+    ax.text(x0 + side + 0.12, y0 - 0.33, "Vᵀ", va="center_baseline", fontsize=11, weight="bold")
+    box(ax, x0 + 0.32, y0 + 0.36, side - 0.64, 0.36, "white", line=0.0, zorder=2.5)
+    lines(ax, x0 + side / 2, y0 + 0.62, ["N × N scores, of which only", "one tile exists at a time"], ha="center",
+          color=style.GREY)
+    ax.text(x0 + wide * (at_key + 0.5), y0 + side + 0.14 + thin + 0.1, f"Bc = {code['keys']} keys", ha="center",
+            fontsize=style.SMALL)
+    ax.text(0.1, top + tall / 2, "Br =", fontsize=style.SMALL, va="bottom")
+    ax.text(0.1, top + tall / 2, f"{code['rows']}", fontsize=style.SMALL, va="top")
+
+    # Middle: the tile, its warps
+    tile_x, tile_y, tile_w, tile_h = 4.62, 0.75, 1.15, 2.3
+    box(ax, tile_x, tile_y, tile_w, tile_h, tint(P, 0.15))
+    warps = code["warps"] // code["team_warps"]
+    grid(ax, tile_x, tile_y, tile_w, tile_h, 1, warps, 1.0, style.INK)
+    for warp in (warp for warp in range(warps) if warp != 1):
+        centred(ax, tile_x + tile_w / 2, tile_y + tile_h * (1 - (warp + 0.5) / warps), f"warp {warp}")
+    chosen = tile_y + tile_h * (1 - 2 / warps)
+    box(ax, tile_x, chosen, tile_w, tile_h / warps, tint(P, 0.45), zorder=1)
+    centred(ax, tile_x + tile_w / 2, tile_y + tile_h / warps * (warps - 1.5), "warp 1", zorder=4)
+    lines(ax, tile_x + tile_w / 2, tile_y + tile_h + 0.42, ["a tile of scores"], ha="center", weight="bold")
+    lines(ax, tile_x + tile_w / 2, tile_y + tile_h + 0.24, [f"{code['rows']} rows × {code['keys']} keys"], ha="center",
+          color=style.GREY)
+    lines(ax, tile_x + tile_w / 2, tile_y - 0.16, [f"{code['warps']} warps of", f"{code['warp_rows']} rows each"],
+          ha="center", color=style.GREY)
+    for corner_from, corner_to in (((x0 + wide * (at_key + 1), top + tall), (tile_x, tile_y + tile_h)),
+                                   ((x0 + wide * (at_key + 1), top), (tile_x, tile_y))):
+        ax.plot([corner_from[0], corner_to[0]], [corner_from[1], corner_to[1]], color=style.PALE, linewidth=0.8,
+                linestyle="--", zorder=2.6)
+
+    # Right: the warp's lanes; one lane's numbers
+    warp_x, warp_y, warp_w, warp_h = 6.55, 1.45, 2.2, 1.1
+    box(ax, warp_x, warp_y, warp_w, warp_h, "white")
+    rows_of, keys_of = code["warp_rows"], code["keys"]
+    down, across = code["lanes_down"], code["lanes_across"]
+    lane_down, lane_across = 1, 2
+    for half_down in range(code["rows_per_thread"] // 4):
+        for half_across in range(code["keys_per_thread"] // 4):
+            row = half_down * 4 * down + 4 * lane_down
+            key = half_across * 4 * across + 4 * lane_across
+            box(ax, warp_x + warp_w * key / keys_of, warp_y + warp_h * (1 - (row + 4) / rows_of), warp_w * 4 / keys_of,
+                warp_h * 4 / rows_of, tint(P, 0.8), line=0.4, zorder=1)
+    grid(ax, warp_x, warp_y, warp_w, warp_h, keys_of // 4, rows_of // 4, 0.4)
+    ax.plot([warp_x + warp_w / 2] * 2, [warp_y, warp_y + warp_h], color=style.INK, linewidth=1.0, zorder=3)
+    ax.plot([warp_x, warp_x + warp_w], [warp_y + warp_h / 2] * 2, color=style.INK, linewidth=1.0, zorder=3)
+    for corner_from, corner_to in (((tile_x + tile_w, chosen + tile_h / warps), (warp_x, warp_y + warp_h)),
+                                   ((tile_x + tile_w, chosen), (warp_x, warp_y))):
+        ax.plot([corner_from[0], corner_to[0]], [corner_from[1], corner_to[1]], color=style.PALE, linewidth=0.8,
+                linestyle="--", zorder=0)
+    lines(ax, warp_x + warp_w / 2, warp_y + warp_h + 0.42, ["a warp's part"], ha="center", weight="bold")
+    lines(ax, warp_x + warp_w / 2, warp_y + warp_h + 0.24, [f"{rows_of} rows × {keys_of} keys"], ha="center",
+          color=style.GREY)
+    lines(ax, warp_x + warp_w / 2, warp_y - 0.18,
+          [f"shaded: one lane's {code['rows_per_thread']} × {code['keys_per_thread']} scores,",
+           "in four groups of 4 × 4 (small squares);",
+           f"lanes stand {across} across and {down} down"], ha="center", color=style.GREY)
+    return fig
+
+
+def numbered(ax, x, y, digit):
+    ax.text(x, y, "①②③④⑤⑥⑦⑧⑨"[digit - 1], ha="center", va="center", fontsize=12, zorder=6)
+
+
+def tile_life(data):
+    code = sources.constants()
+    rows, keys, of_thread = code["rows"], code["keys"], code["rows_per_thread"]
+    fig = style.figure(5.35)
+    ax = style.canvas(fig)
+    ax.text(0.15, 5.14, f"A tile's life in {data.chosen}, d = 64", fontsize=10.5, weight="bold", va="center")
+    for y, height, face, title, under in ((3.90, 0.98, HOST, "global", "memory"),
+                                          (2.10, 1.66, DEVICE, "shared", "memory"),
+                                          (0.15, 1.81, REGISTER, "registers", "of a thread")):
+        box(ax, 0.12, y, 8.76, height, face, style.PALE, zorder=0)
+        lines(ax, 0.2, y + height - 0.15, [title, under], weight="bold", color=style.GREY, fontsize=style.TEXT)
+
+    # Global memory
+    for x, name, colour in ((1.45, "Q", Q), (3.20, "K", K), (5.85, "V", V), (7.45, "O", O)):
+        box(ax, x, 4.02, 0.74, 0.74, tint(colour, 0.12))
+        place = 4.30
+        box(ax, x, place, 0.74, 0.2, tint(colour, 0.6))
+        ax.text(x + 0.82, place + 0.1, {"Q": f"{rows} rows", "K": f"{keys} keys", "V": f"{keys} keys",
+                                        "O": f"{rows} rows"}[name], fontsize=7.5, va="center_baseline")
+        ax.text(x - 0.08, 4.39, name, ha="right", va="center_baseline", fontsize=12, weight="bold")
+
+    # Shared memory: Q and K transposed, weights, V
+    tall = 0.72
+    for x, width, colour, name, size in ((1.25, 1.15, Q, "Qᵀ", f"64 × {rows}"), (3.20, 0.74, K, "Kᵀ", f"64 × {keys}"),
+                                         (4.35, 1.15, P, "weights p", f"{keys} × {rows}"),
+                                         (5.85, 0.74, V, "V", f"{keys} × 64")):
+        box(ax, x, 2.62, width, tall, tint(colour, 0.3))
+        centred(ax, x + width / 2, 3.06, name, 10, weight="bold")
+        centred(ax, x + width / 2, 2.82, size)
+    arrow(ax, (1.82, 4.27), (1.82, 3.38))
+    numbered(ax, 1.66, 3.83, 1)
+    arrow(ax, (3.57, 4.27), (3.57, 3.38))
+    numbered(ax, 3.41, 3.83, 2)
+    arrow(ax, (6.22, 4.27), (6.22, 3.38))
+    numbered(ax, 6.06, 3.83, 3)
+    lines(ax, 1.93, 3.56, ["once for all keys"], fontsize=7.5, color=style.GREY)
+    lines(ax, 3.68, 3.56, ["cp.async, during ⑦"], fontsize=7.5, color=style.GREY)
+    lines(ax, 6.33, 3.56, ["cp.async, during ④"], fontsize=7.5, color=style.GREY)
+
+    # Registers: scores, sums, outputs, totals
+    side = 0.80
+    columns = code["columns_per_thread"]
+    for x, colour, name, across in ((2.15, P, "scores s", code["keys_per_thread"]), (5.55, O, "p·v", columns),
+                                    (7.42, O, "totals", columns)):
+        box(ax, x, 0.62, side, side, tint(colour, 0.3))
+        grid(ax, x, 0.62, side, side, across, of_thread, 0.4)
+        lines(ax, x + side / 2, 0.46, [name], ha="center", weight="bold")
+        lines(ax, x + side / 2, 0.29, [f"{of_thread} × {across}"], ha="center", color=style.GREY, fontsize=7.5)
+    box(ax, 4.05, 0.62, 0.12, side, tint(P, 0.3))
+    grid(ax, 4.05, 0.62, 0.12, side, 1, of_thread, 0.4)
+    lines(ax, 4.11, 0.46, ["l"], ha="center", weight="bold")
+    lines(ax, 4.11, 0.29, ["a sum a row"], ha="center", color=style.GREY, fontsize=7.5)
+    box(ax, 4.90, 0.96, 0.12, 0.12, tint(P, 0.3))
+    lines(ax, 4.96, 0.46, ["m"], ha="center", weight="bold")
+    lines(ax, 4.96, 0.29, ["largest |s|"], ha="center", color=style.GREY, fontsize=7.5)
+
+    arrow(ax, (1.82, 2.60), (2.35, 1.45), Q)
+    arrow(ax, (3.57, 2.60), (2.75, 1.45), K)
+    numbered(ax, 2.58, 1.76, 4)
+    lines(ax, 1.05, 1.25, ["a column of Qᵀ", "times one of Kᵀ,", "64 times"], fontsize=7.5, color=style.GREY)
+    arrow(ax, (2.99, 0.84), (3.98, 0.84), P)
+    numbered(ax, 3.12, 1.02, 5)
+    lines(ax, 3.25, 1.02, ["p = 2^(c·s)"], fontsize=7.5)
+    arrow(ax, (2.99, 1.30), (4.66, 2.58), P, curve=0.12)
+    numbered(ax, 3.86, 2.02, 6)
+    arrow(ax, (4.98, 2.60), (5.72, 1.45), P)
+    arrow(ax, (6.22, 2.60), (6.05, 1.45), V)
+    numbered(ax, 5.78, 1.74, 7)
+    lines(ax, 6.32, 1.80, ["a key's weights times", f"its row of V, {keys} times"], fontsize=7.5, color=style.GREY)
+    arrow(ax, (6.39, 1.02), (7.37, 1.02), O)
+    numbered(ax, 6.74, 1.20, 8)
+    lines(ax, 6.87, 1.20, ["added"], fontsize=7.5)
+    arrow(ax, (7.82, 1.45), (7.82, 4.27), O)
+    numbered(ax, 7.66, 2.90, 9)
+    lines(ax, 7.93, 2.98, ["total / l,", "after the", "last tile"], fontsize=7.5, color=style.GREY)
+    return fig
+
+
+def data_flow(data):
+    code = sources.constants()
+    run = data.file_case("t22")["stages"]
+    fig = style.figure(4.05)
+    ax = style.canvas(fig)
+    area(ax, 0.12, 0.15, 4.72, 3.45, HOST, "host")
+    area(ax, 4.96, 0.15, 2.32, 3.45, DEVICE, "GPU")
+    area(ax, 7.40, 0.15, 1.48, 3.45, HOST, "host")
+    ax.text(0.15, 3.83, "A run from file to file", fontsize=10.5, weight="bold", va="center")
+
+    # The input file: Q0 K0 V0 Q1 K1 V1 ...
+    for index in range(9):
+        colour = (Q, K, V)[index % 3]
+        y = 2.78 - 0.23 * index
+        box(ax, 0.32, y, 0.62, 0.23, tint(colour), line=0.6)
+        centred(ax, 0.63, y + 0.115, "QKV"[index % 3] + "₀₁₂"[index // 3])
+    lines(ax, 0.63, 0.72, ["input file"], ha="center", weight="bold")
+    lines(ax, 0.63, 0.56, ["B times", "Q, K, V"], ha="center", color=style.GREY)
+
+    # Readers
+    for index in range(run["readers"]):
+        box(ax, 1.62, 2.78 - 0.26 * index, 0.68, 0.2, "white", line=0.8)
+        centred(ax, 1.96, 2.88 - 0.26 * index, f"reader {index}", 6.5)
+    middle = 2.88 - 0.13 * (run["readers"] - 1)
+    lines(ax, 1.96, 0.72, ["reader threads"], ha="center", weight="bold")
+    lines(ax, 1.96, 0.56, ["read 2 MiB,".replace("2", str(code["piece_mib"])), "check the numbers"], ha="center",
+          color=style.GREY)
+    arrow(ax, (0.98, middle), (1.56, middle))
+    ax.text(1.27, middle + 0.09, "pread", ha="center", fontsize=7.5)
+
+    # The ring
+    buffers, across = code["ring_buffers"], 4
+    down = -(-buffers // across)
+    size = 0.27
+    x0, y0 = 3.0, middle - down * size / 2
+    for index in range(buffers):
+        filled = index < 11
+        box(ax, x0 + size * (index % across), y0 + size * (down - 1 - index // across), size, size,
+            tint((Q, K, V)[index % 3]) if filled else "white", line=0.6)
+    lines(ax, x0 + size * across / 2, 0.72, ["ring of staging buffers"], ha="center", weight="bold")
+    lines(ax, x0 + size * across / 2, 0.56, [f"{buffers} × {code['piece_mib']} MiB, pinned", "once a context is there"],
+          ha="center", color=style.GREY)
+    arrow(ax, (2.34, middle), (x0 - 0.06, middle))
+    ax.text((2.34 + x0) / 2 - 0.02, middle + 0.09, "filled", ha="center", fontsize=7.5)
+
+    # Slots
+    streams = run["streams"]
+    tall = 0.40
+    pitch = 2.2 / streams
+    for index in range(streams):
+        y = 2.62 - pitch * index
+        for part, (name, colour) in enumerate((("Q", Q), ("K", K), ("V", V))):
+            box(ax, 5.42 + 0.24 * part, y, 0.24, tall, tint(colour), line=0.6)
+            centred(ax, 5.54 + 0.24 * part, y + tall / 2, name)
+        arrow(ax, (6.18, y + tall / 2), (6.76, y + tall / 2), O)
+        ax.text(6.45, y + tall / 2 + 0.07, "kernel", ha="center", fontsize=7.5)
+        box(ax, 6.80, y, 0.24, tall, tint(O), line=0.6)
+        centred(ax, 6.92, y + tall / 2, "O")
+        ax.text(5.42, y + tall + 0.03, f"slot {index}, stream {index}", fontsize=6.5, color=style.GREY)
+    lines(ax, 6.12, 0.72, [f"{streams} slots, {streams} streams"], ha="center", weight="bold")
+    lines(ax, 6.12, 0.56, ["pitched rows; a chunk of", "batches in each, in turn"], ha="center", color=style.GREY)
+    end_of_ring = x0 + size * across + 0.06
+    for index in range(streams):
+        arrow(ax, (end_of_ring, middle), (5.38, 2.62 - pitch * index + tall / 2), line=0.9)
+    lines(ax, 3.72, 3.22, ["main thread: makes the context,", "then feeds: copy in, launch"], fontsize=7.5, ha="center")
+
+    # Writers: whoever is free takes the next part
+    writers = run["writers"]
+    step = 2.2 / writers
+    box(ax, 7.50, 0.97, 0.17, 2.05, "white", line=0.6)
+    ax.text(7.585, 2.0, "queue of parts", rotation=90, ha="center", va="center", fontsize=7)
+    for index in range(streams):
+        arrow(ax, (7.07, 2.62 - pitch * index + tall / 2), (7.47, 2.62 - pitch * index + tall / 2), line=0.9)
+    for index in range(writers):
+        y = 2.62 - step * index + 0.2
+        box(ax, 7.83, y - 0.13, 0.5, 0.26, "white", line=0.8)
+        centred(ax, 8.08, y, f"writer {index}", 6.5)
+        arrow(ax, (7.68, y), (7.80, y), line=0.9)
+        arrow(ax, (8.35, y), (8.50, y), line=0.9)
+    box(ax, 8.53, 0.97, 0.24, 2.05, tint(O), line=0.6)
+    ax.text(8.65, 2.0, "output file", rotation=90, ha="center", va="center", fontsize=style.SMALL)
+    lines(ax, 8.14, 0.72, ["writer threads"], ha="center", weight="bold")
+    lines(ax, 8.14, 0.56, ["copy out, pwrite;", "renamed at the end"], ha="center", color=style.GREY)
+    return fig
+
+
+CELL = 0.19  # inches
+TOKENS, ROW, TILE = 12, 7, 4  # drawn; a tile's four stand for all of its keys
+TOP = 3.3
+
+
+def triangle(ax, x, queries, keys, dark, top=TOP):
+    """Queries down, keys across, the last query seeing all keys. One row is dark."""
+    for query in range(queries):
+        colour = tint(O, 0.65) if query == dark else tint(K, 0.25)
+        box(ax, x, top - CELL * (query + 1), CELL * (query + 1 + keys - queries), CELL, colour, line=0.0, zorder=1)
+    box(ax, x, top - CELL * queries, CELL * keys, CELL * queries, "none", zorder=2.5)
+    grid(ax, x, top - CELL * queries, CELL * keys, CELL * queries, keys, queries, 0.4, style.PALE)
+
+
+def equals(ax, x, y):
+    centred(ax, x, y, "=", 15, weight="bold")
+
+
+def prefixes(data):
+    fig = style.figure(4.05)
+    ax = style.canvas(fig)
+    ax.text(0.15, 3.84, "The causal mask and prefixes", fontsize=10.5, weight="bold", va="center")
+    draw_f32(ax, 0.35)
+    draw_fixed(ax, 5.6)
+    return fig
+
+
+def draw_f32(ax, x):
+    """The whole, its prefix, the row alone."""
+    seen, beside = ROW + 1, x + CELL * TOKENS + 0.6
+    lines(ax, x, TOP + 0.2, ["f32: the whole sequence"], weight="bold")
+    triangle(ax, x, TOKENS, TOKENS, ROW)
+    lines(ax, x, TOP - CELL * TOKENS - 0.17, ["keys across, queries down;", "white: hidden"], color=style.GREY)
+    lines(ax, beside, TOP + 0.2, ["its prefix"], weight="bold")
+    triangle(ax, beside, seen, seen, ROW)
+    equals(ax, beside - 0.3, TOP - CELL * (ROW + 0.5))
+    top = TOP - CELL * (TOKENS - 1)
+    lines(ax, beside, top + 0.14, ["the row alone"], weight="bold")
+    triangle(ax, beside, 1, seen, 0, top)
+    equals(ax, beside - 0.3, top - CELL / 2)
+    lines(ax, beside, top - CELL - 0.17, ["N_q = 1, N_k = i + 1"], color=style.GREY)
+
+
+def draw_fixed(ax, x):
+    """A row whose keys end within a tile, in the whole."""
+    row = ROW - 2
+    tile_end = TILE * (row // TILE + 1)
+    lines(ax, x, TOP + 0.2, ["fixed: tiles of keys with one scale"], weight="bold")
+    triangle(ax, x, TOKENS, TOKENS, row)
+    box(ax, x + CELL * (row + 1), TOP - CELL * (row + 1), CELL * (tile_end - row - 1), CELL, "white", line=0.4,
+        hatch="/////", zorder=1.5)
+    for at in range(TILE, TOKENS, TILE):
+        ax.plot([x + CELL * at] * 2, [TOP, TOP - CELL * TOKENS], color=style.INK, linewidth=1.4, zorder=3)
+    for end, colour, dashes in ((tile_end, style.GREEN, "-"), (row + 1, style.RED, ":")):
+        box(ax, x, TOP - CELL * end, CELL * end, CELL * end, "none", colour, 2.2, linestyle=dashes, zorder=4)
+    below = TOP - CELL * TOKENS - 0.17
+    legend = ((style.GREEN, "-", "ends with a tile: its rows are the whole's"),
+              (style.RED, ":", "ends within one: they may differ, as the hatched"),
+              (None, "", "keys, which it lacks, count for the scale"))
+    for number, (colour, dashes, text) in enumerate(legend):
+        if colour:
+            ax.plot([x, x + 0.2], [below - 0.145 * number] * 2, color=colour, linewidth=2.2, linestyle=dashes)
+        lines(ax, x + 0.28, below - 0.145 * number, [text], color=style.GREY)
+
+
+LEVELS = {0: (Q, "L0", "× 2³²"), 1: (K, "L1", "× 2²⁴"), 2: (V, "L2", "× 2¹⁶")}
+WIDE = 0.62
+
+
+def number(ax, x, y, name, colour):
+    """Three boxes for the digits of q or k."""
+    for place, weight in zip((2, 1, 0), ("2¹⁶", "2⁸", "1")):
+        at = x + WIDE * (2 - place)
+        box(ax, at, y, WIDE, 0.34, tint(colour))
+        centred(ax, at + WIDE / 2, y + 0.17, f"{name}{place}", style.TEXT, weight="bold")
+        centred(ax, at + WIDE / 2, y - 0.13, f"× {weight}")
+
+
+def products(ax, x, y):
+    """The nine products: rows by q's digit, columns by k's."""
+    for row, of_q in enumerate((2, 1, 0)):
+        ax.text(x - 0.12, y - WIDE * (row + 0.5), f"q{of_q}", ha="right", va="center_baseline", fontsize=style.TEXT)
+        for column, of_k in enumerate((2, 1, 0)):
+            level = 4 - of_q - of_k
+            taken = level in LEVELS
+            face = tint(LEVELS[level][0], 0.45) if taken else "white"
+            box(ax, x + WIDE * column, y - WIDE * (row + 1), WIDE, WIDE, face,
+                        edge=style.INK if taken else style.PALE)
+            centred(ax, x + WIDE * (column + 0.5), y - WIDE * (row + 0.5), f"q{of_q}·k{of_k}",
+                    color=style.INK if taken else style.GREY)
+    for column, of_k in enumerate((2, 1, 0)):
+        centred(ax, x + WIDE * (column + 0.5), y + 0.12, f"k{of_k}", style.TEXT)
+
+
+def digits(_):
+    fig = style.figure(2.95)
+    ax = style.canvas(fig)
+    style.heading(fig, 2.73, "Six products of bytes for one of floats")
+    lines(ax, 0.15, 2.37, ["q ≈ (q2·2¹⁶ + q1·2⁸ + q0) · 2^−e"])
+    number(ax, 0.15, 1.75, "q", Q)
+    lines(ax, 0.15, 1.27, ["k ≈ (k2·2¹⁶ + k1·2⁸ + k0) · 2^−f"])
+    number(ax, 0.15, 0.65, "k", K)
+    products(ax, 3.15, 2.2)
+    for step, (colour, name, weight) in enumerate(LEVELS.values()):
+        style.key(ax, 5.5, 1.95 - 0.3 * step, tint(colour, 0.45), "",
+                  f"{name} = sum over the columns, {weight}")
+    style.key(ax, 5.5, 1.05, "white", "", "left out: weights 2⁸ and 1")
+    lines(ax, 5.5, 0.65, ["score = 256·L0 + L1 + (L2 >> 8), in units of 2²⁴·2^−(e+f):",
+                                  "an integer, the same whatever the order of the sums"], gap=0.17)
+    return fig

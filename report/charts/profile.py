@@ -1,0 +1,322 @@
+"""What the profiler says of the kernels, and how their rate follows the size of tiles."""
+from __future__ import annotations
+
+import math
+
+from builder.errors import Failed
+from builder.facts import per_load
+from builder.measured import INTEGER_ROOF, flop, metric
+from builder.spread import Spread
+from builder.words import shape, short, significant
+
+from . import style
+from .drawings import box
+
+
+def bank_conflicts(data):
+    """Shared memory on t28: bank conflicts, and passes through the banks for each load, before and after padding."""
+    rungs = data.rungs
+    launches = [data.launch(kernel) for kernel in rungs]
+    height = 1.15 + 0.29 * len(rungs)
+    fig = style.figure(height)
+    counts = style.axes(fig, 1.3, 0.55, 4.1, height - 1.15)
+    waves = style.axes(fig, 5.75, 0.55, 2.9, height - 1.15)
+    places = style.rows_down(counts, rungs)
+    style.rows_down(waves, [""] * len(rungs))
+    every = [launch["metrics"].get(f"shared_{kind}_conflicts") for launch in launches for kind in ("load", "store")]
+    most = max((value for value in every if value), default=1)
+    left, right = min((value for value in every if value), default=1) / 4, most * 4
+    style.log(counts, "x", left, right)
+    counts.grid(axis="x")
+    counts.set_xlabel("bank conflicts in a launch (logarithmic)")
+    for place, launch in zip(places, launches):
+        counts.plot([left, right], [place, place], color=style.FAINT, linewidth=0.8, zorder=1)
+        points = []
+        for kind, colour, marker, face in (("load", style.BLUE, "o", style.BLUE), ("store", style.RED, "s", "white")):
+            value = launch["metrics"].get(f"shared_{kind}_conflicts")
+            if value:
+                counts.plot([value], [place], marker=marker, color=colour, markerfacecolor=face, linestyle="",
+                            markersize=6.5, zorder=4)
+            points.append(value)
+        words_of = note(*points)
+        if words_of:
+            counts.text(left * 1.15, place, words_of, fontsize=style.SMALL, color=style.GREY, va="center_baseline",
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+    ratios = [per_load(launch) for launch in launches]
+    scale = style.steps(max((ratio for ratio in ratios if ratio), default=1), 6)
+    waves.set_xlim(0, scale[-1] * 1.08)
+    style.ticks(waves.xaxis, scale)
+    waves.grid(axis="x")
+    waves.set_xlabel("wavefronts for each shared load")
+    waves.barh(places, [ratio or 0 for ratio in ratios], height=0.62, color=style.BLUE, zorder=2)
+    for place, ratio in zip(places, ratios):
+        waves.text((ratio or 0) + scale[-1] * 0.015, place, "no shared loads" if ratio is None else f"{ratio:.2f}",
+                   va="center_baseline", fontsize=style.SMALL, color=style.GREY if ratio is None else style.INK)
+    style.heading(fig, height - 0.22, "Bank conflicts on t28")
+    everywhere = style.canvas(fig)
+    for x, marker, face, colour, text in ((2.6, "o", style.BLUE, style.BLUE, "loads"),
+                                          (3.5, "s", "white", style.RED, "stores")):
+        everywhere.plot([x], [height - 0.42], marker=marker, markerfacecolor=face, color=colour, markersize=6.5)
+        everywhere.text(x + 0.12, height - 0.42, text, va="center_baseline", fontsize=style.TEXT)
+    return fig
+
+
+def note(loads, stores):
+    """What cannot be drawn on a logarithmic axis."""
+    def kind(value):
+        return "n/a" if value is None else "0" if value == 0 else None
+    if kind(loads) and kind(loads) == kind(stores):
+        return "none" if loads == 0 else "n/a"
+    parts = [f"{name} {kind(value)}" for name, value in (("loads", loads), ("stores", stores)) if kind(value)]
+    return ", ".join(parts)
+
+
+# The reasons worth telling apart, in the words of the legend; all others together.
+REASONS = {"long_scoreboard": "global or local memory", "short_scoreboard": "shared memory",
+           "mio_throttle": "shared-memory queue", "lg_throttle": "global-memory queue", "barrier": "barrier",
+           "wait": "fixed latency", "not_selected": "ready, another was issued"}
+
+
+def parts(launch):
+    """Warps by reason, in the order of REASONS, then all others."""
+    stalls = {reason: value or 0.0 for reason, value in launch["stalls"].items() if reason != "selected"}
+    if not sum(stalls.values()):
+        raise Failed(f"profile_ladder.json: {launch['kernel']} on {launch['case']}: stalls: none above 0")
+    others = sum(value for reason, value in stalls.items() if reason not in REASONS)
+    return [*(stalls.get(reason, 0.0) for reason in REASONS), others]
+
+
+def stalls(data):
+    """What warps wait for, every rung on t28."""
+    # In the order of REASONS, then of all others; in grey their order tells them apart.
+    colours = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.RED, style.YELLOW, style.PALE)
+    rungs = data.rungs
+    rows = [parts(data.launch(kernel)) for kernel in rungs]
+    totals = [math.fsum(row) for row in rows]  # the same in every version of Python, which sum() is not
+    height = 1.55 + 0.28 * len(rungs)
+    fig = style.figure(height)
+    shares = style.axes(fig, 1.3, 0.55, 5.2, height - 1.55)
+    cycles = style.axes(fig, 6.75, 0.55, 2.0, height - 1.55)
+    places = style.rows_down(shares, rungs)
+    shares.set_xlim(0, 100)
+    style.ticks(shares.xaxis, range(0, 101, 20))
+    shares.set_xlabel("share of the cycles in which a warp waits, %")
+    for place, row, total in zip(places, rows, totals):
+        start = 0.0
+        for value, colour in zip(row, colours):
+            share = round(100 * value / total, 6)
+            if share:
+                shares.barh([place], [share], left=[start], height=0.74, color=colour, edgecolor="white", linewidth=0.8)
+            if share >= 4:
+                shares.text(start + share / 2, place, f"{share:.0f}", ha="center", va="center_baseline",
+                            fontsize=style.SMALL, color="white" if colour == style.BLUE else style.INK)
+            start += share
+    style.rows_down(cycles, [""] * len(rungs))
+    low, high = min(1.0, min(totals) / 1.5), max(10.0, max(totals) * 4)  # room for the last number
+    style.log(cycles, "x", low, high)
+    cycles.grid(axis="x")
+    cycles.set_xlabel("those cycles (logarithmic)")
+    cycles.plot(totals, places, marker="o", color=style.INK, linestyle="")
+    for place, total in zip(places, totals):
+        cycles.text(total * 1.25, place, f"{total:.1f}", va="center_baseline", fontsize=style.SMALL)
+    everywhere = style.canvas(fig)
+    x, y = 1.3, height - 0.55
+    for text, colour in zip([*REASONS.values(), "other"], colours):
+        if x + 0.2 + 0.068 * len(text) > 8.9:
+            x, y = 1.3, y - 0.22
+        x = style.key(everywhere, x, y, colour, "", text)
+    style.heading(fig, height - 0.22, "What warps wait for on t28")
+    return fig
+
+
+# key, title, factor, unit, most (None: from the data)
+PANELS = (("achieved_occupancy_pct", "achieved occupancy", 1, "%", 100),
+          ("sm_efficiency_pct", "SM efficiency", 1, "%", 100),
+          ("issue_slots_busy_pct", "issue slots busy", 1, "%", 100),
+          ("shared_load_bytes_per_second", "shared load throughput", 1e-12, "TB/s", None),
+          ("global_load_bytes_per_second", "global load throughput", 1e-9, "GB/s", None),
+          ("dram_read_bytes_per_second", "DRAM read throughput", 1e-9, "GB/s", None))
+# The first large and open, so that one under another shows.
+LOOKS = ({"color": style.RED, "marker": "^", "linestyle": ":", "markersize": 9, "markerfacecolor": "white"},
+         {"color": style.GREEN, "marker": "s", "linestyle": "--", "markersize": 4.5},
+         {"color": style.BLUE, "marker": "o", "linestyle": "-"})
+
+
+def metrics_over_cases(data):
+    """What the profiler says of three rungs over cases of growing N."""
+    fig = style.figure(5.3)
+    cases, kernels = data.profiled_cases, data.profiled_kernels
+    runs = growing(cases)
+    for index, (key, title, factor, unit, most) in enumerate(PANELS):
+        left = 0.65 + 2.85 * (index % 3)
+        ax = style.axes(fig, left, 2.95 if index < 3 else 0.6, 2.3, 1.65)
+        values = {kernel: [value * factor if value is not None else None
+                           for value in data.metric_of_cases(kernel, key)] for kernel in kernels}
+        known = [value for row in values.values() for value in row if value is not None]
+        scale = style.steps(most or max(known, default=1) or 1, 5)
+        style.ticks(ax.yaxis, scale)
+        ax.set_ylim(0, most * 1.04 if most else scale[-1])
+        ax.set_xlim(-0.5, len(cases) - 0.5)
+        style.ticks(ax.xaxis, range(len(cases)), [name for name, *_ in cases])
+        ax.tick_params(axis="x", labelsize=7)
+        ax.grid(axis="y")
+        ax.set_title(f"{title}, {unit}", loc="left", fontsize=style.TEXT)
+        for kernel, look in zip(kernels, LOOKS):
+            for run in runs:
+                known_here = [place for place in run if values[kernel][place] is not None]
+                ax.plot(known_here, [values[kernel][place] for place in known_here], clip_on=False, zorder=3, **look)
+        for run in runs[1:]:
+            ax.axvline(run[0] - 0.5, color=style.PALE, linewidth=0.8, zorder=1)
+        for place, (_, _, tokens) in enumerate(cases):
+            ax.text(place, -0.135, short(tokens), fontsize=6, ha="center", va="top",
+                    transform=ax.get_xaxis_transform(), color=style.GREY)
+        if index % 3 == 0:
+            ax.text(-0.75, -0.135, "N", fontsize=6.5, ha="right", va="top", transform=ax.get_xaxis_transform(),
+                    color=style.GREY)
+    style.heading(fig, 5.1, "The profiler over growing cases")
+    everywhere = style.canvas(fig)
+    x = 3.6
+    for kernel, look in zip(kernels, LOOKS):
+        everywhere.plot([x, x + 0.18, x + 0.36], [5.1] * 3, markevery=[1], **look)
+        everywhere.text(x + 0.45, 5.1, kernel, va="center_baseline", fontsize=style.TEXT)
+        x += 0.85 + 0.076 * len(kernel)
+    return fig
+
+
+def growing(cases):
+    """The places of the cases, in runs in each of which N grows."""
+    runs = []
+    for place, (_, _, tokens) in enumerate(cases):
+        if not runs or tokens <= cases[place - 1][2]:
+            runs.append([])
+        runs[-1].append(place)
+    return runs
+
+
+def points(data):
+    """(kernel, TFLOP/s, FLOP for each byte of L2, of DRAM), those of fixed last"""
+    pairs = [(rung, data.launch(rung.kernel), "profile_ladder.json") for rung in data.ladder("t28")]
+    pairs += [(rung, data.fixed_launch(rung.kernel), "profile_fixed.json") for rung in data.fixed_ladder("t28")]
+    return [(rung.kernel, rung.tflops.mid, rung.flop / metric(launch, "l2_bytes", file),
+             rung.flop / metric(launch, "dram_bytes", file)) for rung, launch, file in pairs]
+
+
+def l2_roof(data):
+    """(the kernel of fixed that asks most of L2, the percentage of L2's peak, that peak in TB/s). The card does not
+    tell the peak, but the profiler the share of it."""
+    file = "profile_fixed.json"
+    share, kernel = max((metric(data.fixed_launch(kernel), "l2_throughput_pct", file), kernel)
+                        for kernel in data.fixed_rungs)
+    launch = data.fixed_launch(kernel)
+    rate = metric(launch, "l2_bytes", file) / metric(launch, "duration_seconds", file)
+    return kernel, share, rate * 1e-12 / (share / 100)
+
+
+def roofline(data):
+    """The ladders of f32 and fixed on t28 under the roofs: the rate over the work for each byte from DRAM and L2."""
+    device = data.profile["device"]
+    peak, memory = device["peak_flop_per_second"] * 1e-12, device["peak_dram_bytes_per_second"] * 1e-12
+    sgemm = data.kernels["sgemm"]["tflops"]
+    *_, l2_peak = l2_roof(data)
+    found = points(data)
+    fig = style.figure(5.5)
+    ax = style.axes(fig, 0.75, 0.6, 6.75, 4.35)
+    left = min(1.0, min(l2 for _, _, l2, _ in found) / 2)
+    right = max(dram for *_, dram in found) * 1.9
+    bottom, top = min(rate for _, rate, *_ in found) / 1.8, INTEGER_ROOF * 1.7
+    style.log(ax, "x", left, right)
+    style.log(ax, "y", bottom, top, style.within(bottom, top, 0.5, 500))
+    ax.grid()
+    ax.set_xlabel("FLOP for each byte (logarithmic)")
+    ax.set_ylabel("TFLOP/s, 4·B·N²·d over the time (logarithmic)")
+    corner = peak / memory
+    ax.plot([left, corner, right], [memory * left, peak, peak], color=style.INK, linewidth=1.6)
+    ax.plot([corner, INTEGER_ROOF / memory, right], [peak, INTEGER_ROOF, INTEGER_ROOF], color=style.FIXED["color"],
+            linewidth=1.6)
+    dashed = {"linewidth": 1.4, "linestyle": (0, (4, 2))}
+    ax.plot([left, peak / l2_peak, corner], [l2_peak * left, peak, peak], color=style.INK, **dashed)
+    ax.plot([peak / l2_peak, INTEGER_ROOF / l2_peak, INTEGER_ROOF / memory], [peak, INTEGER_ROOF, INTEGER_ROOF],
+            color=style.FIXED["color"], **dashed)
+    ax.plot([corner, right], [sgemm, sgemm], color=style.GREEN, linewidth=1.2, linestyle=":")
+    ax.text(right * 0.97, peak / 1.04, f"float32 peak {significant(peak)} TFLOP/s", ha="right", va="top",
+            fontsize=style.SMALL)
+    ax.text(right * 0.97, INTEGER_ROOF * 1.07, f"bytes on tensor cores, six for one: {significant(INTEGER_ROOF)} "
+            "TFLOP/s", ha="right", fontsize=style.SMALL)
+    ax.text(left * 1.75, memory * left * 1.2, f"DRAM {significant(memory)} TB/s", fontsize=style.SMALL)
+    ax.text(left * 3.4, l2_peak * left * 3.7, f"L2 {significant(l2_peak)} TB/s", ha="right", fontsize=style.SMALL)
+    ax.text(corner * 1.25, sgemm * 1.06, f"cuBLAS SGEMM {significant(sgemm)} TFLOP/s", fontsize=style.SMALL)
+    fixed = data.fixed_rungs
+    for kernel, rate, l2, dram in found:
+        look = {key: (style.FIXED if kernel in fixed else style.HW4)[key] for key in ("color", "marker")}
+        ax.plot([l2, dram], [rate, rate], color=style.PALE, linewidth=0.9, zorder=2)
+        ax.plot([l2], [rate], markersize=6, zorder=4, **look)
+        ax.plot([dram], [rate], markerfacecolor="white", markersize=6, zorder=4, **look)
+    label(ax, found, right)
+    style.heading(fig, 5.28, "Roofline of f32 and fixed on t28")
+    everywhere = style.canvas(fig)
+    for x, look, face, text in ((3.4, style.HW4, style.BLUE, "bytes from L2"),
+                                (4.7, style.HW4, "white", "bytes from DRAM"),
+                                (6.2, style.FIXED, style.PURPLE, "the same under fixed")):
+        everywhere.plot([x], [5.28], marker=look["marker"], color=look["color"], markerfacecolor=face, markersize=6)
+        everywhere.text(x + 0.12, 5.28, text, va="center_baseline", fontsize=style.TEXT)
+    return fig
+
+
+def label(ax, found, right):
+    """Names in a column on the right, as close to the height of their points as they can be."""
+    low, high = (math.log10(limit) for limit in ax.get_ylim())
+    heights = [(math.log10(rate) - low) / (high - low) for _, rate, *_ in found]
+    for (kernel, rate, _, dram), height, place in zip(found, heights, style.apart(heights, 0.046, 0.01, 0.99)):
+        ax.plot([1.005, 1.03], [height, place], transform=ax.transAxes, color=style.GREY, linewidth=0.6, clip_on=False)
+        start = (math.log10(dram) - math.log10(ax.get_xlim()[0])) / math.log10(right / ax.get_xlim()[0])
+        ax.plot([start + 0.012, 1.005], [height, height], transform=ax.transAxes, color=style.PALE, linewidth=0.6)
+        ax.text(1.037, place, f"{kernel} {significant(rate)}", transform=ax.transAxes, va="center_baseline",
+                fontsize=style.SMALL, clip_on=False)
+
+
+def tilings(data):
+    """Br x Bc: the rate of every tiling that was tried."""
+    every, left_out = data.tilings["tilings"], data.tilings["left_out"]
+    rows = sorted({cell["rows"] for cell in every})  # what was left out altogether is in the caption alone
+    keys = sorted({cell["keys"] for cell in every})
+    by_size = {(cell["rows"], cell["keys"]): cell for cell in every}
+    rates = {size: Spread.of(cell["seconds"]).under(flop(cell["batches"], cell["tokens"], cell["dim"]) * 1e-12).mid
+             for size, cell in by_size.items()}
+    best = max(rates, key=rates.get)
+    cell_width, cell_height = min(1.9, 7.2 / len(keys)), 0.72
+    height = 1.25 + cell_height * len(rows)
+    fig = style.figure(height)
+    left = 0.9 + (style.WIDTH - 1.1 - cell_width * len(keys)) / 2
+    ax = style.axes(fig, left, 0.6, cell_width * len(keys), cell_height * len(rows))
+    ax.set_xlim(-0.5, len(keys) - 0.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    style.ticks(ax.xaxis, range(len(keys)), keys)
+    style.ticks(ax.yaxis, range(len(rows)), rows)
+    ax.tick_params(length=0)
+    ax.set_xlabel("Bc, keys of a tile")
+    ax.set_ylabel("Br, query rows of a block")
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    low, high = min(rates.values()), max(rates.values())
+    for down, br in enumerate(rows):
+        for across, bc in enumerate(keys):
+            cell = by_size.get((br, bc))
+            share = (rates[br, bc] - low) / (high - low) if cell and high > low else 0.0
+            colour = style.shade(0.1 + 0.9 * share) if cell else style.FAINT
+            box(ax, across - 0.5, down - 0.5, 1, 1, colour, "white", 2)
+            if not cell:
+                tried = any((skip["rows"], skip["keys"]) == (br, bc) for skip in left_out)
+                ax.text(across, down, "left out" if tried else "not tried", ha="center", va="center_baseline",
+                        fontsize=style.SMALL)
+                continue
+            ax.text(across, down - 0.17, significant(rates[br, bc]), ha="center", va="center_baseline", fontsize=12,
+                    weight="bold")
+            ax.text(across, down + 0.12, f"{cell['registers']} registers", ha="center", va="center_baseline",
+                    fontsize=style.SMALL)
+            blocks = cell["blocks_per_multiprocessor"]
+            ax.text(across, down + 0.31, f"{cell['shared_bytes'] / 1024:.0f} KiB, {blocks} block{'s' * (blocks != 1)}",
+                    ha="center", va="center_baseline", fontsize=style.SMALL)
+    down, across = rows.index(best[0]), keys.index(best[1])
+    box(ax, across - 0.485, down - 0.485, 0.97, 0.97, "none", style.ORANGE, 3, zorder=5)
+    style.heading(fig, height - 0.22, f"TFLOP/s over tile sizes, {shape(every[0])}")
+    return fig
