@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <stdexcept>
-
 namespace hw4::gpu {
 namespace {
 
@@ -26,14 +24,6 @@ TEST(TimerCommandLine, AShapeIsThreeNumbers) {
     for (const char* text :
          {"", "4", "4,5", "4,5,", "4,5,6,", "4,5,6,7", "4,5,0", "4,-5,6", "4, 5,6", "4,5,6x", "a,b,c"})
         EXPECT_EQ(refusal([&] { parse_shape(text); }), "shape '" + std::string(text) + "': need B,N,d");
-}
-
-TEST(TimerCommandLine, AFailureIsOneLineAndItsCode) {
-    EXPECT_EQ(run_program("timer", [] {}), 0);
-    testing::internal::CaptureStderr();
-    EXPECT_EQ(run_program("timer", [] { throw Error(ExitCode::no_gpu, "no card"); }), 69);
-    EXPECT_EQ(run_program("timer", [] { throw std::runtime_error("odd"); }), 70);
-    EXPECT_EQ(testing::internal::GetCapturedStderr(), "timer: no card\ntimer: odd\n");
 }
 
 } // namespace
