@@ -108,10 +108,10 @@ TEST_F(DomainTest, FindsTheSameInStretchesOfAnyLength) {
     k(6)[7] = 1.0f;
     v(5)[2] = 0x1p51f;
     expect(bad("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
-    q(6)[0] = kNan; // the stretch that shows it may end the earlier batch
+    k(6)[11] = kNan; // the stretch that shows it may end the earlier batch
     expect(bad("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
     v(5)[2] = 1.0f;
-    expect(bad("batch 6, Q, row 0, column 0: nan, need a finite number"));
+    expect(bad("batch 6, K, row 3, column 2: nan, need a finite number"));
 }
 
 TEST_F(DomainTest, JoinsBatchesWhoseStretchesDoNotFit) {
