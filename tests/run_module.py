@@ -2,7 +2,6 @@
 """Runs the tests of one Python module, or a share of them, for tests/run, which may have to end it.
 
     python3 tests/run_module.py MODULE RECORD [--share I/N] [--only PATTERN...] [--without PATTERN...]
-    python3 tests/run_module.py MODULE --list
 
 RECORD gets a line of JSON for everything that happens, [what, test, more], as soon as it does: of a module that never
 comes to its end too, it is known how far it came. Patterns are a shell's, for the tests' whole names. A share is every
@@ -71,33 +70,21 @@ def tests_in(suite):
         yield from tests_in(one) if isinstance(one, unittest.TestSuite) else (one,)
 
 
-def share_named(text):
-    """'1/3', the second of three."""
-    index, count = map(int, text.split("/"))
-    if not 0 <= index < count:
-        raise ValueError
-    return index, count
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("module", type=Path, metavar="MODULE")
-    parser.add_argument("record", type=Path, metavar="RECORD", nargs="?")
-    parser.add_argument("--share", type=share_named, default=(0, 1), metavar="I/N")
+    parser.add_argument("record", type=Path, metavar="RECORD")
+    parser.add_argument("--share", default="0/1", metavar="I/N", help="1/3: the second of three")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN")
     parser.add_argument("--without", nargs="+", default=[], metavar="PATTERN")
-    parser.add_argument("--list", action="store_true", help="print the names and run nothing")
-    args = parser.parse_args()
-    if bool(args.record) == args.list:
-        parser.error("need either RECORD or --list")
-    return args
+    return parser.parse_args()
 
 
 def chosen_tests(args):
     def is_named(test, patterns):
         return any(fnmatch.fnmatchcase(test.id(), pattern) for pattern in patterns)
 
-    index, count = args.share
+    index, count = map(int, args.share.split("/"))
     found = tests_in(unittest.defaultTestLoader.discover(str(args.module.parent), pattern=args.module.name))
     meant = [test for test in found if is_named(test, args.only) and not is_named(test, args.without)]
     return sorted(meant, key=lambda test: test.id())[index::count]
@@ -107,12 +94,6 @@ def main():
     args = parse_arguments()
     faulthandler.register(signal.SIGALRM, chain=True)  # where it hangs, and ends
     tests = chosen_tests(args)
-    if args.list:
-        if unittest.defaultTestLoader.errors:
-            print(*unittest.defaultTestLoader.errors, sep="\n", file=sys.stderr)
-            return 1
-        print(*(test.id() for test in tests), sep="\n")
-        return 0
     RecordingResult.tests = [test.id() for test in tests]
     with open(args.record, "w", encoding="utf-8") as RecordingResult.record:
         runner = unittest.TextTestRunner(stream=sys.stdout, resultclass=RecordingResult, verbosity=0)

@@ -125,8 +125,8 @@ void OutputFile::create_temporary(const std::optional<struct stat>& old) {
     for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
         std::string name = start + std::to_string(attempt) + ".tmp";
         const bool created = interrupts_->guard(name, [&] {
-            constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-            fd_ = FileDescriptor(::open(name.c_str(), kFlags, old ? kOwnerOnly : kNewFileMode));
+            const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+            fd_ = FileDescriptor(::open(name.c_str(), flags, old ? kOwnerOnly : kNewFileMode));
             return fd_.valid();
         });
         if (!created && errno == EEXIST) continue;

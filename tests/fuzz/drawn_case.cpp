@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "src/base/error.h"
@@ -70,9 +69,6 @@ Problem draw_problem(Random& random) {
 
 enum class Kind { uniform, normal, heavy, integers, powers, denormals, equal, few, zeros, one_huge, any_exponent };
 constexpr int kKinds = 11;
-constexpr const char* kKindNames[kKinds] = {"uniform",       "normal",    "heavy-tailed", "integers",
-                                            "powers of two", "denormals", "equal",        "few",
-                                            "zeros",         "one huge",  "any exponent"};
 
 Kind draw_kind(Random& random) { return static_cast<Kind>(random.within(0, kKinds - 1)); }
 
@@ -128,14 +124,10 @@ Matrix draw_matrix(Kind kind, size_t count, Random& random) {
 }
 
 // One kind, or two of which each element takes one.
-Matrix draw_values(size_t count, Random& random, std::string& name) {
-    const Kind kind = draw_kind(random);
-    name += kKindNames[static_cast<int>(kind)];
-    Matrix matrix = draw_matrix(kind, count, random);
+Matrix draw_values(size_t count, Random& random) {
+    Matrix matrix = draw_matrix(draw_kind(random), count, random);
     if (!random.one_in(5)) return matrix;
-    const Kind other = draw_kind(random);
-    name += std::string(" and ") + kKindNames[static_cast<int>(other)];
-    const Matrix others = draw_matrix(other, count, random);
+    const Matrix others = draw_matrix(draw_kind(random), count, random);
     const int64_t rarity = random.pick<int64_t>({2, 10, 100});
     for (size_t i = 0; i < count; ++i)
         if (random.one_in(rarity)) matrix[i] = others[i];
@@ -146,15 +138,14 @@ Matrix draw_values(size_t count, Random& random, std::string& name) {
 
 class Batch {
 public:
-    Batch(const Problem& problem, bool strays, Random& random, std::string& name)
-        : problem_(problem), random_(random), name_(name), q_((name += "Q ", draw_values(count(), random, name))),
-          k_((name += ", K ", draw_values(count(), random, name))),
-          v_((name += ", V ", draw_values(count(), random, name))) {
+    Batch(const Problem& problem, bool strays, Random& random)
+        : problem_(problem), random_(random), q_(draw_values(count(), random)), k_(draw_values(count(), random)),
+          v_(draw_values(count(), random)) {
         order_scores();
         aim_scores();
         if (strays) {
-            multiply_rows(q_, "queries");
-            multiply_rows(k_, "keys");
+            multiply_rows(q_);
+            multiply_rows(k_);
         }
         move_values();
         fit_scores();
@@ -175,7 +166,6 @@ private:
         const auto d = problem_.dim;
         switch (random_.within(0, 7)) {
         case 0: {
-            name_ += ", rising";
             const float step = static_cast<float>(random_.pick<int64_t>({1, 8, 64})) / static_cast<float>(n);
             for (int64_t j = 0; j < n; ++j)
                 for (int64_t t = 0; t < d; ++t) at(k_, j, t) += step * static_cast<float>(2 * j - n);
@@ -183,7 +173,6 @@ private:
             break;
         }
         case 1: {
-            name_ += ", leaping";
             const int64_t every = random_.pick<int64_t>({5, 31, 32, 33, 64, 100});
             int exponent = static_cast<int>(random_.within(-4, 0));
             for (int64_t j = 0; j < n; ++j) {
@@ -193,12 +182,10 @@ private:
             break;
         }
         case 2:
-            name_ += ", one sign";
             for (float& x : q_) x = std::fabs(x);
             for (float& x : k_) x = -std::fabs(x);
             break;
         case 3:
-            name_ += ", one column";
             for (int64_t j = 0; j < n; ++j)
                 for (int64_t t = 1; t < d; ++t) at(k_, j, t) = 0.0f;
             break;
@@ -219,9 +206,6 @@ private:
             for (int64_t j = 0; j < problem_.queries; ++j) highest = std::max(highest, std::fabs(score(row, j)));
         }
         if (highest == 0) return;
-        char text[40];
-        std::snprintf(text, sizeof text, ", scores to %.10g", target);
-        name_ += text;
         int exponent = 0;
         const double factor = std::frexp(target / (highest * double{scale_for(problem_.dim).c}), &exponent);
         const int of_q = exponent / 2;
@@ -237,13 +221,12 @@ private:
 
     // Some rows by one factor, or each by a power of two of its own: scores that stray in single rows, in groups of
     // neighbours, at single keys.
-    void multiply_rows(Matrix& matrix, const char* which) {
+    void multiply_rows(Matrix& matrix) {
         if (random_.one_in(4)) return;
         const int64_t group = random_.pick<int64_t>({1, 1, 1, 16, 32, 64}); // rows that share what becomes of them
         const int64_t rarity = random_.pick<int64_t>({1, 2, 8, 32, 100});
         const double factor = random_.pick({-60.0, 0x1p-20, 2.0, 8.0, 60.0, 100.0, 1e3, 1e6, 1e9});
         const bool each_its_own = random_.one_in(3);
-        name_ += std::string(", ") + which + " multiplied";
         for (int64_t first = 0; first < problem_.queries; first += group) {
             const int exponent = static_cast<int>(random_.within(-8, 22));
             if (!random_.one_in(rarity)) continue;
@@ -258,7 +241,6 @@ private:
     void move_values() {
         if (random_.one_in(2)) return;
         const int exponent = static_cast<int>(random_.pick<int64_t>({-140, -126, -100, -60, -48, -20, 20, 45}));
-        name_ += ", V by 2^" + std::to_string(exponent);
         for (float& x : v_) x = bounded_float(std::ldexp(double{x}, exponent));
     }
 
@@ -276,7 +258,6 @@ private:
         const int over = std::max(exponent_above(row_sum * largest(k_) * order, kScoreLimit),
                                   exponent_above(largest(k_), 0x1p126)); // K itself has to stay finite
         const bool to_the_limit = over < 0 && random_.one_in(12);
-        if (to_the_limit) name_ += ", scores to the limit";
         if (over > 0 || to_the_limit)
             for (float& x : k_) x = std::ldexp(x, -over);
     }
@@ -285,7 +266,6 @@ private:
         for (float& x : v_) x = bounded_float(x);
         const int over = exponent_above(static_cast<double>(problem_.queries) * largest(v_), kValueLimit);
         const bool to_the_limit = over < 0 && random_.one_in(12);
-        if (to_the_limit) name_ += ", values to the limit";
         if (over > 0 || to_the_limit)
             for (float& x : v_) x = std::ldexp(x, -over);
     }
@@ -312,7 +292,6 @@ private:
 
     const Problem& problem_;
     Random& random_;
-    std::string& name_;
     Matrix q_;
     Matrix k_;
     Matrix v_;
@@ -390,7 +369,6 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     problem = draw_problem(random);
     qkv.resize(static_cast<size_t>(problem.batches) * problem.batch_input_floats());
     if (const auto kind = border_kind(seed, problem)) {
-        values = spelling_of(*kind);
         fill_case_values({problem, *kind, seed}, 0, qkv.size(), qkv.data());
     } else {
         draw_batches(random);
@@ -409,12 +387,8 @@ void DrawnCase::add_gradients() {
     const size_t floats_before = problem.batch_input_floats();
     problem.operation = &kBackward;
     qkv.resize(static_cast<size_t>(problem.batches) * problem.batch_input_floats());
-    values += "; dO ";
-    std::string kinds;
     for (int64_t b = 0; b < problem.batches; ++b) {
-        std::string kind;
-        const Matrix gradients = draw_values(problem.batch_input_floats() - floats_before, random, kind);
-        if (b < 3) kinds += (b == 0 ? "" : ", ") + kind;
+        const Matrix gradients = draw_values(problem.batch_input_floats() - floats_before, random);
         const float* const from = before.data() + static_cast<size_t>(b) * floats_before;
         float* const to = std::copy(from, from + floats_before, batch(b));
         std::copy(gradients.begin(), gradients.end(), to);
@@ -424,7 +398,6 @@ void DrawnCase::add_gradients() {
         for (float* x = to; x < batch(b) + problem.batch_input_floats(); ++x)
             *x = std::ldexp(*x, -std::ilogb(reach) - 1);
     }
-    values += kinds;
     DomainCheck(name(), problem, kF32.domain).check(0, problem.input_rows(), qkv.data());
 }
 
@@ -439,10 +412,7 @@ void DrawnCase::regroup(const Problem& regrouped) {
 
 void DrawnCase::draw_batches(Random& random) {
     const int64_t different = std::min(problem.batches, random.pick<int64_t>({1, 3, 7}));
-    for (int64_t b = 0; b < different; ++b) {
-        values += b == 0 ? "" : "; ";
-        Batch(problem, has_strays(seed), random, values).write(batch(b));
-    }
+    for (int64_t b = 0; b < different; ++b) Batch(problem, has_strays(seed), random).write(batch(b));
     // The others have the same values, with the rows of V turned.
     for (int64_t b = different; b < problem.batches; ++b) {
         const float* from = batch(b % different);
@@ -455,7 +425,7 @@ void DrawnCase::draw_batches(Random& random) {
 
 std::string DrawnCase::name() const {
     const auto [names, sizes] = sizes_of(problem);
-    return names + " " + sizes + " (" + values + ")";
+    return names + " " + sizes;
 }
 
 } // namespace hw4::fuzz

@@ -15,7 +15,7 @@ class Random;
 struct DrawnCase {
     explicit DrawnCase(uint64_t seed);
 
-    std::string name() const; // problem and kinds of values
+    std::string name() const; // the problem
     size_t output_floats() const { return static_cast<size_t>(problem.batches) * problem.batch_output_floats(); }
     float* batch(int64_t index) { return qkv.data() + static_cast<size_t>(index) * problem.batch_input_floats(); }
     const float* batch(int64_t index) const {
@@ -24,7 +24,6 @@ struct DrawnCase {
 
     uint64_t seed;
     Problem problem;
-    std::string values;     // of what kind they are
     std::vector<float> qkv; // all inputs
 
 private:

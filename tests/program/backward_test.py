@@ -9,12 +9,11 @@ import array
 import functools
 import gzip
 import json
-import math
 import subprocess
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, CliTest, by_seq, counting, generated,
+from cli_test import (BAD_DATA, OK, OLD_OUTPUT, PATIENCE, CliTest, by_seq, counting, generated,
                       generated_by, hw4, kernels, run)
 
 # B, heads, key-value heads, N_q, N_k, d
@@ -54,56 +53,18 @@ class HeaderTest(CliTest):
             for mask in ((), ("--causal",)):
                 path = made(shape, *mask, kind=("uniform", "stray:1e6", "huge")[number % 3])
                 for kernel in kernels("cpu", operation="backward"):
-                    for threads in ("1", "3"):
-                        with self.subTest(shape=shape, mask=mask, kernel=kernel, threads=threads):
-                            self.assert_computes(path, "--kernel", kernel, "--threads", threads)
+                    with self.subTest(shape=shape, mask=mask, kernel=kernel):
+                        self.assert_computes(path, "--kernel", kernel, "--threads", "3")
 
     def test_gpu_or_the_cpu_in_its_place(self):
         done = self.assert_computes(made(SHAPES[1]), device=None)
         self.assertRegex(done.stderr, r"\A(hw4: using the CPU: .*\n)?\Z")
-
-    def test_no_other_device_than_the_one_asked_for(self):
-        path = made(SHAPES[1])
-        done = hw4(path, self.out, device="gpu")
-        if done.returncode == NO_GPU:
-            self.skipTest(done.stderr.splitlines()[-1])
-        if done.returncode == OK:
-            self.skipTest("the GPU has backward")
-        self.assertEqual(done.returncode, BAD_DATA)
-        self.assert_one_message(done.stderr, path, r"backward.*; --device cpu can")
 
     def test_a_kernel_of_forward(self):
         path = made(SHAPES[1])
         for kernel in kernels("cpu"):
             self.assert_refused(BAD_DATA, rf"kernel {kernel} computes forward, this case asks for backward$",
                                 "--kernel", kernel, path, self.out, names=path)
-
-    def test_against_the_definition(self):
-        """With as many, fewer and more keys than queries, under the mask."""
-        d = 3
-        for N_q, N_k in ((12, 12), (5, 17), (17, 5)):
-            path = made((1, 1, 1, N_q, N_k, d), "--causal")
-            numbers = array.array("f", path.read_bytes()[64:])
-            rows = [numbers[i:i + d] for i in range(0, len(numbers), d)]
-            q, k, v, dO = rows[:N_q], rows[N_q:N_q + N_k], rows[N_q + N_k:N_q + 2 * N_k], rows[N_q + 2 * N_k:]
-            dQ, dK, dV = ([[0.0] * d for _ in range(n)] for n in (N_q, N_k, N_k))
-            for i in range(N_q):
-                seen = range(max(i + 1 + N_k - N_q, 0))
-                scores = [sum(x * y for x, y in zip(q[i], k[j])) / math.sqrt(d) for j in seen]
-                total = sum(map(math.exp, scores))
-                p = [math.exp(score) / total for score in scores]
-                dP = [sum(x * y for x, y in zip(dO[i], v[j])) for j in seen]
-                mean = sum(x * y for x, y in zip(p, dP))
-                for j in seen:
-                    dS = p[j] * (dP[j] - mean) / math.sqrt(d)
-                    for x in range(d):
-                        dQ[i][x] += dS * k[j][x]
-                        dK[j][x] += dS * q[i][x]
-                        dV[j][x] += p[j] * dO[i][x]
-            want = [x for matrix in (dQ, dK, dV) for row in matrix for x in row]
-            got = array.array("f", by_seq(path))
-            self.assertEqual(len(got), len(want))
-            self.assertLess(max(abs(a - b) for a, b in zip(got, want)), 1e-5)
 
     def test_beside_float64_by_compare(self):
         for shape in SHAPES:

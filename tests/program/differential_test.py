@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""The differential fuzzer (fuzz/differential.cpp): a short run of it, and whether it would notice a difference.
+"""The differential fuzzer (fuzz/differential.cpp): a short run of it, and cases whose bytes are written down.
 
     python3 tests/program/differential_test.py [-v]
 
 HW4_BUILD names the folder with the program (default: build in the repository), HW4_BIN the one with hw4.
 """
-import functools
 import json
 import os
 import re
@@ -17,16 +16,11 @@ REPO = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "differential"
 HW4 = Path(os.environ.get("HW4_BIN") or REPO).resolve() / "hw4"
 SECONDS = 3
-OK, DIFFERENT, USAGE, NO_GPU = 0, 1, 64, 69
+OK, NO_GPU = 0, 69
 
 
 def differential(*args):
     return subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
-
-
-@functools.lru_cache(maxsize=None)
-def short_run(device):
-    return differential("--device", device, "--seconds", str(SECONDS), "--seed", "1")
 
 
 def kernels(device):
@@ -38,13 +32,14 @@ def kernels(device):
 
 
 class DifferentialTest(unittest.TestCase):
-    def assert_no_difference(self, done, device):
+    def assert_every_kernel_agrees(self, device):
+        """One that this processor lacks is told as skipped."""
+        done = differential("--device", device, "--seconds", str(SECONDS), "--seed", "1")
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"\n\d+ cases in .* \(\d+ a minute\), \d+ comparisons, 0 differences\n\Z")
         print(f"{device}: {done.stdout.splitlines()[-1]}", flush=True)
-
-    def assert_no_kernel_is_left_out(self, done, device):
-        """One that this processor lacks is told as skipped."""
         counts = dict(re.findall(r"^  (\S+) +(\d+) cases$", done.stdout, re.MULTILINE))
         self.assertTrue(any(kernels(device).values()))
         for kernel, runs_here in kernels(device).items():
@@ -54,40 +49,16 @@ class DifferentialTest(unittest.TestCase):
                 self.assertGreater(int(counts.get(kernel, 0)), 0)
 
     def test_every_cpu_kernel_gives_the_bytes_of_the_reference(self):
-        self.assert_no_difference(short_run("cpu"), "cpu")
-
-    def test_no_cpu_kernel_is_left_out(self):
-        self.assert_no_kernel_is_left_out(short_run("cpu"), "cpu")
-
-    def gpu_run(self):
-        done = short_run("gpu")
-        if done.returncode == NO_GPU:
-            self.skipTest(done.stderr.strip())
-        return done
+        self.assert_every_kernel_agrees("cpu")
 
     def test_every_gpu_kernel_gives_the_bytes_of_the_reference(self):
-        self.assert_no_difference(self.gpu_run(), "gpu")
-
-    def test_no_gpu_kernel_is_left_out(self):
-        self.assert_no_kernel_is_left_out(self.gpu_run(), "gpu")
-
-    def test_a_difference_is_noticed_and_can_be_had_again(self):
-        for kernel in ("generic", "fixed_generic", "fixed16_generic", "backward_generic"):
-            spoil = ("--device", "cpu", "--spoil", kernel)
-            done = differential(*spoil, "--seconds", "60", "--seed", "2")  # ends after some differences
-            self.assertEqual(done.returncode, DIFFERENT, done.stdout + done.stderr)
-            line, case = re.search(rf"^(DIFFERS case (\d+): {kernel}, .*)$", done.stdout, re.MULTILINE).groups()
-            self.assertIn(f"differential --case {case}\n", done.stdout)
-            again = differential(*spoil, "--case", case)
-            self.assertEqual(again.returncode, DIFFERENT)
-            self.assertIn(line, again.stdout)
-            self.assertEqual(differential("--device", "cpu", "--case", case).returncode, OK)
+        self.assert_every_kernel_agrees("gpu")
 
     def test_a_case_is_the_same_on_every_machine(self):
         for case, shape, values, *outputs in PINNED:
             done = differential("--device", "cpu", "--case", str(case))
             self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
-            self.assertIn(f"\n{shape} (", done.stdout)
+            self.assertIn(f"\n{shape}\n", done.stdout)
             under = "".join(f", of the output under {contract} {crc}"
                             for contract, crc in zip(("f32", "fixed", "fixed16"), outputs))
             self.assertIn(f"\n  CRC-32 of the input {values}{under}\n", done.stdout)

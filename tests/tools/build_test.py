@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The Makefile: the flags that decide bytes, and what it installs; the list of mutants; and tests/run, which must not
-take a failure for a success."""
+"""The Makefile: the flags that decide bytes, and what it installs; the list of mutants."""
 import os
 import re
 import shutil
@@ -86,14 +85,16 @@ class Complete(Workplace):
 
     @NEEDS_NVCC
     def test_without_a_gpu_the_cpu_engine_alone_is_built_for_make_run_and_make_test(self):
-        of_run = self.said("exit 9", "run")
-        self.assertIn(f" -o {self.folder}/build/hw4_cpu ", of_run)
-        self.assertIn("make builds the complete", of_run)
-        of_test = self.said("exit 9", "test")
-        self.assertIn(f" -o {self.folder}/build/cpu/hw4 ", of_test)
-        for said in of_run, of_test:
+        whole = self.compiled(self.said("exit 9", "all"))
+        for goal, program in (("run", "hw4_cpu"), ("test", "cpu/hw4")):
+            said = self.said("exit 9", goal)
+            self.assertIn(f" -o {self.folder}/build/{program} ", said)
             self.assertNotIn(f" -o {self.folder}/bin/hw4 ", said)
-            self.assertEqual([name for name in self.compiled(said) if name.endswith(".cu")], ["hw4.cu"])
+            alone = self.compiled(said)
+            self.assertEqual([name for name in alone if name.endswith(".cu")], ["hw4.cu"])
+            if goal == "run":  # both programs have the same host objects
+                self.assertEqual({name for name, line in alone.items() if whole.get(name) != line},
+                                 {"src/gpu/absent.cpp", "src/bench/gpu/absent.cpp"})
 
     @NEEDS_NVCC
     def test_who_has_a_gpu_or_asks_for_one_has_all(self):
@@ -102,13 +103,6 @@ class Complete(Workplace):
             said = self.said(nvidia_smi, *settings)
             self.assertIn(f" -o {self.folder}/bin/hw4 ", said)
             self.assertIn("src/gpu/engine.cu", self.compiled(said))
-
-    @NEEDS_NVCC
-    def test_both_programs_have_the_same_host_objects(self):
-        alone, whole = (self.compiled(self.said("exit 9", goal)) for goal in ("run", "all"))
-        self.assertIn("hw4.cu", alone)
-        self.assertEqual({name: line for name, line in alone.items() if whole.get(name) != line}.keys(),
-                         {"src/gpu/absent.cpp", "src/bench/gpu/absent.cpp"})
 
 
 class Install(Workplace):
@@ -169,81 +163,28 @@ class Install(Workplace):
     def test_completion(self):
         self.installed(f"PREFIX={self.folder}/prefix")
         script = f"{self.folder}/prefix/share/bash-completion/completions/hw4"
-        program = f"{self.folder}/prefix/bin/hw4"
+        asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
 
-        def completed(word, before="hw4", words=()):
-            asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-                      '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
-            words = words or ("hw4", before, word)
-            done = self.run_command("bash", "-c", asking, "bash", script, program, word, before, *words)
+        def completed(*words):
+            done = self.run_command("bash", "-c", asking, "bash", script, f"{self.folder}/prefix/bin/hw4", words[-1],
+                                    words[-2], *words)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             return done.stdout.split()
-        self.assertEqual(completed("--list"), ["--list-kernels"])
-        self.assertLessEqual({"--backward", "--causal", "--contract"}, set(completed("--")))
-        self.assertEqual(completed("", "--contract"), ["f32", "fixed", "fixed16", "bf16", "fp16"])
-        self.assertIn("generic", completed("g", "--kernel"))
-        self.assertEqual(completed("c", "--device"), ["cpu"])
-        self.assertEqual(completed(f"{self.folder}/pre"), [f"{self.folder}/prefix"])
-
-        def of_bench(word, before="bench"):
-            return completed(word, before, ("hw4", "bench", *((before,) if before != "bench" else ()), word))
-        self.assertEqual(completed("ben", words=("hw4", "ben")), ["bench"])
-        self.assertEqual(of_bench(""), ["compare", "accumulate", "allreduce", "gradients"])
-        self.assertLessEqual({"--batch_size", "--memory_limit", "--resume", "--threshold"}, set(of_bench("--")))
-        self.assertNotIn("--copies", of_bench("--"))
-        self.assertEqual(of_bench("", "--impl"),
-                         ["naive", "hw4", "f32", "fixed", "fixed16", "bf16", "fp16", "pytorch", "flash2", "cudnn", "efficient"])
-        self.assertEqual(of_bench("", "--preset"), ["lab5", "cs336-attention", "cs336-flash", "fa2", "course"])
-        self.assertEqual(of_bench("c", "--device"), ["cpu"])
+        self.assertEqual(completed("hw4", "--list"), ["--list-kernels"])
+        self.assertEqual(completed("hw4", "--contract", ""), ["f32", "fixed", "fixed16", "bf16", "fp16"])
+        self.assertIn("generic", completed("hw4", "--kernel", "g"))
+        self.assertEqual(completed("hw4", f"{self.folder}/pre"), [f"{self.folder}/prefix"])
+        self.assertEqual(completed("hw4", "ben"), ["bench"])
+        self.assertLessEqual({"--batch_size", "--resume"}, set(completed("hw4", "bench", "--")))
+        self.assertNotIn("--copies", completed("hw4", "bench", "--"))
+        self.assertIn("fixed16", completed("hw4", "bench", "--impl", ""))
 
 
 class Mutants(Workplace):
     def test_the_list_fits_the_sources_and_every_killer_exists(self):
         done = self.run_command(sys.executable, "tests/mutants/run", "--check")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-
-class TestRunner(Workplace):
-    """tests/run in a repository whose tests are those of one Python module."""
-
-    def run_module(self, text, *options):
-        copy = Path(self.folder, "copy")
-        (copy / "tests/program").mkdir(parents=True, exist_ok=True)
-        for file in ("run", "run_module.py", "child_signals.py"):
-            shutil.copy(os.path.join(ROOT, "tests", file), copy / "tests" / file)
-        (copy / "tests/program/some_test.py").write_text(text and f"import os, time, unittest\n"
-                                                         f"class Some(unittest.TestCase):\n{text}")
-        done = self.run_command(copy / "tests/run", *options, "some_test")
-        return done.returncode, done.stdout
-
-    def test_what_a_module_does_is_counted(self):
-        code, said = self.run_module("""
-    def test_1(self):
-        pass
-    def test_2(self):
-        self.skipTest("no reason")
-    def test_3(self):
-        with self.subTest(1):
-            self.fail()
-        with self.subTest(2):
-            raise OSError()
-""")
-        self.assertIn("skipped 1 program test: no reason\n", said)
-        self.assertEqual((code, said.splitlines()[-1]), (1, "1 passed, 2 failed, 1 skipped"))
-
-    def test_a_module_that_does_not_come_to_its_end_has_failed(self):
-        for ending in ("os._exit(0)", "time.sleep(600)"):
-            code, said = self.run_module(f"    def test_1(self):\n        {ending}\n", "--step-seconds", "3")
-            self.assertIn("FAILED some_test.Some.test_1: some_test", said)
-            self.assertEqual((code, said.splitlines()[-1]), (1, "0 passed, 1 failed"), ending)
-
-    def test_nothing_at_all_is_no_success(self):
-        code, said = self.run_module("")
-        self.assertIn("FAILED some_test: it ran no test at all\n", said)
-        self.assertEqual(code, 1)
-        done = self.run_command("tests/run", "--build", self.folder, "unit_tests")
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 passed, 1 failed"))
-        self.assertEqual(self.run_command("tests/run", "gpu_test").returncode, 2)
 
 
 if __name__ == "__main__":

@@ -8,41 +8,28 @@
 #include "src/contracts/f32/backward.h"
 #include "src/problem/matrix.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/backward_problem.h"
+#include "tests/support/values_of.h"
 
 namespace hw4 {
 namespace {
 
 using Exact = double;
 
-Problem backward_of(Problem problem, Mask mask = Mask::none) {
-    problem.operation = &kBackward;
-    problem.mask = mask;
-    return problem;
-}
-
-Problem with_heads(Problem problem, int64_t heads, int64_t kv_heads, int64_t keys) {
-    problem.heads = heads;
-    problem.kv_heads = kv_heads;
-    problem.keys = keys;
-    return problem;
-}
-
 // One, whole and broken segments and groups, odd d; heads that share keys, more keys and fewer than queries.
 std::vector<Problem> telling_problems() {
     std::vector<Problem> list;
     for (const Mask mask : kEveryMask)
-        for (const Problem& plain :
-             {Problem{1, 1, 1}, Problem{2, 3, 2}, Problem{1, 64, 33}, Problem{1, 130, 64}, Problem{1, 1090, 2},
-              with_heads({2, 65, 5}, 4, 2, 70), with_heads({1, 80, 8}, 3, 1, 66), with_heads({1, 3, 4}, 2, 2, 200)})
-            list.push_back(backward_of(plain, mask));
+        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 1, 1, 1},
+                                           {2, 1, 1, 3, 3, 2},
+                                           {1, 1, 1, 64, 64, 33},
+                                           {1, 1, 1, 130, 130, 64},
+                                           {1, 1, 1, 1090, 1090, 2},
+                                           {2, 4, 2, 65, 70, 5},
+                                           {1, 3, 1, 80, 66, 8},
+                                           {1, 2, 2, 3, 200, 4}})
+            list.push_back(backward_of(sizes, mask));
     return list;
-}
-
-std::vector<float> values_of(const Problem& problem, const Distribution& values = CaseKind::uniform,
-                             uint64_t seed = 7) {
-    std::vector<float> in(static_cast<size_t>(problem.batches) * problem.batch_input_floats());
-    fill_case_values({problem, values, seed}, 0, in.size(), in.data());
-    return in;
 }
 
 std::vector<float> computed(const Problem& problem, const std::vector<float>& in) {
@@ -151,37 +138,32 @@ double largest_error(const Problem& problem, const std::vector<float>& got, cons
 
 TEST(Backward, IsWithinRoundingOfTheGradients) {
     for (const Problem& problem : telling_problems())
-        for (const Distribution& values : {Distribution(CaseKind::uniform), Distribution(CaseKind::normal)}) {
+        for (const Distribution values : {CaseKind::uniform, CaseKind::normal}) {
             const std::vector<float> in = values_of(problem, values);
             EXPECT_LT(largest_error(problem, computed(problem, in), exact_gradients(problem, in)), 2e-6)
                 << sizes_of(problem).second << " " << spelling_of(values);
         }
 }
 
-// Sum of O * dO over a head, in double.
-Exact value_of(const Problem& problem, const HeadOf<Exact>& head) {
-    Exact sum = 0;
-    for (int64_t i = 0; i < problem.queries; ++i) {
-        const std::vector<Exact> p = exact_row(problem, head, i);
-        for (size_t j = 0; j < p.size(); ++j)
-            sum += p[j] *
-                   exact_dot(head.dout + i * problem.dim, head.v + static_cast<int64_t>(j) * problem.dim, problem.dim);
-    }
-    return sum;
-}
-
+// Sum of O * dO, in double.
 Exact value_of(const Problem& problem, const std::vector<Exact>& in) {
     std::vector<Exact> unused(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
     Exact sum = 0;
-    for_each_head(problem, in, unused,
-                  [&](const HeadOf<Exact>& head, int64_t, int64_t) { sum += value_of(problem, head); });
+    const int64_t d = problem.dim;
+    for_each_head(problem, in, unused, [&](const HeadOf<Exact>& head, int64_t, int64_t) {
+        for (int64_t i = 0; i < problem.queries; ++i) {
+            const std::vector<Exact> p = exact_row(problem, head, i);
+            for (size_t j = 0; j < p.size(); ++j)
+                sum += p[j] * exact_dot(head.dout + i * d, head.v + static_cast<int64_t>(j) * d, d);
+        }
+    });
     return sum;
 }
 
 // Q, K and V stand before dO, in the order of dQ, dK and dV.
 TEST(Backward, IsTheSlopeOfForward) {
     for (const Mask mask : kEveryMask) {
-        const Problem problem = backward_of(with_heads({1, 7, 3}, 2, 1, 5), mask);
+        const Problem problem = backward_of({1, 2, 1, 7, 5, 3}, mask);
         const std::vector<float> in = values_of(problem);
         const std::vector<float> got = computed(problem, in);
         for (size_t i = 0; i < got.size(); ++i) {
@@ -288,24 +270,22 @@ std::vector<float> one_by_one(const Problem& problem, const std::vector<float>& 
     return out;
 }
 
+void expect_one_by_one(const Problem& problem, const Distribution& values) {
+    const std::vector<float> in = values_of(problem, values);
+    EXPECT_TRUE(same_bytes(one_by_one(problem, in), computed(problem, in)))
+        << sizes_of(problem).second << " " << spelling_of(values);
+}
+
 TEST(Backward, AddsEverythingInTheOrderOfTheContract) {
     for (const Problem& problem : telling_problems())
-        for (const Distribution& values : {Distribution(CaseKind::uniform), Distribution(CaseKind::gtiny)}) {
-            const std::vector<float> in = values_of(problem, values);
-            EXPECT_TRUE(same_bytes(one_by_one(problem, in), computed(problem, in)))
-                << sizes_of(problem).second << " " << spelling_of(values);
-        }
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::gtiny}) expect_one_by_one(problem, kind);
 }
 
 TEST(Backward, MeasuresWeightsAgainstForwardsLastReference) {
     for (const Distribution& values :
          {Distribution(CaseKind::stray), Distribution(CaseKind::stray, 1e6), Distribution(CaseKind::huge),
           Distribution(CaseKind::spread), Distribution(CaseKind::threshold), Distribution(CaseKind::low)})
-        for (const Mask mask : kEveryMask) {
-            const Problem problem = backward_of({2, 150, 8}, mask);
-            const std::vector<float> in = values_of(problem, values);
-            EXPECT_TRUE(same_bytes(one_by_one(problem, in), computed(problem, in))) << spelling_of(values);
-        }
+        for (const Mask mask : kEveryMask) expect_one_by_one(backward_of({2, 1, 1, 150, 150, 8}, mask), values);
 }
 
 TEST(Backward, KnowsTheReferenceFromARowsStatistics) {
@@ -330,14 +310,14 @@ ptrdiff_t start_of(const Problem& problem, const List<Operand>& list, size_t whi
 
 TEST(Backward, OfZerosIsPositiveZero) {
     for (const Mask mask : kEveryMask) {
-        const Problem problem = backward_of(with_heads({2, 70, 7}, 4, 2, 66), mask);
+        const Problem problem = backward_of({2, 4, 2, 70, 66, 7}, mask);
         const std::vector<float> got = computed(problem, values_of(problem, CaseKind::gzero));
         EXPECT_TRUE(same_bytes(std::vector<float>(got.size()), got));
     }
 }
 
 TEST(Backward, DoublesWithTheGradientsThatItIsGiven) {
-    const Problem problem = backward_of(with_heads({2, 130, 16}, 2, 1, 130), Mask::causal);
+    const Problem problem = backward_of({2, 2, 1, 130, 130, 16}, Mask::causal);
     std::vector<float> in = values_of(problem);
     std::vector<float> wanted = computed(problem, in);
     for (float& x : wanted) x *= 2;
@@ -349,22 +329,9 @@ TEST(Backward, DoublesWithTheGradientsThatItIsGiven) {
     EXPECT_TRUE(same_bytes(wanted, computed(problem, in)));
 }
 
-TEST(Backward, OfABatchIsThatOfTheBatchAlone) {
-    const Problem problem = backward_of(with_heads({3, 40, 9}, 4, 2, 50), Mask::causal);
-    const std::vector<float> in = values_of(problem);
-    const std::vector<float> whole = computed(problem, in);
-    const auto in_floats = static_cast<ptrdiff_t>(problem.batch_input_floats());
-    const auto out_floats = static_cast<ptrdiff_t>(problem.batch_output_floats());
-    for (ptrdiff_t b = 0; b < 3; ++b)
-        EXPECT_TRUE(
-            same_bytes({whole.begin() + b * out_floats, whole.begin() + (b + 1) * out_floats},
-                       computed(problem.of_batches(1), {in.begin() + b * in_floats, in.begin() + (b + 1) * in_floats})))
-            << b;
-}
-
 // Queries from `first` on are given no gradient, so a key that only they see gets none either.
 TEST(Backward, OfKeysThatNobodyWithAGradientSeesIsPositiveZero) {
-    const Problem problem = backward_of({1, 200, 5}, Mask::causal);
+    const Problem problem = backward_of({1, 1, 1, 200, 200, 5}, Mask::causal);
     constexpr ptrdiff_t kFirst = 77;
     std::vector<float> in = values_of(problem);
     std::fill(in.begin() + start_of(problem, kBackward.inputs, 3) + kFirst * problem.dim, in.end(), 0.0f);
@@ -375,50 +342,6 @@ TEST(Backward, OfKeysThatNobodyWithAGradientSeesIsPositiveZero) {
         EXPECT_TRUE(same_bytes(std::vector<float>(behind.size()), behind)) << which;
         EXPECT_NE(*(begin - 1), 0.0f);
     }
-}
-
-TEST(Backward, OfQueriesThatSeeNoKeyIsPositiveZero) {
-    const Problem problem = backward_of(with_heads({1, 90, 4}, 1, 1, 20), Mask::causal);
-    const std::vector<float> got = computed(problem, values_of(problem));
-    EXPECT_TRUE(same_bytes(std::vector<float>(70 * 4), {got.begin(), got.begin() + 70 * 4}));
-    // Of one key a row's P is 1 and its dS a rounding.
-    EXPECT_NEAR(got[70 * 4], 0, 1e-5);
-    EXPECT_NE(got[80 * 4], 0.0f);
-}
-
-// ---- What must hold but for rounding
-
-TEST(Backward, HandsOutAllOfEachGradient) {
-    const Problem problem = backward_of(with_heads({1, 130, 8}, 2, 1, 90));
-    const std::vector<float> in = values_of(problem);
-    const std::vector<float> got = computed(problem, in);
-    for (ptrdiff_t x = 0; x < problem.dim; ++x) {
-        double given = 0;
-        double handed_out = 0;
-        for (ptrdiff_t row = 0; row < 260; ++row)
-            given += in[static_cast<size_t>(start_of(problem, kBackward.inputs, 3) + row * 8 + x)];
-        for (ptrdiff_t row = 0; row < 90; ++row)
-            handed_out += got[static_cast<size_t>(start_of(problem, kBackward.outputs, 2) + row * 8 + x)];
-        EXPECT_NEAR(handed_out, given, 1e-4) << x;
-    }
-}
-
-// The dS of a row add up to nothing: a column of K that is 1 everywhere has no slope.
-TEST(Backward, DoesNotMoveWhatAllKeysShare) {
-    const Problem problem = backward_of({1, 200, 8});
-    std::vector<float> in = values_of(problem);
-    for (size_t key = 0; key < 200; ++key) in[(200 + key) * 8] = 1.0f;
-    const std::vector<float> got = computed(problem, in);
-    for (size_t row = 0; row < 200; ++row) {
-        EXPECT_NEAR(got[row * 8], 0, 2e-6) << row;
-        EXPECT_GT(std::fabs(got[row * 8 + 1]), 1e-5) << row;
-    }
-}
-
-TEST(Backward, IsUnderNoOtherContract) {
-    EXPECT_EQ(kF32.revision_of(kBackward), "f32.backward/1");
-    EXPECT_EQ(why_not(kF32, backward_of({1, 1, 300})), "");
-    EXPECT_EQ(why_not(kFixed, backward_of({1, 1, 1})), "asks for backward, which the contract fixed lacks");
 }
 
 } // namespace

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <optional>
-#include <string>
 
 namespace hw4::gpu {
 namespace {
@@ -12,50 +10,27 @@ namespace {
 using connections::kCompute;
 using connections::kCopy;
 
-// Takes a variable out of the environment and puts it back.
-class Unset {
-public:
-    explicit Unset(const char* name) : name_(name) {
-        if (const char* value = std::getenv(name)) before_ = value;
+void set(const char* name, const char* value) {
+    if (value != nullptr)
+        ::setenv(name, value, 1);
+    else
         ::unsetenv(name);
-    }
-    ~Unset() {
-        if (before_)
-            ::setenv(name_, before_->c_str(), 1);
-        else
-            ::unsetenv(name_);
-    }
-    Unset(const Unset&) = delete;
-    Unset& operator=(const Unset&) = delete;
-
-private:
-    const char* name_;
-    std::optional<std::string> before_;
-};
-
-class Connections : public testing::Test {
-    const Unset compute_{kCompute};
-    const Unset copy_{kCopy};
-};
-
-TEST_F(Connections, FewWhereNobodyAskedForMore) {
-    ask_for_few_connections();
-    EXPECT_STREQ(std::getenv(kCompute), "2");
-    EXPECT_STREQ(std::getenv(kCopy), "1");
 }
 
-TEST_F(Connections, TheUsersNumberIsForCopiesToo) {
-    ::setenv(kCompute, "8", 1);
+void expect_asked(const char* compute_before, const char* copy_before, const char* compute, const char* copy) {
+    set(kCompute, compute_before);
+    set(kCopy, copy_before);
     ask_for_few_connections();
-    EXPECT_STREQ(std::getenv(kCompute), "8");
-    EXPECT_EQ(std::getenv(kCopy), nullptr);
+    EXPECT_STREQ(std::getenv(kCompute), compute);
+    EXPECT_STREQ(std::getenv(kCopy), copy);
 }
 
-TEST_F(Connections, TheUsersNumberForCopiesStays) {
-    ::setenv(kCopy, "3", 1);
-    ask_for_few_connections();
-    EXPECT_STREQ(std::getenv(kCompute), "2");
-    EXPECT_STREQ(std::getenv(kCopy), "3");
+TEST(Connections, AreFewUnlessTheUserAsksForMore) {
+    expect_asked(nullptr, nullptr, "2", "1");
+    expect_asked("8", nullptr, "8", nullptr);
+    expect_asked(nullptr, "3", "2", "3");
+    set(kCompute, nullptr);
+    set(kCopy, nullptr);
 }
 
 } // namespace

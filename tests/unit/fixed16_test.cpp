@@ -149,12 +149,6 @@ TEST(Fixed16Table, HasTheNearestFloatOrTheNextToIt) {
     EXPECT_EQ(off[2], 1794);
 }
 
-TEST(Fixed16Table, Rises) {
-    EXPECT_EQ(kExp2Table.fraction[0], 0u);
-    for (int i = 1; i < kTableSize; ++i) ASSERT_GT(kExp2Table.fraction[i], kExp2Table.fraction[i - 1]) << i;
-    EXPECT_LT(kExp2Table.fraction[kTableSize - 1], 0x800000u);
-}
-
 // Every engine takes the table from the contract: this stays when it moves.
 TEST(Fixed16Table, HasTheseBitsForever) {
     uint64_t hash = 14695981039346656037u; // FNV-1a
@@ -294,15 +288,6 @@ OneRow attend(float q, std::vector<float> k, std::vector<float> v) {
     return row;
 }
 
-TEST(Fixed16Reference, GivesTheMeanOfEqualScores) {
-    const OneRow row = attend(0.0f, std::vector<float>(200, 3.0f), std::vector<float>(200, 0.5f));
-    EXPECT_NEAR(row.out[0], 0.5f, 2e-5f);
-    EXPECT_NEAR(row.out[1], 1.0f, 4e-5f);
-    EXPECT_EQ(row.statistics.M, 0.0f);
-    EXPECT_EQ(row.statistics.origin, 0.0f);
-    EXPECT_EQ(row.statistics.l, 200 * 65359.0f);
-}
-
 // Two tiles, the second 40 above the first; then 20 above, where the reference stays.
 TEST(Fixed16Reference, IsTheFirstTilesUnlessOneIsFarAbove) {
     std::vector<float> k(256, 0.0f);
@@ -330,13 +315,6 @@ TEST(Fixed16Reference, ForgetsWhatIsFarBelow) {
         EXPECT_NEAR(attend(q, k, v).out[0], 1.0f, 1e-2f) << q; // values are in units of 100 / 2^14
         std::reverse(k.begin(), k.end());
         std::reverse(v.begin(), v.end());
-    }
-}
-
-TEST(Fixed16Reference, GivesTheOnlyValue) {
-    for (const float v : {0.0f, 1.0f, -3e30f, 0x1p-120f}) {
-        const OneRow row = attend(2.5f, {-1.25f}, {v});
-        EXPECT_NEAR(row.out[0], v, std::max(double{std::fabs(v)}, 1.0) * 4e-4) << v;
     }
 }
 

@@ -35,14 +35,6 @@ TEST(FixedExponent, IsTheLargestThatKeepsTheGroupWithinThreeDigits) {
         }
 }
 
-TEST(FixedExponent, TurnsOverAtTheLargestBalancedNumber) {
-    const auto twice = [](int32_t n) { return std::ldexp(static_cast<float>(n), -1); };
-    EXPECT_EQ(exponent_for(twice(2 * kLargest)), 0);      // is 0x7f7f7f itself
-    EXPECT_EQ(exponent_for(twice(2 * kLargest + 1)), -1); // would be rounded up, beyond it
-    EXPECT_EQ(exponent_for(twice(kLargest)), 1);
-    EXPECT_EQ(quantised(twice(2 * kLargest), factors(0)), kLargest);
-}
-
 TEST(FixedExponent, HasTheStatedRange) {
     EXPECT_EQ(exponent_for(0.0f), 149);
     EXPECT_EQ(exponent_for(float_of(1)), 149);
@@ -174,19 +166,6 @@ TEST(FixedDigits, NoSumOverflows) {
 
 // ---- Weights
 
-TEST(FixedUnit, IsWhatAScoreCounts) {
-    for (int f = -236; f <= 274; ++f) {
-        const Unit unit = unit_of(f / 2 + 12, f - f / 2 + 12);
-        SCOPED_TRACE(f);
-        EXPECT_TRUE(unit.cut == 0 || unit.bits == kMostBits);
-        EXPECT_TRUE(unit.whole == 0 || unit.bits == 0);
-        if (f >= -127 && f <= kMostBits + 31) {
-            EXPECT_EQ(unit.cut + unit.bits - unit.whole, f);
-        }
-    }
-    EXPECT_EQ(unit_of(149, 149).cut, 31); // no score is as large as to be seen there
-}
-
 double score_of(int32_t x, Unit unit) { return std::ldexp(static_cast<double>(x), unit.whole - unit.bits); }
 
 // M and a quarter to four: the least that is above the score; above a whole one a quarter.
@@ -246,12 +225,6 @@ TEST(FixedWeight, IsMeasuredFromTheNextQuarter) {
         }
     for (int quarters = 1; quarters <= 4; ++quarters)
         EXPECT_EQ(quarter_power(quarters), static_cast<float>(std::exp2(quarters / 4.0)));
-}
-
-TEST(FixedWeight, HasItsBytesAsDigits) {
-    for (const int32_t weight : {0, 1, 255, 256, 0x8080, 0x123456, 0xff0000, 0xfeffff})
-        EXPECT_EQ(weight_digit(weight, 2) * 65536 + weight_digit(weight, 1) * 256 + weight_digit(weight, 0), weight);
-    EXPECT_EQ(weight_digit(0xabcdef, 1), 0xcd);
 }
 
 // A sum that rounds in each of its steps tells the order: two lanes and two, not one after the other.
@@ -327,15 +300,6 @@ TEST(FixedUnit, HasTheseBorders) {
     expect(-1, 0, 0, 1);
     expect(-127, 0, 0, 127);
     expect(-128, 0, 0, 127);
-}
-
-TEST(FixedWeight, IsMadeOfAFractionAndAPower) {
-    for (const float x : {1.0f, 1.75f, 0x1.fffffep3f, 0x1.8p-20f}) {
-        const uint32_t bits = bits_of(x);
-        EXPECT_EQ(with_fraction_of(bits) * with_exponent_of(bits), x);
-        EXPECT_TRUE(within(with_fraction_of(bits), 1.0f, 0x1.fffffep0f)) << x;
-    }
-    EXPECT_NEAR(weight_of_power(bits_of(0x1p24f)), double{kKappa} * 0x1p24, 2);
 }
 
 // As kernels put the two together: y's exponent and that of the bits, less that of g.

@@ -94,20 +94,5 @@ TEST(GradientSteps, EveryWayHasAllBytesInItsCalls) {
     });
 }
 
-TEST(GradientSteps, ExposedIsWhatIsBeyondBackwardAlone) {
-    GradientsRow row;
-    row.cell.model = &model("71m");
-    row.cell.way = {SyncWay::Kind::overlapped, 10 << 20};
-    row.group = {2, 1, 1, "gpu", "Open MPI"};
-    row.path = "host memory, staged";
-    row.calls = 20;
-    row.seconds = {0.05};
-    row.communicating = {0.04};
-    row.exposed_s = 0.01;
-    const std::string line = gradients_line(row);
-    for (const char* const words : {"overlapped", "10", "50.000", "40.000", "10.000", "staged, ranks share a card"})
-        EXPECT_NE(line.find(words), std::string::npos) << words;
-}
-
 } // namespace
 } // namespace hw4::bench

@@ -17,12 +17,12 @@ using test::failure_of;
 // A kernel file of C, which is what hw4_kernel.h is; nothing of it is launched here.
 class KernelFile : public testing::Test {
 protected:
-    // The struct's fields, in their order, and what else the file has.
-    std::string compiled(const std::string& fields, const std::string& before = "") {
-        return library("#include \"src/gpu/hw4_kernel.h\"\n" + before +
-                       "\nstatic int launch(const Hw4Launch* a) { return a->dim > 0; }\n"
-                       "const Hw4Kernel hw4_kernel = {" +
-                       fields + "};\nint (*const used)(const Hw4Launch*) = launch;\n");
+    // The struct's fields, in their order.
+    std::string compiled(const std::string& fields) {
+        return library(
+            "#include \"src/gpu/hw4_kernel.h\"\nstatic int launch(const Hw4Launch* a) { return a->dim > 0; }\n"
+            "const Hw4Kernel hw4_kernel = {" +
+            fields + "};\nint (*const used)(const Hw4Launch*) = launch;\n");
     }
 
     // Under a name of its own each: a name that was loaded is not loaded again.
@@ -71,31 +71,26 @@ TEST_F(KernelFile, IsFoundWhereItsNameSays) {
                   (Failure{ExitCode::no_input, path + ": cannot open: No such file or directory"}));
 }
 
-TEST_F(KernelFile, IsALibrary) {
+TEST_F(KernelFile, IsALibraryWithTheSymbol) {
     const std::string path = folder_ / "text.so";
     test::write_file(path, "no library");
     EXPECT_EQ(said(path), "cannot be loaded: " + path + ": file too short");
-}
-
-TEST_F(KernelFile, HasTheSymbol) { EXPECT_EQ(said(library("int another_symbol = 1;\n")), "has no symbol hw4_kernel"); }
-
-TEST_F(KernelFile, IsOfThisVersion) {
-    EXPECT_EQ(said(compiled("HW4_KERNEL_ABI + 1, sizeof(Hw4Kernel), \"mine\", \"\", 64, 75, 0, 0, launch")),
-              "is of version 2 of kernel files, this hw4 takes version 1");
-}
-
-TEST_F(KernelFile, HasAllFields) {
-    EXPECT_EQ(said(compiled("HW4_KERNEL_ABI, 8, \"mine\", \"\", 64, 75, 0, 0, launch")),
-              "has a struct of 8 bytes, need " + std::to_string(sizeof(Hw4Kernel)));
+    EXPECT_EQ(said(library("int another_symbol = 1;\n")), "has no symbol hw4_kernel");
 }
 
 TEST_F(KernelFile, HasFieldsThatMakeSense) {
     const std::string head = "HW4_KERNEL_ABI, sizeof(Hw4Kernel), ";
-    EXPECT_EQ(said(compiled(head + "\"a kernel\", \"\", 64, 75, 0, 0, launch")),
-              "names its kernel 'a kernel', need 1 to 31 letters, digits and '_'");
-    EXPECT_EQ(said(compiled(head + "\"mine\", \"\", 0, 75, 0, 0, launch")), "takes d up to 0, need at least 1");
-    EXPECT_EQ(said(compiled(head + "\"mine\", \"\", 64, 75, 4, 0, launch")), "knows what this hw4 does not, flags 4");
-    EXPECT_EQ(said(compiled(head + "\"mine\", \"\", 64, 75, 0, 0, 0")), "has no launch");
+    const std::pair<std::string, std::string> wrong[] = {
+        {"HW4_KERNEL_ABI + 1, sizeof(Hw4Kernel), \"mine\", \"\", 64, 75, 0, 0, launch",
+         "is of version 2 of kernel files, this hw4 takes version 1"},
+        {"HW4_KERNEL_ABI, 8, \"mine\", \"\", 64, 75, 0, 0, launch",
+         "has a struct of 8 bytes, need " + std::to_string(sizeof(Hw4Kernel))},
+        {head + "\"a kernel\", \"\", 64, 75, 0, 0, launch",
+         "names its kernel 'a kernel', need 1 to 31 letters, digits and '_'"},
+        {head + "\"mine\", \"\", 0, 75, 0, 0, launch", "takes d up to 0, need at least 1"},
+        {head + "\"mine\", \"\", 64, 75, 4, 0, launch", "knows what this hw4 does not, flags 4"},
+        {head + "\"mine\", \"\", 64, 75, 0, 0, 0", "has no launch"}};
+    for (const auto& [fields, message] : wrong) EXPECT_EQ(said(compiled(fields)), message);
 }
 
 TEST(KernelFileOption, NeedsAGpuBuild) {

@@ -91,12 +91,6 @@ TEST(OrderedSum, TakesMoreThanFitsAtOnceAndLessThanRanks) {
         for (const Numbers& sums : sums_by(4, 4, count)) EXPECT_EQ(sums, tree_sum(0, 4, count));
 }
 
-TEST(OrderedSum, IsNotTheSumFromTheLeft) { // or the tests above would show little
-    Numbers from_left = contribution(0, 1001);
-    for (int index = 1; index < 8; ++index) add(from_left, contribution(index, 1001));
-    EXPECT_NE(from_left, tree_sum(0, 8, 1001));
-}
-
 TEST(ExchangedNumbers, AddsUpGathersAndPassesOn) {
     on_thread_ranks(3, [](Ranks& ranks) {
         const auto collectives = ranks.collectives();

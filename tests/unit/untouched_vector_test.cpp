@@ -23,18 +23,6 @@ size_t wrong(const UntouchedVector<uint32_t>& numbers, size_t count, uint32_t fi
     return wrong;
 }
 
-TEST(UntouchedVector, HasWhatIsWritten) {
-    for (const size_t count : kCounts) {
-        UntouchedVector<uint32_t> numbers(count);
-        ASSERT_EQ(numbers.size(), count);
-        fill(numbers, 7);
-        UntouchedVector<uint32_t> others(count); // beside it
-        fill(others, 1000);
-        EXPECT_EQ(wrong(numbers, count, 7), 0u) << count;
-        EXPECT_EQ(wrong(others, count, 1000), 0u) << count;
-    }
-}
-
 TEST(UntouchedVector, BeginsAtALargePageWhereItFillsOne) {
     for (const size_t count : kCounts) {
         const UntouchedVector<uint32_t> numbers(count);
