@@ -70,13 +70,20 @@ def as_sdpa(contract=None):
         F.scaled_dot_product_attention = original
 
 
-def _for_transformers(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, **_):
-    if attention_mask is not None or dropout > 0 or (
-            scaling is not None and not math.isclose(scaling, query.shape[-1] ** -0.5, rel_tol=1e-9)):
-        raise ValueError("hw4 takes no attention_mask but the causal one, no dropout and the scale 1 / sqrt(d): "
-                         "take another attn_implementation")
+_said = set()
+
+
+def _for_transformers(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, **more):
+    why_not = _why_not(query, key, value, attention_mask, dropout, False, scaling, None)
+    if why_not:
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+        if why_not not in _said:
+            _said.add(why_not)
+            warnings.warn(f"hw4: PyTorch computes attention with {why_not}", stacklevel=2)
+        return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, scaling=scaling,
+                                               dropout=dropout, is_causal=is_causal, **more)
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    o = torch_op.attention(query, key, value, causal=bool(causal) and query.shape[2] > 1)
+    o = torch_op.attention(query, key, value, causal=bool(causal))
     return o.transpose(1, 2).contiguous(), None
 
 

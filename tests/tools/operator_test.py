@@ -177,6 +177,35 @@ class OperatorTest(unittest.TestCase):
         expected = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         self.assertLess((top_left - expected).abs().max(), 1e-5)
 
+    def test_transformers(self):
+        """A tiny model from a configuration: no weights are loaded."""
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("needs transformers")
+        hw4.register_transformers()
+
+        def model(attention):
+            torch.manual_seed(0)
+            config = transformers.LlamaConfig(vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2,
+                                              num_attention_heads=4, num_key_value_heads=2)
+            return transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+
+        ours, eager = model("hw4"), model("eager")
+        self.assertEqual(ours.config._attn_implementation, "hw4")
+        tokens = torch.randint(64, (2, 17))
+        padded = torch.ones_like(tokens)
+        padded[0, :3] = 0
+        with torch.no_grad(), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for mask in (None, padded):
+                difference = (ours(tokens, attention_mask=mask).logits - eager(tokens, attention_mask=mask).logits)
+                self.assertLess(difference[padded.bool()].abs().max(), 1e-5)
+            self.assertEqual(sum("hw4: PyTorch computes" in str(w.message) for w in said), 1)
+            again = [m.generate(tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=4, do_sample=False,
+                                pad_token_id=0) for m in (ours, eager)]
+        self.assertTrue(torch.equal(*again))
+
     def test_cs336(self):
         """The tests of the course's handout: B 4, N 128, d 64, one saved tensor of shape (B, N_q), 1e-2."""
         for device in devices():
