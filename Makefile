@@ -193,6 +193,11 @@ COLD := $(filter-out $(HOT),$(COMMON) $(RANKS) $(wildcard src/run/*.cpp src/comm
 HW4_HOST := $(HOT) $(COLD)
 GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu)
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
+# The library is the kernels and their tables, without the program around them.
+LIBRARY_HOST := $(CONTRACTS) $(filter-out src/cpu/engine.cpp,$(wildcard src/cpu/*.cpp)) $(CPU_KERNELS) \
+    $(wildcard src/problem/*.cpp) $(addprefix src/library/,call.cpp library.cpp on_host.cpp) src/run/engine.cpp
+LIBRARY_CUDA := $(filter-out $(addprefix src/gpu/,engine.cu fault.cu kernel_of_file.cu),$(GPU_SOURCES)) \
+    src/library/on_device.cu
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
     fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound half_gradients \
@@ -206,16 +211,20 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Those with kernels for every card that f32 has some for, and those with no kernel at all; the others have kernels of
 # fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) src/gpu/convert.cu profile/my_kernel.cu tests/support/large_tiles.cu
+F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu row_passes.cu) profile/my_kernel.cu \
+    tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
-HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu profile/*.cu report/reference/*.cu) $(GPU_TESTS) \
+HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/library/*.cu profile/*.cu report/reference/*.cu) \
+    $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,workbench cublas summation start_up))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
+, := ,
+to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
 GPU_OBJECTS := $(call objects,$(GPU_SOURCES) $(BENCH_GPU))
 DEVICE_CODE := $(GENCODE)
@@ -261,6 +270,34 @@ hw4-mpi: $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 $(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
+
+# Beside the programs that the tests take, where these are not the usual ones.
+LIBRARY_DIR := $(if $(filter-out .,$(BIN)),$(BIN),$(BUILD))
+LIBRARY_OBJECTS := $(call objects,$(LIBRARY_HOST) $(if $(filter yes,$(CUDA)),$(LIBRARY_CUDA),src/library/no_device.cpp))
+EXAMPLES := $(addprefix $(LIBRARY_DIR)/,example_c example_cpp)
+## lib: build build/libhw4.so and build/libhw4.a, whose interface is include/hw4.h
+.PHONY: lib
+lib: $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a
+$(LIBRARY_DIR)/libhw4.so: $(LIBRARY_OBJECTS) src/library/exports.map $(BUILD)/setting/$(LIBRARY_DIR)/libhw4.so
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(subst -pie,-shared,$(LINK_CU)) $(filter %.o,$^) -o $@ $(call to_linker,-soname=libhw4.so.0 -z defs \
+	    --version-script=src/library/exports.map) -lpthread -ldl
+	@ln -sf libhw4.so $@.0
+$(LIBRARY_DIR)/libhw4.a: $(LIBRARY_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+# As a user compiles them.
+$(EXAMPLES): $(LIBRARY_DIR)/example_%: src/library/example.% include/hw4.h $(LIBRARY_DIR)/libhw4.so
+	$(call say,CC,$@)
+	$(Q)$(if $(filter %_c,$@),$(CC) -std=c99 -pedantic,$(CXX) -std=c++17) -Wall -Wextra -Werror -Iinclude $< -o $@ \
+	    -L$(@D) -lhw4 -Wl$(,)-rpath$(,)'$$ORIGIN' $(if $(filter %_c,$@),-lm)
+
+## python: build the wheel of the Python package hw4 into build/; pip install ./python builds and installs it
+.PHONY: python
+python: $(LIBRARY_DIR)/libhw4.so
+	@cd python && HW4_LIBRARY=$(abspath $<) $(PYTHON) -c 'import backend; print("build/" + backend.build_wheel("../build"))'
 
 ifneq ($(BIN),.)
 $(BIN)/testcases/cases.tsv: testcases/cases.tsv
@@ -368,7 +405,7 @@ quoted = '$(subst ','\'',$(1))'
 .PHONY: force
 $(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
 $(BUILD)/mpi-command: private COMMANDS := $(MPI_FLAGS) $(MPI_LIBS)
-SETTINGS := $(addprefix $(BUILD)/setting/,$(HW4) hw4_mpi differential)
+SETTINGS := $(addprefix $(BUILD)/setting/,$(HW4) hw4_mpi differential $(LIBRARY_DIR)/libhw4.so)
 $(SETTINGS): private COMMANDS := CUDA=$(CUDA) MPI=$(MPI)
 $(addprefix $(BUILD)/,cpp-command cu-command mpi-command) $(SETTINGS): force
 	@mkdir -p $(@D)
@@ -395,6 +432,7 @@ test: | need-test
 
 .PHONY: tests
 tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
+tests: $(LIBRARY_DIR)/libhw4.so $(EXAMPLES)
 tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
@@ -630,22 +668,35 @@ HELPERS := torch_cell.py
 LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/hw4
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-## install: hw4, hw4-seq and hw4-compare with man pages and bash completion under PREFIX (/usr/local), in DESTDIR if given
+LIB := $(DESTDIR)$(PREFIX)/lib
+INCLUDE := $(DESTDIR)$(PREFIX)/include
+MAN3 := $(DESTDIR)$(PREFIX)/share/man/man3
+## install: hw4, hw4-seq, hw4-compare and libhw4 with man pages and bash completion under PREFIX (/usr/local), in DESTDIR if given
 .PHONY: install uninstall
-install: all $(PAGES:%=$(BUILD)/man/%.1)
+install: all lib $(PAGES:%=$(BUILD)/man/%.1) $(BUILD)/man/hw4.3 $(BUILD)/hw4.pc
 	install -d $(call quoted,$(DESTDIR)$(PREFIX)/bin) $(call quoted,$(LIBEXEC)) $(call quoted,$(MAN)) \
 	    $(call quoted,$(COMPLETIONS))
 	$(foreach name,$(INSTALLED),install $(BUILT_$(name)) $(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) && ):
 	install -m 644 $(HELPERS:%=report/%) $(call quoted,$(LIBEXEC))
 	install -m 644 $(PAGES:%=$(BUILD)/man/%.1) $(call quoted,$(MAN))
 	$(foreach name,$(INSTALLED),install -m 644 src/install/completion.bash $(call quoted,$(COMPLETIONS)/$(name)) && ):
+	install -d $(call quoted,$(LIB)/pkgconfig) $(call quoted,$(INCLUDE)) $(call quoted,$(MAN3))
+	install -m 644 include/hw4.h $(call quoted,$(INCLUDE))
+	install -m 644 $(BUILD)/libhw4.a $(call quoted,$(LIB))
+	install $(BUILD)/libhw4.so $(call quoted,$(LIB)/libhw4.so.0)
+	ln -sf libhw4.so.0 $(call quoted,$(LIB)/libhw4.so)
+	install -m 644 $(BUILD)/hw4.pc $(call quoted,$(LIB)/pkgconfig)
+	install -m 644 $(BUILD)/man/hw4.3 $(call quoted,$(MAN3))
 
 ## uninstall: remove what `make install` with the same PREFIX and DESTDIR has installed
 uninstall:
 	rm -f $(foreach name,$(INSTALLED),$(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) \
 	    $(call quoted,$(COMPLETIONS)/$(name))) $(foreach name,$(PAGES),$(call quoted,$(MAN)/$(name).1))
+	rm -f $(foreach name,libhw4.a libhw4.so libhw4.so.0 pkgconfig/hw4.pc,$(call quoted,$(LIB)/$(name))) \
+	    $(call quoted,$(INCLUDE)/hw4.h) $(call quoted,$(MAN3)/hw4.3)
 	rm -rf $(call quoted,$(LIBEXEC))
 
+VERSION := $(shell sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)
 # From what the program itself says.
 SAY_HELP_hw4-bench := $(BUILT_hw4) bench --help
 $(foreach name,$(INSTALLED),$(eval SAY_HELP_$(name) := $(BUILT_$(name)) --help))
@@ -655,7 +706,18 @@ $(BUILD)/man/hw4-compare.1: $(BUILT_hw4-compare)
 $(PAGES:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/version.h
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
-	$(Q)$(SAY_HELP_$*) | src/install/man_page $* "$$(sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)" > $@
+	$(Q)$(SAY_HELP_$*) | src/install/man_page $* "$(VERSION)" > $@
+# The header says all of it.
+$(BUILD)/man/hw4.3: include/hw4.h src/base/version.h
+	@mkdir -p $(@D)
+	$(call say,MAN,$@)
+	$(Q)(printf '.TH HW4 3 "" "hw4 %s"\n.SH NAME\nhw4 \\- attention whose bytes are defined\n' "$(VERSION)"; \
+	    printf '.SH SYNOPSIS\n.B #include <hw4.h>\n.PP\ncc program.c \\-lhw4\n.SH DESCRIPTION\n.nf\n'; \
+	    sed 's/\\/\\e/g; s/-/\\-/g; s/^\./\\\&./' $<; echo .fi) > $@
+$(BUILD)/hw4.pc: src/base/version.h force
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'Name: hw4' 'Description: attention whose bytes are defined' \
+	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lhw4' \
+	    'Libs.private: -lstdc++ -lpthread -ldl -lm' > $@
 
 ## clean: remove everything that was built
 .PHONY: clean

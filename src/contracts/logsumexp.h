@@ -1,5 +1,5 @@
 // A row's logsumexp, the natural logarithm of the sum of exp(score / sqrt(d)) over the keys that the row sees, from its
-// statistics: ln2 * (M + c * origin + log2(l)). Taken on the host, whoever computed the row, so that its bytes follow
+// statistics: ln2 * (M + c * origin + log2(l)). The host and the GPU compute it with these functions, so its bytes follow
 // from those of the statistics. It is a part of every contract: another logarithm is another revision of forward.
 //
 // In doubles, by additions, multiplications and divisions alone: those are rounded alike everywhere, and of numbers
@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cmath>
-#include <initializer_list>
 
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/row_statistics.h"
@@ -17,9 +16,9 @@ namespace hw4 {
 
 // Of a positive number. With s = (m - 1) / (m + 1) it is 2/ln2 * atanh(s), as far as s^17, beside the exponent: exact
 // for powers of two, elsewhere within 2^-48 of itself.
-inline double log2_of(double x) {
+HW4_INLINE double log2_of(double x) {
     int exponent = 0;
-    double mantissa = std::frexp(x, &exponent);
+    double mantissa = frexp(x, &exponent);
     if (mantissa < 0x1.6a09e667f3bcdp-1) { // 1/sqrt(2)
         mantissa *= 2;
         --exponent;
@@ -27,12 +26,12 @@ inline double log2_of(double x) {
     const double s = (mantissa - 1) / (mantissa + 1); // from -0.172 to 0.172
     const double square = s * s;
     double sum = 0;
-    for (const int power : {17, 15, 13, 11, 9, 7, 5, 3, 1}) sum = sum * square + 1.0 / power;
+    for (int power = 17; power > 0; power -= 2) sum = sum * square + 1.0 / power;
     return exponent + 0x1.71547652b82fep+1 * s * sum;
 }
 
 // `one` is what a weight of 1 counts in l.
-inline float logsumexp(const RowStatistics& row, Scale scale, double one) {
+HW4_INLINE float logsumexp(const RowStatistics& row, Scale scale, double one) {
     if (row.l == 0) return -HUGE_VALF;
     const double c = scale.c;
     return static_cast<float>(0x1.62e42fefa39efp-1 * (row.M + c * row.origin + log2_of(row.l / one)));

@@ -1,0 +1,43 @@
+"""What shapes and contracts a call may have, in the same words for torch and numpy."""
+
+from . import library
+
+CONTRACTS = ("f32", "fixed", "fixed16", "bf16", "fp16")
+WITH_BACKWARD = tuple(name for name in CONTRACTS if library.revision(name, library.BACKWARD) is not None)
+DEFAULT_CONTRACT = {library.FLOAT32: "f32", library.BF16: "bf16", library.FP16: "fp16"}
+
+
+def sizes_of(q, k, v):
+    """(batches, heads, kv_heads, queries, keys, dim) of shapes (B, H, N, d) or (B, N, d)."""
+    q, k, v = tuple(q), tuple(k), tuple(v)
+    if len(q) not in (3, 4) or len(k) != len(q) or len(v) != len(q):
+        raise ValueError(f"q, k, v have shapes {q}, {k}, {v}: need (B, H, N, d) or (B, N, d), the same for all three")
+    if k != v:
+        raise ValueError(f"k has shape {k} and v {v}: need the same shape")
+    if q[0] != k[0] or q[-1] != k[-1]:
+        raise ValueError(f"q has shape {q} and k {k}: need the same B and d")
+    heads, kv_heads = (q[1], k[1]) if len(q) == 4 else (1, 1)
+    if min(q + k) < 1:
+        raise ValueError(f"q has shape {q} and k {k}: need at least 1 everywhere")
+    if heads % kv_heads != 0:
+        raise ValueError(f"q has {heads} heads and k {kv_heads}: need a number that divides the heads of q")
+    return q[0], heads, kv_heads, q[-2], k[-2], q[-1]
+
+
+def contract_for(contract, element):
+    if contract is None:
+        return DEFAULT_CONTRACT[element]
+    if contract not in CONTRACTS:
+        raise ValueError(f"contract {contract!r}: need one of {', '.join(CONTRACTS)}")
+    return contract
+
+
+def require_backward(contract):
+    if contract not in WITH_BACKWARD:
+        raise ValueError(f"contract {contract} has no backward: call it under torch.no_grad(), or take f32, bf16 or fp16")
+
+
+def set_tensor(place, pointer, strides):
+    """Fills in a library.Tensor from strides in elements of (B, N, d) or (B, H, N, d)."""
+    place.data = pointer
+    place.batch, place.head, place.row = strides[0], (strides[1] if len(strides) == 4 else 0), strides[-2]

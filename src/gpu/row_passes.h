@@ -1,0 +1,33 @@
+// One pass over rows in device memory, for the library: logsumexps from statistics, and what decides whether values
+// are within a contract's range.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "src/contracts/f32/forward.h"
+#include "src/contracts/row_statistics.h"
+#include "src/problem/tensor.h"
+
+namespace hw4::gpu {
+
+// The logsumexp of every row; `one` is the contract's weight of 1 (contract.h).
+void logsumexps(const RowStatistics* rows, int64_t count, Scale scale, double one, float* to, cudaStream_t stream);
+
+constexpr int64_t kExtremesRows = 256; // of one head, for each RowExtremes
+
+// What domain.h wants to know about some rows of one head.
+struct RowExtremes {
+    double largest_sum; // of magnitudes in a row, in the order of domain.cpp; meaningless where a value is infinite
+    int64_t row;        // the first that has it, counted in the head
+    uint32_t magnitude_bits; // of the largest magnitude; infinities and NaNs are larger than every finite one
+};
+
+inline int64_t extremes_of_head(int64_t rows) { return (rows + kExtremesRows - 1) / kExtremesRows; }
+
+// [batch][head][extremes_of_head(rows)]
+void find_extremes(const Tensor& tensor, int64_t batches, int64_t heads, int64_t rows, int64_t columns, RowExtremes* to,
+                   cudaStream_t stream);
+
+} // namespace hw4::gpu

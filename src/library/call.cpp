@@ -1,0 +1,145 @@
+#include "src/library/call.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "src/base/error.h"
+
+namespace hw4::library {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::usage, what); }
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+int32_t require_code(const char* name, int32_t code, int32_t most) {
+    if (code < 0 || code > most) refuse(std::string(name) + " is " + text(code) + ", need 0 to " + text(most));
+    return code;
+}
+
+int64_t require_size(const char* name, int64_t size) {
+    constexpr int64_t kMost = (int64_t{1} << 31) - 1;
+    if (size < 1 || size > kMost) refuse(std::string(name) + " is " + text(size) + ", need 1 to " + text(kMost));
+    return size;
+}
+
+Problem problem_of(const hw4_call& call) {
+    Problem problem;
+    problem.operation = require_code("operation", call.operation, HW4_BACKWARD) == HW4_FORWARD ? &kForward : &kBackward;
+    problem.mask = require_code("mask", call.mask, HW4_CAUSAL) == HW4_CAUSAL ? Mask::causal : Mask::none;
+    problem.element = kEveryElement[require_code("element", call.element, HW4_FP16)];
+    problem.batches = require_size("batches", call.batches);
+    problem.heads = require_size("heads", call.heads);
+    problem.kv_heads = require_size("kv_heads", call.kv_heads);
+    problem.queries = require_size("queries", call.queries);
+    problem.keys = require_size("keys", call.keys);
+    problem.dim = require_size("dim", call.dim);
+    if (problem.heads % problem.kv_heads != 0)
+        refuse("kv_heads is " + text(problem.kv_heads) + ", need a number that divides heads = " + text(problem.heads));
+    // So that every count of bytes fits, whatever is computed from it: eight tensors, floats.
+    const auto rows = static_cast<unsigned __int128>(problem.heads) *
+                      static_cast<unsigned __int128>(std::max(problem.queries, problem.keys));
+    const unsigned __int128 bytes =
+        32 * rows * static_cast<unsigned __int128>(problem.batches) * static_cast<unsigned __int128>(problem.dim);
+    if (bytes >> 62 != 0) refuse("batches * heads * rows * dim is too large");
+    return problem;
+}
+
+// No two elements of an output have one place.
+bool is_apart(const Tensor& tensor, const Problem& problem, const Operand& operand) {
+    std::pair<int64_t, int64_t> steps[] = {{tensor.row, problem.head_rows(operand)},
+                                           {tensor.head, problem.heads_of(operand)},
+                                           {tensor.batch, problem.batches}};
+    std::sort(std::begin(steps), std::end(steps));
+    int64_t extent = problem.dim;
+    for (const auto& [stride, count] : steps) {
+        if (count == 1) continue;
+        if (stride < extent) return false;
+        extent += stride * (count - 1);
+    }
+    return true;
+}
+
+class Tensors {
+public:
+    Tensors(const Problem& problem, bool with_pointers) : problem_(problem), with_pointers_(with_pointers) {}
+
+    Tensor input(const hw4_tensor& given, const Operand& operand) const {
+        if (with_pointers_ && given.data == nullptr) refuse(std::string(operand.name) + " is null");
+        // Strides are used up to this in bytes: the last element's place has to fit.
+        constexpr int64_t kMostStride = int64_t{1} << 40;
+        for (const int64_t stride : {given.batch, given.head, given.row})
+            if (stride < 0 || stride > kMostStride)
+                refuse(std::string(operand.name) + " has a stride of " + text(stride) + ", need 0 to " +
+                       text(kMostStride));
+        Tensor tensor{given.data, problem_.element, given.batch, given.head, given.row};
+        if (problem_.head_rows(operand) > 1 && tensor.row < problem_.dim)
+            refuse(std::string(operand.name) + " has rows " + text(tensor.row) + " elements apart, need at least " +
+                   "dim = " + text(problem_.dim));
+        return tensor;
+    }
+    Tensor output(const hw4_tensor& given, const Operand& operand) const {
+        const Tensor tensor = input(given, operand);
+        if (!is_apart(tensor, problem_, operand))
+            refuse(std::string(operand.name) + " has strides by which its rows overlap");
+        return tensor;
+    }
+
+private:
+    const Problem& problem_;
+    bool with_pointers_;
+};
+
+} // namespace
+
+Call checked(const hw4_call& given, bool with_pointers) {
+    if (given.size != sizeof(hw4_call))
+        refuse("hw4_call.size is " + std::to_string(given.size) + ", need " + std::to_string(sizeof(hw4_call)) +
+               ": the caller was compiled with another hw4.h");
+    if (given.contract == nullptr) refuse("contract is null, need " + contract_names());
+    require_code("place", given.place, HW4_DEVICE);
+    Call call;
+    call.contract = find_contract(given.contract);
+    if (call.contract == nullptr) refuse("contract '" + std::string(given.contract) + "', need " + contract_names());
+    call.kernel = given.kernel;
+    call.problem = problem_of(given);
+    const Problem& problem = call.problem;
+    const std::string why_not = hw4::why_not(*call.contract, problem);
+    if (!why_not.empty()) throw Error(ExitCode::bad_data, "the call " + why_not);
+    const Tensors tensors(problem, with_pointers);
+    const List<Operand>& inputs = problem.operation->inputs;
+    const List<Operand>& outputs = problem.operation->outputs;
+    if (problem.operation == &kForward) {
+        const hw4_tensor* const in[] = {&given.q, &given.k, &given.v};
+        for (size_t i = 0; i < inputs.size(); ++i) call.in[i] = tensors.input(*in[i], inputs[i]);
+        call.out[0] = tensors.output(given.o, outputs[0]);
+        call.lse = given.lse;
+    } else {
+        const hw4_tensor* const in[] = {&given.q, &given.k, &given.v, &given.d_o};
+        const hw4_tensor* const out[] = {&given.dq, &given.dk, &given.dv};
+        for (size_t i = 0; i < inputs.size(); ++i) call.in[i] = tensors.input(*in[i], inputs[i]);
+        for (size_t i = 0; i < outputs.size(); ++i) call.out[i] = tensors.output(*out[i], outputs[i]);
+        if ((given.o.data == nullptr) != (given.statistics == nullptr))
+            refuse("backward takes both o and statistics of a forward call, or neither");
+        if (given.o.data != nullptr) call.forward_out = tensors.input(given.o, kForward.outputs[0]);
+    }
+    static_assert(sizeof(hw4_statistics) == sizeof(RowStatistics));
+    call.statistics = reinterpret_cast<RowStatistics*>(given.statistics);
+    call.workspace = given.workspace;
+    call.workspace_bytes = given.workspace_bytes;
+    call.stream = given.stream;
+    call.threads = given.threads;
+    if (call.threads < 0) refuse("threads is " + text(call.threads) + ", need at least 0");
+    return call;
+}
+
+void require_workspace(const Call& call, size_t bytes) {
+    if (bytes > 0 && (call.workspace == nullptr || call.workspace_bytes < bytes))
+        refuse("the workspace has " + std::to_string(call.workspace == nullptr ? 0 : call.workspace_bytes) +
+               " bytes, need " + std::to_string(bytes) + ": hw4_plan() says so");
+    if (reinterpret_cast<uintptr_t>(call.workspace) % 64 != 0) refuse("the workspace has to begin at a multiple of 64");
+}
+
+} // namespace hw4::library

@@ -1,0 +1,57 @@
+// A call of the library (include/hw4.h) in the project's own terms, and the two places that compute it.
+#pragma once
+
+#include "include/hw4.h"
+#include "src/contracts/contract.h"
+#include "src/problem/tensor.h"
+
+namespace hw4::library {
+
+struct Call {
+    const Contract* contract = nullptr;
+    const char* kernel = nullptr; // null: the fastest
+    Problem problem;
+    Tensor in[kMostInputs]; // in the operation's order
+    Tensor out[kMostOutputs];
+    Tensor forward_out; // backward: O of an earlier forward call; no data: forward is computed again
+    RowStatistics* statistics = nullptr;
+    float* lse = nullptr;
+    void* workspace = nullptr;
+    size_t workspace_bytes = 0;
+    void* stream = nullptr;
+    int threads = 0;
+
+    size_t query_rows() const { return static_cast<size_t>(problem.units() * problem.queries); }
+};
+
+// Checks everything that does not depend on the kernel. `with_pointers`: the tensors' too. Throws Error.
+Call checked(const hw4_call& call, bool with_pointers);
+
+// Throws Error (usage) where the caller's workspace has fewer bytes than that.
+void require_workspace(const Call& call, size_t bytes);
+
+struct Needs {
+    size_t workspace_bytes = 0;
+    size_t most_workspace = 0;
+    size_t check_bytes = 0;
+    const char* kernel = "";
+};
+
+// All throw Error.
+namespace on_host {
+Needs plan(const Call& call);
+void run(const Call& call);
+void check(const Call& call);
+} // namespace on_host
+
+namespace on_device {
+void require_gpu();
+Needs plan(const Call& call);
+void run(const Call& call);
+void check(const Call& call);
+} // namespace on_device
+
+// Messages about values begin with this instead of a file's name.
+constexpr const char* kInputs = "attention";
+
+} // namespace hw4::library

@@ -1,0 +1,210 @@
+// The calls for a GPU: the seam of src/gpu with the caller's pointers, stream and workspace.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/float_bits.h"
+#include "src/gpu/device/check.h"
+#include "src/gpu/kernels.h"
+#include "src/gpu/row_passes.h"
+#include "src/library/call.h"
+
+namespace hw4::library::on_device {
+namespace {
+
+constexpr size_t kAlignment = 256; // of what stands in the workspace
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The calling thread's GPU, which the driver is asked about once for each thread.
+const gpu::Device& device_in_use() {
+    thread_local std::map<int, gpu::Device> known;
+    const int card = gpu::card_in_use();
+    const auto found = known.find(card);
+    return found != known.end() ? found->second : known.emplace(card, gpu::current_device()).first->second;
+}
+
+struct Choice {
+    const gpu::Kernel* kernel = nullptr;
+    gpu::Plan plan;
+};
+
+Choice chosen_anew(const Call& call, const gpu::Device& device) {
+    const gpu::Kernel* kernel = nullptr;
+    if (call.kernel == nullptr) {
+        kernel = gpu::choose_kernel(call.problem, device, *call.contract);
+        if (kernel == nullptr)
+            throw Error(ExitCode::bad_data, "no GPU kernel takes this problem under " +
+                                                std::string(call.contract->name) +
+                                                (call.problem.dim > gpu::kMostColumns
+                                                     ? ": dim is " + std::to_string(call.problem.dim) +
+                                                           ", need at most " + std::to_string(gpu::kMostColumns)
+                                                     : ""));
+    } else {
+        kernel = gpu::find_kernel(call.kernel);
+        if (kernel == nullptr || kernel->under != call.contract || kernel->does != call.problem.operation)
+            throw Error(ExitCode::usage, "no GPU kernel '" + std::string(call.kernel) + "' computes " +
+                                             call.problem.operation->name + " under " + call.contract->name);
+    }
+    Choice choice{kernel, gpu::plan_of(*kernel, call.problem, device)};
+    if (!choice.plan.why_not.empty()) throw Error(ExitCode::bad_data, choice.plan.why_not);
+    return choice;
+}
+
+// The thread's last choices, since most calls repeat an earlier one.
+const Choice& choose(const Call& call, const gpu::Device& device) {
+    const Problem& p = call.problem;
+    using Key = std::tuple<const gpu::Device*, const Contract*, const Operation*, Mask, Element, int64_t, int64_t,
+                           int64_t, int64_t, int64_t, int64_t>;
+    thread_local std::map<Key, Choice> known;
+    if (call.kernel != nullptr) {
+        thread_local Choice named;
+        return named = chosen_anew(call, device);
+    }
+    const Key key(&device, call.contract, p.operation, p.mask, p.element, p.batches, p.heads, p.kv_heads, p.queries,
+                  p.keys, p.dim);
+    const auto found = known.find(key);
+    if (found != known.end()) return found->second;
+    constexpr size_t kMostKnown = 256;
+    if (known.size() >= kMostKnown) known.clear();
+    return known.emplace(key, chosen_anew(call, device)).first->second;
+}
+
+// lse without statistics of the caller's: they stand in the workspace.
+size_t statistics_bytes(const Call& call) {
+    return call.lse != nullptr && call.statistics == nullptr ? aligned(call.query_rows() * sizeof(RowStatistics)) : 0;
+}
+
+size_t extremes_of(const Problem& problem, const Operand& operand) {
+    return static_cast<size_t>(problem.batches * problem.heads_of(operand) *
+                               gpu::extremes_of_head(problem.head_rows(operand)));
+}
+
+size_t check_bytes(const Call& call) {
+    size_t records = 0;
+    for (const Operand& operand : call.problem.operation->inputs) records += extremes_of(call.problem, operand);
+    return records * sizeof(gpu::RowExtremes);
+}
+
+cudaStream_t stream_of(const Call& call) { return static_cast<cudaStream_t>(call.stream); }
+
+// Rows of the file's order as floats, from the GPU.
+std::vector<float> fetched(const Call& call, const Tensor& tensor, int64_t batch, int64_t head, int64_t first,
+                           int64_t rows) {
+    const size_t element = bytes_of(tensor.element);
+    const auto columns = static_cast<size_t>(call.problem.dim);
+    const int64_t offset = batch * tensor.batch + head * tensor.head + first * tensor.row;
+    const auto* from = static_cast<const unsigned char*>(tensor.data) + offset * static_cast<int64_t>(element);
+    std::vector<unsigned char> stored(static_cast<size_t>(rows) * columns * element);
+    const size_t pitch = rows == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
+    HW4_CUDA(cudaMemcpy2DAsync(stored.data(), columns * element, from, pitch, columns * element,
+                               static_cast<size_t>(rows), cudaMemcpyDeviceToHost, stream_of(call)));
+    HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
+    std::vector<float> values(static_cast<size_t>(rows) * columns);
+    widen(tensor.element, stored.data(), values.size(), values.data());
+    return values;
+}
+
+} // namespace
+
+void require_gpu() {
+    int count = 0;
+    HW4_CUDA(cudaGetDeviceCount(&count));
+    const gpu::Device& device = device_in_use();
+    if (device.code_arch == 0)
+        throw Error(ExitCode::no_gpu, "libhw4 has no code for this GPU, of compute capability " +
+                                          std::to_string(device.arch / 10) + "." + std::to_string(device.arch % 10));
+}
+
+Needs plan(const Call& call) {
+    const Choice& choice = choose(call, device_in_use());
+    const size_t beside = statistics_bytes(call);
+    return {choice.plan.scratch_bytes + beside, std::max(choice.plan.scratch_bytes, choice.plan.most_scratch) + beside,
+            check_bytes(call), choice.kernel->name};
+}
+
+void run(const Call& call) {
+    const gpu::Device& device = device_in_use();
+    const Choice& choice = choose(call, device);
+    const size_t beside = statistics_bytes(call);
+    require_workspace(call, choice.plan.scratch_bytes + beside);
+    gpu::Launch launch;
+    launch.problem = call.problem;
+    launch.device = device;
+    std::copy(std::begin(call.in), std::end(call.in), launch.in);
+    std::copy(std::begin(call.out), std::end(call.out), launch.out);
+    launch.statistics = beside > 0 ? static_cast<RowStatistics*>(call.workspace) : call.statistics;
+    // An O that was rounded is computed again: gradients are made of the O before that.
+    if (call.forward_out.data != nullptr && !gpu::loses_output(*choice.kernel, call.problem.element))
+        launch.forward_out = call.forward_out;
+    else if (call.problem.operation == &kBackward)
+        launch.statistics = nullptr;
+    launch.scratch = static_cast<unsigned char*>(call.workspace) + beside;
+    launch.scratch_bytes = call.workspace == nullptr ? 0 : call.workspace_bytes - beside;
+    choice.kernel->launch(launch, stream_of(call));
+    if (call.lse == nullptr) return;
+    gpu::logsumexps(launch.statistics, static_cast<int64_t>(call.query_rows()), scale_for(call.problem.dim),
+                    call.contract->find(*call.problem.operation)->one, call.lse, stream_of(call));
+}
+
+void check(const Call& call) {
+    device_in_use();
+    const size_t bytes = check_bytes(call);
+    require_workspace(call, bytes);
+    const Problem& problem = call.problem;
+    const List<Operand>& inputs = problem.operation->inputs;
+    auto* to = static_cast<gpu::RowExtremes*>(call.workspace);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        gpu::find_extremes(call.in[i], problem.batches, problem.heads_of(inputs[i]), problem.head_rows(inputs[i]),
+                           problem.dim, to, stream_of(call));
+        to += extremes_of(problem, inputs[i]);
+    }
+    std::vector<gpu::RowExtremes> records(bytes / sizeof(gpu::RowExtremes));
+    HW4_CUDA(cudaMemcpyAsync(records.data(), call.workspace, bytes, cudaMemcpyDeviceToHost, stream_of(call)));
+    HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
+    const DomainCheck domain(kInputs, problem, call.contract->domain);
+    const uint32_t limit = bits_of(overflow_of(call.contract->domain.element));
+    for (int64_t batch = 0; batch < problem.batches; ++batch) {
+        BatchExtremes seen;
+        int64_t rows_before = batch * problem.batch_input_rows();
+        const gpu::RowExtremes* of_input = records.data();
+        for (size_t i = 0; i < inputs.size(); ++i) {
+            const int64_t rows = problem.head_rows(inputs[i]);
+            const int64_t heads = problem.heads_of(inputs[i]);
+            const int64_t of_head = gpu::extremes_of_head(rows);
+            for (int64_t head = 0; head < heads; ++head)
+                for (int64_t part = 0; part < of_head; ++part) {
+                    const gpu::RowExtremes& found = of_input[(batch * heads + head) * of_head + part];
+                    const int64_t first = part * gpu::kExtremesRows;
+                    if (found.magnitude_bits >= limit) {
+                        const int64_t count = std::min(gpu::kExtremesRows, rows - first);
+                        const std::vector<float> values = fetched(call, call.in[i], batch, head, first, count);
+                        const Findings flaw = domain.examine(rows_before + head * rows + first, count, values.data());
+                        if (flaw.flaw) std::rethrow_exception(flaw.flaw);
+                    }
+                    const double largest = float_of(found.magnitude_bits);
+                    const LargestRow row{found.largest_sum, head * rows + found.row};
+                    BatchExtremes one;
+                    switch (inputs[i].role) {
+                    case Role::query: one.query_row = row, one.query = largest; break;
+                    case Role::key: one.key = largest; break;
+                    case Role::value: one.value = largest; break;
+                    case Role::gradient: one.gradient_row = row, one.gradient = largest; break;
+                    case Role::other: break;
+                    }
+                    seen.merge(one);
+                }
+            rows_before += heads * rows;
+            of_input += extremes_of(problem, inputs[i]);
+        }
+        domain.judge(batch, seen);
+    }
+}
+
+} // namespace hw4::library::on_device

@@ -1,0 +1,177 @@
+// The calls for the host: the CPU engine's kernels with the caller's pointers.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/parallel.h"
+#include "src/cpu/aligned_memory.h"
+#include "src/cpu/kernels.h"
+#include "src/library/call.h"
+
+namespace hw4::library::on_host {
+namespace {
+
+int threads_of(const Call& call) { return call.threads > 0 ? call.threads : available_processors(); }
+
+const cpu::Kernel& kernel_of(const Call& call) {
+    return cpu::choose_kernel(call.kernel == nullptr ? "" : call.kernel, call.problem, *call.contract);
+}
+
+// In the workspace: statistics for lse, then tensors with other rows than the kernels take, then the kernel's scratch.
+class Workspace {
+public:
+    explicit Workspace(void* memory) : at_(static_cast<unsigned char*>(memory)) {}
+
+    void* take(size_t bytes) {
+        const size_t whole = (bytes + cpu::kCacheLine - 1) / cpu::kCacheLine * cpu::kCacheLine;
+        void* const here = at_ == nullptr ? nullptr : at_ + taken_;
+        taken_ += whole;
+        return here;
+    }
+    size_t taken() const { return taken_; }
+
+private:
+    unsigned char* at_; // null: only counts
+    size_t taken_ = 0;
+};
+
+// A tensor's rows in every head of every batch, for the kernels, which take rows dim apart.
+class Packed {
+public:
+    Packed(const Problem& problem, const Operand& operand, const Tensor& tensor)
+        : problem_(problem), operand_(operand), tensor_(tensor) {}
+
+    bool is_needed() const { return tensor_.data != nullptr && tensor_.row != problem_.dim; }
+    Tensor place(Workspace& workspace) {
+        if (!is_needed()) return tensor_;
+        const int64_t head = problem_.head_rows(operand_) * problem_.dim;
+        const int64_t batch = problem_.heads_of(operand_) * head;
+        const size_t bytes = static_cast<size_t>(problem_.batches * batch) * bytes_of(tensor_.element);
+        packed_ = {workspace.take(bytes), tensor_.element, batch, head, problem_.dim};
+        return packed_;
+    }
+    void copy_in() const { copy(tensor_, packed_); }
+    void copy_out() const { copy(packed_, tensor_); }
+
+private:
+    void copy(const Tensor& from, const Tensor& to) const {
+        if (!is_needed()) return;
+        const size_t element = bytes_of(tensor_.element);
+        const int64_t rows = problem_.head_rows(operand_);
+        const auto at = [&](const Tensor& tensor, int64_t batch, int64_t head, int64_t row) {
+            const int64_t elements = batch * tensor.batch + head * tensor.head + row * tensor.row;
+            return static_cast<unsigned char*>(tensor.data) + elements * static_cast<int64_t>(element);
+        };
+        for (int64_t batch = 0; batch < problem_.batches; ++batch)
+            for (int64_t head = 0; head < problem_.heads_of(operand_); ++head)
+                for (int64_t row = 0; row < rows; ++row)
+                    std::memcpy(at(to, batch, head, row), at(from, batch, head, row),
+                                static_cast<size_t>(problem_.dim) * element);
+    }
+
+    const Problem& problem_;
+    const Operand& operand_;
+    Tensor tensor_;
+    Tensor packed_;
+};
+
+struct Prepared {
+    cpu::Launch launch;
+    std::vector<Packed> inputs;
+    std::vector<Packed> outputs;
+    size_t bytes = 0;
+};
+
+Prepared prepared(const Call& call, const cpu::Kernel& kernel, void* memory) {
+    Prepared all;
+    cpu::Launch& launch = all.launch;
+    const Operation& operation = *call.problem.operation;
+    Workspace workspace(memory);
+    launch.problem = call.problem;
+    launch.threads = threads_of(call);
+    launch.statistics = call.statistics;
+    if (call.lse != nullptr && call.statistics == nullptr)
+        launch.statistics = static_cast<RowStatistics*>(workspace.take(call.query_rows() * sizeof(RowStatistics)));
+    for (size_t i = 0; i < operation.inputs.size(); ++i)
+        launch.in[i] = all.inputs.emplace_back(call.problem, operation.inputs[i], call.in[i]).place(workspace);
+    if (call.forward_out.data != nullptr)
+        launch.forward_out =
+            all.inputs.emplace_back(call.problem, kForward.outputs[0], call.forward_out).place(workspace);
+    for (size_t i = 0; i < operation.outputs.size(); ++i)
+        launch.out[i] = all.outputs.emplace_back(call.problem, operation.outputs[i], call.out[i]).place(workspace);
+    launch.scratch = workspace.take(cpu::plan_of(kernel, call.problem, launch.threads).scratch_bytes);
+    launch.done = [](int64_t) {};
+    all.bytes = workspace.taken();
+    return all;
+}
+
+// The flaw of one batch, or none. The rows are gathered as floats, some at a time, in the file's order.
+std::exception_ptr flaw_of(const Call& call, int64_t batch) {
+    constexpr int64_t kRows = 256;
+    const Problem& problem = call.problem;
+    const auto columns = static_cast<size_t>(problem.dim);
+    try {
+        DomainCheck domain(kInputs, problem, call.contract->domain);
+        std::vector<float> values(static_cast<size_t>(kRows) * columns);
+        int64_t row = batch * problem.batch_input_rows();
+        for (size_t i = 0; i < problem.operation->inputs.size(); ++i) {
+            const Operand& operand = problem.operation->inputs[i];
+            const Tensor& tensor = call.in[i];
+            for (int64_t head = 0; head < problem.heads_of(operand); ++head)
+                for (int64_t first = 0; first < problem.head_rows(operand); first += kRows) {
+                    const int64_t count = std::min(kRows, problem.head_rows(operand) - first);
+                    for (int64_t r = 0; r < count; ++r) {
+                        const int64_t at = batch * tensor.batch + head * tensor.head + (first + r) * tensor.row;
+                        widen(tensor.element,
+                              static_cast<const unsigned char*>(tensor.data) +
+                                  at * static_cast<int64_t>(bytes_of(tensor.element)),
+                              columns, values.data() + static_cast<size_t>(r) * columns);
+                    }
+                    domain.check(row, count, values.data());
+                    row += count;
+                }
+        }
+    } catch (...) {
+        return std::current_exception();
+    }
+    return nullptr;
+}
+
+} // namespace
+
+Needs plan(const Call& call) {
+    const cpu::Kernel& kernel = kernel_of(call);
+    const size_t bytes = prepared(call, kernel, nullptr).bytes;
+    return {bytes, bytes, 0, kernel.name};
+}
+
+void run(const Call& call) {
+    const cpu::Kernel& kernel = kernel_of(call);
+    const size_t bytes = prepared(call, kernel, nullptr).bytes;
+    cpu::AlignedFloats own;
+    if (call.workspace == nullptr)
+        own = cpu::allocate_aligned(bytes / sizeof(float));
+    else
+        require_workspace(call, bytes);
+    const Prepared all = prepared(call, kernel, call.workspace == nullptr ? own.get() : call.workspace);
+    for (const Packed& input : all.inputs) input.copy_in();
+    kernel.launch(all.launch);
+    for (const Packed& output : all.outputs) output.copy_out();
+    if (call.lse != nullptr)
+        logsumexps(*call.contract, call.problem, all.launch.statistics, static_cast<int64_t>(call.query_rows()),
+                   call.lse);
+}
+
+void check(const Call& call) {
+    std::vector<std::exception_ptr> flaws(static_cast<size_t>(call.problem.batches));
+    in_pieces(
+        flaws.size(), 1, [&](size_t batch, size_t) { flaws[batch] = flaw_of(call, static_cast<int64_t>(batch)); },
+        threads_of(call));
+    for (const std::exception_ptr& flaw : flaws)
+        if (flaw) std::rethrow_exception(flaw);
+}
+
+} // namespace hw4::library::on_host

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""libhw4 on the host, by ctypes: the bytes of seq whatever the strides, what it refuses, and what it exports.
+
+    python3 tests/program/library_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN and HW4_BUILD name the folders with the programs and the library.
+"""
+import array
+import ctypes
+import itertools
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BIN = Path(os.environ.get("HW4_BIN", ROOT))
+FOLDER = BIN if BIN.resolve() != ROOT else Path(os.environ.get("HW4_BUILD", ROOT / "build"))
+os.environ["HW4_LIBRARY"] = str((FOLDER / "libhw4.so").resolve())
+sys.path.insert(0, str(ROOT / "python"))
+from hw4 import library  # noqa: E402: after the path of the library
+
+CONTRACTS = {"f32": (0, 1), "fixed": (0,), "fixed16": (0,), "bf16": (0, 1), "fp16": (0, 1)}  # their operations
+# batches, heads, kv_heads, queries, keys, dim
+SHAPES = [(1, 1, 1, 1, 1, 1), (2, 2, 1, 33, 70, 33), (1, 2, 2, 130, 64, 64), (2, 4, 2, 40, 40, 256)]
+ARGUMENTS = {0: (("q", "k", "v"), ("o",)), 1: (("q", "k", "v", "d_o"), ("dq", "dk", "dv"))}
+EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_error", "hw4_gpu", "hw4_abi", "hw4_version", "hw4_revision"}
+KEYS = {"k", "v", "dk", "dv"}
+
+
+def numbers(count, seed):
+    return array.array("f", (((i * 7919 + seed * 104729) % 2003) / 1001 - 1 for i in range(count)))
+
+
+class Rows:
+    """A tensor of its own strides in one buffer, with marks between the rows that no call may touch."""
+
+    def __init__(self, sizes, name, gap=0, heads_inside=False):
+        batches, heads, kv_heads, queries, keys, dim = sizes
+        self.heads, self.rows = (kv_heads, keys) if name in KEYS else (heads, queries)
+        self.batches, self.dim, self.row = batches, dim, dim + gap
+        if heads_inside:  # (B, N, H, d)
+            self.head, self.row = self.row, self.row * self.heads
+            self.batch = self.rows * self.row
+        else:
+            self.head = self.rows * self.row
+            self.batch = self.heads * self.head
+        self.data = array.array("f", [7.5]) * (batches * self.batch)
+
+    def places(self):
+        for batch, head, row in itertools.product(range(self.batches), range(self.heads), range(self.rows)):
+            yield batch * self.batch + head * self.head + row * self.row
+
+    def fill(self, values):
+        for i, at in enumerate(self.places()):
+            self.data[at:at + self.dim] = values[i * self.dim:(i + 1) * self.dim]
+
+    def packed(self):
+        return b"".join(self.data[at:at + self.dim].tobytes() for at in self.places())
+
+    def touched_between(self):
+        inside = bytearray(len(self.data))
+        for at in self.places():
+            inside[at:at + self.dim] = b"\1" * self.dim
+        return any(value != 7.5 for value, mine in zip(self.data, inside) if not mine)
+
+    def put_into(self, tensor):
+        tensor.data = self.data.buffer_info()[0]
+        tensor.batch, tensor.head, tensor.row = self.batch, self.head, self.row
+
+
+class Case:
+    """Inputs of a problem, what seq makes of them, and calls of the library for it."""
+
+    def __init__(self, sizes, contract, operation=0, causal=False):
+        self.sizes, self.contract, self.operation, self.causal = sizes, contract, operation, causal
+        self.inputs, self.outputs = ARGUMENTS[operation]
+        batches, heads, kv_heads, queries, keys, dim = sizes
+        count = {name: batches * (kv_heads * keys if name in KEYS else heads * queries) * dim
+                 for name in self.inputs + self.outputs}
+        self.values = {name: numbers(count[name], seed) for seed, name in enumerate(self.inputs)}
+        self.count = count
+
+    def by_seq(self, folder, lse=False):
+        """Bytes of every output, and of lse."""
+        batches, heads, kv_heads, queries, keys, dim = self.sizes
+        header = struct.pack("<16i", -2, self.operation, int(self.causal), 0, batches, heads, kv_heads, queries, keys,
+                             dim, dim, 0, 0, 0, 0, 0)
+        each = {name: self.count[name] // batches for name in self.inputs + self.outputs}
+        body = b"".join(self.values[name][b * each[name]:(b + 1) * each[name]].tobytes()
+                        for b in range(batches) for name in self.inputs)
+        source, out, sums = folder / "case.in", folder / "case.out", folder / "case.lse"
+        source.write_bytes(header + body)
+        subprocess.run([BIN / "seq", "--contract", self.contract, *(("--lse", sums) if lse else ()), source, out],
+                       check=True, stdout=subprocess.DEVNULL)
+        data, at, found = out.read_bytes(), 0, {name: b"" for name in self.outputs}
+        for _ in range(batches):
+            for name in self.outputs:
+                found[name] += data[at:at + 4 * each[name]]
+                at += 4 * each[name]
+        return found, sums.read_bytes() if lse else None
+
+    def call(self, gap=0, heads_inside=False, threads=0):
+        made = library.new_call(self.contract, self.operation, library.FLOAT32, self.causal, library.HOST, self.sizes)
+        made.threads = threads
+        self.rows = {name: Rows(self.sizes, name, gap, heads_inside) for name in self.inputs + self.outputs}
+        for name, rows in self.rows.items():
+            if name in self.values:
+                rows.fill(self.values[name])
+            rows.put_into(getattr(made, name))
+        return made
+
+    def results(self):
+        return {name: self.rows[name].packed() for name in self.outputs}
+
+
+class LibraryTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+
+class BytesTest(LibraryTest):
+    def test_bytes_of_seq_with_any_strides(self):
+        for sizes, (contract, operations), causal in itertools.product(SHAPES, CONTRACTS.items(), (False, True)):
+            exact = contract in ("f32", "fixed", "fixed16")
+            for operation in operations:
+                case = Case(sizes, contract, operation, causal)
+                expected, lse = case.by_seq(self.folder, lse=operation == 0)
+                first = None
+                for gap, heads_inside, threads in ((0, False, 1), (0, True, 2), (4, False, 3), (3, True, 1)):
+                    with self.subTest(sizes=sizes, contract=contract, operation=operation, causal=causal, gap=gap,
+                                      heads_inside=heads_inside):
+                        call = case.call(gap, heads_inside, threads)
+                        sums = (ctypes.c_float * (len(lse or b"") // 4))()
+                        call.lse = ctypes.addressof(sums) if operation == 0 else None
+                        library.run(call)
+                        found = case.results()
+                        self.assertFalse(any(rows.touched_between() for rows in case.rows.values()))
+                        first = first or (found, bytes(sums))
+                        self.assertEqual((found, bytes(sums)), first)
+                        if exact:
+                            self.assertEqual(found, expected)
+                        if exact and operation == 0:
+                            self.assertEqual(bytes(sums), lse)
+
+    def test_gradients_from_the_forward_call(self):
+        for contract in ("f32", "bf16", "fp16"):
+            with self.subTest(contract=contract):
+                sizes = (2, 4, 2, 70, 90, 64)
+                forward = Case(sizes, contract)
+                call = forward.call()
+                statistics = (ctypes.c_float * (3 * 2 * 4 * 70))()
+                call.statistics = ctypes.addressof(statistics)
+                library.run(call)
+                backward = Case(sizes, contract, 1)
+                again = backward.call()
+                library.run(again)
+                recomputed = backward.results()
+                given = backward.call()
+                forward.rows["o"].put_into(given.o)
+                given.statistics = ctypes.addressof(statistics)
+                library.run(given)
+                self.assertEqual(backward.results(), recomputed)
+
+    def test_a_workspace_of_the_caller(self):
+        case = Case((1, 1, 1, 70, 70, 33), "fixed")
+        call = case.call(gap=1)
+        needs = library.plan(call)
+        self.assertGreater(needs.workspace_bytes, 0)
+        memory = ctypes.create_string_buffer(needs.workspace_bytes + 64)
+        call.workspace = -(-ctypes.addressof(memory) // 64) * 64
+        call.workspace_bytes = needs.workspace_bytes
+        library.run(call)
+        self.assertEqual(case.results(), case.by_seq(self.folder)[0])
+        call.workspace_bytes -= 1
+        with self.assertRaisesRegex(library.Error, "workspace has .* bytes, need"):
+            library.run(call)
+
+
+class RefusedTest(LibraryTest):
+    def assert_refused(self, code, wanted, change, operation=0, contract="f32"):
+        case = Case((2, 4, 2, 5, 6, 8), contract, operation)
+        call = case.call()
+        change(call)
+        with self.subTest(wanted=wanted):
+            for function in (library.run, library.check):
+                with self.assertRaisesRegex(library.Error, wanted) as refused:
+                    function(call)
+                self.assertEqual(refused.exception.code, code)
+            self.assertTrue(all(value == 7.5 for name in case.outputs for value in case.rows[name].data))
+
+    def test_wrong_calls(self):
+        def put(**fields):
+            return lambda call: [setattr(call, name, value) for name, value in fields.items()]
+
+        def put_stride(tensor, name, value):
+            return lambda call: setattr(getattr(call, tensor), name, value)
+
+        for wanted, change in [
+                ("hw4_call.size is 8, need", put(size=8)), ("contract 'f64', need f32, fixed", put(contract=b"f64")),
+                ("contract is null", put(contract=None)), ("element is 3, need 0 to 2", put(element=3)),
+                ("mask is -1", put(mask=-1)), ("place is 2", put(place=2)), ("operation is 7", put(operation=7)),
+                ("queries is 0, need 1 to", put(queries=0)), ("keys is -4", put(keys=-4)), ("dim is 0", put(dim=0)),
+                ("kv_heads is 3, need a number that divides heads = 4", put(kv_heads=3)),
+                ("too large", put(batches=2**31 - 1, queries=2**31 - 1)), ("threads is -1", put(threads=-1)),
+                ("Q is null", put_stride("q", "data", None)), ("V has a stride of -1", put_stride("v", "head", -1)),
+                ("K has rows 7 elements apart, need at least dim = 8", put_stride("k", "row", 7)),
+                ("O has strides by which its rows overlap", put_stride("o", "head", 8))]:
+            self.assert_refused(64, wanted, change)
+        self.assert_refused(64, "both o and statistics", put(statistics=16), operation=1)
+
+    def test_what_the_contract_lacks(self):
+        self.assert_refused(65, "asks for backward, which the contract fixed lacks",
+                            lambda call: setattr(call, "operation", 1), contract="fixed")
+        self.assert_refused(65, "bf16 takes float32 and bf16".replace(" takes", " takes"),
+                            lambda call: setattr(call, "element", library.FP16), contract="bf16")
+
+    def test_a_kernel_that_is_not_there(self):
+        call = Case((1, 1, 1, 4, 4, 4), "f32").call()
+        call.kernel = b"nobody"
+        with self.assertRaisesRegex(library.Error, "nobody"):
+            library.run(call)
+
+    def test_values(self):
+        for name, index, value, wanted in [("q", 0, float("nan"), "batch 0, Q, head 0, row 0, column 0: nan, need a finite"),
+                                           ("v", 2 * 6 * 8 * 2 - 1, float("inf"), "batch 1, V, head 1, row 5, column 7"),
+                                           ("k", 3, 1e38, "batch 0, Q.*scores up to")]:
+            case = Case((2, 4, 2, 5, 6, 8), "f32")
+            case.values[name][index] = value
+            if name == "k":
+                case.values["q"][0] = 1e38
+            call = case.call(gap=1)
+            with self.assertRaisesRegex(library.Error, wanted) as refused:
+                library.check(call)
+            self.assertEqual(refused.exception.code, 65)
+
+    def test_without_a_gpu(self):
+        if library.LIBRARY.hw4_gpu() == 0:
+            self.skipTest("there is a GPU")
+        case = Case((1, 1, 1, 4, 4, 4), "f32")
+        call = case.call()
+        call.place = library.DEVICE
+        with self.assertRaises(library.Error) as refused:
+            library.run(call)
+        self.assertIn(refused.exception.code, (69, 70))
+        self.assertTrue(str(refused.exception))
+
+
+class FileTest(LibraryTest):
+    def test_exports(self):
+        done = subprocess.run(["nm", "-D", "--defined-only", FOLDER / "libhw4.so"], capture_output=True, text=True,
+                              check=True)
+        names = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+        self.assertEqual(names - {"HW4_0"}, EXPORTED)
+
+    def test_names(self):
+        self.assertEqual(library.revision("f32"), "f32.forward/1")
+        self.assertIsNone(library.revision("fixed", library.BACKWARD))
+        self.assertIsNone(library.revision("nothing"))
+        self.assertRegex(library.version(), r"^\d+\.\d+\.\d+$")
+
+    def test_examples(self):
+        for name, wanted in (("example_c", r"^(\S+ \S+\n){10}$"), ("example_cpp", "fixed16.forward/1, kernel")):
+            done = subprocess.run([FOLDER / name], capture_output=True, text=True, check=True)
+            self.assertRegex(done.stdout, wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()

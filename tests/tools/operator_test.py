@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""The Python package hw4: torch tensors on the CPU and the GPU, numpy arrays, the wheel.
+
+    python3 tests/tools/operator_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN and HW4_BUILD name the folders with the programs and the library.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BIN = Path(os.environ.get("HW4_BIN") or ROOT)
+FOLDER = BIN if BIN.resolve() != ROOT else Path(os.environ.get("HW4_BUILD") or ROOT / "build")
+os.environ["HW4_LIBRARY"] = str((FOLDER / "libhw4.so").resolve())
+sys.path.insert(0, str(ROOT / "python"))
+import hw4  # noqa: E402: after the path of the library
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    torch = None
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+EXACT = ("f32", "fixed", "fixed16")
+# batch, heads, heads of keys, queries, keys, d
+SHAPES = [(1, 1, 1, 1, 1, 1), (2, 4, 2, 33, 70, 33), (2, 2, 2, 130, 130, 64), (1, 2, 1, 65, 65, 128), (1, 2, 2, 40, 50, 256)]
+
+
+def devices():
+    return ["cpu"] + (["cuda"] if torch.cuda.is_available() and hw4.library.LIBRARY.hw4_gpu() == 0 else [])
+
+
+def drawn(shape, dtype=None, device="cpu", seed=0):
+    """q, k, v with the same values on every device."""
+    batch, heads, kv_heads, queries, keys, dim = shape
+    source = torch.Generator().manual_seed(seed)
+    sizes = [(batch, heads, queries, dim), (batch, kv_heads, keys, dim), (batch, kv_heads, keys, dim)]
+    return [torch.randn(size, generator=source).to(dtype or torch.float32).to(device) for size in sizes]
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and bool((a.cpu().contiguous().view(torch.uint8) ==
+                                                              b.cpu().contiguous().view(torch.uint8)).all())
+
+
+def in_float64(q, k, v, causal=False):
+    q, k, v = (t.double() for t in (q, k, v))
+    group = q.shape[-3] // k.shape[-3]
+    k, v = (t.repeat_interleave(group, dim=-3) for t in (k, v))
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril(k.shape[-2] - q.shape[-2])
+        scores = scores.masked_fill(~seen, float("-inf"))
+    return torch.softmax(scores, -1).nan_to_num(0.0) @ v
+
+
+@unittest.skipIf(torch is None, "needs PyTorch")
+class OperatorTest(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def test_one_result_on_every_device(self):
+        for shape in SHAPES:
+            for contract in EXACT:
+                for causal in (False, True):
+                    results = [hw4.attention(*drawn(shape, device=device), causal=causal, contract=contract,
+                                             return_lse=True) for device in devices()]
+                    with self.subTest(shape=shape, contract=contract, causal=causal):
+                        for o, lse in results[1:]:
+                            self.assertTrue(same(o, results[0][0]) and same(lse, results[0][1]))
+                        error = (results[0][0] - in_float64(*drawn(shape), causal)).abs().max()
+                        self.assertLess(error, 2e-3 if contract == "fixed16" else 1e-5)
+
+    def test_gradients(self):
+        for device in devices():
+            for shape in SHAPES:
+                for dtype, bound in ((torch.float32, 1e-4), (torch.bfloat16, 8e-2), (torch.float16, 1e-2)):
+                    ours = [t.requires_grad_() for t in drawn(shape, dtype, device)]
+                    exact = [t.detach().double().requires_grad_() for t in ours]
+                    d_o = torch.randn(ours[0].shape, dtype=dtype, device=device)
+                    hw4.attention(*ours, causal=True).backward(d_o)
+                    in_float64(*exact, True).backward(d_o.double())
+                    for got, wanted in zip(ours, exact):
+                        with self.subTest(device=device, shape=shape, dtype=dtype):
+                            self.assertLess((got.grad - wanted.grad).abs().max(), bound * (1 + wanted.grad.abs().max()))
+
+    def test_f32_gradients_on_every_device(self):
+        found = []
+        for device in devices():
+            ours = [t.requires_grad_() for t in drawn(SHAPES[1], device=device)]
+            hw4.attention(*ours, causal=True).backward(drawn(SHAPES[1], device=device, seed=1)[0])
+            found.append([t.grad for t in ours])
+        for other in found[1:]:
+            self.assertTrue(all(same(a, b) for a, b in zip(found[0], other)))
+
+    def test_a_batch_alone_and_among_others(self):
+        for device in devices():
+            for dtype in (torch.float32, torch.bfloat16):
+                q, k, v = drawn((64, 2, 1, 70, 90, 64), dtype, device)
+                whole = hw4.attention(q, k, v, causal=True)
+                for count in (1, 2):
+                    part = hw4.attention(q[5:5 + count], k[5:5 + count], v[5:5 + count], causal=True)
+                    self.assertTrue(same(part, whole[5:5 + count]), (device, dtype, count))
+
+    def test_rows_in_chunks(self):
+        """Under the causal mask a prefill in chunks gives the bytes of one."""
+        for device in devices():
+            q, k, v = drawn((1, 2, 2, 130, 130, 64), device=device)
+            whole = hw4.attention(q, k, v, causal=True)
+            for first, end in ((0, 1), (1, 70), (70, 130)):
+                part = hw4.attention(q[:, :, first:end], k[:, :, :end], v[:, :, :end], causal=True)
+                self.assertTrue(same(part, whole[:, :, first:end]))
+
+    def test_strides(self):
+        for device in devices():
+            for dtype in (torch.float32, torch.bfloat16):
+                packed = torch.randn(2, 70, 3, 4, 64, device=device).to(dtype)  # (B, N, 3, H, d)
+                q, k, v = (packed[:, :, i].transpose(1, 2) for i in range(3))
+                expected = hw4.attention(*(t.contiguous() for t in (q, k, v)))
+                self.assertTrue(same(hw4.attention(q, k, v), expected))
+                turned = [t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (q, k, v)]
+                self.assertTrue(same(hw4.attention(*turned), expected))
+                odd = [F.pad(t, (1, 0))[..., 1:] for t in (q, k, v)]  # no row begins at 16 bytes
+                self.assertTrue(same(hw4.attention(*odd), expected))
+                broad = [t[:1].expand(2, -1, -1, -1) for t in (q, k, v)]
+                self.assertTrue(same(hw4.attention(*broad)[1:], hw4.attention(*(t[:1] for t in (q, k, v)))))
+                self.assertTrue(same(hw4.attention(*(t[:, 0] for t in (q, k, v))), expected[:, 0]))
+
+    def test_registration(self):
+        q, k, v = (t.requires_grad_() for t in drawn((1, 2, 1, 9, 12, 16)))
+        torch.library.opcheck(torch.ops.hw4.forward.default, (q, k, v, True, "f32", True, True, False))
+        compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
+        self.assertTrue(same(compiled(q, k, v).detach(), hw4.attention(q, k, v, causal=True).detach()))
+
+    def test_refused(self):
+        q, k, v = drawn((2, 4, 2, 5, 6, 8))
+        for wanted, call in [("need float32, bfloat16 or float16", lambda: hw4.attention(q.double(), k.double(), v.double())),
+                             ("of one dtype on one device", lambda: hw4.attention(q, k.half(), v)),
+                             ("need the same shape", lambda: hw4.attention(q, k, v[..., :3, :])),
+                             ("need the same B and d", lambda: hw4.attention(q[..., :4], k, v)),
+                             ("divides the heads", lambda: hw4.attention(q[:, :3], k, v)),
+                             ("at least 1", lambda: hw4.attention(q[:, :, :0], k, v)),
+                             ("(B, H, N, d) or (B, N, d)", lambda: hw4.attention(q[0, 0], k[0, 0], v[0, 0])),
+                             ("contract 'f64'", lambda: hw4.attention(q, k, v, contract="f64")),
+                             ("fixed has no backward", lambda: hw4.attention(q.requires_grad_(), k, v, contract="fixed"))]:
+            with self.assertRaises(ValueError) as refused:
+                call()
+            self.assertIn(wanted, str(refused.exception))
+        bad = v.clone()
+        bad[1, 1, 2, 3] = float("nan")
+        for device in devices():
+            with self.assertRaisesRegex(hw4.Error, "batch 1, V, head 1, row 2, column 3: nan"):
+                hw4.attention(q.detach().to(device), k.to(device), bad.to(device), check=True)
+        if "cuda" in devices():
+            wide = [torch.randn(1, 1, 4, 300, device="cuda") for _ in range(3)]
+            with self.assertRaisesRegex(hw4.Error, "300"):
+                hw4.attention(*wide)
+
+    def test_in_the_place_of_sdpa(self):
+        q, k, v = drawn((2, 4, 2, 5, 7, 16))
+        with hw4.as_sdpa("f32") as replaced, warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            top_left = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            for _ in range(2):
+                F.scaled_dot_product_attention(q, k, v, scale=0.3, enable_gqa=True)
+        self.assertEqual((replaced.ours, replaced.others, len(said)), (1, {"scale": 2}, 1))
+        expected = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        self.assertLess((top_left - expected).abs().max(), 1e-5)
+
+    def test_transformers(self):
+        """A tiny model from a configuration: no weights are loaded."""
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("needs transformers")
+        hw4.register_transformers()
+
+        def model(attention):
+            torch.manual_seed(0)
+            config = transformers.LlamaConfig(vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2,
+                                              num_attention_heads=4, num_key_value_heads=2)
+            return transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+
+        ours, eager = model("hw4"), model("eager")
+        self.assertEqual(ours.config._attn_implementation, "hw4")
+        tokens = torch.randint(64, (2, 17))
+        padded = torch.ones_like(tokens)
+        padded[0, :3] = 0
+        with torch.no_grad(), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for mask in (None, padded):
+                difference = (ours(tokens, attention_mask=mask).logits - eager(tokens, attention_mask=mask).logits)
+                self.assertLess(difference[padded.bool()].abs().max(), 1e-5)
+            self.assertEqual(sum("hw4: PyTorch computes" in str(w.message) for w in said), 1)
+            again = [m.generate(tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=4, do_sample=False,
+                                pad_token_id=0) for m in (ours, eager)]
+        self.assertTrue(torch.equal(*again))
+
+    def test_cs336(self):
+        """The tests of the course's handout: B 4, N 128, d 64, one saved tensor of shape (B, N_q), 1e-2."""
+        for device in devices():
+            for causal in (False, True):
+                q, k, v, d_o = (torch.randn(4, 128, 64, device=device, requires_grad=True) for _ in range(4))
+                o = hw4.FlashAttention.apply(q, k, v, causal)
+                saved = [t for t in o.grad_fn.saved_tensors if t.shape == (4, 128)]
+                self.assertEqual(len(saved), 1)
+                scores = torch.einsum("bqd,bkd->bqk", q, k) / 8
+                if causal:
+                    scores = scores.masked_fill(torch.ones(128, 128, device=device).triu(1).bool(), -1e6)
+                torch.testing.assert_close(saved[0], torch.logsumexp(scores, -1).detach(), rtol=1e-2, atol=1e-2)
+                o.backward(d_o)
+                got = [t.grad.clone() for t in (q, k, v)]
+                for t in (q, k, v):
+                    t.grad = None
+                expected = torch.softmax(scores, -1) @ v
+                expected.backward(d_o)
+                torch.testing.assert_close(o, expected, rtol=1e-2, atol=1e-2)
+                for mine, tensor in zip(got, (q, k, v)):
+                    torch.testing.assert_close(mine, tensor.grad, rtol=1e-2, atol=1e-2)
+
+    def test_streams_and_graphs(self):
+        if "cuda" not in devices():
+            self.skipTest("needs a GPU")
+        for contract, dtype in (("f32", torch.float32), ("fixed", torch.float32), ("fixed16", torch.bfloat16),
+                                ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+            q, k, v = drawn((2, 4, 2, 300, 300, 64), dtype, "cuda")
+            expected = hw4.attention(q, k, v, contract=contract, causal=True)
+            torch.cuda.synchronize()
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                beside = hw4.attention(q, k, v, contract=contract, causal=True)
+            side.synchronize()
+            self.assertTrue(same(beside, expected), contract)
+            graph = torch.cuda.CUDAGraph()
+            still = [torch.zeros_like(t) for t in (q, k, v)]
+            with torch.cuda.graph(graph):
+                captured = hw4.attention(*still, contract=contract, causal=True)
+            for to, source in zip(still, (q, k, v)):
+                to.copy_(source)
+            graph.replay()
+            torch.cuda.synchronize()
+            self.assertTrue(same(captured, expected), contract)
+
+
+@unittest.skipIf(numpy is None, "needs numpy")
+class ArraysTest(unittest.TestCase):
+    def test_strides_and_lse(self):
+        source = numpy.random.default_rng(0)
+        packed = source.standard_normal((2, 40, 3, 4, 33)).astype("float32")
+        q, k, v = (packed[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+        for contract in EXACT:
+            expected, sums = hw4.attention(*(numpy.ascontiguousarray(a) for a in (q, k, v)), contract=contract,
+                                           return_lse=True)
+            o, lse = hw4.attention(q, k, v, contract=contract, return_lse=True)
+            self.assertEqual((o.tobytes(), lse.tobytes()), (expected.tobytes(), sums.tobytes()))
+            scores = numpy.einsum("bhqd,bhkd->bhqk", q.astype("float64"), k.astype("float64")) / 33 ** 0.5
+            exact = numpy.log(numpy.exp(scores).sum(-1))
+            self.assertLess(abs(lse - exact).max(), 1e-3)
+        self.assertEqual(hw4.attention(q.astype("float16"), k.astype("float16"), v.astype("float16")).dtype, "float16")
+
+    def test_refused(self):
+        a = numpy.zeros((1, 2, 3))
+        with self.assertRaisesRegex(ValueError, "need float32 or float16"):
+            hw4.attention(a, a, a)
+        with self.assertRaisesRegex(TypeError, "three torch tensors or three numpy arrays"):
+            hw4.attention(a.astype("float32"), [1], a)
+
+
+class WheelTest(unittest.TestCase):
+    def test_it_holds_all(self):
+        """Without a build, which takes the library's path from HW4_LIBRARY."""
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-c", "import sys, backend; print(backend.build_wheel(sys.argv[1]))", folder],
+                           cwd=ROOT / "python", check=True, stdout=subprocess.DEVNULL)
+            [wheel] = Path(folder).glob("hw4-*-py3-none-*.whl")
+            names = zipfile.ZipFile(wheel).namelist()
+            modules = [f"hw4/{path.name}" for path in (ROOT / "python" / "hw4").glob("*.py")]
+            self.assertLessEqual({"hw4/libhw4.so", *modules}, set(names))
+            self.assertLess(wheel.stat().st_size, 20 << 20)
+            zipfile.ZipFile(wheel).extractall(Path(folder) / "at")
+            elsewhere = {key: value for key, value in os.environ.items() if key != "HW4_LIBRARY"}
+            subprocess.run([sys.executable, "-c", "import hw4; hw4.version()"], check=True,
+                           env={**elsewhere, "PYTHONPATH": str(Path(folder) / "at")})
+
+
+if __name__ == "__main__":
+    unittest.main()
