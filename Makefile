@@ -477,7 +477,7 @@ $(MY_KERNEL): $(FILE) $(wildcard $(dir $(FILE))*.h $(dir $(FILE))*.cuh) src/gpu/
 
 .PHONY: references
 references: $(REFERENCES)
-$(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o
+$(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o $(BUILD)/src/gpu/fault.cu.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@

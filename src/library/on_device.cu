@@ -15,7 +15,11 @@
 #include "src/gpu/row_passes.h"
 #include "src/library/call.h"
 
-namespace hw4::library::on_device {
+namespace hw4 {
+
+cudaError_t gpu::due_fault() { return cudaSuccess; }
+
+namespace library::on_device {
 namespace {
 
 constexpr size_t kAlignment = 256; // of what stands in the workspace
@@ -207,4 +211,5 @@ void check(const Call& call) {
     }
 }
 
-} // namespace hw4::library::on_device
+} // namespace library::on_device
+} // namespace hw4
