@@ -16,9 +16,9 @@
 
 namespace hw4::gpu {
 
-// HW4_FAIL_CUDA_CALL=k in the environment: the k-th checked CUDA call of the process is not made and counts as failed,
-// with cudaErrorUnknown, or with error e where it says k:e (2 is cudaErrorMemoryAllocation). In every build, so that
-// the tests see the program that users have; without the variable it is one comparison a call.
+// ---- HW4_FAIL_CUDA_CALL=k in the environment: the k-th checked CUDA call of the process is not made and counts as
+// failed, with cudaErrorUnknown, or with error e where it says k:e (2 is cudaErrorMemoryAllocation). In every build, so
+// that the tests see the program that users have; without the variable it is one comparison a call.
 
 struct Fault {
     int64_t call = 0; // 0: none is to fail
