@@ -1,20 +1,17 @@
-// Every kernel of the contract f32 against its sequential reference, byte for byte.
+// Every kernel of forward, of every contract that promises bytes, against its sequential reference, byte for byte, with
+// and without the statistics of its rows. Then what the kernels of f32 do by themselves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
-#include <map>
 #include <random>
 #include <utility>
 
-#include "src/gpu/kernels.h"
-#include "tests/support/attend.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/each_kernel.h"
 #include "tests/support/large_tiles.h"
 #include "tests/support/mixed_rows.h"
-#include "tests/support/need_gpu.h"
+#include "tests/support/scattered.h"
 #include "tests/support/settings.h"
 #include "tests/support/stray_cases.h"
 
@@ -37,88 +34,146 @@ TEST(FullCard, TakesLargeTilesWhateverTheCard) {
     }
 }
 
-// A card that no kernel can ask too much of.
-constexpr Device kAblestCard{std::numeric_limits<int>::max(), std::numeric_limits<size_t>::max(), 1};
+// ---- Every kernel of forward, of every contract
 
-class EachGpuKernel : public testing::TestWithParam<Kernel> {
-protected:
-    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
-
-    // Every kernel has to take every problem up to the d that it is for. Only the card present may stand in the way:
-    // too old for the kernel, or with too little shared memory. Then the case is left out, and TearDown says so.
-    void expect_reference_bytes(const AttentionCase& test) {
-        if (test.problem.dim > GetParam().needs.most_dim) return;
-        ASSERT_EQ(plan_of(GetParam(), test.problem, kAblestCard).why_not, "") << test.name;
-        const std::string refusal = plan_of(GetParam(), test.problem, current_device()).why_not;
-        if (!refusal.empty()) return leave_out(refusal);
-        ++compared_;
-        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
-    }
-
-    void leave_out(const std::string& reason) { ++left_out_[reason]; }
-
-    void TearDown() override {
-        for (const auto& [refusal, cases] : left_out_)
-            std::printf("left out %d of the cases: %s\n", cases, refusal.c_str());
-        if (compared_ == 0 && !left_out_.empty()) GTEST_SKIP() << left_out_.begin()->first;
-    }
-
-private:
-    int compared_ = 0;
-    std::map<std::string, int> left_out_; // by what the card lacks
-};
+class EachGpuKernel : public KernelTest {};
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
-    for (const auto& [problem, kind] : corner_cases()) expect_reference_bytes(reference_case(problem, kind, 11));
+    for (const auto& [problem, kind] : corner_cases()) expect_reference_bytes(problem, kind, 11);
+    // Ordinary rows, rows that have another M, and some that have an origin.
+    for (const Problem& problem : corner_problems())
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::huge, CaseKind::brink})
+            expect_statistics_too(problem, kind, 11);
 }
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
     for (const Problem& problem : timed_problems())
-        for (const Distribution& values : timed_distributions())
-            expect_reference_bytes(reference_case(problem, values, 11));
+        for (const Distribution& values : timed_distributions()) expect_reference_bytes(problem, values, 11);
 }
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnMixedRows) {
-    for (const AttentionCase& test : mixed_rows_cases(kF32)) expect_reference_bytes(test);
+    for (const AttentionCase& test : mixed_rows_cases(contract())) expect_statistics_too(test);
 }
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
     for (int64_t dim = 1; dim <= 256; ++dim)
-        expect_reference_bytes(reference_case({1, 40, dim}, CaseKind::uniform, static_cast<uint64_t>(dim)));
+        for (const int64_t n : {40, 70})
+            expect_reference_bytes({1, n, dim}, CaseKind::uniform, static_cast<uint64_t>(dim));
 }
 
-TEST_P(EachGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
+    static const unsigned seed = std::random_device{}(); // the same for every kernel
+    std::printf("seed %u\n", seed);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+    const bool fixed = GetParam().under != &kF32;
+    for (int i = 0; i < test::random_shapes(fixed ? 100 : 200); ++i) {
+        // A quarter with several segments, the others small.
+        const Problem problem =
+            i % 4 == 0 ? (fixed ? Problem{1, pick(500, 1600), pick(1, 64)} : Problem{1, pick(1000, 3200), pick(1, 40)})
+                       : Problem{pick(1, 4), pick(1, 300), pick(1, 256)};
+        expect_reference_bytes(problem, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
+                               static_cast<uint64_t>(pick(0, 1 << 30)));
+    }
+}
+
+TEST_P(EachGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }
+
+// Several heads, some of which share one of K and V, and other numbers of keys than of queries.
+constexpr Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys,
+                             int64_t dim) {
+    Problem problem(batches, queries, dim);
+    problem.keys = keys;
+    problem.heads = heads;
+    problem.kv_heads = kv_heads;
+    return problem;
+}
+
+// More keys than queries, fewer, one; every template size of every kernel, whole and in part.
+std::vector<Problem> problems() {
+    std::vector<Problem> list;
+    for (const int64_t dim : {32, 64, 128, 37, 100, 200})
+        for (const Problem& problem :
+             {problem_of(2, 4, 2, 70, 200, dim), problem_of(2, 4, 2, 200, 70, dim), problem_of(2, 4, 2, 70, 1, dim),
+              problem_of(3, 3, 1, 1, 130, dim), problem_of(2, 2, 2, 65, 64, dim), problem_of(2, 1, 1, 130, 33, dim)})
+            list.push_back(problem);
+    return list;
+}
+
+// Ordinary rows, rows that are done again or have another M, and some that have an origin.
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOfHeads) {
+    for (const Problem& problem : problems())
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::huge, CaseKind::brink})
+            expect_statistics_too(problem, kind);
+}
+
+TEST_P(EachGpuKernel, TakesEachOperandWhereItIs) {
+    for (const Problem& problem : problems()) {
+        if (!plan(problem).why_not.empty()) continue;
+        const AttentionCase& test = reference_case(problem, CaseKind::uniform, 5, contract());
+        EXPECT_TRUE(same_bytes(test.expected, attend_scattered(GetParam(), test))) << test.name;
+    }
+}
+
+// Large blocks, blocks that draw or share their work, and groups that share a block's keys.
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOfHeadsWhenTheCardIsFull) {
+    const int64_t batches = current_device().multiprocessors / 4;
+    for (const int64_t dim : {32, 64, 128}) {
+        expect_reference_bytes(problem_of(batches, 8, 2, 130, 70, dim), CaseKind::uniform);
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread})
+            expect_statistics_too({2 * batches + 1, 520, dim}, kind, 11);
+    }
+    expect_reference_bytes(problem_of(batches / 4, 8, 4, 520, 600, 64), CaseKind::uniform);
+}
+
+TEST_P(EachGpuKernel, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
+    for (const int64_t dim : {32, 64, 128})
+        for (const auto& [queries, kind] :
+             {std::pair{kQueryStep + 70, CaseKind::uniform}, std::pair{2 * kQueryStep + 70, CaseKind::spread}}) {
+            const Problem problem = problem_of(2, 2, 1, queries, 100, dim);
+            if (!plan(problem).why_not.empty()) continue;
+            expect_statistics_too(reference_case(problem, kind, 5, contract()), in_query_steps(GetParam()));
+        }
+}
+
+// For compute-sanitizer (tests/gpu-check).
+TEST_P(EachGpuKernel, SanitizerHeads) {
+    for (const int64_t dim : {32, 64, 128, 37})
+        for (const Problem& problem : {problem_of(1, 4, 2, 33, 70, dim), problem_of(1, 2, 1, 70, 1, dim)})
+            expect_reference_bytes(problem, CaseKind::uniform);
+}
+
+TEST_P(EachGpuKernel, SanitizerStatistics) {
+    for (Problem problem : {Problem{1, 70, 64}, Problem{1, 33, 37}, Problem{1, 40, 128}})
+        for (const Mask mask : kEveryMask) {
+            problem.mask = mask;
+            expect_statistics_too(problem, CaseKind::spread, 11);
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels_that_do(kForward)), kernel_of_instance);
+
+// ---- Those of f32
+
+class EachF32Kernel : public KernelTest {};
+
+TEST_P(EachF32Kernel, TreatsNegativeZerosAsTheReferenceDoes) {
+    expect_reference_bytes(AttentionCase::with_negative_zeros());
+}
+
+TEST_P(EachF32Kernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const Device card = current_device();
     for (const int64_t dim : {32, 37, 64, 101, 128}) {
         const Problem problem{full_card_of_double_blocks(card), 200, dim};
         if (dim > 32) ASSERT_TRUE(takes_large_tiles(problem, 0, card)) << "too few blocks, or too many";
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink, CaseKind::fading})
-            expect_reference_bytes(reference_case(problem, kind, 6));
+            expect_reference_bytes(problem, kind, 6);
     }
-}
-
-TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
-    static const unsigned seed = std::random_device{}();
-    std::printf("seed %u\n", seed);
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    for (int i = 0; i < test::random_shapes(200); ++i) {
-        // A quarter with several segments, the others small.
-        const Problem problem =
-            i % 4 == 0 ? Problem{1, pick(1000, 3200), pick(1, 40)} : Problem{pick(1, 4), pick(1, 300), pick(1, 256)};
-        const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
-        expect_reference_bytes(reference_case(problem, kind, static_cast<uint64_t>(pick(0, 1 << 30))));
-    }
-}
-
-TEST_P(EachGpuKernel, TreatsNegativeZerosAsTheReferenceDoes) {
-    const AttentionCase test = AttentionCase::with_negative_zeros();
-    expect_reference_bytes(test);
 }
 
 // Kernels that leave the maximum out must notice every row for which the contract moves M or clamps a score.
-TEST_P(EachGpuKernel, NoticesScoresThatMoveTheReference) {
+TEST_P(EachF32Kernel, NoticesScoresThatMoveTheReference) {
     static const std::vector<AttentionCase> cases = [] { // the same for every kernel
         std::vector<AttentionCase> made;
         for (const int64_t dim : {1, 64, 128})
@@ -133,7 +188,7 @@ TEST_P(EachGpuKernel, NoticesScoresThatMoveTheReference) {
 // Every template size of every kernel, but for the large tiles (SanitizerLargeTiles), with whole and with partial
 // rows; two tiles of keys up to d = 200, two segments for whole rows up to d = 128 and partial ones of d = 7; scores
 // that move the reference, so that kernels without a maximum do their rows again.
-TEST_P(EachGpuKernel, SanitizerShapes) {
+TEST_P(EachF32Kernel, SanitizerShapes) {
     for (const Problem& problem : std::vector<Problem>{{1, 1, 1},
                                                        {1, 66, 32},
                                                        {1, 66, 64},
@@ -143,17 +198,13 @@ TEST_P(EachGpuKernel, SanitizerShapes) {
                                                        {1, 33, 100},
                                                        {1, 33, 200},
                                                        {1, 20, 256}})
-        expect_reference_bytes(reference_case(problem, CaseKind::uniform, 3));
-    for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(reference_case({1, 33, dim}, CaseKind::brink, 3));
+        expect_reference_bytes(problem, CaseKind::uniform, 3);
+    for (const int64_t dim : {32, 64, 128}) expect_reference_bytes({1, 33, dim}, CaseKind::brink, 3);
 }
 
 // All rows take one course, or each another.
-TEST_P(EachGpuKernel, SanitizerMixedRows) {
+TEST_P(EachF32Kernel, SanitizerMixedRows) {
     for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(mixed_rows({2, 66, dim}, 4));
-}
-
-TEST_P(EachGpuKernel, TakesManySmallBatches) {
-    expect_reference_bytes(reference_case({14000, 3, 5}, CaseKind::uniform, 4));
 }
 
 // The rungs from register_tiles on.
@@ -168,16 +219,13 @@ TEST(TileKernels, AreInTheTable) {
     EXPECT_FALSE(tile_kernels().empty()) << "no kernel of the table is named register_tiles";
 }
 
-class EachTileKernel : public EachGpuKernel {
+class EachTileKernel : public KernelTest {
 protected:
-    // The case has to be one for large tiles. Where the card has too little shared memory for them it is left out.
+    // The case has to be one for large tiles. Nothing where the card has too little shared memory for them.
     void expect_reference_bytes_of_large_tiles(const AttentionCase& test) {
         const Device card = current_device();
         const size_t bytes = large_tile_bytes(test.problem.dim);
-        if (card.shared_bytes < bytes)
-            return leave_out("kernel " + std::string(GetParam().name) + " needs " + std::to_string(bytes) +
-                             " bytes of shared memory a block for large tiles, this card has " +
-                             std::to_string(card.shared_bytes));
+        if (card.shared_bytes < bytes) return;
         ASSERT_TRUE(takes_large_tiles(test.problem, bytes, card)) << test.name;
         expect_reference_bytes(test);
     }
@@ -337,10 +385,8 @@ TEST_F(DrawnTiles, SanitizerPieces) {
         expect_reference_bytes(reference_case({2, 380, dim}, CaseKind::uniform, 7), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()),
-                         [](const auto& instance) { return std::string(instance.param.name); });
-INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels_of(kF32)),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Exact, EachTileKernel, testing::ValuesIn(tile_kernels()), kernel_of_instance);
+INSTANTIATE_TEST_SUITE_P(Exact, EachF32Kernel, testing::ValuesIn(kernels_of(kF32)), kernel_of_instance);
 
 } // namespace
 } // namespace hw4::gpu

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -15,67 +13,16 @@
 #include "src/contracts/fixed16/forward.h"
 #include "src/gpu/fixed/forward/card_plan.h"
 #include "src/gpu/fixed/kernels.h"
-#include "src/gpu/kernels.h"
-#include "tests/support/attend.h"
-#include "tests/support/attention_case.h"
-#include "tests/support/mixed_rows.h"
-#include "tests/support/need_gpu.h"
-#include "tests/support/settings.h"
+#include "tests/support/each_kernel.h"
 
 namespace hw4::gpu {
 namespace {
 
-class EachFixedGpuKernel : public testing::TestWithParam<Kernel> {
+class EachFixedGpuKernel : public KernelTest {
 protected:
-    void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
-
-    static const Contract& contract() { return *GetParam().under; }
-    static bool has_two_digits() { return GetParam().under == &kFixed16; }
-    static size_t tile_keys() { return has_two_digits() ? fixed16::kTileKeys : fixed::kTileKeys; }
-
-    // A kernel may be for one kind of card, or for head sizes up to some only: then the case is left out.
-    void expect_reference_bytes(const Problem& problem, const Distribution& values, uint64_t seed) {
-        if (takes(problem)) expect_reference_bytes(reference_case(problem, values, seed, contract()));
-    }
-
-    void expect_reference_bytes(const AttentionCase& test) {
-        if (!takes(test.problem)) return;
-        ++compared_;
-        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
-    }
-
-    void TearDown() override {
-        if (compared_ == 0 && !refusal_.empty()) GTEST_SKIP() << refusal_;
-    }
-
-private:
-    int compared_ = 0;
-    std::string refusal_;
-
-    bool takes(const Problem& problem) {
-        const std::string refusal = plan_of(GetParam(), problem, current_device()).why_not;
-        if (!refusal.empty()) refusal_ = refusal;
-        return refusal.empty();
-    }
+    bool has_two_digits() const { return GetParam().under == &kFixed16; }
+    size_t tile_keys() const { return has_two_digits() ? fixed16::kTileKeys : fixed::kTileKeys; }
 };
-
-TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
-    for (const auto& [problem, kind] : corner_cases()) expect_reference_bytes(problem, kind, 11);
-}
-
-TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
-    for (const Problem& problem : timed_problems())
-        for (const Distribution& values : timed_distributions()) expect_reference_bytes(problem, values, 11);
-}
-
-TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnMixedRows) {
-    for (const AttentionCase& test : mixed_rows_cases(contract())) expect_reference_bytes(test);
-}
-
-TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
-    for (int64_t dim = 1; dim <= 256; ++dim)
-        expect_reference_bytes({1, 70, dim}, CaseKind::uniform, static_cast<uint64_t>(dim));
-}
 
 // One tile, two, many; whole and ragged; more tiles than stages.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
@@ -244,32 +191,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
     const int64_t multiprocessors = current_device().multiprocessors;
     Problem many{multiprocessors / 2, 2 * kQueryStep + 100, 64};
     many.keys = 520;
-    for (const Problem& problem : {Problem{multiprocessors / 4, 2048, 8}, many, Problem{8, 1216, 128}}) {
-        const AttentionCase& test = reference_case(problem, CaseKind::uniform, 9, contract());
-        const Plan plan = plan_of(GetParam(), test.problem, current_device());
-        if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
-        const auto in_parts = [&](Launch launch, cudaStream_t stream) {
-            for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
-                launch.end_query = launch.first_query + kQueryStep;
-                GetParam().launch(launch, stream);
-            }
-        };
-        EXPECT_TRUE(same_bytes(test.expected, attend(test, plan.scratch_bytes, in_parts))) << test.name;
-    }
-}
-
-TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
-    static const unsigned seed = std::random_device{}(); // the same for every kernel
-    std::printf("seed %u\n", seed);
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    for (int i = 0; i < test::random_shapes(100); ++i) {
-        const Problem problem =
-            i % 4 == 0 ? Problem{1, pick(500, 1600), pick(1, 64)} : Problem{pick(1, 4), pick(1, 300), pick(1, 256)};
-        expect_reference_bytes(problem, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
-                               static_cast<uint64_t>(pick(0, 1 << 30)));
-    }
+    for (const Problem& problem : {Problem{multiprocessors / 4, 2048, 8}, many, Problem{8, 1216, 128}})
+        expect_reference_bytes(reference_case(problem, CaseKind::uniform, 9, contract()), in_query_steps(GetParam()));
 }
 
 // With d = 1 the factor of Q is above 1, and the largest numbers times it are beyond all floats; so are the largest
@@ -385,8 +308,6 @@ TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
     }
 }
 
-TEST_P(EachFixedGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }
-
 // For compute-sanitizer (tests/gpu-check): every template size, tiles whole and ragged, more of them than stages,
 // scores near each other and far apart.
 TEST_P(EachFixedGpuKernel, SanitizerShapes) {
@@ -422,10 +343,8 @@ TEST_P(EachFixedGpuKernel, SanitizerWhole64) {
 TEST_P(EachFixedGpuKernel, SanitizerJoint64) { expect_reference_bytes(joint64(), CaseKind::uniform, 3); }
 TEST_P(EachFixedGpuKernel, SanitizerJoint32) { expect_reference_bytes(joint32(), CaseKind::uniform, 3); }
 
-INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed)),
-                         [](const auto& instance) { return std::string(instance.param.name); });
-INSTANTIATE_TEST_SUITE_P(Fixed16, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed16)),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed)), kernel_of_instance);
+INSTANTIATE_TEST_SUITE_P(Fixed16, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed16)), kernel_of_instance);
 
 // The kernels that take the card's own instruction have been compared with the reference in what they do only if so.
 // Hopper's gives the table: if it were not found to, all else would pass with table_pairs in the place of wgmma_pairs.

@@ -60,7 +60,6 @@ auto with_forward_given(const Kernel& kernel) {
 
 class EachGpuBackwardKernel : public KernelTest {
 protected:
-    using KernelTest::expect_reference_bytes;
     void expect_with_any_scratch(const AttentionCase& test) {
         const Plan needs = plan(test.problem);
         if (!needs.why_not.empty()) return;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 #include "src/gpu/common/forward_args.h"
@@ -53,6 +54,15 @@ TEST(ChooseKernel, EveryProblemUpTo256ColumnsHasOneOnEveryCard) {
             ASSERT_NE(kernel, nullptr) << card.arch << " " << dim;
             EXPECT_EQ(plan_of(*kernel, {1, 1, dim}, card).why_not, "");
         }
+}
+
+// Only a card may stand in the way of a kernel of f32, up to the d that it is for.
+TEST(PlanOf, TakesEveryProblemOfF32OnACardThatNoKernelCanAskTooMuchOf) {
+    constexpr Device kAblest{std::numeric_limits<int>::max(), std::numeric_limits<size_t>::max(), 1};
+    for (const Kernel& kernel : kernels_of(kF32))
+        for (int64_t dim = 1; dim <= kernel.needs.most_dim; ++dim)
+            for (const int64_t tokens : {1, 700, 16384})
+                EXPECT_EQ(plan_of(kernel, {3, tokens, dim}, kAblest).why_not, "");
 }
 
 TEST(ChooseKernel, EveryProblemHasOneOfBackwardToo) {
@@ -338,22 +348,30 @@ TEST(Scratch, IsAskedForOnlyWhereWorkIsDrawn) {
     EXPECT_LT(scratch_bytes("drawn_tiles", {4, 16384, 64}), size_t{32} << 20);
     EXPECT_GT(scratch_bytes("drawn_tiles", {1, 1, 64}), 0u);
     EXPECT_LT(scratch_bytes("drawn_tiles", {1, 1, 64}), size_t{64} << 10) << "as much as few rows need";
-    for (const int64_t dim : {32, 64, 128}) // enough for a part of the batches too
-        for (int64_t batches = 1; batches < 2000; ++batches)
+    for (const int64_t dim : {32, 64, 128}) // more than fill the card several times
+        for (int64_t batches = 500; batches < 2000; ++batches)
             EXPECT_LE(scratch_bytes("drawn_tiles", {batches, 128, dim}),
                       scratch_bytes("drawn_tiles", {batches + 1, 128, dim}));
 }
 
-TEST(Scratch, OfFixedKernelsIsEnoughForAPartOfTheBatches) {
-    for (const Contract* contract : {&kFixed, &kFixed16})
-        for (const Kernel& kernel : kernels_of(*contract))
-            for (const int64_t dim : {32, 64, 128})
-                for (const int64_t tokens : {100, 1100})
-                    for (int64_t batches = 1; batches < 500; ++batches)
-                        ASSERT_LE(scratch_bytes(kernel.name, {batches, tokens, dim}),
-                                  scratch_bytes(kernel.name, {batches + 1, tokens, dim}))
+// A part of the batches may take other blocks than the whole, and of backward another kernel of forward.
+TEST(Scratch, IsEnoughForAPartOfTheBatches) {
+    for (const Kernel& kernel : kernels()) {
+        if (kernel.under->compared != Compared::bytes) continue;
+        for (const int64_t dim : {32, 64, 128, 200})
+            for (const int64_t tokens : {128, 1100})
+                for (const Mask mask : kEveryMask)
+                    for (int64_t batches = 1; batches < 500; ++batches) {
+                        Problem problem = Problem{batches, tokens, dim}.of_operation(*kernel.does);
+                        problem.mask = mask;
+                        ASSERT_LE(plan_of(kernel, problem, kH200).scratch_bytes,
+                                  plan_of(kernel, problem.of_batches(batches + 1), kH200).scratch_bytes)
                             << kernel.name;
-    // Little more than what the digits take.
+                    }
+    }
+}
+
+TEST(Scratch, OfFixedKernelsIsLittleMoreThanTheDigits) {
     const size_t digits = scratch_bytes("wgmma_groups", {4, 16384, 64});
     EXPECT_GT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits);
     EXPECT_LT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits + (size_t{16} << 20));
@@ -397,21 +415,6 @@ TEST(PlanOf, RefusesHeadsOfHalfPrecisionWithMoreRowsThanTheirNumbersHave) {
               "kernel wgmma_bf16 takes up to 1073741824 rows in a head, this case has 1073741825");
     problem.keys = int64_t{1} << 30;
     EXPECT_EQ(plan_by("wgmma_bf16", problem, kH200).why_not, "");
-}
-
-// A part of the batches may be computed by another kernel of forward.
-TEST(Scratch, OfBackwardKernelsIsEnoughForAPartOfTheBatches) {
-    for (const Kernel& kernel : kernels_of(kF32, kBackward))
-        for (const int64_t dim : {32, 64, 200})
-            for (const Mask mask : kEveryMask)
-                for (int64_t batches = 1; batches < 500; ++batches) {
-                    Problem problem{batches, 128, dim};
-                    problem.operation = &kBackward;
-                    problem.mask = mask;
-                    ASSERT_LE(plan_of(kernel, problem, kH200).scratch_bytes,
-                              plan_of(kernel, problem.of_batches(batches + 1), kH200).scratch_bytes)
-                        << kernel.name;
-                }
 }
 
 // Digits are made of each head of K and V once, however many heads share it.

@@ -166,13 +166,6 @@ private:
 
 constexpr int64_t kDims[] = {1, 2, 4, 32, 33, 64, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
 
-Problem with_heads(Problem problem, int64_t batches, int64_t heads, int64_t kv_heads) {
-    problem.batches = batches;
-    problem.heads = heads;
-    problem.kv_heads = kv_heads;
-    return problem;
-}
-
 TEST_P(NarrowOperands, GiveTheReferenceBytes) {
     for (const int64_t dim : kDims)
         for (const int64_t n : {1, 63, 64, 65, 127, 128, 129, 300}) expect_bytes({1, n, dim});

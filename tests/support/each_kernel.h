@@ -38,10 +38,29 @@ protected:
     Plan plan(const Problem& problem) const { return plan_of(GetParam(), problem, current_device()); }
     const Contract& contract() const { return *GetParam().under; }
 
-    // Nothing where the kernel cannot take the problem: whether rightly so others test.
-    void expect_reference_bytes(const AttentionCase& test) {
-        if (plan(test.problem).why_not.empty())
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test))) << test.name;
+    // Nothing where the kernel cannot take the problem: kernels_test.cu tests whether it refuses rightly.
+    template <class Run>
+    void expect_reference_bytes(const AttentionCase& test, Run run) {
+        const Plan needs = plan(test.problem);
+        if (needs.why_not.empty())
+            EXPECT_TRUE(same_bytes(test.expected, attend(test, needs.scratch_bytes, run))) << test.name;
+    }
+    void expect_reference_bytes(const AttentionCase& test) { expect_reference_bytes(test, launcher_of(GetParam())); }
+    void expect_reference_bytes(const Problem& problem, const Distribution& values, uint64_t seed = 5) {
+        if (plan(problem).why_not.empty()) expect_reference_bytes(reference_case(problem, values, seed, contract()));
+    }
+
+    // The same, and once more with the reference's statistics of all rows, which other code may answer.
+    template <class Run>
+    void expect_statistics_too(const AttentionCase& test, Run run) {
+        const Plan needs = plan(test.problem);
+        if (!needs.why_not.empty()) return;
+        expect_reference_bytes(test, run);
+        EXPECT_TRUE(same_bytes(test.expected, attend_with_statistics(test, needs.scratch_bytes, run))) << test.name;
+    }
+    void expect_statistics_too(const AttentionCase& test) { expect_statistics_too(test, launcher_of(GetParam())); }
+    void expect_statistics_too(const Problem& problem, const Distribution& values, uint64_t seed = 5) {
+        if (plan(problem).why_not.empty()) expect_statistics_too(reference_case(problem, values, seed, contract()));
     }
 
 private:

@@ -86,7 +86,7 @@ private:
     float* numbers_ = nullptr;
 };
 
-// A kernel whose blocks take their places while the last blocks of the kernel before it in the stream are still at
+// ---- A kernel whose blocks take their places while the last blocks of the kernel before it in the stream are still at
 // work (programmatic dependent launch, from compute capability 9.0 on).
 
 // In every block of the kernel before: from when all of them have come here or ended, the next may begin.

@@ -7,7 +7,7 @@
 
 namespace hw4::gpu {
 
-// Shared memory by 32-bit address: one register for a place, constant distances from it in the instructions.
+// ---- Shared memory by 32-bit address: one register for a place, constant distances from it in the instructions
 
 using SharedAddress = uint32_t; // in bytes
 
@@ -44,7 +44,7 @@ __device__ __forceinline__ void store4(SharedAddress to, float x, float y, float
     *reinterpret_cast<float4*>(pointer_to(to)) = make_float4(x, y, z, w);
 }
 
-// Copies from global to shared memory that travel in the background, past the registers (cp.async, from compute
+// ---- Copies from global to shared memory that travel in the background, past the registers (cp.async, from compute
 // capability 8.0 on). A thread groups those that it has started, and waits for groups in their order.
 
 // kBytes, 4, 8 or 16, at a boundary of as many. Not there: zeros, and nothing is read.
@@ -68,8 +68,8 @@ __device__ __forceinline__ void finish_copies() {
     wait_for_copies<0>();
 }
 
-// Barriers in shared memory that count arrivals and copied bytes (mbarrier), the copies that arrive there, and barriers
-// of some of a block's threads. For Hopper.
+// ---- Barriers in shared memory that count arrivals and copied bytes (mbarrier), the copies that arrive there, and
+// barriers of some of a block's threads. For Hopper.
 
 __device__ __forceinline__ void init_barrier(SharedAddress barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -148,7 +148,7 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// Where something is in a ring of stages in shared memory.
+// ---- Where something is in a ring of stages in shared memory
 
 // A stage of the ring, and the parity of the round.
 struct RingPosition {

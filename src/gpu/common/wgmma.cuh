@@ -46,8 +46,8 @@ __device__ __forceinline__ void pin(float (&sums)[kN]) {
 
 } // namespace hw4::gpu
 
-// The operands of wgmma as text for asm: PTX takes every register by name. Sums of a thread, of an array `s`, then A as
-// a descriptor or as four words, and the descriptor of B.
+// ---- The operands of wgmma as text for asm: PTX takes every register by name. Sums of a thread, of an array `s`, then
+// A as a descriptor or as four words, and the descriptor of B.
 
 #define HW4_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define HW4_NAMES_32 HW4_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"

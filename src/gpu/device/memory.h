@@ -138,7 +138,7 @@ private:
     PitchedRows view_{nullptr, 0, 0, Copies::linear};
 };
 
-// Device memory in equal parts, which stays from case to case and is made anew where one needs more of it.
+// ---- Device memory in equal parts, which stays from case to case and is made anew where one needs more of it
 
 class Arena {
 public:

@@ -29,7 +29,7 @@ Plan plan_wgmma_pairs(const Problem& problem, const Device& device);
 void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream);
 bool launch_pairs_whole(const Launch& launch, cudaStream_t stream); // false: it is not for that, and did nothing
 
-// Whether the card's own instruction gives the powers of 2 of the contract fixed16.
+// ---- Whether the card's own instruction gives the powers of 2 of the contract fixed16
 
 // On the card in use: every weight and every tile's weight that can come up, compared with the table; once in a process
 // for each card, in microseconds.

@@ -12,10 +12,10 @@
 
 namespace hw4::gpu {
 
-// How the blocks that form pairs share the work. A row of tiles is a block of query rows against the keys that they
-// see; blocks draw pieces of such rows from a queue until none is left. A piece owes nothing to another, so a row may
-// be cut anywhere: long pieces first, since a piece begins with its rows of Q and dO, and short ones at last, so that
-// all multiprocessors end together. Pure, so that it is tested without a GPU.
+// ---- How the blocks that form pairs share the work. A row of tiles is a block of query rows against the keys that
+// they see; blocks draw pieces of such rows from a queue until none is left. A piece owes nothing to another, so a row
+// may be cut anywhere: long pieces first, since a piece begins with its rows of Q and dO, and short ones at last, so
+// that all multiprocessors end together.
 
 struct PairPiece {
     uint32_t row; // of tiles
@@ -64,8 +64,8 @@ inline PairQueue pair_queue(int64_t rows, int64_t tiles, double share, int64_t b
     return queue;
 }
 
-// How a launch that keeps pairs is cut into rounds, by the memory there is for them: as many units at once as fit, or,
-// where not even one does, slabs of its query rows. Pure, so that it is tested without a GPU.
+// ---- How a launch that keeps pairs is cut into rounds, by the memory there is for them: as many units at once as fit,
+// or, where not even one does, slabs of its query rows.
 
 constexpr int64_t kPaddedRows = 128; // pairs come in blocks of so many query rows, and so do sums
 constexpr int64_t kPaddedKeys = 64;  // and tiles of so many keys

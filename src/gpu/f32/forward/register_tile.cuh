@@ -192,7 +192,7 @@ __device__ __forceinline__ void rewind(Factors& at, int steps) {
     at.b -= Steps::b(steps);
 }
 
-// The product of two tiles whose rows stand transposed in shared memory: what a step of it is.
+// ---- The product of two tiles whose rows stand transposed in shared memory: what a step of it is
 
 // A step of the scores is a column: a are rows of Q, b are keys.
 template <class T>

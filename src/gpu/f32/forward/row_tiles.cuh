@@ -19,8 +19,8 @@
 
 namespace hw4::gpu {
 
-// Where the kernel of row_tiles.cuh keeps a query row's output while it grows: in memory or in registers. Either way a
-// lane has one column in each chunk of 32 and is the only thread that touches it.
+// ---- Where the kernel of row_tiles.cuh keeps a query row's output while it grows: in memory or in registers. Either
+// way a lane has one column in each chunk of 32 and is the only thread that touches it.
 
 constexpr int kTile = kKeyTile; // keys of a tile, columns of a chunk, lanes of a warp
 static_assert(kTile == kScoreColumns, "a chunk of columns is one block of the score");

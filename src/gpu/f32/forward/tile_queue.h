@@ -53,7 +53,7 @@ HW4_INLINE void fill(Queue& queue, unsigned rows, unsigned tiles, unsigned block
     }
 }
 
-// Whether a problem is better cut into half as many rows a block. Pure, so that it is tested without a GPU.
+// ---- Whether a problem is better cut into half as many rows a block
 
 // A problem in blocks of rows, of which so many fit a multiprocessor.
 struct RowBlocks {

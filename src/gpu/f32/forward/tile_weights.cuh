@@ -89,8 +89,8 @@ struct WaitingSums {
     }
 };
 
-// What follows treats keys j to j + 3 of a thread: the weights of four are on their way to shared memory while those of
-// the next four are computed.
+// ---- What follows treats keys j to j + 3 of a thread: the weights of four are on their way to shared memory while
+// those of the next four are computed.
 
 // Scores to weights with M = 0, in place. Returns the largest |score|, or what it was: above (kHeadroom - 1) * inv_c
 // the weights may not be the contract's.

@@ -19,7 +19,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// Attention under the contract `fixed` by mma.sync: what the group of a block (mma_block.cuh) does.
+// ---- Attention under the contract `fixed` by mma.sync: what the group of a block (mma_block.cuh) does
 
 // The six products of three digits of A with those of B's planes, for 8 columns; kSigned: A's digits have a sign.
 template <int kRowBytes, bool kSigned, int kN>

@@ -277,7 +277,7 @@ __device__ __forceinline__ void clear_sums(RowPair& rows) {
     for (int32_t& sum : rows.sum) sum = 0;
 }
 
-// Under fixed: a row's reference, and what a tile's weights do to it and to the sums.
+// ---- Under fixed: a row's reference, and what a tile's weights do to it and to the sums
 
 // R of a row. Where scores have fractions, all M are integers far below 2^24, and R is kept as an integer, in quarters
 // like the largest scores that it is compared with, which takes fewer instructions and gives the same bits; else as a

@@ -13,7 +13,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// A group's rows of Q, of as many columns as a kernel has, on their way from memory.
+// ---- A group's rows of Q, of as many columns as a kernel has, on their way from memory
 
 template <class T>
 class WholeQueries {

@@ -21,8 +21,8 @@
 
 namespace hw4::gpu::fixed_point {
 
-// Attention under the contract fixed16 by mma.sync: what the group of a block (src/gpu/fixed/forward/mma_block.cuh)
-// does.
+// ---- Attention under the contract fixed16 by mma.sync: what the group of a block
+// (src/gpu/fixed/forward/mma_block.cuh) does.
 
 // The three products of two digits of A with those of B's planes, for 8 columns; kSigned: A's digits have a sign.
 template <int kRowBytes, bool kSigned, int kN>

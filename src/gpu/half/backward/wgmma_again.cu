@@ -8,8 +8,8 @@
 
 namespace hw4::gpu::half_backward {
 
-// dQ by a kernel of its own: a block of queries stays, tiles of keys pass by, from the last to the first. S and dP are
-// computed once more; no block waits for another.
+// ---- dQ by a kernel of its own: a block of queries stays, tiles of keys pass by, from the last to the first. S and dP
+// are computed once more; no block waits for another.
 
 constexpr int kBlockQueries = 128;
 

@@ -16,7 +16,8 @@
 
 namespace hw4::gpu::half_forward {
 
-// Maps by which the copy engine finds boxes of rows (cuTensorMapEncodeTiled), without linking the driver's library.
+// ---- Maps by which the copy engine finds boxes of rows (cuTensorMapEncodeTiled), without linking the driver's
+// library.
 
 constexpr int kBoxColumns = 64; // 128 bytes, the longest row that a box can have and be swizzled
 
@@ -62,7 +63,7 @@ inline CUtensorMap key_map(const Args& args, const Operand& from, int box_rows) 
     return tensor_map(args.type, from, args.dim, args.keys, args.kv_heads, args.batches, box_rows);
 }
 
-// Hopper's asynchronous matrix products of 16-bit numbers, summed up in float32.
+// ---- Hopper's asynchronous matrix products of 16-bit numbers, summed up in float32
 
 // One instruction: 64 rows of A, 16 columns of them, times kColumns columns of B. begin() and add(s, a, b): both from
 // shared memory, row by row, so that 16 columns are 32 bytes of each row; begin_down() and add_down(): B's sixteen rows
