@@ -59,7 +59,7 @@ void in_pieces(size_t things, size_t piece, const Work& work, int most_threads =
     });
 }
 
-// The same of work that may throw. After the first exception no further piece begins; it is thrown here when all that
+// The same for work that may throw. After the first exception no further piece begins; it is thrown here when all that
 // had begun have ended.
 template <class Work>
 void in_throwing_pieces(size_t things, size_t piece, const Work& work, int most_threads = available_processors()) {
@@ -196,7 +196,7 @@ private:
     std::vector<std::thread> others_;
 };
 
-// By a crew or, where there is none, by threads of this work alone.
+// Runs the work on a crew or, where there is none, on threads of this work alone.
 template <class Work>
 void on_threads(Crew* crew, int threads, const Work& work) {
     if (crew != nullptr) return crew->run(threads, work);

@@ -19,8 +19,6 @@ public:
     // `remarks`: whether to say on standard error what else is worth knowing.
     explicit EngineChoice(const Options& options, bool remarks = true);
 
-    bool may_be_gpu() const { return device_ != Device::cpu; }
-
     // Says so on stderr where it was left to choose and the CPU has to compute: once for all cases where the reason is
     // not the case, else once for an input, of which there may be several parts. The first call may make the GPU's
     // context. Throws Error.

@@ -28,7 +28,7 @@ public:
 
     // The next one, as soon as it is there; none after the last.
     std::optional<ListedPair> next();
-    // By another thread: from then on next() takes what is there, but waits for nothing.
+    // Another thread calls this: from then on next() takes what is there, but waits for nothing.
     void give_up() { given_up_ = true; }
 
 private:

@@ -30,13 +30,6 @@ RankFailure describe(const std::exception_ptr& error) {
     return *attempt([&] { std::rethrow_exception(error); });
 }
 
-CaseReport report_on(const CaseNames& names) {
-    CaseReport report;
-    report.input = names.input;
-    report.output = names.output;
-    return report;
-}
-
 // Among many cases a message has to say whose it is.
 std::string with_name(const CaseNames& names, const std::string& message) {
     const auto begins_with = [&](const std::string& name) { return message.compare(0, name.size(), name) == 0; };
@@ -77,7 +70,7 @@ public:
         OpenCase& first = first_open();
         if (!run.failure) publish(first);
         const double now = clock_.now();
-        CaseReport told = report_on(first.names);
+        CaseReport told{first.names};
         told.seconds = now - std::max(first.since, last_);
         last_ = now;
         if (run.failure)
@@ -98,13 +91,11 @@ public:
         const RankFailure not_computed = {stopped.code, RankFailure::kNoPlace, "not computed: the run has ended"};
         const RankFailure untold = {stopped.code, RankFailure::kNoPlace, "computed and written, but the run has ended"};
         for (const OpenCase& left : open_)
-            fail(report_on(left.names), left.run.failure ? describe(left.run.failure)
-                                        : left.published ? untold
-                                                         : not_computed);
+            fail({left.names}, left.run.failure ? describe(left.run.failure) : left.published ? untold : not_computed);
         open_.clear();
         pairs_.give_up();
         while (const std::optional<ListedPair> pair = pairs_.next())
-            fail(report_on(pair->names), pair->flaw ? describe(pair->flaw) : not_computed);
+            fail({pair->names}, pair->flaw ? describe(pair->flaw) : not_computed);
     }
 
     ExitCode first_failure() const { return first_failure_; }
@@ -162,7 +153,7 @@ private:
     }
     void fail(CaseReport report, const RankFailure& failure) {
         report.code = failure.code;
-        report.message = with_name({report.input, report.output}, failure.message);
+        report.message = with_name(report.names, failure.message);
         if (first_failure_ == ExitCode::ok) first_failure_ = failure.code;
         std::fprintf(stderr, "hw4: %s\n", report.message.c_str());
         keep(report);
@@ -180,7 +171,7 @@ private:
     const Timeline& clock_;
     std::mutex mutex_;
     std::list<OpenCase> open_; // in their order; the first is settled first
-    // Of those that are settled, one at a time.
+    // What is known of the settled cases; one is settled at a time.
     double last_ = 0; // when the last one was
     ExitCode first_failure_ = ExitCode::ok;
     std::vector<std::string> json_;

@@ -30,19 +30,19 @@
 namespace hw4 {
 namespace {
 
-// Not read and not written in any order. Throws Error (usage).
+// For a file that cannot be read or written in any order. Throws Error (usage).
 [[noreturn]] void refuse_one_way(const std::string& name, const char* what) {
     throw Error(ExitCode::usage, name + ": several ranks " + what + " at once, need a plain file: no pipe, no gzip");
 }
 
-// Calls use(field) for everything that the others are told of a rank.
+// Calls use(field) for everything that a rank sends to the others about itself.
 template <class Report, class Use>
 void each_field(Report& report, const Use& use) {
-    auto& engine = report.engine;
+    auto& engine = report.run.engine;
     use(report.node), use(engine.device), use(engine.device_name), use(engine.kernel), use(engine.copies);
     use(engine.streams), use(engine.threads), use(engine.chunk_batches), use(engine.queries_at_once);
-    use(engine.device_bytes), use(report.began), use(report.flops), use(report.readers), use(report.writers);
-    use(report.staging_bytes), use(report.figures);
+    use(engine.device_bytes), use(report.began), use(report.flops), use(report.run.readers), use(report.run.writers);
+    use(report.run.staging_bytes), use(report.figures);
 }
 
 class OneCase {
@@ -60,17 +60,17 @@ public:
             if (ranks_.is_first()) make_outputs();
         });
         if (several()) join_outputs();
-        began_ = timeline_.now(); // the same moment for all of them, about
-        tell_sizes();
+        mine_.began = timeline_.now(); // about the same moment for all ranks
+        print_sizes();
         compute();
         agree_on_data();
         agree(ranks_, [this] { files_->finish(options_.sync); });
         gather_reports();
-        tell_who_took_the_cpu();
+        report_cpu_ranks();
         agree(ranks_, [this] {
             if (ranks_.is_first()) publish();
         });
-        tell_times();
+        print_times();
     }
 
 private:
@@ -88,7 +88,7 @@ private:
         if (several() && !input().random_access()) refuse_one_way(input().path(), "read it");
     }
 
-    // Where the file system is not shared, some may see an older file, or another.
+    // Where the file system is not shared, some ranks may see an older file, or another.
     void refuse_other_inputs() {
         std::vector<CaseReader::Sample> samples;
         agree(ranks_, [&] { samples = input().samples(); });
@@ -111,7 +111,7 @@ private:
         });
     }
 
-    // By the first one. Room for all shares, so that a full disk shows early.
+    // The first rank makes them, with room for all shares, so that a full disk shows early.
     void make_outputs() {
         files_->open_outputs(interrupts_);
         reports_ = RunReports(options_, run_files_, interrupts_);
@@ -124,16 +124,16 @@ private:
         lse->reserve(static_cast<uint64_t>(problem().output_rows()) * sizeof(float));
     }
 
-    // By the others.
+    // The other ranks write to them.
     void join_outputs() {
         if (options_.gather)
-            tell_outputs();
+            send_outputs();
         else
             share_outputs();
     }
 
-    // The first alone sees the files.
-    void tell_outputs() {
+    // Only the first rank sees the files: the others send it their rows.
+    void send_outputs() {
         if (ranks_.is_first()) return;
         const auto told = [this](const std::string& name, FileNumber number) {
             return std::make_unique<OutputFile>(name, [this, number](uint64_t offset, const void* data, size_t size) {
@@ -167,13 +167,13 @@ private:
         });
     }
 
-    void tell_sizes() {
+    void print_sizes() {
         if (!ranks_.is_first()) return;
         std::fprintf(run_files_.lines(), "%s\n", files_->sizes_line().c_str());
         remark_unusual(input().path(), problem());
     }
 
-    // Cut where all can.
+    // Ranks share the gradients of a head where the engines of all can give some without the others.
     Gradients agreed_gradients() {
         const bool all_have_heads = problem().batches * problem().kv_heads >= ranks_.count();
         if (problem().operation != &kBackward || all_have_heads) return Gradients::whole;
@@ -210,23 +210,23 @@ private:
             run.lse = files_->lse();
             run.checksums = options_.json.empty() ? nullptr : &checksums_;
             std::vector<CasePart> parts;
-            flops_ = problem().flops();
+            mine_.flops = problem().flops();
             if (several()) {
                 parts = divide_into_parts(problem(), ranks_.count(), gradients)[static_cast<size_t>(ranks_.rank())];
-                flops_ = 0;
-                for (const CasePart& part : parts) flops_ += part.problem.flops();
+                mine_.flops = 0;
+                for (const CasePart& part : parts) mine_.flops += part.problem.flops();
                 run.parts = &parts;
             }
-            report_ = run_case(run);
-            if (report_.failure) std::rethrow_exception(report_.failure);
+            mine_.run = run_case(run);
+            if (mine_.run.failure) std::rethrow_exception(mine_.run.failure);
         });
         computed_ = timeline_.now();
     }
 
-    // What is refused of a batch that several have seen parts of is refused by all of them.
+    // A batch that several ranks have seen parts of is judged by all of them, as a whole.
     void agree_on_data() {
         Parcel mine;
-        for (const SeenInPart& seen : report_.seen) mine.put(seen);
+        for (const SeenInPart& seen : mine_.run.seen) mine.put(seen);
         std::map<int64_t, BatchExtremes> batches;
         for (const std::string& rank : ranks_.exchange(mine.bytes()))
             for (OpenedParcel parcel(rank); !parcel.empty();) {
@@ -241,20 +241,13 @@ private:
     }
 
     void gather_reports() {
-        RankReport mine;
-        mine.node = ranks_.node();
-        mine.engine = report_.engine;
-        mine.began = began_;
-        mine.flops = flops_;
-        mine.readers = report_.readers;
-        mine.writers = report_.writers;
-        mine.staging_bytes = report_.staging_bytes;
-        mine.figures = {summarise(timeline_.spans()), computed_, host_peak_bytes()};
-        for (const std::string& rank : ranks_.exchange(packed(mine))) all_.push_back(unpacked(rank));
+        mine_.node = ranks_.node();
+        mine_.figures = {summarise(timeline_.spans()), computed_, host_peak_bytes()};
+        for (const std::string& rank : ranks_.exchange(packed(mine_))) all_.push_back(unpacked(rank));
         const std::vector<std::string> checksums = ranks_.exchange(checksums_.output.packed());
         const std::vector<std::string> lse_checksums = ranks_.exchange(checksums_.lse.packed());
-        const std::string owner = several() ? "rank " + std::to_string(ranks_.rank()) + " on " + mine.node + ", " : "";
-        const double later = all_.front().began - mine.began;
+        const std::string owner = several() ? "rank " + std::to_string(ranks_.rank()) + " on " + mine_.node + ", " : "";
+        const double later = all_.front().began - mine_.began;
         const std::vector<std::string> traces =
             ranks_.exchange(options_.trace.empty() ? "" : trace_events(timeline_, {ranks_.rank(), owner, later}));
         agree(ranks_, [&] {
@@ -265,12 +258,13 @@ private:
                 checksums_.lse.add_packed(lse_checksums[rank]);
             }
             // All files are complete then; only their names are left.
-            reports_.finish(json_text(names_.input, whole_report(), whole_figures(), told_ranks()), trace_text(traces));
+            reports_.finish(json_text(names_.input, whole_report(), whole_figures(), listed_ranks()),
+                            trace_text(traces));
         });
     }
 
-    // For another reason than the first, who has said his.
-    void tell_who_took_the_cpu() {
+    // Names the ranks that use the CPU for another reason than the first, which has printed its own.
+    void report_cpu_ranks() {
         const std::vector<std::string> reasons = ranks_.exchange(choice_->why_cpu());
         if (!ranks_.is_first()) return;
         std::set<std::string> told = {"", reasons.front()};
@@ -289,11 +283,11 @@ private:
         OpenedParcel parcel(bytes);
         RankReport report;
         each_field(report, [&](auto& field) { parcel.take(field); });
-        report.engine.contract = options_.engine.contract;
+        report.run.engine.contract = options_.engine.contract;
         return report;
     }
 
-    std::vector<RankReport> told_ranks() const { return several() ? all_ : std::vector<RankReport>(); }
+    std::vector<RankReport> listed_ranks() const { return several() ? all_ : std::vector<RankReport>(); }
 
     RunReport whole_report() const {
         RunReport report = together(problem(), all_);
@@ -315,11 +309,11 @@ private:
         reports_.publish();
     }
 
-    void tell_times() {
+    void print_times() {
         if (!ranks_.is_first()) return;
         std::fprintf(run_files_.lines(), "Time: %.3f seconds\n", seconds_);
         if (options_.time)
-            std::fputs(time_table(whole_report(), whole_figures(), told_ranks()).c_str(), run_files_.lines());
+            std::fputs(time_table(whole_report(), whole_figures(), listed_ranks()).c_str(), run_files_.lines());
     }
 
     enum FileNumber : int { kOutput, kLse }; // of those that rows are sent for
@@ -336,12 +330,10 @@ private:
     std::optional<CaseFiles> files_;
     RunReports reports_; // of the first
     OutputChecksums checksums_;
-    double began_ = 0;
     double computed_ = 0; // when its share was
-    double flops_ = 0;
     double seconds_ = 0;
-    RunReport report_;
     std::optional<RankFailure> failure_;
+    RankReport mine_;
     std::vector<RankReport> all_; // by rank
 };
 

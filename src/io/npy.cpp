@@ -91,7 +91,7 @@ private:
     std::map<std::string, std::string> entries_;
 };
 
-// Of "(2, 3, 5, 4)"; nothing where a size is no whole number that a header could have.
+// The sizes in "(2, 3, 5, 4)"; nothing where a size is no whole number that a header could have.
 std::optional<Shape> sizes_in(const std::string& tuple) {
     Shape shape;
     std::string number;

@@ -12,13 +12,14 @@ namespace hw4 {
 
 using Shape = std::vector<int64_t>;
 
-// By the first bytes.
+// Whether the first bytes are those of such a file.
 bool is_npy(const Bytes& start);
 
 // How long the header is that begins so; `start` has at least 10 bytes. Throws Error (bad_data).
 size_t npy_header_bytes(const std::string& path, const Bytes& start);
 
-// Of a case: an array of shape (B, 3, N, d), Q, K and V of each batch. Throws Error (bad_data): it is another array.
+// Reads the header of a case: an array of shape (B, 3, N, d), Q, K and V of each batch. Throws Error (bad_data): the
+// file is another array.
 CaseHeader parse_npy_header(const std::string& path, const Bytes& header);
 
 struct NpyHeader {
@@ -30,7 +31,7 @@ struct NpyHeader {
 // all of float16. K and V may have fewer heads and another N. Throws Error (bad_data): they are no case.
 CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays);
 
-// Of an output that should be as one under the header `like`. Throws Error (bad_data): it is another array.
+// Compares an output's header with the header `like`. Throws Error (bad_data): the output is another array.
 void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like);
 
 // As numpy.save() writes it; not of bf16, which NumPy lacks.

@@ -36,7 +36,7 @@ public:
     virtual std::string library() const { return ""; }
 };
 
-// By Ranks::exchange(): for one rank, and for threads of one process, which are few and have little to add up.
+// Uses Ranks::exchange(): for one rank, and for threads of one process, which are few and have little to add up.
 class ExchangedNumbers : public Collectives {
 public:
     explicit ExchangedNumbers(Ranks& ranks) : ranks_(ranks) {}

@@ -17,7 +17,7 @@ class Gathering {
 public:
     explicit Gathering(Ranks& ranks);
 
-    // By any threads of a rank that is at work: some bytes for one of the first rank's files. Waits for room.
+    // Sends some bytes to one of the first rank's files; any threads of a rank that is at work call it. Waits for room.
     void put(int file, uint64_t offset, const void* data, size_t size);
 
     using Write = std::function<void(int file, uint64_t offset, const std::string& bytes)>;

@@ -22,7 +22,7 @@ struct Launched {
 // A variable of the environment, null where there is none.
 using Environment = std::function<const char*(const char* name)>;
 
-// By Open MPI, by MPICH and its kin, or by a step of Slurm's. A job's own script is no task, though Slurm tells it of
+// Knows Open MPI, MPICH and its kin, and the steps of Slurm. A job's own script is no task, though Slurm tells it of
 // those that the job may have (SLURM_NTASKS).
 Launched launched_as(const Environment& environment);
 Launched launched_as();

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 
 #include "src/ranks/agree.h"
 #include "src/ranks/launched.h"
@@ -117,19 +116,21 @@ public:
     std::string node() const override { return machine_name(); }
 
     std::vector<std::string> exchange(const std::string& mine) override {
-        const Places places = places_of(mine);
-        std::string together(places.all, '\0');
+        const std::vector<Piece> pieces = pieces_of(mine);
+        const Places places(pieces);
+        std::string together(end_of(pieces), '\0');
         MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, together.data(), places.counts.data(),
-                       places.starts.data(), MPI_BYTE, MPI_COMM_WORLD);
-        return apart(together, places);
+                       places.firsts.data(), MPI_BYTE, MPI_COMM_WORLD);
+        return apart(together, pieces);
     }
 
     std::vector<std::string> to_first(const std::string& mine) override {
-        const Places places = places_of(mine);
-        std::string together(is_first() ? places.all : 0, '\0');
+        const std::vector<Piece> pieces = pieces_of(mine);
+        const Places places(pieces);
+        std::string together(is_first() ? end_of(pieces) : 0, '\0');
         MPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, together.data(), places.counts.data(),
-                    places.starts.data(), MPI_BYTE, 0, MPI_COMM_WORLD);
-        return is_first() ? apart(together, places) : std::vector<std::string>();
+                    places.firsts.data(), MPI_BYTE, 0, MPI_COMM_WORLD);
+        return is_first() ? apart(together, pieces) : std::vector<std::string>();
     }
 
     std::unique_ptr<Collectives> collectives() override { return std::make_unique<MpiCollectives>(); }
@@ -140,35 +141,25 @@ public:
     }
 
 private:
-    // Of what each gives, one after the other.
-    struct Places {
-        std::vector<int> counts;
-        std::vector<int> starts;
-        size_t all = 0;
-    };
-
-    Places places_of(const std::string& mine) const {
-        const auto ranks = static_cast<size_t>(count_);
+    // Where the bytes of each rank are, one after the other.
+    std::vector<Piece> pieces_of(const std::string& mine) const {
         const uint64_t size = mine.size();
-        std::vector<uint64_t> sizes(ranks);
+        std::vector<uint64_t> sizes(static_cast<size_t>(count_));
         MPI_Allgather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
-        const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-        if (all > static_cast<uint64_t>(std::numeric_limits<int>::max())) // the same on all of them
-            throw AgreedError(ExitCode::out_of_memory, "the ranks have " + std::to_string(all) +
+        std::vector<Piece> pieces;
+        for (const uint64_t bytes : sizes) pieces.push_back({end_of(pieces), static_cast<size_t>(bytes)});
+        if (end_of(pieces) > static_cast<size_t>(std::numeric_limits<int>::max())) // the same on all of them
+            throw AgreedError(ExitCode::out_of_memory, "the ranks have " + std::to_string(end_of(pieces)) +
                                                            " bytes to tell one another, which MPI cannot pass on");
-        Places places{std::vector<int>(ranks), std::vector<int>(ranks), static_cast<size_t>(all)};
-        for (size_t i = 0; i < ranks; ++i) {
-            places.counts[i] = static_cast<int>(sizes[i]);
-            places.starts[i] = i == 0 ? 0 : places.starts[i - 1] + places.counts[i - 1];
-        }
-        return places;
+        return pieces;
+    }
+    static size_t end_of(const std::vector<Piece>& pieces) {
+        return pieces.empty() ? 0 : pieces.back().first + pieces.back().count;
     }
 
-    static std::vector<std::string> apart(const std::string& together, const Places& places) {
+    static std::vector<std::string> apart(const std::string& together, const std::vector<Piece>& pieces) {
         std::vector<std::string> each;
-        for (size_t i = 0; i < places.counts.size(); ++i)
-            each.push_back(
-                together.substr(static_cast<size_t>(places.starts[i]), static_cast<size_t>(places.counts[i])));
+        for (const Piece& piece : pieces) each.push_back(together.substr(piece.first, piece.count));
         return each;
     }
 

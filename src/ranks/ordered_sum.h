@@ -56,7 +56,7 @@ class OrderedSum {
 public:
     OrderedSum(Collectives& collectives, int contributions, int rank, int ranks);
 
-    // Of this rank, by first; none where there are more ranks than contributions.
+    // The pieces of this rank, by first; none where there are more ranks than contributions.
     const std::vector<SumNode>& parts() const { return parts_; }
 
     // Called by all. The rank's parts, of `count` numbers each and `stride` apart, become the sum of all contributions

@@ -15,8 +15,8 @@
 namespace hw4 {
 
 // A case as the threads of a run see it.
-struct PendingCase {
-    PendingCase(RunCase& run_case, int its_number)
+struct CaseOnItsWay {
+    CaseOnItsWay(RunCase& run_case, int its_number)
         : run(run_case), number(its_number), failed(run.failure != nullptr) {}
 
     RunCase& run;
@@ -40,7 +40,7 @@ public:
         const auto locked = wait_or_stop([this] { return cases_.size() < static_cast<size_t>(most_); });
         return !stopped_;
     }
-    void add(std::unique_ptr<PendingCase> added_case) {
+    void add(std::unique_ptr<CaseOnItsWay> added_case) {
         change([&] { cases_.push_back(std::move(added_case)); });
     }
     // No more will be added.
@@ -49,13 +49,13 @@ public:
     }
 
     // The case of that number, once it was added, which is not over; null after the last. Throws Stopped.
-    PendingCase* wait(int number) {
+    CaseOnItsWay* wait(int number) {
         const auto locked = wait_for([&] { return closed_ || number < added(); });
         return number < added() ? cases_[static_cast<size_t>(number - first_)].get() : nullptr;
     }
 
     // Keeps the first failure of a case.
-    void fail(PendingCase& failed, std::exception_ptr error) {
+    void fail(CaseOnItsWay& failed, std::exception_ptr error) {
         const auto locked = lock();
         if (!failed.run.failure) failed.run.failure = std::move(error);
         failed.failed = true;
@@ -64,10 +64,10 @@ public:
     // Nothing is left to do for the case. Calls `settle` for every case that is over and before which all are, in their
     // order, one at a time; after it the case is gone. Once it has thrown, no case is settled any more.
     template <class Settle>
-    void end(PendingCase& ended, const Settle& settle) {
+    void end(CaseOnItsWay& ended, const Settle& settle) {
         change([&] { ended.over = true; });
         const std::lock_guard<std::mutex> one_at_a_time(settling_);
-        while (PendingCase* const first = settles_ ? first_if_over() : nullptr) {
+        while (CaseOnItsWay* const first = settles_ ? first_if_over() : nullptr) {
             settles_ = false;
             settle(*first);
             settles_ = true;
@@ -90,15 +90,15 @@ public:
 
 private:
     int added() const { return first_ + static_cast<int>(cases_.size()); }
-    PendingCase* first_if_over() {
+    CaseOnItsWay* first_if_over() {
         const auto locked = lock();
         return cases_.empty() || !cases_.front()->over ? nullptr : cases_.front().get();
     }
 
     const int most_;
     std::mutex settling_;
-    bool settles_ = true;                            // no: it has thrown
-    std::deque<std::unique_ptr<PendingCase>> cases_; // from number first_ on
+    bool settles_ = true;                             // no: it has thrown
+    std::deque<std::unique_ptr<CaseOnItsWay>> cases_; // from number first_ on
     int first_ = 0;
     bool closed_ = false;
 };

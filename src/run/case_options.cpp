@@ -9,20 +9,18 @@
 namespace hw4 {
 namespace {
 
-constexpr option kCaseOptions[] = {{"contract", required_argument, nullptr, CaseOptions::kContract},
-                                   {"arith", required_argument, nullptr, CaseOptions::kContract},
-                                   {"causal", no_argument, nullptr, CaseOptions::kCausal},
-                                   {"backward", no_argument, nullptr, CaseOptions::kBackwardOption},
-                                   {"lse", required_argument, nullptr, CaseOptions::kLse},
-                                   {"q", required_argument, nullptr, CaseOptions::kQ},
-                                   {"k", required_argument, nullptr, CaseOptions::kK},
-                                   {"v", required_argument, nullptr, CaseOptions::kV},
-                                   {"do", required_argument, nullptr, CaseOptions::kDo},
-                                   {"dq", required_argument, nullptr, CaseOptions::kDq},
-                                   {"dk", required_argument, nullptr, CaseOptions::kDk},
-                                   {"dv", required_argument, nullptr, CaseOptions::kDv},
-                                   {"help", no_argument, nullptr, CaseOptions::kHelp},
-                                   {"version", no_argument, nullptr, CaseOptions::kVersion}};
+enum CaseCode : int { kContract = CaseOptions::kOfCase, kCausal, kBackwardOption, kLse, kArrays };
+
+constexpr option kCaseOptions[] = {{"help", no_argument, nullptr, CaseOptions::kHelp},
+                                   {"version", no_argument, nullptr, CaseOptions::kVersion},
+                                   {"contract", required_argument, nullptr, kContract},
+                                   {"arith", required_argument, nullptr, kContract},
+                                   {"causal", no_argument, nullptr, kCausal},
+                                   {"backward", no_argument, nullptr, kBackwardOption},
+                                   {"lse", required_argument, nullptr, kLse}};
+
+// In the order of the operations' operands, from the code kArrays on.
+constexpr const char* kArrayOptions[kMostInputs + kMostOutputs] = {"q", "k", "v", "do", "dq", "dk", "dv"};
 
 std::vector<std::string> given_of(const std::vector<std::string>& names) {
     std::vector<std::string> found;
@@ -52,13 +50,14 @@ std::string parse_name(const char* option, const std::string& name) {
 
 std::vector<option> CaseOptions::table(const std::vector<option>& own) {
     std::vector<option> all(std::begin(kCaseOptions), std::end(kCaseOptions));
+    for (const char* const& name : kArrayOptions)
+        all.push_back({name, required_argument, nullptr, kArrays + static_cast<int>(&name - kArrayOptions)});
     all.insert(all.end(), own.begin(), own.end());
     all.push_back({nullptr, 0, nullptr, 0});
     return all;
 }
 
 bool CaseOptions::take(int code, const char* value, const Contract*& contract) {
-    constexpr const char* kArrays[] = {"q", "k", "v", "do", "dq", "dk", "dv"};
     switch (code) {
     case kContract:
         contract = find_contract(value);
@@ -69,9 +68,10 @@ bool CaseOptions::take(int code, const char* value, const Contract*& contract) {
     case kLse: lse = parse_name("lse", value); return true;
     default: break;
     }
-    if (code < kQ || code > kDv) return false;
-    (code < kDq ? arrays.in : arrays.out)[static_cast<size_t>(code - (code < kDq ? kQ : kDq))] =
-        parse_name(kArrays[code - kQ], value);
+    const auto array = static_cast<size_t>(code - kArrays);
+    if (code < kArrays || array >= std::size(kArrayOptions)) return false;
+    (array < kMostInputs ? arrays.in[array] : arrays.out[array - kMostInputs]) =
+        parse_name(kArrayOptions[array], value);
     return true;
 }
 

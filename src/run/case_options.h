@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/refused_option.h"
 #include "src/contracts/contract.h"
 
 namespace hw4 {
@@ -36,23 +37,8 @@ struct CaseOptions {
     std::string lse;                      // file name; empty: none
     ArrayNames arrays;                    // of the only case, instead of its input
 
-    // Codes of the options for getopt_long(). A program's own begin at kOwn.
-    enum Code : int {
-        kContract = 256,
-        kCausal,
-        kBackwardOption,
-        kLse,
-        kQ,
-        kK,
-        kV,
-        kDo,
-        kDq,
-        kDk,
-        kDv,
-        kHelp,
-        kVersion,
-        kOwn
-    };
+    // Codes of options for getopt_long(). A program's own begin at kOwn.
+    enum Code : int { kHelp = kLong, kVersion, kOfCase, kOwn = kLong + 64 };
     // All options of a program: those of a case and its own.
     static std::vector<option> table(const std::vector<option>& own);
     // Takes the value of an option of a case; false: the option is another. Throws Error (usage).

@@ -89,7 +89,7 @@ private:
         waiting_for_engine_ = false;
         ring_.stop();
         parts_.stop();
-        line_.stop([](const PendingCase& waiting) {
+        line_.stop([](const CaseOnItsWay& waiting) {
             if (waiting.run.input != nullptr) waiting.run.input->give_up();
         });
         cases_.give_up();
@@ -98,7 +98,7 @@ private:
     // Does something for a case. What it throws is the case's failure, and ends the run only where no other case could
     // be computed either.
     template <class Work>
-    void guard(PendingCase& for_case, const Work& work) {
+    void guard(CaseOnItsWay& for_case, const Work& work) {
         try {
             work();
         } catch (const Stopped&) {
@@ -117,13 +117,13 @@ private:
         for (int number = 0; line_.wait_for_room(); ++number) {
             RunCase* const opened = cases_.next();
             if (opened == nullptr) break;
-            add(std::make_unique<PendingCase>(*opened, number), pen);
+            add(std::make_unique<CaseOnItsWay>(*opened, number), pen);
         }
         line_.close();
         ring_.close();
     }
 
-    void add(std::unique_ptr<PendingCase> added, const Pen& pen) {
+    void add(std::unique_ptr<CaseOnItsWay> added, const Pen& pen) {
         PiecesOfCase pieces = {0, 1, false};
         if (!added->failed) {
             const CaseReader& input = *added->run.input;
@@ -137,7 +137,7 @@ private:
         }
         ring_.add(pieces);
         parts_.hold(added->number);
-        PendingCase& here = *added;
+        CaseOnItsWay& here = *added;
         line_.add(std::move(added));
         // The first one's by a writer, which has time before the engine is there.
         if (here.number > 0 && !here.failed)
@@ -146,7 +146,7 @@ private:
     }
 
     // Not for a pipe's header alone, which may claim anything; nor for a part, which others write beside.
-    static bool reserve_output(const PendingCase& of) {
+    static bool reserve_output(const CaseOnItsWay& of) {
         const bool size_known = of.run.input->size_checked() && of.run.part == nullptr;
         if (size_known) of.run.output->reserve(of.problem.stored_output_bytes());
         if (size_known && of.run.lse != nullptr) of.run.lse->reserve(lse_bytes(of.problem.output_rows()));
@@ -174,7 +174,7 @@ private:
         const int buffer = ring_.buffer_of(staged);
         Engine* const used_before = copied_by_[static_cast<size_t>(buffer)];
         if (used_before != nullptr) used_before->wait_until_copied(buffer);
-        const PendingCase& from = *line_.wait(staged.of);
+        const CaseOnItsWay& from = *line_.wait(staged.of);
         unsigned char* const data = memory_.ring_buffer(buffer, from.plan.piece_bytes);
         const int64_t first = staged.piece * from.plan.piece_rows;
         const int64_t rows = std::min(from.plan.piece_rows, from.problem.input_rows() - first);
@@ -185,7 +185,7 @@ private:
         });
     }
 
-    static void read_rows(const PendingCase& from, int64_t first, int64_t rows, unsigned char* data) {
+    static void read_rows(const CaseOnItsWay& from, int64_t first, int64_t rows, unsigned char* data) {
         const size_t row_bytes = from.problem.stored_row_bytes();
         from.part->each_stretch(
             from.problem.operation->inputs, first, rows, [&](int64_t own, int64_t at, int64_t count) {
@@ -206,7 +206,7 @@ private:
     // ---- Feeding the engine
 
     void feed_cases() {
-        PendingCase* fed = nullptr;
+        CaseOnItsWay* fed = nullptr;
         for (int number = 0; (fed = line_.wait(number)) != nullptr; ++number) {
             if (!fed->failed) guard(*fed, [&] { begin(*fed); });
             waiting_for_engine_ = false;
@@ -221,7 +221,7 @@ private:
         parts_.close();
     }
 
-    void begin(PendingCase& fed) {
+    void begin(CaseOnItsWay& fed) {
         const EngineRequest request = request_for(fed);
         const EngineMaker chosen = setup_.choose_engine(request);
         const auto all_fetched = [this] { parts_.wait_all_fetched(); };
@@ -240,7 +240,7 @@ private:
         case_in_slot_.resize(static_cast<size_t>(fed.engine->slots()), -1);
     }
 
-    EngineRequest request_for(const PendingCase& fed) const {
+    EngineRequest request_for(const CaseOnItsWay& fed) const {
         return {fed.run.input->path(),
                 fed.problem,
                 setup_.many,
@@ -254,7 +254,7 @@ private:
     }
 
     // Cut where chunks end.
-    void feed(PendingCase& fed, const FilledPiece& filled) {
+    void feed(CaseOnItsWay& fed, const FilledPiece& filled) {
         if (filled.error) std::rethrow_exception(filled.error);
         fed.domain->join(filled.findings);
         const int64_t first = filled.staged.piece * fed.plan.piece_rows;
@@ -277,18 +277,18 @@ private:
         }
     }
 
-    static int slot_of(const PendingCase& fed, int64_t chunk) {
+    static int slot_of(const CaseOnItsWay& fed, int64_t chunk) {
         return static_cast<int>((fed.first_slot + chunk) % fed.engine->slots());
     }
 
     // Rows of a case may lie where output of the case before is.
-    void wait_for_another_case(const PendingCase& fed, int slot) {
+    void wait_for_another_case(const CaseOnItsWay& fed, int slot) {
         int& in_slot = case_in_slot_[static_cast<size_t>(slot)];
         if (in_slot != fed.number) parts_.wait_fetched(slot);
         in_slot = fed.number;
     }
 
-    void compute(PendingCase& fed, int64_t chunk) {
+    void compute(CaseOnItsWay& fed, int64_t chunk) {
         Engine& engine = *fed.engine;
         const int slot = slot_of(fed, chunk);
         const int64_t first_batch = chunk * engine.chunk_batches();
@@ -304,7 +304,7 @@ private:
         }
     }
 
-    void push_parts(const PendingCase& fed, const OutputPart& rows) {
+    void push_parts(const CaseOnItsWay& fed, const OutputPart& rows) {
         OutputPart part = rows;
         for (int64_t done = 0; done < rows.rows; done += fed.plan.part_rows) {
             part.slot_row = rows.slot_row + done;
@@ -321,28 +321,28 @@ private:
         const size_t usual_bytes = setup_.plan.part_bytes;
         unsigned char* const staging = memory_.writer_buffer(writer, usual_bytes);
         touch(staging, std::min(usual_bytes, kMostTouched));
-        // By one of them; the others wait, or zeros might come after what was computed.
+        // One of the writers does it; the others wait, or zeros might come after what was computed.
         std::call_once(prepared_, [&] { failure_.guard([&] { prepare_first_output(staging, pen); }); });
         while (const std::optional<OutputPart> part = parts_.pop()) {
-            PendingCase& of = *line_.wait(part->of);
+            CaseOnItsWay& of = *line_.wait(part->of);
             if (part->rows > 0) write_part(of, *part, writer, pen);
             end_if_done(of, *part);
         }
     }
 
-    void end_if_done(PendingCase& of, const OutputPart& part) {
-        if (parts_.done(part)) line_.end(of, [this](PendingCase& over) { cases_.settled(over.run); });
+    void end_if_done(CaseOnItsWay& of, const OutputPart& part) {
+        if (parts_.done(part)) line_.end(of, [this](CaseOnItsWay& over) { cases_.settled(over.run); });
     }
 
     // While the engine is made there is nothing to write yet, but the output's pages can be made: writing over pages
     // that are there is half again as fast.
     void prepare_first_output(const unsigned char* zeros, const Pen& pen) {
-        PendingCase* const first = line_.wait(0);
+        CaseOnItsWay* const first = line_.wait(0);
         if (first == nullptr || first->failed) return;
         guard(*first, [&] { pen.time(Stage::prepare, 0, [&] { prepare_output(*first, zeros); }); });
     }
 
-    void prepare_output(const PendingCase& of, const unsigned char* zeros) {
+    void prepare_output(const CaseOnItsWay& of, const unsigned char* zeros) {
         OutputFile& output = *of.run.output;
         if (!reserve_output(of) || !output.random_access()) return;
         const size_t most = std::min(of.problem.stored_output_bytes(), kMostPrepared);
@@ -351,7 +351,7 @@ private:
             output.write_at(at, zeros, std::min(step, most - at));
     }
 
-    void write_part(PendingCase& of, const OutputPart& part, int writer, const Pen& pen) {
+    void write_part(CaseOnItsWay& of, const OutputPart& part, int writer, const Pen& pen) {
         bool in_slot = true; // are its rows
         if (!of.failed)
             guard(of, [&] {
@@ -375,7 +375,7 @@ private:
     }
 
     // In the elements of the file: where the rows are, or in the writer's buffer.
-    const void* as_stored(const PendingCase& of, const OutputPart& part, const void* data, unsigned char* staging,
+    const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const void* data, unsigned char* staging,
                           const Pen& pen) const {
         const Element element = of.problem.element;
         const bool to_narrow = element != Element::float32 && !of.engine->gives_stored();
@@ -391,7 +391,7 @@ private:
     }
 
     // Outputs as the engine gives them, where one is infinite.
-    void refuse_beyond(const PendingCase& of, const void* data, size_t count) const {
+    void refuse_beyond(const CaseOnItsWay& of, const void* data, size_t count) const {
         const Contract& contract = *setup_.options.contract;
         const std::string& path = of.run.input->path();
         if (of.problem.element != Element::float32 && of.engine->gives_stored())
@@ -400,13 +400,13 @@ private:
             refuse_infinite(contract, of.problem, path, static_cast<const float*>(data), count);
     }
 
-    // Of the file, of rows that are to be written.
+    // Calls use(first, at, rows) for each stretch of the part's rows that is one in the file too.
     template <class Use>
-    static void each_stretch(const PendingCase& of, const OutputPart& part, const Use& use) {
+    static void each_stretch(const CaseOnItsWay& of, const OutputPart& part, const Use& use) {
         of.part->each_stretch(of.problem.operation->outputs, part.file_row, part.rows, use);
     }
 
-    static void write_rows(const PendingCase& of, const OutputPart& part, const void* data, const Pen& pen) {
+    static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const void* data, const Pen& pen) {
         const size_t row_bytes = of.problem.stored_row_bytes();
         const auto* const stored = static_cast<const unsigned char*>(data);
         OutputChecksums* const checksums = of.run.checksums;
@@ -420,7 +420,7 @@ private:
         });
     }
 
-    void write_logsumexps(const PendingCase& of, const OutputPart& part, const RowStatistics* statistics,
+    void write_logsumexps(const CaseOnItsWay& of, const OutputPart& part, const RowStatistics* statistics,
                           const Pen& pen) const {
         const size_t bytes = lse_bytes(part.rows);
         OutputChecksums* const checksums = of.run.checksums;
@@ -453,8 +453,8 @@ private:
     FirstFailure failure_;
     std::atomic<bool> waiting_for_engine_{true};
     std::once_flag prepared_;
-    // By the thread that feeds the engine. Others see what they need of it once a buffer was released or a part was
-    // pushed, both of which come after.
+    // Changed by the thread that feeds the engine. Others see what they need of it once a buffer was released or a part
+    // was pushed, both of which come after.
     std::map<std::string, std::unique_ptr<Engine>> engines_; // by device
     std::vector<Engine*> copied_by_;                         // by staging buffer: who was last given what is in it
     Engine* fed_engine_ = nullptr;

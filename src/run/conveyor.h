@@ -58,7 +58,7 @@ inline StagingPlan plan_staging(const RunCase& opened, const StagingLimits& limi
                         opened.lse == nullptr ? 0 : sizeof(RowStatistics));
 }
 
-// The cases of a run, as whoever runs them has them.
+// The cases of a run.
 class RunCases {
 public:
     virtual ~RunCases() = default;
@@ -66,7 +66,7 @@ public:
     // The next one, which stays where it is until it is settled; null after the last. May wait for it, by a thread that
     // does nothing else.
     virtual RunCase* next() = 0;
-    // By another thread, when the run stops: a next() that waits returns null.
+    // Another thread calls this when the run stops: a next() that waits returns null.
     virtual void give_up() = 0;
     // All of its output is written, or it has failed. In the order of the cases, one at a time, by any thread.
     virtual void settled(RunCase& settled) = 0;

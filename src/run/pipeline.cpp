@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kNoPlace = std::numeric_limits<int64_t>::max();
 
-// Of a flaw, in the file.
+// The place of a flaw in the file.
 int64_t place_of(const std::exception_ptr& failure) {
     try {
         std::rethrow_exception(failure);

@@ -36,7 +36,7 @@ struct RunReport {
     std::string output_crc32; // empty where nobody wants to know
     std::string lse;          // the name of that file; empty: none
     std::string lse_crc32;
-    // Of parts alone.
+    // Only where the case was computed in parts:
     std::exception_ptr failure;   // the flaw that comes first in the file, or else the first part's that has failed
     std::vector<SeenInPart> seen; // of batches that are others' too, each by part
 };

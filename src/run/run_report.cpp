@@ -129,7 +129,8 @@ std::string rank_lines(const std::vector<RankReport>& ranks) {
                       100 * share_of(rank, ranks), rank.figures.stages[Stage::kernel].seconds * 1e3,
                       rank.figures.total_seconds * 1e3);
         lines += line +
-                 (rank.engine.device.empty() ? "idle" : rank.engine.device + " (" + rank.engine.device_name + ")") +
+                 (rank.run.engine.device.empty() ? "idle"
+                                                 : rank.run.engine.device + " (" + rank.run.engine.device_name + ")") +
                  " on " + one_line(rank.node) + "\n";
     }
     if (ranks.empty()) return lines;
@@ -143,16 +144,16 @@ void add_ranks(JsonFields& fields, const std::vector<RankReport>& ranks) {
     for (const RankReport& rank : ranks) {
         JsonFields one;
         one.add("node", json_string(rank.node));
-        one.add("device", json_string(rank.engine.device));
-        one.add("device_name", json_string(rank.engine.device_name));
-        one.add("kernel", json_string(rank.engine.kernel));
+        one.add("device", json_string(rank.run.engine.device));
+        one.add("device_name", json_string(rank.run.engine.device_name));
+        one.add("kernel", json_string(rank.run.engine.kernel));
         one.add("flop", json_number(rank.flops));
         for (int i = 0; i < kStages; ++i)
             one.add(std::string(name_of(stage_at(i))) + "_seconds",
                     json_number(rank.figures.stages[stage_at(i)].seconds));
         one.add("total_seconds", json_number(rank.figures.total_seconds));
         one.add_size("host_peak_bytes", rank.figures.host_peak_bytes);
-        one.add_size("device_peak_bytes", rank.engine.device_bytes);
+        one.add_size("device_peak_bytes", rank.run.engine.device_bytes);
         list += (list.empty() ? "" : ", ") + one.text();
     }
     fields.add("ranks", "[" + list + "]");
@@ -165,13 +166,13 @@ RunReport together(const Problem& problem, const std::vector<RankReport>& ranks)
     RunReport report;
     report.problem = problem;
     for (const RankReport& rank : ranks) {
-        if (report.engine.device.empty()) report.engine = rank.engine;
-        report.readers += rank.readers;
-        report.writers += rank.writers;
-        report.staging_bytes += rank.staging_bytes;
+        if (report.engine.device.empty()) report.engine = rank.run.engine;
+        report.readers += rank.run.readers;
+        report.writers += rank.run.writers;
+        report.staging_bytes += rank.run.staging_bytes;
     }
     report.engine.device_bytes = 0;
-    for (const RankReport& rank : ranks) report.engine.device_bytes += rank.engine.device_bytes;
+    for (const RankReport& rank : ranks) report.engine.device_bytes += rank.run.engine.device_bytes;
     return report;
 }
 
@@ -246,7 +247,7 @@ std::string case_line(const CaseReport& settled) {
     const auto [names, sizes] = sizes_of(settled.problem);
     char seconds[64];
     std::snprintf(seconds, sizeof seconds, "\tTime: %.3f seconds\n", settled.seconds);
-    return one_line(settled.input) + "\t" + names + ": " + sizes + seconds;
+    return one_line(settled.names.input) + "\t" + names + ": " + sizes + seconds;
 }
 
 std::string time_table(const CasesReport& report, const RunFigures& figures) {
@@ -257,8 +258,8 @@ std::string time_table(const CasesReport& report, const RunFigures& figures) {
 
 std::string json_entry(const CaseReport& settled) {
     JsonFields fields;
-    fields.add("input", json_string(settled.input));
-    fields.add("output", json_string(settled.output));
+    fields.add("input", json_string(settled.names.input));
+    fields.add("output", json_string(settled.names.output));
     fields.add("exit_code", static_cast<int64_t>(settled.code));
     fields.add("message", json_string(settled.message));
     if (settled.code != ExitCode::ok) return fields.text();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/run/case_options.h"
 #include "src/run/pipeline.h"
 #include "src/run/timeline.h"
 
@@ -19,12 +20,9 @@ struct RunFigures {
 // One of several who have computed a case together.
 struct RankReport {
     std::string node;
-    EngineFacts engine; // no device where it had nothing to do
-    double began = 0;   // seconds of its own timeline when all of them began to compute
+    RunReport run;    // no device where it had nothing to do
+    double began = 0; // seconds of its own timeline when all of them began to compute
     double flops = 0;
-    int readers = 0;
-    int writers = 0;
-    size_t staging_bytes = 0;
     RunFigures figures;
 };
 
@@ -43,14 +41,13 @@ std::string json_text(const std::string& input, const RunReport& report, const R
 
 // One case of many.
 struct CaseReport {
-    std::string input;
-    std::string output;
+    CaseNames names;
     ExitCode code = ExitCode::ok;
-    std::string message; // why it failed; what follows is told of others only
+    std::string message = ""; // why it failed; what follows is told of others only
     double seconds = 0;
-    Problem problem;
-    EngineFacts engine;
-    std::string output_crc32; // empty where nobody wants to know
+    Problem problem{};
+    EngineFacts engine{};
+    std::string output_crc32 = ""; // empty where nobody wants to know
 };
 
 // All of them.

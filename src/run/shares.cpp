@@ -80,7 +80,7 @@ public:
 private:
     double pairs_from(int64_t key) const { return visible_pairs(problem_.mask, problem_.queries, problem_.keys - key); }
 
-    // Of the rows that see the key, with every key that they see.
+    // The pairs of the rows that see the key, with every key that they see.
     double pairs_of_rows_seeing(int64_t key) const {
         const int64_t before = key + 1 - sight_of(problem_.mask, problem_.queries, problem_.keys).first;
         const bool by_all = problem_.mask == Mask::none || before <= 0;
@@ -125,7 +125,7 @@ private:
     std::vector<int64_t> starts_;
 };
 
-// Of one head of keys with its heads of queries, counted through the batches.
+// The shares of one head of keys with its heads of queries, counted through the batches.
 std::vector<std::vector<CasePart>> shared_gradients(const Problem& problem, int64_t head, int shares) {
     Problem of_head = problem.of_batches(1);
     of_head.heads = problem.heads / problem.kv_heads;

@@ -88,7 +88,7 @@ public:
         });
     }
 
-    // By any thread: no more pieces of the case are taken. The taker still gets those that were.
+    // Any thread may call this: no more pieces of the case are taken. The taker still gets those that were.
     void abandon(int of) {
         change([&] {
             if (of >= first_) case_of(of).end = case_of(of).taken; // or all of it is out

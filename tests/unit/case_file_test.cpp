@@ -252,17 +252,6 @@ TEST_F(CaseFile, RefusesDataAfterTheLastBatch) {
     EXPECT_EQ(said_about(gzipped(longer)), bad("data goes on after the last batch, expected 156 bytes"));
 }
 
-TEST_F(CaseFile, RecognisesOtherFormats) {
-    for (const bool zipped : {false, true}) {
-        const auto form = [&](const std::string& bytes) { return zipped ? gzipped(bytes) : bytes; };
-        EXPECT_EQ(said_about(form("\x93NUMPY" + std::string(122, '\1'))),
-                  bad("is a NumPy .npy file of version 1.1, need 1.0"));
-        EXPECT_EQ(said_about(form("PK\x03\x04" + std::string(60, '\0'))),
-                  bad(std::string("is a zip archive (.npz or .pt?)") + kLayout));
-        EXPECT_EQ(said_about(form("1.5 2.5\t-3\r\n4 5 6\n")), bad(std::string("is a text file") + kLayout));
-    }
-}
-
 TEST_F(CaseFile, RefusesACutGzipStream) {
     const std::string whole = gzipped(counting_case(2, 30, 8));
     // Within gzip's own header, the data and the closing check sums.
@@ -277,21 +266,6 @@ TEST_F(CaseFile, RefusesBytesAfterTheGzipStream) {
                                               " of the file: other data follows the gzip stream"));
     EXPECT_EQ(said_about(whole + gzipped("x")), bad("data goes on after the last batch, expected 156 bytes"));
     EXPECT_EQ(said_about(whole + gzipped("")), Failure{});
-}
-
-TEST_F(CaseFile, RefusesAHeaderThatTheGzipFileCannotHold) {
-    const std::string bytes = gzipped(header_bytes(1000, 1000, 1000));
-    EXPECT_EQ(said_about(bytes), bad("header: B = 1000, N = 1000, d = 1000 needs 12000000012 bytes, a gzip file of " +
-                                     std::to_string(bytes.size()) + " bytes cannot hold them"));
-    // Zeros, which compress as well as anything can, are not refused.
-    EXPECT_EQ(said_about(gzipped(header_bytes(1, 1000, 1000) + std::string(12000000, '\0'))), Failure{});
-}
-
-TEST_F(CaseFile, ReadsAFifo) {
-    const std::string bytes = counting_case(50, 30, 10); // more than a pipe holds
-    EXPECT_EQ(through_fifo(bytes, [&] { return read_all(path_, 7); }), counting(50 * 900));
-    std::filesystem::remove(path_);
-    EXPECT_EQ(through_fifo(gzipped(bytes), [&] { return read_all(path_, 7); }), counting(50 * 900));
 }
 
 TEST_F(CaseFile, GivesTheRowsOfAPlainFileInAnyOrder) {

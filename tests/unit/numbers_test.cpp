@@ -2,41 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 namespace hw4 {
 namespace {
-
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-TEST(WholeNumber, ReadsAllOfTheText) {
-    EXPECT_EQ(whole_number("0", kLeast, kMost), 0);
-    EXPECT_EQ(whole_number("-17", kLeast, kMost), -17);
-    EXPECT_EQ(whole_number("007", kLeast, kMost), 7);
-    EXPECT_EQ(whole_number("9223372036854775807", kLeast, kMost), kMost);
-    EXPECT_EQ(whole_number("-9223372036854775808", kLeast, kMost), kLeast);
-}
-
-TEST(WholeNumber, RefusesAnythingElse) {
-    for (const char* text : {"", " ", "-", "+4", " 4", "4 ", "4x", "x4", "4.0", "1e3", "0x10", "--4", "4\n"})
-        EXPECT_EQ(whole_number(text, kLeast, kMost), std::nullopt) << "'" << text << "'";
-    EXPECT_EQ(whole_number(std::string_view("4\0", 2), kLeast, kMost), std::nullopt);
-}
-
-TEST(WholeNumber, RefusesWhatDoesNotFit) {
-    EXPECT_EQ(whole_number("9223372036854775808", kLeast, kMost), std::nullopt);
-    EXPECT_EQ(whole_number("-9223372036854775809", kLeast, kMost), std::nullopt);
-    EXPECT_EQ(whole_number("99999999999999999999999999", kLeast, kMost), std::nullopt);
-}
-
-TEST(WholeNumber, KeepsToTheRange) {
-    EXPECT_EQ(whole_number("1", 1, 16), 1);
-    EXPECT_EQ(whole_number("16", 1, 16), 16);
-    EXPECT_EQ(whole_number("0", 1, 16), std::nullopt);
-    EXPECT_EQ(whole_number("17", 1, 16), std::nullopt);
-    EXPECT_EQ(whole_number("-1", 1, 16), std::nullopt);
-}
 
 TEST(DecimalNumber, ReadsAllOfTheText) {
     EXPECT_EQ(decimal_number("60", 0, 1e9), 60.0);

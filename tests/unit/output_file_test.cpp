@@ -111,12 +111,6 @@ TEST_F(Output, TakesPartsBeyond4GiB) {
     EXPECT_EQ(std::string(text, 3), "end");
 }
 
-TEST_F(Output, DevicesTakeTheirPartsInOrder) {
-    OutputFile file("/dev/null", interrupts_);
-    EXPECT_FALSE(file.random_access());
-    EXPECT_NO_THROW(file.reserve(1 << 20));
-}
-
 // In a child process that may write files of a page: how reserving more fails.
 void reserve_too_much(const std::string& path) {
     rlimit limit{};
@@ -149,18 +143,6 @@ TEST_F(Output, ReplacesTheOldFileOnlyWhenComplete) {
         file.commit(false);
     }
     EXPECT_EQ(read_file(path_), "new");
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-}
-
-TEST_F(Output, WithoutCommitNothingHappened) {
-    write_file(path_, "old");
-    {
-        OutputFile file(path_, interrupts_);
-        file.write("new", 3);
-    }
-    EXPECT_EQ(read_file(path_), "old");
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-    { const OutputFile file(folder_ / "b.out", interrupts_); }
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
@@ -218,20 +200,6 @@ TEST_F(Output, RefusesALoopOfLinks) {
     fs::create_symlink("a.out", folder_ / "b.out");
     EXPECT_EQ(open_failure(path_).code, ExitCode::cannot_create);
     EXPECT_EQ(folder_.names(), (Names{"a.out", "b.out"}));
-}
-
-// As /dev/stdout does, whose last link leads to a name like pipe:[4711] that is in no directory.
-TEST_F(Output, WritesAPipeBehindALink) {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    const FileDescriptor from(ends[0]);
-    const FileDescriptor to(ends[1]);
-    fs::create_symlink("/proc/self/fd/" + std::to_string(to.get()), path_);
-    EXPECT_EQ(failure_of([&] { put(path_, "through"); }), Failure{});
-    ASSERT_EQ(::fcntl(from.get(), F_SETFL, O_NONBLOCK), 0);
-    char text[8] = {};
-    EXPECT_EQ(::read(from.get(), text, 7), 7);
-    EXPECT_STREQ(text, "through");
 }
 
 // The links in /proc lead to an open file itself; they say only the name that it had.

@@ -108,13 +108,6 @@ TEST(ShareOfProcessors, IsAllOfThoseThatOnlyOneIsBoundTo) {
     EXPECT_EQ(shares({"0-7", "8-15", "0-7"}, 8), (std::vector<int>{4, 8, 4}));
 }
 
-TEST(OneRankAlone, HasWhatItGives) {
-    OneRank alone;
-    EXPECT_EQ(alone.exchange("x"), (std::vector<std::string>{"x"}));
-    EXPECT_EQ(failure_of([&] { agree(alone, [] { throw Error(ExitCode::io_error, "a"); }); }),
-              (Failure{ExitCode::io_error, "a"}));
-}
-
 // How each of the ranks fails when `work` is done by all of them.
 std::vector<Failure> failures(int count, const std::function<void(int rank)>& work) {
     std::vector<Failure> list(static_cast<size_t>(count));

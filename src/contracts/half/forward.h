@@ -1,5 +1,5 @@
 // The contracts "bf16" and "fp16": attention on numbers of 16 bits, as tensor cores compute it. They differ in the type
-// alone (src/base/narrow_floats.h).
+// alone (src/base/float_bits.h).
 //
 //   input    every number of Q, K and V is rounded to the type, to nearest even. One that would become infinite is
 //            refused (domain.h): |x| >= 65520 for fp16, >= 0x1.ffp127 for bf16. Numbers of a file that has elements of
