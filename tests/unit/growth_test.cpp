@@ -47,8 +47,8 @@ void launch_sum(const cpu::Kernel&, const cpu::Launch& launch) {
             sum({problem.queries,
                  problem.keys,
                  problem.dim,
-                 {launch.in[0].of(b, h), launch.in[1].of(b, h)},
-                 {launch.out[0].of(b, h), launch.out[1].of(b, h)}});
+                 {launch.in[0].as<const float>().of(b, h), launch.in[1].as<const float>().of(b, h)},
+                 {launch.out[0].as<float>().of(b, h), launch.out[1].as<float>().of(b, h)}});
             launch.done(problem.queries + problem.keys);
         }
 }
@@ -61,7 +61,7 @@ std::vector<cpu::Kernel> with_sum() {
                      .under = &kPlain,
                      .needs = {.processor = [] { return true; }},
                      .plan = [](const cpu::Kernel&, const Problem&, int) { return cpu::Plan{}; },
-                     .launch = launch_sum});
+                     .run = launch_sum});
     return table;
 }
 
