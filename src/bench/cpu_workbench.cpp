@@ -19,38 +19,39 @@ namespace {
 constexpr size_t kFlushedBytes = size_t{256} << 20; // more than any last cache
 
 // Memory of the host that is counted.
-class Floats {
+class Memory {
 public:
-    Floats() = default;
-    Floats(MemoryCount& memory, size_t count, const char* purpose)
-        : count_(count), counted_(memory, count * sizeof(float), purpose, [&] {
-              if (count > 0) memory_ = cpu::allocate_aligned(count);
+    Memory() = default;
+    Memory(MemoryCount& memory, size_t bytes, const char* purpose)
+        : size_(bytes), counted_(memory, bytes, purpose, [&] {
+              if (bytes > 0) memory_ = cpu::allocate_bytes(bytes);
           }) {}
-    float* get() const { return memory_.get(); }
-    size_t bytes() const { return count_ * sizeof(float); }
+    void* get() const { return memory_.get(); }
+    unsigned char* bytes() const { return static_cast<unsigned char*>(memory_.get()); }
+    float* floats() const { return static_cast<float*>(memory_.get()); }
+    size_t size() const { return size_; }
 
 private:
-    size_t count_ = 0;
-    cpu::AlignedFloats memory_; // before what counts it
+    size_t size_ = 0;
+    cpu::AlignedMemory memory_; // before what counts it
     Counted counted_;
 };
 
-void copy_by_all(const float* from, size_t count, float* to) {
-    in_pieces(count, kPieceNumbers, [&](size_t first, size_t piece) { std::copy_n(from + first, piece, to + first); });
-}
-
-// A copy of the case's operands.
-Floats operands_of(const CaseData& data, MemoryCount& memory) {
-    Floats in(memory, data.values.size(), purpose::kInputs);
-    copy_by_all(data.values.data(), data.values.size(), in.get());
+// A copy of the case's operands, in the elements of its files.
+Memory operands_of(const CaseData& data, MemoryCount& memory) {
+    const Element element = data.problem.element;
+    Memory in(memory, data.values.size() * bytes_of(element), purpose::kInputs);
+    in_pieces(data.values.size(), kPieceNumbers, [&](size_t first, size_t count) {
+        narrow(element, data.values.data() + first, count, in.bytes() + first * bytes_of(element));
+    });
     return in;
 }
 
-size_t output_floats(const Problem& problem) { return problem.floats_in(problem.output_rows()); }
-
-UntouchedVector<float> output_in(const Floats& memory, const Problem& problem) {
-    UntouchedVector<float> output(output_floats(problem));
-    copy_by_all(memory.get(), output.size(), output.data());
+UntouchedVector<float> output_in(const Memory& memory, const Problem& problem) {
+    UntouchedVector<float> output(problem.floats_in(problem.output_rows()));
+    in_pieces(output.size(), kPieceNumbers, [&](size_t first, size_t count) {
+        widen(problem.element, memory.bytes() + first * bytes_of(problem.element), count, output.data() + first);
+    });
     return output;
 }
 
@@ -63,9 +64,9 @@ public:
         revision = contract.revision_of(*problem_.operation);
         if (pass == Pass::forward) {
             forward_kernel_ = &kernel_for(cell.kernel, problem_, contract);
-            out_ = Floats(memory, output_floats(problem_), purpose::kO);
+            out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kO);
             forward_scratch_ = scratch_for(*forward_kernel_, problem_, threads, memory);
-            scratch_bytes = forward_scratch_.bytes();
+            scratch_bytes = forward_scratch_.size();
             forward_ = cpu::launch_of(problem_, in_.get(), out_.get(), forward_scratch_.get(), threads);
             forward_.crew = &crew_;
             kernel = forward_kernel_->name;
@@ -74,21 +75,20 @@ public:
         backward_kernel_ = &kernel_for(cell.kernel, problem_, contract);
         prepare_forward(contract, threads, memory);
         before_backward_bytes = memory.in_use();
-        out_ = Floats(memory, output_floats(problem_), purpose::kGradients);
+        out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
         backward_scratch_ = scratch_for(*backward_kernel_, problem_, threads, memory);
-        scratch_bytes = backward_scratch_.bytes();
+        scratch_bytes = backward_scratch_.size();
         backward_ = cpu::launch_of(problem_, in_.get(), out_.get(), backward_scratch_.get(), threads);
         backward_.crew = &crew_;
         backward_.statistics = forward_.statistics;
-        const Matrix<float>& o = forward_.out[0];
-        backward_.forward_out = {o.at, o.row, o.head, o.batch};
+        backward_.forward_out = forward_.out[0];
         kernel = backward_kernel_->name;
         if (pass == Pass::backward) run_forward();
     }
 
     void run() override {
         if (pass_ != Pass::backward) run_forward();
-        if (pass_ != Pass::forward) backward_kernel_->launch(*backward_kernel_, backward_);
+        if (pass_ != Pass::forward) backward_kernel_->launch(backward_);
     }
 
     UntouchedVector<float> output() override { return output_in(out_, problem_); }
@@ -104,8 +104,8 @@ private:
         }
     }
 
-    static Floats scratch_for(const cpu::Kernel& kernel, const Problem& problem, int threads, MemoryCount& memory) {
-        return {memory, cpu::plan_of(kernel, problem, threads).scratch_bytes / sizeof(float),
+    static Memory scratch_for(const cpu::Kernel& kernel, const Problem& problem, int threads, MemoryCount& memory) {
+        return {memory, cpu::plan_of(kernel, problem, threads).scratch_bytes,
                 problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
     }
 
@@ -113,31 +113,29 @@ private:
     void prepare_forward(const Contract& contract, int threads, MemoryCount& memory) {
         const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = &kernel_for("", forward, contract);
-        o_ = Floats(memory, output_floats(forward), purpose::kO);
-        constexpr size_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float);
+        o_ = Memory(memory, forward.stored_output_bytes(), purpose::kO);
         statistics_ =
-            Floats(memory, static_cast<size_t>(forward.output_rows()) * kStatisticsFloats, purpose::kRowStatistics);
+            Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
         forward_scratch_ = scratch_for(*forward_kernel_, forward, threads, memory);
         forward_ = cpu::launch_of(forward, in_.get(), o_.get(), forward_scratch_.get(), threads);
         forward_.crew = &crew_;
         const auto row = static_cast<size_t>(problem_.dim);
-        const float* const in = in_.get();
         for (size_t i = 0; i < kForward.inputs.size(); ++i)
-            forward_.in[i] = operand_at(problem_, problem_.operation->inputs, i, in, row);
-        forward_.statistics = reinterpret_cast<RowStatistics*>(statistics_.get());
+            forward_.in[i] = tensor_at(problem_, problem_.operation->inputs, i, in_.get(), row);
+        forward_.statistics = static_cast<RowStatistics*>(statistics_.get());
     }
 
-    void run_forward() const { forward_kernel_->launch(*forward_kernel_, forward_); }
+    void run_forward() const { forward_kernel_->launch(forward_); }
 
     Pass pass_;
     Problem problem_;
     Crew crew_; // of all runs
-    Floats in_;
-    Floats out_;
-    Floats o_; // of backward
-    Floats statistics_;
-    Floats forward_scratch_;
-    Floats backward_scratch_;
+    Memory in_;
+    Memory out_;
+    Memory o_; // of backward
+    Memory statistics_;
+    Memory forward_scratch_;
+    Memory backward_scratch_;
     const cpu::Kernel* forward_kernel_ = nullptr;
     const cpu::Kernel* backward_kernel_ = nullptr;
     cpu::Launch forward_;
@@ -147,8 +145,8 @@ private:
 class NaiveSubject : public Subject {
 public:
     NaiveSubject(Pass pass, const CaseData& data, int threads, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), in_(operands_of(data, memory)), o_(memory, o_floats(), purpose::kO),
-          weights_(memory, naive_scores(problem_), purpose::kScores) {
+        : pass_(pass), problem_(data.problem), in_(operands_of(data, memory)), o_(memory, o_bytes(), purpose::kO),
+          weights_(memory, naive_scores(problem_) * sizeof(float), purpose::kScores) {
         kernel = "naive";
         operands_.problem = problem_;
         operands_.threads = threads;
@@ -156,17 +154,17 @@ public:
         operands_.q = input(0);
         operands_.k = input(1);
         operands_.v = input(2);
-        operands_.weights = weights_.get();
-        operands_.o = operand_at(problem_.of_operation(kForward), kForward.outputs, 0, o_.get(), row());
+        operands_.weights = weights_.floats();
+        operands_.o = operand_at(problem_.of_operation(kForward), kForward.outputs, 0, o_.floats(), row());
         if (pass == Pass::forward) return;
         before_backward_bytes = memory.in_use();
-        gradients_ = Floats(memory, naive_scores(problem_), purpose::kScoreGradients);
-        out_ = Floats(memory, output_floats(problem_), purpose::kGradients);
+        gradients_ = Memory(memory, naive_scores(problem_) * sizeof(float), purpose::kScoreGradients);
+        out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
         operands_.d_o = input(3);
-        operands_.gradients = gradients_.get();
+        operands_.gradients = gradients_.floats();
         Matrix<float>* const gradients[] = {&operands_.dq, &operands_.dk, &operands_.dv};
         for (size_t i = 0; i < kBackward.outputs.size(); ++i)
-            *gradients[i] = operand_at(problem_, kBackward.outputs, i, out_.get(), row());
+            *gradients[i] = operand_at(problem_, kBackward.outputs, i, out_.floats(), row());
         if (pass == Pass::backward) naive_forward(operands_);
     }
 
@@ -179,20 +177,20 @@ public:
 
 private:
     size_t row() const { return static_cast<size_t>(problem_.dim); }
-    size_t o_floats() const { return output_floats(problem_.of_operation(kForward)); }
+    size_t o_bytes() const { return problem_.of_operation(kForward).stored_output_bytes(); }
     Matrix<const float> input(size_t index) const {
-        const float* const in = in_.get();
+        const float* const in = in_.floats();
         return operand_at(problem_, problem_.operation->inputs, index, in, row());
     }
 
     Pass pass_;
     Problem problem_;
     Crew crew_; // of all runs
-    Floats in_;
-    Floats o_;
-    Floats weights_;
-    Floats gradients_;
-    Floats out_;
+    Memory in_;
+    Memory o_;
+    Memory weights_;
+    Memory gradients_;
+    Memory out_;
     NaiveOperands operands_;
 };
 

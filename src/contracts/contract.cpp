@@ -76,19 +76,9 @@ bool outputs_may_overflow(const Contract& contract, const Problem& problem) {
            (contract.element != Element::float32 && problem.operation != &kForward);
 }
 
-void refuse_infinite(const Contract& contract, const Problem& problem, const std::string& path, const float* outputs,
+void refuse_infinite(const Contract& contract, const Problem& problem, const std::string& path, const void* outputs,
                      size_t count) {
-    if (!outputs_may_overflow(contract, problem)) return;
-    const auto refuse_in = [&](Element element, const char* instead) {
-        if (element != Element::float32 && !holds(element, outputs, count)) fail_beyond(element, instead, path);
-    };
-    refuse_in(contract.element, "another contract");
-    refuse_in(problem.element, "elements of float32");
-}
-
-void refuse_stored_infinite(const Contract& contract, const Problem& problem, const std::string& path,
-                            const void* outputs, size_t count) {
-    if (are_finite(problem.element, outputs, count)) return;
+    if (!outputs_may_overflow(contract, problem) || are_finite(problem.element, outputs, count)) return;
     if (contract.element != Element::float32) fail_beyond(contract.element, "another contract", path);
     fail_beyond(problem.element, "elements of float32", path);
 }

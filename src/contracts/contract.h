@@ -84,12 +84,9 @@ std::string why_no_statistics(const Contract& contract, const Problem& problem);
 // than V; or for the file.
 bool outputs_may_overflow(const Contract& contract, const Problem& problem);
 
-// Throws Error (bad_data) where one is. `path` is the input's.
-void refuse_infinite(const Contract& contract, const Problem& problem, const std::string& path, const float* outputs,
+// Throws Error (bad_data) where one of the outputs is, as they are stored. `path` is the input's.
+void refuse_infinite(const Contract& contract, const Problem& problem, const std::string& path, const void* outputs,
                      size_t count);
-// The same of outputs that are stored in elements of 16 bits already.
-void refuse_stored_infinite(const Contract& contract, const Problem& problem, const std::string& path,
-                            const void* outputs, size_t count);
 
 // All units of the problem by the contract's reference. The operands follow one another as in the file, statistics as
 // [unit][query] where they are asked for.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 
 #include "src/base/parallel.h"
@@ -167,9 +168,9 @@ public:
           dk_(launch.out[asked.gives_dq ? 1 : 0]), dv_(launch.out[asked.gives_dq ? 2 : 1]) {}
 
     RowStatistics* statistics() const { return scratch_.statistics; }
-    Matrix<float> out() const {
+    Tensor out() const {
         if (asked_.gives_dq) return launch_.out[0];
-        return operand_at(problem_, kForward.outputs, 0, scratch_.out, static_cast<size_t>(problem_.dim));
+        return tensor_at(problem_, kForward.outputs, 0, scratch_.out, static_cast<size_t>(problem_.dim));
     }
 
     void run() {
@@ -206,6 +207,10 @@ public:
 private:
     static size_t whole_lines(size_t floats) {
         return static_cast<size_t>(whole_parts(static_cast<int64_t>(floats), kFloatsOfLine));
+    }
+
+    const float* input(size_t index, int64_t batch, int64_t head, int64_t row) const {
+        return static_cast<const float*>(launch_.in[index].at(batch, head, row));
     }
 
     // Of a round; heads of keys, counted through all batches.
@@ -246,14 +251,14 @@ private:
         if (row >= slab.rows) return; // the last slab of a head may have fewer blocks
         const int64_t rows = std::min(cut_.block_rows, slab.rows - row);
         const int64_t kv_head = slab.head / (problem_.heads / problem_.kv_heads);
-        const int64_t at = (slab.first_row + row) * problem_.dim;
-        const int64_t key_at = asked_.first_key * problem_.dim;
+        const int64_t first = slab.first_row + row;
         const int64_t pair = row * kernel_.panel_keys;
-        kernel_.take_rows({launch_.in[0].of(slab.batch, slab.head) + at, launch_.in[3].of(slab.batch, slab.head) + at,
-                           launch_.in[1].of(slab.batch, kv_head) + key_at,
-                           launch_.in[2].of(slab.batch, kv_head) + key_at, out().of(slab.batch, slab.head) + at,
-                           scratch_.statistics + slab.unit * problem_.queries + slab.first_row + row, rows, asked_.keys,
-                           problem_.dim, scale_, gradient_scale_, slab.sight.from(row),
+        kernel_.take_rows({input(0, slab.batch, slab.head, first), input(3, slab.batch, slab.head, first),
+                           input(1, slab.batch, kv_head, asked_.first_key),
+                           input(2, slab.batch, kv_head, asked_.first_key),
+                           static_cast<float*>(out().at(slab.batch, slab.head, first)),
+                           scratch_.statistics + slab.unit * problem_.queries + first, rows, asked_.keys, problem_.dim,
+                           scale_, gradient_scale_, slab.sight.from(row),
                            Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}, asked_.gives_dq},
                           workspace);
         if (asked_.gives_dq) launch_.done(rows);
@@ -275,14 +280,14 @@ private:
         const int64_t end = first + cut_.head_jobs;
         for (int64_t job = std::max(first, cut_.first_job(round)); job < std::min(end, cut_.end_job(round)); ++job) {
             const Slab slab = slab_of(round, job);
-            const int64_t at = slab.first_row * problem_.dim;
-            kernel_.take_keys(
-                {launch_.in[0].of(slab.batch, slab.head) + at, launch_.in[3].of(slab.batch, slab.head) + at,
-                 dk_.of(batch, kv_head) + first_key * problem_.dim, dv_.of(batch, kv_head) + first_key * problem_.dim,
-                 slab.first_row, slab.rows, first_key, keys, first_column, problem_.dim, gradient_scale_, slab.sight,
-                 Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}, sums, job == first,
-                 job % cut_.slabs == cut_.slabs - 1, job == end - 1},
-                workspace);
+            kernel_.take_keys({input(0, slab.batch, slab.head, slab.first_row),
+                               input(3, slab.batch, slab.head, slab.first_row),
+                               static_cast<float*>(dk_.at(batch, kv_head, first_key)),
+                               static_cast<float*>(dv_.at(batch, kv_head, first_key)), slab.first_row, slab.rows,
+                               first_key, keys, first_column, problem_.dim, gradient_scale_, slab.sight,
+                               Pairs{slab.pairs.p + pair, slab.pairs.ds + pair, slab.pairs.stride}, sums, job == first,
+                               job % cut_.slabs == cut_.slabs - 1, job == end - 1},
+                              workspace);
         }
         if (end <= cut_.end_job(round) && first_column == 0) launch_.done(2 * keys);
     }
@@ -299,12 +304,12 @@ private:
     const int64_t column_parts_; // of a row
     const int64_t key_tasks_;    // of a head of keys
     const size_t sum_floats_;    // of one
-    const Matrix<float> dk_;     // of the block; none where they are not asked for
-    const Matrix<float> dv_;
+    const Tensor dk_;            // of the block; none where they are not asked for
+    const Tensor dv_;
 };
 
 // Forward on the same operands, before anything else: O stands where dQ will.
-void launch_forward(const Kernel& kernel, const Launch& launch, const Matrix<float>& out, RowStatistics* statistics) {
+void launch_forward(const Kernel& kernel, const Launch& launch, const Tensor& out, RowStatistics* statistics) {
     Launch forward = launch;
     forward.problem.operation = &kForward;
     forward.out[0] = out;
@@ -315,8 +320,7 @@ void launch_forward(const Kernel& kernel, const Launch& launch, const Matrix<flo
 }
 
 // What a forward that was done before has left, to where this one's would be.
-void bring_forward(const Launch& whole, const AskedGradients& asked, const Matrix<float>& out,
-                   RowStatistics* statistics) {
+void bring_forward(const Launch& whole, const AskedGradients& asked, const Tensor& out, RowStatistics* statistics) {
     const Problem& problem = whole.problem;
     const int64_t first = asked.unseeing_rows;
     const int64_t rows = problem.queries - first;
@@ -324,7 +328,8 @@ void bring_forward(const Launch& whole, const AskedGradients& asked, const Matri
         const int64_t batch = unit / problem.heads;
         const int64_t head = unit % problem.heads;
         std::copy_n(whole.statistics + unit * problem.queries + first, rows, statistics + unit * rows);
-        std::copy_n(whole.forward_out.of(batch, head) + first * problem.dim, rows * problem.dim, out.of(batch, head));
+        std::memcpy(out.at(batch, head), whole.forward_out.at(batch, head, first),
+                    static_cast<size_t>(rows) * problem.row_bytes());
     }
 }
 
@@ -332,8 +337,7 @@ void bring_forward(const Launch& whole, const AskedGradients& asked, const Matri
 Launch of_rows(const Launch& launch, const AskedGradients& asked) {
     Launch seeing = launch;
     seeing.problem = asked.of_rows(launch.problem);
-    for (Matrix<const float>* rows : {&seeing.in[0], &seeing.in[3]})
-        rows->at += static_cast<size_t>(asked.unseeing_rows) * rows->row;
+    for (Tensor* tensor : {&seeing.in[0], &seeing.in[3]}) *tensor = tensor->from_row(asked.unseeing_rows);
     return seeing;
 }
 
@@ -347,11 +351,10 @@ Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads) {
 }
 
 void launch_backward(const Kernel& kernel, const Launch& launch) {
-    need_packed_rows(launch);
     const AskedGradients asked(launch.problem);
     const Launch seeing = of_rows(launch, asked);
     GradientWork work(*kernel.backward, seeing, asked);
-    if (launch.forward_out.at == nullptr)
+    if (launch.forward_out.data == nullptr)
         launch_forward(kernel, seeing, work.out(), work.statistics());
     else
         bring_forward(launch, asked, work.out(), work.statistics());

@@ -6,18 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/problem/operation.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/row_statistics.h"
+#include "src/problem/element.h"
 
 namespace hw4::cpu {
 
 // A block of query rows of one unit: the piece of work that one thread takes at a time.
 struct RowBlock {
-    const float* q = nullptr; // [rows][dim], the block's first row
-    const float* k = nullptr; // [keys][dim]
-    const float* v = nullptr; // [keys][dim]
-    float* out = nullptr;     // [rows][dim]
-    int64_t rows = 0;         // <= BlockKernel::block_rows
+    const void* q = nullptr; // [rows][dim], the block's first row
+    const void* k = nullptr; // [keys][dim]
+    const void* v = nullptr; // [keys][dim]
+    void* out = nullptr;     // [rows][dim]
+    int64_t rows = 0;        // <= BlockKernel::block_rows
     int64_t keys = 0;
     int64_t dim = 0;
     Scale scale{};
@@ -26,19 +28,31 @@ struct RowBlock {
     // as far as there are keys; without a mask all see all.
     int64_t first_sees = keys;
     RowStatistics* statistics = nullptr; // [rows]; null: nobody asks for them
+    Element element = Element::float32;  // of q, k, v and out
 
     HW4_INLINE int64_t sees(int64_t row) const { return first_sees + row < keys ? first_sees + row : keys; }
 };
 
 // Some tiles of the keys of one head, of BlockKernel::prepared_keys each.
 struct KeyTiles {
-    const float* k; // [keys][dim], all of them
-    const float* v; // likewise
+    const void* k; // [keys][dim], all of them
+    const void* v; // [keys][dim]
     int64_t keys;
     int64_t dim;
     int64_t first; // tile; its first key is prepared_keys * first
     int64_t end;   // the tile after the last
+    Element element = Element::float32;
 };
+
+// Numbers from `first` on as floats: where they are, or widened into `room`.
+HW4_INLINE const float* as_floats(Element element, const void* numbers, int64_t first, int64_t count, float* room) {
+    if (element == Element::float32) return static_cast<const float*>(numbers) + first;
+    widen(element, static_cast<const uint16_t*>(numbers) + first, static_cast<size_t>(count), room);
+    return room;
+}
+
+inline constexpr Element kFloat32Only[] = {Element::float32};
+inline constexpr Element kBf16Only[] = {Element::bf16};
 
 struct BlockKernel {
     bool (*supported)() = nullptr; // by this processor
@@ -47,7 +61,8 @@ struct BlockKernel {
     // `workspace` is aligned to 64 bytes and holds workspace_floats() for the block; its content does not matter.
     void (*attend)(const RowBlock& block, float* workspace) = nullptr;
 
-    int64_t most_dim = 0; // 0: any
+    int64_t most_dim = 0;                  // 0: any
+    List<Element> elements = kFloat32Only; // that it takes
 
     // For kernels that want K and V of a head in another form, made once; 0 and null for the others.
     int64_t prepared_keys = 0; // a tile of K and V, the least piece that is prepared

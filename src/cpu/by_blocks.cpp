@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "src/base/error.h"
 #include "src/base/parallel.h"
@@ -85,7 +86,8 @@ private:
     }
 
     void prepare(int64_t head, int64_t first_tile, int64_t end_tile, void* prepared) const {
-        kernel_.prepare({keys(head), values(head), problem_.keys, problem_.dim, first_tile, end_tile}, prepared);
+        kernel_.prepare({keys(head), values(head), problem_.keys, problem_.dim, first_tile, end_tile, problem_.element},
+                        prepared);
     }
 
     // Under a mask the last rows of all heads of queries come first: they are the most work, and little is left when
@@ -96,27 +98,27 @@ private:
         const int64_t row_block = problem_.mask == Mask::none ? block / group_ : row_blocks_ - 1 - block / group_;
         const int64_t first_row = row_block * kernel_.block_rows;
         const int64_t end_row = std::min(first_row + kernel_.block_rows, problem_.queries);
-        const float* const q = launch_.in[0].of(batch, query_head);
-        float* const out = launch_.out[0].of(batch, query_head);
+        const auto row_of = [&](const Tensor& tensor, int64_t row) { return tensor.at(batch, query_head, row); };
         RowStatistics* const statistics = statistics_of(batch * problem_.heads + query_head);
-        const int64_t dim = problem_.dim;
         const int64_t first_seeing = std::clamp(blind_, first_row, end_row);
-        std::fill(out + first_row * dim, out + first_seeing * dim, 0.0f);
+        std::memset(row_of(launch_.out[0], first_row), 0,
+                    static_cast<size_t>(first_seeing - first_row) * problem_.stored_row_bytes()); // +0 of any element
         if (statistics != nullptr) std::fill(statistics + first_row, statistics + first_seeing, RowStatistics{});
         if (first_seeing < end_row)
-            kernel_.attend({q + first_seeing * dim, keys(head), values(head), out + first_seeing * dim,
-                            end_row - first_seeing, problem_.keys, dim, scale_, prepared,
+            kernel_.attend({row_of(launch_.in[0], first_seeing), keys(head), values(head),
+                            row_of(launch_.out[0], first_seeing), end_row - first_seeing, problem_.keys, problem_.dim,
+                            scale_, prepared,
                             visible_keys(problem_.mask, problem_.queries, problem_.keys, first_seeing),
-                            statistics == nullptr ? nullptr : statistics + first_seeing},
+                            statistics == nullptr ? nullptr : statistics + first_seeing, problem_.element},
                            workspace);
         launch_.done(end_row - first_row);
     }
 
-    const float* keys(int64_t head) const {
-        return launch_.in[1].of(head / problem_.kv_heads, head % problem_.kv_heads);
+    const void* keys(int64_t head) const {
+        return launch_.in[1].at(head / problem_.kv_heads, head % problem_.kv_heads);
     }
-    const float* values(int64_t head) const {
-        return launch_.in[2].of(head / problem_.kv_heads, head % problem_.kv_heads);
+    const void* values(int64_t head) const {
+        return launch_.in[2].at(head / problem_.kv_heads, head % problem_.kv_heads);
     }
 
     // Of a head of queries, counted through all batches. Null where nobody asks for them.
@@ -156,20 +158,6 @@ Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads) {
     return {"", static_cast<size_t>(rooms) * prepared_stride(*kernel.blocks, problem)};
 }
 
-void need_packed_rows(const Launch& launch) {
-    const auto packed = static_cast<size_t>(launch.problem.dim);
-    const auto need = [&](size_t row) {
-        if (row != packed)
-            throw Error(ExitCode::internal,
-                        "rows " + std::to_string(row) + " floats apart, need " + std::to_string(packed));
-    };
-    for (size_t i = 0; i < launch.problem.operation->inputs.size(); ++i) need(launch.in[i].row);
-    for (size_t i = 0; i < launch.problem.operation->outputs.size(); ++i) need(launch.out[i].row);
-}
-
-void launch_blocks(const Kernel& kernel, const Launch& launch) {
-    need_packed_rows(launch);
-    HeadWork(*kernel.blocks, launch).run();
-}
+void launch_blocks(const Kernel& kernel, const Launch& launch) { HeadWork(*kernel.blocks, launch).run(); }
 
 } // namespace hw4::cpu

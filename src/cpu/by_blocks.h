@@ -8,7 +8,4 @@ namespace hw4::cpu {
 Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads);
 void launch_blocks(const Kernel& kernel, const Launch& launch);
 
-// Throws Error (internal) where the rows of an operand are not dim apart.
-void need_packed_rows(const Launch& launch);
-
 } // namespace hw4::cpu

@@ -1,6 +1,7 @@
 #include "src/cpu/engine.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <optional>
 
@@ -13,14 +14,12 @@ namespace hw4::cpu {
 namespace {
 
 constexpr size_t kLargeChunkBytes = size_t{64} << 20;
-constexpr size_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float); // of a row
 
-AlignedFloats chunk_buffer(const std::string& path, size_t floats) {
+AlignedMemory chunk_buffer(const std::string& path, size_t bytes) {
     try {
-        return allocate_aligned(floats);
+        return allocate_bytes(bytes);
     } catch (const std::bad_alloc&) {
-        throw Error(ExitCode::out_of_memory, path + ": one chunk of batches needs " +
-                                                 std::to_string(floats * sizeof(float)) +
+        throw Error(ExitCode::out_of_memory, path + ": one chunk of batches needs " + std::to_string(bytes) +
                                                  " bytes of host memory, which cannot be had");
     }
 }
@@ -51,19 +50,19 @@ int slot_count(const EngineRequest& request, int64_t batches) {
 // Memory that is kept from case to case, and made anew where one needs more.
 class Room {
 public:
-    bool holds(size_t floats) const { return floats <= floats_; }
-    void make(const std::string& path, size_t floats) {
-        if (holds(floats)) return;
-        floats_ = 0;
+    bool holds(size_t bytes) const { return bytes <= bytes_; }
+    void make(const std::string& path, size_t bytes) {
+        if (holds(bytes)) return;
+        bytes_ = 0;
         memory_.reset(); // first: there may not be enough for both
-        memory_ = chunk_buffer(path, floats);
-        floats_ = floats;
+        memory_ = chunk_buffer(path, bytes);
+        bytes_ = bytes;
     }
-    float* get() const { return memory_.get(); }
+    unsigned char* get() const { return static_cast<unsigned char*>(memory_.get()); }
 
 private:
-    AlignedFloats memory_;
-    size_t floats_ = 0;
+    AlignedMemory memory_;
+    size_t bytes_ = 0;
 };
 
 class CpuEngine : public Engine {
@@ -86,31 +85,30 @@ public:
     RowRange completes(int64_t batches, int) const override { return {0, batches * problem().batch_output_rows()}; }
 
     void copy_in(const RowsIn& rows) override {
-        const size_t bytes = static_cast<size_t>(rows.rows) * problem().stored_row_bytes();
+        const size_t row_bytes = problem().stored_row_bytes();
+        const size_t bytes = static_cast<size_t>(rows.rows) * row_bytes;
         pen().time(Stage::copy_in, bytes, [&] {
-            widen(problem().element, rows.from, problem().floats_in(rows.rows),
-                  slot(rows.slot).in.get() + rows.first_row * problem().dim);
+            std::memcpy(slot(rows.slot).in.get() + static_cast<size_t>(rows.first_row) * row_bytes, rows.from, bytes);
         });
     }
     void wait_until_copied(int) override {}
 
     void compute(const Work& work) override {
-        slot(work.slot).dim = problem().dim;
+        slot(work.slot).row_bytes = problem().stored_row_bytes();
         pen().time(Stage::kernel, 0, [&] {
             Launch launch = launch_of(problem().of_batches(work.batches), slot(work.slot).in.get(),
                                       slot(work.slot).out.get(), scratch_.get(), threads_);
             launch.crew = &crew_;
             launch.statistics = slot(work.slot).row_statistics();
             launch.done = [&](int64_t rows) { progress_->add(static_cast<double>(rows)); };
-            kernel_->launch(*kernel_, launch);
+            kernel_->launch(launch);
         });
     }
 
-    bool gives_stored() const override { return false; }
     const void* fetch(const RowsOut& rows) override {
         if (rows.statistics != nullptr)
             std::copy_n(slot(rows.slot).row_statistics() + rows.first_row, rows.rows, rows.statistics);
-        return slot(rows.slot).out.get() + rows.first_row * slot(rows.slot).dim;
+        return slot(rows.slot).out.get() + static_cast<size_t>(rows.first_row) * slot(rows.slot).row_bytes;
     }
 
     EngineFacts facts() override {
@@ -130,8 +128,8 @@ private:
     struct Slot {
         Room in; // of chunk_batches, as in the file
         Room out;
-        Room statistics; // of the rows in `out`; none where nobody asks for them
-        int64_t dim = 0; // of those rows, which may be of the case before
+        Room statistics;      // of the rows in `out`; none where nobody asks for them
+        size_t row_bytes = 0; // of those rows, which may be of the case before
 
         RowStatistics* row_statistics() const { return reinterpret_cast<RowStatistics*>(statistics.get()); }
     };
@@ -145,26 +143,27 @@ private:
         progress_.emplace("rows", static_cast<double>(problem().output_rows()));
         make_slots(slot_count(request_, chunk_batches_), all_fetched);
         const Plan plan = plan_of(*kernel_, problem().of_batches(chunk_batches_), threads_);
-        scratch_.make(request_.input, plan.scratch_bytes / sizeof(float));
+        scratch_.make(request_.input, plan.scratch_bytes);
     }
 
     void make_slots(int count, const std::function<void()>& all_fetched) {
-        const size_t in_floats = static_cast<size_t>(chunk_batches_) * problem().batch_input_floats();
-        const size_t out_floats = static_cast<size_t>(chunk_batches_) * problem().batch_output_floats();
-        const size_t statistics_floats =
-            request_.options.statistics ? out_floats / static_cast<size_t>(problem().dim) * kStatisticsFloats : 0;
+        const Problem chunk = problem().of_batches(chunk_batches_);
+        const size_t in_bytes = chunk.stored_input_bytes();
+        const size_t out_bytes = chunk.stored_output_bytes();
+        const size_t statistics_bytes =
+            request_.options.statistics ? static_cast<size_t>(chunk.output_rows()) * sizeof(RowStatistics) : 0;
         bool as_they_are = count == slot_count_;
         for (int i = 0; i < count && as_they_are; ++i)
-            as_they_are = slot(i).in.holds(in_floats) && slot(i).out.holds(out_floats) &&
-                          slot(i).statistics.holds(statistics_floats);
+            as_they_are = slot(i).in.holds(in_bytes) && slot(i).out.holds(out_bytes) &&
+                          slot(i).statistics.holds(statistics_bytes);
         if (as_they_are) return;
         all_fetched();
         slot_count_ = count;
         if (slots_.size() < static_cast<size_t>(count)) slots_.resize(static_cast<size_t>(count));
         for (int i = 0; i < count; ++i) {
-            slot(i).in.make(request_.input, in_floats);
-            slot(i).out.make(request_.input, out_floats);
-            slot(i).statistics.make(request_.input, statistics_floats);
+            slot(i).in.make(request_.input, in_bytes);
+            slot(i).out.make(request_.input, out_bytes);
+            slot(i).statistics.make(request_.input, statistics_bytes);
         }
     }
 

@@ -4,7 +4,7 @@
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/backward.h"
 #include "src/cpu/by_blocks.h"
-#include "src/cpu/rounded.h"
+#include "src/cpu/convert.h"
 #include "src/problem/words.h"
 #include "src/run/engine.h"
 
@@ -16,9 +16,12 @@ const std::vector<Kernel>& kernels() {
                       .idea = idea,
                       .does = &kForward,
                       .under = &under,
-                      .needs = {.processor = blocks.supported, .masks = kEveryMask, .most_dim = blocks.most_dim},
+                      .needs = {.processor = blocks.supported,
+                                .masks = kEveryMask,
+                                .most_dim = blocks.most_dim,
+                                .elements = blocks.elements},
                       .plan = plan_blocks,
-                      .launch = launch_blocks,
+                      .run = launch_blocks,
                       .blocks = &blocks};
     };
     const auto backward = [](const char* name, const char* idea, const BackwardKernel& steps) {
@@ -29,22 +32,15 @@ const std::vector<Kernel>& kernels() {
                       .under = &kF32,
                       .needs = {.processor = forward.supported, .masks = kEveryMask},
                       .plan = plan_backward,
-                      .launch = launch_backward,
+                      .run = launch_backward,
                       .blocks = &forward,
                       .backward = &steps};
     };
-    const auto rounded = [&](const char* name, const char* idea, const Contract& under, const BlockKernel& blocks) {
-        Kernel kernel = by_blocks(name, idea, under, blocks);
-        kernel.plan = plan_rounded;
-        kernel.launch = launch_rounded;
-        return kernel;
-    };
+    // f32's kernels on numbers that the contract's element has.
     const auto rounded_backward = [&](const char* name, const char* idea, const Contract& under,
                                       const BackwardKernel& steps) {
         Kernel kernel = backward(name, idea, steps);
         kernel.under = &under;
-        kernel.plan = plan_rounded;
-        kernel.launch = launch_rounded;
         return kernel;
     };
     static const std::vector<Kernel> table = {
@@ -82,12 +78,12 @@ const std::vector<Kernel>& kernels() {
         by_blocks("fixed16_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed16, fixed16_avx512_blocks()),
         by_blocks("fixed16_amx", "16 rows a vector, AMX matrix products of bytes", kFixed16, fixed16_amx_blocks()),
 #endif
-        rounded("bf16_generic", "generic on numbers rounded to bf16", kBf16, f32_generic_blocks()),
+        by_blocks("bf16_generic", "generic on numbers rounded to bf16", kBf16, f32_generic_blocks()),
 #if defined(__aarch64__)
-        rounded("bf16_neon", "neon on numbers rounded to bf16", kBf16, f32_neon_blocks()),
+        by_blocks("bf16_neon", "neon on numbers rounded to bf16", kBf16, f32_neon_blocks()),
 #elif defined(__x86_64__)
-        rounded("bf16_avx2", "avx2 on numbers rounded to bf16", kBf16, f32_avx2_blocks()),
-        rounded("bf16_avx512", "avx512 on numbers rounded to bf16", kBf16, f32_avx512_blocks()),
+        by_blocks("bf16_avx2", "avx2 on numbers rounded to bf16", kBf16, f32_avx2_blocks()),
+        by_blocks("bf16_avx512", "avx512 on numbers rounded to bf16", kBf16, f32_avx512_blocks()),
         by_blocks("bf16_amx", "16 rows a vector, AMX matrix products of bf16", kBf16, bf16_amx_blocks()),
 #endif
         rounded_backward("bf16_backward_generic", "backward_generic on numbers rounded to bf16", kBf16,
@@ -99,12 +95,12 @@ const std::vector<Kernel>& kernels() {
         rounded_backward("bf16_backward_avx512", "backward_avx512 on numbers rounded to bf16", kBf16,
                          f32_avx512_backward()),
 #endif
-        rounded("fp16_generic", "generic on numbers rounded to fp16", kFp16, f32_generic_blocks()),
+        by_blocks("fp16_generic", "generic on numbers rounded to fp16", kFp16, f32_generic_blocks()),
 #if defined(__aarch64__)
-        rounded("fp16_neon", "neon on numbers rounded to fp16", kFp16, f32_neon_blocks()),
+        by_blocks("fp16_neon", "neon on numbers rounded to fp16", kFp16, f32_neon_blocks()),
 #elif defined(__x86_64__)
-        rounded("fp16_avx2", "avx2 on numbers rounded to fp16", kFp16, f32_avx2_blocks()),
-        rounded("fp16_avx512", "avx512 on numbers rounded to fp16", kFp16, f32_avx512_blocks()),
+        by_blocks("fp16_avx2", "avx2 on numbers rounded to fp16", kFp16, f32_avx2_blocks()),
+        by_blocks("fp16_avx512", "avx512 on numbers rounded to fp16", kFp16, f32_avx512_blocks()),
 #endif
         rounded_backward("fp16_backward_generic", "backward_generic on numbers rounded to fp16", kFp16,
                          f32_generic_backward()),
@@ -137,7 +133,25 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, int threads) {
     if (kernel.needs.most_dim > 0 && problem.dim > kernel.needs.most_dim)
         return Plan{"kernel " + std::string(kernel.name) + " takes d up to " + std::to_string(kernel.needs.most_dim) +
                     ", this case has " + std::to_string(problem.dim)};
-    return kernel.plan(kernel, problem, threads);
+    const Conversion conversion(kernel, problem);
+    Plan plan = kernel.plan(kernel, conversion.problem(), threads);
+    plan.scratch_bytes += conversion.bytes();
+    return plan;
+}
+
+void Kernel::launch(const Launch& launch) const {
+    const auto need_packed = [&](const Tensor& tensor) {
+        if (tensor.row != launch.problem.dim)
+            throw Error(ExitCode::internal, "rows " + std::to_string(tensor.row) + " numbers apart, need " +
+                                                std::to_string(launch.problem.dim));
+    };
+    for (size_t i = 0; i < launch.problem.operation->inputs.size(); ++i) need_packed(launch.in[i]);
+    for (size_t i = 0; i < launch.problem.operation->outputs.size(); ++i) need_packed(launch.out[i]);
+    const Conversion conversion(*this, launch.problem);
+    if (conversion.is_needed())
+        conversion.launch(launch);
+    else
+        run(*this, launch);
 }
 
 const Kernel& choose_kernel(const std::string& name, const Problem& problem, const Contract& contract,
@@ -164,28 +178,28 @@ const Kernel& choose_kernel(const std::string& name, const Problem& problem, con
     throw Error(ExitCode::usage, "no CPU kernel '" + name + "', there are: " + name_list(contract, table));
 }
 
-Launch launch_of(const Problem& problem, const float* in, float* out, void* scratch, int threads) {
+Launch launch_of(const Problem& problem, const void* in, void* out, void* scratch, int threads) {
     Launch launch;
     launch.problem = problem;
     launch.threads = threads;
     const auto row = static_cast<size_t>(problem.dim);
     const Operation& operation = *problem.operation;
     for (size_t i = 0; i < operation.inputs.size(); ++i)
-        launch.in[i] = operand_at(problem, operation.inputs, i, in, row);
+        launch.in[i] = tensor_at(problem, operation.inputs, i, in, row);
     for (size_t i = 0; i < operation.outputs.size(); ++i)
-        launch.out[i] = operand_at(problem, operation.outputs, i, out, row);
+        launch.out[i] = tensor_at(problem, operation.outputs, i, out, row);
     launch.scratch = scratch;
     launch.done = [](int64_t) {};
     return launch;
 }
 
-void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads,
+void compute_batches(const Kernel& kernel, const Problem& problem, const void* in, void* out, int threads,
                      RowStatistics* statistics) {
     const size_t bytes = plan_of(kernel, problem, threads).scratch_bytes;
-    const AlignedFloats scratch = bytes == 0 ? nullptr : allocate_aligned(bytes / sizeof(float));
+    const AlignedMemory scratch = bytes == 0 ? nullptr : allocate_bytes(bytes);
     Launch launch = launch_of(problem, in, out, scratch.get(), threads);
     launch.statistics = statistics;
-    kernel.launch(kernel, launch);
+    kernel.launch(launch);
 }
 
 } // namespace hw4::cpu

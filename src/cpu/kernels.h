@@ -10,20 +10,21 @@
 #include "src/contracts/contract.h"
 #include "src/cpu/backward_kernel.h"
 #include "src/cpu/block_kernel.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 
 namespace hw4::cpu {
 
 // What a kernel is launched with: some batches of a case in memory, rows dim apart.
 struct Launch {
-    Problem problem;
+    Problem problem; // its element is that of all tensors
     int threads = 1;
-    Crew* crew = nullptr;                // whose threads they are; none: threads of this launch alone
-    Matrix<const float> in[kMostInputs]; // in the operation's order
-    Matrix<float> out[kMostOutputs];
-    RowStatistics* statistics = nullptr; // of forward, [unit][query]; null: nobody asks for them
-    // Of backward: O, where forward was done before, by whoever has its statistics too. None: the launch does it.
-    Matrix<const float> forward_out;
+    Crew* crew = nullptr;                // that the threads belong to; null: the launch starts its own
+    Tensor in[kMostInputs];              // in the operation's order
+    Tensor out[kMostOutputs];            // apart from all inputs
+    RowStatistics* statistics = nullptr; // forward: written, [unit][query]; null: not asked for
+    // Backward only: O of an earlier forward pass, whose statistics are in `statistics`. None, or of an O that was
+    // rounded: the launch recomputes it.
+    Tensor forward_out;
     void* scratch = nullptr;                // aligned to 64 bytes, with what the kernel's plan says; any content
     std::function<void(int64_t rows)> done; // of output; called by the working threads
 
@@ -37,7 +38,8 @@ struct Launch {
 struct Needs {
     bool (*processor)(); // whether this one has it
     List<Mask> masks = kNoMask;
-    int64_t most_dim = 0; // 0: any
+    int64_t most_dim = 0;                  // 0: any
+    List<Element> elements = kFloat32Only; // that it takes; a launch converts others to the first of these
 };
 
 // What it needs for a problem and so many threads.
@@ -52,16 +54,21 @@ struct Kernel {
     const Operation* does;
     const Contract* under;
     Needs needs;
+    // Both see tensors of an element that the kernel takes, whose numbers the contract's element has.
     Plan (*plan)(const Kernel& kernel, const Problem& problem, int threads);
-    void (*launch)(const Kernel& kernel, const Launch& launch); // the bytes do not depend on the threads
-    const BlockKernel* blocks = nullptr;                        // of kernels that work by blocks (by_blocks.h)
-    const BackwardKernel* backward = nullptr;                   // of kernels of backward, beside forward's blocks
+    void (*run)(const Kernel& kernel, const Launch& launch); // the bytes do not depend on the threads
+    const BlockKernel* blocks = nullptr;                     // of kernels that work by blocks (by_blocks.h)
+    const BackwardKernel* backward = nullptr;                // of kernels of backward, beside forward's blocks
+
+    // Computes a launch of any element: converts what the kernel does not take in the launch's scratch memory
+    // (convert.h). Throws Error (internal) where the rows of a tensor are not dim apart.
+    void launch(const Launch& launch) const;
 };
 
 // In ladder order, one operation of a contract after the other: the first of each runs anywhere, the fastest is last.
 const std::vector<Kernel>& kernels();
 
-// The plan of a kernel that can take the problem, or one that says why it cannot.
+// The plan of a kernel that can take the problem, conversions included, or one that says why it cannot.
 Plan plan_of(const Kernel& kernel, const Problem& problem, int threads);
 
 // The kernel of that name, or the fastest of the problem's operation under the contract that this processor has when
@@ -70,11 +77,12 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, int threads);
 const Kernel& choose_kernel(const std::string& name, const Problem& problem, const Contract& contract,
                             const std::vector<Kernel>& table = kernels());
 
-// Whole batches that follow one another as in a file, with memory of its own for what the kernel needs.
-void compute_batches(const Kernel& kernel, const Problem& problem, const float* in, float* out, int threads,
+// Whole batches of the problem's element that follow one another as in a file, with memory of its own for what the
+// kernel needs.
+void compute_batches(const Kernel& kernel, const Problem& problem, const void* in, void* out, int threads,
                      RowStatistics* statistics = nullptr);
 
 // The launch of such batches.
-Launch launch_of(const Problem& problem, const float* in, float* out, void* scratch, int threads);
+Launch launch_of(const Problem& problem, const void* in, void* out, void* scratch, int threads);
 
 } // namespace hw4::cpu

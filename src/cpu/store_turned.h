@@ -1,26 +1,29 @@
-// Columns of a block of rows, as kernels keep them, on their way out.
+// Columns of a block of rows, as kernels keep them, to where the block's output is stored.
 #pragma once
 
-#include <cstdint>
-
-#include "src/base/inline.h"
+#include "src/cpu/block_kernel.h"
 
 namespace hw4::cpu {
 
-// out[row][x] = columns[x][row], of columns `stride` apart. A machine V brings transpose4, of 4 x 4 numbers.
+constexpr int64_t kMostTurnedColumns = 1024;
+
+// out[first + row][x] = columns[x][row], rounded to the block's element, of columns `stride` apart. A machine V brings
+// transpose4, of 4 x 4 numbers.
 template <class V>
-HW4_INLINE void store_turned(const float* columns, int64_t stride, int64_t rows, int64_t dim, float* out) {
-    const int64_t whole_rows = rows / 4 * 4;
-    const int64_t whole_dim = dim / 4 * 4;
-    for (int64_t row = 0; row < whole_rows; row += 4)
-        for (int64_t x = 0; x < whole_dim; x += 4)
-            V::transpose4(columns + x * stride + row, stride, out + row * dim + x, dim);
-    const auto one_by_one = [&](int64_t first_row, int64_t end_row, int64_t first_column) {
-        for (int64_t row = first_row; row < end_row; ++row)
-            for (int64_t x = first_column; x < dim; ++x) out[row * dim + x] = columns[x * stride + row];
-    };
-    one_by_one(0, whole_rows, whole_dim);
-    one_by_one(whole_rows, rows, 0);
+HW4_INLINE void store_turned(const float* columns, int64_t stride, const RowBlock& block, int64_t first, int64_t rows) {
+    const int64_t dim = block.dim;
+    alignas(64) float room[4 * kMostTurnedColumns];
+    for (int64_t row = 0; row < rows; row += 4) {
+        const int64_t count = rows - row < 4 ? rows - row : 4;
+        const int64_t at = (first + row) * dim;
+        float* const out = block.element == Element::float32 ? static_cast<float*>(block.out) + at : room;
+        int64_t x = 0;
+        for (; count == 4 && x + 4 <= dim; x += 4) V::transpose4(columns + x * stride + row, stride, out + x, dim);
+        for (; x < dim; ++x)
+            for (int64_t i = 0; i < count; ++i) out[i * dim + x] = columns[x * stride + row + i];
+        if (block.element != Element::float32)
+            narrow(block.element, room, static_cast<size_t>(count * dim), static_cast<uint16_t*>(block.out) + at);
+    }
 }
 
 } // namespace hw4::cpu

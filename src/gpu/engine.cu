@@ -265,7 +265,6 @@ public:
                    plan.bytes_of(rows.rows) + beside);
         return rows.staging;
     }
-    bool gives_stored() const override { return true; }
 
     EngineFacts facts() override {
         if (device_name_.empty() && times_.wanted()) device_name_ = device_name(); // a slow question

@@ -151,9 +151,9 @@ Needs plan(const Call& call) {
 void run(const Call& call) {
     const cpu::Kernel& kernel = kernel_of(call);
     const size_t bytes = prepared(call, kernel, nullptr).bytes;
-    cpu::AlignedFloats own;
+    cpu::AlignedMemory own;
     if (call.workspace == nullptr)
-        own = cpu::allocate_aligned(bytes / sizeof(float));
+        own = cpu::allocate_bytes(bytes);
     else
         require_workspace(call, bytes);
     const Prepared all = prepared(call, kernel, call.workspace == nullptr ? own.get() : call.workspace);

@@ -54,12 +54,11 @@ void widen_at_end(Element element, float* room, size_t count) {
           room);
 }
 
-bool holds(Element element, const float* x, size_t count) {
-    const float limit = overflow_of(element);
-    return std::all_of(x, x + count, [&](float value) { return std::fabs(value) < limit; });
-}
-
 bool are_finite(Element element, const void* stored, size_t count) {
+    if (element == Element::float32) {
+        const auto* const x = static_cast<const float*>(stored);
+        return std::all_of(x, x + count, [](float value) { return std::isfinite(value); });
+    }
     const uint16_t infinity = element == Element::bf16 ? 0x7f80u : 0x7c00u;
     bool finite = true;
     each_block(stored, count, [&](const uint16_t* block, size_t taken, size_t) {

@@ -41,8 +41,7 @@ void widen(Element element, const void* from, size_t count, float* to);
 void widen_at_end(Element element, float* room, size_t count);
 // Floats as they are stored; `to` may be where they are.
 void narrow(Element element, const float* from, size_t count, void* to);
-// Whether all of them are finite when they are stored; and whether those that are stored in 16 bits are.
-bool holds(Element element, const float* x, size_t count);
+// Whether all that are stored are finite.
 bool are_finite(Element element, const void* stored, size_t count);
 // Floats that are rounded to the type; `to` may be `from`.
 void round_all(Element element, const float* from, size_t count, float* to);

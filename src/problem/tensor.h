@@ -1,5 +1,5 @@
-// Where an operand of all batches and heads stands in memory, whatever its elements are. The GPU's kernels are launched
-// with tensors.
+// Where an operand of all batches and heads stands in memory, whatever its elements are. Kernels are launched with
+// tensors.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,16 @@ struct Tensor {
     int64_t head = 0;
     int64_t row = 0;
 
+    // A row of a head.
+    void* at(int64_t in_batch, int64_t in_head, int64_t in_row = 0) const {
+        const int64_t elements = in_batch * batch + in_head * head + in_row * row;
+        return static_cast<unsigned char*>(data) + elements * static_cast<int64_t>(bytes_of(element));
+    }
+
     // The same rows without the first ones of every head.
     Tensor from_row(int64_t first) const {
         Tensor rest = *this;
-        const auto bytes = first * row * static_cast<int64_t>(bytes_of(element));
-        if (data != nullptr) rest.data = static_cast<unsigned char*>(data) + bytes;
+        if (data != nullptr) rest.data = at(0, 0, first);
         return rest;
     }
 

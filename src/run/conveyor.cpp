@@ -360,10 +360,10 @@ private:
                 unsigned char* const staging = of.run.lse == nullptr ? buffer : behind(statistics, part);
                 const void* const data =
                     of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer, statistics});
-                const void* const stored = as_stored(of, part, data, staging, pen);
-                in_slot = stored != staging;
+                in_slot = data != staging;
                 if (!in_slot) parts_.fetched(part.slot);
-                write_rows(of, part, stored, pen);
+                refuse_beyond(of, part, data, pen);
+                write_rows(of, part, data, pen);
                 if (statistics != nullptr) write_logsumexps(of, part, statistics, pen);
             });
         if (in_slot) parts_.fetched(part.slot);
@@ -374,30 +374,13 @@ private:
         return reinterpret_cast<unsigned char*>(statistics + part.rows);
     }
 
-    // In the elements of the file: where the rows are, or in the writer's buffer.
-    const void* as_stored(const CaseOnItsWay& of, const OutputPart& part, const void* data, unsigned char* staging,
-                          const Pen& pen) const {
-        const Element element = of.problem.element;
-        const bool to_narrow = element != Element::float32 && !of.engine->gives_stored();
-        const bool may_overflow = outputs_may_overflow(*setup_.options.contract, of.problem);
-        if (!to_narrow && !may_overflow) return data;
-        const size_t count = of.problem.floats_in(part.rows);
-        return pen.time(Stage::write, 0, [&]() -> const void* {
-            if (may_overflow) refuse_beyond(of, data, count);
-            if (!to_narrow) return data;
-            narrow(element, static_cast<const float*>(data), count, staging);
-            return staging;
-        });
-    }
-
-    // Outputs as the engine gives them, where one is infinite.
-    void refuse_beyond(const CaseOnItsWay& of, const void* data, size_t count) const {
+    // Throws Error (bad_data) where an output is infinite.
+    void refuse_beyond(const CaseOnItsWay& of, const OutputPart& part, const void* data, const Pen& pen) const {
         const Contract& contract = *setup_.options.contract;
-        const std::string& path = of.run.input->path();
-        if (of.problem.element != Element::float32 && of.engine->gives_stored())
-            refuse_stored_infinite(contract, of.problem, path, data, count);
-        else
-            refuse_infinite(contract, of.problem, path, static_cast<const float*>(data), count);
+        if (!outputs_may_overflow(contract, of.problem)) return;
+        pen.time(Stage::write, 0, [&] {
+            refuse_infinite(contract, of.problem, of.run.input->path(), data, of.problem.floats_in(part.rows));
+        });
     }
 
     // Calls use(first, at, rows) for each stretch of the part's rows that is one in the file too.

@@ -129,11 +129,10 @@ public:
     virtual void wait_until_copied(int buffer) = 0;
     // May return before anything is computed.
     virtual void compute(const Work& work) = 0;
-    // Called by several threads, each with its own number. Returns where the rows are, once they are there: in
-    // `staging`, or where the engine keeps them. Their statistics, if asked for, are in the room for them then.
+    // Called by several threads, each with its own number. Returns where the rows are, in the elements of the file,
+    // once they are there: in `staging`, or where the engine keeps them. Their statistics, if asked for, are in the
+    // room for them then.
     virtual const void* fetch(const RowsOut& rows) = 0;
-    // What is fetched, of every case: rows in the elements of the file; or floats, which are not in `staging`.
-    virtual bool gives_stored() const = 0;
 
     // After the last fetch of all.
     virtual void finish() = 0;

@@ -90,10 +90,10 @@ private:
             const int64_t batch = unit / problem.heads;
             const int64_t head = unit % problem.heads;
             const int64_t kv_head = head / (problem.heads / problem.kv_heads);
-            const float* q = launch.in[0].of(batch, head);
-            const float* k = launch.in[1].of(batch, kv_head);
-            const float* v = launch.in[2].of(batch, kv_head);
-            float* o = launch.out[0].of(batch, head);
+            const auto* q = static_cast<const float*>(launch.in[0].at(batch, head));
+            const auto* k = static_cast<const float*>(launch.in[1].at(batch, kv_head));
+            const auto* v = static_cast<const float*>(launch.in[2].at(batch, kv_head));
+            auto* o = static_cast<float*>(launch.out[0].at(batch, head));
             const void* prepared = prepare(kernel, problem, random, k, v);
             // Kernels are not asked for rows that see no key.
             const int64_t blind = blind_queries(problem.mask, problem.queries, problem.keys);

@@ -107,7 +107,6 @@ public:
         from.unfetched_rows -= rows.rows;
         return in_slot ? data : static_cast<const unsigned char*>(rows.staging);
     }
-    bool gives_stored() const override { return true; }
 
     void finish() override {}
 

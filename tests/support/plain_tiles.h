@@ -78,14 +78,8 @@ struct PlainTiles {
         for (int64_t row = 0; row < 4; ++row)
             for (int64_t x = 0; x < 4; ++x) to[x * to_stride + row] = from[row * from_stride + x];
     }
-    static F rounded(F a) {
-        return F::of([&](int i) {
-            const uint32_t bits = bits_of(a.x[i]);
-            return float_of((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
-        });
-    }
-    static void store_high(F a, uint16_t* to) {
-        for (int i = 0; i < 16; ++i) to[i] = static_cast<uint16_t>(bits_of(a.x[i]) >> 16);
+    static F widened(const uint16_t* from) {
+        return F::of([&](int i) { return float_of(uint32_t{from[i]} << 16); });
     }
     static I pair(F low, F high) {
         I words{};

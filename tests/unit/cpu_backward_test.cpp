@@ -56,7 +56,7 @@ protected:
             Launch launch = launch_of(problem, test.qkv.data(), out.data(), scratch.get(), count);
             std::atomic<int64_t> done{0};
             launch.done = [&](int64_t rows) { done += rows; };
-            GetParam().launch(GetParam(), launch);
+            GetParam().launch(launch);
             EXPECT_TRUE(same_bytes(test.expected, out)) << test.name << ", " << count << " threads";
             EXPECT_TRUE(scratch.intact()) << test.name << ", " << count << " threads";
             EXPECT_EQ(done, problem.output_rows()) << test.name << ", " << count << " threads";
@@ -75,7 +75,7 @@ protected:
         Launch launch = launch_of(own, in.data(), out.data(), scratch.get(), threads);
         std::atomic<int64_t> done{0};
         launch.done = [&](int64_t rows) { done += rows; };
-        GetParam().launch(GetParam(), launch);
+        GetParam().launch(launch);
         EXPECT_TRUE(scratch.intact());
         EXPECT_EQ(done, own.output_rows());
         part.each_stretch(own.operation->outputs, 0, own.output_rows(), [&](int64_t first, int64_t at, int64_t rows) {
@@ -180,7 +180,7 @@ TEST_P(EachBackwardKernel, TakesAForwardThatWasDoneBefore) {
     std::vector<RowStatistics> statistics(static_cast<size_t>(forward.output_rows()));
     Launch done = launch_of(forward, test.qkv.data(), o.data(), nullptr, 2);
     for (size_t i = 0; i < kForward.inputs.size(); ++i)
-        done.in[i] = operand_at(problem, kBackward.inputs, i, test.qkv.data(), size_t{20});
+        done.in[i] = tensor_at(problem, kBackward.inputs, i, test.qkv.data(), size_t{20});
     done.statistics = statistics.data();
     launch_blocks(GetParam(), done);
     const auto gradients = [&] {
@@ -188,8 +188,8 @@ TEST_P(EachBackwardKernel, TakesAForwardThatWasDoneBefore) {
         const Marked scratch(plan_of(GetParam(), problem, 2).scratch_bytes);
         Launch launch = launch_of(problem, test.qkv.data(), out.data(), scratch.get(), 2);
         launch.statistics = statistics.data();
-        launch.forward_out = {o.data(), done.out[0].row, done.out[0].head, done.out[0].batch};
-        GetParam().launch(GetParam(), launch);
+        launch.forward_out = done.out[0];
+        GetParam().launch(launch);
         return out;
     };
     EXPECT_TRUE(same_bytes(test.expected, gradients()));

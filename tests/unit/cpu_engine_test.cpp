@@ -176,7 +176,7 @@ TEST_P(EachKernel, TakesTheLastRowsFirstUnderAMask) {
     Launch launch = launch_of(problem, in.data(), out.data(), scratch.get(), 1);
     std::vector<int64_t> done;
     launch.done = [&](int64_t count) { done.push_back(count); };
-    GetParam().launch(GetParam(), launch);
+    GetParam().launch(launch);
     EXPECT_EQ(done, (std::vector<int64_t>{3, rows, rows}));
 }
 

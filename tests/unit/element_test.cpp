@@ -99,7 +99,7 @@ TEST(Float32Element, IsLeftAsItIs) {
     narrow(Element::float32, values.data(), values.size(), values.data());
     round_all(Element::float32, values.data(), values.size(), values.data());
     EXPECT_EQ(values, before);
-    EXPECT_TRUE(holds(Element::float32, values.data(), values.size()));
+    EXPECT_TRUE(are_finite(Element::float32, values.data(), values.size()));
     EXPECT_EQ(overflow_of(Element::float32), HUGE_VALF);
 }
 

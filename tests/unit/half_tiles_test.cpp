@@ -26,16 +26,19 @@ Kernel plain_kernel() {
             .idea = "for tests",
             .does = &kForward,
             .under = &kBf16,
-            .needs = {.processor = blocks.supported, .masks = kEveryMask, .most_dim = blocks.most_dim},
+            .needs = {.processor = blocks.supported,
+                      .masks = kEveryMask,
+                      .most_dim = blocks.most_dim,
+                      .elements = blocks.elements},
             .plan = plan_blocks,
-            .launch = launch_blocks,
+            .run = launch_blocks,
             .blocks = &blocks};
 }
 
 std::vector<Kernel> tile_kernels() {
     std::vector<Kernel> list = {plain_kernel()};
     for (const Kernel& kernel : kernels())
-        if (kernel.under == &kBf16 && kernel.launch == launch_blocks) list.push_back(kernel);
+        if (kernel.under == &kBf16 && kernel.needs.elements.has(Element::bf16)) list.push_back(kernel);
     return list;
 }
 

@@ -122,7 +122,8 @@ struct Attention {
         bool starts_segment;
         bool ends_segment; // both where the last segment has one tile
         Tile(const RowBlock& block, int64_t first_key, int64_t seen)
-            : k(block.k + first_key * block.dim), v(block.v + first_key * block.dim), first(first_key),
+            : k(static_cast<const float*>(block.k) + first_key * block.dim),
+              v(static_cast<const float*>(block.v) + first_key * block.dim), first(first_key),
               keys(static_cast<int>(seen - first_key < kKeyTile ? seen - first_key : kKeyTile)),
               starts_segment(first_key % kSegmentKeys == 0),
               ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= seen) {}
@@ -440,7 +441,7 @@ struct Attention {
         const auto rows_of = [&](int64_t g) -> GroupRows {
             const int64_t first = g * kRows;
             const int64_t rows = block.rows - first < kRows ? block.rows - first : kRows;
-            return {block.q + first * dim,
+            return {static_cast<const float*>(block.q) + first * dim,
                     rows,
                     is_long(dim) ? w.qt : w.qt + first * dim,
                     w.o + first * padded,
@@ -468,7 +469,8 @@ struct Attention {
             }
         }
         for (int64_t g = 0; g < groups; ++g)
-            store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim, block.out + g * kRows * dim,
+            store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim,
+                       static_cast<float*>(block.out) + g * kRows * dim,
                        block.statistics == nullptr ? nullptr : block.statistics + g * kRows);
     }
 };

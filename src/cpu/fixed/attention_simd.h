@@ -103,8 +103,11 @@ struct FixedAttention : DigitTiles<Rules, V> {
     static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
     // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
-    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, float factor, int least_k_exponent,
-                            uint8_t* to, float* o) {
+    static void start_group(Group& group, const RowBlock& block, int64_t first_row, int least_k_exponent, uint8_t* to,
+                            float* o) {
+        const int64_t dim = block.dim;
+        const int64_t rows = block.rows - first_row;
+        const float factor = fixed::query_factor(block.scale.c);
         const int64_t padded = rounded_up(dim, kWordPad);
         Transposed words; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
         float scaled[kMostColumns];
@@ -112,7 +115,8 @@ struct FixedAttention : DigitTiles<Rules, V> {
         for (int first = 0; first < kRows; first += kWidth) {
             for (int row = 0; row < kWidth; ++row) {
                 if (first + row < rows) {
-                    const float* const from = q + (first + row) * dim;
+                    const float* const from =
+                        as_floats(block.element, block.q, (first_row + first + row) * dim, dim, scaled);
                     for (int64_t t = 0; t < dim; ++t) scaled[t] = fixed::scaled_query(from[t], factor);
                     exponent = Rules::row_exponent(largest_of(scaled, dim), least_k_exponent);
                     to_words(scaled, dim, padded, fixed::factors(exponent), words.rows[row]);
@@ -353,13 +357,15 @@ struct FixedAttention : DigitTiles<Rules, V> {
         return fixed::sum_of_lanes({group.l[0][row], group.l[1][row], group.l[2][row], group.l[3][row]});
     }
 
-    static void store_rows(const Group& group, float* o, int64_t rows, int64_t dim, fixed::Factors scale, float* out) {
+    static void store_rows(const Group& group, float* o, const RowBlock& block, int64_t first, int64_t rows,
+                           fixed::Factors scale) {
+        const int64_t dim = block.dim;
         alignas(64) float inverse[kRows];
         for (int row = 0; row < kRows; ++row) inverse[row] = 1.0f / sum_of_weights(group, row);
         for (int64_t x = 0; x < dim; ++x)
             for (int row = 0; row < kRows; ++row)
                 o[x * kRows + row] = fixed::fixed_result(o[x * kRows + row], group.h[row], inverse[row], scale);
-        store_turned<V>(o, int64_t{kRows}, rows, dim, out);
+        store_turned<V>(o, int64_t{kRows}, block, first, rows);
     }
 
     static void store_statistics(const Group& group, int64_t rows, RowStatistics* to) {
@@ -383,8 +389,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
         const auto q_of = [&](int64_t g) { return w.q + static_cast<size_t>(g) * q_bytes(block.dim); };
         const auto o_of = [&](int64_t g) { return w.o + g * padded_rows(block.dim); };
         for (int64_t g = 0; g < groups; ++g)
-            start_group(w.groups[g], block.q + g * kRows * block.dim, block.rows - g * kRows, block.dim,
-                        fixed::query_factor(block.scale.c), lowest.k_exponent, q_of(g), o_of(g));
+            start_group(w.groups[g], block, g * kRows, lowest.k_exponent, q_of(g), o_of(g));
         for (int64_t t = 0; t < tiles_of(block.sees(block.rows - 1)); ++t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const int64_t first_key = t * kTileKeys;
@@ -400,7 +405,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
         const fixed::Factors result_scale = fixed::result_factors(Rules::kUnitBits - lowest.v_exponent);
         for (int64_t g = 0; g < groups; ++g) {
             const int64_t rows = least(kRows, block.rows - g * kRows);
-            store_rows(w.groups[g], o_of(g), rows, block.dim, result_scale, block.out + g * kRows * block.dim);
+            store_rows(w.groups[g], o_of(g), block, g * kRows, rows, result_scale);
             if (block.statistics != nullptr) store_statistics(w.groups[g], rows, block.statistics + g * kRows);
         }
     }
@@ -410,6 +415,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
                 .block_rows = kBlockRows,
                 .workspace_floats = workspace_floats,
                 .attend = attend,
+                .elements = kEveryElement,
                 .prepared_keys = kTileKeys,
                 .prepared_bytes = Tiles::prepared_bytes,
                 .prepare = Tiles::prepare};

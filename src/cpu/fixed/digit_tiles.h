@@ -218,13 +218,17 @@ struct DigitTiles {
         for (int64_t tile = tiles.first; tile < tiles.end; ++tile) {
             auto* const to = static_cast<uint8_t*>(prepared) + static_cast<size_t>(tile) * layout.bytes;
             const int64_t keys = least(kTileKeys, tiles.keys - tile * kTileKeys);
-            const float* const k = tiles.k + tile * kTileKeys * tiles.dim;
-            const float* const v = tiles.v + tile * kTileKeys * tiles.dim;
-            const TileHead head = {fixed::exponent_of_tile<kDigits>(largest_of(k, keys * tiles.dim)),
-                                   fixed::exponent_of_tile<kDigits>(largest_of(v, keys * tiles.dim))};
-            std::memcpy(to, &head, sizeof head);
+            const int64_t first = tile * kTileKeys * tiles.dim;
+            const int64_t count = keys * tiles.dim;
+            float room[kTileKeys * kMostColumns];
+            TileHead head{};
+            const float* const k = as_floats(tiles.element, tiles.k, first, count, room);
+            head.k_exponent = fixed::exponent_of_tile<kDigits>(largest_of(k, count));
             prepare_keys(k, keys, tiles.dim, head.k_exponent, layout, to + kLine);
+            const float* const v = as_floats(tiles.element, tiles.v, first, count, room);
+            head.v_exponent = fixed::exponent_of_tile<kDigits>(largest_of(v, count));
             prepare_values(v, keys, tiles.dim, head.v_exponent, layout, to + layout.v);
+            std::memcpy(to, &head, sizeof head);
         }
     }
 

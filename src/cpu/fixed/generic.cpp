@@ -73,14 +73,20 @@ struct Generic {
             to[static_cast<size_t>(kDigits - 1 - place) * plane] = static_cast<int16_t>(digit(bytes, place));
     }
 
-    static HW4_FMA_CLONES void prepare_tile(const float* k, const float* v, int64_t keys, int64_t dim,
-                                            TileExponents& exponents, int16_t* digits) {
+    static HW4_FMA_CLONES void prepare_tile(const KeyTiles& tiles, int64_t first_key, TileExponents& exponents,
+                                            int16_t* digits) {
+        const int64_t dim = tiles.dim;
+        const int64_t keys = std::min<int64_t>(kTileKeys, tiles.keys - first_key);
         const size_t plane = matrix_digits(dim);
         const auto count = static_cast<size_t>(keys * dim);
-        exponents = {exponent_of_tile<kDigits>(largest_of(k, count)), exponent_of_tile<kDigits>(largest_of(v, count))};
+        float room[kTileKeys * kMostColumns];
         std::fill(digits, digits + tile_digits(dim), int16_t{0}); // keys that do not exist
+        const float* const k = as_floats(tiles.element, tiles.k, first_key * dim, keys * dim, room);
+        exponents.k = exponent_of_tile<kDigits>(largest_of(k, count));
         const Factors k_scale = tile_factors(exponents.k);
         for (size_t i = 0; i < count; ++i) store_digits(k[i], k_scale, digits + i, plane);
+        const float* const v = as_floats(tiles.element, tiles.v, first_key * dim, keys * dim, room);
+        exponents.v = exponent_of_tile<kDigits>(largest_of(v, count));
         const Factors v_scale = tile_factors(exponents.v);
         int16_t* transposed = digits + kDigits * plane;
         for (int64_t j = 0; j < keys; ++j)
@@ -91,12 +97,9 @@ struct Generic {
     static void prepare(const KeyTiles& tiles, void* prepared) {
         auto* exponents = static_cast<TileExponents*>(prepared);
         for (int64_t tile = tiles.first; tile < tiles.end; ++tile) {
-            const int64_t key = tile * kTileKeys;
             const auto index = static_cast<size_t>(tile);
             void* digits = static_cast<char*>(prepared) + digits_offset(index, tiles.keys, tiles.dim);
-            prepare_tile(tiles.k + key * tiles.dim, tiles.v + key * tiles.dim,
-                         std::min<int64_t>(kTileKeys, tiles.keys - key), tiles.dim, exponents[index],
-                         static_cast<int16_t*>(digits));
+            prepare_tile(tiles, tile * kTileKeys, exponents[index], static_cast<int16_t*>(digits));
         }
     }
 
@@ -127,10 +130,12 @@ struct Generic {
         return least;
     }
 
-    static HW4_FMA_CLONES void start_row(const float* q, int64_t dim, float factor, int least_k_exponent, Row& row,
-                                         float* o, int16_t* digits) {
-        const auto columns = static_cast<size_t>(dim);
+    static HW4_FMA_CLONES void start_row(const RowBlock& block, int64_t index, int least_k_exponent, Row& row, float* o,
+                                         int16_t* digits) {
+        const auto columns = static_cast<size_t>(block.dim);
+        const float factor = query_factor(block.scale.c);
         float scaled[kMostColumns] = {};
+        const float* const q = as_floats(block.element, block.q, index * block.dim, block.dim, scaled);
         for (size_t t = 0; t < columns; ++t) scaled[t] = scaled_query(q[t], factor);
         row = {-std::numeric_limits<float>::infinity(),
                {},
@@ -220,8 +225,7 @@ struct Generic {
         const auto* exponents = static_cast<const TileExponents*>(block.prepared);
         const TileExponents least = least_exponents(exponents, tile_count(block.keys));
         for (int64_t i = 0; i < block.rows; ++i)
-            start_row(block.q + i * block.dim, block.dim, query_factor(block.scale.c), least.k, w.rows[i],
-                      w.o + i * block.dim, w.q + i * kDigits * block.dim);
+            start_row(block, i, least.k, w.rows[i], w.o + i * block.dim, w.q + i * kDigits * block.dim);
         for (size_t index = 0; index < tile_count(block.sees(block.rows - 1)); ++index) {
             const void* digits = static_cast<const char*>(block.prepared) + digits_offset(index, block.keys, block.dim);
             for (int64_t i = 0; i < block.rows; ++i) {
@@ -237,8 +241,10 @@ struct Generic {
             const float l = sum_of_lanes(w.rows[i].l);
             if (block.statistics != nullptr) block.statistics[i] = {w.rows[i].reference, 0.0f, l};
             const float inverse = 1.0f / l;
-            for (int64_t x = 0; x < block.dim; ++x)
-                block.out[i * block.dim + x] = fixed_result(w.o[i * block.dim + x], w.rows[i].h, inverse, scale);
+            float* const o = w.o + i * block.dim;
+            for (int64_t x = 0; x < block.dim; ++x) o[x] = fixed_result(o[x], w.rows[i].h, inverse, scale);
+            const size_t bytes = static_cast<size_t>(i * block.dim) * bytes_of(block.element);
+            narrow(block.element, o, static_cast<size_t>(block.dim), static_cast<unsigned char*>(block.out) + bytes);
         }
     }
 
@@ -247,6 +253,7 @@ struct Generic {
                 .block_rows = kBlockRows,
                 .workspace_floats = workspace_floats,
                 .attend = attend,
+                .elements = kEveryElement,
                 .prepared_keys = kTileKeys,
                 .prepared_bytes = prepared_bytes,
                 .prepare = prepare};

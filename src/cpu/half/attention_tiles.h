@@ -25,8 +25,10 @@
 // same largest scores as its); a key that is not seen has the weight +0, which leaves every sum as it was; a row that
 // has its reference raised leaves the others theirs.
 //
+// Q, K, V and O are stored as bf16.
+//
 // A machine V brings: its vectors F of 16 floats and I of 16 words with the overloads of the operations, transpose4,
-// rounded, store_high, pair, products, and Session, which exists while a block is computed.
+// widened, pair, products, and Session, which exists while a block is computed.
 #pragma once
 
 #include <cstring>
@@ -117,22 +119,21 @@ struct TileAttention {
         return static_cast<size_t>(tiles_of(keys)) * TileLayout(dim).bytes;
     }
 
-    // Up to 16 of `count` numbers, which may be none or fewer.
-    static HW4_INLINE F load_some(const float* from, int64_t count) {
-        if (count >= kWidth) return F::load_anywhere(from);
-        alignas(kLine) float some[kWidth] = {};
-        for (int64_t i = 0; i < count; ++i) some[i] = from[i];
-        return F::load(some);
+    // The first kCount of `count` numbers, which may be none or fewer: zeros follow.
+    template <int64_t kCount>
+    static HW4_INLINE void copy_some(const uint16_t* from, int64_t count, uint16_t* to) {
+        if (count >= kCount) {
+            std::memcpy(to, from, kCount * sizeof(uint16_t));
+            return;
+        }
+        for (int64_t i = 0; i < kCount; ++i) to[i] = i < count ? from[i] : uint16_t{0};
     }
 
     // Columns [first, first + kDepth) of 16 rows of which `rows` exist. Says of each whether it has a huge number.
-    static HW4_INLINE void pack_rows(const float* from, int64_t rows, int64_t dim, int64_t first, uint16_t* to,
+    static HW4_INLINE void pack_rows(const uint16_t* from, int64_t rows, int64_t dim, int64_t first, uint16_t* to,
                                      bool* huge) {
         for (int64_t row = 0; row < kWidth; ++row, to += kDepth) {
-            const int64_t present = row < rows ? dim - first : 0;
-            for (int64_t t = 0; t < kDepth; t += kWidth)
-                V::store_high(V::rounded(present > t ? load_some(from + row * dim + first + t, present - t) : F(0.0f)),
-                              to + t);
+            copy_some<kDepth>(from + row * dim + first, row < rows ? dim - first : 0, to);
             uint32_t largest = 0;
             for (int64_t t = 0; t < kDepth; ++t) largest = larger_of(largest, to[t] & 0x7fffu);
             huge[row] = huge[row] || largest >= kHuge;
@@ -146,20 +147,21 @@ struct TileAttention {
                 V::transpose4(from + row * kWidth + x, kWidth, to + x * kWidth + row, kWidth);
     }
 
-    static void prepare_keys(const float* k, int64_t keys, int64_t dim, TileHead& head, uint16_t* to) {
+    static void prepare_keys(const uint16_t* k, int64_t keys, int64_t dim, TileHead& head, uint16_t* to) {
         for (int64_t j = 0; j < kTileKeys; j += kWidth)
             for (int64_t step = 0; step < steps(dim); ++step, to += kTileNumbers)
                 pack_rows(k + j * dim, keys - j, dim, step * kDepth, to, head.huge + j);
         head.any_huge = any_of(head.huge);
     }
 
-    static void prepare_values(const float* v, int64_t keys, int64_t dim, uint16_t* to) {
+    static void prepare_values(const uint16_t* v, int64_t keys, int64_t dim, uint16_t* to) {
         alignas(kLine) int32_t words[kPairs][kWidth]; // [pair of keys][column]
         for (int64_t x = 0; x < rounded_up(dim); x += kWidth)
             for (int64_t first = 0; first < kTileKeys; first += kDepth, to += kTileNumbers) {
                 const auto value = [&](int64_t key) {
-                    if (key >= keys || x >= dim) return F(0.0f);
-                    return V::rounded(load_some(v + key * dim + x, dim - x)) * F(kValueScale);
+                    alignas(kLine) uint16_t some[kWidth];
+                    copy_some<kWidth>(v + key * dim + x, key < keys ? dim - x : 0, some);
+                    return V::widened(some) * F(kValueScale);
                 };
                 for (int64_t pair = 0; pair < kPairs; ++pair)
                     V::pair(value(first + 2 * pair), value(first + 2 * pair + 1)).store(words[pair]);
@@ -174,10 +176,10 @@ struct TileAttention {
             const int64_t first = tile * kTileKeys;
             const int64_t keys = least(kTileKeys, tiles.keys - first);
             TileHead head{};
-            prepare_keys(tiles.k + first * tiles.dim, keys, tiles.dim, head,
-                         reinterpret_cast<uint16_t*>(to + sizeof(TileHead)));
+            const auto rows_of = [&](const void* all) { return static_cast<const uint16_t*>(all) + first * tiles.dim; };
+            prepare_keys(rows_of(tiles.k), keys, tiles.dim, head, reinterpret_cast<uint16_t*>(to + sizeof(TileHead)));
             std::memcpy(to, &head, sizeof head);
-            prepare_values(tiles.v + first * tiles.dim, keys, tiles.dim, reinterpret_cast<uint16_t*>(to + layout.v));
+            prepare_values(rows_of(tiles.v), keys, tiles.dim, reinterpret_cast<uint16_t*>(to + layout.v));
         }
     }
 
@@ -232,7 +234,7 @@ struct TileAttention {
 
     static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
-    static void start_group(Group& group, const float* q, int64_t rows, int64_t dim, uint16_t* to, float* o) {
+    static void start_group(Group& group, const uint16_t* q, int64_t rows, int64_t dim, uint16_t* to, float* o) {
         for (bool& huge : group.huge) huge = false;
         alignas(kLine) uint16_t numbers[kTileNumbers]; // [row][place]
         for (int64_t step = 0; step < steps(dim); ++step)
@@ -382,16 +384,16 @@ struct TileAttention {
                                        o + x * kRows);
     }
 
-    // O, rounded, in place; then to where it belongs.
-    static void store_rows(const Group& group, float* o, int64_t rows, int64_t dim, float* out) {
+    // O in place; then, rounded, to where it belongs.
+    static void store_rows(const Group& group, float* o, const RowBlock& block, int64_t first, int64_t rows) {
         for (int64_t r = 0; r < kRows; r += kWidth) {
             const F inverse = F(1.0f) / F::load(group.l + r);
-            for (int64_t x = 0; x < dim; ++x) {
+            for (int64_t x = 0; x < block.dim; ++x) {
                 float* const at = o + x * kRows + r;
-                V::rounded(fused(F::load(at), inverse, F(0.0f)) * F(kValueUnit)).store(at);
+                (fused(F::load(at), inverse, F(0.0f)) * F(kValueUnit)).store(at);
             }
         }
-        store_turned<V>(o, int64_t{kRows}, rows, dim, out);
+        store_turned<V>(o, int64_t{kRows}, block, first, rows);
     }
 
     static void store_statistics(const Group& group, int64_t rows, RowStatistics* to) {
@@ -409,7 +411,8 @@ struct TileAttention {
         const auto o_of = [&](int64_t g) { return w.o + g * o_floats(dim); };
         const auto rows_of = [&](int64_t g) { return least(kRows, block.rows - g * kRows); };
         for (int64_t g = 0; g < groups; ++g)
-            start_group(w.groups[g], block.q + g * kRows * dim, rows_of(g), dim, q_of(g), o_of(g));
+            start_group(w.groups[g], static_cast<const uint16_t*>(block.q) + g * kRows * dim, rows_of(g), dim, q_of(g),
+                        o_of(g));
         for (int64_t t = tiles_of(block.sees(block.rows - 1)) - 1; t >= 0; --t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const int64_t first_key = t * kTileKeys;
@@ -426,7 +429,7 @@ struct TileAttention {
             }
         }
         for (int64_t g = 0; g < groups; ++g) {
-            store_rows(w.groups[g], o_of(g), rows_of(g), dim, block.out + g * kRows * dim);
+            store_rows(w.groups[g], o_of(g), block, g * kRows, rows_of(g));
             if (block.statistics != nullptr) store_statistics(w.groups[g], rows_of(g), block.statistics + g * kRows);
         }
     }
@@ -437,6 +440,7 @@ struct TileAttention {
                 .workspace_floats = workspace_floats,
                 .attend = attend,
                 .most_dim = kMostDim,
+                .elements = kBf16Only,
                 .prepared_keys = kTileKeys,
                 .prepared_bytes = prepared_bytes,
                 .prepare = prepare};

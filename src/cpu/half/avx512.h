@@ -13,18 +13,10 @@ HW4_INLINE Avx512Floats add_exponent_above(Avx512Floats least, Avx512Floats x, A
 }
 
 struct Avx512Bf16Machine : Avx512Machine {
-    // To nearest even, as a float. No NaN comes here.
-    static HW4_INLINE Avx512Floats rounded(Avx512Floats a) {
-        const __m512i bits = _mm512_castps_si512(a.x);
-        const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-        const __m512i carried = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-        return _mm512_castsi512_ps(_mm512_andnot_si512(_mm512_set1_epi32(0xffff), carried));
-    }
-
-    // The bf16 numbers that these are.
-    static HW4_INLINE void store_high(Avx512Floats a, uint16_t* to) {
-        const __m512i high = _mm512_srli_epi32(_mm512_castps_si512(a.x), 16);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(high));
+    // 16 bf16 numbers as floats.
+    static HW4_INLINE Avx512Floats widened(const uint16_t* from) {
+        const __m256i numbers = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(numbers), 16));
     }
 
     // Both rounded to nearest, halves away from zero, `low` in the lower half of each word.
