@@ -24,8 +24,6 @@ import statistics
 import sys
 import time
 
-from builder.spread import percentile
-
 BACKENDS = {"flash2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 DTYPES = {"float32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 PASSES = ("forward", "backward", "forward_backward")
@@ -181,7 +179,8 @@ def parse_arguments(words=None):
 
 def spread(samples):
     """p80 - p20 as a share of the median, as in src/bench/sample_statistics.h."""
-    return (percentile(samples, 0.8) - percentile(samples, 0.2)) / statistics.median(samples)
+    fifths = statistics.quantiles(samples, n=5, method="inclusive")  # p20, p40, p60, p80
+    return (fifths[3] - fifths[0]) / statistics.median(samples)
 
 
 def launches_within_limit(each, args):
