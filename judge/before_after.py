@@ -39,7 +39,7 @@ def read_results(path: str) -> list[dict]:
 
 
 def _by_key(cases: list[dict], several: bool) -> dict[tuple[str, ...], dict]:
-    """By what makes two of them the same: name and contract, and the program where there were several."""
+    """Cases by name and contract, and by program where there were several."""
     return {(*([case["program"]] if several else []), case["name"], case["contract"]): case for case in cases}
 
 

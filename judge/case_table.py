@@ -40,7 +40,7 @@ class Case:
 
     @property
     def is_plain(self) -> bool:
-        """Of the course's form, and so under its header."""
+        """The case has the course's form, and so its header."""
         return (self.heads == 1 and self.keys == self.tokens and self.mask == "none" and self.operation == "forward" and
                 self.element == "float32")
 
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def _query_bytes(self) -> int:
-        """Of Q, and of what is shaped as Q is."""
+        """Bytes of Q, and of every tensor with its shape."""
         return ELEMENT_BYTES[self.element] * self.batches * self.heads * self.tokens * self.dim
 
     @property
@@ -81,7 +81,7 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """Of the pairs that the mask leaves (src/problem/mask.h)."""
+        """Operations on the pairs that the mask leaves (src/problem/mask.h)."""
         pairs = self.tokens * self.keys
         if self.mask == "causal":
             seeing = min(self.tokens, self.keys)
@@ -132,7 +132,7 @@ def _crc_or_unknown(row: Row, column: str) -> str:
 
 
 def _heads(row: Row) -> tuple[int, int]:
-    """Of Q, and of K and V: H, or H,K."""
+    """Heads of Q, and of K and V: H, or H,K."""
     found = re.fullmatch("([1-9][0-9]*)(?:,([1-9][0-9]*))?", row["heads"])
     heads, kv_heads = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if not kv_heads or heads % kv_heads:

@@ -48,7 +48,7 @@ class Ended:
 
     @classmethod
     def with_status(cls, status: int, **more) -> Ended:
-        """By what Popen calls a return code: below 0 it is a signal."""
+        """From a return code of Popen: below 0 it is a signal."""
         return cls(exit_code=status if status >= 0 else None, signal=-status if status < 0 else None, **more)
 
     @property
@@ -204,8 +204,8 @@ class _Tail:
 
 
 class End:
-    """Of a process: readable once it has ended, and the time when it did. A pipe's end would not tell: whoever
-    inherited the pipe can keep it open."""
+    """The end of a process: readable once the process has ended, and the time when it did. The end of a pipe would not
+    tell: a process that inherited the pipe can keep it open."""
 
     def __init__(self, pid: int):
         self.at = 0.0

@@ -49,7 +49,7 @@ class Decisions:
 
     @property
     def contracts(self) -> list[str]:
-        """Of all rows, in their order: the first is the one that hw4 takes by itself."""
+        """The contracts of all rows, in their order: hw4 takes the first by default."""
         return list(dict.fromkeys(key[KEY.index("contract")] for key in self.rows))
 
     def of(self, case: Case, contract: str) -> Expectation | Bound | None:

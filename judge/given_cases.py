@@ -28,7 +28,7 @@ def has_output(folder: str, case: str, contract: str | None) -> bool:
 
 
 def _sizes(path: str, header: bytes) -> dict:
-    """Of either version of the header; src/io/case_header.h has their fields."""
+    """Sizes in a header of either version; src/io/case_header.h has the fields."""
     if len(header) >= 4 and struct.unpack_from("<i", header)[0] == VERSION_2:
         if len(header) < LONG_HEADER_BYTES:
             raise TableError(f"{path}: header truncated: got {len(header)} of {LONG_HEADER_BYTES} bytes")

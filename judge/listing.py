@@ -10,7 +10,7 @@ import tempfile
 from case_table import Case
 
 BYTES, BOUND = "bytes", "bound"  # how a contract's outputs are compared
-ALL = ("all", "both")
+ALL = "all"
 PATIENCE_S = 20
 
 
@@ -113,7 +113,7 @@ def choose(known: list[Contract], asked: str | None, compared: str | None = None
         if any(contract.name == asked and contract.compared != compared for contract in known):
             raise WrongContract(f"contract {asked} is not compared by {compared}: need one that is")
         known = [contract for contract in known if contract.compared == compared]
-    if asked is None or asked in ALL:
+    if asked is None or asked == ALL:
         return known if asked else known[:1]
     chosen = [contract for contract in known if contract.name == asked]
     if not chosen:

@@ -49,7 +49,7 @@ def _time_text(result: Result) -> str:
 
 
 class Columns:
-    """Of the lines about cases, wide enough for all of them. Program and contract are named where there are several
+    """The columns of the lines about cases, wide enough for all. Program and contract are named where there are several
     programs, and where a contract was asked for."""
 
     def __init__(self, cases: list[Case], judged: list[Settings]):
@@ -88,7 +88,7 @@ def counts(results: list[Result]) -> tuple[int, int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """By the course's rule. A case passes under all contracts it was judged under."""
+    """Points by the course's rule. A case passes under all contracts it was judged under."""
     judged: int  # of the course's cases
     failed: int
 

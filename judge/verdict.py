@@ -113,7 +113,7 @@ class Settings:
         return ["--contract", self.contract.name] if self.is_told else []
 
     def file_name(self, case: Case, suffix: str) -> str:
-        """Of an output: t01.out, t01.fixed.out."""
+        """The name of an output: t01.out, t01.fixed.out."""
         return case.name + ("" if self.contract.is_default else "." + self.contract.name) + suffix
 
     def rule_for(self, case: Case) -> str:

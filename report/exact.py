@@ -219,7 +219,7 @@ class Gradients:
 
 
 def exact_gradients(q, k, v, d_o, parts):
-    """Of the parts' batches, each head's for itself."""
+    """Gradients of the parts' batches, for each query head alone."""
     import torch
     scale = 1 / math.sqrt(q.shape[-1])
     q, k, v, d_o = (m[parts[0].batches].double() for m in (q, k, v, d_o))

@@ -70,13 +70,13 @@ def flash_gradients(q, k, v, d_o, causal: bool) -> list:
 
 @dataclasses.dataclass
 class Found:
-    """Of one output."""
+    """What was found about one output."""
     error: float = 0.0  # the largest
     reach: float = 0.0  # of the magnitudes that it is the sum of
 
 
 def score_noise(q, k) -> float:
-    """By what factor sums in float32 may change a weight, less one."""
+    """The factor by which sums in float32 may change a weight, less one."""
     largest = q.double().abs().sum(-1).max().item() * k.double().abs().max().item() / math.sqrt(q.shape[-1])
     return math.expm1(min((q.shape[-1] + 20) * 2.0 ** -22 * largest, 1.0))
 

@@ -44,7 +44,7 @@ def module_of(name):
 
 
 def names(data):
-    """Of the figures whose data are there."""
+    """The figures whose data are there."""
     return [name for names in MODULES.values() for name in names if data.has(*NEEDS.get(name, ()))]
 
 
@@ -217,7 +217,7 @@ def pinned_version():
 
 
 def found_version():
-    """Of the matplotlib here, or None."""
+    """The version of the matplotlib here, or None."""
     try:
         import matplotlib
     except ImportError:

@@ -142,7 +142,7 @@ class Measured:
         return all(name in self.documents for name in names)
 
     def trace(self, streams: int) -> Trace:
-        """Of t22."""
+        """The trace of t22."""
         name = f"t22_streams{streams}.trace.json"
         try:
             return Trace(self.documents[name]["traceEvents"])
@@ -238,7 +238,7 @@ class Measured:
 
     @property
     def kinds_of_values(self) -> dict[int, list[OfKind]]:
-        """By head size."""
+        """Kinds by head size."""
         found = {}
         for case in self.values["cases"]:
             if case["kind"] not in self.values["kinds"]:
@@ -262,7 +262,7 @@ class Measured:
 
     @property
     def masked_lengths(self) -> dict[int, list[Masked]]:
-        """By head size, where the length grows at a constant number of rows."""
+        """Cases by head size, where the length grows at a constant number of rows."""
         rows = self.masked[0].batches * self.masked[0].tokens
         found = {}
         for case in self.masked:
@@ -317,7 +317,7 @@ class Measured:
         return named(name, ((record["name"], record) for record in self.files["cases"]), "files.json: cases")
 
     def sequential_seconds(self, name) -> Spread:
-        """Of all batches, from those that were measured."""
+        """Seconds of all batches, from those that were measured."""
         cases = ((record["name"], record) for record in self.sequential["cases"])
         record = named(name, cases, "sequential.json: cases")
         return Spread.of(record["seconds"]).times(record["batches"] / record["measured_batches"])

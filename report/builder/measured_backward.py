@@ -80,7 +80,7 @@ class Backward:
 
     @property
     def shapes(self) -> dict[str, dict[str, Beside]]:
-        """By name and mask, each under both."""
+        """Cases by name and mask; each name has both masks."""
         found = {}
         for case in self.beside_torch:
             found.setdefault(case.name, {})[case.mask] = case
@@ -102,7 +102,7 @@ class Backward:
 
     @property
     def compared(self) -> dict[str, Errors]:
-        """By case, of those that PyTorch's efficient form takes."""
+        """Errors by case; PyTorch's efficient form takes all of these."""
         return {record["case"]: Errors(record["hw4"], record["efficient"]) for record in self.document["errors"]
                 if record["efficient"] is not None}
 
@@ -112,6 +112,6 @@ class Backward:
                 for record in sorted(self.document["lengths"], key=lambda record: record["tokens"])}
 
     def ratios(self, gradient) -> dict[str, float]:
-        """Of the cases that have one."""
+        """Ratios by case, where there is one."""
         return {case: ratio for case, errors in self.compared.items()
                 if (ratio := errors.ratio(gradient)) is not None}

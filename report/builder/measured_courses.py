@@ -48,7 +48,7 @@ class Row:
 
     @property
     def who(self) -> str:
-        """By which a chart tells them apart: PyTorch's naive form in float32 is another one."""
+        """The name in a chart. PyTorch's naive form in float32 has another name than in fp16."""
         return f"{self.impl} {self.dtype}" if self.impl in ("pytorch", "flash2", "cudnn") else self.impl
 
 
@@ -123,7 +123,7 @@ class Lab5:
         self.sweep = Sweep(data, "lab5.json")
 
     def over(self, size) -> dict[str, dict[int, Row]]:
-        """By who and by that size, with all others as in BASE."""
+        """Rows by implementation and by that size; the other sizes are those of BASE."""
         return by_who(self.sweep.where(**{name: value for name, value in BASE.items() if name != size}), size)
 
     def over_length(self, causal) -> dict[str, dict[int, Row]]:

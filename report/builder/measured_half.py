@@ -76,7 +76,7 @@ class BesideHalf:
 
 
 class Half:
-    """Of the two files those that are there."""
+    """Rounds and errors; a file that is missing gives none."""
 
     def __init__(self, data):
         self.in_turns = [InTurns(record) for record in (data.rounds or {"cases": []})["cases"]]
@@ -181,7 +181,7 @@ half_gradients = functools.partial(turns_in, file="half_backward.json")
 
 
 def half_lengths(data) -> dict[int, dict[str, list[InTurns]]]:
-    """By head size and mask, in the order of their lengths."""
+    """Cases by head size and mask, in the order of their lengths."""
     found = {}
     for case in turns_in(data, "half_lengths.json"):
         found.setdefault(case.dim, {}).setdefault(case.mask, []).append(case)
@@ -192,7 +192,7 @@ def half_lengths(data) -> dict[int, dict[str, list[InTurns]]]:
 
 
 def half_ladder(data, file="half_ladder.json") -> dict[int, list[Rung]]:
-    """By head size; that of fixed16 is in another file."""
+    """Rungs by head size; the ladder of fixed16 is in another file."""
     found = {}
     for line in data.documents[file]["ladder"]:
         found.setdefault(line["dim"], []).append(

@@ -39,7 +39,7 @@ def mib(count):
 
 
 def ideas(data, ladder, profile):
-    """Of two files: rates and, where the second is there, what the profiler says."""
+    """Rates from the first file and, where the second file is there, what the profiler says."""
     by_dim = half_ladder(data, ladder)
     launches = data.documents.get(profile, {"launches": []})["launches"]
     counted = {(launch["dim"], launch["kernel"]): launch["metrics"] for launch in launches}
@@ -209,7 +209,7 @@ FORMULAS = {"inputs": ("3·B·N·d·4", lambda b, n, d: 12 * b * n * d), "Q": ("
 
 @needs("memory.json")
 def cs336_bytes(data):
-    """Of the pass that was refused memory, what it took and what it wanted, byte by byte."""
+    """What the pass that was refused memory took and wanted, byte by byte."""
     track = track_of(data, "naive", "forward", refused=True)
     if track is None:
         raise Failed("memory.json: tracks: no forward of naive that was refused memory")

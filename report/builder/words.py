@@ -49,7 +49,7 @@ def short_name(who):
 
 
 def shape(case):
-    """Of an object or a record that has these sizes."""
+    """The sizes of an object or of a record."""
     batches, tokens, dim = (case[size] if isinstance(case, dict) else getattr(case, size)
                             for size in ("batches", "tokens", "dim"))
     return f"B = {batches}, N = {tokens}, d = {dim}"
@@ -65,7 +65,7 @@ def short(tokens):
 
 
 def counts(spreads):
-    """Of samples: '20', '3 to 20'."""
+    """Numbers of samples: '20', '3 to 20'."""
     numbers = sorted({spread.count for spread in spreads})
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 

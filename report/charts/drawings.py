@@ -50,7 +50,20 @@ def centred(ax, x, y, words, fontsize=style.SMALL, **options):
     ax.text(x, y, words, ha="center", va="center_baseline", fontsize=fontsize, **options)
 
 
+def headed(ax, x, y, name, *under, below=0.16, fontsize=style.SMALL):
+    """A name, and grey lines under it."""
+    lines(ax, x, y, [name], ha="center", weight="bold")
+    lines(ax, x, y - below, under, ha="center", color=style.GREY, fontsize=fontsize)
+
+
+def dashed(ax, zorder, *pairs):
+    """From a corner to another."""
+    for (x0, y0), (x1, y1) in pairs:
+        ax.plot([x0, x1], [y0, y1], color=style.PALE, linewidth=0.8, linestyle="--", zorder=zorder)
+
+
 def blocking(data):
+    """How Q, K, V and O are cut into tiles, and which part of a tile a warp and a lane compute."""
     code = sources.constants()
     fig = style.figure(4.45)
     ax = style.canvas(fig)
@@ -98,15 +111,12 @@ def blocking(data):
     chosen = tile_y + tile_h * (1 - 2 / warps)
     box(ax, tile_x, chosen, tile_w, tile_h / warps, tint(P, 0.45), zorder=1)
     centred(ax, tile_x + tile_w / 2, tile_y + tile_h / warps * (warps - 1.5), "warp 1", zorder=4)
-    lines(ax, tile_x + tile_w / 2, tile_y + tile_h + 0.42, ["a tile of scores"], ha="center", weight="bold")
-    lines(ax, tile_x + tile_w / 2, tile_y + tile_h + 0.24, [f"{code['rows']} rows × {code['keys']} keys"], ha="center",
-          color=style.GREY)
+    headed(ax, tile_x + tile_w / 2, tile_y + tile_h + 0.42, "a tile of scores",
+           f"{code['rows']} rows × {code['keys']} keys", below=0.18)
     lines(ax, tile_x + tile_w / 2, tile_y - 0.16, [f"{code['warps']} warps of", f"{code['warp_rows']} rows each"],
           ha="center", color=style.GREY)
-    for corner_from, corner_to in (((x0 + wide * (at_key + 1), top + tall), (tile_x, tile_y + tile_h)),
-                                   ((x0 + wide * (at_key + 1), top), (tile_x, tile_y))):
-        ax.plot([corner_from[0], corner_to[0]], [corner_from[1], corner_to[1]], color=style.PALE, linewidth=0.8,
-                linestyle="--", zorder=2.6)
+    right = x0 + wide * (at_key + 1)
+    dashed(ax, 2.6, ((right, top + tall), (tile_x, tile_y + tile_h)), ((right, top), (tile_x, tile_y)))
 
     # Right: the warp's lanes; one lane's numbers
     warp_x, warp_y, warp_w, warp_h = 6.55, 1.45, 2.2, 1.1
@@ -123,13 +133,10 @@ def blocking(data):
     grid(ax, warp_x, warp_y, warp_w, warp_h, keys_of // 4, rows_of // 4, 0.4)
     ax.plot([warp_x + warp_w / 2] * 2, [warp_y, warp_y + warp_h], color=style.INK, linewidth=1.0, zorder=3)
     ax.plot([warp_x, warp_x + warp_w], [warp_y + warp_h / 2] * 2, color=style.INK, linewidth=1.0, zorder=3)
-    for corner_from, corner_to in (((tile_x + tile_w, chosen + tile_h / warps), (warp_x, warp_y + warp_h)),
-                                   ((tile_x + tile_w, chosen), (warp_x, warp_y))):
-        ax.plot([corner_from[0], corner_to[0]], [corner_from[1], corner_to[1]], color=style.PALE, linewidth=0.8,
-                linestyle="--", zorder=0)
-    lines(ax, warp_x + warp_w / 2, warp_y + warp_h + 0.42, ["a warp's part"], ha="center", weight="bold")
-    lines(ax, warp_x + warp_w / 2, warp_y + warp_h + 0.24, [f"{rows_of} rows × {keys_of} keys"], ha="center",
-          color=style.GREY)
+    dashed(ax, 0, ((tile_x + tile_w, chosen + tile_h / warps), (warp_x, warp_y + warp_h)),
+           ((tile_x + tile_w, chosen), (warp_x, warp_y)))
+    headed(ax, warp_x + warp_w / 2, warp_y + warp_h + 0.42, "a warp's part", f"{rows_of} rows × {keys_of} keys",
+           below=0.18)
     lines(ax, warp_x + warp_w / 2, warp_y - 0.18,
           [f"shaded: one lane's {code['rows_per_thread']} × {code['keys_per_thread']} scores,",
            "in four groups of 4 × 4 (small squares);",
@@ -142,6 +149,7 @@ def numbered(ax, x, y, digit):
 
 
 def tile_life(data):
+    """What happens to a tile of keys in the top kernel, from global memory to the running output."""
     code = sources.constants()
     rows, keys, of_thread = code["rows"], code["keys"], code["rows_per_thread"]
     fig = style.figure(5.35)
@@ -154,31 +162,27 @@ def tile_life(data):
         lines(ax, 0.2, y + height - 0.15, [title, under], weight="bold", color=style.GREY, fontsize=style.TEXT)
 
     # Global memory
-    for x, name, colour in ((1.45, "Q", Q), (3.20, "K", K), (5.85, "V", V), (7.45, "O", O)):
+    for x, name, colour, part in ((1.45, "Q", Q, f"{rows} rows"), (3.20, "K", K, f"{keys} keys"),
+                                  (5.85, "V", V, f"{keys} keys"), (7.45, "O", O, f"{rows} rows")):
         box(ax, x, 4.02, 0.74, 0.74, tint(colour, 0.12))
-        place = 4.30
-        box(ax, x, place, 0.74, 0.2, tint(colour, 0.6))
-        ax.text(x + 0.82, place + 0.1, {"Q": f"{rows} rows", "K": f"{keys} keys", "V": f"{keys} keys",
-                                        "O": f"{rows} rows"}[name], fontsize=7.5, va="center_baseline")
+        box(ax, x, 4.30, 0.74, 0.2, tint(colour, 0.6))
+        ax.text(x + 0.82, 4.40, part, fontsize=7.5, va="center_baseline")
         ax.text(x - 0.08, 4.39, name, ha="right", va="center_baseline", fontsize=12, weight="bold")
 
     # Shared memory: Q and K transposed, weights, V
-    tall = 0.72
+    tall, grey = 0.72, {"fontsize": 7.5, "color": style.GREY}
     for x, width, colour, name, size in ((1.25, 1.15, Q, "Qᵀ", f"64 × {rows}"), (3.20, 0.74, K, "Kᵀ", f"64 × {keys}"),
                                          (4.35, 1.15, P, "weights p", f"{keys} × {rows}"),
                                          (5.85, 0.74, V, "V", f"{keys} × 64")):
         box(ax, x, 2.62, width, tall, tint(colour, 0.3))
         centred(ax, x + width / 2, 3.06, name, 10, weight="bold")
         centred(ax, x + width / 2, 2.82, size)
-    arrow(ax, (1.82, 4.27), (1.82, 3.38))
-    numbered(ax, 1.66, 3.83, 1)
-    arrow(ax, (3.57, 4.27), (3.57, 3.38))
-    numbered(ax, 3.41, 3.83, 2)
-    arrow(ax, (6.22, 4.27), (6.22, 3.38))
-    numbered(ax, 6.06, 3.83, 3)
-    lines(ax, 1.93, 3.56, ["once for all keys"], fontsize=7.5, color=style.GREY)
-    lines(ax, 3.68, 3.56, ["cp.async, during ⑦"], fontsize=7.5, color=style.GREY)
-    lines(ax, 6.33, 3.56, ["cp.async, during ④"], fontsize=7.5, color=style.GREY)
+    copies = ((1.82, "once for all keys"), (3.57, "cp.async, during ⑦"), (6.22, "cp.async, during ④"))
+    for digit, (x, _) in enumerate(copies, 1):
+        arrow(ax, (x, 4.27), (x, 3.38))
+        numbered(ax, x - 0.16, 3.83, digit)
+    for x, how in copies:
+        lines(ax, x + 0.11, 3.56, [how], **grey)
 
     # Registers: scores, sums, outputs, totals
     side = 0.80
@@ -187,39 +191,33 @@ def tile_life(data):
                                     (7.42, O, "totals", columns)):
         box(ax, x, 0.62, side, side, tint(colour, 0.3))
         grid(ax, x, 0.62, side, side, across, of_thread, 0.4)
-        lines(ax, x + side / 2, 0.46, [name], ha="center", weight="bold")
-        lines(ax, x + side / 2, 0.29, [f"{of_thread} × {across}"], ha="center", color=style.GREY, fontsize=7.5)
+        headed(ax, x + side / 2, 0.46, name, f"{of_thread} × {across}", below=0.17, fontsize=7.5)
     box(ax, 4.05, 0.62, 0.12, side, tint(P, 0.3))
     grid(ax, 4.05, 0.62, 0.12, side, 1, of_thread, 0.4)
-    lines(ax, 4.11, 0.46, ["l"], ha="center", weight="bold")
-    lines(ax, 4.11, 0.29, ["a sum a row"], ha="center", color=style.GREY, fontsize=7.5)
+    headed(ax, 4.11, 0.46, "l", "a sum a row", below=0.17, fontsize=7.5)
     box(ax, 4.90, 0.96, 0.12, 0.12, tint(P, 0.3))
-    lines(ax, 4.96, 0.46, ["m"], ha="center", weight="bold")
-    lines(ax, 4.96, 0.29, ["largest |s|"], ha="center", color=style.GREY, fontsize=7.5)
+    headed(ax, 4.96, 0.46, "m", "largest |s|", below=0.17, fontsize=7.5)
 
-    arrow(ax, (1.82, 2.60), (2.35, 1.45), Q)
-    arrow(ax, (3.57, 2.60), (2.75, 1.45), K)
-    numbered(ax, 2.58, 1.76, 4)
-    lines(ax, 1.05, 1.25, ["a column of Qᵀ", "times one of Kᵀ,", "64 times"], fontsize=7.5, color=style.GREY)
-    arrow(ax, (2.99, 0.84), (3.98, 0.84), P)
-    numbered(ax, 3.12, 1.02, 5)
-    lines(ax, 3.25, 1.02, ["p = 2^(c·s)"], fontsize=7.5)
-    arrow(ax, (2.99, 1.30), (4.66, 2.58), P, curve=0.12)
-    numbered(ax, 3.86, 2.02, 6)
-    arrow(ax, (4.98, 2.60), (5.72, 1.45), P)
-    arrow(ax, (6.22, 2.60), (6.05, 1.45), V)
-    numbered(ax, 5.78, 1.74, 7)
-    lines(ax, 6.32, 1.80, ["a key's weights times", f"its row of V, {keys} times"], fontsize=7.5, color=style.GREY)
-    arrow(ax, (6.39, 1.02), (7.37, 1.02), O)
-    numbered(ax, 6.74, 1.20, 8)
-    lines(ax, 6.87, 1.20, ["added"], fontsize=7.5)
-    arrow(ax, (7.82, 1.45), (7.82, 4.27), O)
-    numbered(ax, 7.66, 2.90, 9)
-    lines(ax, 7.93, 2.98, ["total / l,", "after the", "last tile"], fontsize=7.5, color=style.GREY)
+    plain = {"fontsize": 7.5}
+    for digit, arrows, at, words_at, words, look in (
+            (4, [((1.82, 2.60), (2.35, 1.45), Q), ((3.57, 2.60), (2.75, 1.45), K)], (2.58, 1.76), (1.05, 1.25),
+             ["a column of Qᵀ", "times one of Kᵀ,", "64 times"], grey),
+            (5, [((2.99, 0.84), (3.98, 0.84), P)], (3.12, 1.02), (3.25, 1.02), ["p = 2^(c·s)"], plain),
+            (6, [((2.99, 1.30), (4.66, 2.58), P, 0.12)], (3.86, 2.02), (0, 0), [], plain),
+            (7, [((4.98, 2.60), (5.72, 1.45), P), ((6.22, 2.60), (6.05, 1.45), V)], (5.78, 1.74), (6.32, 1.80),
+             ["a key's weights times", f"its row of V, {keys} times"], grey),
+            (8, [((6.39, 1.02), (7.37, 1.02), O)], (6.74, 1.20), (6.87, 1.20), ["added"], plain),
+            (9, [((7.82, 1.45), (7.82, 4.27), O)], (7.66, 2.90), (7.93, 2.98),
+             ["total / l,", "after the", "last tile"], grey)):
+        for one in arrows:
+            arrow(ax, *one)
+        numbered(ax, *at, digit)
+        lines(ax, *words_at, words, **look)
     return fig
 
 
 def data_flow(data):
+    """A run from file to file: which thread hands what to which."""
     code = sources.constants()
     run = data.file_case("t22")["stages"]
     fig = style.figure(4.05)
@@ -235,17 +233,14 @@ def data_flow(data):
         y = 2.78 - 0.23 * index
         box(ax, 0.32, y, 0.62, 0.23, tint(colour), line=0.6)
         centred(ax, 0.63, y + 0.115, "QKV"[index % 3] + "₀₁₂"[index // 3])
-    lines(ax, 0.63, 0.72, ["input file"], ha="center", weight="bold")
-    lines(ax, 0.63, 0.56, ["B times", "Q, K, V"], ha="center", color=style.GREY)
+    headed(ax, 0.63, 0.72, "input file", "B times", "Q, K, V")
 
     # Readers
     for index in range(run["readers"]):
         box(ax, 1.62, 2.78 - 0.26 * index, 0.68, 0.2, "white", line=0.8)
         centred(ax, 1.96, 2.88 - 0.26 * index, f"reader {index}", 6.5)
     middle = 2.88 - 0.13 * (run["readers"] - 1)
-    lines(ax, 1.96, 0.72, ["reader threads"], ha="center", weight="bold")
-    lines(ax, 1.96, 0.56, ["read 2 MiB,".replace("2", str(code["piece_mib"])), "check the numbers"], ha="center",
-          color=style.GREY)
+    headed(ax, 1.96, 0.72, "reader threads", f"read {code['piece_mib']} MiB,", "check the numbers")
     arrow(ax, (0.98, middle), (1.56, middle))
     ax.text(1.27, middle + 0.09, "pread", ha="center", fontsize=7.5)
 
@@ -255,12 +250,10 @@ def data_flow(data):
     size = 0.27
     x0, y0 = 3.0, middle - down * size / 2
     for index in range(buffers):
-        filled = index < 11
         box(ax, x0 + size * (index % across), y0 + size * (down - 1 - index // across), size, size,
-            tint((Q, K, V)[index % 3]) if filled else "white", line=0.6)
-    lines(ax, x0 + size * across / 2, 0.72, ["ring of staging buffers"], ha="center", weight="bold")
-    lines(ax, x0 + size * across / 2, 0.56, [f"{buffers} × {code['piece_mib']} MiB, pinned", "once a context is there"],
-          ha="center", color=style.GREY)
+            tint((Q, K, V)[index % 3]) if index < 11 else "white", line=0.6)  # some are filled
+    headed(ax, x0 + size * across / 2, 0.72, "ring of staging buffers", f"{buffers} × {code['piece_mib']} MiB, pinned",
+           "once a context is there")
     arrow(ax, (2.34, middle), (x0 - 0.06, middle))
     ax.text((2.34 + x0) / 2 - 0.02, middle + 0.09, "filled", ha="center", fontsize=7.5)
 
@@ -278,8 +271,8 @@ def data_flow(data):
         box(ax, 6.80, y, 0.24, tall, tint(O), line=0.6)
         centred(ax, 6.92, y + tall / 2, "O")
         ax.text(5.42, y + tall + 0.03, f"slot {index}, stream {index}", fontsize=6.5, color=style.GREY)
-    lines(ax, 6.12, 0.72, [f"{streams} slots, {streams} streams"], ha="center", weight="bold")
-    lines(ax, 6.12, 0.56, ["pitched rows; a chunk of", "batches in each, in turn"], ha="center", color=style.GREY)
+    headed(ax, 6.12, 0.72, f"{streams} slots, {streams} streams", "pitched rows; a chunk of",
+           "batches in each, in turn")
     end_of_ring = x0 + size * across + 0.06
     for index in range(streams):
         arrow(ax, (end_of_ring, middle), (5.38, 2.62 - pitch * index + tall / 2), line=0.9)
@@ -300,8 +293,7 @@ def data_flow(data):
         arrow(ax, (8.35, y), (8.50, y), line=0.9)
     box(ax, 8.53, 0.97, 0.24, 2.05, tint(O), line=0.6)
     ax.text(8.65, 2.0, "output file", rotation=90, ha="center", va="center", fontsize=style.SMALL)
-    lines(ax, 8.14, 0.72, ["writer threads"], ha="center", weight="bold")
-    lines(ax, 8.14, 0.56, ["copy out, pwrite;", "renamed at the end"], ha="center", color=style.GREY)
+    headed(ax, 8.14, 0.72, "writer threads", "copy out, pwrite;", "renamed at the end")
     return fig
 
 
@@ -324,6 +316,7 @@ def equals(ax, x, y):
 
 
 def prefixes(data):
+    """Which keys a row sees under the causal mask, and which rows have the same bytes."""
     fig = style.figure(4.05)
     ax = style.canvas(fig)
     ax.text(0.15, 3.84, "The causal mask and prefixes", fontsize=10.5, weight="bold", va="center")
@@ -400,6 +393,7 @@ def products(ax, x, y):
 
 
 def digits(_):
+    """How a product of two numbers becomes products of bytes, and which of them are taken."""
     fig = style.figure(2.95)
     ax = style.canvas(fig)
     style.heading(fig, 2.73, "Six products of bytes for one of floats")

@@ -9,7 +9,7 @@ from builder.words import scientific, significant
 from . import style
 
 OTHERS = {"color": style.GREY}
-# By the names of the rounds.
+# The names of the rounds: label and look.
 POINTS = {"f32": ("hw4, f32", style.HW4), "fixed": ("hw4, fixed", style.FIXED),
           "fixed16": ("hw4, fixed16", style.FIXED16), "bf16": ("hw4, bf16", style.BF16),
           "fp16": ("hw4, fp16", style.FP16),

@@ -42,7 +42,7 @@ class FilesFromElsewhere(Workplace):
         subprocess.run([SEQ, case_input, output], check=True, stdout=subprocess.DEVNULL)
 
     def judge(self, *arguments, hw4=None, **more):
-        """By a program that knows the outputs of the folder."""
+        """Judges a program that knows the outputs of the folder."""
         good = f"GOOD = open({self.cases!r} + '/' + NAME + '.out', 'rb').read()"
         program = self.program("theirs", "INPUT, OUTPUT = sys.argv[1:]\nNAME = os.path.basename(INPUT)[:-3]\n"
                                f"def put(data): open(OUTPUT, 'wb').write(data)\n{good}\n{hw4 or 'put(GOOD)'}")
