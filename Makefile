@@ -218,7 +218,7 @@ F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven dr
 HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/library/*.cu profile/*.cu report/reference/*.cu) \
     $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu \
-    $(patsubst %,src/bench/gpu/%.cu,workbench cublas summation start_up))
+    $(patsubst %,src/bench/gpu/%.cu,workbench summation start_up))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
 

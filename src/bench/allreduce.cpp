@@ -8,7 +8,9 @@
 #include <cstring>
 #include <optional>
 
+#include "src/bench/row_json.h"
 #include "src/bench/sampling.h"
+#include "src/bench/tables.h"
 
 namespace hw4::bench {
 namespace {
@@ -120,12 +122,6 @@ void take_all_results(AllreduceRow& row, Ranks& ranks) {
     if (wrong > 0) row.outcome = {Status::failed, std::to_string(wrong) + " numbers are wrong"};
 }
 
-std::string text_of(const char* format, double number) {
-    char text[32];
-    std::snprintf(text, sizeof text, format, number);
-    return text;
-}
-
 } // namespace
 
 double AllreduceRow::algorithm_bandwidth() const {
@@ -171,9 +167,9 @@ std::string allreduce_line(const AllreduceRow& row) {
     char line[160];
     std::snprintf(line, sizeof line, "%12zu  %12zu   float     sum  %10s  %6s  %6s  %6s  %-7s  ",
                   row.cell.count() * sizeof(float), row.cell.count(),
-                  ok ? text_of("%.1f", median(row.seconds) * 1e6).c_str() : "-",
-                  ok ? text_of("%.2f", row.algorithm_bandwidth()).c_str() : "-",
-                  ok ? text_of("%.2f", row.bus_bandwidth()).c_str() : "-",
+                  ok ? with_digits("%.1f", median(row.seconds) * 1e6).c_str() : "-",
+                  ok ? with_digits("%.2f", row.algorithm_bandwidth()).c_str() : "-",
+                  ok ? with_digits("%.2f", row.bus_bandwidth()).c_str() : "-",
                   row.path.empty() ? "-" : std::to_string(row.wrong).c_str(), name_of(row.cell.via));
     const std::string sharing = row.group.shares_cards() ? ", ranks share a card" : "";
     return line + (ok ? "ok: " + row.path + sharing : name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
@@ -190,16 +186,14 @@ std::string allreduce_json(const AllreduceRow& row) {
     fields.add("type", json_string("float"));
     fields.add("redop", json_string("sum"));
     fields.add("status", json_string(name_of(row.outcome.status)));
-    fields.add("reason", row.outcome.reason.empty() ? "null" : json_string(row.outcome.reason));
-    fields.add("path", row.path.empty() ? "null" : json_string(row.path));
-    std::string samples;
-    for (const double seconds : row.seconds) samples += (samples.empty() ? "" : ", ") + json_number(seconds);
-    fields.add("samples", "[" + samples + "]");
+    fields.add("reason", text_or_null(row.outcome.reason));
+    fields.add("path", text_or_null(row.path));
+    fields.add("samples", numbers_json(row.seconds));
     fields.add("time_us", ok ? json_number(median(row.seconds) * 1e6) : "null");
     fields.add("algbw_gb_s", ok ? json_number(row.algorithm_bandwidth()) : "null");
     fields.add("busbw_gb_s", ok ? json_number(row.bus_bandwidth()) : "null");
     fields.add("wrong", row.path.empty() ? "null" : std::to_string(row.wrong));
-    fields.add("crc32", row.crc32.empty() ? "null" : json_string(row.crc32));
+    fields.add("crc32", text_or_null(row.crc32));
     fields.add("same_on_all_ranks", row.crc32.empty() ? "null" : row.same_on_all ? "true" : "false");
     return fields.text();
 }

@@ -7,7 +7,9 @@
 #include <mutex>
 
 #include "src/base/parallel.h"
+#include "src/bench/row_json.h"
 #include "src/bench/sampling.h"
+#include "src/bench/tables.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/engine.h"
 #include "src/io/case_values.h"
@@ -58,12 +60,6 @@ CaseData drawn_data(const Problem& problem) {
     CaseData data{problem, UntouchedVector<float>(problem.floats_in(problem.input_rows()))};
     fill_in_parallel({problem, distribution_of("normal:1"), kSeed}, 0, data.values.size(), data.values.data());
     return data;
-}
-
-std::string text_of(const char* format, double number) {
-    char text[32];
-    std::snprintf(text, sizeof text, format, number);
-    return text;
 }
 
 } // namespace
@@ -264,13 +260,13 @@ std::string gradients_line(const GradientsRow& row) {
     const SyncWay& way = row.cell.way;
     const bool adds = way.kind != SyncWay::Kind::none;
     const std::string bucket =
-        way.bucket_bytes == 0 ? "-" : text_of("%.4g", static_cast<double>(way.bucket_bytes) / 1048576);
+        way.bucket_bytes == 0 ? "-" : with_digits("%.4g", static_cast<double>(way.bucket_bytes) / 1048576);
     char line[160];
     std::snprintf(
         line, sizeof line, "%11s  %10s  %6s  %10s  %11s  %10s  %-7s  ", name_of(way.kind), bucket.c_str(),
-        ok ? std::to_string(row.calls).c_str() : "-", ok ? text_of("%.3f", median(row.seconds) * 1e3).c_str() : "-",
-        ok ? text_of("%.3f", median(row.communicating) * 1e3).c_str() : "-",
-        row.exposed_s ? text_of("%.3f", *row.exposed_s * 1e3).c_str() : "-", adds ? name_of(row.cell.via) : "-");
+        ok ? std::to_string(row.calls).c_str() : "-", ok ? with_digits("%.3f", median(row.seconds) * 1e3).c_str() : "-",
+        ok ? with_digits("%.3f", median(row.communicating) * 1e3).c_str() : "-",
+        row.exposed_s ? with_digits("%.3f", *row.exposed_s * 1e3).c_str() : "-", adds ? name_of(row.cell.via) : "-");
     const std::string sharing = row.group.shares_cards() ? ", ranks share a card" : "";
     const std::string path = adds ? row.path : "backward alone, " + row.kernel;
     return line + (ok ? "ok: " + path + sharing : name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
@@ -279,12 +275,6 @@ std::string gradients_line(const GradientsRow& row) {
 std::string gradients_json(const GradientsRow& row) {
     const bool ok = row.outcome.status == Status::ok;
     const bool adds = row.cell.way.kind != SyncWay::Kind::none;
-    const auto numbers = [](const std::vector<double>& list) {
-        std::string text;
-        for (const double number : list) text += (text.empty() ? "" : ", ") + json_number(number);
-        return "[" + text + "]";
-    };
-    const auto text_or_null = [](const std::string& text) { return text.empty() ? "null" : json_string(text); };
     JsonFields fields;
     fields.add("model", json_string(row.cell.model->name));
     fields.add("way", json_string(name_of(row.cell.way.kind)));
@@ -299,8 +289,8 @@ std::string gradients_json(const GradientsRow& row) {
     fields.add("path", text_or_null(row.path));
     fields.add_size("bytes", row.bytes);
     fields.add_size("calls", row.calls);
-    fields.add("samples", numbers(row.seconds));
-    fields.add("in_calls", numbers(row.communicating));
+    fields.add("samples", numbers_json(row.seconds));
+    fields.add("in_calls", numbers_json(row.communicating));
     fields.add("step_s", ok ? json_number(median(row.seconds)) : "null");
     fields.add("in_calls_s", ok ? json_number(median(row.communicating)) : "null");
     fields.add("exposed_s", row.exposed_s ? json_number(*row.exposed_s) : "null");

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "src/bench/row_json.h"
 #include "src/bench/sampling.h"
 #include "src/bench/summation.h"
 #include "src/ranks/parcel.h"
@@ -43,7 +44,7 @@ void add_group(JsonFields& fields, const RankGroup& group) {
     fields.add("machines", int64_t{group.machines});
     fields.add("cards", int64_t{group.cards});
     fields.add("shares_cards", group.shares_cards() ? "true" : "false");
-    fields.add("library", group.library.empty() ? "null" : json_string(group.library));
+    fields.add("library", text_or_null(group.library));
 }
 
 Outcome agreed_outcome(Ranks& ranks, const std::function<void()>& work) {

@@ -20,13 +20,6 @@ constexpr double kMebibyte = 1024.0 * 1024.0; // which lab5.py calls MB
 // NaN and infinities are no JSON.
 std::string number_or_null(double x) { return std::isfinite(x) ? json_number(x) : "null"; }
 std::string known(double x) { return x > 0 ? json_number(x) : "null"; }
-std::string text_or_null(const std::string& text) { return text.empty() ? "null" : json_string(text); }
-
-std::string numbers_json(const std::vector<double>& numbers) {
-    std::string list;
-    for (const double number : numbers) list += (list.empty() ? "" : ", ") + json_number(number);
-    return "[" + list + "]";
-}
 
 std::string strings_json(const std::vector<std::string>& strings) {
     std::string list;
@@ -315,34 +308,15 @@ Machine read_machine(const JsonValue& object) {
     return machine;
 }
 
-std::string value_in(const Machine& machine, const std::string& name) {
-    for (const auto& [field, value] : machine)
-        if (field == name) return value;
-    return "none";
-}
-
-std::string other_value(const std::string& name, const std::string& was, const std::string& is) {
-    return "where " + name + " was " + was + ", here it is " + is;
-}
-
-std::string other_revision(const std::string& was, const std::string& is) {
-    return "under " + was + ", now it is " + is;
-}
-
-// The first field that differs, and how.
-std::string difference(const Machine& was, const Machine& is) {
-    if (was.empty() != is.empty()) return "on a machine that is not known to be this one";
-    for (const Machine* one : {&was, &is})
-        for (const auto& field : *one) {
-            const std::string& name = field.first;
-            const std::string before = value_in(was, name);
-            const std::string now = value_in(is, name);
-            if (before != now) return other_value(name, before, now);
-        }
-    return "";
-}
-
 } // namespace
+
+std::string text_or_null(const std::string& text) { return text.empty() ? "null" : json_string(text); }
+
+std::string numbers_json(const std::vector<double>& numbers) {
+    std::string list;
+    for (const double number : numbers) list += (list.empty() ? "" : ", ") + json_number(number);
+    return "[" + list + "]";
+}
 
 std::string cell_json(const Row& row, const Frame& frame) { return row_json(row, &frame) + "\n"; }
 
@@ -394,14 +368,13 @@ Row read_answer(const std::string& text, const std::string& name, const Cell& ce
 
 std::string why_not_taken(const Row& row, const RowFile& file, const Frame& frame) {
     if (file.hw4_version != kVersion) return "by hw4 " + file.hw4_version + ", this is " + kVersion;
-    std::string elsewhere = difference(file.machine, read_machine(parse_json(frame.machine, "machine")));
-    if (!elsewhere.empty()) return elsewhere;
+    if (file.machine != read_machine(parse_json(frame.machine, "machine"))) return "on another machine";
     const Contract* const contract = find_contract(row.cell.impl);
     for (const Pass pass : kPasses) {
         const std::string& revision = row.of(pass).revision;
         if (revision.empty() || contract == nullptr) continue;
         const std::string now = contract->revision_of(operation_of(pass));
-        if (revision != now) return other_revision(revision, now);
+        if (revision != now) return std::string("under ").append(revision).append(", now it is ").append(now);
     }
     return "";
 }

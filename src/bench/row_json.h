@@ -18,6 +18,10 @@ struct Frame {
     std::string machine = "null"; // a JSON object, where it is known
 };
 
+// Values of fields; an empty text is null.
+std::string text_or_null(const std::string& text);
+std::string numbers_json(const std::vector<double>& numbers);
+
 // The file of a single cell.
 std::string cell_json(const Row& row, const Frame& frame);
 

@@ -7,17 +7,18 @@
 #include "src/bench/sampling.h"
 
 namespace hw4::bench {
-namespace {
-
-using Fields = std::vector<std::string>;
-
-constexpr double kMebibyte = 1024.0 * 1024.0;
 
 std::string with_digits(const char* format, double x) {
     char text[32];
     std::snprintf(text, sizeof text, format, x);
     return text;
 }
+
+namespace {
+
+using Fields = std::vector<std::string>;
+
+constexpr double kMebibyte = 1024.0 * 1024.0;
 
 // Four digits, whatever the size.
 std::string milliseconds(double seconds) {

@@ -8,6 +8,9 @@
 
 namespace hw4::bench {
 
+// A number by a format of printf, of up to 31 letters.
+std::string with_digits(const char* format, double x);
+
 // A line for each row, once what is to come is known: impl must not be wider than the cells' widest.
 class TerminalTable {
 public:

@@ -1,9 +1,7 @@
 #include "src/commands/bench_collectives.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -23,57 +21,7 @@
 namespace hw4::bench {
 namespace {
 
-enum Option : int {
-    kSizes = kFirstOwn,
-    kVia,
-    kContributions,
-    kDevice,
-    kWarmup,
-    kRepeats,
-    kLimit,
-    kOutput,
-    kQuiet,
-    kModel,
-    kWays,
-    kBuckets,
-    kBatchSize,
-    kSeqLen,
-    kThreads,
-};
-
-// Of every measurement of several ranks.
-constexpr option kRanksOptions[] = {{"via", required_argument, nullptr, kVia},
-                                    {"contributions", required_argument, nullptr, kContributions},
-                                    {"device", required_argument, nullptr, kDevice},
-                                    {"warmup", required_argument, nullptr, kWarmup},
-                                    {"repeats", required_argument, nullptr, kRepeats},
-                                    {"limit", required_argument, nullptr, kLimit},
-                                    {"output", required_argument, nullptr, kOutput},
-                                    {"quiet", no_argument, nullptr, kQuiet},
-                                    {"help", no_argument, nullptr, kHelp},
-                                    {"version", no_argument, nullptr, kVersionOption},
-                                    {nullptr, 0, nullptr, 0}};
-
-// Its own, and then those.
-template <size_t kOwn>
-constexpr auto with_ranks_options(const option (&own)[kOwn]) {
-    std::array<option, kOwn + std::size(kRanksOptions)> all{};
-    size_t count = 0;
-    for (const option& each : own) all[count++] = each;
-    for (const option& each : kRanksOptions) all[count++] = each;
-    return all;
-}
-
-constexpr auto kAllreduceOptions = with_ranks_options({{"sizes", required_argument, nullptr, kSizes}});
-
-constexpr auto kGradientsOptions = with_ranks_options({{"model", required_argument, nullptr, kModel},
-                                                       {"ways", required_argument, nullptr, kWays},
-                                                       {"buckets", required_argument, nullptr, kBuckets},
-                                                       {"batch_size", required_argument, nullptr, kBatchSize},
-                                                       {"batch-size", required_argument, nullptr, kBatchSize},
-                                                       {"seq_len", required_argument, nullptr, kSeqLen},
-                                                       {"seq-len", required_argument, nullptr, kSeqLen},
-                                                       {"threads", required_argument, nullptr, kThreads}});
+constexpr int kValue = required_argument;
 
 // Of vectors and buckets.
 std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& text) {
@@ -96,35 +44,31 @@ std::vector<const Model*> parse_models(const std::string& text) {
     return found;
 }
 
-// False: not one of those that all measurements of several ranks have.
-bool take_for_ranks(int code, const char* value, CollectiveRequest& request) {
+// The options of all measurements of several ranks, and `own`.
+void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vector<CommandOption> own) {
     constexpr int kMostContributions = 1024;
-    switch (code) {
-    case kVia: request.vias = parse_named("via", value, kEveryVia); return true;
-    case kContributions: request.contributions = parse_count("contributions", value, kMostContributions); return true;
-    case kDevice: request.device = parse_device(value); return true;
-    case kWarmup: {
+    CollectiveRules& rules = request.rules;
+    const auto warmup = [&](const char* value) {
         const std::vector<int> warmups = parse_warmups(value);
         if (warmups.size() > 1) refuse_value("warmup", value, "one number");
-        request.rules.warmup = warmups.front();
-        return true;
-    }
-    case kRepeats: request.rules.repeats = parse_count("repeats", value, kMostRepeats); return true;
-    case kLimit: request.rules.limit_s = parse_seconds(value); return true;
-    case kOutput: request.output = parse_json_name(value); return true;
-    case kQuiet: request.quiet = true; return true;
-    default: return false;
-    }
-}
-
-// take(code, value) is false for options that are not the measurement's own.
-template <class Take>
-void parse_for_ranks(int argc, char** argv, const option* options, CollectiveRequest& request, const Take& take) {
-    request.action = take_options(argc, argv, options, [&](int code, const char* value) {
-        return take(code, value) || take_for_ranks(code, value, request);
-    });
-    if (request.action != Action::run) return;
-    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': need options alone");
+        rules.warmup = warmups.front();
+    };
+    const auto contributions = [&](const char* value) {
+        request.contributions = parse_count("contributions", value, kMostContributions);
+    };
+    own.insert(
+        own.end(),
+        {{"via", kValue, [&](const char* value) { request.vias = parse_named("via", value, kEveryVia); }},
+         {"contributions", kValue, contributions},
+         {"device", kValue, [&](const char* value) { request.device = parse_device(value); }},
+         {"warmup", kValue, warmup},
+         {"repeats", kValue, [&](const char* value) { rules.repeats = parse_count("repeats", value, kMostRepeats); }},
+         {"limit", kValue, [&](const char* value) { rules.limit_s = parse_seconds(value); }},
+         {"output", kValue, [&](const char* value) { request.output = parse_json_name(value); }},
+         flag("quiet", request.quiet)});
+    request.action = take_options(argc, argv, own);
+    if (request.action == Action::run && optind < argc)
+        usage_error("'" + std::string(argv[optind]) + "': need options alone");
 }
 
 } // namespace
@@ -132,10 +76,8 @@ void parse_for_ranks(int argc, char** argv, const option* options, CollectiveReq
 AllreduceRequest parse_allreduce(int argc, char** argv) {
     AllreduceRequest request;
     request.sizes = parse_byte_sizes("sizes", "1m..1g*10");
-    parse_for_ranks(argc, argv, kAllreduceOptions.data(), request, [&](int code, const char* value) {
-        if (code == kSizes) request.sizes = parse_byte_sizes("sizes", value);
-        return code == kSizes;
-    });
+    const auto sizes = [&](const char* value) { request.sizes = parse_byte_sizes("sizes", value); };
+    parse_for_ranks(argc, argv, request, {{"sizes", kValue, sizes}});
     return request;
 }
 
@@ -144,17 +86,18 @@ GradientsRequest parse_gradients(int argc, char** argv) {
     request.models = {&models().front()};
     request.buckets = parse_byte_sizes("buckets", "1m..1g*10");
     constexpr SyncWay::Kind kWaysToAsk[] = {SyncWay::Kind::naive, SyncWay::Kind::flat, SyncWay::Kind::overlapped};
-    parse_for_ranks(argc, argv, kGradientsOptions.data(), request, [&](int code, const char* value) {
-        switch (code) {
-        case kModel: request.models = parse_models(value); return true;
-        case kWays: request.ways = parse_named("ways", value, kWaysToAsk); return true;
-        case kBuckets: request.buckets = parse_byte_sizes("buckets", value); return true;
-        case kBatchSize: request.batch_size = parse_count("batch_size", value, 1 << 20); return true;
-        case kSeqLen: request.seq_len = parse_count("seq_len", value, 1 << 20); return true;
-        case kThreads: request.threads = parse_count("threads", value, kMostThreads); return true;
-        default: return false;
-        }
-    });
+    const auto count = [](const char* name, auto& to, int most) {
+        return CommandOption{name, kValue, [=, &to](const char* value) { to = parse_count(name, value, most); }};
+    };
+    const auto ways = [&](const char* value) { request.ways = parse_named("ways", value, kWaysToAsk); };
+    const auto buckets = [&](const char* value) { request.buckets = parse_byte_sizes("buckets", value); };
+    parse_for_ranks(argc, argv, request,
+                    {{"model", kValue, [&](const char* value) { request.models = parse_models(value); }},
+                     {"ways", kValue, ways},
+                     {"buckets", kValue, buckets},
+                     count("batch_size", request.batch_size, 1 << 20),
+                     count("seq_len", request.seq_len, 1 << 20),
+                     count("threads", request.threads, kMostThreads)});
     return request;
 }
 

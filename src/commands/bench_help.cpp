@@ -55,7 +55,7 @@ std::string help_text() {
            "  --preset NAME           these sizes, implementations and rules, unless other options say otherwise:\n" +
            preset_lines +
            "  --passes NAME           forward, backward, forward_backward; default: all\n"
-           "these take one value:\n"
+           "with one value, not a list:\n"
            "  --shape B,N,d           in the place of all sizes; also B,H,N,d, or a case of the course such as t28.\n"
            "                          May be repeated\n"
            "  --kernel-file FILE      one more kernel for the GPU (src/gpu/hw4_kernel.h); without --kernel it alone\n"

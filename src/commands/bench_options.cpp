@@ -11,95 +11,6 @@
 namespace hw4::bench {
 namespace {
 
-enum Option : int {
-    kBatchSize = kFirstOwn,
-    kSeqLen,
-    kNumHeads,
-    kEmbDim,
-    kImpl,
-    kCausal,
-    kRepeats,
-    kOutput,
-    kPreset,
-    kShape,
-    kKernel,
-    kKernelFile,
-    kDtype,
-    kPassesOption,
-    kKind,
-    kDevice,
-    kThreads,
-    kWarmup,
-    kLimit,
-    kTiming,
-    kCold,
-    kOnce,
-    kScratch,
-    kMemoryLimit,
-    kCsv,
-    kMemory,
-    kResume,
-    kSeparate,
-    kQuiet,
-    kThreshold,
-    kCount,
-    kTerm,
-};
-
-constexpr option kOptions[] = {{"batch_size", required_argument, nullptr, kBatchSize},
-                               {"batch-size", required_argument, nullptr, kBatchSize},
-                               {"seq_len", required_argument, nullptr, kSeqLen},
-                               {"seq-len", required_argument, nullptr, kSeqLen},
-                               {"num_heads", required_argument, nullptr, kNumHeads},
-                               {"num-heads", required_argument, nullptr, kNumHeads},
-                               {"emb_dim", required_argument, nullptr, kEmbDim},
-                               {"emb-dim", required_argument, nullptr, kEmbDim},
-                               {"impl", required_argument, nullptr, kImpl},
-                               {"causal", optional_argument, nullptr, kCausal},
-                               {"repeats", required_argument, nullptr, kRepeats},
-                               {"output", required_argument, nullptr, kOutput},
-                               {"preset", required_argument, nullptr, kPreset},
-                               {"shape", required_argument, nullptr, kShape},
-                               {"kernel", required_argument, nullptr, kKernel},
-                               {"kernel-file", required_argument, nullptr, kKernelFile},
-                               {"dtype", required_argument, nullptr, kDtype},
-                               {"passes", required_argument, nullptr, kPassesOption},
-                               {"kind", required_argument, nullptr, kKind},
-                               {"device", required_argument, nullptr, kDevice},
-                               {"threads", required_argument, nullptr, kThreads},
-                               {"warmup", required_argument, nullptr, kWarmup},
-                               {"limit", required_argument, nullptr, kLimit},
-                               {"timing", required_argument, nullptr, kTiming},
-                               {"cold", no_argument, nullptr, kCold},
-                               {"once", no_argument, nullptr, kOnce},
-                               {"scratch", required_argument, nullptr, kScratch},
-                               {"memory_limit", required_argument, nullptr, kMemoryLimit},
-                               {"memory-limit", required_argument, nullptr, kMemoryLimit},
-                               {"csv", required_argument, nullptr, kCsv},
-                               {"memory", required_argument, nullptr, kMemory},
-                               {"resume", no_argument, nullptr, kResume},
-                               {"separate", no_argument, nullptr, kSeparate},
-                               {"quiet", no_argument, nullptr, kQuiet},
-                               {"help", no_argument, nullptr, kHelp},
-                               {"version", no_argument, nullptr, kVersionOption},
-                               {nullptr, 0, nullptr, 0}};
-
-constexpr option kCompareOptions[] = {{"threshold", required_argument, nullptr, kThreshold},
-                                      {"help", no_argument, nullptr, kHelp},
-                                      {"version", no_argument, nullptr, kVersionOption},
-                                      {nullptr, 0, nullptr, 0}};
-
-constexpr option kNoOptions[] = {
-    {"help", no_argument, nullptr, kHelp}, {"version", no_argument, nullptr, kVersionOption}, {nullptr, 0, nullptr, 0}};
-
-constexpr option kAccumulateOptions[] = {{"count", required_argument, nullptr, kCount},
-                                         {"term", required_argument, nullptr, kTerm},
-                                         {"device", required_argument, nullptr, kDevice},
-                                         {"output", required_argument, nullptr, kOutput},
-                                         {"help", no_argument, nullptr, kHelp},
-                                         {"version", no_argument, nullptr, kVersionOption},
-                                         {nullptr, 0, nullptr, 0}};
-
 std::vector<int64_t> parse_sizes(const char* option, const std::string& text) {
     return parse_numbers(option, text, 1, kMostSize);
 }
@@ -181,50 +92,46 @@ void set_passes(Cell& cell, const std::vector<Pass>& passes) {
         cell.passes[static_cast<size_t>(pass)] = std::find(passes.begin(), passes.end(), pass) != passes.end();
 }
 
-// False: not one of the sweep's.
-bool take_for_sweep(int code, const char* value, Sweep& sweep) {
-    switch (code) {
-    case kBatchSize: sweep.batch_size = parse_sizes("batch_size", value); return true;
-    case kSeqLen: sweep.seq_len = parse_sizes("seq_len", value); return true;
-    case kNumHeads: sweep.num_heads = parse_sizes("num_heads", value); return true;
-    case kEmbDim: sweep.emb_dim = parse_sizes("emb_dim", value); return true;
-    case kImpl: sweep.impls = parse_impls(value); return true;
-    case kCausal: sweep.causal = parse_causal(value); return true;
-    case kRepeats: sweep.repeats = parse_count("repeats", value, kMostRepeats); return true;
-    case kPreset: sweep.preset = parse_preset(value); return true;
-    case kShape: sweep.shapes.push_back(parse_shape(value)); return true;
-    case kKernel: sweep.kernels = parse_kernels(value); return true;
-    case kDtype: sweep.elements = parse_named("dtype", value, kElements); return true;
-    case kPassesOption: set_passes(sweep.common, parse_named("passes", value, kPasses)); return true;
-    case kKind: sweep.common.kind = spelling_of(distribution_of(value)); return true;
-    case kThreads: sweep.common.threads = parse_count("threads", value, kMostThreads); return true;
-    case kWarmup: sweep.warmups = parse_warmups(value); return true;
-    case kLimit: sweep.common.rules.limit_s = parse_seconds(value); return true;
-    case kTiming: sweep.common.rules.timing = parse_timing(value); return true;
-    case kCold: sweep.cold = true; return true;
-    case kOnce:
-        sweep.warmups = {0};
-        sweep.repeats = 1;
-        return true;
-    case kMemoryLimit: sweep.common.memory_limit = parse_bytes("memory_limit", value, 1); return true;
-    case kScratch: sweep.common.scratch = parse_bytes("scratch", value, 0); return true;
-    default: return false;
-    }
-}
-
-// False: not one of those that say where cells are measured and where rows go.
-bool take_for_request(int code, const char* value, Request& request) {
-    switch (code) {
-    case kOutput: request.output = parse_json_name(value); return true;
-    case kCsv: request.csv = parse_name("csv", value); return true;
-    case kMemory: request.memory = parse_pickle_name(value); return true;
-    case kKernelFile: request.kernel_file = parse_name("kernel-file", value); return true;
-    case kDevice: request.device = parse_device(value); return true;
-    case kResume: request.resume = true; return true;
-    case kSeparate: request.separate = true; return true;
-    case kQuiet: request.quiet = true; return true;
-    default: return false;
-    }
+std::vector<CommandOption> options_of(Request& request) {
+    Sweep& sweep = request.sweep;
+    Cell& common = sweep.common;
+    constexpr int kValue = required_argument;
+    return {
+        {"batch_size", kValue, [&](const char* value) { sweep.batch_size = parse_sizes("batch_size", value); }},
+        {"seq_len", kValue, [&](const char* value) { sweep.seq_len = parse_sizes("seq_len", value); }},
+        {"num_heads", kValue, [&](const char* value) { sweep.num_heads = parse_sizes("num_heads", value); }},
+        {"emb_dim", kValue, [&](const char* value) { sweep.emb_dim = parse_sizes("emb_dim", value); }},
+        {"impl", kValue, [&](const char* value) { sweep.impls = parse_impls(value); }},
+        {"causal", optional_argument, [&](const char* value) { sweep.causal = parse_causal(value); }},
+        {"repeats", kValue, [&](const char* value) { sweep.repeats = parse_count("repeats", value, kMostRepeats); }},
+        {"preset", kValue, [&](const char* value) { sweep.preset = parse_preset(value); }},
+        {"shape", kValue, [&](const char* value) { sweep.shapes.push_back(parse_shape(value)); }},
+        {"kernel", kValue, [&](const char* value) { sweep.kernels = parse_kernels(value); }},
+        {"dtype", kValue, [&](const char* value) { sweep.elements = parse_named("dtype", value, kElements); }},
+        {"passes", kValue, [&](const char* value) { set_passes(common, parse_named("passes", value, kPasses)); }},
+        {"kind", kValue, [&](const char* value) { common.kind = spelling_of(distribution_of(value)); }},
+        {"threads", kValue, [&](const char* value) { common.threads = parse_count("threads", value, kMostThreads); }},
+        {"warmup", kValue, [&](const char* value) { sweep.warmups = parse_warmups(value); }},
+        {"limit", kValue, [&](const char* value) { common.rules.limit_s = parse_seconds(value); }},
+        {"timing", kValue, [&](const char* value) { common.rules.timing = parse_timing(value); }},
+        {"cold", no_argument, [&](const char*) { sweep.cold = true; }},
+        {"once", no_argument,
+         [&](const char*) {
+             sweep.warmups = {0};
+             sweep.repeats = 1;
+         }},
+        {"memory_limit", kValue,
+         [&](const char* value) { common.memory_limit = parse_bytes("memory_limit", value, 1); }},
+        {"scratch", kValue, [&](const char* value) { common.scratch = parse_bytes("scratch", value, 0); }},
+        {"output", kValue, [&](const char* value) { request.output = parse_json_name(value); }},
+        {"csv", kValue, [&](const char* value) { request.csv = parse_name("csv", value); }},
+        {"memory", kValue, [&](const char* value) { request.memory = parse_pickle_name(value); }},
+        {"kernel-file", kValue, [&](const char* value) { request.kernel_file = parse_name("kernel-file", value); }},
+        {"device", kValue, [&](const char* value) { request.device = parse_device(value); }},
+        flag("resume", request.resume),
+        flag("separate", request.separate),
+        flag("quiet", request.quiet),
+    };
 }
 
 void refuse_contradictions(const Request& request) {
@@ -255,9 +162,7 @@ void refuse_contradictions(const Request& request) {
 
 Request parse_request(int argc, char** argv) {
     Request request;
-    request.action = take_options(argc, argv, kOptions, [&](int code, const char* value) {
-        return take_for_sweep(code, value, request.sweep) || take_for_request(code, value, request);
-    });
+    request.action = take_options(argc, argv, options_of(request));
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
@@ -269,10 +174,9 @@ Request parse_request(int argc, char** argv) {
 
 CompareRequest parse_compare(int argc, char** argv) {
     CompareRequest request;
-    request.action = take_options(argc, argv, kCompareOptions, [&](int code, const char* value) {
-        if (code == kThreshold) request.threshold = parse_percent("threshold", value) / 100;
-        return code == kThreshold;
-    });
+    request.action = take_options(argc, argv, {{"threshold", required_argument, [&](const char* value) {
+                                                    request.threshold = parse_percent("threshold", value) / 100;
+                                                }}});
     if (request.action != Action::run) return request;
     if (argc - optind != 2)
         usage_error("compare needs OLD and NEW, got " + std::to_string(argc - optind) +
@@ -284,15 +188,13 @@ CompareRequest parse_compare(int argc, char** argv) {
 
 AccumulateRequest parse_accumulate(int argc, char** argv) {
     AccumulateRequest request;
-    request.action = take_options(argc, argv, kAccumulateOptions, [&](int code, const char* value) {
-        switch (code) {
-        case kCount: request.addends.count = parse_count("count", value, kMostRepeats); return true;
-        case kTerm: request.addends.term = parse_term(value); return true;
-        case kDevice: request.device = parse_device(value); return true;
-        case kOutput: request.output = parse_json_name(value); return true;
-        default: return false;
-        }
-    });
+    const auto count = [&](const char* value) { request.addends.count = parse_count("count", value, kMostRepeats); };
+    request.action = take_options(
+        argc, argv,
+        {{"count", required_argument, count},
+         {"term", required_argument, [&](const char* value) { request.addends.term = parse_term(value); }},
+         {"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
+         {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}});
     if (request.action != Action::run) return request;
     if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
     return request;
@@ -300,7 +202,7 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
 
 StartUpRequest parse_start_up(int argc, char** argv) {
     StartUpRequest request;
-    request.action = take_options(argc, argv, kNoOptions, [](int, const char*) { return false; });
+    request.action = take_options(argc, argv, {});
     if (request.action == Action::run && optind < argc)
         usage_error("start-up takes no '" + std::string(argv[optind]) + "'");
     return request;

@@ -16,10 +16,17 @@
 
 namespace hw4::bench {
 
-// Codes of long options: of those that every command has, and the first of a command's own.
-constexpr int kHelp = kLong;
-constexpr int kVersionOption = kLong + 1;
-constexpr int kFirstOwn = kLong + 2;
+// An option of a command: its name (with - for _ too), whether it has a value, as getopt_long() says it, and what is
+// done with the value.
+struct CommandOption {
+    std::string name;
+    int has_value;
+    std::function<void(const char* value)> take;
+};
+
+inline CommandOption flag(const char* name, bool& set) {
+    return {name, no_argument, [&set](const char*) { set = true; }};
+}
 
 // "4096", "4k", "2m", "1g": k is 1024, m 1024 of those, g 1024 of those. Nothing where it is no such number from
 // `least` to `most`.
@@ -39,10 +46,9 @@ std::vector<std::string> split_at_commas(const std::string& text);
 [[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                               const std::vector<std::string>& names);
 
-// take(code, value) is false for options that are not the command's own. Leaves optind at the first word that is no
-// option; where help or version is asked for, which comes back then, what follows is not looked at.
-Action take_options(int argc, char** argv, const option* options,
-                    const std::function<bool(int code, const char* value)>& take);
+// Leaves optind at the first word that is no option; where help or version is asked for, which comes back then, what
+// follows is not looked at.
+Action take_options(int argc, char** argv, const std::vector<CommandOption>& list);
 
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most);
 int parse_count(const char* option, const std::string& text, int most);

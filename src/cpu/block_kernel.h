@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/problem/operation.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/row_statistics.h"
 #include "src/problem/element.h"
+#include "src/problem/operation.h"
 
 namespace hw4::cpu {
 

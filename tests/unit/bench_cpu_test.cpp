@@ -141,6 +141,36 @@ TEST(BenchOnCpu, OperandsOfTheCellBeforeAreGoneBeforeFreeMemoryIsCounted) {
     EXPECT_EQ(workbench.kept_bytes, (std::vector<size_t>{0, 0}));
 }
 
+class CountingWorkbench : public FailingWorkbench {
+public:
+    CountingWorkbench() : FailingWorkbench([] {}) {}
+
+    double sample(Subject& subject, int launches) override {
+        launched += launches;
+        return FailingWorkbench::sample(subject, launches);
+    }
+    CardState state_under_load(Subject&, double) override {
+        ++loads;
+        return {};
+    }
+
+    int launched = 0;
+    int loads = 0; // for the card's clock
+};
+
+TEST(BenchOnCpu, OnceIsASingleLaunchAndNothingBesideIt) {
+    Cell cell = quick_cell("f32");
+    cell.passes[1] = cell.passes[2] = false;
+    for (const int repeats : {1, 2}) {
+        cell.rules.repeats = repeats;
+        CountingWorkbench workbench;
+        KeptData kept;
+        EXPECT_EQ(measure(cell, workbench, kept).of(Pass::forward).as_reference, true);
+        EXPECT_EQ(workbench.launched, repeats);
+        EXPECT_EQ(workbench.loads, repeats == 1 ? 0 : 1);
+    }
+}
+
 TEST(BenchOnCpu, AKernelRunsThePassesOfItsOperation) {
     Cell cell = quick_cell("f32");
     cell.kernel = "generic";

@@ -143,11 +143,7 @@ TEST(BenchRow, IsTakenOnlyFromTheSameMachineVersionAndRevision) {
     file.rows.front().of(Pass::forward).revision = "f32.forward/0";
     EXPECT_EQ(why(), "under f32.forward/0, now it is f32.forward/1");
     file.machine[1].second = "\"B\"";
-    EXPECT_EQ(why(), "where name was \"B\", here it is \"A\"");
-    file.machine.pop_back();
-    EXPECT_EQ(why(), "where name was none, here it is \"A\"");
-    file.machine = {};
-    EXPECT_EQ(why(), "on a machine that is not known to be this one");
+    EXPECT_EQ(why(), "on another machine");
     file.hw4_version = "0.0.1";
     EXPECT_EQ(why(), std::string("by hw4 0.0.1, this is ") + kVersion);
 }

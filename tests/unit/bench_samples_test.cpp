@@ -166,49 +166,5 @@ TEST_F(TakeSamples, OfTheWallClockOneIsTheMeanOfAll) {
     EXPECT_EQ(subject.runs, 3 + 300); // a hundredth to warm up
 }
 
-// The CPU, with what is launched counted.
-class CountingWorkbench : public Workbench {
-public:
-    int launched = 0;
-    int loads = 0; // for the card's clock
-
-    std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
-        return cpu_->prepare(cell, pass, data, memory);
-    }
-    double sample(Subject& subject, int launches) override {
-        launched += launches;
-        return cpu_->sample(subject, launches);
-    }
-    void wait() override { cpu_->wait(); }
-    void flush_caches() override {}
-    size_t free_bytes() override { return cpu_->free_bytes(); }
-    CardState state_under_load(Subject&, double) override {
-        ++loads;
-        return {};
-    }
-    std::string machine_json() override { return "{}"; }
-
-private:
-    std::unique_ptr<Workbench> cpu_ = cpu_workbench(1);
-};
-
-TEST(Once, IsASingleLaunchAndNothingBesideIt) {
-    Cell cell;
-    cell.impl = "f32";
-    cell.batch_size = cell.num_heads = 1;
-    cell.seq_len = 16;
-    cell.emb_dim = 8;
-    cell.passes[1] = cell.passes[2] = false;
-    cell.rules.warmup = 0;
-    for (const int repeats : {1, 2}) {
-        cell.rules.repeats = repeats;
-        CountingWorkbench workbench;
-        KeptData kept;
-        EXPECT_EQ(measure(cell, workbench, kept).of(Pass::forward).as_reference, true);
-        EXPECT_EQ(workbench.launched, repeats);
-        EXPECT_EQ(workbench.loads, repeats == 1 ? 0 : 1);
-    }
-}
-
 } // namespace
 } // namespace hw4::bench
