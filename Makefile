@@ -595,7 +595,7 @@ sanitize: | need-test
 # has neither AVX-512 nor AMX.
 PROCESSOR_x86 := x86_64
 PROCESSOR_arm := aarch64
-PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*:NarrowFloats.*:ReferenceTest.*
+PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*:ReferenceTest.*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnRandom*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnEveryKind*:Cpu/Each*OnOdd*:Cpu/Each*OnMixed*:Cpu/Each*AnyLength*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*

@@ -1,43 +1,16 @@
 // Any words as hw4's arguments: refused in one line, or options that mean the same when they are written out.
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/numbers.h"
 #include "src/commands/options.h"
 #include "tests/fuzz/targets.h"
 
 namespace hw4::fuzz {
 namespace {
-
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-// What whole_number() has to say, digit by digit.
-std::optional<int64_t> number_by_digits(const std::string& text, int64_t least, int64_t most) {
-    const bool negative = !text.empty() && text[0] == '-';
-    const std::string digits = text.substr(negative ? 1 : 0);
-    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-    const size_t leading_zeros = std::min(digits.find_first_not_of('0'), digits.size() - 1);
-    const std::string significant = digits.substr(leading_zeros);
-    const std::string magnitude = negative ? "9223372036854775808" : "9223372036854775807";
-    if (significant.size() > magnitude.size()) return std::nullopt;
-    if (significant.size() == magnitude.size() && significant > magnitude) return std::nullopt;
-    int64_t value = 0; // counted down, since there are more numbers below zero
-    for (const char digit : significant) value = 10 * value - (digit - '0');
-    if (!negative) value = -value;
-    if (value < least || value > most) return std::nullopt;
-    return value;
-}
-
-void check_numbers(const std::string& text) {
-    for (const auto& [least, most] : {std::pair{kLeast, kMost}, {int64_t{1}, int64_t{16}}, {int64_t{-7}, int64_t{0}}})
-        expect(whole_number(text, least, most) == number_by_digits(text, least, most), "as a number: '" + text + "'");
-}
 
 using Words = std::vector<std::string>;
 
@@ -155,10 +128,7 @@ void check_meaning(const Options& options, const Words& words) {
 } // namespace
 
 void command_line(const uint8_t* data, size_t size) {
-    const std::string bytes(data, data + size);
-    check_numbers(bytes);
-    const Words words = words_of(bytes);
-    for (const std::string& word : words) check_numbers(word);
+    const Words words = words_of(std::string(data, data + size));
     const Parsed first = parsed(words);
     if (first.options) check_meaning(*first.options, words);
     expect(same(first, parsed(words)), "parsed twice they mean two things");

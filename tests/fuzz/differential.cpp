@@ -6,7 +6,6 @@
 // Case number n of seed X has a number C of its own, from which its problem, its values and the way each kernel is
 // called follow, on every machine; a difference is printed with it. Exit 0 no difference, 1 there was one, 64 wrong
 // usage, 69 no GPU where one was asked for.
-#include <getopt.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -50,36 +49,32 @@ struct Request {
 
 [[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; " + kUsage); }
 
-int64_t number(const char* option, const char* text, int64_t least, int64_t most) {
-    const auto value = whole_number(text, least, most);
-    if (!value) usage_error("--" + std::string(option) + " '" + text + "'");
-    return *value;
-}
-
 Request parse(int argc, char** argv) {
-    constexpr option kOptions[] = {
-        {"seconds", required_argument, nullptr, 's'}, {"seed", required_argument, nullptr, 'x'},
-        {"device", required_argument, nullptr, 'd'},  {"jobs", required_argument, nullptr, 'j'},
-        {"case", required_argument, nullptr, 'c'},    {nullptr, 0, nullptr, 0}};
     Request request;
-    opterr = 0;
-    for (int code; (code = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
-        const std::string text = optarg != nullptr ? optarg : "";
-        switch (code) {
-        case 's': request.seconds = number("seconds", optarg, 1, 1 << 30); break;
-        case 'x': request.seed = number("seed", optarg, 0, kMostSeed); break;
-        case 'j': request.jobs = static_cast<int>(number("jobs", optarg, 1, 1024)); break;
-        case 'c': request.only_case = number("case", optarg, 0, kMostSeed); break;
-        case 'd':
-            if (text != "cpu" && text != "gpu" && text != "all") usage_error("--device '" + text + "'");
+    for (int i = 1; i < argc; i += 2) {
+        const std::string option = argv[i];
+        const std::string text = i + 1 < argc ? argv[i + 1] : "";
+        const auto number = [&](int64_t least, int64_t most) {
+            const auto value = whole_number(text, least, most);
+            if (!value) usage_error(option + " '" + text + "'");
+            return *value;
+        };
+        if (option == "--seconds") {
+            request.seconds = number(1, 1 << 30);
+        } else if (option == "--seed") {
+            request.seed = number(0, kMostSeed);
+        } else if (option == "--jobs") {
+            request.jobs = static_cast<int>(number(1, 1024));
+        } else if (option == "--case") {
+            request.only_case = number(0, kMostSeed);
+        } else if (option == "--device" && (text == "cpu" || text == "gpu" || text == "all")) {
             request.cpu = text != "gpu";
             request.gpu = text != "cpu";
             request.gpu_needed = text == "gpu";
-            break;
-        default: usage_error("unknown option, or one without its value");
+        } else {
+            usage_error(option + " '" + text + "'");
         }
     }
-    if (optind < argc) usage_error("'" + std::string(argv[optind]) + "'");
     return request;
 }
 

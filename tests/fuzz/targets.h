@@ -22,7 +22,7 @@ inline void expect(bool promise, const std::string& what) {
 // The bytes as a file, plain or gzip, as a regular file and through a pipe.
 void case_reader(const uint8_t* data, size_t size);
 
-// The bytes as a number, and as the words of a command line, each ended by a zero byte.
+// The bytes as the words of a command line, each ended by a zero byte.
 void command_line(const uint8_t* data, size_t size);
 
 // The bytes as a small problem and the bits of its floats, for every CPU kernel.

@@ -330,26 +330,23 @@ int close(int fd) { // what fails to be closed is closed all the same, as Linux 
     const int closed = real(fd);
     return fails ? fail(error) : closed;
 }
-int fsync(int fd) {
-    static auto* real = next<int(int)>("fsync");
-    return due_in_program("fsync", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd);
-}
-int rename(const char* from, const char* to) {
-    static auto* real = next<int(const char*, const char*)>("rename");
-    return due_in_program("rename", CALLER, FileOfCall(from)) == How::error ? -1 : real(from, to);
-}
-int stat(const char* path, struct stat* status) {
-    static auto* real = next<int(const char*, struct stat*)>("stat");
-    return due_in_program("stat", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, status);
-}
-int fstat(int fd, struct stat* status) {
-    static auto* real = next<int(int, struct stat*)>("fstat");
-    return due_in_program("fstat", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, status);
-}
-int fchmod(int fd, mode_t mode) {
-    static auto* real = next<int(int, mode_t)>("fchmod");
-    return due_in_program("fchmod", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, mode);
-}
+// A call that does nothing but fail when its turn has come. `file`: what it is about.
+#define CAN_FAIL(Result, name, parameters, file, ...)                                                                  \
+    Result name parameters {                                                                                           \
+        static auto* real = next<Result parameters>(#name);                                                            \
+        return due_in_program(#name, CALLER, file) == How::error ? (Result)-1 : real(__VA_ARGS__);                     \
+    }
+CAN_FAIL(int, fsync, (int fd), FileOfCall(fd), fd)
+CAN_FAIL(int, rename, (const char* from, const char* to), FileOfCall(from), from, to)
+CAN_FAIL(int, stat, (const char* path, struct stat* status), FileOfCall(path), path, status)
+CAN_FAIL(int, fstat, (int fd, struct stat* status), FileOfCall(fd), fd, status)
+CAN_FAIL(int, fchmod, (int fd, mode_t mode), FileOfCall(fd), fd, mode)
+CAN_FAIL(off_t, lseek, (int fd, off_t offset, int whence), FileOfCall(fd), fd, offset, whence)
+CAN_FAIL(int, poll, (pollfd * waited, nfds_t count, int milliseconds), {}, waited, count, milliseconds)
+CAN_FAIL(void*, mmap, (void* at, size_t size, int protection, int flags, int fd, off_t offset), {}, at, size,
+         protection, flags, fd, offset)
+CAN_FAIL(int, sched_getaffinity, (pid_t process, size_t size, cpu_set_t* allowed), {}, process, size, allowed)
+
 int fcntl(int fd, int command, ...) {
     static auto* real = next<int(int, int, ...)>("fcntl");
     va_list more;
@@ -357,23 +354,6 @@ int fcntl(int fd, int command, ...) {
     void* argument = va_arg(more, void*); // if there is one
     va_end(more);
     return due_in_program("fcntl", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, command, argument);
-}
-off_t lseek(int fd, off_t offset, int whence) {
-    static auto* real = next<off_t(int, off_t, int)>("lseek");
-    return due_in_program("lseek", CALLER, FileOfCall(fd)) == How::error ? -1 : real(fd, offset, whence);
-}
-int poll(pollfd* waited, nfds_t count, int milliseconds) {
-    static auto* real = next<int(pollfd*, nfds_t, int)>("poll");
-    return due_in_program("poll", CALLER) == How::error ? -1 : real(waited, count, milliseconds);
-}
-void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) {
-    static auto* real = next<void*(void*, size_t, int, int, int, off_t)>("mmap");
-    const How how = due_in_program("mmap", CALLER);
-    return how == How::error ? MAP_FAILED : real(at, size, protection, flags, fd, offset);
-}
-int sched_getaffinity(pid_t process, size_t size, cpu_set_t* allowed) {
-    static auto* real = next<int(pid_t, size_t, cpu_set_t*)>("sched_getaffinity");
-    return due_in_program("sched_getaffinity", CALLER) == How::error ? -1 : real(process, size, allowed);
 }
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
     static auto* real = next<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");

@@ -30,15 +30,8 @@ def setUpModule():
     cli_test.setUpModule()
 
 
-def tearDownModule():
-    print(f"load: {Crowd.runs} runs, {AT_ONCE} at once: {Crowd.right} right, {Crowd.refused} out of memory, "
-          f"{Crowd.killed} killed by the test")
-
-
 class Crowd:
     """Runs at once, and what became of them."""
-    runs = right = refused = killed = 0  # of all crowds
-
     def __init__(self, test):
         self.test = test
         self.members = []  # (process, case, output)
@@ -50,7 +43,6 @@ class Crowd:
         self.members.append((process, case, output))
         self.test.addCleanup(process.wait)
         self.test.addCleanup(process.kill)
-        Crowd.runs += 1
         return process
 
     def kill(self, process):
@@ -69,16 +61,14 @@ class Crowd:
     def check(self, process, stderr, case, output):
         messages = [line for line in stderr.splitlines() if NOTE not in line]
         if process in self.doomed and process.returncode == -signal.SIGKILL:
-            Crowd.killed += 1
-        elif process.returncode == OK:
+            return
+        if process.returncode == OK:
             self.test.assertEqual(messages, [])
             self.test.assert_same_bytes(output.read_bytes(), by_seq(case))
-            Crowd.right += 1
         else:
             self.test.assertEqual(process.returncode, NO_MEMORY, stderr)
             self.test.assertEqual(len(messages), 1, stderr)
             self.test.assertRegex(messages[0], r"^hw4: .*(memory|no thread can be started)")
-            Crowd.refused += 1
 
 
 class Load:
@@ -94,24 +84,20 @@ class Load:
     def case_of(self, member):
         return self.cases[member % len(self.cases)]
 
-    def assert_nothing_left(self):
-        self.assertEqual(self.temporaries(), [])
-
-    def test_each_its_output(self):
+    def assert_all_right(self, names_of):
+        """names_of(member): its case and output."""
         for _ in range(self.rounds):
             crowd = Crowd(self)
             for member in range(AT_ONCE):
-                crowd.start(self.case_of(member), self.dir / f"{member}.out")
+                crowd.start(*names_of(member))
             self.assertEqual(crowd.wait(), [OK] * AT_ONCE)
-            self.assert_nothing_left()
+            self.assertEqual(self.temporaries(), [])
+
+    def test_each_its_output(self):
+        self.assert_all_right(lambda member: (self.case_of(member), self.dir / f"{member}.out"))
 
     def test_one_output_for_all(self):
-        for _ in range(self.rounds):
-            crowd = Crowd(self)
-            for _ in range(AT_ONCE):
-                crowd.start(self.cases[0], self.out)
-            self.assertEqual(crowd.wait(), [OK] * AT_ONCE)
-            self.assert_nothing_left()
+        self.assert_all_right(lambda _: (self.cases[0], self.out))
 
     def test_some_are_killed(self):
         """They share an output, which is whole at the end. A killed run may leave its temporary file."""
@@ -189,7 +175,7 @@ class GpuLoadTest(NeedsGpu, Load, cli_test.CliTest):
                 for member, code in enumerate(found):
                     if code != OK:
                         self.assertEqual((self.dir / f"{member}.out").read_bytes(), OLD_OUTPUT)
-                self.assert_nothing_left()
+                self.assertEqual(self.temporaries(), [])
         self.assertIn(OK, codes)
         self.assertIn(NO_MEMORY, codes)
 

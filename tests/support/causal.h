@@ -204,15 +204,6 @@ TEST_P(FixedCausal, PrefixesThatEndWithATileAreThoseOfTheWhole) {
     expect_rows(whole, together, tokens - 20, tokens);
 }
 
-// So the rule is no stricter than it has to be: here the last key of a tile is 100 times the others.
-TEST_P(FixedCausal, APrefixThatEndsWithinATileMayDiffer) {
-    const int64_t rows = tile() + 10;
-    CausalCase whole(causal_problem(2 * tile(), 2 * tile(), 8), {CaseKind::sink, 1});
-    const std::vector<float> together = attend(whole);
-    const std::vector<float> before(together.begin(), together.begin() + rows * 8);
-    EXPECT_FALSE(same_bytes(before, attend(whole.rows_between(0, rows))));
-}
-
 // Scores so small that they are cut, where no score is low enough to have no weight, and columns of V that are zero, so
 // that half a unit for a tile too many shows.
 TEST_P(FixedCausal, ATileOfWhichARowSeesNothingIsNotCounted) {

@@ -62,11 +62,22 @@ inline std::vector<Problem> telling_problems() {
     return {{1, 1, 1}, {5, 3, 2}, {3, 33, 7}, {2, 64, 32}, {1, 129, 64}, {2, 200, 100}, {1, 300, 128}, {1, 70, 256}};
 }
 
-inline std::vector<size_t> shuffled(size_t count) {
+inline std::vector<size_t> identity(size_t count) {
     std::vector<size_t> order(count);
     std::iota(order.begin(), order.end(), size_t{0});
+    return order;
+}
+
+inline std::vector<size_t> shuffled(size_t count) {
+    std::vector<size_t> order = identity(count);
     std::shuffle(order.begin(), order.end(), std::mt19937(static_cast<unsigned>(count)));
     return order;
+}
+
+// to[i][j] = from[rows[i]][columns[j]]
+inline void permute(const float* from, float* to, const std::vector<size_t>& rows, const std::vector<size_t>& columns) {
+    for (const size_t row : rows)
+        for (const size_t column : columns) *to++ = from[row * columns.size() + column];
 }
 
 class Properties : public testing::TestWithParam<Subject> {
@@ -244,56 +255,34 @@ TEST_P(Properties, APermutationOfTheBatchesPermutesTheOutput) {
     for (const Problem& problem : {Problem{2, 5, 3}, Problem{7, 50, 20}, Problem{40, 33, 64}, Problem{150, 3, 5}})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
             const Matrices test(problem, kind);
-            const std::vector<float> out = attend(test);
             const std::vector<size_t> order = shuffled(test.batches());
             Matrices permuted = test;
+            permute(test.qkv.data(), permuted.qkv.data(), order, identity(problem.batch_input_floats()));
+            const std::vector<float> out = attend(test);
             std::vector<float> expected(out.size());
-            for (size_t b = 0; b < order.size(); ++b) {
-                std::copy_n(test.qkv.data() + order[b] * problem.batch_input_floats(), problem.batch_input_floats(),
-                            permuted.matrix(b, kQ));
-                std::copy_n(out.data() + order[b] * problem.batch_output_floats(), problem.batch_output_floats(),
-                            expected.data() + b * problem.batch_output_floats());
+            permute(out.data(), expected.data(), order, identity(problem.batch_output_floats()));
+            EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
+        }
+}
+
+// The rows of Q, or the columns of V: those of the output are permuted alike.
+TEST_P(Properties, APermutationOfQueriesOrColumnsOfVPermutesTheOutput) {
+    for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
+        for (const Problem& problem : problems())
+            for (const size_t which : {kQ, kV}) {
+                Matrices test(problem, kind);
+                const std::vector<size_t> rows = which == kQ ? shuffled(test.tokens()) : identity(test.tokens());
+                const std::vector<size_t> columns = which == kV ? shuffled(test.dim()) : identity(test.dim());
+                Matrices permuted = test;
+                const std::vector<float> out = attend(test);
+                std::vector<float> expected(out.size());
+                for (size_t b = 0; b < test.batches(); ++b) {
+                    permute(test.matrix(b, which), permuted.matrix(b, which), rows, columns);
+                    const size_t first = b * problem.batch_output_floats();
+                    permute(out.data() + first, expected.data() + first, rows, columns);
+                }
+                EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test) << ", " << which;
             }
-            EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
-        }
-}
-
-TEST_P(Properties, APermutationOfTheQueriesPermutesTheRows) {
-    for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
-        for (const Problem& problem : problems()) {
-            Matrices test(problem, kind);
-            const std::vector<float> out = attend(test);
-            const std::vector<size_t> order = shuffled(test.tokens());
-            Matrices permuted = test;
-            permuted.each(kQ, [](float& x, size_t, size_t) { x = NAN; });
-            std::vector<float> expected(out.size());
-            for (size_t b = 0; b < test.batches(); ++b)
-                for (size_t row = 0; row < order.size(); ++row) {
-                    std::copy_n(test.matrix(b, kQ) + order[row] * test.dim(), test.dim(),
-                                permuted.matrix(b, kQ) + row * test.dim());
-                    std::copy_n(out.data() + b * problem.batch_output_floats() + order[row] * test.dim(), test.dim(),
-                                expected.data() + b * problem.batch_output_floats() + row * test.dim());
-                }
-            EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
-        }
-}
-
-TEST_P(Properties, APermutationOfTheColumnsOfVPermutesThoseOfO) {
-    for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
-        for (const Problem& problem : problems()) {
-            Matrices test(problem, kind);
-            const std::vector<float> out = attend(test);
-            const std::vector<size_t> order = shuffled(test.dim());
-            Matrices permuted = test;
-            std::vector<float> expected(out.size());
-            for (size_t b = 0; b < test.batches(); ++b)
-                for (size_t i = 0; i < problem.batch_output_floats(); ++i) {
-                    const size_t from = i / test.dim() * test.dim() + order[i % test.dim()];
-                    permuted.matrix(b, kV)[i] = test.matrix(b, kV)[from];
-                    expected[b * problem.batch_output_floats() + i] = out[b * problem.batch_output_floats() + from];
-                }
-            EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
-        }
 }
 
 TEST_P(Properties, RunningAgainGivesTheSameBytes) {
@@ -327,14 +316,12 @@ TEST_P(FixedProperties, APermutationOfTheKeysOfALaneOfATileChangesNothing) {
             Matrices test(problem, kind);
             Matrices permuted = test;
             const auto tile = static_cast<size_t>(tile_keys_of(*GetParam().contract));
-            for (size_t first = 0; first < test.tokens(); first += tile) {
-                const std::vector<size_t> order = shuffled_within_lanes(std::min(tile, test.tokens() - first));
+            for (size_t first = 0; first < test.tokens(); first += tile)
                 for (size_t b = 0; b < test.batches(); ++b)
                     for (const size_t which : {kK, kV})
-                        for (size_t i = 0; i < order.size(); ++i)
-                            std::copy_n(test.matrix(b, which) + (first + order[i]) * test.dim(), test.dim(),
-                                        permuted.matrix(b, which) + (first + i) * test.dim());
-            }
+                        permute(test.matrix(b, which) + first * test.dim(),
+                                permuted.matrix(b, which) + first * test.dim(),
+                                shuffled_within_lanes(std::min(tile, test.tokens() - first)), identity(test.dim()));
             EXPECT_TRUE(same_bytes(attend(test), attend(permuted))) << place(test);
         }
 }
@@ -347,9 +334,7 @@ TEST_P(FixedProperties, APermutationOfTheColumnsOfQAndKChangesNothing) {
             Matrices permuted = test;
             for (size_t b = 0; b < test.batches(); ++b)
                 for (const size_t which : {kQ, kK})
-                    for (size_t i = 0; i < problem.batch_output_floats(); ++i)
-                        permuted.matrix(b, which)[i] =
-                            test.matrix(b, which)[i / test.dim() * test.dim() + order[i % test.dim()]];
+                    permute(test.matrix(b, which), permuted.matrix(b, which), identity(test.tokens()), order);
             EXPECT_TRUE(same_bytes(attend(test), attend(permuted))) << place(test);
         }
 }

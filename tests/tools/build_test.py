@@ -142,17 +142,6 @@ class Install(Workplace):
         self.installed(f"DESTDIR={self.folder}/stage", "PREFIX=/usr")
         self.assertEqual(self.found_under(f"{self.folder}/stage/usr"), self.FILES)
 
-    def test_the_man_page_says_what_help_says(self):
-        self.installed(f"PREFIX={self.folder}/prefix")
-        with open(f"{self.folder}/prefix/share/man/man1/hw4.1", encoding="utf-8") as file:
-            page = file.read()
-        self.assertEqual(re.findall(r"^\.SH (.*)$", page, re.MULTILINE),
-                         ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT CODES"])
-        words = page.replace("\\-", "-").replace("\\&", "").replace("\\e", "\\").split("\n")
-        said = self.run_command(f"{self.folder}/prefix/bin/hw4", "--help").stdout.splitlines()
-        after_usage = said[said.index(""):]
-        self.assertEqual([line for line in after_usage if line not in (*words, "options:", "exit codes:")], [])
-
     def test_bench_finds_pytorchs_helper_and_leaves_nothing_beside_it(self):
         prefix = os.path.join(self.folder, "prefix")
         self.installed(f"PREFIX={prefix}")

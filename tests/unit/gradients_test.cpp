@@ -13,20 +13,17 @@ const Model& model(const std::string& name) {
     throw Error(ExitCode::internal, "no model " + name);
 }
 
-TEST(ParameterList, Has70859776In149Tensors) {
+TEST(ParameterList, HasTheTensorsOfTheModel) {
     const std::vector<Tensor> tensors = model("71m").tensors();
     EXPECT_EQ(tensors.size(), 149);
     EXPECT_EQ(count_of(tensors), 70859776);
     EXPECT_EQ(tensors.front().name, "head.weight");
     EXPECT_EQ(tensors.front().count, 32000 * 512);
     EXPECT_EQ(tensors.back().name, "tokens");
-}
-
-// Four matrices of attention, three of a gated feed-forward and two norms a layer; two embeddings and a norm.
-TEST(ParameterList, HasThoseOfCs336Xl) {
-    const std::vector<Tensor> tensors = model("cs336-xl").tensors();
-    EXPECT_EQ(tensors.size(), 48 * 9 + 3);
-    EXPECT_EQ(count_of(tensors), 48u * (4 * 1600 * 1600 + 3 * 1600 * 6400 + 2 * 1600) + 2 * 10000 * 1600 + 1600);
+    // A layer has four matrices of attention, three of a gated feed-forward and two norms.
+    const std::vector<Tensor> xl = model("cs336-xl").tensors();
+    EXPECT_EQ(xl.size(), 48 * 9 + 3);
+    EXPECT_EQ(count_of(xl), 48u * (4 * 1600 * 1600 + 3 * 1600 * 6400 + 2 * 1600) + 2 * 10000 * 1600 + 1600);
 }
 
 TEST(ParameterList, IsInTheOrderOfBackward) {

