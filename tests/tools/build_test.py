@@ -188,7 +188,7 @@ class Install(Workplace):
         def of_bench(word, before="bench"):
             return completed(word, before, ("hw4", "bench", *((before,) if before != "bench" else ()), word))
         self.assertEqual(completed("ben", words=("hw4", "ben")), ["bench"])
-        self.assertEqual(of_bench(""), ["compare", "accumulate", "allreduce", "gradients"])
+        self.assertEqual(of_bench(""), ["compare", "accumulate", "start-up", "allreduce", "gradients"])
         self.assertLessEqual({"--batch_size", "--memory_limit", "--resume", "--threshold"}, set(of_bench("--")))
         self.assertNotIn("--copies", of_bench("--"))
         self.assertEqual(of_bench("", "--impl"),
