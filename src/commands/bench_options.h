@@ -1,4 +1,4 @@
-// The command lines of hw4 bench, but for those of several ranks (bench_collective_options.h).
+// The command lines of hw4 bench, but for those of several ranks (bench_collectives.h).
 #pragma once
 
 #include <string>
