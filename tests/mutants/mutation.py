@@ -7,7 +7,7 @@ They are written down as blocks of `name: value` lines in list.txt, separated by
     old: sum > largest.sum
     new: sum >= largest.sum
     lets: the last of several equal rows is named
-    killer: unit_tests:DomainCheck.NamesTheFirstOfEqualRows
+    killer: unit_tests:DomainTest.FindsTheSameInStretchesOfAnyLength
 
 A value goes on in lines that start with four blanks. `old` stands exactly once in the file, in whole words, however it
 is laid out. An expression becomes (mutant_is(n) ? (new) : (old)), statements become if (mutant_is(n)) { new } else { old }, so that

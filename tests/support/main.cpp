@@ -5,18 +5,13 @@
 
 #include <array>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 
 #include "src/base/numbers.h"
 
 namespace {
-
-constexpr int64_t kMostSeconds = 1'000'000;
-constexpr unsigned kSeconds = 300;
 
 // Nothing else reaches a signal handler.
 std::array<char, 512> hanging{}; // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
@@ -53,14 +48,13 @@ private:
 int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     const char* text = std::getenv("HW4_TEST_SECONDS"); // NOLINT(concurrency-mt-unsafe): there are no other threads yet
-    const std::optional<int64_t> seconds = hw4::whole_number(text != nullptr ? text : "", 0, kMostSeconds);
-    if (text != nullptr && !seconds) {
-        std::fprintf(stderr, "HW4_TEST_SECONDS is '%s', need a number up to %lld\n", text,
-                     static_cast<long long>(kMostSeconds));
+    const auto seconds = hw4::whole_number(text != nullptr ? text : "300", 0, 1'000'000);
+    if (!seconds) {
+        std::fprintf(stderr, "HW4_TEST_SECONDS is '%s', need a number up to 1000000\n", text);
         return 64;
     }
     if (std::signal(SIGALRM, name_and_end) == SIG_ERR) return 71;
     testing::UnitTest::GetInstance()->listeners().Append(
-        new Watchdog(static_cast<unsigned>(seconds.value_or(kSeconds)))); // NOLINT: GoogleTest's from here on
+        new Watchdog(static_cast<unsigned>(*seconds))); // NOLINT: GoogleTest's from here on
     return RUN_ALL_TESTS();
 }

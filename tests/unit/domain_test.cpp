@@ -20,6 +20,17 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 float above(float x) { return std::nextafter(x, kInf); }
 
+Failure bad_data(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
+
+// Of a whole case that comes so many rows at a time.
+Failure failure_of_case(const Problem& problem, const std::vector<float>& data, int64_t rows_at_once = 1 << 20) {
+    return failure_of([&] {
+        DomainCheck check("a.in", problem, kF32.domain);
+        for (int64_t row = 0; row < problem.input_rows(); row += rows_at_once)
+            check.check(row, std::min(rows_at_once, problem.input_rows() - row), data.data() + row * problem.dim);
+    });
+}
+
 // `count` batches of 4 tokens with 3 features, batch `first` being the first.
 class DomainTest : public ::testing::Test {
 protected:
@@ -47,7 +58,6 @@ protected:
     }
 
     Failure failure() const { return failure_in_stretches(24); }
-    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
 };
 
 TEST(DomainOfHeads, IsThatOfAllHeadsOfABatch) {
@@ -55,25 +65,22 @@ TEST(DomainOfHeads, IsThatOfAllHeadsOfABatch) {
     problem.heads = problem.kv_heads = 2;
     problem.keys = 3;
     std::vector<float> data(static_cast<size_t>(problem.input_rows()), 1.0f);
-    const auto failure = [&] {
-        return failure_of([&] { DomainCheck("a.in", problem, kF32.domain).check(0, 16, data.data()); });
-    };
-    EXPECT_EQ(failure(), Failure{});
+    EXPECT_EQ(failure_of_case(problem, data), Failure{});
     data[3] = 0x1p126f; // Q of head 1, row 1
     data[9] = 2;        // K of head 1, row 2
-    EXPECT_EQ(failure(), (Failure{ExitCode::bad_data, "a.in: batch 0, Q, head 1, row 1: scores up to 1.70141183e+38 "
-                                                      "(sum|q| * max|K|), need at most 8.50705917e+37"}));
+    EXPECT_EQ(failure_of_case(problem, data), bad_data("batch 0, Q, head 1, row 1: scores up to 1.70141183e+38 "
+                                                       "(sum|q| * max|K|), need at most 8.50705917e+37"));
     data[3] = 1;
     data[15] = 0x1p51f;
-    EXPECT_EQ(failure(), (Failure{ExitCode::bad_data, "a.in: batch 0, V: N_k * max|V| = 6.75539944e+15, need at most "
-                                                      "4.50359963e+15"}));
+    EXPECT_EQ(failure_of_case(problem, data),
+              bad_data("batch 0, V: N_k * max|V| = 6.75539944e+15, need at most 4.50359963e+15"));
 }
 
 TEST_F(DomainTest, NamesTheFirstOfSeveral) {
     v(6)[3] = kNan;
     k(5)[11] = kNan;
     k(5)[8] = kInf;
-    EXPECT_EQ(failure(), bad("batch 5, K, row 2, column 2: inf, need a finite number"));
+    EXPECT_EQ(failure(), bad_data("batch 5, K, row 2, column 2: inf, need a finite number"));
 }
 
 TEST_F(DomainTest, ScoresMayReachTheLimitButNotPassIt) {
@@ -84,8 +91,8 @@ TEST_F(DomainTest, ScoresMayReachTheLimitButNotPassIt) {
     q(6)[8] = 0x1p61f; // sum|q| = 2^63
     EXPECT_EQ(failure(), Failure{});
     q(6)[8] = above(0x1p61f);
-    EXPECT_EQ(failure(), bad("batch 6, Q, row 2: scores up to 8.50705943e+37 (sum|q| * max|K|), need at most "
-                             "8.50705917e+37"));
+    EXPECT_EQ(failure(), bad_data("batch 6, Q, row 2: scores up to 8.50705943e+37 (sum|q| * max|K|), need at most "
+                                  "8.50705917e+37"));
 }
 
 // Q, K and V of a batch in different stretches, two batches in one, one row at a time.
@@ -98,25 +105,26 @@ TEST_F(DomainTest, FindsTheSameInStretchesOfAnyLength) {
     q(5)[4] = 0x1p30f;
     q(5)[7] = 0x1p31f;
     q(5)[10] = -0x1p31f; // as large, but later
-    expect(bad("batch 5, Q, row 2: scores up to 2.72225894e+39 (sum|q| * max|K|), need at most 8.50705917e+37"));
+    expect(bad_data("batch 5, Q, row 2: scores up to 2.72225894e+39 (sum|q| * max|K|), need at most 8.50705917e+37"));
     q(5)[11] = 0x1p8f; // larger by the least that a sum can be
-    expect(bad("batch 5, Q, row 3: scores up to 2.72225926e+39 (sum|q| * max|K|), need at most 8.50705917e+37"));
+    expect(bad_data("batch 5, Q, row 3: scores up to 2.72225926e+39 (sum|q| * max|K|), need at most 8.50705917e+37"));
     k(5)[0] = 1.0f;
     k(6)[7] = -0x1p63f;
     q(6)[8] = 0x1p64f;
-    expect(bad("batch 6, Q, row 2: scores up to 1.70141183e+38 (sum|q| * max|K|), need at most 8.50705917e+37"));
+    expect(bad_data("batch 6, Q, row 2: scores up to 1.70141183e+38 (sum|q| * max|K|), need at most 8.50705917e+37"));
     k(6)[7] = 1.0f;
     v(5)[2] = 0x1p51f;
-    expect(bad("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
+    expect(bad_data("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
     k(6)[11] = kNan; // the stretch that shows it may end the earlier batch
-    expect(bad("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
+    expect(bad_data("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
     v(5)[2] = 1.0f;
-    expect(bad("batch 6, K, row 3, column 2: nan, need a finite number"));
+    expect(bad_data("batch 6, K, row 3, column 2: nan, need a finite number"));
 }
 
 TEST_F(DomainTest, JoinsBatchesWhoseStretchesDoNotFit) {
     v(6)[11] = 0x1p51f;
-    EXPECT_EQ(failure_in_stretches(7), bad("batch 6, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
+    EXPECT_EQ(failure_in_stretches(7),
+              bad_data("batch 6, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
     v(6)[11] = 0x1p50f;
     EXPECT_EQ(failure_in_stretches(7), Failure{});
 }
@@ -124,8 +132,8 @@ TEST_F(DomainTest, JoinsBatchesWhoseStretchesDoNotFit) {
 TEST_F(DomainTest, LargestFloatsAreRefusedWithoutOverflow) {
     const float largest = std::numeric_limits<float>::max();
     std::fill(data_.begin(), data_.end(), largest);
-    EXPECT_EQ(failure(), bad("batch 5, Q, row 0: scores up to 3.47376226e+77 (sum|q| * max|K|), need at most "
-                             "8.50705917e+37"));
+    EXPECT_EQ(failure(), bad_data("batch 5, Q, row 0: scores up to 3.47376226e+77 (sum|q| * max|K|), need at most "
+                                  "8.50705917e+37"));
     // Alone it is fine where the other side is small enough.
     std::fill(q(5), q(5) + 12, 0.0f);
     std::fill(v(5), v(5) + 12, 0.0f);
@@ -139,7 +147,7 @@ TEST_F(DomainTest, ValuesMayReachTheLimitButNotPassIt) {
     v(6)[11] = -0x1p50f; // times 4 tokens
     EXPECT_EQ(failure(), Failure{});
     v(6)[11] = -above(0x1p50f);
-    EXPECT_EQ(failure(), bad("batch 6, V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15"));
+    EXPECT_EQ(failure(), bad_data("batch 6, V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15"));
 }
 
 TEST_F(DomainTest, AcceptsDenormalsAndZerosOfBothSigns) {
@@ -158,10 +166,7 @@ protected:
     std::vector<float> data_ = std::vector<float>(problem_.batch_input_floats());
 
     float* matrix(int which) { return data_.data() + static_cast<size_t>(which) * problem_.batch_output_floats(); }
-    Failure failure() const {
-        return failure_of(
-            [&] { DomainCheck("a.in", problem_, kF32.domain).check(0, problem_.input_rows(), data_.data()); });
-    }
+    Failure failure() const { return failure_of_case(problem_, data_); }
     // wanted(row, column) for every element of a matrix that becomes x, all others being as they are.
     template <class Wanted>
     void expect_everywhere(int which, float x, const Wanted& wanted) {
@@ -171,10 +176,9 @@ protected:
             matrix(which)[i] = before;
         }
     }
-    static Failure bad(const std::string& message) { return {ExitCode::bad_data, "a.in: batch 0, " + message}; }
     static Failure high_scores(int64_t row, const char* scores) {
-        return bad("Q, row " + std::to_string(row) + ": scores up to " + scores +
-                   " (sum|q| * max|K|), need at most 8.50705917e+37");
+        return bad_data("batch 0, Q, row " + std::to_string(row) + ": scores up to " + scores +
+                        " (sum|q| * max|K|), need at most 8.50705917e+37");
     }
 };
 
@@ -182,8 +186,8 @@ TEST_P(DomainOfDim, NamesEveryPlaceOfANumberThatIsNotFinite) {
     for (const auto& [number, text] : {std::pair{kNan, "nan"}, {kInf, "inf"}, {-kInf, "-inf"}})
         for (const int which : {0, 1, 2})
             expect_everywhere(which, number, [&, what = text](int64_t row, int64_t column) {
-                return bad(std::string(1, "QKV"[which]) + ", row " + std::to_string(row) + ", column " +
-                           std::to_string(column) + ": " + what + ", need a finite number");
+                return bad_data("batch 0, " + std::string(1, "QKV"[which]) + ", row " + std::to_string(row) +
+                                ", column " + std::to_string(column) + ": " + what + ", need a finite number");
             });
 }
 
@@ -198,7 +202,7 @@ TEST_P(DomainOfDim, OneLargeNumberInAnyColumnReachesTheLimit) {
     expect_everywhere(1, above(0x1p63f), [](int64_t, int64_t) { return high_scores(1, "8.50706019e+37"); });
     expect_everywhere(2, -0x1p51f, accepted);
     expect_everywhere(2, above(0x1p51f), [](int64_t, int64_t) {
-        return bad("V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15");
+        return bad_data("batch 0, V: N * max|V| = 4.50360016e+15, need at most 4.50359963e+15");
     });
 }
 
@@ -230,20 +234,12 @@ protected:
              {std::pair{q, problem_.heads}, {k, problem_.kv_heads}, {v, problem_.kv_heads}, {gradient, problem_.heads}})
             data_.insert(data_.end(), static_cast<size_t>(2 * heads * problem_.dim), x);
     }
-    Failure failure(int64_t rows_at_once = 1 << 20) const {
-        return failure_of([&] {
-            DomainCheck check("a.in", problem_, kF32.domain);
-            for (int64_t row = 0; row < problem_.input_rows(); row += rows_at_once)
-                check.check(row, std::min(rows_at_once, problem_.input_rows() - row),
-                            data_.data() + row * problem_.dim);
-        });
-    }
+    Failure failure(int64_t rows_at_once = 1 << 20) const { return failure_of_case(problem_, data_, rows_at_once); }
     void expect_the_limit_at(float q, float k, float v, float gradient, const std::string& what) {
         fill(q, k, v, gradient);
         EXPECT_EQ(failure(), Failure{}) << what;
         fill(q, k, v, above(gradient));
-        EXPECT_EQ(failure(), (Failure{ExitCode::bad_data,
-                                      "a.in: batch 0, dO" + what + " = 2.12676505e+37, need at most 2.12676479e+37"}));
+        EXPECT_EQ(failure(), bad_data("batch 0, dO" + what + " = 2.12676505e+37, need at most 2.12676479e+37"));
     }
 
     Problem problem_{1, 2, 1};
@@ -274,14 +270,13 @@ TEST_F(DomainOfGradients, AreJoinedFromStretches) {
     fill(1, 1, 0x1p24f, 1);
     data_.back() = 0x1p101f;
     for (const int64_t rows : {1, 2, 3, 5, 8})
-        EXPECT_EQ(failure(rows), (Failure{ExitCode::bad_data, "a.in: batch 0, dO, row 1: sum|dO| * max|V| = "
-                                                              "4.25352959e+37, need at most 2.12676479e+37"}))
+        EXPECT_EQ(failure(rows),
+                  bad_data("batch 0, dO, row 1: sum|dO| * max|V| = 4.25352959e+37, need at most 2.12676479e+37"))
             << rows;
     fill(1, 1, 0, 1);
     data_.back() = 0x1p124f;
     for (const int64_t rows : {1, 2, 3, 5, 7, 8})
-        EXPECT_EQ(failure(rows), (Failure{ExitCode::bad_data, "a.in: batch 0, dO: N_q * max|dO| = 4.25352959e+37, need "
-                                                              "at most 2.12676479e+37"}))
+        EXPECT_EQ(failure(rows), bad_data("batch 0, dO: N_q * max|dO| = 4.25352959e+37, need at most 2.12676479e+37"))
             << rows;
 }
 
