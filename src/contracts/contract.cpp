@@ -5,7 +5,7 @@
 #include "src/base/did_you_mean.h"
 #include "src/base/error.h"
 #include "src/contracts/logsumexp.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 
 namespace hw4 {
 namespace {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "src/contracts/f32/backward.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 #include "tests/support/attention_case.h"
 
 namespace hw4 {
