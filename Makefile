@@ -432,7 +432,7 @@ test: | need-test
 
 .PHONY: tests
 tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
-tests: $(LIBRARY_DIR)/libhw4.so $(EXAMPLES)
+tests: lib $(EXAMPLES)
 tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
@@ -682,8 +682,8 @@ install: all lib $(PAGES:%=$(BUILD)/man/%.1) $(BUILD)/man/hw4.3 $(BUILD)/hw4.pc
 	$(foreach name,$(INSTALLED),install -m 644 src/install/completion.bash $(call quoted,$(COMPLETIONS)/$(name)) && ):
 	install -d $(call quoted,$(LIB)/pkgconfig) $(call quoted,$(INCLUDE)) $(call quoted,$(MAN3))
 	install -m 644 include/hw4.h $(call quoted,$(INCLUDE))
-	install -m 644 $(BUILD)/libhw4.a $(call quoted,$(LIB))
-	install $(BUILD)/libhw4.so $(call quoted,$(LIB)/libhw4.so.0)
+	install -m 644 $(LIBRARY_DIR)/libhw4.a $(call quoted,$(LIB))
+	install $(LIBRARY_DIR)/libhw4.so $(call quoted,$(LIB)/libhw4.so.0)
 	ln -sf libhw4.so.0 $(call quoted,$(LIB)/libhw4.so)
 	install -m 644 $(BUILD)/hw4.pc $(call quoted,$(LIB)/pkgconfig)
 	install -m 644 $(BUILD)/man/hw4.3 $(call quoted,$(MAN3))
@@ -715,6 +715,7 @@ $(BUILD)/man/hw4.3: include/hw4.h src/base/version.h
 	    printf '.SH SYNOPSIS\n.B #include <hw4.h>\n.PP\ncc program.c \\-lhw4\n.SH DESCRIPTION\n.nf\n'; \
 	    sed 's/\\/\\e/g; s/-/\\-/g; s/^\./\\\&./' $<; echo .fi) > $@
 $(BUILD)/hw4.pc: src/base/version.h force
+	@mkdir -p $(@D)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'Name: hw4' 'Description: attention whose bytes are defined' \
 	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lhw4' \
 	    'Libs.private: -lstdc++ -lpthread -ldl -lm' > $@

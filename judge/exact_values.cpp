@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/base/parallel.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 
 namespace hw4 {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "src/base/parallel.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 
 namespace hw4::bench {
 namespace {

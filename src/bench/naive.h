@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/base/parallel.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 
 namespace hw4::bench {
 

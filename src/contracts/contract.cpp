@@ -5,7 +5,7 @@
 #include "src/base/error.h"
 #include "src/base/refused_option.h"
 #include "src/contracts/logsumexp.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 
 namespace hw4 {
 namespace {

@@ -32,6 +32,16 @@ struct UnitOperands {
     RowStatistics* statistics_of(int64_t query) const { return statistics == nullptr ? nullptr : statistics + query; }
 };
 
+// The sequential references, one thread and plain loops, for the contracts' rows.
+void f32_forward(const UnitOperands& unit);
+void f32_backward(const UnitOperands& unit);
+void fixed_forward(const UnitOperands& unit);
+void fixed16_forward(const UnitOperands& unit);
+void bf16_forward(const UnitOperands& unit);
+void bf16_backward(const UnitOperands& unit);
+void fp16_forward(const UnitOperands& unit);
+void fp16_backward(const UnitOperands& unit);
+
 // An operation under a contract.
 struct Computed {
     const Operation* operation;

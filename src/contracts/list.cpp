@@ -5,8 +5,7 @@
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fixed/forward.h"
 #include "src/contracts/fixed16/forward.h"
-#include "src/contracts/half/backward.h"
-#include "src/contracts/reference.h"
+#include "src/contracts/half/forward.h"
 
 namespace hw4 {
 namespace {

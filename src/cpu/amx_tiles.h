@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "src/base/inline.h"
-#include "src/cpu/keep_order.h"
+#include "src/cpu/block_kernel.h"
 #include "src/cpu/x86_intrinsics.h"
 
 namespace hw4::cpu {

@@ -1,4 +1,3 @@
-#include "src/cpu/backward.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +7,7 @@
 #include "src/base/parallel.h"
 #include "src/contracts/f32/asked_gradients.h"
 #include "src/cpu/aligned_memory.h"
-#include "src/cpu/by_blocks.h"
+#include "src/cpu/kernels.h"
 
 namespace hw4::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/cpu/by_blocks.h"
+#include "src/cpu/kernels.h"
 
 #include <algorithm>
 #include <atomic>

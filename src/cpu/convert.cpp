@@ -53,6 +53,11 @@ private:
 
 // Numbers of one element as those of another, rounded to a third in between. `to` may be `from`.
 void convert(Element from_element, const void* from, Element rounding, Element to_element, void* to, int64_t count) {
+    const bool rounds = rounding != from_element && rounding != to_element;
+    const auto all = static_cast<size_t>(count);
+    if (!rounds && from_element == Element::float32)
+        return narrow(to_element, static_cast<const float*>(from), all, to);
+    if (!rounds && to_element == Element::float32) return widen(from_element, from, all, static_cast<float*>(to));
     const auto* const taken = static_cast<const unsigned char*>(from);
     auto* const given = static_cast<unsigned char*>(to);
     float floats[kTogether];
@@ -60,7 +65,7 @@ void convert(Element from_element, const void* from, Element rounding, Element t
         const auto numbers = static_cast<size_t>(std::min(kTogether, count - done));
         const auto before = static_cast<size_t>(done);
         widen(from_element, taken + before * bytes_of(from_element), numbers, floats);
-        if (rounding != from_element && rounding != to_element) round_all(rounding, floats, numbers, floats);
+        if (rounds) round_all(rounding, floats, numbers, floats);
         narrow(to_element, floats, numbers, given + before * bytes_of(to_element));
     }
 }

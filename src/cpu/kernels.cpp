@@ -2,8 +2,6 @@
 
 #include "src/base/error.h"
 #include "src/cpu/aligned_memory.h"
-#include "src/cpu/backward.h"
-#include "src/cpu/by_blocks.h"
 #include "src/cpu/convert.h"
 #include "src/problem/words.h"
 #include "src/run/engine.h"

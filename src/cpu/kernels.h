@@ -57,13 +57,19 @@ struct Kernel {
     // Both see tensors of an element that the kernel takes, whose numbers the contract's element has.
     Plan (*plan)(const Kernel& kernel, const Problem& problem, int threads);
     void (*run)(const Kernel& kernel, const Launch& launch); // the bytes do not depend on the threads
-    const BlockKernel* blocks = nullptr;                     // of kernels that work by blocks (by_blocks.h)
+    const BlockKernel* blocks = nullptr;                     // of kernels that work by blocks (by_blocks.cpp)
     const BackwardKernel* backward = nullptr;                // of kernels of backward, beside forward's blocks
 
     // Computes a launch of any element: converts what the kernel does not take in the launch's scratch memory
     // (convert.h). Throws Error (internal) where the rows of a tensor are not dim apart.
     void launch(const Launch& launch) const;
 };
+
+// Kernels by blocks of rows (block_kernel.h), and those of backward (backward_kernel.h).
+Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads);
+void launch_blocks(const Kernel& kernel, const Launch& launch);
+Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads);
+void launch_backward(const Kernel& kernel, const Launch& launch);
 
 // In ladder order, one operation of a contract after the other: the first of each runs anywhere, the fastest is last.
 const std::vector<Kernel>& kernels();

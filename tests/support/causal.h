@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/causal_problem.h"
 #include "tests/support/digit_tiles.h"

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "src/base/parallel.h"
-#include "src/problem/matrix.h"
 #include "src/problem/problem.h"
+#include "src/problem/tensor.h"
 #include "src/problem/words.h"
 #include "tests/support/settings.h"
 

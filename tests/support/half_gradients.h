@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "src/problem/matrix.h"
 #include "src/problem/problem.h"
+#include "src/problem/tensor.h"
 #include "src/problem/words.h"
 
 namespace hw4 {

@@ -109,7 +109,8 @@ class Install(Workplace):
     """The programs are there already: make builds none."""
     PROGRAMS = ("hw4", "seq", "testcases/generate", "judge/compare")
     FILES = sorted(["share/man/man1/" + name + ".1" for name in ("hw4", "hw4-bench", "hw4-seq", "hw4-compare")] +
-                   ["libexec/hw4/torch_cell.py"] +
+                   ["libexec/hw4/torch_cell.py", "include/hw4.h", "share/man/man3/hw4.3", "lib/pkgconfig/hw4.pc"] +
+                   ["lib/libhw4." + ending for ending in ("a", "so", "so.0")] +
                    [folder + name for folder in ("bin/", "share/bash-completion/completions/")
                     for name in ("hw4", "hw4-seq", "hw4-compare")])
 
@@ -121,6 +122,10 @@ class Install(Workplace):
             target = os.path.join(self.folder, "bin", name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy(source, target)
+            self.built += ["-o", target]
+        for name in ("libhw4.so", "libhw4.a"):
+            target = os.path.join(self.folder, "bin", name)
+            shutil.copy(os.path.join(library_test.FOLDER, name), target)
             self.built += ["-o", target]
 
     def installed(self, *settings):

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "src/contracts/f32/backward.h"
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/values_of.h"

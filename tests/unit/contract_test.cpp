@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/contracts/reference.h"
+#include "src/contracts/contract.h"
 #include "src/io/case_values.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/every_float.h"

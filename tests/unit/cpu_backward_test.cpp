@@ -1,5 +1,4 @@
 // The CPU's kernels of f32's backward: the reference's bytes, whatever the shape, the values and the number of threads.
-#include "src/cpu/backward.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +8,7 @@
 #include <memory>
 #include <random>
 
-#include "src/cpu/by_blocks.h"
+#include "src/cpu/kernels.h"
 #include "src/run/shares.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/backward_problem.h"

@@ -9,8 +9,8 @@
 #include <random>
 #include <utility>
 
+#include "src/contracts/contract.h"
 #include "src/contracts/fixed/rules.h"
-#include "src/contracts/reference.h"
 #include "src/cpu/fixed/exp2_segments.h"
 
 namespace hw4::fixed16 {

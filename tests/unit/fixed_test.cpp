@@ -10,8 +10,8 @@
 #include <random>
 #include <utility>
 
+#include "src/contracts/contract.h"
 #include "src/contracts/fixed/rules.h"
-#include "src/contracts/reference.h"
 
 namespace hw4::fixed {
 namespace {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "src/cpu/by_blocks.h"
 #include "src/cpu/kernels.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/causal_problem.h"

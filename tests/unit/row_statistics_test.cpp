@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/digit_tiles.h"
 #include "tests/support/subject.h"

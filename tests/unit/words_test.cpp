@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/problem/matrix.h"
+#include "src/problem/tensor.h"
 
 namespace hw4 {
 namespace {

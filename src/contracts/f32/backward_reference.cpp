@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "src/contracts/contract.h"
 #include "src/contracts/f32/backward.h"
 #include "src/contracts/fma_clones.h"
-#include "src/contracts/reference.h"
 
 namespace hw4 {
 namespace {

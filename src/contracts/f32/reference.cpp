@@ -4,9 +4,9 @@
 #include <tuple>
 #include <vector>
 
+#include "src/contracts/contract.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/fma_clones.h"
-#include "src/contracts/reference.h"
 
 namespace hw4 {
 namespace {

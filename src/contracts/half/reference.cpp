@@ -1,7 +1,7 @@
 // The references of bf16 and fp16: f32's on rounded inputs, what it gives rounded.
 #include <vector>
 
-#include "src/contracts/reference.h"
+#include "src/contracts/contract.h"
 
 namespace hw4 {
 namespace {

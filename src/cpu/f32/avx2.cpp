@@ -2,7 +2,6 @@
 // registers. This file alone is built with -mavx2 -mfma.
 #include "src/cpu/f32/attention_simd.h"
 #include "src/cpu/f32/backward_simd.h"
-#include "src/cpu/f32/transpose_sse.h"
 #include "src/cpu/x86_intrinsics.h"
 
 namespace hw4::cpu {
@@ -24,7 +23,7 @@ struct Avx2 {
     HW4_INLINE void store(float* to) const { _mm256_store_ps(to, x); }
     static HW4_INLINE Quad quad(const float* from) { return from; }
     static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-        transpose4_sse(from, from_stride, to, to_stride);
+        transpose4_words(from, from_stride, to, to_stride);
     }
     template <int kLane>
     static HW4_INLINE Avx2 fused_lane(Avx2 a, Quad b, Avx2 c) {

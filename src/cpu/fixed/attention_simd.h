@@ -28,8 +28,6 @@
 #include "src/cpu/block_kernel.h"
 #include "src/cpu/fixed/digit_tiles.h"
 #include "src/cpu/fixed/weights_simd.h"
-#include "src/cpu/keep_order.h"
-#include "src/cpu/store_turned.h"
 
 namespace hw4::cpu {
 

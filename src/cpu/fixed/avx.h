@@ -1,7 +1,7 @@
 // 256-bit vectors for attention_simd.h: what the kernels with and without dot products of bytes have in common.
 #pragma once
 
-#include "src/cpu/fixed/sse.h"
+#include "src/contracts/fixed/forward.h"
 #include "src/cpu/x86_intrinsics.h"
 
 namespace hw4::cpu {

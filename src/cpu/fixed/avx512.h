@@ -2,8 +2,8 @@
 // common.
 #pragma once
 
+#include "src/contracts/fixed/forward.h"
 #include "src/cpu/fixed/exp2_segments.h"
-#include "src/cpu/fixed/sse.h"
 #include "src/cpu/x86_intrinsics.h"
 
 namespace hw4::cpu {

@@ -36,7 +36,6 @@
 #include <type_traits>
 
 #include "src/cpu/block_kernel.h"
-#include "src/cpu/store_turned.h"
 
 namespace hw4::cpu {
 
@@ -275,7 +274,7 @@ struct TileAttention {
             const uint16_t a =
                 q[step * kStepRows + row / kWidth * kTileNumbers + place / 2 * kDepth + row % kWidth * 2 + place % 2];
             const uint16_t b = k[key / kWidth * layout.k_block + step * kTileNumbers + key % kWidth * kDepth + place];
-            sum = fused(value_of(a), value_of(b), sum);
+            sum = hw4::fused(value_of(a), value_of(b), sum);
         }
         return sum;
     }
@@ -306,7 +305,7 @@ struct TileAttention {
             const float base = far ? 0.0f : scaled;
             const float origin = far ? top : 0.0f;
             // A row that has seen nothing has nothing in its sums.
-            factors[row] = power_of_2(fused(group.origin[row] - origin, scale.c, group.base[row] - base));
+            factors[row] = power_of_2(hw4::fused(group.origin[row] - origin, scale.c, group.base[row] - base));
             if (group.raise_above[row] == -HUGE_VALF) factors[row] = 0.0f;
             group.base[row] = base;
             group.origin[row] = origin;
