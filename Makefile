@@ -202,7 +202,7 @@ UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
     fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound half_gradients \
     half_tiles properties row_statistics shares stored_elements untouched_vector)
-UNIT_SUPPORT := tests/support/main.cpp tests/support/every_float.cpp
+UNIT_SUPPORT := $(patsubst %,tests/support/%.cpp,main every_float expected_by_reference)
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_CORPUS := tests/fuzz/corpus/made
 FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/%.cpp)
@@ -458,8 +458,8 @@ $(BUILD)/differential: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(DIFFERENT
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS)
 
-$(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,tests/support/main.cpp $(GPU_TESTS) \
-    tests/support/large_tiles.cu) | $(BUILD)/my_kernel.so
+$(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(GPU_TESTS) \
+    $(addprefix tests/support/,main.cpp expected_by_cpu.cpp large_tiles.cu)) | $(BUILD)/my_kernel.so
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 

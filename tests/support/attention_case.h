@@ -18,6 +18,7 @@
 #include "src/contracts/f32/forward.h"
 #include "src/io/case_values.h"
 #include "src/problem/words.h"
+#include "tests/support/expected.h"
 #include "tests/support/settings.h"
 
 namespace hw4 {
@@ -27,8 +28,8 @@ struct AttentionCase {
     const Contract* contract;
     std::string name;
     std::vector<float> qkv;
-    std::vector<float> expected;           // by the sequential reference
-    std::vector<RowStatistics> statistics; // likewise, of every row
+    std::vector<float> expected;           // the reference's bytes (expected.h)
+    std::vector<RowStatistics> statistics; // of every row
 
     AttentionCase(const Problem& s, const Distribution& values, uint64_t seed, const Contract& under = kF32)
         : AttentionCase(s, spelling_of(values) + ", seed " + std::to_string(seed), under) {
@@ -75,9 +76,9 @@ private:
         const auto take_batches = [&] {
             for (int64_t batch = next++; batch < problem.batches; batch = next++) {
                 const auto at = static_cast<size_t>(batch);
-                compute_by_reference(*contract, problem.of_batches(1), qkv.data() + at * problem.batch_input_floats(),
-                                     expected.data() + at * problem.batch_output_floats(),
-                                     statistics.data() + batch * problem.heads * problem.queries);
+                test::compute_expected(*contract, problem.of_batches(1), qkv.data() + at * problem.batch_input_floats(),
+                                       expected.data() + at * problem.batch_output_floats(),
+                                       statistics.data() + batch * problem.heads * problem.queries);
             }
         };
         constexpr double kWorthThreads = 1e8;
