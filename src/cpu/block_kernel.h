@@ -52,7 +52,7 @@ HW4_INLINE const float* as_floats(Element element, const void* numbers, int64_t 
 }
 
 inline constexpr Element kFloat32Only[] = {Element::float32};
-inline constexpr Element kBf16Only[] = {Element::bf16};
+inline constexpr Element kBf16AndFloat32[] = {Element::bf16, Element::float32};
 
 struct BlockKernel {
     bool (*supported)() = nullptr; // by this processor

@@ -75,7 +75,7 @@ void convert(Element from_element, const void* from, Element rounding, Element t
 Conversion::Conversion(const Kernel& kernel, const Problem& problem)
     : kernel_(kernel), problem_(problem), asked_(problem.element), rounding_(kernel.under->element) {
     if (!kernel.needs.elements.has(asked_)) problem_.element = kernel.needs.elements[0];
-    const bool rounds = rounding_ != Element::float32;
+    const bool rounds = !kernel.needs.elements.has(rounding_);
     converts_inputs_ = changes_element() || (rounds && asked_ != rounding_);
     converts_outputs_ = changes_element() || (rounds && problem_.element != rounding_);
 }

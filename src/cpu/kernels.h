@@ -38,8 +38,10 @@ struct Launch {
 struct Needs {
     bool (*processor)(); // whether this one has it
     List<Mask> masks = kNoMask;
-    int64_t most_dim = 0;                  // 0: any
-    List<Element> elements = kFloat32Only; // that it takes; a launch converts others to the first of these
+    int64_t most_dim = 0; // 0: any
+    // That it takes: a launch converts others to the first of these. A kernel that takes the contract's element rounds
+    // the others to it; for the rest a launch does.
+    List<Element> elements = kFloat32Only;
 };
 
 // What it needs for a problem and so many threads.
@@ -54,7 +56,7 @@ struct Kernel {
     const Operation* does;
     const Contract* under;
     Needs needs;
-    // Both see tensors of an element that the kernel takes, whose numbers the contract's element has.
+    // Both see tensors of an element that the kernel takes.
     Plan (*plan)(const Kernel& kernel, const Problem& problem, int threads);
     void (*run)(const Kernel& kernel, const Launch& launch); // the bytes do not depend on the threads
     const BlockKernel* blocks = nullptr;                     // of kernels that work by blocks (by_blocks.cpp)

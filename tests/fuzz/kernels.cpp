@@ -150,7 +150,7 @@ void kernels(const uint8_t* data, size_t size) {
         for (const cpu::Kernel& kernel : cpu::kernels()) {
             if (!kernel.needs.processor() || kernel.under != contract) continue;
             if (kernel.does != test.problem.operation) continue;
-            if (contract->compared == Compared::bound && !kernel.needs.elements.has(Element::float32)) continue;
+            if (contract->compared == Compared::bound && kernel.needs.elements.has(contract->element)) continue;
             std::vector<float> out(expected.size(), NAN);
             std::vector<RowStatistics> rows(expected_rows.size(), {NAN, NAN, NAN});
             cpu::compute_batches(kernel, test.problem, test.qkv.data(), out.data(), 1, rows.data());

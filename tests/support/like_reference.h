@@ -12,7 +12,7 @@ namespace hw4 {
 inline std::vector<cpu::Kernel> kernels_like_reference(const Contract& contract) {
     std::vector<cpu::Kernel> list;
     for (const cpu::Kernel& kernel : cpu::kernels())
-        if (kernel.under == &contract && kernel.does == &kForward && kernel.needs.elements.has(Element::float32) &&
+        if (kernel.under == &contract && kernel.does == &kForward && !kernel.needs.elements.has(contract.element) &&
             kernel.needs.processor())
             list.push_back(kernel);
     return list;

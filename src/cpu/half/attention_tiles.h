@@ -25,7 +25,7 @@
 // same largest scores as its); a key that is not seen has the weight +0, which leaves every sum as it was; a row that
 // has its reference raised leaves the others theirs.
 //
-// Q, K, V and O are stored as bf16.
+// Q, K, V and O are stored as bf16, or as float32: then packing rounds Q, K and V, and O has values of bf16.
 //
 // A machine V brings: its vectors F of 16 floats and I of 16 words with the overloads of the operations, transpose4,
 // widened, pair, products, and Session, which exists while a block is computed.
@@ -118,18 +118,22 @@ struct TileAttention {
         return static_cast<size_t>(tiles_of(keys)) * TileLayout(dim).bytes;
     }
 
+    static HW4_INLINE uint16_t rounded(uint16_t x) { return x; }
+    static HW4_INLINE uint16_t rounded(float x) { return bf16_bits(x); }
+
     // The first kCount of `count` numbers, which may be none or fewer: zeros follow.
-    template <int64_t kCount>
-    static HW4_INLINE void copy_some(const uint16_t* from, int64_t count, uint16_t* to) {
+    template <int64_t kCount, class E>
+    static HW4_INLINE void copy_some(const E* from, int64_t count, uint16_t* to) {
         if (count >= kCount) {
-            std::memcpy(to, from, kCount * sizeof(uint16_t));
+            for (int64_t i = 0; i < kCount; ++i) to[i] = rounded(from[i]);
             return;
         }
-        for (int64_t i = 0; i < kCount; ++i) to[i] = i < count ? from[i] : uint16_t{0};
+        for (int64_t i = 0; i < kCount; ++i) to[i] = i < count ? rounded(from[i]) : uint16_t{0};
     }
 
     // Columns [first, first + kDepth) of 16 rows of which `rows` exist. Says of each whether it has a huge number.
-    static HW4_INLINE void pack_rows(const uint16_t* from, int64_t rows, int64_t dim, int64_t first, uint16_t* to,
+    template <class E>
+    static HW4_INLINE void pack_rows(const E* from, int64_t rows, int64_t dim, int64_t first, uint16_t* to,
                                      bool* huge) {
         for (int64_t row = 0; row < kWidth; ++row, to += kDepth) {
             copy_some<kDepth>(from + row * dim + first, row < rows ? dim - first : 0, to);
@@ -146,14 +150,16 @@ struct TileAttention {
                 V::transpose4(from + row * kWidth + x, kWidth, to + x * kWidth + row, kWidth);
     }
 
-    static void prepare_keys(const uint16_t* k, int64_t keys, int64_t dim, TileHead& head, uint16_t* to) {
+    template <class E>
+    static void prepare_keys(const E* k, int64_t keys, int64_t dim, TileHead& head, uint16_t* to) {
         for (int64_t j = 0; j < kTileKeys; j += kWidth)
             for (int64_t step = 0; step < steps(dim); ++step, to += kTileNumbers)
                 pack_rows(k + j * dim, keys - j, dim, step * kDepth, to, head.huge + j);
         head.any_huge = any_of(head.huge);
     }
 
-    static void prepare_values(const uint16_t* v, int64_t keys, int64_t dim, uint16_t* to) {
+    template <class E>
+    static void prepare_values(const E* v, int64_t keys, int64_t dim, uint16_t* to) {
         alignas(kLine) int32_t words[kPairs][kWidth]; // [pair of keys][column]
         for (int64_t x = 0; x < rounded_up(dim); x += kWidth)
             for (int64_t first = 0; first < kTileKeys; first += kDepth, to += kTileNumbers) {
@@ -169,13 +175,19 @@ struct TileAttention {
     }
 
     static void prepare(const KeyTiles& tiles, void* prepared) {
+        if (tiles.element == Element::bf16) return prepare_as<uint16_t>(tiles, prepared);
+        prepare_as<float>(tiles, prepared);
+    }
+
+    template <class E>
+    static void prepare_as(const KeyTiles& tiles, void* prepared) {
         const TileLayout layout(tiles.dim);
         for (int64_t tile = tiles.first; tile < tiles.end; ++tile) {
             auto* const to = static_cast<uint8_t*>(prepared) + static_cast<size_t>(tile) * layout.bytes;
             const int64_t first = tile * kTileKeys;
             const int64_t keys = least(kTileKeys, tiles.keys - first);
             TileHead head{};
-            const auto rows_of = [&](const void* all) { return static_cast<const uint16_t*>(all) + first * tiles.dim; };
+            const auto rows_of = [&](const void* all) { return static_cast<const E*>(all) + first * tiles.dim; };
             prepare_keys(rows_of(tiles.k), keys, tiles.dim, head, reinterpret_cast<uint16_t*>(to + sizeof(TileHead)));
             std::memcpy(to, &head, sizeof head);
             prepare_values(rows_of(tiles.v), keys, tiles.dim, reinterpret_cast<uint16_t*>(to + layout.v));
@@ -233,7 +245,8 @@ struct TileAttention {
 
     static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
-    static void start_group(Group& group, const uint16_t* q, int64_t rows, int64_t dim, uint16_t* to, float* o) {
+    template <class E>
+    static void start_group(Group& group, const E* q, int64_t rows, int64_t dim, uint16_t* to, float* o) {
         for (bool& huge : group.huge) huge = false;
         alignas(kLine) uint16_t numbers[kTileNumbers]; // [row][place]
         for (int64_t step = 0; step < steps(dim); ++step)
@@ -393,6 +406,9 @@ struct TileAttention {
             }
         }
         store_turned<V>(o, int64_t{kRows}, block, first, rows);
+        if (block.element != Element::float32) return;
+        float* const out = static_cast<float*>(block.out) + first * block.dim;
+        round_all(Element::bf16, out, static_cast<size_t>(rows * block.dim), out);
     }
 
     static void store_statistics(const Group& group, int64_t rows, RowStatistics* to) {
@@ -410,8 +426,12 @@ struct TileAttention {
         const auto o_of = [&](int64_t g) { return w.o + g * o_floats(dim); };
         const auto rows_of = [&](int64_t g) { return least(kRows, block.rows - g * kRows); };
         for (int64_t g = 0; g < groups; ++g)
-            start_group(w.groups[g], static_cast<const uint16_t*>(block.q) + g * kRows * dim, rows_of(g), dim, q_of(g),
-                        o_of(g));
+            if (block.element == Element::bf16)
+                start_group(w.groups[g], static_cast<const uint16_t*>(block.q) + g * kRows * dim, rows_of(g), dim,
+                            q_of(g), o_of(g));
+            else
+                start_group(w.groups[g], static_cast<const float*>(block.q) + g * kRows * dim, rows_of(g), dim, q_of(g),
+                            o_of(g));
         for (int64_t t = tiles_of(block.sees(block.rows - 1)) - 1; t >= 0; --t) {
             const uint8_t* const at = prepared + static_cast<size_t>(t) * layout.bytes;
             const int64_t first_key = t * kTileKeys;
@@ -439,7 +459,7 @@ struct TileAttention {
                 .workspace_floats = workspace_floats,
                 .attend = attend,
                 .most_dim = kMostDim,
-                .elements = kBf16Only,
+                .elements = kBf16AndFloat32,
                 .prepared_keys = kTileKeys,
                 .prepared_bytes = prepared_bytes,
                 .prepare = prepare};
