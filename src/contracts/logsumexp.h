@@ -1,6 +1,7 @@
 // A row's logsumexp, the natural logarithm of the sum of exp(score / sqrt(d)) over the keys that the row sees, from its
-// statistics: ln2 * (M + c * origin + log2(l)). The host and the GPU compute it with these functions, so its bytes follow
-// from those of the statistics. It is a part of every contract: another logarithm is another revision of forward.
+// statistics: ln2 * (M + c * origin + log2(l)). The host and the GPU compute it with these functions, so its bytes
+// follow from those of the statistics. It is a part of every contract: another logarithm is another revision of
+// forward.
 //
 // In doubles, by additions, multiplications and divisions alone: those are rounded alike everywhere, and of numbers
 // that cancel, or of which one is huge, nothing is lost that a float could hold; c * origin is exact. The float is

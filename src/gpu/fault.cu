@@ -32,7 +32,8 @@ Fault fault_of(std::string_view text) {
 }
 
 Fault planned() {
-    const char* const text = std::getenv("HW4_FAIL_CUDA_CALL"); // NOLINT(concurrency-mt-unsafe): the program never sets it
+    const char* const text =
+        std::getenv("HW4_FAIL_CUDA_CALL"); // NOLINT(concurrency-mt-unsafe): the program never sets it
     return text == nullptr ? Fault{} : fault_of(text);
 }
 
