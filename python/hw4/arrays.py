@@ -10,12 +10,14 @@ ELEMENTS = {numpy.dtype("float32"): library.FLOAT32, numpy.dtype("float16"): lib
 def _rows(array):
     """The array itself where the columns of a row are neighbours, otherwise a copy."""
     item = array.itemsize
-    direct = array.strides[-1] == item and all(s >= 0 and s % item == 0 for s in array.strides)
+    direct = array.shape[-1] == 1 or array.strides[-1] == item
+    direct = direct and all(s >= 0 and s % item == 0 for s in array.strides) and (
+        array.shape[-2] == 1 or array.strides[-2] >= item * array.shape[-1])
     return array if direct else numpy.ascontiguousarray(array)
 
 
 def _set(place, array):
-    shapes.set_tensor(place, array.ctypes.data, [s // array.itemsize for s in array.strides])
+    shapes.set_tensor(place, array.ctypes.data, array.shape, [s // array.itemsize for s in array.strides])
 
 
 def attention(q, k, v, causal, contract, return_lse):

@@ -25,11 +25,13 @@ def _stream(device):
 
 def _rows(tensor):
     """The tensor itself where the kernels take its strides, otherwise a copy."""
-    strides = tensor.stride()
-    item = tensor.element_size()
-    align = 16 if tensor.shape[-1] * item % 16 == 0 else item
-    direct = (strides[-1] == 1 and (tensor.shape[-2] == 1 or strides[-2] >= tensor.shape[-1]) and
-              all(stride * item % align == 0 for stride in strides[:-1]) and tensor.data_ptr() % align == 0)
+    if tensor.is_contiguous() and tensor.data_ptr() % 16 == 0:
+        return tensor
+    shape, strides, item = tensor.shape, tensor.stride(), tensor.element_size()
+    align = 16 if shape[-1] * item % 16 == 0 else item
+    direct = ((strides[-1] == 1 or shape[-1] == 1) and (shape[-2] == 1 or strides[-2] >= shape[-1]) and
+              all(stride * item % align == 0 for size, stride in zip(shape, strides[:-1]) if size > 1) and
+              tensor.data_ptr() % align == 0)
     return tensor if direct else tensor.clone(memory_format=torch.contiguous_format)
 
 
@@ -45,60 +47,58 @@ def _require_same(tensors):
         raise ValueError(f"tensors are on {first.device}: need cpu or cuda")
 
 
-def _new(operation, q, k, v, causal, contract, asked):
-    """A call of these shapes and strides, planned; asked: lse, statistics."""
-    _require_same((q, k, v))
-    sizes = shapes.sizes_of(q.shape, k.shape, v.shape)
-    place = library.DEVICE if q.is_cuda else library.HOST
-    call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes)
-    for name, tensor in zip(("q", "k", "v"), (q, k, v)):
-        shapes.set_tensor(getattr(call, name), 0, tensor.stride())
-    for name, tensor in zip(("o", "d_o", "dq", "dk", "dv"), (q, q, q, k, v)):
-        shapes.set_tensor(getattr(call, name), None, _contiguous_strides(tensor.shape))
-    if operation == library.BACKWARD:
-        call.o.data = call.statistics = 1 if asked[1] else None
-    else:
-        call.lse, call.statistics = (1 if asked[0] else None), (1 if asked[1] else None)
-    needs = library.plan(call)
-    return call, needs
+class _Call:
+    """A call of certain shapes and strides, planned. Kept for the next one, which only brings other pointers."""
+    NAMES = {library.FORWARD: ("q", "k", "v", "o"), library.BACKWARD: ("q", "k", "v", "dq", "dk", "dv", "d_o", "o")}
+
+    def __init__(self, operation, tensors, causal, contract, lse, statistics):
+        _require_same(tensors)
+        q, k, v = tensors[:3]
+        sizes = shapes.sizes_of(q.shape, k.shape, v.shape)
+        place = library.DEVICE if q.is_cuda else library.HOST
+        self.call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes)
+        self.places = [getattr(self.call, name) for name in self.NAMES[operation][:len(tensors)]]
+        for place, tensor in zip(self.places, tensors):
+            shapes.set_tensor(place, 1, tensor.shape, tensor.stride())
+        self.call.lse, self.call.statistics = (1 if lse else None), (1 if statistics else None)
+        self.needs = library.plan(self.call)
+
+    def run(self, tensors, lse, statistics, check=False):
+        """In the tensors' stream; the workspace is the caching allocator's."""
+        for place, tensor in zip(self.places, tensors):
+            place.data = tensor.data_ptr()
+        call, needs, q = self.call, self.needs, tensors[0]
+        if lse is not None:
+            call.lse = lse.data_ptr()
+        if statistics is not None:
+            call.statistics = statistics.data_ptr()
+        if not q.is_cuda:
+            library.check(call)
+            return library.run(call)
+        call.stream = _stream(q.device)
+        size = max(needs.workspace_bytes, needs.check_bytes if check else 0)
+        workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size else None
+        call.workspace, call.workspace_bytes = (workspace.data_ptr(), size) if size else (None, 0)
+        if check:
+            library.check(call)
+        library.run(call)
 
 
-def _contiguous_strides(shape):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
-
-
-def _call_of(operation, q, k, v, causal, contract, asked):
+def _run(operation, tensors, causal, contract, lse, statistics, check=False):
+    """lse and statistics: where they are written or, under backward, read; None: not asked for."""
+    q = tensors[0]
+    if q.is_cuda and q.device.index != torch.cuda.current_device():
+        with torch.cuda.device(q.device):
+            return _run(operation, tensors, causal, contract, lse, statistics, check)
     kept = _kept.__dict__.setdefault("calls", {})
-    key = (operation, q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype,
-           q.device, k.device, v.device, causal, contract, asked)
-    found = kept.get(key)
-    if found is None:
+    key = (operation, causal, contract, lse is None, statistics is None,
+           *[(t.shape, t.stride(), t.dtype, t.device) for t in tensors])
+    call = kept.get(key)
+    if call is None:
         if len(kept) >= _MOST_KEPT:
             kept.clear()
-        found = kept[key] = _new(operation, q, k, v, causal, contract, asked)
-    return found
-
-
-def _launch(call, needs, q, check=False):
-    """Runs a filled-in call in the tensors' stream; its workspace is the caching allocator's."""
-    if not q.is_cuda:
-        library.check(call)
-        return library.run(call)
-    index = q.device.index
-    if index != torch.cuda.current_device():
-        with torch.cuda.device(index):
-            return _launch(call, needs, q, check)
-    call.stream = _stream(q.device)
-    size = max(needs.workspace_bytes, needs.check_bytes if check else 0)
-    workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size else None
-    call.workspace, call.workspace_bytes = (workspace.data_ptr(), size) if size else (None, 0)
-    if check:
-        library.check(call)
-    library.run(call)
+        call = kept[key] = _Call(operation, tensors, causal, contract, lse is not None, statistics is not None)
+    call.run(tensors, lse, statistics, check)
 
 
 _library = torch.library.Library("hw4", "DEF")
@@ -119,33 +119,24 @@ def _outputs(q, lse, statistics):
 def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, lse: bool, statistics: bool,
              check: bool) -> Tuple[Tensor, Tensor, Tensor]:
     o, sums, rows = _outputs(q, lse, statistics)
-    q, k, v = _rows(q), _rows(k), _rows(v)
-    call, needs = _call_of(library.FORWARD, q, k, v, causal, contract, (lse, statistics))
-    call.q.data, call.k.data, call.v.data = q.data_ptr(), k.data_ptr(), v.data_ptr()
-    shapes.set_tensor(call.o, o.data_ptr(), o.stride())
-    if lse:
-        call.lse = sums.data_ptr()
-    if statistics:
-        call.statistics = rows.data_ptr()
-    _launch(call, needs, q, check)
+    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None,
+         rows if statistics else None, check)
     return o, sums, rows
+
+
+def _gradients_like(tensors):
+    return tuple(torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in tensors)
 
 
 def _backward(q: Tensor, k: Tensor, v: Tensor, o: Tensor, statistics: Tensor, d_o: Tensor, causal: bool,
               contract: str) -> Tuple[Tensor, Tensor, Tensor]:
-    known = statistics.numel() > 0
-    q, k, v, d_o = _rows(q), _rows(k), _rows(v), _rows(d_o)
-    call, needs = _call_of(library.BACKWARD, q, k, v, causal, contract, (False, known))
-    out = [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v)]
-    call.q.data, call.k.data, call.v.data = q.data_ptr(), k.data_ptr(), v.data_ptr()
-    call.dq.data, call.dk.data, call.dv.data = (t.data_ptr() for t in out)
-    shapes.set_tensor(call.d_o, d_o.data_ptr(), d_o.stride())
-    if known:
-        o, statistics = _rows(o), statistics.contiguous()
-        shapes.set_tensor(call.o, o.data_ptr(), o.stride())
-        call.statistics = statistics.data_ptr()
-    _launch(call, needs, q)
-    return tuple(out)
+    if d_o.shape != q.shape:
+        raise ValueError(f"d_o has shape {tuple(d_o.shape)} and q {tuple(q.shape)}: need the same shape")
+    out = _gradients_like((q, k, v))
+    given = (_rows(o),) if statistics.numel() > 0 else ()
+    _run(library.BACKWARD, (_rows(q), _rows(k), _rows(v), *out, _rows(d_o), *given), causal, contract, None,
+         statistics.contiguous() if given else None)
+    return out
 
 
 for _key in ("CPU", "CUDA"):
@@ -161,7 +152,7 @@ def _(q, k, v, causal, contract, lse, statistics, check):
 
 @torch.library.register_fake("hw4::backward")
 def _(q, k, v, o, statistics, d_o, causal, contract):
-    return tuple(torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v))
+    return _gradients_like((q, k, v))
 
 
 def _keep(ctx, inputs, output):

@@ -135,6 +135,8 @@ class OperatorTest(unittest.TestCase):
                 broad = [t[:1].expand(2, -1, -1, -1) for t in (q, k, v)]
                 self.assertTrue(same(hw4.attention(*broad)[1:], hw4.attention(*(t[:1] for t in (q, k, v)))))
                 self.assertTrue(same(hw4.attention(*(t[:, 0] for t in (q, k, v))), expected[:, 0]))
+                lone = [t[:1].as_strided(t[:1].shape, (3, *t.stride()[1:])) for t in (q, k, v)]  # a batch of one
+                self.assertTrue(same(hw4.attention(*lone), expected[:1]))
 
     def test_registration(self):
         q, k, v = (t.requires_grad_() for t in drawn((1, 2, 1, 9, 12, 16)))
