@@ -220,7 +220,7 @@ HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/library/*.cu 
     tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,workbench summation start_up))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
-STYLED = $(shell find hw4.cu seq.cpp src tests testcases judge profile report -regex '.*\.\(h\|cpp\|cu\|cuh\)')
+STYLED = $(shell find hw4.cu seq.cpp include src tests testcases judge profile report -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
 , := ,
@@ -281,13 +281,13 @@ lib: $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a
 $(LIBRARY_DIR)/libhw4.so: $(LIBRARY_OBJECTS) src/library/exports.map $(BUILD)/setting/$(LIBRARY_DIR)/libhw4.so
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(subst -pie,-shared,$(LINK_CU)) $(filter %.o,$^) -o $@ $(call to_linker,-soname=libhw4.so.0 -z defs \
+	$(Q)$(filter-out -pie,$(LINK_CU)) $(if $(filter yes,$(CUDA)),-Xcompiler )-shared $(filter %.o,$^) -o $@ $(call to_linker,-soname=libhw4.so.0 -z defs \
 	    --version-script=src/library/exports.map) -lpthread -ldl
 	@ln -sf libhw4.so $@.0
-$(LIBRARY_DIR)/libhw4.a: $(LIBRARY_OBJECTS)
+$(LIBRARY_DIR)/libhw4.a: $(LIBRARY_OBJECTS) $(BUILD)/setting/$(LIBRARY_DIR)/libhw4.a
 	@mkdir -p $(@D)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 # As a user compiles them.
 $(EXAMPLES): $(LIBRARY_DIR)/example_%: src/library/example.% include/hw4.h $(LIBRARY_DIR)/libhw4.so
 	$(call say,CC,$@)
@@ -297,7 +297,7 @@ $(EXAMPLES): $(LIBRARY_DIR)/example_%: src/library/example.% include/hw4.h $(LIB
 ## python: build the wheel of the Python package hw4 into build/; pip install ./python builds and installs it
 .PHONY: python
 python: $(LIBRARY_DIR)/libhw4.so
-	@cd python && HW4_LIBRARY=$(abspath $<) $(PYTHON) -c 'import backend; print("build/" + backend.build_wheel("../build"))'
+	@cd python && HW4_BUILT_LIBRARY=$(abspath $<) $(PYTHON) -c 'import backend; print(backend.build_wheel("$(abspath $(BUILD))"))'
 
 ifneq ($(BIN),.)
 $(BIN)/testcases/cases.tsv: testcases/cases.tsv
@@ -405,7 +405,7 @@ quoted = '$(subst ','\'',$(1))'
 .PHONY: force
 $(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
 $(BUILD)/mpi-command: private COMMANDS := $(MPI_FLAGS) $(MPI_LIBS)
-SETTINGS := $(addprefix $(BUILD)/setting/,$(HW4) hw4_mpi differential $(LIBRARY_DIR)/libhw4.so)
+SETTINGS := $(addprefix $(BUILD)/setting/,$(HW4) hw4_mpi differential $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a)
 $(SETTINGS): private COMMANDS := CUDA=$(CUDA) MPI=$(MPI)
 $(addprefix $(BUILD)/,cpp-command cu-command mpi-command) $(SETTINGS): force
 	@mkdir -p $(@D)
@@ -432,7 +432,8 @@ test: | need-test
 
 .PHONY: tests
 tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
-tests: lib $(EXAMPLES)
+# Instrumented code cannot be loaded into a Python that is not.
+tests: $(if $(INSTRUMENT),,lib $(EXAMPLES))
 tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
@@ -707,6 +708,7 @@ $(PAGES:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/ver
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
 	$(Q)$(SAY_HELP_$*) | src/install/man_page $* "$(VERSION)" > $@
+STATIC_CUDA := $(if $(filter yes,$(CUDA)),-L$(patsubst %/bin/nvcc,%/lib64,$(NVCC)) -lcudart_static -lrt )
 # The header says all of it.
 $(BUILD)/man/hw4.3: include/hw4.h src/base/version.h
 	@mkdir -p $(@D)
@@ -718,7 +720,7 @@ $(BUILD)/hw4.pc: src/base/version.h force
 	@mkdir -p $(@D)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'Name: hw4' 'Description: attention whose bytes are defined' \
 	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lhw4' \
-	    'Libs.private: -lstdc++ -lpthread -ldl -lm' > $@
+	    'Libs.private: $(STATIC_CUDA)-lstdc++ -lpthread -ldl -lm' > $@
 
 ## clean: remove everything that was built
 .PHONY: clean
@@ -746,6 +748,6 @@ help:
 	@printf '\nsettings, for any of them:\n'
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
--include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(WITH_MPI) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp judge/exact_values.cpp $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(BENCH_GPU) \
+-include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(LIBRARY_OBJECTS) $(WITH_MPI) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
+    judge/compare.cpp judge/exact_values.cpp $(UNIT_SUPPORT) tests/support/expected_by_cpu.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(BENCH_GPU) \
     tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define HW4_ABI 1 /* changes when a struct or a function below changes in a way that old callers notice */
+#define HW4_ABI 0 /* changes when a struct or a function below changes in a way that old callers notice */
 
 /* What functions return: 0, or one of the program's exit codes. hw4_error() has the sentence. */
 #define HW4_OK 0
@@ -59,7 +59,7 @@ typedef struct hw4_statistics {
     float m, origin, l;
 } hw4_statistics;
 
-/* One call. Set all of it to 0, then what you need. */
+/* One call. Set all of it to 0, then what you need. No output may overlap an input or another output. */
 typedef struct hw4_call {
     size_t size;          /* sizeof(hw4_call) */
     const char* contract; /* "f32", "fixed", "fixed16", "bf16" or "fp16" */
@@ -74,8 +74,9 @@ typedef struct hw4_call {
     /* forward: written unless null. backward: null, and forward is computed again; or those of the forward call with
      * the same inputs and contract, together with its o. */
     hw4_statistics* statistics;
-    void* workspace; /* at least what hw4_plan() says, of this call alone until it is done; on the host null: the
-                        library allocates it */
+    /* At least the bytes that hw4_plan() says, from a multiple of 64 on; no other call may use it until this one is
+     * done. On the host it may be null: the library allocates it. */
+    void* workspace;
     size_t workspace_bytes;
     void* stream;    /* a cudaStream_t; null: the default stream */
     int32_t threads; /* on the host; 0: one for each processor */
@@ -86,12 +87,12 @@ typedef struct hw4_needs {
     size_t size;            /* sizeof(hw4_needs), set by the caller */
     size_t workspace_bytes; /* at least */
     size_t most_workspace;  /* up to which more makes the call faster */
-    size_t check_bytes;     /* of workspace, for hw4_check() */
+    size_t check_bytes;     /* the workspace of hw4_check() */
     const char* kernel;     /* the kernel that the call runs */
 } hw4_needs;
 
-/* Fills in *needs, or says why the call cannot be computed. Pointers are not followed: of lse and statistics it counts
- * whether they are null, so they may be any address. */
+/* Fills in *needs, or says why the call cannot be computed. It follows no pointer, but lse, statistics and, under
+ * backward, o say by being null or not whether they are asked for or given. */
 int hw4_plan(const hw4_call* call, hw4_needs* needs);
 
 /* Computes the call. */
@@ -108,7 +109,7 @@ const char* hw4_error(void);
 int hw4_gpu(void);
 
 int hw4_abi(void);             /* the library's HW4_ABI */
-const char* hw4_version(void); /* of the library, "1.0" */
+const char* hw4_version(void); /* of the library, "0.2.0" */
 /* "f32.forward/1": the same revision means the same bytes. Null where the contract has no such operation. */
 const char* hw4_revision(const char* contract, int32_t operation);
 

@@ -18,7 +18,8 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
 
     q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. causal is aligned bottom-right: the last
     query sees every key. contract: f32, fixed, fixed16, bf16, fp16; None is f32 for float32 and the tensors' own type
-    for bf16 and fp16. return_lse: the natural logsumexp of each row of scores too, float32, (B, H, N) or (B, N).
+    for bf16 and fp16. return_lse: the natural logsumexp of each row of scores too, float32, (B, H, N) or (B, N); it has
+    no gradient. There are no second derivatives.
     check: whether values must be finite and within the contract's range; None checks on the CPU alone, since the GPU's
     check waits for the GPU."""
     torch = sys.modules.get("torch")
@@ -26,7 +27,7 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
         from . import torch_op
         return torch_op.attention(q, k, v, causal, contract, return_lse, check)
     from . import arrays
-    return arrays.attention(q, k, v, causal, contract, return_lse)
+    return arrays.attention(q, k, v, causal, contract, return_lse, check)
 
 
 def __getattr__(name):

@@ -7,7 +7,7 @@ from pathlib import Path
 FORWARD, BACKWARD = 0, 1
 FLOAT32, BF16, FP16 = 0, 1, 2
 HOST, DEVICE = 0, 1
-ABI = 1
+ABI = 0
 
 
 class Tensor(ctypes.Structure):

@@ -7,7 +7,11 @@ import warnings
 import torch
 import torch.nn.functional as F
 
-from . import shapes, torch_op
+from . import library, shapes, torch_op
+
+MOST_COLUMNS = 256  # of the GPU kernels, and under fixed and fixed16
+HALF = {"bf16": "bfloat16", "fp16": "float16"}
+CHANGES = ("softcap", "s_aux", "head_mask", "position_bias")  # of transformers, each another attention
 
 
 class Replaced:
@@ -26,16 +30,23 @@ def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
         return "dropout_p"
     if scale is not None and not math.isclose(scale, 1 / math.sqrt(q.shape[-1]), rel_tol=1e-9):
         return "scale"
-    if q.dim() != 4 and q.dim() != 3:
-        return f"{q.dim()} dimensions"
     if q.dtype not in torch_op.ELEMENTS or k.dtype != q.dtype or v.dtype != q.dtype:
         return f"dtype {q.dtype}"
-    if v.shape != k.shape:
-        return "v with other columns than k"
+    if q.device.type not in ("cpu", "cuda"):
+        return f"tensors on {q.device.type}"
+    try:
+        shapes.sizes_of(q.shape, k.shape, v.shape)
+    except ValueError:
+        return "shapes that hw4 does not take"
+    contract = shapes.contract_for(contract, torch_op.ELEMENTS[q.dtype])
+    if contract in ("bf16", "fp16") and q.dtype not in (torch.float32, getattr(torch, HALF[contract])):
+        return f"{q.dtype} under the contract {contract}"
+    if q.shape[-1] > MOST_COLUMNS and (q.is_cuda or contract in ("fixed", "fixed16")):
+        return f"more than {MOST_COLUMNS} columns"
     if is_causal and q.shape[-2] > k.shape[-2]:
         return "is_causal with more queries than keys"
     trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    if trains and shapes.contract_for(contract, torch_op.ELEMENTS[q.dtype]) not in shapes.WITH_BACKWARD:
+    if trains and contract not in shapes.WITH_BACKWARD:
         return "gradients, which the contract lacks"
     return ""
 
@@ -44,6 +55,8 @@ def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
 def as_sdpa(contract=None):
     """Inside, torch.nn.functional.scaled_dot_product_attention is hw4's. What hw4 does not compute (a mask, dropout,
     another scale) goes to PyTorch: counted in what the context gives, and said once for each reason."""
+    if contract is not None:
+        shapes.contract_for(contract, library.FLOAT32)  # refuses an unknown name here, not inside the model
     original = F.scaled_dot_product_attention
     replaced = Replaced()
 
@@ -74,6 +87,9 @@ _said = set()
 
 
 def _for_transformers(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, **more):
+    for name in CHANGES:
+        if more.get(name) is not None:
+            raise ValueError(f"hw4 does not compute attention with {name}: take another attn_implementation")
     why_not = _why_not(query, key, value, attention_mask, dropout, False, scaling, None)
     if why_not:
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS

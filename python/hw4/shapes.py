@@ -37,10 +37,7 @@ def require_backward(contract):
         raise ValueError(f"contract {contract} has no backward: call it under torch.no_grad(), or take f32, bf16 or fp16")
 
 
-def set_tensor(place, pointer, shape, strides):
-    """Fills in a library.Tensor from (B, N, d) or (B, H, N, d), strides in elements. The stride of a dimension of one is
-    never used, so whatever it says is left out."""
+def set_tensor(place, pointer, strides):
+    """Fills in a library.Tensor from strides in elements of (B, N, d) or (B, H, N, d)."""
     place.data = pointer
-    place.batch = strides[0] if shape[0] > 1 else 0
-    place.head = strides[1] if len(shape) == 4 and shape[1] > 1 else 0
-    place.row = strides[-2] if shape[-2] > 1 else shape[-1]
+    place.batch, place.head, place.row = strides[0], (strides[1] if len(strides) == 4 else 0), strides[-2]

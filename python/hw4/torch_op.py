@@ -13,6 +13,7 @@ from . import library, shapes
 
 ELEMENTS = {torch.float32: library.FLOAT32, torch.bfloat16: library.BF16, torch.float16: library.FP16}
 _MOST_KEPT = 512
+_MOST_WORKSPACE = 256 << 20  # bytes beyond what a call needs, which make some calls faster
 _kept = threading.local()
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
@@ -28,7 +29,8 @@ def _rows(tensor):
     if tensor.is_contiguous() and tensor.data_ptr() % 16 == 0:
         return tensor
     shape, strides, item = tensor.shape, tensor.stride(), tensor.element_size()
-    align = 16 if shape[-1] * item % 16 == 0 else item
+    columns = shape[-1]
+    align = 16 if columns * item % 16 == 0 else 4 * item if columns % 4 == 0 else item
     direct = ((strides[-1] == 1 or shape[-1] == 1) and (shape[-2] == 1 or strides[-2] >= shape[-1]) and
               all(stride * item % align == 0 for size, stride in zip(shape, strides[:-1]) if size > 1) and
               tensor.data_ptr() % align == 0)
@@ -59,26 +61,27 @@ class _Call:
         self.call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes)
         self.places = [getattr(self.call, name) for name in self.NAMES[operation][:len(tensors)]]
         for place, tensor in zip(self.places, tensors):
-            shapes.set_tensor(place, 1, tensor.shape, tensor.stride())
+            shapes.set_tensor(place, 1, tensor.stride())
         self.call.lse, self.call.statistics = (1 if lse else None), (1 if statistics else None)
         self.needs = library.plan(self.call)
 
     def run(self, tensors, lse, statistics, check=False):
         """In the tensors' stream; the workspace is the caching allocator's."""
+        call, needs, q = self.call, self.needs, tensors[0]
+        # First: to allocate may run other Python code, which may come here too.
+        size = max(needs.workspace_bytes, min(needs.most_workspace, _MOST_WORKSPACE), needs.check_bytes if check else 0)
+        workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size and q.is_cuda else None
         for place, tensor in zip(self.places, tensors):
             place.data = tensor.data_ptr()
-        call, needs, q = self.call, self.needs, tensors[0]
         if lse is not None:
             call.lse = lse.data_ptr()
         if statistics is not None:
             call.statistics = statistics.data_ptr()
-        if not q.is_cuda:
-            library.check(call)
-            return library.run(call)
-        call.stream = _stream(q.device)
-        size = max(needs.workspace_bytes, needs.check_bytes if check else 0)
-        workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size else None
-        call.workspace, call.workspace_bytes = (workspace.data_ptr(), size) if size else (None, 0)
+        if q.is_cuda:
+            call.stream = _stream(q.device)
+            call.workspace, call.workspace_bytes = (workspace.data_ptr(), size) if size else (None, 0)
+        else:
+            call.threads = torch.get_num_threads()
         if check:
             library.check(call)
         library.run(call)
@@ -130,10 +133,14 @@ def _gradients_like(tensors):
 
 def _backward(q: Tensor, k: Tensor, v: Tensor, o: Tensor, statistics: Tensor, d_o: Tensor, causal: bool,
               contract: str) -> Tuple[Tensor, Tensor, Tensor]:
-    if d_o.shape != q.shape:
-        raise ValueError(f"d_o has shape {tuple(d_o.shape)} and q {tuple(q.shape)}: need the same shape")
+    known = statistics.numel() > 0
+    for name, tensor, shape in (("d_o", d_o, q.shape), ("o", o, q.shape), ("statistics", statistics, (*q.shape[:-1], 3))):
+        if tensor.shape != shape and (known or name == "d_o"):
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: need {tuple(shape)}")
+    if statistics.dtype != torch.float32 or statistics.device != q.device:
+        raise ValueError(f"statistics are of {statistics.dtype} on {statistics.device}: need float32 on {q.device}")
     out = _gradients_like((q, k, v))
-    given = (_rows(o),) if statistics.numel() > 0 else ()
+    given = (_rows(o),) if known else ()
     _run(library.BACKWARD, (_rows(q), _rows(k), _rows(v), *out, _rows(d_o), *given), causal, contract, None,
          statistics.contiguous() if given else None)
     return out
@@ -172,7 +179,12 @@ def _gradients(ctx, d_o, d_lse, d_statistics):
     return dq, dk, dv, None, None, None, None, None
 
 
+def _no_second(ctx, *_):
+    raise NotImplementedError("hw4 has no second derivatives")
+
+
 torch.library.register_autograd("hw4::forward", _gradients, setup_context=_keep, lib=_library)
+torch.library.register_autograd("hw4::backward", _no_second, lib=_library)
 
 
 def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None):
@@ -181,7 +193,8 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if trains:
         shapes.require_backward(contract)
-    o, lse, _ = torch.ops.hw4.forward(q, k, v, bool(causal), contract, bool(return_lse), trains, bool(check))
+    check = not q.is_cuda if check is None else bool(check)
+    o, lse, _ = torch.ops.hw4.forward(q, k, v, bool(causal), contract, bool(return_lse), trains, check)
     return (o, lse) if return_lse else o
 
 
@@ -198,6 +211,7 @@ class FlashAttention(torch.autograd.Function):
         return o
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx, d_o):
         q, k, v, o, _, statistics = ctx.saved_tensors
         return (*torch.ops.hw4.backward(q, k, v, o, statistics, d_o, ctx.is_causal, ctx.contract), None)

@@ -21,9 +21,6 @@ public:
     InterruptGuard(const InterruptGuard&) = delete;
     InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-    // Who says a word; null: nobody.
-    const char* program() const { return program_; }
-
     // Runs `create`, which returns whether it has created the file; if so, a signal removes the file from then on. No
     // signal is acted on in between. Nothing here may fail once the file is there, so its path is stored first.
     template <class Create>

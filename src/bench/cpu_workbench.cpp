@@ -1,4 +1,6 @@
 // The processor as a workbench: the kernels of src/cpu by their launches, and the naive baseline.
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <limits>
 
@@ -9,9 +11,6 @@
 #include "src/bench/workbench.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/kernels.h"
-
-#include <algorithm>
-#include <chrono>
 
 namespace hw4::bench {
 namespace {

@@ -39,7 +39,7 @@ std::string help_text() {
            "  --seq_len N             tokens, default 1024\n"
            "  --num_heads N           default 32\n"
            "  --emb_dim N             columns of all heads together, a multiple of them, default 2048\n"
-           "  --causal[=both|no]      with the causal mask\n"
+           "  --causal[=yes|no|both]  with the causal mask\n"
            "  --impl NAME             " +
            impls +
            ",\n"

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "src/base/standard_streams.h"
 
@@ -18,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kWriteStep = size_t{1} << 30;
-constexpr size_t kCopyStep = size_t{1} << 20;
 constexpr int kMostLinks = 40;        // that Linux follows
 constexpr int kNameAttempts = 10000;  // killed runs may have left some
 constexpr size_t kNameBytes = 200;    // of the output's name in the temporary name, which must stay below 255
@@ -216,38 +214,15 @@ void OutputFile::publish(bool sync) {
     if (temporary_.empty()) return;
     const auto rename = [this] { return ::rename(temporary_.c_str(), target_.c_str()) == 0; };
     if (!interrupts_->release(temporary_, rename)) {
-        // A mounted file, or another user's in a sticky directory: it takes bytes, but its name no other file.
         if (errno != EBUSY && errno != EPERM) fail(ExitCode::cannot_create, "cannot rename " + temporary_);
-        return write_through(with_errno("cannot be replaced"), sync);
+        // A mounted file, or another user's in a sticky directory. The result is complete, so it stays.
+        const std::string why = with_errno("cannot be replaced");
+        interrupts_->release(temporary_, [] { return true; });
+        throw Error(ExitCode::cannot_create,
+                    path_ + ": " + why + "; the complete result is in " + std::exchange(temporary_, ""));
     }
     temporary_.clear();
     if (sync) sync_directory();
-}
-
-// Copies the temporary file into the output. Until that is done, the temporary file alone is complete: it stays where
-// the copying fails, or a signal ends it.
-void OutputFile::write_through(const std::string& why, bool sync) {
-    const FileDescriptor complete(::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC));
-    fd_ = FileDescriptor(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!complete.valid() || !fd_.valid()) throw Error(ExitCode::cannot_create, path_ + ": " + why);
-    interrupts_->release(temporary_, [] { return true; });
-    const std::string kept = std::exchange(temporary_, "");
-    try {
-        std::vector<unsigned char> block(kCopyStep);
-        off_t size = 0;
-        for (ssize_t got = 0; (got = ::read(complete.get(), block.data(), block.size())) != 0; size += got) {
-            if (got < 0) fail(ExitCode::io_error, "cannot read " + kept);
-            write_plain(block.data(), static_cast<size_t>(got));
-        }
-        if (::ftruncate(fd_.get(), size) != 0) fail(ExitCode::io_error, "cannot write");
-        close(sync);
-    } catch (const Error& error) {
-        throw Error(error.code(), error.what() + ("; all of it is in " + kept));
-    }
-    ::unlink(kept.c_str());
-    if (interrupts_->program() != nullptr)
-        std::fprintf(stderr, "%s: %s: note: %s; its bytes were overwritten\n", interrupts_->program(),
-                     one_line(path_).c_str(), why.c_str());
 }
 
 // The new name is on the disk once its directory is.

@@ -62,8 +62,8 @@ public:
 
     // Checks that everything is written and closed; with `sync`, that it is on the disk. The name is still temporary.
     void finish(bool sync);
-    // Renames the finished file to the output; where that cannot be replaced, overwrites it and says so. With `sync`,
-    // the new name is on the disk too.
+    // Renames the finished file to the output. Where the output cannot be replaced, the finished file stays and the
+    // Error names it. With `sync`, the new name is on the disk too.
     void publish(bool sync);
     void commit(bool sync) {
         finish(sync);
@@ -81,7 +81,6 @@ private:
     void write_all(const void* data, size_t size, const WriteSome& write_some);
     [[noreturn]] void fail(ExitCode code, const std::string& what) const;
     void close(bool sync);
-    void write_through(const std::string& why, bool sync);
     void sync_directory() const;
 
     std::string path_;                     // as messages name it

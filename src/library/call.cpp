@@ -1,14 +1,15 @@
 #include "src/library/call.h"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <string>
-#include <utility>
 
 #include "src/base/error.h"
 
 namespace hw4::library {
 namespace {
+
+using Wide = __int128;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::usage, what); }
 
@@ -39,62 +40,76 @@ Problem problem_of(const hw4_call& call) {
     if (problem.heads % problem.kv_heads != 0)
         refuse("kv_heads is " + text(problem.kv_heads) + ", need a number that divides heads = " + text(problem.heads));
     // So that every count of bytes fits, whatever is computed from it: eight tensors, floats.
-    const auto rows = static_cast<unsigned __int128>(problem.heads) *
-                      static_cast<unsigned __int128>(std::max(problem.queries, problem.keys));
-    const unsigned __int128 bytes =
-        32 * rows * static_cast<unsigned __int128>(problem.batches) * static_cast<unsigned __int128>(problem.dim);
-    if (bytes >> 62 != 0) refuse("batches * heads * rows * dim is too large");
+    const Wide rows = Wide{problem.heads} * std::max(problem.queries, problem.keys);
+    if ((32 * rows * problem.batches * problem.dim) >> 62 != 0) refuse("batches * heads * rows * dim is too large");
     return problem;
 }
 
+// A dimension of a tensor: how far apart its parts are, and how many there are.
+struct Step {
+    int64_t stride;
+    int64_t count;
+};
+
 // No two elements of an output have one place.
-bool is_apart(const Tensor& tensor, const Problem& problem, const Operand& operand) {
-    std::pair<int64_t, int64_t> steps[] = {{tensor.row, problem.head_rows(operand)},
-                                           {tensor.head, problem.heads_of(operand)},
-                                           {tensor.batch, problem.batches}};
-    std::sort(std::begin(steps), std::end(steps));
-    int64_t extent = problem.dim;
+bool is_apart(std::array<Step, 3> steps, int64_t dim) {
+    std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.stride < b.stride; });
+    Wide extent = dim;
     for (const auto& [stride, count] : steps) {
         if (count == 1) continue;
         if (stride < extent) return false;
-        extent += stride * (count - 1);
+        extent += Wide{stride} * (count - 1);
     }
     return true;
 }
 
 class Tensors {
 public:
-    Tensors(const Problem& problem, bool with_pointers) : problem_(problem), with_pointers_(with_pointers) {}
+    Tensors(const Problem& problem, Pointers followed) : problem_(problem), followed_(followed) {}
 
     Tensor input(const hw4_tensor& given, const Operand& operand) const {
-        if (with_pointers_ && given.data == nullptr) refuse(std::string(operand.name) + " is null");
-        // Strides are used up to this in bytes: the last element's place has to fit.
-        constexpr int64_t kMostStride = int64_t{1} << 40;
-        for (const int64_t stride : {given.batch, given.head, given.row})
-            if (stride < 0 || stride > kMostStride)
-                refuse(std::string(operand.name) + " has a stride of " + text(stride) + ", need 0 to " +
-                       text(kMostStride));
-        Tensor tensor{given.data, problem_.element, given.batch, given.head, given.row};
-        if (problem_.head_rows(operand) > 1 && tensor.row < problem_.dim)
-            refuse(std::string(operand.name) + " has rows " + text(tensor.row) + " elements apart, need at least " +
-                   "dim = " + text(problem_.dim));
-        return tensor;
+        return checked_tensor(given, operand, followed_ != Pointers::none);
     }
     Tensor output(const hw4_tensor& given, const Operand& operand) const {
-        const Tensor tensor = input(given, operand);
-        if (!is_apart(tensor, problem_, operand))
+        const Tensor tensor = checked_tensor(given, operand, followed_ == Pointers::all);
+        if (!is_apart(steps_of(tensor, operand), problem_.dim))
             refuse(std::string(operand.name) + " has strides by which its rows overlap");
         return tensor;
     }
 
 private:
+    std::array<Step, 3> steps_of(const Tensor& tensor, const Operand& operand) const {
+        return {Step{tensor.row, problem_.head_rows(operand)}, Step{tensor.head, problem_.heads_of(operand)},
+                Step{tensor.batch, problem_.batches}};
+    }
+
+    Tensor checked_tensor(const hw4_tensor& given, const Operand& operand, bool with_pointer) const {
+        if (with_pointer && given.data == nullptr) refuse(std::string(operand.name) + " is null");
+        Tensor tensor{given.data, problem_.element, given.batch, given.head, given.row};
+        // The stride of a dimension of one is never used: callers may have left anything there.
+        if (problem_.batches == 1) tensor.batch = 0;
+        if (problem_.heads_of(operand) == 1) tensor.head = 0;
+        if (problem_.head_rows(operand) == 1) tensor.row = problem_.dim;
+        Wide elements = problem_.dim;
+        for (const auto& [stride, count] : steps_of(tensor, operand)) {
+            if (stride < 0)
+                refuse(std::string(operand.name) + " has a stride of " + text(stride) + ", need at least 0");
+            elements += Wide{stride} * (count - 1);
+        }
+        if (elements >> 60 != 0) refuse(std::string(operand.name) + " has strides beyond any memory");
+        if (tensor.row < problem_.dim)
+            refuse(std::string(operand.name) + " has rows " + text(tensor.row) + " elements apart, need at least " +
+                   "dim = " + text(problem_.dim));
+        return tensor;
+    }
+
     const Problem& problem_;
-    bool with_pointers_;
+    Pointers followed_;
 };
 
 } // namespace
 
-Call checked(const hw4_call& given, bool with_pointers) {
+Call checked(const hw4_call& given, Pointers followed) {
     if (given.size != sizeof(hw4_call))
         refuse("hw4_call.size is " + std::to_string(given.size) + ", need " + std::to_string(sizeof(hw4_call)) +
                ": the caller was compiled with another hw4.h");
@@ -108,7 +123,7 @@ Call checked(const hw4_call& given, bool with_pointers) {
     const Problem& problem = call.problem;
     const std::string why_not = hw4::why_not(*call.contract, problem);
     if (!why_not.empty()) throw Error(ExitCode::bad_data, "the call " + why_not);
-    const Tensors tensors(problem, with_pointers);
+    const Tensors tensors(problem, followed);
     const List<Operand>& inputs = problem.operation->inputs;
     const List<Operand>& outputs = problem.operation->outputs;
     if (problem.operation == &kForward) {

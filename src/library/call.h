@@ -24,10 +24,12 @@ struct Call {
     size_t query_rows() const { return static_cast<size_t>(problem.units() * problem.queries); }
 };
 
-// Checks everything that does not depend on the kernel. `with_pointers`: the tensors' too. Throws Error.
-Call checked(const hw4_call& call, bool with_pointers);
+enum class Pointers { none, inputs, all }; // that a function follows
 
-// Throws Error (usage) where the caller's workspace has fewer bytes than that.
+// Checks everything that does not depend on the kernel. Throws Error.
+Call checked(const hw4_call& call, Pointers followed);
+
+// Throws Error (usage) where the caller's workspace has fewer bytes, or is not aligned.
 void require_workspace(const Call& call, size_t bytes);
 
 struct Needs {

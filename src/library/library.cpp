@@ -56,7 +56,7 @@ int hw4_plan(const hw4_call* call, hw4_needs* needs) {
         if (needs->size != sizeof(hw4_needs))
             throw hw4::Error(hw4::ExitCode::usage, "hw4_needs.size is " + std::to_string(needs->size) + ", need " +
                                                        std::to_string(sizeof(hw4_needs)));
-        const Call asked = checked(*call, false);
+        const Call asked = checked(*call, Pointers::none);
         const Needs found = call->place == HW4_HOST ? on_host::plan(asked) : on_device::plan(asked);
         *needs = {sizeof(hw4_needs), found.workspace_bytes, found.most_workspace, found.check_bytes, found.kernel};
     });
@@ -65,7 +65,7 @@ int hw4_plan(const hw4_call* call, hw4_needs* needs) {
 int hw4_run(const hw4_call* call) {
     return guarded([&] {
         require(call, "call");
-        const Call asked = checked(*call, true);
+        const Call asked = checked(*call, Pointers::all);
         call->place == HW4_HOST ? on_host::run(asked) : on_device::run(asked);
     });
 }
@@ -73,7 +73,7 @@ int hw4_run(const hw4_call* call) {
 int hw4_check(const hw4_call* call) {
     return guarded([&] {
         require(call, "call");
-        const Call asked = checked(*call, true);
+        const Call asked = checked(*call, Pointers::inputs);
         call->place == HW4_HOST ? on_host::check(asked) : on_device::check(asked);
     });
 }

@@ -44,7 +44,7 @@ public:
     Packed(const Problem& problem, const Operand& operand, const Tensor& tensor)
         : problem_(problem), operand_(operand), tensor_(tensor) {}
 
-    bool is_needed() const { return tensor_.data != nullptr && tensor_.row != problem_.dim; }
+    bool is_needed() const { return tensor_.row != problem_.dim; }
     Tensor place(Workspace& workspace) {
         if (!is_needed()) return tensor_;
         const int64_t head = problem_.head_rows(operand_) * problem_.dim;

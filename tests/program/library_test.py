@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ.get("HW4_BIN", ROOT))
 FOLDER = BIN if BIN.resolve() != ROOT else Path(os.environ.get("HW4_BUILD", ROOT / "build"))
+if not (FOLDER / "libhw4.so").exists():
+    raise unittest.SkipTest("an instrumented build has no library")
 os.environ["HW4_LIBRARY"] = str((FOLDER / "libhw4.so").resolve())
 sys.path.insert(0, str(ROOT / "python"))
 from hw4 import library  # noqa: E402: after the path of the library
@@ -170,7 +172,12 @@ class BytesTest(LibraryTest):
     def test_a_workspace_of_the_caller(self):
         case = Case((1, 1, 1, 70, 70, 33), "fixed")
         call = case.call(gap=1)
+        pointers = [getattr(call, name).data for name in ("q", "k", "v", "o")]
+        for name in ("q", "k", "v", "o"):
+            getattr(call, name).data = None  # to plan follows no pointer
         needs = library.plan(call)
+        for name, pointer in zip(("q", "k", "v", "o"), pointers):
+            getattr(call, name).data = pointer
         self.assertGreater(needs.workspace_bytes, 0)
         memory = ctypes.create_string_buffer(needs.workspace_bytes + 64)
         call.workspace = -(-ctypes.addressof(memory) // 64) * 64
@@ -208,7 +215,7 @@ class RefusedTest(LibraryTest):
                 ("queries is 0, need 1 to", put(queries=0)), ("keys is -4", put(keys=-4)), ("dim is 0", put(dim=0)),
                 ("kv_heads is 3, need a number that divides heads = 4", put(kv_heads=3)),
                 ("too large", put(batches=2**31 - 1, queries=2**31 - 1)), ("threads is -1", put(threads=-1)),
-                ("Q is null", put_stride("q", "data", None)), ("V has a stride of -1", put_stride("v", "head", -1)),
+                ("Q is null", put_stride("q", "data", None)), ("V has a stride of -1", put_stride("v", "head", -1)), ("strides beyond", put_stride("k", "batch", 2**62)),
                 ("K has rows 7 elements apart, need at least dim = 8", put_stride("k", "row", 7)),
                 ("O has strides by which its rows overlap", put_stride("o", "head", 8))]:
             self.assert_refused(64, wanted, change)
@@ -217,7 +224,7 @@ class RefusedTest(LibraryTest):
     def test_what_the_contract_lacks(self):
         self.assert_refused(65, "asks for backward, which the contract fixed lacks",
                             lambda call: setattr(call, "operation", 1), contract="fixed")
-        self.assert_refused(65, "bf16 takes float32 and bf16".replace(" takes", " takes"),
+        self.assert_refused(65, "bf16 takes float32 and bf16",
                             lambda call: setattr(call, "element", library.FP16), contract="bf16")
 
     def test_a_kernel_that_is_not_there(self):
@@ -247,7 +254,7 @@ class RefusedTest(LibraryTest):
         call.place = library.DEVICE
         with self.assertRaises(library.Error) as refused:
             library.run(call)
-        self.assertIn(refused.exception.code, (69, 70))
+        self.assertEqual(refused.exception.code, 69)
         self.assertTrue(str(refused.exception))
 
 

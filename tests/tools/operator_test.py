@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ.get("HW4_BIN") or ROOT)
 FOLDER = BIN if BIN.resolve() != ROOT else Path(os.environ.get("HW4_BUILD") or ROOT / "build")
+if not (FOLDER / "libhw4.so").exists():
+    raise unittest.SkipTest("an instrumented build has no library")
 os.environ["HW4_LIBRARY"] = str((FOLDER / "libhw4.so").resolve())
 sys.path.insert(0, str(ROOT / "python"))
 import hw4  # noqa: E402: after the path of the library
@@ -132,6 +134,10 @@ class OperatorTest(unittest.TestCase):
                 self.assertTrue(same(hw4.attention(*turned), expected))
                 odd = [F.pad(t, (1, 0))[..., 1:] for t in (q, k, v)]  # no row begins at 16 bytes
                 self.assertTrue(same(hw4.attention(*odd), expected))
+                few = [F.pad(t[..., :36], (1, 0))[..., 1:] for t in (q, k, v)]  # rows of 72 or 144 bytes
+                for contract in ("fixed16", "f32"):
+                    self.assertTrue(same(hw4.attention(*few, contract=contract),
+                                         hw4.attention(*(t.contiguous() for t in few), contract=contract)))
                 broad = [t[:1].expand(2, -1, -1, -1) for t in (q, k, v)]
                 self.assertTrue(same(hw4.attention(*broad)[1:], hw4.attention(*(t[:1] for t in (q, k, v)))))
                 self.assertTrue(same(hw4.attention(*(t[:, 0] for t in (q, k, v))), expected[:, 0]))
@@ -141,8 +147,18 @@ class OperatorTest(unittest.TestCase):
     def test_registration(self):
         q, k, v = (t.requires_grad_() for t in drawn((1, 2, 1, 9, 12, 16)))
         torch.library.opcheck(torch.ops.hw4.forward.default, (q, k, v, True, "f32", True, True, False))
+        o, _, statistics = (t.detach() for t in torch.ops.hw4.forward(q, k, v, True, "f32", True, True, False))
+        inputs = (*(t.detach() for t in (q, k, v)), o, statistics, torch.ones_like(o), True, "f32")
+        torch.library.opcheck(torch.ops.hw4.backward.default, inputs)
         compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
-        self.assertTrue(same(compiled(q, k, v).detach(), hw4.attention(q, k, v, causal=True).detach()))
+        found = []
+        for function in (compiled, lambda *a: hw4.attention(*a, causal=True)):
+            o = function(q, k, v)
+            found.append((o.detach(), *torch.autograd.grad(o.sum(), (q, k, v))))  # dO has strides of 0
+        self.assertTrue(all(same(a, b) for a, b in zip(*found)))
+        with self.assertRaisesRegex(NotImplementedError, "no second derivatives"):
+            [first] = torch.autograd.grad(hw4.attention(q, k, v).sum(), q, create_graph=True)
+            first.sum().backward()
 
     def test_refused(self):
         q, k, v = drawn((2, 4, 2, 5, 6, 8))
@@ -163,6 +179,9 @@ class OperatorTest(unittest.TestCase):
         for device in devices():
             with self.assertRaisesRegex(hw4.Error, "batch 1, V, head 1, row 2, column 3: nan"):
                 hw4.attention(q.detach().to(device), k.to(device), bad.to(device), check=True)
+        self.assertTrue(hw4.attention(q.detach(), k, bad, check=False).isnan().any())
+        with self.assertRaisesRegex(ValueError, "contract 'f64'"), hw4.as_sdpa("f64"):
+            pass
         if "cuda" in devices():
             wide = [torch.randn(1, 1, 4, 300, device="cuda") for _ in range(3)]
             with self.assertRaisesRegex(hw4.Error, "300"):
@@ -280,10 +299,11 @@ class ArraysTest(unittest.TestCase):
 
 class WheelTest(unittest.TestCase):
     def test_it_holds_all(self):
-        """Without a build, which takes the library's path from HW4_LIBRARY."""
+        """Without a build, whose library is this one."""
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([sys.executable, "-c", "import sys, backend; print(backend.build_wheel(sys.argv[1]))", folder],
-                           cwd=ROOT / "python", check=True, stdout=subprocess.DEVNULL)
+                           cwd=ROOT / "python", check=True, stdout=subprocess.DEVNULL,
+                           env={**os.environ, "HW4_BUILT_LIBRARY": os.environ["HW4_LIBRARY"]})
             [wheel] = Path(folder).glob("hw4-*-py3-none-*.whl")
             names = zipfile.ZipFile(wheel).namelist()
             modules = [f"hw4/{path.name}" for path in (ROOT / "python" / "hw4").glob("*.py")]

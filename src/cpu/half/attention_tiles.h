@@ -270,8 +270,8 @@ struct TileAttention {
         const uint16_t* k;
         const uint16_t* v;
         int64_t keys; // that a row of the group sees, in whole steps
-        int64_t
-            first_seen; // how many of them its first row sees, each after it one more up to `exist`; also less than 0
+        // How many of them the first row sees; each row after it sees one more, up to `exist`. May be negative.
+        int64_t first_seen;
         int64_t exist;
 
         HW4_INLINE int64_t seen(int64_t row) const { return least(first_seen + row, exist); }

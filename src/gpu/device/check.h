@@ -35,7 +35,9 @@ inline std::string describe(cudaError_t status, const char* call, const char* fi
 }
 
 inline void check(cudaError_t status, const char* call, const char* file, int line) {
-    if (status != cudaSuccess) throw Error(exit_code_of(status), describe(status, call, file, line));
+    if (status == cudaSuccess) return;
+    static_cast<void>(cudaGetLastError()); // or the next launch would report this error once more
+    throw Error(exit_code_of(status), describe(status, call, file, line));
 }
 
 // For destructors, which must not throw: a failure there is said and the program goes on. While an error is on its
