@@ -121,8 +121,9 @@ class Bench:
         name, all, or the chosen one where it is empty. Slow samples are fewer."""
         name = "backward" if backward else "forward"
         shapes = [word for text in dict.fromkeys(problem.text for problem in problems) for word in ("--shape", text)]
-        told, _ = self.bench_rows("--device", "gpu", "--impl", contract, "--passes", name, "--kind", kind, "--dtype",
-                                  element or "float32", *(("--causal",) if mask == "causal" else ()),
+        told, _ = self.bench_rows("--device", "gpu", "--impl", contract, "--passes", name, "--kind", kind,
+                                  *(("--dtype", element) if element else ()),
+                                  *(("--causal",) if mask == "causal" else ()),
                                   *(("--kernel", kernel) if kernel else ()), "--repeats", runs, "--limit",
                                   runs * torch_cell.SLOW_SAMPLE, "--quiet", *more, *shapes)
         cells = [row["hw4"] for row in told.get("results", [told])]

@@ -122,7 +122,7 @@ def exact_weights(q, k, first_sees=None):
         return scores.softmax(-1)
     sees = first_sees + torch.arange(q.shape[-2], device=q.device).unsqueeze(1)
     hidden = torch.arange(k.shape[-2], device=q.device).unsqueeze(0) >= sees
-    return scores.masked_fill(hidden, -math.inf).softmax(-1).nan_to_num(0.0)
+    return scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(sees <= 0, 0.0)
 
 
 def lab5_attention(q, k, v, causal):

@@ -8,14 +8,15 @@
 
 #include <array>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
 #include "src/bench/row_json.h"
+#include "src/ranks/agree.h"
 
 namespace hw4::bench {
 namespace {
@@ -26,13 +27,13 @@ constexpr int kNotStarted = 127; // as shells have it
     throw Error(ExitCode::out_of_memory, with_errno(std::string("no process for a cell: ") + what));
 }
 
-// In the child. Signals are as this program found them: it blocks those that end it, which would keep the child from
-// hearing of its end.
+// In the child. The program blocks and ignores signals, which the child must not.
 void begin_child(pid_t parent) {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGXFSZ, SIG_DFL);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(kNotStarted); // it has ended before that
 }
@@ -72,25 +73,19 @@ struct Ended {
     bool exited_with(int code) const { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
 };
 
-// The child's side of run_forked. Nothing of the parent's is ended or written by it.
+// The child's side of run_forked: sends what the work gives, or the message of its failure. Nothing of the parent's is
+// ended or written by it.
 [[noreturn]] void work_for(int output, const std::function<std::string()>& work) {
-    ExitCode code = ExitCode::ok;
-    try {
-        const std::string text = work();
-        for (size_t done = 0; done < text.size();) {
-            const ssize_t sent = ::write(output, text.data() + done, text.size() - done);
-            if (sent < 0 && errno == EINTR) continue;
-            if (sent < 0) throw Error(ExitCode::io_error, with_errno("a cell's process cannot write its row"));
-            done += static_cast<size_t>(sent);
-        }
-    } catch (const Error& error) {
-        std::fprintf(stderr, "hw4: %s\n", error.what());
-        code = error.code();
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "hw4: %s\n", error.what());
-        code = ExitCode::internal;
+    std::string text;
+    const std::optional<RankFailure> failure = attempt([&] { text = work(); });
+    if (failure) text = failure->message;
+    for (size_t done = 0; done < text.size();) {
+        const ssize_t sent = ::write(output, text.data() + done, text.size() - done);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) ::_exit(static_cast<int>(ExitCode::io_error));
+        done += static_cast<size_t>(sent);
     }
-    ::_exit(static_cast<int>(code));
+    ::_exit(static_cast<int>(failure ? failure->code : ExitCode::ok));
 }
 
 Ended run_forked(const std::function<std::string()>& work) {
@@ -138,13 +133,17 @@ std::string own_folder() {
 std::string said_by_child(const std::function<std::string()>& work) {
     const Ended ended = run_forked(work);
     if (ended.exited_with(static_cast<int>(ExitCode::ok))) return ended.text;
-    const bool no_gpu = ended.exited_with(static_cast<int>(ExitCode::no_gpu));
-    throw Error(no_gpu ? ExitCode::no_gpu : ExitCode::internal,
-                no_gpu ? "no process finds a usable GPU" : "the process that looks for a GPU " + why_ended(ended));
+    if (WIFSIGNALED(ended.status) || ended.text.empty())
+        throw Error(ExitCode::internal, "the process that looks for a GPU " + why_ended(ended));
+    throw Error(static_cast<ExitCode>(WEXITSTATUS(ended.status)), ended.text);
 }
 
 Row measure_in_child(const Cell& cell, const std::function<Row()>& measure) {
-    return row_from(run_forked([&] { return cell_json(measure(), {}); }), cell);
+    const Ended ended = run_forked([&] { return cell_json(measure(), {}); });
+    const bool told_why = WIFEXITED(ended.status) && WEXITSTATUS(ended.status) != 0 && !ended.text.empty();
+    if (!told_why) return row_from(ended, cell);
+    const bool no_gpu = ended.exited_with(static_cast<int>(ExitCode::no_gpu));
+    return row_without(cell, no_gpu ? Status::unsupported : Status::failed, ended.text);
 }
 
 TorchHelper::~TorchHelper() {
