@@ -281,7 +281,7 @@ lib: $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a
 $(LIBRARY_DIR)/libhw4.so: $(LIBRARY_OBJECTS) src/library/exports.map $(BUILD)/setting/$(LIBRARY_DIR)/libhw4.so
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(filter-out -pie,$(LINK_CU)) $(if $(filter yes,$(CUDA)),-Xcompiler )-shared $(filter %.o,$^) -o $@ $(call to_linker,-soname=libhw4.so.0 -z defs \
+	$(Q)$(filter-out -pie,$(subst -Xcompiler -pie,,$(LINK_CU))) -shared $(filter %.o,$^) -o $@ $(call to_linker,-soname=libhw4.so.0 -z defs \
 	    --version-script=src/library/exports.map) -lpthread -ldl
 	@ln -sf libhw4.so $@.0
 $(LIBRARY_DIR)/libhw4.a: $(LIBRARY_OBJECTS) $(BUILD)/setting/$(LIBRARY_DIR)/libhw4.a
