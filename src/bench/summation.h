@@ -26,7 +26,7 @@ std::unique_ptr<FloatMemory> host_floats(size_t count);
 
 // On the card that the calling thread uses. Throws Error.
 std::unique_ptr<FloatMemory> card_floats(size_t count);
-// Of the host, from and to which a card copies by itself.
+// Host memory that the GPU copies from and to by itself.
 std::unique_ptr<FloatMemory> pinned_floats(size_t count);
 // What tells the card that the calling thread uses from others of its machine.
 std::string card_identity();

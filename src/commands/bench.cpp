@@ -97,7 +97,7 @@ std::string device_for(const bench::Request& request) {
     return usable_device(request.device, request.quiet);
 }
 
-// Of one more kernel; null where none is asked for.
+// The kernel of --kernel-file; null where none is asked for.
 const Hw4Kernel* kernel_file_of(const bench::Request& request, const std::string& device) {
     if (request.kernel_file.empty()) return nullptr;
     if (device != "gpu") throw Error(ExitCode::no_gpu, "--kernel-file has a kernel for a GPU, and this is the CPU");

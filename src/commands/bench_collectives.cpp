@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kValue = required_argument;
 
-// Of vectors and buckets.
+// Sizes of vectors and buckets.
 std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& text) {
     constexpr int64_t kMostBytes = int64_t{1} << 36;
     return parse_numbers(option, text, sizeof(float), kMostBytes);

@@ -22,7 +22,7 @@ public:
     void launch(const Launch& asked) const;
 
 private:
-    // Of the problem's inputs or outputs, in whole cache lines.
+    // The problem's inputs or outputs together, in whole cache lines.
     size_t bytes_of(const List<Operand>& list) const;
     bool changes_element() const { return problem_.element != asked_; }
     void convert_all(const Launch& launch, const List<Operand>& list, const Tensor* from, const Tensor* to) const;

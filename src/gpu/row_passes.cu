@@ -42,7 +42,7 @@ struct ExtremesArgs {
     RowExtremes* to;
 };
 
-// Of the group's rows, the same in all of its lanes.
+// What the rows of the thread's group reach. The group's lane 0 has it; the others have sums of parts.
 __device__ RowExtremes extremes_of_group(const ExtremesArgs& args, int64_t unit, int64_t first, int64_t end) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     const int64_t head = unit / args.heads * args.tensor.batch + unit % args.heads * args.tensor.head;
@@ -65,7 +65,7 @@ __device__ RowExtremes extremes_of_group(const ExtremesArgs& args, int64_t unit,
         if (row < end && sum > found.largest_sum) found.largest_sum = sum, found.row = row;
         found.magnitude_bits = max(found.magnitude_bits, bits);
     }
-    return found; // of lane 0; the others have sums of parts
+    return found;
 }
 
 __global__ void __launch_bounds__(kThreads) extremes_kernel(const __grid_constant__ ExtremesArgs args) {

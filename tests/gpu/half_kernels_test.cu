@@ -53,7 +53,7 @@ protected:
         EXPECT_TRUE(is_backward() ? HalfGradients(problem, element(), values).hold(out)
                                   : HalfRows(problem, element(), values).hold(out));
     }
-    // Of the kernel's own operation.
+    // The problem becomes one of the kernel's own operation.
     void expect_within_bound(const Problem& problem, const Distribution& kind = CaseKind::uniform) const {
         expect_within_bound(own(problem), values_of(own(problem), kind));
     }

@@ -22,7 +22,7 @@ float above(float x) { return std::nextafter(x, kInf); }
 
 Failure bad_data(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
 
-// Of a whole case that comes so many rows at a time.
+// How a whole case is refused that comes so many rows at a time.
 Failure failure_of_case(const Problem& problem, const std::vector<float>& data, int64_t rows_at_once = 1 << 20) {
     return failure_of([&] {
         DomainCheck check("a.in", problem, kF32.domain);

@@ -109,7 +109,7 @@ TEST_P(StoredElement, IsWidenedWhenReadAndRoundedWhenWritten) {
     }
 }
 
-// By every kernel, of the same numbers: what it gives is rounded to the file's element, once.
+// Every kernel gives the same numbers, rounded to the file's element once.
 TEST_P(StoredElement, GivesTheBytesOfFloat32) {
     struct Sizes {
         int64_t batches, heads, kv_heads, queries, keys, dim;
