@@ -87,7 +87,7 @@ TEST(PitchedMatrixTest, TooMuchMemoryIsOutOfMemory) {
             FAIL() << "a petabyte was granted";
         } catch (const Error& error) {
             EXPECT_EQ(error.code(), ExitCode::out_of_memory) << error.what();
-            EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+            EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the refused allocation left an error for the next check";
         }
     }
 }
