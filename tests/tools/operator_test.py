@@ -34,6 +34,8 @@ except ImportError:
     numpy = None
 
 EXACT = ("f32", "fixed", "fixed16")
+CONTRACTS = torch and [("f32", torch.float32), ("fixed", torch.float32), ("fixed16", torch.bfloat16),
+                       ("bf16", torch.bfloat16), ("fp16", torch.float16)]
 # batch, heads, heads of keys, queries, keys, d
 SHAPES = [(1, 1, 1, 1, 1, 1), (2, 4, 2, 33, 70, 33), (2, 2, 2, 130, 130, 64), (1, 2, 1, 65, 65, 128), (1, 2, 2, 40, 50, 256)]
 
@@ -252,8 +254,7 @@ class OperatorTest(unittest.TestCase):
     def test_streams_and_graphs(self):
         if "cuda" not in devices():
             self.skipTest("needs a GPU")
-        for contract, dtype in (("f32", torch.float32), ("fixed", torch.float32), ("fixed16", torch.bfloat16),
-                                ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        for contract, dtype in CONTRACTS:
             q, k, v = drawn((2, 4, 2, 300, 300, 64), dtype, "cuda")
             expected = hw4.attention(q, k, v, contract=contract, causal=True)
             torch.cuda.synchronize()
@@ -271,6 +272,39 @@ class OperatorTest(unittest.TestCase):
             graph.replay()
             torch.cuda.synchronize()
             self.assertTrue(same(captured, expected), contract)
+
+    def test_values_are_checked(self):
+        """The same sentence on every device."""
+        for name, row, value, wanted in ((0, (0, 0, 0, 0), float("nan"), "batch 0, Q, head 0, row 0, column 0: nan"),
+                                         (2, (1, 1, 69, 32), float("-inf"), "batch 1, V, head 1, row 69, column 32"),
+                                         (1, (0, 1, 5, 3), 3e38, "scores up to")):
+            for device in devices():
+                tensors = drawn((2, 4, 2, 33, 70, 33), torch.float32, device)
+                tensors[name][row] = value
+                if value == 3e38:
+                    tensors[0][0, 2, 7, 3] = value
+                with self.assertRaisesRegex(hw4.Error, wanted, msg=device) as refused:
+                    hw4.attention(*tensors, check=True)
+                self.assertEqual(refused.exception.code, 65)
+
+    def test_values_without_meaning_end(self):
+        """No kernel hangs on values outside its range, nor writes outside of its outputs."""
+        if "cuda" not in devices():
+            self.skipTest("needs a GPU")
+        for contract, dtype in CONTRACTS:
+            for value in (float("nan"), float("inf"), torch.finfo(dtype).max):
+                for shape in ((1, 2, 2, 300, 300, 64), (2, 4, 2, 65, 400, 128), (1, 1, 1, 33, 33, 33)):
+                    q, k, v = drawn(shape, dtype, "cuda")
+                    rows = torch.full((q.shape[0], 2 * q.shape[1], *q.shape[2:]), 7.0, dtype=dtype, device="cuda")
+                    k[..., 5::64, :] = value
+                    q[..., -1, :] = -value
+                    hw4.torch_op._run(hw4.library.FORWARD, (q, k, v, rows[:, ::2]), True, contract, None, None)
+                    torch.cuda.synchronize()
+                    self.assertTrue(bool((rows[:, 1::2] == 7).all()), (contract, value, shape))
+                    if contract in hw4.shapes.WITH_BACKWARD:
+                        training = [t.requires_grad_() for t in (q, k, v)]
+                        hw4.attention(*training, contract=contract).backward(torch.ones_like(q))
+                        torch.cuda.synchronize()
 
 
 @unittest.skipIf(numpy is None, "needs numpy")
