@@ -152,6 +152,7 @@ class OperatorTest(unittest.TestCase):
         o, _, statistics = (t.detach() for t in torch.ops.hw4.forward(q, k, v, True, "f32", True, True, False))
         inputs = (*(t.detach() for t in (q, k, v)), o, statistics, torch.ones_like(o), True, "f32")
         torch.library.opcheck(torch.ops.hw4.backward.default, inputs)
+        torch.library.opcheck(torch.ops.hw4.attention.default, (*inputs[:3], True, "f32", False))
         compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
         found = []
         for function in (compiled, lambda *a: hw4.attention(*a, causal=True)):
