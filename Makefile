@@ -491,11 +491,11 @@ bench-files: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES)
 	$(MEASURE_BUILT) files $(BENCH_ARGS)
 
-## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
+## bench-gpu: time hw4 beside PyTorch's cuDNN and FlashAttention-2 (needs a GPU); BENCH_ARGS="--cells 4,16,8192,64" for some
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) all
-	$(MEASURE_BUILT) kernels kernels_fixed $(BENCH_ARGS)
+	@$(MAKE) --no-print-directory $(JOBS) lib
+	HW4_LIBRARY=$(abspath $(LIBRARY_DIR)/libhw4.so) PYTHONPATH=python $(PYTHON) -m hw4.neighbours $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
