@@ -31,21 +31,12 @@ MODULES = {
     "drawings": ("blocking", "tile_life", "data_flow", "prefixes", "digits"),
     "pipeline": ("pipeline",),
 }
-# The data that the report can do without.
-NEEDS = {**{name: ("lab5.json",) for name in ("lab5_length", "lab5_passes", "lab5_sizes", "lab5_memory")},
-         **{name: (f"{name}.json",) for name in ("half_ladder", "half_lengths", "cs336_attention", "warmups")},
-         "half_gradients": ("half_backward.json",), "cs336_memory": ("memory.json",),
-         "speed_against_error": ("rounds.json", "half_errors.json"), "half_error": ("half_errors.json",)}
-
-
 def module_of(name):
     module = next(module for module, names in MODULES.items() if name in names)
     return importlib.import_module(f"charts.{module}")
 
 
-def names(data):
-    """The figures whose data are there."""
-    return [name for names in MODULES.values() for name in names if data.has(*NEEDS.get(name, ()))]
+NAMES = [name for names in MODULES.values() for name in names]
 
 
 # ---- Captions
