@@ -88,11 +88,6 @@ class Case:
             pairs = seeing * self.keys - seeing * (seeing - 1) // 2
         return 2 * PRODUCTS[self.operation] * self.batches * self.heads * pairs * self.dim
 
-    @property
-    def rough_seconds(self) -> float:
-        """Times of cases to each other, on a GPU: the start, the files, the arithmetic."""
-        return 0.3 + (self.input_bytes + self.output_bytes) / 2e9 + self.flops / 1e13
-
     def recipe(self) -> list[str]:
         """The generator's arguments. Not the name: the generator knows only the table beside it."""
         shape = f"{self.batches},{self.tokens},{self.dim}"
