@@ -347,13 +347,6 @@ class Students(Workplace):
         self.assertEqual([(name, rows[name]["a1"], rows[name]["a2"]) for name in ("Ada Lovelace", "bob")],
                          [("Ada Lovelace", "WA", "SKIP"), ("bob", "BUILD", "BUILD")])
 
-    def test_a_case_named_like_a_column(self):
-        shutil.copy(fixture("a1", ".in"), os.path.join(self.cases, "points.in"))
-        shutil.copy(fixture("a1", ".out"), os.path.join(self.cases, "points.out"))
-        done = self.judge("--expected", self.cases, "--csv", "-", "points")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("--csv: two columns would be named 'points'", done.stderr)
-
     def test_a_make_that_does_not_end(self):
         shutil.rmtree(self.path("class"))
         self.add("eve", "hw4:\n\tsleep 60\n")
