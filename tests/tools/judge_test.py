@@ -537,7 +537,7 @@ class Tables(Workplace):
                 ([good.rsplit("\t", 1)[0]], HEADER, "table.tsv: short row"),
                 ([good.replace("\t2\t", "\tx\t", 1)], HEADER, "B is 'x'"),
                 ([good[:-1]], HEADER, "crc32_in is"),
-                (["../" + good], HEADER, "the name '../a1', need letters"),
+                (["../" + good], HEADER, "name is '../a1', need letters"),
                 ([good.replace("\t5\t", "\t0\t", 1)], HEADER, "limit_s is '0'"),
                 ([good + "\t4,3\t3\tnone"], LONG_HEADER, "a1: heads is '4,3', need a whole number from 1, and after"),
                 ([good + "\t1\t0\tnone"], LONG_HEADER, "a1: keys is '0', need a whole number from 1"),
