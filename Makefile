@@ -495,7 +495,7 @@ bench-files: | need-gpu
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) lib
-	HW4_LIBRARY=$(abspath $(LIBRARY_DIR)/libhw4.so) PYTHONPATH=python $(PYTHON) -m hw4.neighbours $(BENCH_ARGS)
+	HW4_LIBRARY=$(abspath $(LIBRARY_DIR)/libhw4.so) PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m hw4.neighbours $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile

@@ -1,7 +1,7 @@
 """What the report is measured from: a step for each file report/data/NAME.json, in the order of `report/measure`.
 
-A step names its runner, a function of runners.py, and the cells that the runner measures: shapes (test
-cases, globs, B,N,d or B,H,N,d), contracts, kernels, devices, samples. Plain data.
+A step names its runner, a function of runners.py, and the cells that the runner measures: shapes (test cases, globs,
+B,N,d or B,H,N,d), contracts, kernels, devices, samples. Plain data.
 """
 from __future__ import annotations
 

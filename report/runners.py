@@ -165,7 +165,8 @@ def ladder(bench, contract, shapes, runs):
 def neighbours(bench, runs):
     """hw4 beside PyTorch's attention, in the form of python -m hw4.neighbours --json, an entry for each run."""
     document, found = bench.open(runs=[]), []
-    environment = {**os.environ, "HW4_LIBRARY": str(bench.libhw4.resolve()), "PYTHONPATH": str(ROOT / "python")}
+    environment = {**os.environ, "HW4_LIBRARY": str(bench.libhw4.resolve()),
+                   "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])}
     for words in runs:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.json"
@@ -436,7 +437,7 @@ OF_A_PASS = ("status", "reason", "wanted_bytes", "free_bytes", "kernel", "revisi
 def memory(bench, words, device):
     """What each pass takes and gives back. The settings that all rows share stand once, and each row has what tells it
     from the others and what was measured."""
-    document = bench.open(torch=None, cut_short=False)
+    document = bench.open()
     with tempfile.TemporaryDirectory() as folder:
         snapshot = Path(folder) / "memory.pickle"
         told = bench.bench_rows("--device", device, *words, "--memory", snapshot)
