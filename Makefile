@@ -491,11 +491,11 @@ bench-files: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES)
 	$(MEASURE_BUILT) files $(BENCH_ARGS)
 
-## bench-gpu: time the GPU kernels beside PyTorch and cuBLAS (needs a GPU); BENCH_ARGS="--shapes t28" for some
+## bench-gpu: time hw4 beside PyTorch's cuDNN and FlashAttention-2 (needs a GPU); BENCH_ARGS="--cells 4,16,8192,64" for some
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) all
-	$(MEASURE_BUILT) kernels kernels_fixed $(BENCH_ARGS)
+	@$(MAKE) --no-print-directory $(JOBS) lib
+	HW4_LIBRARY=$(abspath $(LIBRARY_DIR)/libhw4.so) PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m hw4.neighbours $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
@@ -664,9 +664,6 @@ BUILT_hw4 := $(HW4)
 BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
 PAGES := $(INSTALLED) hw4-bench
-# What hw4 bench runs in python3, found from where hw4 itself is.
-HELPERS := torch_cell.py
-LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/hw4
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 LIB := $(DESTDIR)$(PREFIX)/lib
@@ -675,10 +672,8 @@ MAN3 := $(DESTDIR)$(PREFIX)/share/man/man3
 ## install: hw4, hw4-seq, hw4-compare and libhw4 with man pages and bash completion under PREFIX (/usr/local), in DESTDIR if given
 .PHONY: install uninstall
 install: all lib $(PAGES:%=$(BUILD)/man/%.1) $(BUILD)/man/hw4.3 $(BUILD)/hw4.pc
-	install -d $(call quoted,$(DESTDIR)$(PREFIX)/bin) $(call quoted,$(LIBEXEC)) $(call quoted,$(MAN)) \
-	    $(call quoted,$(COMPLETIONS))
+	install -d $(call quoted,$(DESTDIR)$(PREFIX)/bin) $(call quoted,$(MAN)) $(call quoted,$(COMPLETIONS))
 	$(foreach name,$(INSTALLED),install $(BUILT_$(name)) $(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) && ):
-	install -m 644 $(HELPERS:%=report/%) $(call quoted,$(LIBEXEC))
 	install -m 644 $(PAGES:%=$(BUILD)/man/%.1) $(call quoted,$(MAN))
 	$(foreach name,$(INSTALLED),install -m 644 src/install/completion.bash $(call quoted,$(COMPLETIONS)/$(name)) && ):
 	install -d $(call quoted,$(LIB)/pkgconfig) $(call quoted,$(INCLUDE)) $(call quoted,$(MAN3))
@@ -695,7 +690,6 @@ uninstall:
 	    $(call quoted,$(COMPLETIONS)/$(name))) $(foreach name,$(PAGES),$(call quoted,$(MAN)/$(name).1))
 	rm -f $(foreach name,libhw4.a libhw4.so libhw4.so.0 pkgconfig/hw4.pc,$(call quoted,$(LIB)/$(name))) \
 	    $(call quoted,$(INCLUDE)/hw4.h) $(call quoted,$(MAN3)/hw4.3)
-	rm -rf $(call quoted,$(LIBEXEC))
 
 VERSION := $(shell sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)
 # From what the program itself says.

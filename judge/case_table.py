@@ -3,9 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import math
 import re
-from collections.abc import Iterable
 
 from tsv import Row, Table, TableError, read_text
 
@@ -88,11 +86,6 @@ class Case:
             pairs = seeing * self.keys - seeing * (seeing - 1) // 2
         return 2 * PRODUCTS[self.operation] * self.batches * self.heads * pairs * self.dim
 
-    @property
-    def rough_seconds(self) -> float:
-        """Times of cases to each other, on a GPU: the start, the files, the arithmetic."""
-        return 0.3 + (self.input_bytes + self.output_bytes) / 2e9 + self.flops / 1e13
-
     def recipe(self) -> list[str]:
         """The generator's arguments. Not the name: the generator knows only the table beside it."""
         shape = f"{self.batches},{self.tokens},{self.dim}"
@@ -103,57 +96,31 @@ class Case:
         return ["--shape", shape, "--seed", str(self.seed), "--kind", self.kind, *more]
 
 
-def _name(row: Row) -> str:
-    if not re.fullmatch(NAME, row["name"], re.ASCII):
-        raise TableError(f"the name '{row['name']}', need letters, digits, '_', '-' and '.'")
-    return row["name"]
-
-
-def _whole(row: Row, column: str, least: int) -> int:
-    if not re.fullmatch("[0-9]+", row[column]) or int(row[column]) < least:
-        raise TableError(f"{row['name']}: {column} is '{row[column]}', need a whole number from {least}")
-    return int(row[column])
-
-
-def _seconds(row: Row, column: str) -> float:
-    try:
-        seconds = float(row[column])
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise TableError(f"{row['name']}: {column} is '{row[column]}', need seconds above 0")
-    return seconds
-
-
-def _crc_or_unknown(row: Row, column: str) -> str:
-    if row[column] != UNKNOWN_CRC and not re.fullmatch("[0-9a-f]{8}", row[column]):
-        raise TableError(f"{row['name']}: {column} is '{row[column]}', need 8 digits of 0-9a-f or '-'")
-    return row[column]
-
-
-def _heads(row: Row) -> tuple[int, int]:
-    """Heads of Q, and of K and V: H, or H,K."""
-    found = re.fullmatch("([1-9][0-9]*)(?:,([1-9][0-9]*))?", row["heads"])
-    heads, kv_heads = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-    if not kv_heads or heads % kv_heads:
-        raise TableError(f"{row['name']}: heads is '{row['heads']}', need a whole number from 1, and after a comma one "
-                         "that divides it")
-    return heads, kv_heads
-
-
-def _one_of(row: Row, column: str, known: Iterable[str]) -> str:
-    if row[column] not in known:
-        raise TableError(f"{row['name']}: {column} is '{row[column]}', need {' or '.join(known)}")
-    return row[column]
+_FROM_1 = ("0*[1-9][0-9]*", "a whole number from 1")
+_FORMS = {  # of each column: a pattern, and what is needed in words
+    "name": (NAME, "letters, digits, '_', '-' and '.'"), "B": _FROM_1, "N": _FROM_1, "d": _FROM_1,
+    "seed": ("[0-9]+", "a whole number from 0"), "limit_s": (r"(?=.*[1-9])[0-9]+(\.[0-9]+)?", "seconds above 0"),
+    "crc32_in": (f"[0-9a-f]{{8}}|{UNKNOWN_CRC}", f"8 digits of 0-9a-f or '{UNKNOWN_CRC}'"),
+    # Of Q, and of K and V: H, or H,K.
+    "heads": ("[1-9][0-9]*(,[1-9][0-9]*)?", "a whole number from 1, and after a comma one that divides it"),
+    "keys": (f"({_FROM_1[0]})?", _FROM_1[1]),
+    **{column: ("|".join(known), " or ".join(known)) for column, known in (
+        ("mask", MASKS), ("operation", PRODUCTS), ("element", ELEMENT_BYTES))}}
 
 
 def _case_of(row: Row) -> Case:
-    heads, kv_heads = _heads(row)
-    return Case(name=_name(row), batches=_whole(row, "B", 1), tokens=_whole(row, "N", 1), dim=_whole(row, "d", 1),
-                kind=row["kind"], seed=_whole(row, "seed", 0), limit_s=_seconds(row, "limit_s"),
-                crc32_in=_crc_or_unknown(row, "crc32_in"), heads=heads, kv_heads=kv_heads,
-                keys=_whole(row, "keys" if row["keys"] else "N", 1), mask=_one_of(row, "mask", MASKS),
-                operation=_one_of(row, "operation", PRODUCTS), element=_one_of(row, "element", ELEMENT_BYTES))
+    def require(column: str, holds: object) -> None:
+        if not holds:
+            raise TableError(f"{row['name']}: {column} is '{row[column]}', need {_FORMS[column][1]}")
+
+    for column, (pattern, _) in _FORMS.items():
+        require(column, re.fullmatch(pattern, row[column], re.ASCII))
+    heads, _, kv_heads = row["heads"].partition(",")
+    require("heads", int(heads) % int(kv_heads or heads) == 0)
+    return Case(name=row["name"], batches=int(row["B"]), tokens=int(row["N"]), dim=int(row["d"]), kind=row["kind"],
+                seed=int(row["seed"]), limit_s=float(row["limit_s"]), crc32_in=row["crc32_in"], heads=int(heads),
+                kv_heads=int(kv_heads or heads), keys=int(row["keys"] or row["N"]), mask=row["mask"],
+                operation=row["operation"], element=row["element"])
 
 
 def read_cases(path: str) -> list[Case]:

@@ -23,8 +23,6 @@ PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 ORPHAN_PATIENCE_S = 5.0  # for processes that were killed to go
 
 _live: set[int] = set()  # process groups whose leader is not reaped, so whose number cannot be another's
-_live_lock = threading.Lock()
-_stopping = False
 _earlier_children: set[int] | None = None  # None: orphans are not adopted
 
 
@@ -104,15 +102,6 @@ def stop_group(group: int) -> None:
     _signal_group(group, signal.SIGKILL)
 
 
-def stop_all() -> None:
-    """Ends what other threads are running, and lets them start nothing more."""
-    global _stopping
-    with _live_lock:
-        _stopping = True
-        for group in _live:
-            stop_group(group)
-
-
 def _children() -> set[int]:
     """The processes whose parent is this one, zombies too."""
     found = set()
@@ -145,19 +134,15 @@ def _end_orphans() -> None:
 
 def start(command: list[str], **streams) -> subprocess.Popen:
     """What is started has to be reaped."""
-    with _live_lock:
-        if _stopping:
-            raise OSError("stopping")
-        started = subprocess.Popen(command, bufsize=0, start_new_session=True, **streams)
-        _live.add(started.pid)
-        return started
+    started = subprocess.Popen(command, bufsize=0, start_new_session=True, **streams)
+    _live.add(started.pid)
+    return started
 
 
 def reap(started: subprocess.Popen) -> int:
     """The return code of what has ended, or is about to; nothing of what it started and left running stays."""
     _signal_group(started.pid, signal.SIGKILL)
-    with _live_lock:
-        _live.discard(started.pid)
+    _live.discard(started.pid)
     status = started.wait()
     if _earlier_children is not None:
         _end_orphans()

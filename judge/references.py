@@ -24,29 +24,32 @@ class References:
         self.folder = folder
         self._programs = (hw4, seq)  # the same bytes, one much sooner; where hw4 is wrong or not there, seq decides
 
-    def of(self, case: Case, contract: str, expectation: Expectation, case_input: str) -> str:
-        """The path of what the case's output has to be near to."""
-        path = os.path.join(self.folder, f"{case.name}.{contract}.{expectation.crc32}.out")
+    def of(self, case: Case, contract: str, expectation: Expectation, case_input: str,
+           folder: str | None = None) -> str:
+        """The path of the output that the case should have. folder: made by seq alone, for once, in that folder."""
+        programs, folder = (self._programs, self.folder) if folder is None else (self._programs[1:], folder)
+        path = os.path.join(folder, f"{case.name}.{contract}.{expectation.crc32}.out")
         if not _has_crc(path, expectation.crc32):
-            os.makedirs(self.folder, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             if not is_file(path):  # os.replace() takes the place of a file, which another judge may just have made
                 remove_whatever(path)
-            self._make(path, contract, expectation.crc32, case_input)
+            _make(path, programs, contract, expectation.crc32, case_input)
         return path
 
-    def _make(self, path: str, contract: str, crc: str, case_input: str) -> None:
-        temporary = f"{path}.{secrets.token_hex(4)}.tmp"  # another judge, also on another node, may be making it too
-        why = ""
-        for program in self._programs:
-            try:
-                why = _failure([program, "--contract", contract, case_input, temporary], temporary, crc)
-                if not why:
-                    os.replace(temporary, path)
-                    return
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(temporary)
-        raise NoReference(f"cannot make the expected output: {why}")
+
+def _make(path: str, programs: tuple[str, ...], contract: str, crc: str, case_input: str) -> None:
+    temporary = f"{path}.{secrets.token_hex(4)}.tmp"  # another judge, also on another node, may be making it too
+    why = ""
+    for program in programs:
+        try:
+            why = _failure([program, "--contract", contract, case_input, temporary], temporary, crc)
+            if not why:
+                os.replace(temporary, path)
+                return
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(temporary)
+    raise NoReference(f"cannot make the expected output: {why}")
 
 
 def _has_crc(path: str, crc: str) -> bool:

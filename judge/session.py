@@ -13,6 +13,8 @@ import child
 START_UP_S = 1.0  # a new process may take so much longer before it is ended: a GPU's context is made
 END_GRACE_S = 5.0  # for a process that was told of no more cases
 READ_STEP = 1 << 16
+MESSAGE = "hw4: "
+RESULT = re.compile(rf"^(?!{MESSAGE}).*\b([0-9]+\.[0-9]+) s")  # of a case, or of all at the end: last its seconds
 REMARKS = ("note: ", "using the CPU: ")  # what hw4 says of a case that goes on
 
 
@@ -27,48 +29,31 @@ def can_be_told(folder: str) -> bool:
 
 def seconds_in(line: str, case_input: str) -> float | None:
     """What hw4 says when a case has its output: the input, its sizes, last the seconds. None: it is no such line."""
-    name = os.path.basename(case_input)
-    numbers = re.findall(r"[0-9]+\.[0-9]+", line.rpartition(name)[2])
-    return float(numbers[-1]) if name in line and numbers else None
+    found = RESULT.search(line)
+    return float(found[1]) if found and os.path.basename(case_input) in line else None
 
 
 def is_failure(line: str, case_input: str) -> bool:
-    """Whether a line on standard error says that the case has failed."""
-    return line.startswith("hw4: ") and not any(remark in line.replace(case_input, "") for remark in REMARKS)
-
-
-class _Lines:
-    """The lines that have come from a pipe."""
-
-    def __init__(self, file):
-        self.number = file.fileno()
-        self.ended = False
-        self._rest = b""
-
-    def take(self) -> list[str]:
-        """What is there; there has to be something."""
-        block = os.read(self.number, READ_STEP)
-        self.ended = not block
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        if self.ended and self._rest:
-            lines.append(self._rest)
-        return [line.decode("utf-8", "replace") for line in lines]
+    """Whether a line says that the case has failed."""
+    return line.startswith(MESSAGE) and not any(remark in line.replace(case_input, "") for remark in REMARKS)
 
 
 class _Process:
+    """hw4 with both its streams in one pipe, so that messages and results come in their order."""
+
     def __init__(self, command: list[str]):
-        self._started = child.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self._out, self._errors = _Lines(self._started.stdout), _Lines(self._started.stderr)
-        self._said = ""  # the last line on standard error about the case
+        self._started = child.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self._over = child.End(self._started.pid)
+        self._rest = b""  # of a line
+        self._said = ""  # the last message about the case
 
     @property
     def has_ended(self) -> bool:
-        return self._is_reaped or child.has_ended(self._started.pid)
+        return self._started.returncode is not None or child.has_ended(self._started.pid)
 
     @property
-    def _is_reaped(self) -> bool:
-        return self._started.returncode is not None
+    def said(self) -> str:
+        return child.shown_line(self._said)
 
     def tell(self, line: bytes) -> None:
         self._said = ""
@@ -77,65 +62,51 @@ class _Process:
 
     def wait_for_case(self, case_input: str, deadline: float | None) -> float | None:
         """The seconds that the case took; None when it has failed, the process has ended, or it is too late."""
-        while True:
-            ready = self._ready(deadline)
-            failed = self._errors.number in ready and self._hear(case_input)
-            lines = self._out.take() if self._out.number in ready else []
-            for seconds in (seconds_in(line, case_input) for line in lines):
-                if seconds is not None:
-                    while self._errors.number in self._ready(time.monotonic()):  # what it had said before
-                        self._hear(case_input)
+        while (lines := self._lines(deadline)) is not None:
+            for line in lines:
+                seconds = seconds_in(line, case_input)
+                if seconds is not None or is_failure(line, case_input):
                     return seconds
-            if failed or not ready or self._over.fileno() in ready:
-                return None
+        return None
 
-    def _ready(self, deadline: float | None) -> list[int]:
-        """What has something to say, or has ended; nothing at the deadline."""
-        pipes = [lines.number for lines in (self._out, self._errors) if not lines.ended]
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        return select.select([*pipes, self._over.fileno()], [], [], left)[0]
-
-    def _hear(self, case_input: str) -> bool:
-        """Whether it says that the case has failed."""
-        lines = [line for line in self._errors.take() if line.strip()]
-        self._said = lines[-1] if lines else self._said
-        return any(is_failure(line, case_input) for line in lines)
+    def _lines(self, deadline: float | None) -> list[str] | None:
+        """Those that come next; None: there are no more, or it is too late."""
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return None
+        pipe = self._started.stdout.fileno()
+        ready = select.select([pipe, self._over], [], [], left)[0]
+        block = os.read(pipe, READ_STEP) if pipe in ready else b""
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        if not block:
+            lines, self._rest = [self._rest], b""
+        texts = [line.decode("utf-8", "replace") for line in lines if line.strip()]
+        self._said = ([self._said] + [text for text in texts if not RESULT.search(text)])[-1]
+        return texts if block else None
 
     def end(self, grace_s: float) -> tuple[int, bool]:
         """With no more cases, by force where that does not help in time: its return code, and whether it was so."""
         self._started.stdin.close()
         deadline = time.monotonic() + grace_s
-        while (ready := self._ready(deadline)) and self._over.fileno() not in ready:
-            self._take(ready)
-        forced = not self.has_ended
+        while self._lines(deadline) is not None:
+            pass
+        forced = not select.select([self._over], [], [], max(0.0, deadline - time.monotonic()))[0]
         return self.kill(), forced
 
     def kill(self) -> int:
         """Its return code. Once more does no harm, should a signal to the judge break it off."""
-        said_before = None if self.has_ended else self._said
-        if said_before is not None:
+        said, is_forced = self._said, not self.has_ended
+        if is_forced:
             child.stop_group(self._started.pid)
-        if not self._is_reaped:
+        if self._started.returncode is None:
             self._over.wait()
             child.reap(self._started)
-            while self._take(self._ready(time.monotonic())):  # its last words
+            while self._lines(None) is not None:  # its last words
                 pass
-        self._said = self._said if said_before is None else said_before
-        for file in (self._started.stdin, self._started.stdout, self._started.stderr, self._over):
+        self._said = said if is_forced else self._said
+        for file in (self._started.stdin, self._started.stdout, self._over):
             file.close()
         return self._started.returncode
-
-    def _take(self, ready: list[int]) -> bool:
-        """Whether there was anything."""
-        if self._out.number in ready:
-            self._out.take()
-        if self._errors.number in ready:
-            self._hear("")
-        return any(lines.number in ready for lines in (self._out, self._errors))
-
-    @property
-    def said(self) -> str:
-        return child.shown_line(self._said)
 
 
 class Session:

@@ -19,7 +19,7 @@ from references import NoReference, References
 from session import Session
 from students import Program
 from tsv import TableError
-from workplace import CaseFolder, FileChanged, OwnRun, Sandbox, is_file, remove_file, remove_whatever
+from workplace import CaseFolder, FileChanged, OwnRun, Sandbox, is_file, remove_whatever
 
 EXIT_OUT_OF_MEMORY, EXIT_BAD_DATA = 71, 65
 CHEAP_FLOPS = 2e10  # a second or so of seq
@@ -86,7 +86,6 @@ class Settings:
     limit_factor: float | None  # None: no limit
     limit_of_unknown: float | None  # of cases that have none in the table
     runs: int
-    keep: bool
 
     @property
     def program(self) -> str:
@@ -250,10 +249,9 @@ class CaseJudge:
 
     def _made_input(self) -> str:
         """It is there when the case was judged before, by another program or under another contract."""
-        name = self.case.name + ".in"
-        path = os.path.join(self.settings.cases_dir, name) if self.settings.keep else self.folder.file(name)
+        path = self.folder.file(self.case.name + ".in")
         if self.folder.differs(path, self.case.crc32_in):
-            (remove_file if self.settings.keep else remove_whatever)(path)
+            remove_whatever(path)
             ended = child.run(self._generate_command(path))
             if not ended.ok:
                 raise CaseError(f"cannot generate the input: {ended.failure()}")
@@ -298,20 +296,12 @@ class CaseJudge:
         return OwnRun(self.folder, next(iter(self.shared)), self._output_name + (f".{number}" if number else ""))
 
     def _run_once(self, number: int, result: Result) -> None:
-        kept = os.path.join(self.settings.cases_dir, self._output_name)
-        if self.settings.keep:
-            remove_file(kept)
         with self._place(number) as place:
             ended = self._run_program(place)
             sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
             result.samples.append(sample)
-            harm = place.harm()
-            try:
-                self._decide_by_end(sample, ended, harm)
-                self._decide(sample, place)
-            finally:
-                if self.settings.keep and harm is None and is_file(place.output):
-                    os.replace(place.output, kept)
+            self._decide_by_end(sample, ended, place.harm())
+            self._decide(sample, place)
 
     def _run_program(self, place: OwnRun | Sandbox) -> child.Ended:
         if self.session is not None:
@@ -412,10 +402,10 @@ class CaseJudge:
         sample.detail = f"{rule}: {LARGEST + '; '.join(largest) if near and largest else lines[0]}"
         sample.explanation = [] if near else lines[1:]
 
-    def _reference(self, place: OwnRun | Sandbox) -> str:
+    def _reference(self, place: OwnRun | Sandbox, folder: str | None = None) -> str:
         settings = self.settings
         try:
-            return settings.references.of(self.case, settings.contract.name, self.expectation, place.input)
+            return settings.references.of(self.case, settings.contract.name, self.expectation, place.input, folder)
         except NoReference as error:
             raise CaseError(str(error)) from error
 
@@ -424,8 +414,10 @@ class CaseJudge:
             return ["to see where: " + self._explaining_commands()]
         if not os.path.exists(self.settings.compare):
             return [f"no {self.settings.compare} to show where; make builds it"]
-        expected = self.given or self._made_expected(place.input)
-        self._require_expected_crc(expected)
+        expected = self.given or self._reference(place, self.folder.path)
+        if self.folder.differs(expected, self.expectation.crc32):
+            raise CaseError(f"the expected output {os.path.basename(expected)} has CRC-32 "
+                            f"{self.folder.crc32(expected)}, the table says {self.expectation.crc32}")
         return self._compare(expected, place, [])[1]
 
     def _explaining_commands(self) -> str:
@@ -444,27 +436,6 @@ class CaseJudge:
             return None
         path = os.path.join(self.settings.expected_dir, self.settings.file_name(self.case, ".out"))
         return path if os.path.exists(path) else None
-
-    def _made_expected(self, case_input: str) -> str:
-        name = self.settings.file_name(self.case, ".expected")
-        path = os.path.join(self.settings.cases_dir, name) if self.settings.keep else self.folder.file(name)
-        try:
-            ended = child.run(self.settings.seq_command(case_input, path))
-        except OSError as error:
-            raise CaseError(f"cannot run seq: {error}") from error
-        if not ended.ok:
-            raise CaseError(f"seq could not make the expected output: {ended.failure()}")
-        return path
-
-    def _require_expected_crc(self, path: str) -> None:
-        """hw4 is not wrong by a table that seq does not confirm."""
-        try:
-            crc = crc32_of(path)
-        except OSError as error:
-            raise CaseError(f"cannot read the expected output: {error}") from error
-        if crc != self.expectation.crc32:
-            raise CaseError(f"the expected output {os.path.basename(path)} has CRC-32 {crc}, "
-                            f"the table says {self.expectation.crc32}")
 
     def _compare(self, expected: str, place: OwnRun | Sandbox, options: list[str]) -> tuple[bool, list[str]]:
         size = os.path.getsize(expected)

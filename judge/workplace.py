@@ -36,14 +36,6 @@ def _kind(path: str) -> int:
         return 0
 
 
-def _allow(path: str, mode: int) -> None:
-    """Gives the owner these permissions back, which only root does not need."""
-    with contextlib.suppress(OSError):
-        now = os.lstat(path).st_mode
-        if now & mode != mode and not stat.S_ISLNK(now):
-            os.chmod(path, stat.S_IMODE(now) | mode)
-
-
 def remove_whatever(path: str) -> None:
     """Removes a file, a link or a folder of any depth and permissions. What cannot be removed stays."""
     with contextlib.suppress(OSError):
@@ -57,26 +49,15 @@ def remove_whatever(path: str) -> None:
             subprocess.run([*command, "--", path], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
-def remove_file(path: str) -> None:
-    """Removes a file or a link from a folder of the user. Raises OSError where something else has that name."""
-    if _kind(path) not in (0, stat.S_IFREG, stat.S_IFLNK):
-        raise OSError(f"{path}: is in the way, and neither a file nor a link")
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)
-
-
 def is_file(path: str) -> bool:
-    """A regular file, not a link to one; the judge can read it afterwards."""
-    _allow(path, stat.S_IRUSR)
-    return _kind(path) == stat.S_IFREG
+    """A regular file that the judge can read, not a link to one."""
+    return _kind(path) == stat.S_IFREG and os.access(path, os.R_OK)
 
 
 class CaseFolder:
     """The judge's own folder for a case, removed at the end; it knows the CRC-32 of the files that programs share."""
 
     def __init__(self, parent: str):
-        self._parent = parent
-        self._parent_mode = stat.S_IMODE(os.stat(parent).st_mode)
         self._crcs: dict[str, tuple[tuple[int, ...] | None, str]] = {}
         self._sealed: dict[str, str] = {}
         self.path = os.path.join(parent, f".judge-{secrets.token_hex(4)}")
@@ -88,15 +69,11 @@ class CaseFolder:
     def __exit__(self, *_) -> None:
         remove_whatever(self.path)
 
-    def unlock(self) -> None:
-        """Gives permissions back that a program has taken away."""
-        _allow(self._parent, self._parent_mode)
-        _allow(self.path, stat.S_IRWXU)
-
     def ensure(self) -> None:
         """Makes the folder, also where a program has removed, replaced or locked it."""
-        self.unlock()
-        if _kind(self.path) != stat.S_IFDIR:
+        if _kind(self.path) == stat.S_IFDIR:
+            os.chmod(self.path, 0o700)
+        else:
             remove_whatever(self.path)
             os.makedirs(self.path, 0o700)
             with open(os.path.join(self.path, ".gitignore"), "w", encoding="ascii") as ignore:
@@ -163,13 +140,10 @@ class Sandbox:
         self._original = next(iter(shared))
         self.folder = case_folder.file(f"run-{secrets.token_hex(4)}")
         self.input, self.output = (os.path.join(self.folder, name) for name in names)
-        self._identity = (0, 0)
 
     def __enter__(self) -> Sandbox:
         """Raises FileChanged or OSError where there is no whole copy."""
         os.mkdir(self.folder, 0o700)
-        status = os.stat(self.folder)
-        self._identity = status.st_dev, status.st_ino
         try:
             if copy_file(self._original, self.input) != self._shared[self._original]:
                 raise FileChanged(self._original)
@@ -183,21 +157,9 @@ class Sandbox:
         remove_whatever(self.folder)
 
     def harm(self) -> str | None:
-        """What the program has done to files that are not its own. Permissions are given back and do not count."""
-        self._case_folder.unlock()
-        _allow(self.folder, stat.S_IRWXU)
-        if not self._is_still_there():
-            return "removed or replaced the folder of its files"
-        if not _kind(self.input):
-            return "removed its input file"
-        if not is_file(self.input) or self._case_folder.differs(self.input, self._shared[self._original]):
-            return "written to its input file"
+        """What the program has done to files that are not its own."""
+        self._case_folder.ensure()
+        if self._case_folder.differs(self.input, self._shared[self._original]):
+            return "written to its input file, or removed it"
         return next((f"written to {path}, or removed it" for path, crc in self._shared.items()
                      if self._case_folder.differs(path, crc)), None)
-
-    def _is_still_there(self) -> bool:
-        try:
-            status = os.lstat(self.folder)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._identity

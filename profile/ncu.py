@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "report"))
 
 import gpu_peaks  # noqa: E402 (the path for the others is set above)
 import metrics  # noqa: E402
-from document import Failed, say  # noqa: E402
+from document import Failed  # noqa: E402
 from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 
 USAGE, NO_COUNTERS, INTERNAL = 2, 69, 70

@@ -18,7 +18,6 @@ CASE_TABLE = str(ROOT / "testcases/cases.tsv")
 class Problem:
     name: str  # of the test case, else its shape
     shape: tuple[int, int, int]  # heads count as batches
-    heads: int = 1  # of a batch
 
     @property
     def text(self) -> str:
@@ -27,11 +26,6 @@ class Problem:
     @property
     def sizes(self) -> dict[str, int]:
         return dict(zip(("batches", "tokens", "dim"), self.shape))
-
-    @property
-    def flop(self) -> int:
-        batches, tokens, dim = self.shape
-        return 4 * batches * tokens * tokens * dim
 
 
 def problems_of(words) -> list[Problem]:
@@ -46,7 +40,7 @@ def problems_of(words) -> list[Problem]:
                 raise TableError(f"shape '{word}': every size is at least 1")
             heads = sizes[1] if len(sizes) == 4 else 1
             shape = (sizes[0] * heads, *sizes[-2:])
-            found[shape, heads] = Problem(word if len(sizes) == 4 else named.get(shape, word), shape, heads)
+            found[shape, heads] = Problem(word if len(sizes) == 4 else named.get(shape, word), shape)
         else:
             for case in (case for name in word.split(",") for case in select(cases, [name])):
                 shape = case.batches, case.tokens, case.dim

@@ -1,5 +1,4 @@
-"""The targets set for an H200: `report/measure --bars` judges a folder of data by them, and the report says how many
-are met."""
+"""The targets set for an H200. The report says how many are met."""
 from __future__ import annotations
 
 SMALL_CASES = tuple(f"t{number:02}" for number in range(1, 11))
@@ -28,7 +27,6 @@ FILES = {
     **dict.fromkeys(("t12", "t22"), ("plain", 0.50)),
     "total": ("plain", 0.60),  # of all course cases
 }
-STEPS = ("kernels", "kernels_fixed", "files")  # of report/measure, that have targets
 MEMORY_BYTES = 128_000_000  # of the host, beyond those of a CUDA context
 
 
@@ -48,20 +46,15 @@ def file_ratios(cases):
 
 
 def files_met(cases, beyond_bytes):
-    verdicts = {name: ratio <= FILES[name][1] for name, ratio in file_ratios(cases).items()}
-    return verdicts | ({} if beyond_bytes is None else {"memory": beyond_bytes <= MEMORY_BYTES})
+    return {**{name: ratio <= FILES[name][1] for name, ratio in file_ratios(cases).items()},
+            "memory": beyond_bytes <= MEMORY_BYTES}
 
 
-def verdicts(documents):
-    """{file: {name: whether its bar is met}} of the documents that have bars."""
-    found = {}
-    if "kernels" in documents:
-        found["kernels"] = least_met(KERNELS, {shape["name"]: shape for shape in documents["kernels"]["shapes"]})
-    if "kernels_fixed" in documents:
-        shapes = documents["kernels_fixed"]["fixed"]["shapes"]
-        found["kernels_fixed"] = least_met(FIXED, {shape["name"]: shape for shape in shapes})
-    if "files" in documents:
-        document = documents["files"]
-        found["files"] = files_met({case["name"]: case["seconds"] for case in document["cases"]},
-                                   (document["memory"] or {}).get("beyond_bytes"))
-    return found
+# {name: whether its target is met}, of each document that has targets.
+VERDICTS = {
+    "kernels.json": lambda document: least_met(KERNELS, {shape["name"]: shape for shape in document["shapes"]}),
+    "kernels_fixed.json": lambda document: least_met(FIXED, {shape["name"]: shape for shape in
+                                                             document["fixed"]["shapes"]}),
+    "files.json": lambda document: files_met({case["name"]: case["seconds"] for case in document["cases"]},
+                                             document["memory"]["beyond_bytes"]),
+}

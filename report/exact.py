@@ -1,4 +1,5 @@
-"""Errors against float64, computed by PyTorch: of attention on values of several distributions, and of its gradients.
+"""Attention and its gradients in float64, computed by PyTorch, and errors against them on values of several
+distributions.
 
 PyTorch is imported where it is used, so that a program without it can say so.
 """
@@ -8,17 +9,15 @@ import dataclasses
 import itertools
 import math
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "judge"))
 
-from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES  # noqa: E402 (the path to them is set above)
-from given_cases import case_of  # noqa: E402
-from torch_cell import DTYPES, attention, backend_of, exact_weights, naive_attention  # noqa: E402
+from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES  # noqa: E402 (the path to it is set above)
 
 SCORES_AT_ONCE = 1 << 27  # float64 scores held at a time: 1 GiB, and backward holds ten matrices of them
-GRADIENTS = ("dQ", "dK", "dV")
+BACKENDS = {"flash2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
+DTYPES = {"float32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 # ---- Values
 
@@ -112,6 +111,38 @@ def read_case(path):
 # ---- Errors of attention
 
 
+def torch_in_float32():
+    """PyTorch, with products in full float32: products of rounded inputs would be another arithmetic."""
+    import torch
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.set_float32_matmul_precision("highest")
+    return torch
+
+
+def backend_of(impl):
+    """A context in which scaled_dot_product_attention is that of the backend."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    return sdpa_kernel(getattr(SDPBackend, BACKENDS[impl]))
+
+
+def naive_attention(q, k, v):
+    """With all scores in memory, in the precision of the tensors."""
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    return scores.softmax(-1) @ v
+
+
+def exact_weights(q, k, first_sees=None):
+    """Softmax in float64: what the project's Python compares with. Under a causal mask the first row sees so many keys,
+    each row one more than the one before; the weights of a row that sees none are 0."""
+    import torch
+    scores = q.double() @ k.double().mT / math.sqrt(q.shape[-1])
+    if first_sees is None:
+        return scores.softmax(-1)
+    sees = first_sees + torch.arange(q.shape[-2], device=q.device).unsqueeze(1)
+    hidden = torch.arange(k.shape[-2], device=q.device).unsqueeze(0) >= sees
+    return scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(sees <= 0, 0.0)
+
+
 def larger(a, b):
     """Unlike max(), NaN whenever one of the two is."""
     return a if math.isnan(a) or b <= a else b
@@ -138,9 +169,11 @@ def result_of(impl, dtype, q, k, v):
     import torch
     torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     try:
+        heads = [m.unsqueeze(1).to(getattr(torch, DTYPES[dtype])) for m in (q, k, v)]
+        if impl == "naive":
+            return naive_attention(*heads).squeeze(1)
         with backend_of(impl):
-            heads = (m.unsqueeze(1).to(getattr(torch, DTYPES[dtype])) for m in (q, k, v))
-            return attention(impl, *heads).squeeze(1)
+            return torch.nn.functional.scaled_dot_product_attention(*heads).squeeze(1)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = False
 
@@ -243,59 +276,3 @@ def heads_together(gradient, kv_heads):
     """dK or dV of query heads, added up for those that share keys; of float32 as the library does."""
     batches, heads, rows, columns = gradient.shape
     return gradient.reshape(batches, kv_heads, heads // kv_heads, rows, columns).sum(2)
-
-
-def efficient_gradients(case, q, k, v, dout):
-    import torch
-    if case.mask == "causal" and case.tokens != case.keys:
-        raise RuntimeError("PyTorch's causal mask begins at the other corner")
-    if case.dim % 4 != 0:
-        raise RuntimeError("the memory-efficient kernel needs d to be a multiple of 4")
-    leaves = [m.detach().clone().requires_grad_() for m in (q, k, v)]
-    group = case.heads // case.kv_heads
-    with backend_of("efficient"):
-        q, k, v = leaves[0], *(m.repeat_interleave(group, 1) for m in leaves[1:])
-        out = attention("efficient", q, k, v, case.mask == "causal")
-        return torch.autograd.grad(out, leaves, dout)
-
-
-def gradient_errors(path, output, device):
-    """{"hw4": {gradient: largest error}, "efficient": the same or None with "why"}"""
-    case = case_of("given", str(path))
-    q, k, v, d_o = tensors = operands(path, case, device)
-    ours = split(floats_of(output).view(case.batches, -1).to(device), [m.shape[1:] for m in (q, k, v)])
-    k, v = (m.repeat_interleave(case.heads // case.kv_heads, 1) for m in (k, v))
-    worst = {"hw4": dict.fromkeys(GRADIENTS, 0.0), "efficient": dict.fromkeys(GRADIENTS, 0.0), "why": None}
-
-    def note(who, found, exact):
-        for name, a, b in zip(GRADIENTS, found, exact):
-            worst[who][name] = larger(worst[who][name], (a.double() - b).abs().max().item())
-
-    for parts in chunks_by_batches(*q.shape[:3], k.shape[2], case.mask == "causal"):
-        some = parts[0].batches
-        dq, *others = exact_gradients(q, k, v, d_o, parts).exact
-        exact = [dq, *(heads_together(m, case.kv_heads) for m in others)]
-        note("hw4", [m[some] for m in ours], exact)
-        if worst["efficient"] is not None:
-            try:
-                note("efficient", efficient_gradients(case, *(m[some] for m in tensors)), exact)
-            except RuntimeError as error:  # a refusal
-                worst["efficient"], worst["why"] = None, str(error).splitlines()[0]
-    return worst
-
-
-def cpu_seconds(path, threads, runs):
-    """{"sdpa": [seconds of forward and backward], "naive": the same} by autograd; the first run is not counted."""
-    import torch
-    torch.set_num_threads(threads)
-    q, k, v, dout = (m.clone() for m in operands(path, case_of("given", str(path)), "cpu"))
-    found = {}
-    for name, impl in (("sdpa", "default"), ("naive", "naive")):
-        leaves = [m.clone().requires_grad_() for m in (q, k, v)]
-        found[name] = []
-        for _ in range(runs + 1):
-            start = time.perf_counter()
-            torch.autograd.grad(attention(impl, *leaves), leaves, dout)
-            found[name].append(time.perf_counter() - start)
-        found[name].pop(0)
-    return found

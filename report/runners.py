@@ -1,8 +1,8 @@
 """The runners of report/measure: each measures the cells of a step (cells.py) and writes them into the step's document,
 in the form that report/builder reads.
 
-Kernels and sweeps are timed by `hw4 bench`, whole runs by the clock around hw4 and seq, PyTorch by torch_cell.py in
-this process, counters by profile/profile.
+`hw4 bench` times kernels and counts memory, `python -m hw4.neighbours` times hw4 beside PyTorch, the clock around hw4
+and seq times whole runs, profile/profile takes counters, and PyTorch computes errors in this process.
 """
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import pickle
 import queue
 import re
 import shutil
-import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,10 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "judge"), str(ROOT / "profile")]
 
 import exact  # noqa: E402 (the path to others is set above)
-import provenance  # noqa: E402
-import torch_cell  # noqa: E402
-from case_table import read_cases, read_plain_cases, select  # noqa: E402
-from cells import IMPLS, MASKS, OURS, PEERS  # noqa: E402
+from case_table import read_plain_cases, select  # noqa: E402
+from cells import PEERS  # noqa: E402
 from document import Document, Failed, say  # noqa: E402
 from decision_tables import read_expectations, table_beside  # noqa: E402
 from files import crc32_of  # noqa: E402
@@ -39,10 +35,11 @@ from shapes import CASE_TABLE, problems_of  # noqa: E402
 
 NO_GPU, REFUSED = 69, 65  # exit codes of the programs
 PATIENCE = 600  # seconds for one run of a program
-MOST_SCRATCH = "1024g"
-# What each goal of make builds, in the folder of programs or of the build.
-PROGRAMS = {"all": ("hw4", "seq", "testcases/generate"), "hw4-mpi": ("build/hw4_mpi",),
-            "references": ("build/reference/context_only", "build/reference/plain_copy")}
+SLOW_SAMPLE = 0.05  # seconds; slower samples of a kernel are fewer
+# What each goal of make builds, and in which folder.
+PROGRAMS = {"all": (("bin", "hw4"), ("bin", "seq"), ("bin", "testcases/generate")), "hw4-mpi": (("build", "hw4_mpi"),),
+            "references": (("build", "reference/context_only"), ("build", "reference/plain_copy")),
+            "lib": (("lib", "libhw4.so"),)}
 
 
 class RunFailed(Failed):
@@ -72,81 +69,28 @@ def plain_cases(words):
     return select(read_plain_cases(CASE_TABLE), words)
 
 
-def median(line):
-    return statistics.median(line["seconds"])
-
-
-def rate(flop, seconds):
-    """TFLOP/s"""
-    return flop / seconds * 1e-12
-
-
 class Bench:
-    """What a runner works with: the programs, a folder for its files, its document, the time that is left."""
+    """What a runner works with: the programs, a folder for its files, its document."""
 
-    def __init__(self, path, goals, bin_folder=ROOT, build_folder=ROOT / "build", end=None, traces=None):
-        self.path, self.end, self.traces = path, end, traces
+    def __init__(self, path, goals, bin_folder=ROOT, build_folder=ROOT / "build", traces=None):
+        self.path, self.traces = path, traces
+        folders = {"bin": bin_folder, "build": build_folder,
+                   "lib": build_folder if bin_folder.resolve() == ROOT else bin_folder}
         self.build, self.cases = build_folder, build_folder / "measured_cases"
         self.document = None  # until it is opened; profile/profile writes its own
         self.program = None  # the first that is measured
         for goal in goals:
-            for name in PROGRAMS[goal]:
-                path = build_folder / name[6:] if name.startswith("build/") else bin_folder / name
+            for folder, name in PROGRAMS[goal]:
+                path = folders[folder] / name
                 if not os.access(path, os.X_OK):
                     raise Failed(f"{path} is not there; make {goal} builds it", NO_GPU)
-                setattr(self, path.name, path)  # bench.hw4, bench.seq, ...
+                setattr(self, path.stem, path)  # bench.hw4, bench.seq, ...
                 self.program = self.program or path
 
     def open(self, **fields):
         self.document = Document(self.path, program=self.program, build=self.build, **fields)
         self.document.write()  # or fail before anything is measured
         return self.document
-
-    def torch(self, runs):
-        """PyTorch's timer; raises where there is none."""
-        why = torch_cell.why_no_gpu()
-        if why:
-            raise Failed(why, NO_GPU)
-        return torch_cell.Timer(runs)
-
-    def left(self):
-        """Seconds; None: as many as it takes."""
-        return None if self.end is None else self.end - time.monotonic()
-
-    # ---- Kernels
-
-    def kernel_lines(self, contract, problems, runs, *more, element="", kernel="", mask="none", backward=False,
-                     kind="uniform"):
-        """A line for each kernel and shape that hw4 bench has timed, back to back samples after its warm-up; kernel: a
-        name, all, or the chosen one where it is empty. Slow samples are fewer."""
-        name = "backward" if backward else "forward"
-        shapes = [word for text in dict.fromkeys(problem.text for problem in problems) for word in ("--shape", text)]
-        told, _ = self.bench_rows("--device", "gpu", "--impl", contract, "--passes", name, "--kind", kind,
-                                  *(("--dtype", element) if element else ()),
-                                  *(("--causal",) if mask == "causal" else ()),
-                                  *(("--kernel", kernel) if kernel else ()), "--repeats", runs, "--limit",
-                                  runs * torch_cell.SLOW_SAMPLE, "--quiet", *more, *shapes)
-        cells = [row["hw4"] for row in told.get("results", [told])]
-        machine = told["machine"] if "results" in told else told["hw4"]["machine"]
-        lines = [{"kernel": cell[name]["kernel"], "batches": cell["parameters"]["batch_size"],
-                  "tokens": cell["parameters"]["seq_len"], "dim": cell["parameters"]["emb_dim"],
-                  "flop": cell[name]["flop"], "operation": name, "mask": mask, "kind": kind,
-                  "elements": cell["parameters"]["dtype"], "scratch_bytes": cell[name]["scratch_bytes"],
-                  "launches": cell[name]["launches"], "seconds": cell[name]["samples"], "device": machine["name"],
-                  "cuda": machine["cuda"]} for cell in cells if cell["status"] == "ok"]
-        wrong = [cell for cell in cells if cell["status"] == "failed"] or ([] if lines else cells)
-        if wrong:
-            raise Failed(f"hw4 bench: {contract}: {wrong[0]['reason']}")
-        return lines
-
-    def by_shape(self, contract, problems, runs, **options):
-        """{shape: line} of one kernel, by one process."""
-        lines = self.kernel_lines(contract, problems, runs, **options)
-        found = {(line["batches"], line["tokens"], line["dim"]): line for line in lines}
-        for problem in problems:
-            if problem.shape not in found:
-                raise Failed(f"{problem.text}: no kernel of {contract} takes it, {options}")
-        return found
 
     # ---- Cases
 
@@ -160,10 +104,6 @@ class Bench:
             block = bytearray(1 << 22)
             while file.readinto(block):
                 pass
-        return path
-
-    def generated(self, path, shape, *words):
-        timed(self.generate, "--shape", shape, "--seed", "1", *words, path)
         return path
 
     def report_of(self, *command):
@@ -183,25 +123,16 @@ class Bench:
 
     # ---- hw4 bench
 
-    def bench_rows(self, *words, seconds=None):
-        """(document of `hw4 bench`, whether it ended by itself within the time). Its file is whole after each row."""
+    def bench_rows(self, *words):
+        """The document that `hw4 bench` writes."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "bench.json"
-            running = subprocess.Popen([str(self.hw4), "bench", *map(str, words), "--output", str(path)],
-                                       stdin=subprocess.DEVNULL)
-            try:
-                code, ended = running.wait(seconds), True
-            except subprocess.TimeoutExpired:
-                running.send_signal(signal.SIGINT)
-                code, ended = running.wait(), False
-            except BaseException:
-                running.kill()
-                running.wait()
-                raise
+            code = subprocess.run([str(self.hw4), "bench", *map(str, words), "--output", str(path)],
+                                  stdin=subprocess.DEVNULL).returncode
             # 69, 70 with a file: no row ran, or one failed, and the rows say why.
-            if not path.exists() or ended and code not in (0, 69, 70):
+            if not path.exists() or code not in (0, 69, 70):
                 raise RunFailed(f"hw4 bench {' '.join(map(str, words))} ended with {code}", code)
-            return json.loads(path.read_text()), ended
+            return json.loads(path.read_text())
 
 
 def hw4_under(contract):
@@ -209,192 +140,42 @@ def hw4_under(contract):
     return "hw4" if contract == "f32" else f"hw4_{contract}"
 
 
-def torch_timing(torch, problem, who, **more):
-    """A timing of PyTorch; a refusal is a failure."""
-    impl, dtype = PEERS[who]
-    timing = torch.attention(problem.shape, impl, dtype=dtype, heads=problem.heads, **more)
-    if timing["seconds"] is None:
-        raise Failed(f"{problem.text}: {who}: {timing['why']}")
-    return timing
-
-
 # ---- Kernels alone
-
-
-def beside_torch(bench, contract, shapes, ladder, runs):
-    """The chosen kernel on each shape beside PyTorch, under another contract beside f32's too; every kernel on some."""
-    problems, is_f32 = problems_of(shapes), contract == "f32"
-    document = bench.open(torch=None, torch_missing=torch_cell.why_no_gpu() or None, runs=runs, sgemm=None)
-    torch, sgemm = None, {"size": torch_cell.Timer.SGEMM_SIZE, "begin": None, "end": None, "tflops": None}
-
-    def measure_sgemm(when):
-        if torch is not None:
-            sgemm[when] = torch.sgemm()
-            sgemm["tflops"] = max(sgemm[at]["tflops"] for at in ("begin", "end") if sgemm[at])
-
-    def write(**fields):
-        document.write(sgemm=sgemm, **(fields if is_f32 else {contract: fields}))
-
-    if document.data["torch_missing"]:
-        say(f"without PyTorch and SGEMM: {document.data['torch_missing']}")
-    else:
-        torch = bench.torch(runs)
-        document.data["gpu"]["under_sgemm"] = torch.under_load(provenance.gpu_state)
-        document.write(torch=torch.versions())
-    measure_sgemm("begin")
-    records = []
-    for problem in problems:
-        record = {"name": problem.name, **problem.sizes, "flop": problem.flop,
-                  "hw4": bench.kernel_lines(contract, [problem], runs)[0],
-                  **({} if is_f32 else {"f32": bench.kernel_lines("f32", [problem], runs)[0]}),
-                  "torch": {impl: torch.attention(problem.shape, impl) for impl, names in IMPLS.items()
-                            if torch and (names is None or problem.name in names)}}
-        records.append(record | compared(record, sgemm["tflops"]))
-        write(shapes=records, ladder=[])
-        say(row_text(records[-1]))
-    measure_sgemm("end")
-    records = [record | compared(record, sgemm["tflops"]) for record in records]
-    lines = []
-    for problem in (problem for problem in problems if problem.name in ladder):
-        lines += bench.kernel_lines(contract, [problem], runs, kernel="all")
-        write(shapes=records, ladder=lines)
-    write(shapes=records, ladder=lines)
-
-
-def compared(record, sgemm):
-    """A kernel's rate, and its time beside the others'; None for what was not measured."""
-    seconds = median(record["hw4"])
-    peers = {impl: timing["median_seconds"] for impl, timing in record["torch"].items()
-             if timing["seconds"] and impl != "naive"}
-    best = min(peers, key=peers.get, default=None)
-    tflops = rate(record["flop"], seconds)
-    return {"tflops": tflops, "torch_best": best, "speed_up": peers[best] / seconds if best else None,
-            "of_sgemm": tflops / sgemm if sgemm else None,
-            **({"over_f32": median(record["f32"]) / seconds} if "f32" in record else {})}
-
-
-def row_text(record):
-    ratios = "".join(f"  {record[name]:.3f} {words}" for name, words in (
-        ("speed_up", "x PyTorch"), ("of_sgemm", "x SGEMM"), ("over_f32", "x f32")) if record.get(name) is not None)
-    return (f"{record['name']:13} {record['hw4']['kernel']:16} {median(record['hw4']) * 1e3:9.4f} ms "
-            f"{record['tflops']:7.2f} TFLOP/s{ratios}")
 
 
 def ladder(bench, contract, shapes, runs):
     """Every kernel of a contract, under bf16 and fp16 from tensors of that type."""
     document, lines = bench.open(contract=contract, runs=runs, ladder=[]), []
+    element = contract if contract in ("bf16", "fp16") else "float32"
     for problem in problems_of(shapes):
-        lines += bench.kernel_lines(contract, [problem], runs, element=OURS[contract][1], kernel="all")
+        told = bench.bench_rows("--device", "gpu", "--impl", contract, "--dtype", element, "--kernel", "all", "--passes",
+                                "forward", "--kind", "uniform", "--repeats", runs, "--limit", runs * SLOW_SAMPLE,
+                                "--quiet", "--shape", problem.text)
+        cells = [row["hw4"] for row in told["results"]]
+        wrong = [cell for cell in cells if cell["status"] == "failed"]
+        measured = [cell for cell in cells if cell["status"] == "ok"]
+        if wrong or not measured:
+            raise Failed(f"hw4 bench: {contract}: {(wrong or cells)[0]['reason']}")
+        lines += [{**problem.sizes, **{name: cell["forward"][name] for name in (
+            "kernel", "flop", "scratch_bytes", "launches")}, "seconds": cell["forward"]["samples"], "elements": element,
+            "device": told["machine"]["name"], "cuda": told["machine"]["cuda"]} for cell in measured]
         document.write(ladder=lines)
 
 
-def turns(bench, who, shapes, rounds, runs, backward=False, on_first=(), masks=MASKS):
-    """Each of them once in a round, on all shapes, without a mask and under the causal one: a card's clock moves from
-    second to second, so only figures of the same round are divided by one another."""
-    problems, torch = problems_of(shapes), bench.torch(runs)
-    document = bench.open(torch=torch.versions(), runs=runs, rounds=0, cases=[])
-    records = {(mask, problem): {
-        "name": problem.name, **problem.sizes, "batches": problem.shape[0] // problem.heads, "heads": problem.heads,
-        "mask": mask, "flop": problem.flop * (2.5 if backward else 1) / (2 if mask == "causal" else 1), "seconds": {}}
-        for mask in masks for problem in problems}
-
-    def take(name, mask, some):
-        if name in OURS:
-            contract, element, kernel = OURS[name]
-            lines = bench.by_shape(contract, some, runs, element=element, kernel=kernel, mask=mask, backward=backward)
-            seconds = {problem: median(lines[problem.shape]) for problem in some}
-        else:
-            seconds = {problem: torch_timing(torch, problem, name, mask=mask, backward=backward)["median_seconds"]
-                       for problem in some}
-        for problem in some:
-            records[mask, problem]["seconds"].setdefault(name, []).append(seconds[problem])
-
-    start = time.monotonic()
-    for done in range(1, rounds + 1):
-        for mask in masks:
-            for name in who:
-                take(name, mask, problems)
-            for name in on_first if mask == "none" else ():
-                take(name, mask, problems[:1])
-        document.write(rounds=done, cases=list(records.values()), cut_short=done < rounds)
-        say(f"{done} of {rounds} rounds")
-        if bench.end is not None and time.monotonic() + (time.monotonic() - start) / done > bench.end:
-            break  # one more would end too late
-
-
-def values(bench, contracts, shapes, kinds, runs):
-    """Whether the speed depends on the values: the chosen kernels and PyTorch's, on the same numbers."""
-    torch = bench.torch(runs)
-    document, cases = bench.open(torch=torch.versions(), runs=runs, kinds=kinds, cases=[]), []
-    with tempfile.TemporaryDirectory() as folder:
-        for problem in problems_of(shapes):
-            for kind in kinds:
-                case = bench.generated(Path(folder) / "values.in", problem.text, "--kind", kind)
-                cases.append({**problem.sizes, "kind": kind,
-                              **{hw4_under(contract): bench.kernel_lines(contract, [problem], runs, kind=kind)[0]
-                                 for contract in contracts},
-                              "torch": torch_timing(torch, problem, "efficient", case=case)})
-                document.write(cases=cases)
-
-
-def causal(bench, contracts, shapes, runs):
-    torch, problems = bench.torch(runs), problems_of(shapes)
-    document, cases = bench.open(torch=torch.versions(), runs=runs, cases=[]), []
-    lines = {(contract, mask): bench.by_shape(contract, problems, runs, mask=mask) for contract in contracts
-             for mask in MASKS}
-    for problem in problems:
-        cases.append({**problem.sizes, "causal_flop": problem.flop / 2,
-                      **{hw4_under(contract): {mask: lines[contract, mask][problem.shape] for mask in MASKS}
-                         for contract in contracts},
-                      "torch": torch_timing(torch, problem, "efficient", mask="causal")})
-        document.write(cases=cases)
-
-
-def backward(bench, ladder, shapes, memory, budgets, cpu, cpu_runs, errors, lengths, runs):
-    """The kernels of backward, forward done before: every one; the chosen one beside PyTorch's and with less memory; on
-    the CPU with forward, beside PyTorch's autograd; and the errors against float64, of cases and over the length."""
-    torch, device = bench.torch(runs), "cuda"
-    document = bench.open(torch=torch.versions(), runs=runs)
-
-    def lines(shape, *more, **options):
-        return bench.kernel_lines("f32", problems_of([shape]), runs, *more, backward=True, **options)
-
-    def errors_of(path, output):
-        timed(bench.hw4, path, output)
-        return exact.gradient_errors(path, output, device)
-
-    document.write(ladder=lines(ladder, kernel="all"))
-    document.write(bars=[{
-        "shape": problem.shape, "mask": mask, "flop": 2.5 * problem.flop / (2 if mask == "causal" else 1),
-        "hw4": lines(problem.text, mask=mask)[0],
-        "torch": torch_timing(torch, problem, "efficient", mask=mask, backward=True)}
-        for problem in problems_of(shapes) for mask in MASKS])
-    document.write(memory=[{"budget_mib": budget, **lines(
-        memory, "--scratch", MOST_SCRATCH if budget == "all" else f"{budget}m")[0]} for budget in budgets])
-    with tempfile.TemporaryDirectory() as folder:
-        path, output = Path(folder) / "in", Path(folder) / "out"
-
-        def generated(shape):
-            tokens = shape.split(",")[1]
-            return bench.generated(path, shape, "--kind", "uniform", "--heads", "1,1", "--keys", tokens, "--backward")
-
-        document.write(cpu=backward_on_cpu(bench, cpu, cpu_runs, generated(cpu)))
-        document.write(errors=[{"case": case.name, **errors_of(bench.case_file(case), output)}
-                               for case in select(read_cases(CASE_TABLE), errors)])
-        document.write(lengths=[{"tokens": tokens, **errors_of(generated(f"1,{tokens},64"), output)}
-                                for tokens in lengths])
-
-
-def backward_on_cpu(bench, shape, runs, path):
-    """Forward and backward as one, by hw4 bench on the numbers of the file, and by PyTorch."""
-    threads = len(os.sched_getaffinity(0))
-    batches, tokens, dim = map(int, shape.split(","))
-    told, _ = bench.bench_rows("--device", "cpu", "--threads", threads, "--batch_size", batches, "--seq_len", tokens,
-                               "--num_heads", 1, "--emb_dim", dim, "--kind", "uniform", "--passes", "forward_backward",
-                               "--warmup", 1, "--repeats", runs, "--limit", PATIENCE, "--quiet")
-    measured = told["hw4"]["forward_backward"]
-    return {"shape": [batches, tokens, dim], "threads": threads, "kernel": measured["kernel"],
-            "hw4": measured["samples"], **exact.cpu_seconds(path, threads, runs)}
+def neighbours(bench, runs):
+    """hw4 beside PyTorch's attention, in the form of python -m hw4.neighbours --json, an entry for each run."""
+    document, found = bench.open(runs=[]), []
+    environment = {**os.environ, "HW4_LIBRARY": str(bench.libhw4.resolve()),
+                   "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    for words in runs:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.json"
+            code = subprocess.run([sys.executable, "-m", "hw4.neighbours", *words, "--json", str(path)],
+                                  env=environment, stdin=subprocess.DEVNULL).returncode
+            if code != 0:
+                raise RunFailed(f"python -m hw4.neighbours {' '.join(words)} ended with {code}", code)
+            found.append(json.loads(path.read_text()))
+        document.write(runs=found)
 
 
 def profile(bench, words):
@@ -410,7 +191,7 @@ def profile(bench, words):
 
 def need_torch():
     try:
-        return torch_cell.torch_in_float32()
+        return exact.torch_in_float32()
     except ImportError as error:
         raise Failed(f"PyTorch is not installed: {error}", NO_GPU) from error
 
@@ -644,104 +425,31 @@ def sequential(bench, shapes):
             document.write(cases=[record for record in records.values() if record])
 
 
-# ---- The CPU engine
+# ---- hw4 bench: memory, sums, ranks
 
-WARM_SAMPLES = 3  # of a turn
-
-
-def cpu(bench, contracts, shapes, seq, runs):
-    """Warm launches by hw4 bench, hw4's kernel in a run from file to file, PyTorch's attention warm by the same rules,
-    and seq as a whole process; all in turns, so that they see the same machine."""
-    torch, threads = need_torch(), len(os.sched_getaffinity(0))
-    torch.set_num_threads(threads)
-    document, records = bench.open(torch=str(torch.__version__), runs=runs, cases=[]), []
-    for case in plain_cases(shapes):
-        of_case = [{"case": case.name, "contract": contract, "threads": threads, "bytes_equal": None,
-                    "seconds": {"hw4": [], "from_file": [], "torch": [], "seq": []}} for contract in contracts]
-        with tempfile.TemporaryDirectory() as folder:
-            path, out, seq_out = bench.case_file(case), Path(folder) / "out", Path(folder) / "seq.out"
-            q, k, v = (m.contiguous().unsqueeze(1) for m in exact.read_case(path).clone().unbind(1))
-
-            def sample(launches):
-                start = time.perf_counter()
-                with torch.no_grad():
-                    for _ in range(launches):
-                        torch_cell.attention("default", q, k, v)
-                return (time.perf_counter() - start) / launches
-
-            for turn in range(runs):
-                for record in of_case:
-                    contract, seconds = record["contract"], record["seconds"]
-                    seconds["hw4"].append(warm_seconds(bench, contract, case, threads))
-                    _, told = bench.report_of("--device", "cpu", "--contract", contract, "--threads", threads, path,
-                                              out)
-                    record |= {"flop": told["flop"], "kernel": told["kernel"]}
-                    seconds["from_file"].append(told["kernel_seconds"])
-                    if turn == 0 and seq:
-                        seconds["seq"].append(timed(bench.seq, "--contract", contract, path, seq_out)[0])
-                        record["bytes_equal"] = seq_out.read_bytes() == out.read_bytes()
-                        if not record["bytes_equal"]:
-                            raise Failed(f"{case.name}: {contract}: the bytes of hw4 and seq differ")
-                launches = torch_cell.launches_for(torch_cell.warm_up(sample))
-                seconds = statistics.median(sample(launches) for _ in range(WARM_SAMPLES))
-                for record in of_case:
-                    record["seconds"]["torch"].append(seconds)
-        records += of_case
-        document.write(cases=records)
-
-
-def warm_seconds(bench, contract, case, threads):
-    """The median of a launch, with nothing beside it."""
-    told, _ = bench.bench_rows("--device", "cpu", "--impl", contract, "--threads", threads, "--passes", "forward",
-                               "--dtype", OURS[contract][1] or "float32", "--kind", case.kind, "--batch_size",
-                               case.batches, "--num_heads", 1, "--seq_len", case.tokens, "--emb_dim", case.dim,
-                               "--repeats", WARM_SAMPLES, "--quiet")
-    forward = told["hw4"]["forward"]
-    if forward["status"] != "ok":
-        raise Failed(f"hw4 bench --impl {contract}: {forward['reason']}")
-    return statistics.median(forward["samples"])
-
-
-# ---- Sweeps of hw4 bench
-
-PASSES = torch_cell.PASSES
+PASSES = ("forward", "backward", "forward_backward")
 # The others follow from the samples.
 OF_A_PASS = ("status", "reason", "wanted_bytes", "free_bytes", "kernel", "revision", "launches", "samples", "flop",
              "peak_bytes", "before_backward_bytes", "error", "output_crc32", "as_reference",
              "clock_mhz", "power_w")
 
 
-def write_rows(document, told, rows):
-    """The settings that all rows share once, then of each row what tells it from the others and what was measured."""
-    first = rows[0]["parameters"]
-    settings = {name: value for name, value in first.items() if all(row["parameters"][name] == value for row in rows)}
+def memory(bench, words, device):
+    """What each pass takes and gives back. The settings that all rows share stand once, and each row has what tells it
+    from the others and what was measured."""
+    document = bench.open()
+    with tempfile.TemporaryDirectory() as folder:
+        snapshot = Path(folder) / "memory.pickle"
+        told = bench.bench_rows("--device", device, *words, "--memory", snapshot)
+        tracks = tracks_of(PlainUnpickler(io.BytesIO(snapshot.read_bytes())).load())
+    rows = [row["hw4"] for row in told["results"]]
+    settings = {name: value for name, value in rows[0]["parameters"].items()
+                if all(row["parameters"][name] == value for row in rows)}
     records = [{**{name: value for name, value in row["parameters"].items() if name not in settings},
                 **{name: {field: row[name][field] for field in OF_A_PASS if row[name].get(field) is not None}
                    for name in PASSES}} for row in rows]
-    kernels = (row[name].get("kernel") or "" for row in rows for name in PASSES)
-    torch = next((kernel.split()[1] for kernel in kernels if kernel.startswith("PyTorch ")), None)
-    document.write(torch=torch, hw4_version=told["hw4_version"], measured_on=told["machine"], settings=settings,
-                   rows=records)
-
-
-def sweep(bench, runs, device, tracks=False, more=()):
-    document, rows, cut = bench.open(), [], 0
-    with tempfile.TemporaryDirectory() as folder:
-        snapshot = Path(folder) / "memory.pickle"
-        for words in runs:
-            left = bench.left()
-            if left is not None and left <= 0:
-                cut += 1
-                continue
-            memory = ("--memory", snapshot) if tracks else ()
-            told, ended = bench.bench_rows("--device", device, *words, *memory, *more, seconds=left)
-            cut += not ended
-            of_run = told.get("results", [told])
-            rows += [row["hw4"] for row in of_run]
-            write_rows(document, told if "results" in told else told["hw4"], rows)
-            if tracks:
-                document.write(tracks=tracks_of(PlainUnpickler(io.BytesIO(snapshot.read_bytes())).load()))
-    document.write(cut_short=cut > 0)
+    document.write(hw4_version=told["hw4_version"], measured_on=told["machine"], settings=settings, rows=records,
+                   tracks=tracks)
 
 
 class PlainUnpickler(pickle.Unpickler):
@@ -767,7 +475,7 @@ def tracks_of(snapshot):
 
 def accumulate(bench, devices):
     document = bench.open()
-    document.write(by_device={device: bench.bench_rows("accumulate", "--device", device)[0] for device in devices})
+    document.write(by_device={device: bench.bench_rows("accumulate", "--device", device) for device in devices})
 
 
 # Seconds and the like; others are the same in all rows, or follow from these.
@@ -809,5 +517,4 @@ def collectives(bench, ranks, sizes, rules, devices, gradients):
 
 
 RUNNERS = {function.__name__: function for function in (
-    beside_torch, ladder, turns, values, causal, backward, profile, accuracy, distributions, files, steps,
-    sequential, cpu, sweep, accumulate, collectives)}
+    ladder, neighbours, profile, accuracy, distributions, files, steps, sequential, memory, accumulate, collectives)}

@@ -6,7 +6,6 @@ import functools
 import bars
 
 from . import facts
-from .measured import needs
 from .measured_backward import GRADIENTS, Backward
 from .measured_half import CUDNN, FLASH2, Half
 from .words import count_of, with_crosses
@@ -77,8 +76,8 @@ def bars_met(verdicts):
         f" (not {', '.join(missed)})" if missed else "")
 
 
-def bars_of(step):
-    return lambda data: bars_met(bars.verdicts({step: data.documents[f"{step}.json"]})[step])
+def bars_of(file):
+    return lambda data: bars_met(bars.VERDICTS[file](data.documents[file]))
 
 
 def measured_at(data):
@@ -91,19 +90,15 @@ def measured_at(data):
     return f"{where}, {'with changes that were not committed' if dirty else 'with nothing uncommitted'}"
 
 
-def of_file(file, function, *arguments):
-    """The claim about an optional file."""
-    return needs(file)(lambda data: function(data, *arguments))
-
-
 CLAIMS = {function.__name__: function for function in (
     faster_than_torch, speed_up_over_torch, speed_up_over_seq, below_naive, not_above_efficient, fixed_over_f32,
     gradients_not_above_efficient, measured_at)}
-CLAIMS |= {"kernel_bars": bars_of("kernels"), "fixed_bars": bars_of("kernels_fixed"), "file_bars_met": bars_of("files"),
+CLAIMS |= {"kernel_bars": bars_of("kernels.json"), "fixed_bars": bars_of("kernels_fixed.json"),
+           "file_bars_met": bars_of("files.json"),
            "fixed_below_naive": functools.partial(below_naive, who="hw4_fixed"),
            "fixed_not_above_efficient": functools.partial(not_above_efficient, who="hw4_fixed")}
 CLAIMS |= {f"fixed16_faster_than_{name}{'_causal' if mask == 'causal' else ''}":
-           of_file("rounds.json", fixed16_faster_than, peer, mask)
+           functools.partial(fixed16_faster_than, other=peer, mask=mask)
            for name, peer in (("flash2", FLASH2), ("cudnn", CUDNN)) for mask in ("none", "causal")}
-CLAIMS |= {f"fixed16_not_above_{form}": of_file("half_errors.json", fixed16_not_above, form)
+CLAIMS |= {f"fixed16_not_above_{form}": functools.partial(fixed16_not_above, form=form)
            for form in ("bf16", "fp16", "tf32")}

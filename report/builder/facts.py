@@ -14,7 +14,7 @@ import scaling as on_paper
 from . import sources
 from .errors import Failed
 from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROOF, LADDER_CASES, WHO_ON_VALUES,
-                       are_there, contracts_on_cpu, flop, needs)
+                       contracts_on_cpu, flop)
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_courses import BASE, LIMIT_BYTES, PASSES, Cs336, Lab5, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, PAIR_PRODUCTS, PAIR_ROOF,
@@ -220,11 +220,10 @@ def sequential(data):
 def cpu(data):
     first = data.cpu["cases"][0]
     over = {case["case"]: statistics.median(case["seconds"]["torch"]) / statistics.median(case["seconds"]["hw4"])
-            for case in data.cpu["cases"] if case["seconds"]["torch"]}
-    return {"threads": first["threads"], "kernel": first["kernel"], **({"over_torch": extremes(over)} if over else {})}
+            for case in data.cpu["cases"]}
+    return {"threads": first["threads"], "kernel": first["kernel"], "over_torch": extremes(over)}
 
 
-@needs("cpu_contracts.json")
 def cpu_contracts(data):
     found = contracts_on_cpu(data)
     first, _ = found[0]
@@ -360,7 +359,6 @@ def backward_cpu(found):
 BESIDE = {"flash2": FLASH2, "cudnn": CUDNN, "fixed": "fixed"}  # what fixed16's rates are divided by
 
 
-@needs("rounds.json")
 def rounds(data):
     """What fixed16 is of the others, by shape and mask, and by mask over all shapes."""
     half = Half(data)
@@ -378,7 +376,6 @@ def rounds(data):
     return tree
 
 
-@needs("half_errors.json")
 def half_errors(data):
     """What the errors of the formats are of fixed16's: by distribution, and by length and head size."""
     half = Half(data)
@@ -419,7 +416,6 @@ def turns_of(found, document):
                for who in HALF_TYPES}}
 
 
-@needs("half_backward.json")
 def gradients_in_turns(data):
     """Also what the order of dQ's parts costs, and a kernel of its own for dQ."""
     found = half_gradients(data)
@@ -427,20 +423,17 @@ def gradients_in_turns(data):
             "apart": ratios_of(found, APART, "bf16")}
 
 
-@needs("half_lengths.json")
 def bf16_lengths(data):
     return {f"d{dim}": {mask: {"over_cudnn": ratios_of(found, "bf16", CUDNN)} for mask, found in by_mask.items()}
             for dim, by_mask in half_lengths(data).items()}
 
 
-@needs("half_errors.json")
 def own_errors(data):
     """hw4's largest errors over FlashAttention-2's in the same type."""
     return {who: extremes({f"{case.title}, {case.shape}": case.largest[f"hw4_{who}"] / case.largest[f"flash2 {who}"]
                            for case in Half(data).errors}) for who in HALF_TYPES}
 
 
-@needs("rounds.json", "half_errors.json")
 def exactness(data):
     """What each exact contract takes over the fastest that is not."""
     return {"same_accuracy": SAME_ACCURACY,
@@ -464,7 +457,6 @@ def ratio(above, below):
     return above.seconds.mid / below.seconds.mid if above.ok and below.ok else None
 
 
-@needs("lab5.json")
 def lab5(data):
     found = Lab5(data)
     full, masked = found.over_length(False), found.over_length(True)
@@ -487,7 +479,6 @@ def lab5(data):
     return tree
 
 
-@needs("cs336_attention.json")
 def cs336(data):
     found = Cs336(data)
     return {"limit_gib": LIMIT_BYTES / GIB, "sizes": len(found.grid()), "batches": found.attention.rows[0].batches,
@@ -496,7 +487,6 @@ def cs336(data):
                for who in found.attention.everybody}}
 
 
-@needs("memory.json")
 def cs336_memory(data):
     """The pass that was refused memory: what it held, and what it wanted."""
     track = track_of(data, "naive", "forward", refused=True)
@@ -505,7 +495,6 @@ def cs336_memory(data):
         "wanted_gib": track.refused["bytes"] / GIB}}
 
 
-@needs("warmups.json")
 def warmups(data):
     """The first sample over the median of the others, by who and by how many launches were before."""
     tree = {}
@@ -517,7 +506,6 @@ def warmups(data):
     return tree
 
 
-@needs("accumulate.json")
 def accumulate(data):
     """Errors by device, sum and chain."""
     tree = {}
@@ -536,7 +524,6 @@ LONG_BYTES = 100 << 20  # of vectors that are called long
 ONE_STEP = ("cs336-xl",)  # models of which a single step is timed: their ratios are no ratios
 
 
-@needs("collectives.json")
 def collectives(data):
     def required(found, what):
         if not found:
@@ -593,12 +580,9 @@ FACTS = {"machine": machine, "peak": peak, "ladder": ladder, "cases": cases, "le
          "fixed16": lambda _: {"roof": {"tflops": PAIR_ROOF},
                                "tensor_cycles_per_tile": tensor_cycles_per_tile(PAIR_PRODUCTS)},
          "rounds": rounds, "half_errors": half_errors,
-         "half_ladder": needs("half_ladder.json", "profile_half.json")(
-             lambda data: counted_ladder(data, "half_ladder.json", "profile_half.json")),
-         "fixed16_ladder": needs("fixed16_ladder.json")(
-             lambda data: counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json")),
-         "half_rounds": needs("half_rounds.json")(
-             lambda data: turns_of(half_rounds(data), data.documents["half_rounds.json"])),
+         "half_ladder": lambda data: counted_ladder(data, "half_ladder.json", "profile_half.json"),
+         "fixed16_ladder": lambda data: counted_ladder(data, "fixed16_ladder.json", "profile_fixed16.json"),
+         "half_rounds": lambda data: turns_of(half_rounds(data), data.documents["half_rounds.json"]),
          "half_gradients": gradients_in_turns,
          "half_lengths": bf16_lengths, "half_own_errors": own_errors, "exactness": exactness, "lab5": lab5,
          "cs336": cs336, "cs336_memory": cs336_memory, "warmups": warmups, "accumulate": accumulate,
@@ -606,8 +590,7 @@ FACTS = {"machine": machine, "peak": peak, "ladder": ladder, "cases": cases, "le
 
 
 def all_facts(data) -> dict:
-    """Those whose data are there."""
-    return {name: function(data) for name, function in FACTS.items() if are_there(function, data)}
+    return {name: function(data) for name, function in FACTS.items()}
 
 
 def listed(facts, prefix=""):

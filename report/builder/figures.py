@@ -21,31 +21,24 @@ REPORT = Path(__file__).resolve().parent.parent
 
 # Functions of the modules in report/charts.
 MODULES = {
-    "rows": ("ladder", "fixed_ladder", "half_ladder", "half_gradients", "backward", "steps", "streams_and_copies",
-             "cpu", "values"),
+    "rows": ("ladder", "fixed_ladder", "half_ladder", "backward", "steps", "streams_and_copies"),
     "cases": ("cases", "speedup_over_seq", "breakdown", "cs336_memory"),
-    "lengths": ("tflops_over_length", "causal", "error_over_length", "backward_errors", "half_lengths", "lab5_length",
-                "lab5_passes", "lab5_sizes", "lab5_memory", "cs336_attention", "warmups", "scaling"),
-    "profile": ("bank_conflicts", "stalls", "metrics_over_cases", "roofline", "tilings"),
+    "lengths": ("tflops_over_length", "causal", "error_over_length", "scaling"),
+    "profile": ("bank_conflicts", "stalls", "metrics_over_cases", "roofline"),
     "errors": ("speed_against_error", "half_error"),
     "drawings": ("blocking", "tile_life", "data_flow", "prefixes", "digits"),
     "pipeline": ("pipeline",),
 }
-# The data that the report can do without.
-NEEDS = {**{name: ("lab5.json",) for name in ("lab5_length", "lab5_passes", "lab5_sizes", "lab5_memory")},
-         **{name: (f"{name}.json",) for name in ("half_ladder", "half_lengths", "cs336_attention", "warmups")},
-         "half_gradients": ("half_backward.json",), "cs336_memory": ("memory.json",),
-         "speed_against_error": ("rounds.json", "half_errors.json"), "half_error": ("half_errors.json",)}
+DRAWN = [name for names in MODULES.values() for name in names]
+# Pictures of data that is not measured again (cells.HISTORICAL): they stay as they were drawn.
+KEPT = ["tilings", "values", "half_gradients", "cpu", "half_lengths", "backward_errors", "lab5_length", "lab5_passes",
+        "lab5_sizes", "lab5_memory", "cs336_attention", "warmups"]
+NAMES = [*DRAWN, *KEPT]
 
 
 def module_of(name):
     module = next(module for module, names in MODULES.items() if name in names)
     return importlib.import_module(f"charts.{module}")
-
-
-def names(data):
-    """The figures whose data are there."""
-    return [name for names in MODULES.values() for name in names if data.has(*NEEDS.get(name, ()))]
 
 
 # ---- Captions

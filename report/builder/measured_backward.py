@@ -4,7 +4,6 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from .errors import Failed
 from .measured import Rung
 from .spread import Spread
 
@@ -84,10 +83,6 @@ class Backward:
         found = {}
         for case in self.beside_torch:
             found.setdefault(case.name, {})[case.mask] = case
-        for name, by_mask in found.items():
-            for mask in MASKS:
-                if mask not in by_mask:
-                    raise Failed(f"backward.json: bars: no {name} with the mask {mask}")
         return found
 
     @property

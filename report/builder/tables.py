@@ -9,7 +9,7 @@ from bars import FILES, SMALL_CASES, file_ratios
 from . import sources, tables_courses
 from .errors import Failed
 from .facts import per_load, shared_pipe_pct, waiting
-from .measured import CONTRACTS, INTEGER_ROOF, needs, revisions_of
+from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_half import CUDNN, FLASH2, FORMATS, FROM_BF16, IN_TURNS, Half
 from .schema import DOCUMENTS
@@ -149,7 +149,6 @@ def distributions(data):
     return markdown(("values", "d", *first, *second), rows, "lr" + "r" * 2 * len(ERROR_COLUMNS))
 
 
-@needs("rounds.json")
 def rounds(data):
     """TFLOP/s of fixed and fixed16 in turns with half precision, and what fixed16 is of the others."""
     rows = []
@@ -167,7 +166,6 @@ def rounds(data):
 HALF_LENGTHS = (1024, 16384)
 
 
-@needs("half_errors.json")
 def half_errors(data):
     """The largest errors by distribution, on the shortest and the longest rows."""
     rows = [(case.title, f"{case.tokens}", f"{case.dim}", error(case.largest["hw4_fixed16"]),
@@ -300,7 +298,6 @@ def files_short(data):
 # ---- Collectives
 
 
-@needs("collectives.json")
 def collectives(data):
     rows = data.collectives["allreduce"]
     libraries = sorted({row["library"] for row in rows if "library" in row})

@@ -5,7 +5,7 @@ from statistics import median
 
 from . import sources
 from .errors import Failed
-from .measured import contracts_on_cpu, needs
+from .measured import contracts_on_cpu
 from .measured_courses import PASSES, Cs336, Sweep, track_of
 from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
                             points)
@@ -59,17 +59,14 @@ def ideas(data, ladder, profile):
     return markdown(("kernel", "idea", *titles), rows, "ll" + "r" * len(titles))
 
 
-@needs("half_ladder.json", "profile_half.json")
 def half_ideas(data):
     return ideas(data, "half_ladder.json", "profile_half.json")
 
 
-@needs("fixed16_ladder.json")
 def fixed16_ideas(data):
     return ideas(data, "fixed16_ladder.json", "profile_fixed16.json")
 
 
-@needs("cpu_contracts.json")
 def cpu_contracts(data):
     rows = [(f"`{record['contract']}`", f"`{record['kernel']}`", ms(median(record["seconds"]["hw4"])),
              significant(record["flop"] * 1e-12 / median(record["seconds"]["hw4"])),
@@ -92,18 +89,15 @@ def beside_peers(cases, more=()):
     return markdown(("B, H, N, d", "mask", *titles), rows, "ll" + "r" * len(titles))
 
 
-@needs("half_rounds.json")
 def half_turns(data):
     return beside_peers(half_rounds(data))
 
 
-@needs("half_backward.json")
 def half_gradient_turns(data):
     return beside_peers(half_gradients(data), (("any order over `bf16`", lambda case: case.over(ANY_ORDER, "bf16")),
                                                ("dQ apart over `bf16`", lambda case: case.over(APART, "bf16"))))
 
 
-@needs("half_errors.json")
 def half_own_errors(data):
     who = {"hw4_bf16": "`bf16`", "flash2 bf16": "FlashAttention-2, bf16", "cudnn bf16": "cuDNN, bf16",
            "hw4_fp16": "`fp16`", "flash2 fp16": "FlashAttention-2, fp16"}
@@ -119,7 +113,6 @@ PROMISES = {"f32": "everybody's bytes", "fixed": "everybody's bytes", "fixed16":
             "fp16": "an error within a bound, the same bytes in every run and batch"}
 
 
-@needs("rounds.json", "half_errors.json")
 def contracts(data):
     found = {point.who: point for point in points(data)}
     rows = [(f"`{who}`", promise, significant(found[who].rate, 3),
@@ -132,7 +125,6 @@ def contracts(data):
 # ---- What exactness costs
 
 
-@needs("rounds.json", "half_errors.json")
 def exactness(data):
     rows = []
     for cost in costs(data):
@@ -149,7 +141,6 @@ def exactness(data):
 # ---- Lab5
 
 
-@needs("lab5_sweep.json")
 def lab5_sweep(data):
     found = Sweep(data, "lab5_sweep.json")
     everybody = found.everybody
@@ -167,7 +158,6 @@ def lab5_sweep(data):
 # ---- CS336
 
 
-@needs("cs336_attention.json")
 def cs336_attention(data):
     found = Cs336(data)
     everybody = found.attention.everybody
@@ -187,7 +177,6 @@ def cs336_attention(data):
                        markdown(("d", "N", *titles), rows, "rr" + "r" * len(titles)))
 
 
-@needs("cs336_flash.json")
 def cs336_flash(data):
     found = Sweep(data, "cs336_flash.json")
     rows = []
@@ -207,7 +196,6 @@ FORMULAS = {"inputs": ("3·B·N·d·4", lambda b, n, d: 12 * b * n * d), "Q": ("
             "O": ("B·N·d·4", lambda b, n, d: 4 * b * n * d), "scores": ("B·N²·4", lambda b, n, d: 4 * b * n * n)}
 
 
-@needs("memory.json")
 def cs336_bytes(data):
     """What the pass that was refused memory took and wanted, byte by byte."""
     track = track_of(data, "naive", "forward", refused=True)
@@ -227,7 +215,6 @@ def cs336_bytes(data):
     return markdown(("for", "bytes, by the sizes", "bytes", "in all"), rows, "llrr")
 
 
-@needs("accumulate.json")
 def accumulate(data):
     by_device = data.documents["accumulate.json"]["by_device"]
     first = next(iter(by_device.values()))

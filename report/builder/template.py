@@ -6,13 +6,11 @@
     table:NAME  figure:NAME
     see:NAME                the number that the figure has in this text, as "figure 3"
     contents                a list of the chapters (## ...) of this text, which lead there
-    with: a.json b.json     on a line of its own: what follows, up to such a line with end, is there only where all
-                            these files of data are; without: where one of them is missing
     require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that needs more than the number
                             it shows has such a line beside it: < <= > >= == between facts and numbers.
 
 Everything else is taken as it is. A name that does not exist is an error, and so is a claim, a table or a figure that
-no text has, of those whose data are there. A line with nothing but requirements on it leaves no line.
+no text has. A line with nothing but requirements on it leaves no line.
 """
 from __future__ import annotations
 
@@ -26,7 +24,6 @@ HOLE = re.compile(r"\{\{(.*?)\}\}")
 PATH = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
-CONDITION = re.compile(r"\{\{\s*(with|without|end)\s*(?::(.*))?\}\}")
 CONTENTS = "{{ contents }}"
 REQUIREMENT = re.compile(r"(\S+)\s+(<=|>=|==|<|>)\s+(\S+)")
 
@@ -73,25 +70,22 @@ def formatted(path, value, form):
 class Renderer:
     """Renders texts from the same facts and remembers what they used."""
 
-    def __init__(self, facts, claims, tables, figures, files=(), known_files=()):
-        """`files`: of data, those that are there, of those that there can be."""
+    def __init__(self, facts, claims, tables, figures):
         self.facts = facts
-        self.files, self.known_files = set(files), set(known_files)
         # name: function without arguments; of a figure it gives what it shows, its caption and the facts of `here`
         self.available = {"claim": claims, "table": tables, "figure": figures}
         self.used = {kind: set() for kind in self.available}
 
     def render(self, text, name, figure_folder, numbered=True):
         """`name`: of the template, for messages. `figure_folder`: where the text finds the figures."""
-        kept = self.kept_lines(text, name)
         order = []  # of the figures in this text
-        for match in HOLE.finditer("\n".join(line for _, line in kept)):
+        for match in HOLE.finditer(text):
             kind, _, figure = match[1].strip().partition(":")
             if kind == "figure" and figure not in order:
                 order.append(figure)
         page = _Page(self, self.facts, figure_folder, order if numbered else None)
         lines = []
-        for number, line in kept:
+        for number, line in enumerate(text.split("\n"), 1):
             if line.strip() == CONTENTS:
                 lines.append(CONTENTS)
                 continue
@@ -103,32 +97,7 @@ class Renderer:
                 raise Failed(f"{name}:{number}: {wrong}") from wrong
             if filled.strip() or not line.strip():
                 lines.append(filled)
-        return with_contents(renumbered(re.sub(r"\n{3,}", "\n\n", "\n".join(lines))))
-
-    def kept_lines(self, text, name):
-        """[(number, line)] of what is not left out for data that are missing."""
-        kept, began, keep = [], None, True  # began: the line of the condition that we are in
-        for number, line in enumerate(text.split("\n"), 1):
-            condition = CONDITION.fullmatch(line.strip())
-            if not condition:
-                if keep:
-                    kept.append((number, line))
-                else:  # would be used
-                    for match in HOLE.finditer(line):
-                        what, _, of = match[1].strip().partition(":")
-                        self.used.get(what, set()).add(of.strip())
-                continue
-            kind, files = condition[1], (condition[2] or "").split()
-            unknown = [file for file in files if file not in self.known_files]
-            if (kind == "end") == (began is None) or (kind == "end") == bool(files) or unknown:
-                raise Failed(f"{name}:{number}: " + (f"no file '{unknown[0]}'" if unknown else
-                                                     f"'{kind}' does not fit: {'inside' if began else 'outside'} of "
-                                                     f"what a condition is for, or files are missing"))
-            began = number if kind != "end" else None
-            keep = kind == "end" or self.files.issuperset(files) == (kind == "with")
-        if began is not None:
-            raise Failed(f"{name}:{began}: a condition without an end")
-        return kept
+        return with_contents(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)))
 
     def make(self, kind, name):
         if name not in self.available[kind]:
@@ -145,32 +114,6 @@ class Renderer:
 def anchor(heading):
     """Where GitHub has a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-CHAPTER = re.compile(r"^## (\d+)\. |^### (\d+\.\d+) |^## Appendix ([A-Z])(?=:)", re.MULTILINE)
-REFERENCE = re.compile(r"(?<=\b[Ss]ection )\d+\.\d+|(?<=\b[Aa]ppendix )[A-Z]\b")
-
-
-def renumbered(text):
-    """Chapters, their sections and appendices counted as they come, since some may be left out; and what is said of
-    them by number."""
-    now, chapter, section, appendix = {}, 0, 0, 0
-
-    def count(match):
-        nonlocal chapter, section, appendix
-        if match[1]:
-            chapter, section = chapter + 1, 0
-            return f"## {chapter}. "
-        if match[2]:
-            section += 1
-            now[match[2]] = f"{chapter}.{section}"
-            return f"### {now[match[2]]} "
-        appendix += 1
-        now[match[3]] = chr(ord("A") + appendix - 1)
-        return f"## Appendix {now[match[3]]}"
-
-    counted = CHAPTER.sub(count, text)
-    return REFERENCE.sub(lambda match: now.get(match[0], match[0]), counted)
 
 
 def with_contents(text):

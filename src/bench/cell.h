@@ -50,7 +50,7 @@ struct Rules {
 };
 
 struct Cell {
-    std::string impl;   // "naive", a contract's name, or one of PyTorch's
+    std::string impl;   // "naive" or a contract's name
     std::string kernel; // a certain one; empty: the implementation's choice
     Element element = Element::float32;
     int64_t batch_size = 32;

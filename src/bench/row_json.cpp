@@ -349,12 +349,6 @@ RowFile read_file(const std::string& text, const std::string& name) {
     return file;
 }
 
-std::string cell_line(const Cell& cell) {
-    std::string line = parameters_json(cell);
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    return line + "\n";
-}
-
 Row read_answer(const std::string& text, const std::string& name, const Cell& cell) {
     const JsonValue document = parse_json(text, name);
     const JsonValue& more = known_of(document, name);

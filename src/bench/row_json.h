@@ -41,9 +41,6 @@ struct RowFile {
 // and names the row.
 RowFile read_file(const std::string& text, const std::string& name);
 
-// A cell as JSON in a line, for a process that measures it.
-std::string cell_line(const Cell& cell);
-
 // The row of a cell that another process has measured: what it says of the passes. Throws likewise.
 Row read_answer(const std::string& text, const std::string& name, const Cell& cell);
 

@@ -1,5 +1,5 @@
 // How often a launch is timed, and what is said of many samples in few numbers. A sample of a short launch holds many,
-// since the two events around it cost microseconds. report/torch_cell.py has the same rules, for PyTorch.
+// since the two events around it cost microseconds.
 #pragma once
 
 #include <algorithm>

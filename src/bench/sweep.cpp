@@ -1,7 +1,6 @@
 #include "src/bench/sweep.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <sstream>
 
@@ -12,8 +11,6 @@
 
 namespace hw4::bench {
 namespace {
-
-constexpr std::array<const char*, 4> kTorch = {"pytorch", "flash2", "cudnn", "efficient"};
 
 [[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
 
@@ -81,10 +78,10 @@ std::vector<Grid> grids_of(const Sweep& sweep) {
     return grids;
 }
 
-// Where nobody says: lab5.py's for PyTorch's forms, but for the one that is there for float32.
+// Without --dtype.
 Element usual_element(const std::string& impl) {
-    if (const Contract* contract = find_contract(impl)) return contract->element;
-    return is_torch(impl) && impl != "efficient" ? Element::fp16 : Element::float32;
+    const Contract* const contract = find_contract(impl);
+    return contract != nullptr ? contract->element : Element::float32;
 }
 
 struct Implementation {
@@ -216,11 +213,8 @@ const std::vector<Preset>& presets() {
 std::vector<std::string> implementation_names() {
     std::vector<std::string> names = {"naive", "hw4"};
     for (const Contract* contract : contracts()) names.emplace_back(contract->name);
-    names.insert(names.end(), kTorch.begin(), kTorch.end());
     return names;
 }
-
-bool is_torch(const std::string& impl) { return std::find(kTorch.begin(), kTorch.end(), impl) != kTorch.end(); }
 
 std::string implementation_named(std::string name) {
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -54,11 +54,10 @@ struct Sweep {
     Cell common; // all else
 };
 
-// The implementations there are: naive, every contract, and PyTorch's. "hw4" is f32, whatever its case.
+// The implementations there are: naive and every contract. "hw4" is f32, whatever its case.
 std::vector<std::string> implementation_names();
 // The name as in that list; empty where there is none such.
 std::string implementation_named(std::string name);
-bool is_torch(const std::string& impl);
 
 // Each cell once. `kernels` are those of the device. Throws Error (usage): a kernel that there is not, or is of none of
 // the implementations; heads that divide no cell's emb_dim.

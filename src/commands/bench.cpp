@@ -185,20 +185,12 @@ private:
     Row measured(const Cell& cell) {
         if (const std::optional<Row> refusal = bench::refused(cell)) return *refusal;
         try {
-            if (bench::is_torch(cell.impl)) return measured_by_torch(cell);
             if (request_.separate)
                 return bench::measure_in_child(cell, [&] { return bench::measure(cell, *workbench(), kept_); });
             return bench::measure(cell, *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_);
         } catch (const Error& error) { // no process for it
             return bench::row_without(cell, Status::failed, error.what());
         }
-    }
-
-    Row measured_by_torch(const Cell& cell) {
-        kept_.release_others(cell); // as measure() does: it takes memory too
-        Row row = torch_.measure(cell);
-        if (request_.separate) torch_.end();
-        return row;
     }
 
     // A row more, after which every file is complete.
@@ -247,7 +239,6 @@ private:
     bench::Frame frame_;
     std::unique_ptr<bench::Workbench> workbench_; // none where only processes of their own may take a GPU
     bench::KeptData kept_;
-    bench::TorchHelper torch_;
     std::vector<Row> rows_;                  // of the files
     bench::Ending ending_;                   // of the cells
     std::vector<bench::MemoryTrack> tracks_; // of --memory, of the last cell

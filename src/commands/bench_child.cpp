@@ -2,16 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/file_descriptor.h"
@@ -46,11 +43,11 @@ pid_t forked() {
     return child;
 }
 
-// What comes until the other end is closed or, where `of_a_line`, a line has ended.
-std::string text_from(int fd, bool of_a_line) {
+// What comes until the other end is closed.
+std::string text_from(int fd) {
     std::string text;
     std::array<char, 65536> buffer{};
-    while (!of_a_line || text.empty() || text.back() != '\n') {
+    while (true) {
         const ssize_t got = ::read(fd, buffer.data(), buffer.size());
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break; // its status says what became of the process
@@ -97,7 +94,7 @@ Ended run_forked(const std::function<std::string()>& work) {
     if (child == 0) work_for(to.get(), work);
     to = FileDescriptor(); // so that the child's end is the last
     Ended ended;
-    ended.text = text_from(from.get(), false);
+    ended.text = text_from(from.get());
     ended.status = status_of(child);
     return ended;
 }
@@ -109,7 +106,6 @@ std::string why_ended(const Ended& ended) {
 
 // The row that a process has said.
 Row row_from(const Ended& ended, const Cell& cell) {
-    if (ended.exited_with(kNotStarted)) return row_without(cell, Status::unsupported, "python3 cannot be started");
     if (ended.text.empty() && ended.exited_with(static_cast<int>(ExitCode::no_gpu)))
         return row_without(cell, Status::unsupported, "its process has found no usable GPU");
     if (ended.text.empty() || WIFSIGNALED(ended.status))
@@ -119,13 +115,6 @@ Row row_from(const Ended& ended, const Cell& cell) {
     } catch (const Error& error) {
         return row_without(cell, Status::failed, error.what());
     }
-}
-
-// The folder that this program is in.
-std::string own_folder() {
-    std::error_code error;
-    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-    return error ? "." : program.parent_path().string();
 }
 
 } // namespace
@@ -144,60 +133,6 @@ Row measure_in_child(const Cell& cell, const std::function<Row()>& measure) {
     if (!told_why) return row_from(ended, cell);
     const bool no_gpu = ended.exited_with(static_cast<int>(ExitCode::no_gpu));
     return row_without(cell, no_gpu ? Status::unsupported : Status::failed, ended.text);
-}
-
-TorchHelper::~TorchHelper() {
-    if (child_ == 0) return;
-    try {
-        end();
-    } catch (const Error&) { // it cannot be waited for: nothing is left to do
-    }
-}
-
-int TorchHelper::end() {
-    if (child_ == 0) return 0;
-    socket_ = FileDescriptor(); // which it waits on
-    return status_of(std::exchange(child_, 0));
-}
-
-void TorchHelper::start(const std::string& script) {
-    int ends[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
-    socket_ = FileDescriptor(ends[0]);
-    const FileDescriptor theirs(ends[1]);
-    child_ = forked();
-    if (child_ != 0) return;
-    if (::dup2(theirs.get(), STDIN_FILENO) >= 0 && ::dup2(theirs.get(), STDOUT_FILENO) >= 0)
-        ::execlp("python3", "python3", "-B", script.c_str(), nullptr); // -B: no files
-    ::_exit(kNotStarted);
-}
-
-bool TorchHelper::say(const std::string& line) const {
-    for (size_t done = 0; done < line.size();) {
-        const ssize_t sent = ::send(socket_.get(), line.data() + done, line.size() - done, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent <= 0) return false;
-        done += static_cast<size_t>(sent);
-    }
-    return true;
-}
-
-Row TorchHelper::measure(const Cell& cell) {
-    const std::string built = own_folder() + "/report/torch_cell.py";
-    const std::string installed = own_folder() + "/../libexec/hw4/torch_cell.py";
-    const bool is_built = ::access(built.c_str(), R_OK) == 0;
-    if (!is_built && ::access(installed.c_str(), R_OK) != 0)
-        return row_without(cell, Status::unsupported, "neither " + built + " nor " + installed + " is there");
-    if (child_ == 0) start(is_built ? built : installed);
-    Ended ended;
-    if (say(cell_line(cell))) ended.text = text_from(socket_.get(), true);
-    if (ended.text.empty() || ended.text.back() != '\n') {
-        ended.text.clear(); // half a row is none
-        ended.status = end();
-    }
-    Row row = row_from(ended, cell);
-    if (row.status() == Status::failed) end(); // what CUDA fails by once it may fail by for ever
-    return row;
 }
 
 } // namespace hw4::bench

@@ -14,7 +14,7 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, INTERNAL, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE,
+from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE,
                       CliTest, crc_of, generated_by, hw4, run, wait_until)
 
 QUICK = ("--batch_size", "2", "--seq_len", "64", "--num_heads", "2", "--emb_dim", "32", "--warmup", "0", "--repeats",
@@ -194,43 +194,6 @@ class StatusTest(BenchTest):
         for more in ((), ("--separate",)):
             self.done(*QUICK, "--num_heads", "2,3", "--output", self.json, *more)
             self.assertEqual([row["hw4"]["status"] for row in self.rows()], ["ok", "unsupported"])
-
-
-class TorchProcessTest(BenchTest):
-    """A python3 of our own in place of the helper: it says when it was started."""
-    ROW = '{"hw4": {"parameters": {}, "forward": {"status": "unsupported", "reason": "no"}}}'
-
-    def setUp(self):
-        super().setUp()
-        folder = cli_test.PROGRAMS / "report"
-        folder.symlink_to(cli_test.REPO / "report")
-        self.addCleanup(folder.unlink)
-
-    def statuses(self, does, *more, code):
-        """Of naive and three cells of PyTorch, and how often python3 was started."""
-        starts = self.dir / "starts"
-        starts.write_text("")
-        program = self.dir / "python3"
-        program.write_text(f"#!/bin/bash\necho start >> '{starts}'\n{does}\n")
-        program.chmod(0o755)
-        self.done(*QUICK, "--impl", "naive,flash2,cudnn,efficient", "--passes", "forward", "--output", self.json, *more,
-                  env={**os.environ, "PATH": f"{self.dir}:{os.environ['PATH']}"}, code=code)
-        rows = [row["hw4"]["forward"] for row in self.rows()]
-        self.assertEqual(rows[0]["status"], "ok")
-        return [(row["status"], row["reason"]) for row in rows[1:]], len(starts.read_text().split())
-
-    def test_one_for_all_cells(self):
-        answering = f"while read -r line; do echo '{self.ROW}'; done"
-        self.assertEqual(self.statuses(answering, code=OK), ([("unsupported", "no")] * 3, 1))
-        self.assertEqual(self.statuses(answering, "--separate", code=OK), ([("unsupported", "no")] * 3, 3))
-
-    def test_a_new_one_after_one_that_ended(self):
-        failed = ("failed", "its process ended with exit code 3")
-        self.assertEqual(self.statuses("read -r line; exit 3", code=INTERNAL), ([failed] * 3, 3))
-        self.assertEqual(self.statuses("exit 3", code=INTERNAL), ([failed] * 3, 3))
-        killed = ("failed", "its process was ended by signal 9")
-        self.assertEqual(self.statuses("read -r line; echo '{'; kill -9 $$", code=INTERNAL)[0][0][0], "failed")
-        self.assertEqual(self.statuses("read -r line; kill -9 $$", code=INTERNAL), ([killed] * 3, 3))
 
 
 class ResumeTest(BenchTest):

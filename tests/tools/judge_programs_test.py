@@ -134,12 +134,6 @@ class FilesFromElsewhere(Workplace):
                 self.assertIn(f"  {path} has changed while this case was judged\n", done.stdout)
                 write(path, before)
 
-    def test_keep_does_not_write_over_them(self):
-        done = self.judge("--keep", "mine", hw4="mark('ran')")
-        self.assertEqual((done.returncode, self.marks()), (2, []))
-        self.assertEqual(done.stderr, "judge: --keep would write over the expected outputs: --dir and --expected are "
-                                      "one folder\n")
-
 
 class ProgramsFromElsewhere(Workplace):
     def test_are_told_input_and_output_alone(self):
@@ -239,24 +233,18 @@ def deep(path):
         for body, verdict in (("put(GOOD); spoil(INPUT)", "INPUT"),
                               ("put(GOOD); spoil(CASE + '/' + NAME + '.in')", "INPUT"),
                               ("put(GOOD); os.remove(INPUT); os.mkfifo(INPUT)", "INPUT"),
-                              ("os.remove(INPUT); os.symlink(FIXTURES + '/' + NAME + '.in', INPUT)", "INPUT"),
-                              ("put(GOOD); os.chmod(INPUT, 0)", "AC"),
-                              ("put(GOOD); os.chmod(FOLDER, 0)", "AC"),
-                              ("put(GOOD); os.chmod(CASE, 0)", "AC"),
-                              ("put(GOOD); os.chmod(os.path.dirname(CASE), 0)", "AC"),
                               ("replace(FOLDER, lambda path: os.symlink(ELSEWHERE, path))", "INPUT"),
                               ("replace(FOLDER, lambda path: open(path, 'w'))", "INPUT"),
                               ("replace(CASE, lambda path: os.symlink(ELSEWHERE, path))", "INPUT"),
                               ("replace(CASE, lambda path: open(path, 'w'))", "INPUT"),
                               ("shutil.rmtree(os.path.dirname(CASE))", "INPUT")):
             with self.subTest(body):
-                self.assertEqual(self.judge_with_good(body.replace("FIXTURES", repr(judge_test.FIXTURES))), verdict)
+                self.assertEqual(self.judge_with_good(body), verdict)
 
     def test_of_outputs(self):
         for body, verdict in (("os.mkdir(OUTPUT); open(OUTPUT + '/x', 'w'); os.chmod(OUTPUT, 0)", "NO-OUT"),
                               ("deep(OUTPUT)", "NO-OUT"), ("os.mkfifo(OUTPUT)", "NO-OUT"),
-                              (f"os.symlink({judge_test.FIXTURES!r} + '/' + NAME + '.out', OUTPUT)", "NO-OUT"),
-                              ("put(GOOD); os.chmod(OUTPUT, 0)", "AC")):
+                              (f"os.symlink({judge_test.FIXTURES!r} + '/' + NAME + '.out', OUTPUT)", "NO-OUT")):
             with self.subTest(body):
                 self.assertEqual(self.judge_with_good(body), verdict)
 
@@ -358,13 +346,6 @@ class Students(Workplace):
         rows = {row["program"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
         self.assertEqual([(name, rows[name]["a1"], rows[name]["a2"]) for name in ("Ada Lovelace", "bob")],
                          [("Ada Lovelace", "WA", "SKIP"), ("bob", "BUILD", "BUILD")])
-
-    def test_a_case_named_like_a_column(self):
-        shutil.copy(fixture("a1", ".in"), os.path.join(self.cases, "points.in"))
-        shutil.copy(fixture("a1", ".out"), os.path.join(self.cases, "points.out"))
-        done = self.judge("--expected", self.cases, "--csv", "-", "points")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("--csv: two columns would be named 'points'", done.stderr)
 
     def test_a_make_that_does_not_end(self):
         shutil.rmtree(self.path("class"))

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,22 +18,21 @@ DATA = ROOT / "report/data"
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge")]
 
 import scaling  # noqa: E402 (the path is set above)
-from builder import claims, facts, figures, layout, schema, sources, tables  # noqa: E402
+from builder import claims, facts, figures, layout, sources, tables  # noqa: E402
 from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
 from builder.spread import Spread, percentile  # noqa: E402
-from builder.template import Renderer, renumbered, significant  # noqa: E402
+from builder.template import Renderer, significant  # noqa: E402
 from program_module import program_as_module  # noqa: E402
 
 
 class Templates(unittest.TestCase):
     FACTS = {"a": {"ms": 12.3456, "count": 30, "name": "t28", "none": None, "1": {"x": 2.0}}}
 
-    def render(self, text, files=(), **options):
+    def render(self, text, **options):
         renderer = Renderer(self.FACTS, {"all": lambda: "all 30"}, {"small": lambda: "| a |"},
                             {"one": lambda: ("an alt", "A caption of {{ here.x }}.", {"x": 5}),
-                             "two": lambda: ("other", "Other.", {})}, files,
-                            ("a.json", "b.json"))
+                             "two": lambda: ("other", "Other.", {})})
         self.unused = renderer.unused
         return renderer.render(text, "x.md", "figures", **options)
 
@@ -55,19 +53,11 @@ class Templates(unittest.TestCase):
                             ("{{ a.mss | .1f }}", "no fact 'a.mss'; 'a' has 1, count, ms"),
                             ("{{ a.ms }}", "needs a format"), ("{{ a.none | .1f }}", "was not measured"),
                             ("{{ table:large }}", "no table 'large'"), ("{{ see:one }}", "no such figure"),
-                            ("{{ require: a.name < 3 }}", "a text and a number"), ("{{ a.ms | .1f", "do not close"),
-                            ("{{ with: c.json }}\n{{ end }}", "no file 'c.json'")):
+                            ("{{ require: a.name < 3 }}", "a text and a number"), ("{{ a.ms | .1f", "do not close")):
             with self.subTest(text), self.assertRaises(Failed) as caught:
                 self.render(f"first\n{text}\nlast")
             self.assertRegex(str(caught.exception), "^x.md:2: ")
             self.assertIn(words, str(caught.exception))
-
-    def test_parts_that_need_data(self):
-        text = "1\n{{ with: a.json b.json }}\n{{ a.count }}\n{{ end }}\n{{ without: b.json }}\n3\n{{ end }}\n4"
-        self.assertEqual(self.render(text, ["a.json", "b.json"]), "1\n30\n4")
-        self.assertEqual(self.render(text, ["a.json"]), "1\n3\n4")
-        self.assertEqual(renumbered("## 1. A\nSee section 7.2 and appendix C.\n## 7. B\n### 7.2 C\n## Appendix C: c"),
-                         "## 1. A\nSee section 2.1 and appendix A.\n## 2. B\n### 2.1 C\n## Appendix A: c")
 
     def test_readme_keeps_what_is_not_between_markers(self):
         text = "1\n<!-- begin a (make report) -->\nold\n<!-- end a -->\n2\n"
@@ -109,12 +99,12 @@ class Data(Folder):
 
     def test_what_is_not_as_expected_is_named(self):
         def drop(document):
-            del document["shapes"][1]["hw4"]["seconds"]
+            del document["cases"][1]["stages"]["copies"]
 
         for name, edit, words in (
-                ("kernels.json", drop, "kernels.json: shapes[1].hw4.seconds: missing"),
+                ("files.json", drop, "files.json: cases[1].stages.copies: missing"),
                 ("kernels.json", lambda d: d.update(complete=False), "complete: expected true, got False"),
-                ("kernels.json", lambda d: d.update(runs=2.5), "kernels.json: runs: expected a whole number, got 2.5"),
+                ("files.json", lambda d: d.update(runs=2.5), "files.json: runs: expected a whole number, got 2.5"),
                 ("files.json", lambda d: d["cases"][2]["seconds"].update(hw4=[]),
                  "cases[2].seconds.hw4: expected a list with something in it"),
                 ("steps.json", lambda d: d["steps"][0].update(label=3), "steps[0].label: expected a text, got 3")):
@@ -126,16 +116,6 @@ class Data(Folder):
         self.assertIn("cpu.json: not JSON", self.refused())
         (self.folder / "data/cpu.json").unlink()
         self.assertIn("cpu.json: missing; make measure writes it", self.refused())
-
-    def test_the_report_does_without_each_optional_file(self):
-        """Facts, tables and figures that need it go, and the template asks for none of them."""
-        build = program_as_module(BUILD)
-        for name in schema.OPTIONAL:
-            with self.subTest(name):
-                (self.folder / "data" / name).unlink()
-                texts = build.build_texts(self.measured(), ROOT / "report/report.template.md", ROOT / "README.md")
-                self.assertNotIn("{{", texts["report.md"])
-                shutil.copy(DATA / name, self.folder / "data")
 
     def test_a_case_that_is_missing_is_named(self):
         self.change("sequential.json", lambda d: d["cases"].pop(-2))
@@ -333,12 +313,12 @@ class Committed(unittest.TestCase):
 
     def test_a_changed_number_is_found(self):
         build = program_as_module(BUILD)
-        texts = build.build_texts(Measured(DATA), ROOT / "report/report.template.md", ROOT / "README.md")
+        texts = build.build_texts(Measured(DATA))
         with tempfile.TemporaryDirectory(prefix="hw4-report-") as folder:
             for name, text in texts.items():
                 number = re.search(r"\| t28 \| 4, 16384, 64 \| ([\d.]+) ", text)
                 Path(folder, name).write_text(text[:number.start(1)] + "9" + text[number.start(1):])
-            found = build.differences(Path(folder).joinpath, texts)
+            found = build.differences(texts, Path(folder).joinpath)
         self.assertEqual(len(found), 2)
         for line in found:
             self.assertRegex(line, r"\.md: line \d+ is .* should be ")
@@ -347,25 +327,6 @@ class Committed(unittest.TestCase):
         label = '<g><path d="M 1 2"/><text x="1" y="326.5" style="a">46.3</text></g>'
         self.assertEqual(*map(figures.without_places, (label, label.replace("326.5", "326.9"))))
         self.assertNotEqual(*map(figures.without_places, (label, label.replace("46.3", "46.4"))))
-
-
-class DrawTrace(unittest.TestCase):
-    """report/draw_trace"""
-
-    def test_every_stage_of_a_committed_trace(self):
-        path, svg = DATA / "t22_streams4.trace.json", "{http://www.w3.org/2000/svg}"
-        with tempfile.TemporaryDirectory(prefix="hw4-report-") as folder:
-            picture, wrong = Path(folder) / "a.svg", Path(folder) / "wrong"
-            program = [sys.executable, ROOT / "report/draw_trace"]
-            subprocess.run([*program, path, picture, "--title", "t22 & more"], check=True)
-            drawn = ElementTree.parse(picture).getroot()
-            for text in ("", "{}", '{"traceEvents": [1]}'):
-                wrong.write_text(text)
-                self.assertEqual(subprocess.run([*program, wrong, picture], capture_output=True).returncode, 65)
-        self.assertIn("t22 & more", [text.text for text in drawn.iter(f"{svg}text")])
-        spans = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X" and event["dur"]]
-        boxes = {box[0].text.split()[0] for box in drawn.iter(f"{svg}rect") if len(box)}
-        self.assertEqual(boxes, {span["name"] for span in spans})
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ TEST(BenchOptions, EveryCombination) {
 
 TEST(BenchOptions, ImplementationsWhateverTheirCase) {
     EXPECT_EQ(implementation_named("HW4"), "f32");
-    EXPECT_EQ(implementation_named("Flash2"), "flash2");
-    EXPECT_EQ(implementation_named("flash3"), "");
+    EXPECT_EQ(implementation_named("Fixed16"), "fixed16");
+    EXPECT_EQ(implementation_named("flash2"), "");
     for (const Contract* contract : contracts()) EXPECT_EQ(implementation_named(contract->name), contract->name);
 }
 
