@@ -21,24 +21,22 @@ REPORT = Path(__file__).resolve().parent.parent
 
 # Functions of the modules in report/charts.
 MODULES = {
-    "rows": ("ladder", "fixed_ladder", "half_ladder", "backward", "steps", "streams_and_copies"),
+    "rows": ("ladder", "fixed_ladder", "half_ladder", "half_gradients", "backward", "steps", "streams_and_copies",
+             "cpu", "values"),
     "cases": ("cases", "speedup_over_seq", "breakdown", "cs336_memory"),
-    "lengths": ("tflops_over_length", "causal", "error_over_length", "scaling"),
-    "profile": ("bank_conflicts", "stalls", "metrics_over_cases", "roofline"),
+    "lengths": ("tflops_over_length", "causal", "error_over_length", "backward_errors", "half_lengths", "lab5_length",
+                "lab5_passes", "lab5_sizes", "lab5_memory", "cs336_attention", "warmups", "scaling"),
+    "profile": ("bank_conflicts", "stalls", "metrics_over_cases", "roofline", "tilings"),
     "errors": ("speed_against_error", "half_error"),
     "drawings": ("blocking", "tile_life", "data_flow", "prefixes", "digits"),
     "pipeline": ("pipeline",),
 }
-DRAWN = [name for names in MODULES.values() for name in names]
-# Pictures of data that is not measured again (cells.HISTORICAL): they stay as they were drawn.
-KEPT = ["tilings", "values", "half_gradients", "cpu", "half_lengths", "backward_errors", "lab5_length", "lab5_passes",
-        "lab5_sizes", "lab5_memory", "cs336_attention", "warmups"]
-NAMES = [*DRAWN, *KEPT]
-
-
 def module_of(name):
     module = next(module for module, names in MODULES.items() if name in names)
     return importlib.import_module(f"charts.{module}")
+
+
+NAMES = [name for names in MODULES.values() for name in names]
 
 
 # ---- Captions

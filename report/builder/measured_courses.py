@@ -52,10 +52,13 @@ class Row:
         return f"{self.impl} {self.dtype}" if self.impl in ("pytorch", "flash2", "cudnn") else self.impl
 
 
-def _pass(found):
+def _pass(found, place):
     if found["status"] != "ok":
         return Pass(found["status"], reason=found.get("reason", ""), wanted_bytes=found.get("wanted_bytes", 0),
                     free_bytes=found.get("free_bytes", 0))
+    for field in ("samples", "peak_bytes"):
+        if not found.get(field):
+            raise Failed(f"{place}.{field}: missing or nothing")
     return Pass("ok", tuple(found["samples"]), found.get("flop", 0.0), found["peak_bytes"],
                 found.get("before_backward_bytes", 0))
 
@@ -71,11 +74,13 @@ class Sweep:
 
     def __init__(self, data, file):
         document = data.documents[file]
+        self.file = file
         self.torch = (document["torch"] or "").partition("+")[0]
         found = {}
-        for record in document["rows"]:
+        for index, record in enumerate(document["rows"]):
             row = {**document["settings"], **record}
-            passes = {name: _pass({"flop": flop_of(row, name), **row[name]}) for name in PASSES}
+            passes = {name: _pass({"flop": flop_of(row, name), **row[name]}, f"{file}: rows[{index}].{name}")
+                      for name in PASSES}
             made = Row(row["impl"], row["dtype"], row["batch_size"], row["seq_len"], row["num_heads"], row["emb_dim"],
                        row["causal"], row["warmup"], **passes)
             key = made.who, made.size, made.warmup
@@ -140,6 +145,9 @@ class Cs336:
     def grid(self) -> list[tuple[int, int]]:
         """(d, N), in order."""
         return sorted({(row.columns, row.tokens) for row in self.attention.rows})
+
+    def over_length(self, dim) -> dict[str, dict[int, Row]]:
+        return by_who(self.attention.where(columns=dim), "tokens")
 
 
 LIMIT_BYTES = 8 << 30

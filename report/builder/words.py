@@ -43,6 +43,11 @@ def in_words(who):
     return f"{PEOPLE[impl]}, {TYPES.get(dtype, dtype) or 'float32'}"
 
 
+def short_name(who):
+    """Where the type is said elsewhere: 'FlashAttention-2', 'f32'."""
+    return PEOPLE.get(who.partition(" ")[0], who)
+
+
 def shape(case):
     """The sizes of an object or of a record."""
     batches, tokens, dim = (case[size] if isinstance(case, dict) else getattr(case, size)

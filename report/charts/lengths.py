@@ -5,14 +5,28 @@ import math
 
 import scaling as on_paper
 from builder.measured import CONTRACTS
-from builder.words import significant
+from builder.measured_backward import GRADIENTS, Backward
+from builder.measured_courses import LIMIT_BYTES, PASSES, Cs336, Lab5, Sweep
+from builder.measured_half import CUDNN, FLASH2, MASKS, half_lengths as lengths_of_half
+from builder.spread import Spread
+from builder.words import in_words, short, short_name, significant
 
 from . import style
 
+MIB = 2.0 ** 20
 N = "N (logarithmic)"
-LOOKS = {"f32": style.HW4, "fixed": style.FIXED}
+LOOKS = {"f32": style.HW4, "fixed": style.FIXED, "fixed16": style.FIXED16, "bf16": style.BF16, "fp16": style.FP16,
+         "flash2": style.EFFICIENT, "pytorch": style.NAIVE, "cudnn": {**style.SEQ, "color": "#4d4d4d"},
+         "naive": {"color": style.BLACK, "marker": "x", "linestyle": ":"}}
 SERIES = {"naive": ("PyTorch naive", style.NAIVE), "efficient": ("PyTorch efficient", style.EFFICIENT),
           "torch": ("PyTorch", style.EFFICIENT), "hw4_fixed": ("fixed", style.FIXED), "hw4": ("f32", style.HW4)}
+
+
+def look_of(who):
+    return LOOKS[who.partition(" ")[0]]
+
+
+# ---- hw4 beside PyTorch
 
 
 def tflops_over_length(data):
@@ -126,7 +140,219 @@ def error_over_length(data):
     return fig
 
 
+def backward_errors(data):
+    """The largest errors of dQ, dK and dV against float64 over the length N."""
+    fig = style.figure(3.5)
+    found = Backward(data).lengths
+    most = max(value for case in found.values() for errors in (case.hw4, case.efficient)
+               for value in errors.values()) * 1e6
+    scale = style.steps(most * 1.02, 7)
+    series = (("efficient", "PyTorch efficient", style.EFFICIENT), ("hw4", "hw4", style.HW4))
+    for index, gradient in enumerate(GRADIENTS):
+        ax = style.axes(fig, 0.65 + 2.85 * index, 0.6, 2.35, 2.1)
+        style.over_lengths(ax, list(found), scale, gradient)
+        if index == 0:
+            ax.set_ylabel("largest |error|, 10⁻⁶")
+        for who, _, look in series:
+            ax.plot(list(found), [getattr(case, who)[gradient] * 1e6 for case in found.values()], **look)
+    style.heading(fig, 3.28, "Error of the gradients over the length of the sequence")
+    canvas = style.canvas(fig)
+    for place, (_, name, look) in zip((5.9, 7.6), series):
+        canvas.plot([place, place + 0.35], [3.28, 3.28], **look)
+        canvas.text(place + 0.43, 3.28, name, va="center_baseline", fontsize=style.SMALL, weight="bold",
+                    color=style.ink(look["color"]))
+    return fig
+
+
 # ---- Sweeps: panels of {who: {x: Spread}}
+
+
+def draw_sweep(fig, place, series, side, title, xs=None, label=N, x_labels=None, values=None, names=True, limit=None,
+               **scaled):
+    """A panel at (left, bottom, width, height) with a name at the end of each curve. values: those of all panels that
+    have one scale."""
+    values = [*(values or mids(series)), *([limit] if limit else [])]
+    xs = xs or sorted({x for points in series.values() for x in points})
+    ax = style.axes(fig, *place)
+    style.doubling(ax, xs, 1.25, 1.25, x_labels and [x_labels(x) for x in xs])
+    ax.grid(axis="y")
+    ax.set_xlabel(label)
+    style.title(ax, title)
+    scale(ax, values, **scaled)
+    ax.set_ylabel(side)
+    if limit:
+        ax.plot(ax.get_xlim(), [limit] * 2, color=style.GREEN, linestyle=":", linewidth=1.2)
+    series = {who: points for who, points in series.items() if points}
+    for who, points in series.items():
+        style.band(ax, points, look_of(who))
+    if names and series:
+        name_ends(ax, place[3], {who: list(points.values())[-1].mid for who, points in series.items()})
+    return ax
+
+
+def scale(ax, values, logarithmic=True, room=1.3, above=1.0):
+    """The y axis for these values; a logarithmic one with room, and more of it above."""
+    if not logarithmic:
+        places = style.steps(max(values), 6)
+        style.ticks(ax.yaxis, places)
+        ax.set_ylim(0, places[-1])
+        return
+    low, high = min(values) / room, max(values) * room * above
+    inside = style.within(low, high, 0.001, 50000)
+    if len(inside) > 7:  # tens are enough
+        inside = [place for place in inside if round(math.log10(place), 9) == round(math.log10(place))]
+    style.log(ax, "y", low, high, inside)
+
+
+def name_ends(ax, height, ends):
+    low, high = ax.get_ylim()
+    logarithmic = ax.get_yscale() == "log"
+    wanted = [height * (math.log(end / low) / math.log(high / low) if logarithmic else (end - low) / (high - low))
+              for end in ends.values()]
+    for who, place in zip(ends, style.apart(wanted, 1.2 * style.SMALL / 72, low=0.0)):
+        ax.text(1.02, place / height, short_name(who), transform=ax.transAxes, va="center_baseline",
+                fontsize=style.SMALL, weight="bold", color=style.ink(look_of(who)["color"]))
+
+
+def mids(series):
+    return [spread.mid for points in series.values() for spread in points.values()]
+
+
+def measured(by_who, figure, name="forward"):
+    """{who: {x: figure(pass)}} of the passes that ran."""
+    return {who: {x: figure(getattr(row, name)) for x, row in rows.items() if getattr(row, name).ok}
+            for who, rows in by_who.items()}
+
+
+def time(found):
+    return found.seconds.times(1e3)
+
+
+def rate(found):
+    return found.tflops
+
+
+def peak(found):
+    return Spread.of([found.peak_bytes / MIB])
+
+
+def half_lengths(data):
+    """The rate of bf16 beside FlashAttention-2 and cuDNN, without a mask and causal."""
+    fig = style.figure(6.15)
+    for left, (dim, by_mask) in zip((0.62, 5.2), lengths_of_half(data).items()):
+        rates = {mask: {who: {case.tokens: case.seconds(who).under(case.record["flop"] * 1e-12) for case in cases}
+                        for who in ("bf16", FLASH2, CUDNN)} for mask, cases in by_mask.items()}
+        values = [spread.high for series in rates.values() for points in series.values() for spread in points.values()]
+        for bottom, mask in zip((3.45, 0.6), MASKS):
+            draw_sweep(fig, (left, bottom, 2.62, 2.0), rates[mask], "TFLOP/s",
+                       f"d = {dim}, {'no mask' if mask == 'none' else 'causal'}", values=values, logarithmic=False)
+    style.heading(fig, 5.95, "bf16 over the length of the sequence")
+    return fig
+
+
+def lab5_length(data):
+    """Forward's time and rate, without a mask and under the causal one."""
+    fig = style.figure(6.35)
+    by_mask = {"no mask": Lab5(data).over_length(False), "causal": Lab5(data).over_length(True)}
+    lengths = sorted({n for by_who in by_mask.values() for rows in by_who.values() for n, row in rows.items()
+                      if row.forward.ok})
+    for left, (title, by_who) in zip((0.62, 5.2), by_mask.items()):
+        for bottom, figure, side in ((3.55, time, "forward, ms (logarithmic)"), (0.6, rate, "TFLOP/s (logarithmic)")):
+            values = [value for rows in by_mask.values() for value in mids(measured(rows, figure))]
+            draw_sweep(fig, (left, bottom, 2.62, 2.2), measured(by_who, figure), side, title, lengths, values=values)
+    style.heading(fig, 6.15, "Forward over the length of the sequence")
+    return fig
+
+
+def lab5_passes(data):
+    """The rates of forward, backward and both, of those that have a backward pass."""
+    fig = style.figure(3.65)
+    by_who = {who: rows for who, rows in Lab5(data).over_length(False).items()
+              if any(row.backward.ok for row in rows.values())}
+    rates = {name: measured(by_who, rate, name) for name in PASSES}
+    values = [value for series in rates.values() for value in mids(series)]
+    lengths = sorted({n for series in rates.values() for points in series.values() for n in points})
+    for index, (name, title) in enumerate(zip(PASSES, ("forward", "backward", "both"))):
+        ax = draw_sweep(fig, (0.62 + 2.4 * index, 0.6, 2.2, 2.35), rates[name],
+                        "" if index else "TFLOP/s (logarithmic)", title, lengths, values=values, names=index == 2)
+        if index:
+            ax.set_yticklabels([])
+    style.heading(fig, 3.45, "Forward, backward and both over the length")
+    return fig
+
+
+def lab5_sizes(data):
+    """Forward's time over batch and over heads, and the rate over the batch."""
+    fig = style.figure(3.85)
+    for left, size, figure, title in ((0.62, "batches", time, "time over the batch"),
+                                      (3.2, "batches", rate, "rate over the batch"),
+                                      (5.8, "heads", time, "time over the heads")):
+        draw_sweep(fig, (left, 0.6, 1.9, 2.5), measured(Lab5(data).over(size), figure),
+                   "forward, ms (logarithmic)" if figure is time else "TFLOP/s (logarithmic)", title,
+                   label=f"{size[0].upper()} (logarithmic)", x_labels=str, names=size == "heads")
+    style.heading(fig, 3.65, "Forward over batch and heads")
+    return fig
+
+
+def lab5_memory(data):
+    """The peak of memory in forward, over the width and over the length."""
+    fig = style.figure(3.7)
+    for left, by_who, title, label in ((0.62, Lab5(data).over("columns"), "over the width", "columns (logarithmic)"),
+                                       (5.2, Lab5(data).over_length(False), "over the length", N)):
+        draw_sweep(fig, (left, 0.6, 2.62, 2.4), measured(by_who, peak), "MiB (logarithmic)", title, label=label,
+                   x_labels=lambda x: str(x) if x < 1024 or x % 1024 else short(x))
+    style.heading(fig, 3.5, "Peak memory of forward")
+    return fig
+
+
+def cs336_attention(data):
+    """Attention's time and memory over the length, with what does not fit."""
+    fig = style.figure(4.0)
+    by_who = Cs336(data).over_length(64)
+    lengths = sorted({n for rows in by_who.values() for n in rows})
+    held = {who: {n: Spread.of([row.backward.before_backward_bytes / MIB]) for n, row in rows.items()
+                  if row.backward.ok and row.backward.before_backward_bytes} for who, rows in by_who.items()}
+    for left, series, title, side, name, limit in (
+            (0.62, measured(by_who, time), "forward", "ms (logarithmic)", "forward", None),
+            (5.2, held, "before backward", "MiB (logarithmic)", "backward", LIMIT_BYTES / MIB)):
+        ax = draw_sweep(fig, (left, 0.6, 2.62, 2.7), series, side, title, lengths, limit=limit, room=1.6, above=6.0)
+        level = 0  # marks at the upper end, one level under the other, for sizes that did not fit
+        for who, rows in by_who.items():
+            lacking = [n for n, row in rows.items() if getattr(row, name).out_of_memory]
+            for n in lacking:
+                ax.text(n, 1 - 0.07 * level, "OOM", transform=ax.get_xaxis_transform(), ha="center", va="top",
+                        fontsize=7, weight="bold", color=style.ink(look_of(who)["color"]),
+                        bbox={"facecolor": "white", "edgecolor": look_of(who)["color"], "pad": 1.0, "linewidth": 0.6})
+            level += bool(lacking)
+    style.heading(fig, 3.8, "Attention within 8 GiB: time, memory, and where it ends")
+    return fig
+
+
+def warmups(data):
+    """The samples in their order, after 0, 1, 2 and 5 launches."""
+    looks = {0: (style.RED, "o"), 1: (style.ORANGE, "s"), 2: (style.SKY, "^"), 5: (style.BLUE, "D")}
+    fig = style.figure(3.4)
+    found = Sweep(data, "warmups.json")
+    every = [sample * 1e3 for row in found.rows if row.forward.ok for sample in row.forward.samples]
+    for left, who in zip((0.62, 4.85), found.everybody):
+        ax = style.axes(fig, left, 0.6, 3.9, 2.1)
+        rows = [row for row in found.where(who=who) if row.forward.ok]
+        count = max(len(row.forward.samples) for row in rows)
+        scale(ax, every, room=1.5)
+        style.ticks(ax.xaxis, list(range(1, count + 1)))
+        ax.set_xlim(0.5, count + 0.5)
+        ax.grid(axis="y")
+        ax.set_xlabel("sample")
+        if left < 1:
+            ax.set_ylabel("ms (logarithmic)")
+        style.title(ax, in_words(who))
+        for row in rows:
+            colour, marker = looks.get(row.warmup, (style.GREY, "x"))
+            ax.plot(range(1, len(row.forward.samples) + 1), [sample * 1e3 for sample in row.forward.samples],
+                    color=colour, marker=marker, label=f"{row.warmup} before")
+        ax.legend(loc="upper right", frameon=False, fontsize=style.SMALL)
+    style.heading(fig, 3.2, "The first launch of a process is not like the others")
+    return fig
 
 
 def scaling(data):

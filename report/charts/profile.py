@@ -1,14 +1,16 @@
-"""What the profiler says of the kernels."""
+"""What the profiler says of the kernels, and how their rate follows the size of tiles."""
 from __future__ import annotations
 
 import math
 
 from builder.errors import Failed
 from builder.facts import per_load
-from builder.measured import INTEGER_ROOF, metric
-from builder.words import short, significant
+from builder.measured import INTEGER_ROOF, flop, metric
+from builder.spread import Spread
+from builder.words import shape, short, significant
 
 from . import style
+from .drawings import box
 
 
 def bank_conflicts(data):
@@ -270,3 +272,51 @@ def label(ax, found, right):
         ax.plot([start + 0.012, 1.005], [height, height], transform=ax.transAxes, color=style.PALE, linewidth=0.6)
         ax.text(1.037, place, f"{kernel} {significant(rate)}", transform=ax.transAxes, va="center_baseline",
                 fontsize=style.SMALL, clip_on=False)
+
+
+def tilings(data):
+    """Br x Bc: the rate of every tiling that was tried."""
+    every, left_out = data.tilings["tilings"], data.tilings["left_out"]
+    rows = sorted({cell["rows"] for cell in every})  # what was left out altogether is in the caption alone
+    keys = sorted({cell["keys"] for cell in every})
+    by_size = {(cell["rows"], cell["keys"]): cell for cell in every}
+    rates = {size: Spread.of(cell["seconds"]).under(flop(cell["batches"], cell["tokens"], cell["dim"]) * 1e-12).mid
+             for size, cell in by_size.items()}
+    best = max(rates, key=rates.get)
+    cell_width, cell_height = min(1.9, 7.2 / len(keys)), 0.72
+    height = 1.25 + cell_height * len(rows)
+    fig = style.figure(height)
+    left = 0.9 + (style.WIDTH - 1.1 - cell_width * len(keys)) / 2
+    ax = style.axes(fig, left, 0.6, cell_width * len(keys), cell_height * len(rows))
+    ax.set_xlim(-0.5, len(keys) - 0.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    style.ticks(ax.xaxis, range(len(keys)), keys)
+    style.ticks(ax.yaxis, range(len(rows)), rows)
+    ax.tick_params(length=0)
+    ax.set_xlabel("Bc, keys of a tile")
+    ax.set_ylabel("Br, query rows of a block")
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    low, high = min(rates.values()), max(rates.values())
+    for down, br in enumerate(rows):
+        for across, bc in enumerate(keys):
+            cell = by_size.get((br, bc))
+            share = (rates[br, bc] - low) / (high - low) if cell and high > low else 0.0
+            colour = style.shade(0.1 + 0.9 * share) if cell else style.FAINT
+            box(ax, across - 0.5, down - 0.5, 1, 1, colour, "white", 2)
+            if not cell:
+                tried = any((skip["rows"], skip["keys"]) == (br, bc) for skip in left_out)
+                ax.text(across, down, "left out" if tried else "not tried", ha="center", va="center_baseline",
+                        fontsize=style.SMALL)
+                continue
+            ax.text(across, down - 0.17, significant(rates[br, bc]), ha="center", va="center_baseline", fontsize=12,
+                    weight="bold")
+            ax.text(across, down + 0.12, f"{cell['registers']} registers", ha="center", va="center_baseline",
+                    fontsize=style.SMALL)
+            blocks = cell["blocks_per_multiprocessor"]
+            ax.text(across, down + 0.31, f"{cell['shared_bytes'] / 1024:.0f} KiB, {blocks} block{'s' * (blocks != 1)}",
+                    ha="center", va="center_baseline", fontsize=style.SMALL)
+    down, across = rows.index(best[0]), keys.index(best[1])
+    box(ax, across - 0.485, down - 0.485, 0.97, 0.97, "none", style.ORANGE, 3, zorder=5)
+    style.heading(fig, height - 0.22, f"TFLOP/s over tile sizes, {shape(every[0])}")
+    return fig

@@ -1,13 +1,16 @@
-"""Horizontal bars, a row for each kernel or program."""
+"""Horizontal bars, a row for each kernel, program or kind of values."""
 from __future__ import annotations
 
+from builder.errors import Failed
 from builder.measured import FIXED_LADDER_CASES, INTEGER_ROOF
 from builder.measured_backward import Backward
+from builder.measured_half import ANY_ORDER, APART, CUDNN, FLASH2, half_gradients as gradients_in_turns
 from builder.measured_half import half_ladder as ladder_of_half
 from builder.spread import Spread
-from builder.words import shape, significant
+from builder.words import ms, shape, significant
 
 from . import style
+from .lengths import look_of
 
 BLACK = {"color": style.BLACK, "linestyle": "-"}
 
@@ -106,6 +109,39 @@ def half_ladder(data):
     return fig
 
 
+def half_gradients(data):
+    """The gradients of half precision beside FlashAttention-2's and cuDNN's, and other ways to them."""
+    everybody = {"bf16": "hw4, bf16", ANY_ORDER: "dQ's parts in any order", APART: "dQ by a kernel of its own",
+                 FLASH2: "FlashAttention-2", CUDNN: "cuDNN"}
+    cases = gradients_in_turns(data)
+    shapes = list(dict.fromkeys(case.name for case in cases))
+    inner = 0.2 * len(everybody)
+    height = 0.6 + 0.75 + len(shapes) * inner + (len(shapes) - 1) * 0.42
+    fig = style.figure(height)
+    scale = style.steps(max(case.rate(who) for case in cases for who in everybody) * 1.12, 6)
+    for case in cases:
+        row, column = shapes.index(case.name), int(case.mask == "causal")
+        left, bottom = 1.75 + column * 3.55, 0.6 + (len(shapes) - 1 - row) * (inner + 0.42)
+        ax = style.axes(fig, left, bottom, 3.25, inner)
+        places = style.rows_down(ax, [""] * len(everybody) if column else list(everybody.values()))
+        ax.set_xlim(0, scale[-1])
+        is_last = row == len(shapes) - 1
+        style.ticks(ax.xaxis, scale, None if is_last else [""] * len(scale))
+        ax.grid(axis="x")
+        if is_last:
+            ax.set_xlabel("TFLOP/s")
+        for place, who in zip(places, everybody):
+            # Pale: hw4 without a promise, and with more work.
+            colour = style.PALE if who in (ANY_ORDER, APART) else look_of(who)["color"]
+            ax.barh([place], [case.rate(who)], height=0.7, color=colour, zorder=2)
+            ax.text(case.rate(who) + scale[-1] * 0.02, place, f"{case.rate(who):.0f}", va="center_baseline",
+                    fontsize=style.SMALL, zorder=6, bbox=style.WHITE)
+        style.write(fig, left, bottom + inner + 0.14, f"{case.text}, {'causal' if column else 'no mask'}",
+                    fontsize=style.SMALL, weight="bold", va="center")
+    style.heading(fig, height - 0.22, "Gradients in bf16")
+    return fig
+
+
 def backward(data):
     """The backward ladder, and its top rung's rate over the memory that pairs may take."""
     fig = style.figure(3.1)
@@ -174,7 +210,10 @@ def steps(data):
 
 def with_variants(data):
     """The cases on which the variants of streams_and_copies ran."""
-    return [record for record in data.files["cases"] if "1 stream" in record["seconds"]]
+    found = [record for record in data.files["cases"] if "1 stream" in record["seconds"]]
+    if not found:
+        raise Failed("files.json: cases: none has seconds of '1 stream'")
+    return found
 
 
 def streams_and_copies(data):
@@ -209,4 +248,79 @@ def streams_and_copies(data):
         if last:
             ax.set_xlabel("ms of the whole command")
     style.heading(fig, height - 0.2, "Streams and copies")
+    return fig
+
+
+def cpu(data):
+    """The CPU engine beside PyTorch's CPU attention and the sequential program."""
+    programs = {"hw4": ("hw4", style.BLUE, ""), "torch": ("PyTorch", style.RED, "//"),
+                "seq": ("seq, 1 thread", style.PALE, "")}
+    bars, names, y = [], [], 0.0
+    for case in data.cpu["cases"]:
+        rows = [who for who in programs if case["seconds"][who]]
+        names.append((y + (len(rows) - 1) / 2, case["case"]))
+        for who in rows:
+            bars.append((y, who, Spread.of(case["seconds"][who]), case["flop"] * 1e-9))
+            y += 1.0
+        y += 0.6
+    height = 0.95 + 0.24 * len(bars) + 0.14 * len(names)
+    fig = style.figure(height)
+    ax = style.axes(fig, 1.85, 0.55, 6.2, height - 0.95)
+    scale = style.steps(max(seconds.under(work).high for *_, seconds, work in bars), 7)
+    style.from_zero(ax, "x", scale)
+    ax.set_ylim(y - 1.0, -0.7)
+    style.ticks(ax.yaxis, [place for place, *_ in bars], [programs[who][0] for _, who, *_ in bars])
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("GFLOP/s, 4·B·N²·d over the time")
+    for place, who, seconds, work in bars:
+        _, colour, hatch = programs[who]
+        rate = seconds.under(work)
+        ax.barh([place], [rate.mid], height=0.78, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.4,
+                zorder=2)
+        if rate.count > 1:
+            style.whiskers(ax, place, rate)
+        ax.text(rate.high + scale[-1] * 0.012, place, f"{significant(rate.mid)} ({ms(seconds.mid)} ms)",
+                va="center_baseline", fontsize=style.SMALL, clip_on=False)
+    for place, name in names:
+        ax.text(-0.21, place, name, transform=ax.get_yaxis_transform(), va="center_baseline", fontsize=style.TEXT,
+                weight="bold", clip_on=False)
+    style.heading(fig, height - 0.2, "The CPU engine")
+    return fig
+
+
+def values(data):
+    """The kernels' times on values of many kinds, over that on the first, beside PyTorch."""
+    series = (("hw4", "f32", style.HW4, ""), ("hw4_fixed", "fixed", style.FIXED, "\\\\"),
+              ("torch", "PyTorch", style.EFFICIENT, "//"))
+    by_dim, thick = data.kinds_of_values, 0.26
+    titles = [of_kind.title for of_kind in next(iter(by_dim.values()))]
+    inner = 0.44 * len(titles)
+    height = inner + 1.95
+    fig = style.figure(height)
+    everywhere = style.canvas(fig)
+    most = max(of_kind.seconds[who].high / of_kind.first[who].mid
+               for kinds in by_dim.values() for of_kind in kinds for who, *_ in series)
+    scale = style.steps(most, 4)
+    for index, (dim, kinds) in enumerate(by_dim.items()):
+        left = 1.85 + 2.35 * index
+        ax = style.axes(fig, left, 0.55, 2.15, inner)
+        places = style.rows_down(ax, titles if index == 0 else [""] * len(titles))
+        ax.set_xlim(0, max(scale[-1], most * 1.15))
+        style.ticks(ax.xaxis, scale)
+        ax.grid(axis="x")
+        ax.axvline(1, color=style.BLACK, linewidth=0.8, zorder=3)
+        ax.set_xlabel("time over that of the top row" if index == 0 else "")
+        for row, of_kind in zip(places, kinds):
+            for number, (who, _, look, hatch) in enumerate(series):
+                place, ratio = row + (number - 1) * thick, of_kind.seconds[who].times(1 / of_kind.first[who].mid)
+                ax.barh([place], [ratio.mid], height=thick, color=look["color"], hatch=hatch, edgecolor=style.INK,
+                        linewidth=0.4, zorder=2)
+                style.whiskers(ax, place, ratio)
+                ax.text(ratio.high + ax.get_xlim()[1] * 0.02, place, f"{ratio.mid:.2f}", va="center_baseline",
+                        fontsize=6.0, clip_on=False)
+        for row, (who, name, look, hatch) in enumerate(series):
+            style.key(everywhere, left, height - 0.78 - 0.2 * row, look["color"], hatch,
+                      f"{name} ({ms(kinds[0].first[who].mid)} ms in the top row)")
+        style.write(fig, left, height - 0.48, f"d = {dim}", fontsize=style.TEXT, weight="bold", va="center")
+    style.heading(fig, height - 0.2, "Time on values of other kinds")
     return fig
